@@ -163,9 +163,9 @@ static int module_provide(struct work *w, const struct modules_how *how, const j
 /* What came of the proofs, in the order of the modules; the first that failed is the error. */
 static int proofs_conclude(struct work *w, const struct batch *b, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; i < b->n; i++) {
+	for (int i = 0; i < b->n; i++) {
 		const struct modules_trial *t = &b->trials[i];
 
 		if (t->rc < 0 && !rc) {
@@ -281,11 +281,11 @@ static int modules_stage(struct work *w, const char *source, const char *dir, js
 	struct batch b = { .trials = calloc(most, sizeof(*b.trials)),
 			   .modules = calloc(most, sizeof(*b.modules)) };
 	json_t *have = json_array();
-	int i, rc = 0;
+	int rc = 0;
 
 	if (!b.trials || !b.modules)
 		rc = fail(e, RINGUP_ENOMEM, "no memory for %zu modules", most);
-	for (i = 0; i < w->state_count; i++) {
+	for (int i = 0; i < w->state_count; i++) {
 		const struct modules_state *s = &w->states[i];
 
 		if (!rc && modules_is_wanted(s)) {
@@ -317,9 +317,9 @@ static bool folder_may_write(const char *folder)
 /* What cannot be built, and what this user may not build; returns how many are to be built. */
 static int modules_count(struct work *w, bool is_mine)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < w->state_count; i++) {
+	for (int i = 0; i < w->state_count; i++) {
 		const struct modules_state *s = &w->states[i];
 
 		n += modules_is_wanted(s);
@@ -437,10 +437,9 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	} all[] = { { "torch", "torch" },
 		    { "tensorflow", "tensorflow" }, /* a tape, in eager code    */
 		    { "tensorflow", "keras" } };    /* fit(), which makes graphs */
-	size_t i;
 	int rc = 0;
 
-	for (i = 0; !rc && i < sizeof(all) / sizeof(*all); i++)
+	for (size_t i = 0; !rc && i < sizeof(all) / sizeof(*all); i++)
 		if (*jsonio_string(json_object_get(stamp, "frameworks"), all[i].framework) &&
 		    prove_exists(all[i].proof))
 			rc = prove_framework(w, p, dir, all[i].proof, e);

@@ -29,9 +29,8 @@ static void upstream_check_known(struct draft *d, const struct textpairs *world)
 	const struct recipe *r = d->how->recipe;
 	const struct version_fact *f;
 	const char *keras = textpool_get(world, "keras"), *end;
-	int i;
 
-	for (i = 0; d->table && i < d->count; i++) {
+	for (int i = 0; d->table && i < d->count; i++) {
 		const struct buildplan_framework *t = d->at[i].plan;
 		char nearest[160];
 
@@ -58,13 +57,12 @@ static void recipe_apply(struct draft *d)
 	struct textpairs world = draft_world(d);
 	struct buildplan *p = d->plan;
 	struct recipe_decision decided;
-	int i;
 
 	recipe_decide(d->how->recipe, &world, &p->pool, &decided);
 	p->edits = decided.edits;
 	p->adds = decided.adds;
 	p->advisories = decided.advisories;
-	for (i = 0; i < decided.env.count; i++)
+	for (int i = 0; i < decided.env.count; i++)
 		textpool_set(&p->pool, &p->env, decided.env.at[i].name, decided.env.at[i].text);
 	if (decided.bad.count)
 		draft_cannot(d, decided.bad.at[0].text, "%s", decided.bad.at[0].name);
@@ -95,11 +93,10 @@ static void env_set_build(struct draft *d)
 		    { "tensorflow", "TENSORFLOW" },
 		    { "mxnet", "MXNET" } };
 	char name[40];
-	size_t i;
 
 	env_set(d, "CC", d->plan->compiler.cc);
 	env_set(d, "CXX", d->plan->compiler.cxx);
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		snprintf(name, sizeof(name), "HOROVOD_WITH%s_%s",
 			 buildplan_framework(d->plan, all[i].name) ? "" : "OUT", all[i].word);
 		env_set(d, name, "1");
@@ -114,7 +111,6 @@ static void horovod_plan(struct draft *d)
 {
 	const struct recipe *r = d->how->recipe;
 	char what[160];
-	int i;
 
 	if (!r) {
 		draft_cannot(d, "--engine ringup",
@@ -124,7 +120,7 @@ static void horovod_plan(struct draft *d)
 	}
 	d->plan->version = draft_keep(d, r->version);
 	env_set_build(d);
-	for (i = 0; i < d->count; i++) {
+	for (int i = 0; i < d->count; i++) {
 		const struct target *t = &d->at[i];
 
 		snprintf(what, sizeof(what), "horovod %.20s: %s", r->version, t->plan->name);
@@ -140,7 +136,7 @@ static void horovod_plan(struct draft *d)
 static void ringup_plan(struct draft *d)
 {
 	char serves[200] = "";
-	int i, n = 0;
+	int n = 0;
 
 	d->plan->version = PACKAGE_VERSION;
 	if (d->compiler.found)
@@ -149,7 +145,7 @@ static void ringup_plan(struct draft *d)
 		draft_reject(d, "Python package ringup", "there is no Python 3");
 		return;
 	}
-	for (i = 0; i < d->count && n < (int)sizeof(serves); i++)
+	for (int i = 0; i < d->count && n < (int)sizeof(serves); i++)
 		n += snprintf(serves + n, sizeof(serves) - (size_t)n, "%s%s", i ? ", " : "",
 			      d->at[i].title);
 	draft_add(d, &d->plan->build, "Python package ringup", "Python %s (%s): %s",
@@ -195,9 +191,7 @@ void buildplan_free(struct buildplan *plan)
 const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
 						      const char *name)
 {
-	int i;
-
-	for (i = 0; i < plan->framework_count; i++)
+	for (int i = 0; i < plan->framework_count; i++)
 		if (!strcmp(plan->frameworks[i].name, name))
 			return &plan->frameworks[i];
 	return NULL;

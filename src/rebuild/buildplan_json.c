@@ -13,8 +13,6 @@ static RECORD_FIELDS(disagreement_fields, buildplan_disagreement, BUILDPLAN_DISA
 
 void buildplan_blank(struct buildplan *p, const char *engine)
 {
-	int i;
-
 	*p = (struct buildplan){ .engine = engine,
 				 .version = "",
 				 .manager = "",
@@ -23,7 +21,7 @@ void buildplan_blank(struct buildplan *p, const char *engine)
 				 .why_not = "",
 				 .nearest = "" };
 	jsonrecord_clear(buildplan_python_fields, &p->python);
-	for (i = 0; i < BUILDPLAN_FRAMEWORKS; i++)
+	for (int i = 0; i < BUILDPLAN_FRAMEWORKS; i++)
 		jsonrecord_clear(buildplan_framework_fields, &p->frameworks[i]);
 	jsonrecord_clear(compiler_fields, &p->compiler);
 	jsonrecord_clear(buildplan_cuda_fields, &p->cuda);
@@ -44,9 +42,8 @@ json_t *buildplan_json_mpi(const struct buildplan_mpi *mpi)
 static json_t *edits_json(const struct textpairs *edits)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < edits->count; i++)
+	for (int i = 0; i < edits->count; i++)
 		json_array_append_new(list, jsonio_text(edits->at[i].name));
 	return list;
 }

@@ -88,9 +88,7 @@ static void judge_target(const struct choose_how *how, struct candidate *c)
 
 static void judge_limits(const struct choose_how *how, struct candidate *c)
 {
-	int i;
-
-	for (i = 0; i < how->limit_count; i++) {
+	for (int i = 0; i < how->limit_count; i++) {
 		const struct choose_limit *l = &how->limits[i];
 
 		if (strcmp(l->family, c->family) || !*c->version)
@@ -105,9 +103,7 @@ static void judge_limits(const struct choose_how *how, struct candidate *c)
 
 static void judge_abi(const struct choose_how *how, struct candidate *c)
 {
-	int i;
-
-	for (i = 0; i < how->maker_count; i++) {
+	for (int i = 0; i < how->maker_count; i++) {
 		const struct choose_maker *m = &how->makers[i];
 
 		if (is_ancient(m->family, m->version) && !is_ancient(c->family, c->version))
@@ -196,9 +192,8 @@ static void candidate_rank(const struct choose_how *how, struct candidate *c)
 {
 	long far = -1, older = 0, made = 1;
 	const char *has = table_value(how, c, "glibcxx");
-	int i;
 
-	for (i = 0; i < how->maker_count; i++) {
+	for (int i = 0; i < how->maker_count; i++) {
 		const struct choose_maker *m = &how->makers[i];
 		long d = labs((long)major_of(c->version) - major_of(m->version));
 
@@ -240,10 +235,9 @@ static int candidates_gather(const struct choose_how *how, const json_t *here,
 			     struct candidate *at, int *count)
 {
 	const json_t *o;
-	size_t i;
-	int k, n = 0, installed;
+	int n = 0, installed;
 
-	for (i = 0; i < json_array_size(here) && n < MOST; i++) {
+	for (size_t i = 0; i < json_array_size(here) && n < MOST; i++) {
 		o = json_array_get(here, i);
 		at[n] = (struct candidate){
 			.family = jsonio_string(o, "family"),
@@ -257,7 +251,7 @@ static int candidates_gather(const struct choose_how *how, const json_t *here,
 		n += *at[n].family != 0;
 	}
 	installed = n;
-	for (k = 0; how->packages && k < how->packages->count && n < MOST; k++) {
+	for (int k = 0; how->packages && k < how->packages->count && n < MOST; k++) {
 		const struct packages_compiler *p = &how->packages->at[k];
 
 		at[n++] = (struct candidate){ .family = p->family,
@@ -273,9 +267,7 @@ static int candidates_gather(const struct choose_how *how, const json_t *here,
 /* Is it one of those that the node has, too? */
 static bool is_here(const struct candidate *at, int n, const struct candidate *c)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (at[i].installed && !strcmp(at[i].family, c->family) && *at[i].cxx &&
 		    major_of(at[i].version) == major_of(c->version))
 			return true;
@@ -301,9 +293,8 @@ static void choice_explain(const struct choose_how *how, const struct candidate 
 			   struct choice *out)
 {
 	const struct choose_maker *m = NULL;
-	int i;
 
-	for (i = 0; i < how->maker_count; i++) {
+	for (int i = 0; i < how->maker_count; i++) {
 		if (is_maker(c, &how->makers[i])) {
 			snprintf(out->why, sizeof(out->why), "%s was built with %s %s%s",
 				 how->makers[i].framework, how->makers[i].family,
@@ -335,7 +326,7 @@ static void choice_explain(const struct choose_how *how, const struct candidate 
 static void choice_explain_none(const struct choose_how *how, const struct candidate *at, int n,
 				struct choice *out)
 {
-	int i, used;
+	int used;
 
 	if (!n) {
 		snprintf(out->why, sizeof(out->why), "there is no %s compiler",
@@ -345,7 +336,7 @@ static void choice_explain_none(const struct choose_how *how, const struct candi
 		return;
 	}
 	used = snprintf(out->why, sizeof(out->why), "no compiler fits: ");
-	for (i = 0; i < n && used < (int)sizeof(out->why); i++)
+	for (int i = 0; i < n && used < (int)sizeof(out->why); i++)
 		if (i < 3)
 			used += snprintf(out->why + used, sizeof(out->why) - (size_t)used,
 					 "%s%s %s %s", i ? "; " : "", at[i].family,
@@ -356,13 +347,13 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, struct t
 		     struct textpairs *rejected, struct choice *out)
 {
 	struct candidate *at = calloc(MOST, sizeof(*at)), *best = NULL;
-	int here, n = 0, i;
+	int here, n = 0;
 
 	memset(out, 0, sizeof(*out));
 	if (!at)
 		return;
 	here = candidates_gather(how, json_object_get(facts, "compilers"), at, &n);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		candidate_judge(how, &at[i]);
 		candidate_rank(how, &at[i]);
 		if (!*at[i].why_not && (!best || is_better(&at[i], best)))
@@ -380,7 +371,7 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, struct t
 	} else {
 		choice_explain_none(how, at, n, out);
 	}
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		/* For C any will do, and nobody asks why not the others. */
 		if (&at[i] == best || (best && !how->cxx) ||
 		    (i >= here && is_here(at, here, &at[i])))

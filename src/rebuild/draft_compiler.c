@@ -20,9 +20,8 @@ struct textpairs draft_world(struct draft *d)
 	const struct probes *probes = d->how->probes;
 	struct buildplan *p = d->plan;
 	struct textpairs w = { 0 };
-	int i;
 
-	for (i = 0; i < d->count; i++) {
+	for (int i = 0; i < d->count; i++) {
 		recipe_tell(&p->pool, &w, d->at[i].plan->name, d->at[i].plan->version);
 		if (!strcmp(d->at[i].plan->name, "tensorflow"))
 			recipe_tell(&p->pool, &w, "keras",
@@ -55,9 +54,8 @@ bool draft_minds(const struct draft *draft, const struct textpairs *world, const
 	struct recipe_decision d[2];
 	json_t *now, *then;
 	bool differs;
-	int i;
 
-	for (i = 0; i < world->count; i++)
+	for (int i = 0; i < world->count; i++)
 		textpool_add(&pool, &changed, world->at[i].name, world->at[i].text);
 	textpool_set(&pool, &changed, name, other);
 	recipe_decide(draft->how->recipe, world, &pool, &d[0]);
@@ -77,12 +75,11 @@ static void limit_add(const struct draft *d, struct choose_how *c, const char *s
 		      const char *version, const char *who, const char *const *families)
 {
 	char attr[16];
-	int i, k;
 
-	for (i = 0; families[i]; i++) {
+	for (int i = 0; families[i]; i++) {
 		const char *bound[2] = { "-", "-" };
 
-		for (k = 0; k < 2; k++) {
+		for (int k = 0; k < 2; k++) {
 			const struct version_fact *f;
 
 			snprintf(attr, sizeof(attr), "%s_%s", families[i], k ? "max" : "min");
@@ -124,12 +121,11 @@ static void limits_gather(struct draft *d, struct choose_how *c)
 {
 	static const char *const both[] = { "gcc", "clang", NULL };
 	char who[80];
-	int i;
 
 	if (!d->table)
 		return;
 	limit_add_engine(d, c);
-	for (i = 0; i < d->count; i++)
+	for (int i = 0; i < d->count; i++)
 		limit_add(d, c, d->at[i].plan->name, d->at[i].plan->version, d->at[i].title,
 			  both);
 	if (d->plan->gpu) {
@@ -140,10 +136,8 @@ static void limits_gather(struct draft *d, struct choose_how *c)
 
 static void makers_gather(struct draft *d, struct choose_how *c)
 {
-	int i;
-
 	c->abi = -1;
-	for (i = 0; i < d->count; i++) {
+	for (int i = 0; i < d->count; i++) {
 		const struct target *t = &d->at[i];
 		struct choose_maker *m = &c->makers[c->maker_count++];
 
@@ -163,9 +157,8 @@ static void makers_gather(struct draft *d, struct choose_how *c)
 void draft_check_abi(struct draft *d)
 {
 	char nearest[256];
-	int i;
 
-	for (i = 0; d->horovod && i < d->count; i++) {
+	for (int i = 0; d->horovod && i < d->count; i++) {
 		const struct target *t = &d->at[i];
 		int abi = t->plan->cxx11_abi, first = d->at[0].plan->cxx11_abi;
 
@@ -196,16 +189,14 @@ static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 	const json_t *all = json_object_get(d->facts, "compilers"), *o;
 	const char *have = d->plan->cuda.version;
 	const struct version_fact *f;
-	size_t i;
-	int k;
 
 	*out = 0;
-	for (k = 0; k < d->table->count; k++) {
+	for (int k = 0; k < d->table->count; k++) {
 		f = &d->table->at[k];
 		if (strcmp(f->subject, "cuda") || strcmp(f->attr, "gcc_max") ||
 		    *f->min == '-' || release_compare(f->min, have) <= 0)
 			continue;
-		for (i = 0; i < json_array_size(all); i++) {
+		for (size_t i = 0; i < json_array_size(all); i++) {
 			o = json_array_get(all, i);
 			if (!strcmp(jsonio_string(o, "family"), "gcc") &&
 			    *jsonio_string(o, "cxx") &&
@@ -228,14 +219,13 @@ static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 static bool release_find_nearest(const struct draft *d, char *out, size_t cap)
 {
 	const struct version_fact *f;
-	int i, k;
 
-	for (i = 0; i < d->count; i++) {
+	for (int i = 0; i < d->count; i++) {
 		const struct target *t = &d->at[i];
 
 		if (strcmp(t->family, "gcc") || !*t->compiler || atoi(t->compiler) >= 5)
 			continue;
-		for (k = 0; k < d->table->count; k++) {
+		for (int k = 0; k < d->table->count; k++) {
 			f = &d->table->at[k];
 			if (strcmp(f->subject, t->plan->name) || strcmp(f->attr, "compiler") ||
 			    *f->variant || !release_within(f->min, t->plan->version, "-") ||

@@ -117,9 +117,7 @@ static bool is_same_major(const char *a, const char *b)
 /* The CUDA that the frameworks were built for; "" for none. */
 static const char *cuda_wanted(const struct draft *d, const struct target **whose)
 {
-	int i;
-
-	for (i = 0; i < d->count; i++) {
+	for (int i = 0; i < d->count; i++) {
 		*whose = &d->at[i];
 		if (*jsonio_string(d->at[i].fact, "cuda"))
 			return jsonio_string(d->at[i].fact, "cuda");

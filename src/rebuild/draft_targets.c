@@ -36,9 +36,7 @@ static const struct {
 
 static const char *framework_name(const char *typed)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (!strcmp(known[i].typed, typed))
 			return known[i].name;
 	return NULL;
@@ -46,9 +44,7 @@ static const char *framework_name(const char *typed)
 
 static bool is_served(const struct draft *d, const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (!strcmp(known[i].name, name))
 			return d->horovod ? known[i].for_horovod : known[i].for_ringup;
 	return false;
@@ -57,9 +53,8 @@ static bool is_served(const struct draft *d, const char *name)
 static bool is_wanted(const struct draft *d, const char *name)
 {
 	const char *c;
-	int i;
 
-	for (i = 0; i < d->how->framework_count; i++) {
+	for (int i = 0; i < d->how->framework_count; i++) {
 		c = framework_name(d->how->frameworks[i]);
 		if (c && !strcmp(c, name))
 			return true;
@@ -70,16 +65,14 @@ static bool is_wanted(const struct draft *d, const char *name)
 int buildplan_check(const struct buildplan_how *how, struct err *e)
 {
 	struct near n = { 0 };
-	size_t i;
-	int k;
 
 	if (how->engine && strcmp(how->engine, "ringup") && strcmp(how->engine, "horovod"))
 		return fail(e, RINGUP_EINVAL, "no engine '%.40s': ringup or horovod",
 			    how->engine);
-	for (k = 0; k < how->framework_count; k++) {
+	for (int k = 0; k < how->framework_count; k++) {
 		if (framework_name(how->frameworks[k]))
 			continue;
-		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			near_offer(&n, how->frameworks[k], known[i].typed);
 		return fail(
 			e, RINGUP_EINVAL,
@@ -102,9 +95,8 @@ static int frameworks_count(const struct draft *d, const json_t *python)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
 	int n = 0;
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (is_wanted(d, names[i]) && draft_framework(d, python, names[i]))
 			n += is_served(d, names[i]) ? 16 : 1;
 	return n;
@@ -114,9 +106,8 @@ void draft_choose_python(struct draft *d)
 {
 	const json_t *all = json_object_get(d->facts, "pythons"), *o;
 	int n, best = -1;
-	size_t i;
 
-	for (i = 0; i < json_array_size(all); i++) {
+	for (size_t i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
 		n = frameworks_count(d, o);
 		if (n > best) {
@@ -124,7 +115,7 @@ void draft_choose_python(struct draft *d)
 			d->python = o;
 		}
 	}
-	for (i = 0; i < json_array_size(all); i++) {
+	for (size_t i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
 		if (o != d->python && frameworks_count(d, o))
 			draft_reject(
@@ -324,9 +315,8 @@ void draft_find_targets(struct draft *d)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
 	const json_t *fact;
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		char what[96];
 
 		if (!is_wanted(d, names[i]))

@@ -79,9 +79,8 @@ static const char *title(const char *what)
 		{ "nccl", "NCCL" },
 		{ "driver", "the GPU driver" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		if (!strcmp(what, titles[i][0]))
 			return titles[i][1];
 	return lookup_mpi_title(what);
@@ -222,7 +221,7 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 	char folder[PATH_MAX], source[MODULES_KEY] = "", sentence[512], command[MAX_COMMAND];
 	struct modules_state *states;
 	struct err e = { 0 };
-	int i, n;
+	int n;
 
 	if (modules_folder(folder, root, &e))
 		return;
@@ -230,7 +229,7 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 	if (*root || modules_source(source, &e))
 		*source = 0;
 	n = modules_states(root, folder, source, facts, &states);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		const struct modules_state *s = &states[i];
 
 		if (!modules_is_wanted(s))

@@ -100,9 +100,7 @@ int edit_text(const struct recipe_edit *d, const char *text, size_t len, char **
 
 static const struct recipe_edit *edit_find(const struct recipe *r, const char *name)
 {
-	int i;
-
-	for (i = 0; i < r->nedits; i++)
+	for (int i = 0; i < r->nedits; i++)
 		if (!strcmp(r->edits[i].name, name))
 			return &r->edits[i];
 	return NULL;
@@ -155,16 +153,16 @@ static int file_lay_over(const struct recipe *r, const char *from, const char *t
 int edit_apply(const struct recipe *r, const struct recipe_decision *decided, const char *dir,
 	       struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < decided->edits.count; i++) {
+	for (int i = 0; !rc && i < decided->edits.count; i++) {
 		const char *name = decided->edits.at[i].name;
 		const struct recipe_edit *d = edit_find(r, name);
 
 		rc = d ? edit_make(d, dir, e)
 		       : fail(e, RINGUP_EINVAL, "%s: no edit %s", r->path, name);
 	}
-	for (i = 0; !rc && i < decided->adds.count; i++)
+	for (int i = 0; !rc && i < decided->adds.count; i++)
 		rc = file_lay_over(r, decided->adds.at[i].text, decided->adds.at[i].name, dir,
 				   e);
 	return rc;

@@ -79,9 +79,8 @@ static enum entry_found check_signature(const struct shelf *s, const struct mani
 					size_t sig_len, struct err *e)
 {
 	char line[SIGNKEY_ID_BYTES];
-	int i;
 
-	for (i = 0; i < s->ring->trusts; i++) {
+	for (int i = 0; i < s->ring->trusts; i++) {
 		signkey_line(&s->ring->trust[i], line);
 		if (strcmp(line, m->signer))
 			continue;
@@ -218,10 +217,10 @@ static int take_item(const struct shelf *s, const struct manifest *m, int i, con
 static int take(const struct shelf *s, const struct manifest *m, const char *into,
 		enum entry_found *found, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	/* The manifest is sorted: links come last, so no file is written through one. */
-	for (i = 0; *found == ENTRY_GOOD && !rc && i < m->items; i++)
+	for (int i = 0; *found == ENTRY_GOOD && !rc && i < m->items; i++)
 		rc = take_item(s, m, i, into, found, e);
 	return *found == ENTRY_GOOD ? rc : 0;
 }
@@ -251,14 +250,14 @@ static bool is_still(const char *path, const struct file_identity *was)
 static void quarantine(const struct shelf *s, const char *key, const struct file_identity *was)
 {
 	char from[PATH_MAX], to[PATH_MAX];
-	int i, guard;
+	int guard;
 
 	if (path_of(from, s, key, "", NULL) || path_of(to, s, "quarantine", "", NULL))
 		return;
 	if (mkdir(to, 0755) && errno != EEXIST)
 		return;
 	guard = lease_guard(from);
-	for (i = 1; i < 100 && is_still(from, was); i++) {
+	for (int i = 1; i < 100 && is_still(from, was); i++) {
 		if (snprintf(to, sizeof(to), "%s/quarantine/%s.%d", s->dir, key, i) >=
 			    (int)sizeof(to) ||
 		    move_in(from, to, NULL) < 0)

@@ -124,14 +124,13 @@ json_t *errand_env(const char *home, bool net)
 	};
 	json_t *env = json_object();
 	const char *value;
-	int i;
 
-	for (i = 0; always[i]; i++) {
+	for (int i = 0; always[i]; i++) {
 		value = conf_env(always[i]);
 		if (value)
 			json_object_set_new(env, always[i], json_string(value));
 	}
-	for (i = 0; net && nets[i]; i++) {
+	for (int i = 0; net && nets[i]; i++) {
 		value = conf_env(nets[i]);
 		if (value)
 			json_object_set_new(env, nets[i], json_string(value));
@@ -195,11 +194,9 @@ struct running {
 /* Cut what comes into lines. */
 static void take(struct running *w, const char *from, size_t n)
 {
-	size_t i;
-
 	if (w->job->log_fd >= 0)
 		file_put(w->job->log_fd, from, n);
-	for (i = 0; w->job->line && i < n; i++) {
+	for (size_t i = 0; w->job->line && i < n; i++) {
 		if (from[i] != '\n' && from[i] != '\r') {
 			if (w->len < sizeof(w->line) - 1)
 				w->line[w->len++] = from[i];
@@ -231,9 +228,9 @@ static void attend(struct running *w, bool said, bool ended)
 /* How long until the first of those that run is late; who is late now, runs no more. */
 static int look_at_clock(struct running *all, int n, const pid_t *pid)
 {
-	int i, left, least = -1;
+	int left, least = -1;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		if (all[i].has_ended)
 			continue;
 		left = clock_left_ms(all[i].deadline);
@@ -271,13 +268,13 @@ static bool is_told_to_end(int signals)
 static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd, int signals)
 {
 	struct pollfd p[2 * ERRAND_MOST + 1];
-	int i, left, got;
+	int left, got;
 
 	for (;;) {
 		left = look_at_clock(all, n, pid);
 		if (!is_any_left(all, n))
 			return;
-		for (i = 0; i < n; i++) {
+		for (int i = 0; i < n; i++) {
 			bool runs = !all[i].has_ended;
 
 			p[2 * i] = (struct pollfd){ runs ? all[i].out : -1, POLLIN, 0 };
@@ -287,7 +284,7 @@ static void follow(struct running *all, int n, const pid_t *pid, const int *pidf
 		got = poll(p, (nfds_t)(2 * n + 1), left);
 		if (got > 0 && p[2 * n].revents && is_told_to_end(signals))
 			return;
-		for (i = 0; i < n && got > 0; i++)
+		for (int i = 0; i < n && got > 0; i++)
 			if (p[2 * i].revents || p[2 * i + 1].revents)
 				attend(&all[i], p[2 * i].revents, p[2 * i + 1].revents);
 	}
@@ -318,9 +315,7 @@ static int prepare(struct running *w, const struct errand *job, const char *mark
 
 static void release(struct running *all, int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		env_free(all[i].env);
 		if (all[i].job && all[i].out >= 0)
 			close(all[i].out);
@@ -331,11 +326,9 @@ static void release(struct running *all, int n)
 /* Nothing of them goes on: @session is that of all. */
 static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session, int *wait)
 {
-	int i;
-
-	for (i = 0; i < 100 && stray_signal(strays, SIGKILL); i++)
+	for (int i = 0; i < 100 && stray_signal(strays, SIGKILL); i++)
 		clock_sleep_ms(20);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		while (pid[i] > 0 && waitpid(pid[i], &wait[i], 0) < 0 && errno == EINTR)
 			;
 	while (session > 0 && waitpid(session, NULL, 0) < 0 && errno == EINTR)

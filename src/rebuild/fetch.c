@@ -24,9 +24,8 @@ static const long long most_bytes = 2LL << 30;
 static const char *name_in(const char *line, long long *size)
 {
 	const char *p = line;
-	int word;
 
-	for (word = 0; word < 5; word++) {
+	for (int word = 0; word < 5; word++) {
 		if (word == 2)
 			*size = atoll(p);
 		p += strcspn(p, " ");

@@ -167,13 +167,12 @@ static int undo_all(struct journal *j, const json_t *journal, struct err *e)
 {
 	const json_t *moves = json_object_get(journal, "moves");
 	char back[PATH_MAX];
-	size_t i;
 	int rc = 0;
 
 	path_in(back, j, "back");
 	if (mkdir(back, 0755) && errno != EEXIST)
 		rc = fail_os(e, "%s", back);
-	for (i = json_array_size(moves); !rc && i > 0; i--)
+	for (size_t i = json_array_size(moves); !rc && i > 0; i--)
 		rc = undo_one(json_array_get(moves, i - 1), e);
 	if (rc)
 		return fail_in(e, "%s/journal.json", j->dir);
@@ -341,11 +340,10 @@ void journal_close(struct journal *j)
 {
 	static const char *const always[] = { "next", "back" };
 	char path[PATH_MAX];
-	size_t i;
 
 	if (j->lock < 0 || !*j->dir)
 		return;
-	for (i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
 		path_in(path, j, always[i]);
 		folder_remove(path, NULL);
 	}

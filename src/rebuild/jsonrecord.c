@@ -61,9 +61,8 @@ json_t *jsonrecord_list(const struct jsonrecord_field *f, const void *array, int
 			size_t size)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < count; i++)
+	for (int i = 0; i < count; i++)
 		json_array_append_new(
 			list, jsonrecord_make(f, (const char *)array + (size_t)i * size));
 	return list;
@@ -83,9 +82,8 @@ json_t *jsonrecord_find(const json_t *list, const char *key, const char *value)
 json_t *jsonrecord_pairs(const struct textpairs *list, const char *name, const char *text)
 {
 	json_t *out = json_array();
-	int i;
 
-	for (i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++)
 		json_array_append_new(out,
 				      json_pack("{so so}", name, jsonio_text(list->at[i].name),
 						text, jsonio_text(list->at[i].text)));
@@ -95,9 +93,8 @@ json_t *jsonrecord_pairs(const struct textpairs *list, const char *name, const c
 json_t *jsonrecord_map(const struct textpairs *list)
 {
 	json_t *out = json_object();
-	int i;
 
-	for (i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++)
 		json_object_set_new(out, list->at[i].name, jsonio_text(list->at[i].text));
 	return out;
 }

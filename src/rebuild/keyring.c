@@ -11,9 +11,7 @@
 
 static void trust(struct keyring *r, const struct signkey_public *k)
 {
-	int i;
-
-	for (i = 0; i < r->trusts; i++)
+	for (int i = 0; i < r->trusts; i++)
 		if (!sodium_memcmp(r->trust[i].key, k->key, SIGNKEY_BYTES))
 			return;
 	r->trust[r->trusts++] = *k;

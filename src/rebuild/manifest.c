@@ -85,12 +85,11 @@ static int compare_paths(const void *a, const void *b)
 static const char *find_clash(const struct manifest *m, char **sorted)
 {
 	char up[MANIFEST_PATH_BYTES], *key = up, *slash;
-	int i;
 
-	for (i = 0; i < m->items; i++)
+	for (int i = 0; i < m->items; i++)
 		sorted[i] = (char *)m->item[i].path;
 	qsort(sorted, (size_t)m->items, sizeof(*sorted), compare_paths);
-	for (i = 0; i < m->items; i++) {
+	for (int i = 0; i < m->items; i++) {
 		if (i && !strcmp(sorted[i], sorted[i - 1]))
 			return sorted[i];
 		snprintf(up, sizeof(up), "%s", sorted[i]);
@@ -155,9 +154,7 @@ int manifest_add(struct manifest *m, const struct manifest_item *item, struct er
 
 void manifest_free(struct manifest *m)
 {
-	int i;
-
-	for (i = 0; i < m->items; i++) {
+	for (int i = 0; i < m->items; i++) {
 		free((char *)m->item[i].path);
 		free((char *)m->item[i].target);
 	}
@@ -332,7 +329,7 @@ static void print_item(FILE *f, const struct manifest_item *it)
 
 int manifest_text(struct manifest *m, char **textp, size_t *lenp, struct err *e)
 {
-	int i, rc;
+	int rc;
 	FILE *f;
 
 	if (m->items)
@@ -345,7 +342,7 @@ int manifest_text(struct manifest *m, char **textp, size_t *lenp, struct err *e)
 	if (!f)
 		return fail(e, RINGUP_ENOMEM, "no memory for a manifest");
 	fprintf(f, "%s\nkey %s\nsigner %s\n", first_line, m->key, m->signer);
-	for (i = 0; i < m->items; i++)
+	for (int i = 0; i < m->items; i++)
 		print_item(f, &m->item[i]);
 	fprintf(f, "end %d\n", m->items);
 	if (fclose(f)) {

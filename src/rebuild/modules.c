@@ -60,13 +60,12 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 		      { "../lib64/libringup.so.0", "../lib64/ringup" } };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t i;
 
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
 	self[len] = 0;
 	*strrchr(self, '/') = 0;
-	for (i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {
+	for (size_t i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", self, tries[i].library);
 		if (access(path, R_OK))
 			continue;
@@ -365,10 +364,9 @@ static bool chooses_ways(const json_t *mpi)
 	struct err ignored;
 	bool found = false;
 	size_t len;
-	int up;
 
 	snprintf(prefix, sizeof(prefix), "%.4000s", jsonio_string(mpi, "mpirun"));
-	for (up = 0; up < 2; up++) {
+	for (int up = 0; up < 2; up++) {
 		slash = strrchr(prefix, '/');
 		if (slash)
 			*slash = 0;
@@ -492,9 +490,9 @@ static int prove_some(const struct modules_how *how, struct modules_trial *trial
 int modules_prove(const struct modules_how *how, struct modules_trial *trials, int n,
 		  struct err *e)
 {
-	int first, rc = 0;
+	int rc = 0;
 
-	for (first = 0; first < n && !rc; first += ERRAND_MOST)
+	for (int first = 0; first < n && !rc; first += ERRAND_MOST)
 		rc = prove_some(how, trials + first,
 				n - first < ERRAND_MOST ? n - first : ERRAND_MOST, e);
 	return rc;

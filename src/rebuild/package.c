@@ -156,7 +156,6 @@ void package_library(char out[PATH_MAX], const char *folder)
 					     "/usr/local/lib/libringup.so.0" };
 	const char *slash = strrchr(folder, '/');
 	char ours[PATH_MAX] = "", theirs[PATH_MAX], path[PATH_MAX + 32];
-	size_t i;
 
 	*out = 0;
 	/* Beside the modules in a build tree, else above them, who may not be there yet. */
@@ -167,7 +166,7 @@ void package_library(char out[PATH_MAX], const char *folder)
 		if (!realpath(path, ours))
 			*ours = 0;
 	}
-	for (i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++)
 		if (realpath(looks[i], theirs) && !strcmp(ours, theirs))
 			return;
 	snprintf(out, PATH_MAX, "%s", ours);

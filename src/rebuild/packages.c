@@ -53,11 +53,10 @@ void packages_parse_os(const char *data, size_t len, char name[32], char release
 		     { "almalinux", "rhel" },
 		     { "centos", "rhel" },
 		     { "ol", "rhel" } };
-	size_t i;
 
 	os_field(data, len, "ID", name, 32);
 	os_field(data, len, "VERSION_ID", release, 32);
-	for (i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		if (!strcmp(name, same[i].id))
 			text_set(name, 32, same[i].is);
 	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz")] ||
@@ -97,9 +96,7 @@ static void compiler_add(struct packages *p, const char *family, const char *ver
 /* "12", "4.8": what a package's name may end in. */
 static bool is_series(const char *s, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (!isdigit((unsigned char)s[i]) && (s[i] != '.' || !i || i + 1 == n))
 			return false;
 	return n && n < 6;
@@ -113,14 +110,14 @@ void packages_parse_names(struct packages *p, const char *manager, const char *s
 		      { "apt", "clang-", "", "clang" },
 		      { "dnf", "gcc-toolset-", "-gcc-c++", "gcc" } };
 	char version[8];
-	size_t n, i;
+	size_t n;
 
 	for (; *said; said += n + (said[n] == '\n')) {
 		size_t name;
 
 		n = strcspn(said, "\n");
 		name = strcspn(said, " \t\n"); /* "g++-12 - GNU C++ compiler" */
-		for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 			size_t b = strlen(forms[i].before), a = strlen(forms[i].after);
 
 			if (strcmp(forms[i].manager, manager) || name <= a + b ||
@@ -166,11 +163,10 @@ static void table_recall(const struct versions *t, const char *name, const char 
 	static const char *const families[] = { "gcc", "clang" };
 	const struct version_fact *f;
 	char version[8];
-	int i, k;
 
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		f = versions_ask(t, name, release, families[i], NULL);
-		for (k = 1; f && k < MAX_MAJOR; k++) {
+		for (int k = 1; f && k < MAX_MAJOR; k++) {
 			snprintf(version, sizeof(version), "%d", k);
 			if (versions_in(version, f->value))
 				compiler_add(p, families[i], version, manager);
@@ -243,9 +239,7 @@ static void hear(struct said *s, int log_fd)
 
 static bool says(const struct said *s, const char *const *words)
 {
-	size_t i;
-
-	for (i = 0; s->text && words[i]; i++)
+	for (size_t i = 0; s->text && words[i]; i++)
 		if (strstr(s->text, words[i]))
 			return true;
 	return false;
@@ -385,9 +379,7 @@ static bool is_known(const char *name)
 static int install(const struct packages_how *how, struct call *c, struct said *s,
 		   enum packages_fate *fate, struct err *e)
 {
-	int i;
-
-	for (i = 0; !strcmp(how->manager, "apt") && i < how->names->count; i++)
+	for (int i = 0; !strcmp(how->manager, "apt") && i < how->names->count; i++)
 		if (!is_known(how->names->at[i].name)) {
 			*fate = PACKAGES_MISSING;
 			return fail(e, RINGUP_ESYSTEM, "apt-cache");
@@ -400,7 +392,7 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 		if (how->offline)
 			push(c, "--no-download");
 	}
-	for (i = 0; i < how->names->count && i < MOST_NAMES - 4; i++)
+	for (int i = 0; i < how->names->count && i < MOST_NAMES - 4; i++)
 		push(c, how->names->at[i].name);
 	return call(how, c->argv, s, fate, e);
 }
@@ -422,9 +414,8 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, const
 {
 	char names[160] = "", words[160], why[160];
 	size_t n = 0;
-	int i;
 
-	for (i = 0; i < how->names->count && n < sizeof(names); i++)
+	for (int i = 0; i < how->names->count && n < sizeof(names); i++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? " " : "",
 				      how->names->at[i].name);
 	switch (fate) {
@@ -459,13 +450,11 @@ static bool is_name(const char *s)
 
 static int check(const struct packages_how *how, struct err *e)
 {
-	int i;
-
 	if (!how->manager || (strcmp(how->manager, "apt") && strcmp(how->manager, "dnf")))
 		return fail(e, RINGUP_EINVAL,
 			    "there is neither apt-get nor dnf to install a compiler with; "
 			    "install it by hand");
-	for (i = 0; i < how->names->count; i++)
+	for (int i = 0; i < how->names->count; i++)
 		if (!is_name(how->names->at[i].name))
 			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
 				    how->names->at[i].name);

@@ -169,9 +169,7 @@ void probes_free(struct probes *p)
 
 struct probe_compiler *probe_of_compiler(const struct probes *p, const char *cxx)
 {
-	int i;
-
-	for (i = 0; p && i < p->compiler_count; i++)
+	for (int i = 0; p && i < p->compiler_count; i++)
 		if (!strcmp(p->compilers[i].cxx, cxx))
 			return &p->compilers[i];
 	return NULL;
@@ -179,9 +177,7 @@ struct probe_compiler *probe_of_compiler(const struct probes *p, const char *cxx
 
 struct probe_framework *probe_of_framework(const struct probes *p, const char *location)
 {
-	int i;
-
-	for (i = 0; p && i < p->framework_count; i++)
+	for (int i = 0; p && i < p->framework_count; i++)
 		if (!strcmp(p->frameworks[i].location, location))
 			return &p->frameworks[i];
 	return NULL;
@@ -294,12 +290,11 @@ static bool try_standard(const struct room *r, const struct buildplan *plan, int
 		"headers.cc",
 		NULL
 	};
-	int i;
 
 	snprintf(std, sizeof(std), "-std=c++%d", standard);
 	if (plan->cxx11_abi >= 0)
 		snprintf(flag, sizeof(flag), "-D_GLIBCXX_USE_CXX11_ABI=%d", plan->cxx11_abi);
-	for (i = 0; headers[h].below[i]; i++)
+	for (int i = 0; headers[h].below[i]; i++)
 		snprintf(dirs[i], sizeof(dirs[i]), "-I%.*s/%s", PATH_MAX, location,
 			 headers[h].below[i]);
 	return compiler_run(r, argv, HEADERS_MS, said);
@@ -313,7 +308,6 @@ static int try_headers(struct probes *p, const struct room *r, const struct buil
 	struct probe_compiler *compiler = compiler_entry(p, plan->compiler.cxx);
 	struct probe_framework *framework;
 	char source[128], path[PATH_MAX], said[SAID_BYTES];
-	size_t i;
 	int rc;
 
 	snprintf(path, sizeof(path), "%.*s/include/%s", PATH_MAX - 64, location,
@@ -325,7 +319,7 @@ static int try_headers(struct probes *p, const struct room *r, const struct buil
 		return fail(e, RINGUP_ENOMEM, "probes");
 	snprintf(source, sizeof(source), "#include <%s>\n", headers[h].header);
 	rc = file_write(r->dir, "/headers.cc", 0600, source, strlen(source), e);
-	for (i = 0; i < sizeof(standards) / sizeof(standards[0]) && !rc; i++) {
+	for (size_t i = 0; i < sizeof(standards) / sizeof(standards[0]) && !rc; i++) {
 		bool good;
 
 		if (standards[i] < plan->cxx_standard)
@@ -345,9 +339,8 @@ int probe_headers(struct probes *p, const struct buildplan *plan, struct err *e)
 	const struct buildplan_framework *f;
 	struct room r = { .fd = -1 };
 	int rc = room_open(&r, e);
-	size_t h;
 
-	for (h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++) {
+	for (size_t h = 0; h < sizeof(headers) / sizeof(headers[0]) && !rc; h++) {
 		f = buildplan_framework(plan, headers[h].framework);
 		if (f)
 			rc = try_headers(p, &r, plan, f->location, h, e);
@@ -402,10 +395,9 @@ void probe_frameworks(struct probes *p, const struct buildplan *plan)
 {
 	const struct buildplan_framework *f;
 	struct probe_framework *into;
-	size_t i;
 	int abi;
 
-	for (i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
 		f = buildplan_framework(plan, questions[i].framework);
 		if (!f || !strcmp(f->cxx11_abi_by, "elf"))
 			continue;
@@ -459,13 +451,12 @@ void probe_tools(struct probes *p, const struct buildplan *plan)
 					      "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
 					      "/usr/lib" };
 	char dir[PATH_MAX], glibcxx[16] = "";
-	size_t i;
 
 	tool_version(p, "cmake", &p->cmake);
 	/* conda's Python brings its own, which is then the one that is loaded. */
 	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, plan->python.prefix);
 	if (!*plan->python.prefix || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
-		for (i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
+		for (size_t i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
 			libstdcxx_at(system[i], glibcxx, sizeof(glibcxx));
 	p->glibcxx = *glibcxx ? textpool_keep(&p->pool, glibcxx) : NULL;
 }
@@ -538,7 +529,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 	struct buildplan_how ask = *how;
 	struct packages packages = { 0 };
 	struct probes probes = { 0 };
-	int rc, i;
+	int rc;
 
 	probe_mpi(facts);
 	rc = buildplan_make(how, facts, t, plan, e);
@@ -546,7 +537,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 		ask.probes = &probes;
 		probe_tools(&probes, plan);
 		probe_frameworks(&probes, plan);
-		for (i = 0; i < ROUNDS && !rc; i++) {
+		for (int i = 0; i < ROUNDS && !rc; i++) {
 			rc = plan_again(&ask, facts, t, plan, e);
 			if (rc || !plan_try(&probes, plan, &rc, e))
 				break;

@@ -72,9 +72,8 @@ static json_t *read_ranks(const char *dir)
 {
 	json_t *told = json_array();
 	char path[PATH_MAX];
-	int i;
 
-	for (i = 0; i < PROVE_RANKS; i++) {
+	for (int i = 0; i < PROVE_RANKS; i++) {
 		json_t *one;
 
 		snprintf(path, sizeof(path), "%s/rank-%d.json", dir, i);

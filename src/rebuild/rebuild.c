@@ -45,9 +45,7 @@ const struct builder *const builders[] = {
 
 const struct builder *rebuild_builder(const char *engine)
 {
-	int i;
-
-	for (i = 0; builders[i]; i++)
+	for (int i = 0; builders[i]; i++)
 		if (!strcmp(builders[i]->name, engine))
 			return builders[i];
 	return NULL;

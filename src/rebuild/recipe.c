@@ -220,9 +220,8 @@ static int read_bad(struct reading *in, char *text)
 static int read_edit(struct reading *in, char *text)
 {
 	struct recipe *r = in->r;
-	int i;
 
-	for (i = 0; i < r->nedits; i++)
+	for (int i = 0; i < r->nedits; i++)
 		if (!strcmp(r->edits[i].name, text))
 			return line_refuse(in, "an edit of this name was there already");
 	in->edit = item_add(in, &r->edits, &r->nedits, sizeof(*in->edit));
@@ -309,14 +308,13 @@ static int read_text(struct reading *in, char *text)
 {
 	bool indented = *text == ' ' || *text == '\t';
 	char *key = text + strspn(text, " \t"), *rest = key + strcspn(key, " \t");
-	size_t n;
 
 	if (!*key || *key == '#')
 		return 0;
 	if (*rest)
 		*rest++ = 0;
 	rest += strspn(rest, " \t");
-	for (n = strlen(rest); n && (rest[n - 1] == ' ' || rest[n - 1] == '\t'); n--)
+	for (size_t n = strlen(rest); n && (rest[n - 1] == ' ' || rest[n - 1] == '\t'); n--)
 		rest[n - 1] = 0;
 	return indented ? read_part(in, key, rest) : read_directive(in, key, rest);
 }
@@ -325,7 +323,6 @@ static int read_text(struct reading *in, char *text)
 static int recipe_check(struct reading *in)
 {
 	const struct recipe *r = in->r;
-	int i;
 
 	in->line = 0;
 	if (!r->name || !r->version || !r->index || !r->file || !r->sha256)
@@ -333,7 +330,7 @@ static int recipe_check(struct reading *in)
 			    "%s: a recipe has name, version, index, file and sha256", r->path);
 	if (strlen(r->sha256) != 64 || strspn(r->sha256, "0123456789abcdef") != 64)
 		return fail(in->e, RINGUP_EINVAL, "%s: sha256 is none", r->path);
-	for (i = 0; i < r->nedits; i++) {
+	for (int i = 0; i < r->nedits; i++) {
 		const struct recipe_edit *d = &r->edits[i];
 
 		if (!d->file || !d->match || !d->with || !d->why || !d->times)
@@ -404,13 +401,13 @@ int recipe_find(struct recipe *r, const char *name, const char *version, struct 
 	char folder[PATH_MAX], path[PATH_MAX] = "", best[RECIPE_WORD] = "", there[128] = "";
 	struct dirent **found = NULL;
 	size_t at = 0;
-	int i, n = 0;
+	int n = 0;
 
 	*r = (struct recipe){ 0 };
 	version = version ? version : "";
 	if (!data_find(folder, "recipes", NULL))
 		n = scandir(folder, &found, is_recipe, versionsort);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		char *its = found[i]->d_name, *dash = strrchr(its, '-');
 
 		*dash = *strrchr(its, '.') = 0;
@@ -437,9 +434,7 @@ int recipe_find(struct recipe *r, const char *name, const char *version, struct 
 static void lines_decide(const struct recipe_line *l, int n, const struct textpairs *world,
 			 struct textpool *pool, struct textpairs *out)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (recipe_holds(l[i].when, world))
 			textpool_add(pool, out, l[i].a, l[i].b);
 }
@@ -458,18 +453,16 @@ static void bad_add(struct textpool *pool, struct textpairs *out, const char *te
 void recipe_decide(const struct recipe *r, const struct textpairs *world, struct textpool *pool,
 		   struct recipe_decision *out)
 {
-	int i;
-
 	*out = (struct recipe_decision){ 0 };
 	lines_decide(r->adds, r->nadds, world, pool, &out->adds);
 	lines_decide(r->advisories, r->nadvisories, world, pool, &out->advisories);
-	for (i = 0; i < r->nedits; i++)
+	for (int i = 0; i < r->nedits; i++)
 		if (recipe_holds(r->edits[i].when, world))
 			textpool_add(pool, &out->edits, r->edits[i].name, r->edits[i].why);
-	for (i = 0; i < r->nenvs; i++)
+	for (int i = 0; i < r->nenvs; i++)
 		if (recipe_holds(r->envs[i].when, world))
 			textpool_set(pool, &out->env, r->envs[i].a, r->envs[i].b);
-	for (i = 0; i < r->nbads; i++)
+	for (int i = 0; i < r->nbads; i++)
 		if (recipe_holds(r->bads[i].a, world))
 			bad_add(pool, &out->bad, r->bads[i].b);
 }

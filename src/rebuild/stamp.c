@@ -20,9 +20,8 @@ enum { SCHEMA = 1, MAX_STAMP = 256 * 1024, MAX_TEXT = 4096 };
 static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json_t *facts)
 {
 	json_t *versions = json_object(), *abis = json_object();
-	size_t i;
 
-	for (i = 0; of->python && of->frameworks && of->frameworks[i]; i++) {
+	for (size_t i = 0; of->python && of->frameworks && of->frameworks[i]; i++) {
 		const char *name = of->frameworks[i];
 		const json_t *f = lookup_entry(facts, "frameworks", of->python, name);
 		json_t *abi = json_object_get(f, "cxx11_abi");
@@ -40,9 +39,8 @@ static void make_frameworks(json_t *stamp, const struct stamp_of *of, const json
 static json_t *make_accepted(const struct textpairs *advisories)
 {
 	json_t *out = json_array();
-	int i;
 
-	for (i = 0; advisories && i < advisories->count; i++)
+	for (int i = 0; advisories && i < advisories->count; i++)
 		json_array_append_new(out, jsonio_text(advisories->at[i].name));
 	return out;
 }
@@ -117,9 +115,7 @@ static bool is_text(const json_t *v)
 
 static bool are_texts(const json_t *o, const char *const *keys)
 {
-	size_t i;
-
-	for (i = 0; keys[i]; i++)
+	for (size_t i = 0; keys[i]; i++)
 		if (!is_text(json_object_get(o, keys[i])))
 			return false;
 	return true;
@@ -270,14 +266,13 @@ static const json_t *python_of(const json_t *stamp, const json_t *facts, const c
 	const json_t *noted = json_object_get(stamp, "python"), *list, *y, *found;
 	const char *path = jsonio_string(noted, "path");
 	json_t *o;
-	size_t i;
 
 	list = json_object_get(facts, "pythons");
 	found = jsonrecord_find(list, "path", path);
 	y = found ? NULL : jsonrecord_find(list, "path", here);
 	if (y && is_series(jsonio_string(y, "version"), jsonio_string(noted, "version")))
 		found = y;
-	for (i = 0; !found && i < 2; i++) {
+	for (size_t i = 0; !found && i < 2; i++) {
 		size_t j;
 
 		json_array_foreach(list, j, o)

@@ -79,9 +79,7 @@ void textpool_add(struct textpool *p, struct textpairs *list, const char *name,
 void textpool_set(struct textpool *p, struct textpairs *list, const char *name,
 		  const char *text)
 {
-	int i;
-
-	for (i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++)
 		if (!strcmp(list->at[i].name, name)) {
 			list->at[i].text = textpool_keep(p, text);
 			return;
@@ -91,9 +89,7 @@ void textpool_set(struct textpool *p, struct textpairs *list, const char *name,
 
 const char *textpool_get(const struct textpairs *list, const char *name)
 {
-	int i;
-
-	for (i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++)
 		if (!strcmp(list->at[i].name, name))
 			return list->at[i].text;
 	return NULL;

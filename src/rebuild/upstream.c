@@ -13,9 +13,7 @@
 
 const struct buildplan_mpi *upstream_mpi(const struct upstream *u)
 {
-	int i;
-
-	for (i = 0; i < u->plan->mpi_count; i++) {
+	for (int i = 0; i < u->plan->mpi_count; i++) {
 		const struct buildplan_mpi *m = &u->plan->mpi[i];
 
 		if (*m->mpicxx &&
@@ -29,9 +27,8 @@ static struct textpairs upstream_world(struct upstream *u)
 {
 	const struct buildplan *p = u->plan;
 	struct textpairs world = { 0 };
-	int i;
 
-	for (i = 0; i < p->framework_count; i++)
+	for (int i = 0; i < p->framework_count; i++)
 		recipe_tell(&u->pool, &world, p->frameworks[i].name, p->frameworks[i].version);
 	/* Keras counts where TensorFlow is served, and then whichever there is. */
 	if (buildplan_framework(p, "tensorflow"))
@@ -64,9 +61,7 @@ static bool is_among(const char *words, const char *id)
 
 static bool is_accepted(const struct rebuild_how *how, const char *id)
 {
-	int i;
-
-	for (i = 0; i < how->accepted_count; i++)
+	for (int i = 0; i < how->accepted_count; i++)
 		if (is_among(how->accepted[i], id))
 			return true;
 	return false;
@@ -75,9 +70,7 @@ static bool is_accepted(const struct rebuild_how *how, const char *id)
 int upstream_check_advisories(const struct rebuild_how *how, const struct textpairs *advisories,
 			      struct rebuild_said *said, struct err *e)
 {
-	int i;
-
-	for (i = 0; i < advisories->count; i++) {
+	for (int i = 0; i < advisories->count; i++) {
 		const char *id = advisories->at[i].name;
 
 		if (is_accepted(how, id))
@@ -113,9 +106,8 @@ static void note_why(struct upstream *u, const char *line)
 	static const char *const marks[] = {
 		"fatal error: ", " error: ", "CMake Error", "ERROR: ", "Error: ", "Killed", NULL
 	};
-	int i;
 
-	for (i = 0; !*u->why && marks[i]; i++)
+	for (int i = 0; !*u->why && marks[i]; i++)
 		if (strstr(line, marks[i]))
 			snprintf(u->why, sizeof(u->why), "%.*s", (int)sizeof(u->why) - 1,
 				 line + strspn(line, " "));
@@ -172,9 +164,9 @@ int upstream_work(struct upstream *u, const char *const *argv, const json_t *env
 			      .limit_ms = limit_ms ? limit_ms : UPSTREAM_PREPARE_MS,
 			      .line = reason == REASON_COMPILE ? follow_build : follow,
 			      .arg = u };
-	int status, rc, i;
+	int status, rc;
 
-	for (i = 0; argv[i]; i++)
+	for (int i = 0; argv[i]; i++)
 		dprintf(u->log_fd, "%s%s", i ? " " : "+ ", argv[i]);
 	dprintf(u->log_fd, "\n");
 	*u->why = 0;

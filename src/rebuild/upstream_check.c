@@ -224,9 +224,8 @@ static int check_headers(const struct buildplan *plan, struct rebuild_said *said
 	const struct buildplan_framework *torch = buildplan_framework(plan, "torch");
 	bool found = !torch || file_exists(NULL, "/usr/include/torch/extension.h");
 	char path[PATH_MAX];
-	size_t i;
 
-	for (i = 0; !found && i < sizeof(own) / sizeof(own[0]); i++)
+	for (size_t i = 0; !found && i < sizeof(own) / sizeof(own[0]); i++)
 		found = snprintf(path, sizeof(path), "%s/%s", torch->location, own[i]) <
 				(int)sizeof(path) &&
 			file_exists(NULL, path);

@@ -97,10 +97,10 @@ int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 			       .advisories = &u->decided.advisories,
 			       .built = time(NULL) };
 	char text[128], record[PATH_MAX];
-	size_t i, n = 0;
+	size_t n = 0;
 	int rc, fd;
 
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (buildplan_framework(p, all[i]))
 			names[n++] = all[i];
 	/* Not compiled for, but edited for: unedited, Horovod averages nothing with Keras 3. */
@@ -207,10 +207,9 @@ int upstream_prove(struct upstream *u, const char *site, struct err *e)
 {
 	static const char *const all[] = { "torch", "tensorflow", "keras" };
 	const char *first = NULL;
-	size_t i;
 	int rc = 0;
 
-	for (i = 0; !rc && i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; !rc && i < sizeof(all) / sizeof(all[0]); i++) {
 		bool is_keras = !strcmp(all[i], "keras");
 
 		if (!buildplan_framework(u->plan, is_keras ? "tensorflow" : all[i]) ||
@@ -249,10 +248,10 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 	static const char *const names[] = { "horovod", "ringup" };
 	const json_t *one;
 	json_t *old;
-	size_t i, k;
+	size_t k;
 	int rc = 0;
 
-	for (i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++) {
 		rc = journal_entries(u->told.site, u->told.prefix, names[i], &old, e);
 		json_array_foreach(old, k, one)
 			if (!rc && !jsonrecord_find(moves, "to", json_string_value(one)))
@@ -272,12 +271,11 @@ int upstream_replace(struct upstream *u, const char *prefix, const char *site, s
 	json_t *moves = json_array(), *about;
 	struct err undo = { 0 };
 	char bin[PATH_MAX];
-	size_t i;
 	int rc;
 
 	rebuild_step(u->how, "put in place", 0, 0);
 	moves_of(moves, site, u->told.site);
-	for (i = 0; i < sizeof(bins) / sizeof(bins[0]); i++) {
+	for (size_t i = 0; i < sizeof(bins) / sizeof(bins[0]); i++) {
 		snprintf(bin, sizeof(bin), "%.*s/%s", PATH_MAX - 16, prefix, bins[i]);
 		moves_of(moves, bin, u->told.scripts);
 	}

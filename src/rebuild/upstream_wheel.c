@@ -28,7 +28,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
 				 "--no-cache-dir", "--target", u->tools };
 	const char *setuptools = u->told.setuptools;
-	int n = 8, first = n, rc, i;
+	int n = 8, first = n, rc;
 
 	if (!*setuptools)
 		argv[n++] = "setuptools";
@@ -39,7 +39,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
 	/* setup.py wants to see what Horovod needs at run time. */
-	for (i = 0; i < u->missing.count && n < 31; i++)
+	for (int i = 0; i < u->missing.count && n < 31; i++)
 		argv[n++] = u->missing.at[i].text;
 	if (n == first)
 		return 0;
@@ -126,9 +126,7 @@ static void set_framework(const struct upstream *u, json_t *env, const char *nam
 
 static void env_add(json_t *env, const struct textpairs *more)
 {
-	int i;
-
-	for (i = 0; i < more->count; i++)
+	for (int i = 0; i < more->count; i++)
 		json_object_set_new(env, more->at[i].name, jsonio_text(more->at[i].text));
 }
 
@@ -180,9 +178,9 @@ static int check_edits(struct upstream *u, struct err *e)
 				   "        ast.parse(f.read(), name)\n";
 	const char *argv[64] = { u->python, "-I", "-c", code };
 	char names[56][256];
-	int i, n = 4;
+	int n = 4;
 
-	for (i = 0; i < u->recipe.nedits && n < 60; i++) {
+	for (int i = 0; i < u->recipe.nedits && n < 60; i++) {
 		const char *file = u->recipe.edits[i].file, *dot = strrchr(file, '.');
 
 		if (!dot || strcmp(dot, ".py") != 0)
@@ -313,9 +311,9 @@ int upstream_needs(struct upstream *u, struct err *e)
 				 "--no-cache-dir",
 				 "-d",
 				 u->out };
-	int n = 11, i;
+	int n = 11;
 
-	for (i = 0; i < u->missing.count && n < 31; i++)
+	for (int i = 0; i < u->missing.count && n < 31; i++)
 		argv[n++] = u->missing.at[i].text;
 	if (n == 11)
 		return 0;

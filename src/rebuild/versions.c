@@ -57,9 +57,7 @@ static int bad(struct err *e, const char *name, int line, const char *what, cons
 /* "12", "7.3.1", "2.6": digits with single dots between them. */
 static bool is_number(const char *s, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (s[i] == '.' ? !i || i + 1 == n || s[i - 1] == '.'
 				: !isdigit((unsigned char)s[i]))
 			return false;
@@ -123,7 +121,6 @@ int versions_in(const char *version, const char *ranges)
 static bool is_of_kind(enum kind kind, const char *v)
 {
 	static const char *const standards[] = { "11", "14", "17", "20", "23" };
-	size_t i;
 
 	switch (kind) {
 	case VERSION:
@@ -133,7 +130,7 @@ static bool is_of_kind(enum kind kind, const char *v)
 	case ABI:
 		return !strcmp(v, "0") || !strcmp(v, "1");
 	case STANDARD:
-		for (i = 0; i < sizeof(standards) / sizeof(standards[0]); i++)
+		for (size_t i = 0; i < sizeof(standards) / sizeof(standards[0]); i++)
 			if (!strcmp(v, standards[i]))
 				return true;
 		return false;
@@ -166,9 +163,8 @@ static int find_attribute(const char *name, int line, struct version_fact *f, en
 			  struct err *e)
 {
 	struct near n = { 0 };
-	size_t i;
 
-	for (i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
 		if (!strcmp(attributes[i].name, f->attr)) {
 			*kind = attributes[i].kind;
 			return 0;
@@ -183,9 +179,7 @@ static int find_attribute(const char *name, int line, struct version_fact *f, en
 
 static bool is_in(const char *const *list, size_t n, const char *word, int *index)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (!strcmp(list[i], word)) {
 			*index = (int)i;
 			return true;
@@ -275,15 +269,13 @@ static int order(const struct version_fact *a, const struct version_fact *b)
 /* In order, so only neighbours with the same name have to be compared. */
 static int check(const struct versions *t, const char *name, struct err *e)
 {
-	int i, j;
-
-	for (i = 1; i < t->count; i++) {
+	for (int i = 1; i < t->count; i++) {
 		if (order(&t->at[i - 1], &t->at[i]) > 0)
 			return fail(e, RINGUP_EINVAL,
 				    "%s:%d: out of order: by subject, attribute, variant and "
 				    "first version",
 				    name, t->at[i].line);
-		for (j = i - 1; j >= 0 && is_about_same(&t->at[j], &t->at[i]); j--)
+		for (int j = i - 1; j >= 0 && is_about_same(&t->at[j], &t->at[i]); j--)
 			if (t->at[j].trust == t->at[i].trust && overlap(&t->at[j], &t->at[i]) &&
 			    strcmp(t->at[j].value, t->at[i].value))
 				return fail(e, RINGUP_EINVAL,
@@ -358,13 +350,13 @@ void versions_free(struct versions *t)
 /* How well the variant of a fact fits: 0: it does not; all of them: 1. */
 static int fit(const struct version_fact *f, const char *const *variants)
 {
-	int i, n = 0;
+	int n = 0;
 
 	if (!*f->variant)
 		return 1;
-	for (i = 0; variants && variants[i]; i++)
+	for (int i = 0; variants && variants[i]; i++)
 		n++;
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (!strcmp(variants[i], f->variant))
 			return 1 + n - i;
 	return 0;
@@ -375,9 +367,9 @@ const struct version_fact *versions_ask(const struct versions *t, const char *su
 					const char *const *variants)
 {
 	const struct version_fact *best = NULL;
-	int i, n, best_fit = 0;
+	int n, best_fit = 0;
 
-	for (i = 0; i < t->count; i++) {
+	for (int i = 0; i < t->count; i++) {
 		const struct version_fact *f = &t->at[i];
 
 		if (strcmp(f->subject, subject) || strcmp(f->attr, attr))
