@@ -62,11 +62,10 @@ static int node_add_uses(struct probe_node *n, const char *library, const struct
 			 struct err *e)
 {
 	struct probe_use *u;
-	int r, i;
 
-	for (r = 0; r < p->nroles; r++)
+	for (int r = 0; r < p->nroles; r++)
 		/* Of what is not known nothing is claimed. */
-		for (i = 0; i < p->roles[r].npicks && !*p->roles[r].unknown; i++) {
+		for (int i = 0; i < p->roles[r].npicks && !*p->roles[r].unknown; i++) {
 			u = facts_add_use(n);
 			if (!u)
 				return fail(e, RINGUP_ENOMEM, "no memory for addresses");
@@ -85,9 +84,9 @@ static int node_find_uses(struct probe_node *n, const struct snapshot *s, struct
 {
 	struct own_hint hint = { 0 };
 	struct picked p;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && pickers[i]; i++) {
+	for (int i = 0; !rc && pickers[i]; i++) {
 		rc = picker_run(pickers[i], &s->ifaces, &s->settings, &p, e);
 		if (!rc)
 			rc = node_add_uses(n, pickers[i]->name, &p, e);
@@ -145,9 +144,8 @@ static int agent_shed_rights(struct err *e)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
-	int cap;
 
-	for (cap = 0; cap < 64; cap++)
+	for (int cap = 0; cap < 64; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &head, none))
 		return fail_os(e, "cannot give up rights");
@@ -168,13 +166,13 @@ static void port_note(json_t *listens, const struct probe_use *u, int port, cons
 static void use_listen(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
 {
 	struct sock_addr at;
-	int port, i;
+	int port;
 
 	if (sock_parse_address(u->address, &at, NULL))
 		return;
 	port = echo_listen(&a->echo, &at, wish, 0);
 	port_note(listens, u, port ? port : echo_listen(&a->echo, &at, 0, 0), "ephemeral");
-	for (i = port = 0; !port && i < REGISTERED_TRIES; i++)
+	for (int i = port = 0; !port && i < REGISTERED_TRIES; i++)
 		port = echo_listen(&a->echo, &at, AGENT_REGISTERED + i, 1);
 	port_note(listens, u, port, "registered");
 	port_note(listens, u, echo_listen(&a->echo, &at, AGENT_STORE, 1), "store");
@@ -183,9 +181,9 @@ static void use_listen(struct agent *a, json_t *listens, const struct probe_use 
 static json_t *node_listen(struct agent *a, const struct probe_node *n, int wish)
 {
 	json_t *listens = json_array();
-	int i, k;
+	int k;
 
-	for (i = 0; i < n->nuses; i++) {
+	for (int i = 0; i < n->nuses; i++) {
 		for (k = 0; k < i && strcmp(n->uses[k].address, n->uses[i].address) != 0; k++)
 			;
 		if (k == i)
@@ -265,11 +263,11 @@ static int agent_tell_facts(struct agent *a, int wish, struct err *e)
 static int on_reach(struct agent *a, const json_t *msg, struct err *e)
 {
 	struct reach r = { a->me, &a->key, &a->echo, talk_fd(a->talk) };
-	int i, rc;
+	int rc;
 
 	facts_free(&a->plan);
 	rc = facts_parse(&a->plan, json_object_get(msg, "facts"), e);
-	for (i = 0; !rc && i < a->plan.npaths; i++)
+	for (int i = 0; !rc && i < a->plan.npaths; i++)
 		if (a->plan.paths[i].from != a->me)
 			rc = fail(e, RINGUP_EINVAL, "that is another node's path");
 	if (!rc)

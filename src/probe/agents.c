@@ -102,9 +102,9 @@ static void hear(struct agents *c, int i)
 
 int agents_waiting(const struct agents *c)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		n += c->m[i].expect != NULL;
 	return n;
 }
@@ -112,9 +112,8 @@ int agents_waiting(const struct agents *c)
 void agents_listen(struct agents *c, int64_t deadline_ns)
 {
 	struct pollfd *p = c->poll;
-	int i;
 
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		struct agents_member *m = &c->m[i];
 
 		p[2 * i] = (struct pollfd){ m->lost || !m->talks ? -1 : talk_fd(&m->talk),
@@ -123,7 +122,7 @@ void agents_listen(struct agents *c, int64_t deadline_ns)
 	}
 	if (poll(p, (nfds_t)(2 * c->n), clock_left_ms(deadline_ns)) <= 0)
 		return;
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		if (p[2 * i + 1].revents)
 			read_errors(&c->m[i]);
 		if (p[2 * i].revents & POLLOUT)
@@ -171,14 +170,12 @@ bool agents_start(struct agents *c, int i)
 int agents_open(struct agents *c, const struct agents_how *how, struct agents_owner owner,
 		struct err *e)
 {
-	int i;
-
 	*c = (struct agents){ .how = how, .owner = owner, .n = how->nodes->n };
 	c->m = calloc((size_t)c->n + 1, sizeof(*c->m));
 	c->poll = calloc((size_t)c->n * 2 + 1, sizeof(*c->poll));
 	if (!c->m || !c->poll)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		c->m[i].starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
 		talk_open(&c->m[i].talk, -1, -1);
 	}
@@ -189,11 +186,10 @@ int agents_open(struct agents *c, const struct agents_how *how, struct agents_ow
 void agents_close(struct agents *c)
 {
 	int64_t deadline = clock_deadline(AGENTS_END_MS);
-	int i;
 
-	for (i = 0; c->m && i < c->n; i++)
+	for (int i = 0; c->m && i < c->n; i++)
 		starter_hang_up(&c->m[i].starter);
-	for (i = 0; c->m && i < c->n; i++) {
+	for (int i = 0; c->m && i < c->n; i++) {
 		starter_end(&c->m[i].starter, deadline);
 		talk_close(&c->m[i].talk);
 	}

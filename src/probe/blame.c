@@ -40,9 +40,8 @@ static struct blame_scope unpack(const struct count *c)
 {
 	struct blame_scope s = { .trials = c->bad };
 	uint64_t key = c->key;
-	int k;
 
-	for (k = BLAME_TRAITS - 1; k >= 0; k--, key >>= FIELD)
+	for (int k = BLAME_TRAITS - 1; k >= 0; k--, key >>= FIELD)
 		s.trait[k] = (int)(key & MASK);
 	s.b = (int)(key & MASK) - 1;
 	s.a = (int)(key >> FIELD & MASK) - 1;
@@ -61,15 +60,14 @@ static int keys_of(const struct search *s, const struct blame_trial *t,
 		pack(BLAME_NODE, t->to, -1),      pack(BLAME_NODE, t->from, -1),
 		pack(BLAME_ANY, -1, -1),
 	};
-	unsigned choice;
-	int i, k, n = 0;
+	int n = 0;
 
-	for (choice = 0; choice < CHOICES; choice++) {
+	for (unsigned choice = 0; choice < CHOICES; choice++) {
 		if (choice & ~s->useful)
 			continue;
-		for (i = 0; i < WHO; i++, n++) {
+		for (int i = 0; i < WHO; i++, n++) {
 			key[n] = who[i];
-			for (k = 0; k < BLAME_TRAITS; k++)
+			for (int k = 0; k < BLAME_TRAITS; k++)
 				key[n] = key[n] << FIELD |
 					 (choice >> k & 1 ? (uint64_t)t->trait[k] : 0);
 		}
@@ -111,13 +109,13 @@ static int count_trials(struct search *s, bool bad, struct err *e)
 {
 	uint64_t key[WHO * CHOICES];
 	struct count *c;
-	int i, k, keys;
+	int keys;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		if (s->trials[i].bad != bad)
 			continue;
 		keys = keys_of(s, &s->trials[i], key);
-		for (k = 0; k < keys; k++) {
+		for (int k = 0; k < keys; k++) {
 			if (bad && make_room(s, e))
 				return RINGUP_ENOMEM;
 			c = place(s->table, s->room, key[k]);
@@ -136,9 +134,7 @@ static int count_trials(struct search *s, bool bad, struct err *e)
 /* Does trait @t have more than one value? */
 static bool is_various(const struct search *s, int t)
 {
-	int i;
-
-	for (i = 1; i < s->n; i++)
+	for (int i = 1; i < s->n; i++)
 		if (s->trials[i].trait[t] != s->trials[0].trait[t])
 			return true;
 	return false;
@@ -168,9 +164,9 @@ static bool is_net_told_by_nic(const struct search *s)
 
 static int traits(const struct blame_scope *s)
 {
-	int k, n = 0;
+	int n = 0;
 
-	for (k = 0; k < BLAME_TRAITS; k++)
+	for (int k = 0; k < BLAME_TRAITS; k++)
 		n += s->trait[k] != 0;
 	return n;
 }
@@ -192,9 +188,8 @@ static bool is_better(const struct count *a, const struct count *b)
 static const struct count *best_of(const struct search *s)
 {
 	const struct count *best = NULL;
-	size_t i;
 
-	for (i = 0; i < s->room; i++) {
+	for (size_t i = 0; i < s->room; i++) {
 		const struct count *c = &s->table[i];
 
 		if (c->key && !c->good && c->bad > 0 && (!best || is_better(c, best)))
@@ -218,9 +213,9 @@ static void explain(struct search *s, struct blame_trial *t, int scope)
 static void explain_all(struct search *s, uint64_t of, int scope)
 {
 	uint64_t key[WHO * CHOICES];
-	int i, k, keys;
+	int k, keys;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		if (!s->trials[i].bad || s->trials[i].scope >= 0)
 			continue;
 		keys = keys_of(s, &s->trials[i], key);
@@ -245,19 +240,19 @@ static int find_root(const int *parent, int i)
  */
 static int find_groups(const struct search *s, int *group)
 {
-	int i, a, b, groups = 0;
+	int a, b, groups = 0;
 
-	for (i = 0; i < s->nodes; i++)
+	for (int i = 0; i < s->nodes; i++)
 		group[i] = i;
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		a = find_root(group, s->trials[i].from);
 		b = find_root(group, s->trials[i].to);
 		if (!s->trials[i].bad)
 			group[a > b ? a : b] = a < b ? a : b;
 	}
-	for (i = 0; i < s->nodes; i++)
+	for (int i = 0; i < s->nodes; i++)
 		group[i] = find_root(group, i);
-	for (i = 0; i < s->nodes; i++) {
+	for (int i = 0; i < s->nodes; i++) {
 		for (a = i + 1; group[i] == i && a < s->nodes && group[a] != i; a++)
 			;
 		groups += group[i] == i && a < s->nodes;
@@ -315,12 +310,12 @@ static int search(struct search *s, struct blame *b, struct err *e)
 int blame_find(struct blame *b, struct blame_trial *trials, int n, int nodes, struct err *e)
 {
 	struct search s = { .trials = trials, .n = n, .nodes = nodes };
-	int i, rc;
+	int rc;
 
 	memset(b, 0, sizeof(*b));
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		trials[i].scope = -1;
-	for (i = 0; i < BLAME_TRAITS; i++)
+	for (int i = 0; i < BLAME_TRAITS; i++)
 		s.useful |= is_various(&s, i) ? 1u << i : 0;
 	if (s.useful >> BLAME_NET & 1 && is_net_told_by_nic(&s))
 		s.useful &= ~(1u << BLAME_NET);

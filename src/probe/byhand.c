@@ -65,11 +65,11 @@ static bool is_called(const char *node, const char *name)
 static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));
-	int i, best = -1;
+	int best = -1;
 
 	if (!name)
 		return fail(e, RINGUP_EINVAL, "an agent says who it is");
-	for (i = 0; i < a->n; i++)
+	for (int i = 0; i < a->n; i++)
 		if (!strcmp(a->how->nodes->name[i], name))
 			best = i;
 		else if (best < 0 && is_called(a->how->nodes->name[i], name))
@@ -107,9 +107,9 @@ static void hear(struct gathering *g, struct nameless *n)
 
 static int count_here(const struct agents *a)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < a->n; i++)
+	for (int i = 0; i < a->n; i++)
 		n += a->m[i].talks;
 	return n;
 }
@@ -143,7 +143,7 @@ int byhand_gather(struct agents *a, const struct byhand_how *how, const struct s
 		  struct err *e)
 {
 	struct gathering g = { .agents = a };
-	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, i, fd, here, rc;
+	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, fd, here, rc;
 	int64_t deadline = clock_deadline(seconds * (int64_t)1000);
 	char where[SOCK_TEXT], hex[BYHAND_HEX];
 
@@ -162,10 +162,10 @@ int byhand_gather(struct agents *a, const struct byhand_how *how, const struct s
 		agents_report(a, "agents have come", here, a->n);
 		wait_once(&g, deadline);
 	}
-	for (i = 0; i < NAMELESS; i++)
+	for (int i = 0; i < NAMELESS; i++)
 		if (g.nameless[i].talk.chan)
 			talk_close(&g.nameless[i].talk);
-	for (i = 0; i < a->n; i++)
+	for (int i = 0; i < a->n; i++)
 		if (!a->m[i].talks)
 			agents_lose(a, i, "nobody has started an agent there in time");
 	door_close(&g.door);

@@ -123,9 +123,8 @@ static int take(void *ctx, int i, const json_t *msg, struct err *e)
 static json_t *names_json(const struct check *c)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		json_array_append_new(list, json_string(c->f->nodes[i].name));
 	return list;
 }
@@ -192,11 +191,11 @@ static int plan_paths(struct check *c, int from, struct err *e)
 {
 	struct member *m = &c->m[from];
 	const json_t *at;
-	int to, rc = 0;
+	int rc = 0;
 	size_t i;
 
 	m->first = c->f->npaths;
-	for (to = 0; to < c->n; to++) {
+	for (int to = 0; to < c->n; to++) {
 		if (to == from || is_lost(c, to))
 			continue;
 		json_array_foreach(c->m[to].listens, i, at) {
@@ -230,9 +229,9 @@ static json_t *plan_json(const struct check *c, int from)
 static void drop_untried(struct check *c)
 {
 	struct probe_facts *f = c->f;
-	int i, kept = 0;
+	int kept = 0;
 
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		struct member *m = &c->m[i];
 
 		m->npaths = m->tried ? m->npaths : 0;
@@ -247,12 +246,12 @@ static void drop_untried(struct check *c)
 
 static int reach_all(struct check *c, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < c->n; i++)
+	for (int i = 0; !rc && i < c->n; i++)
 		if (!is_lost(c, i))
 			rc = plan_paths(c, i, e);
-	for (i = 0; !rc && i < c->n; i++)
+	for (int i = 0; !rc && i < c->n; i++)
 		if (!is_lost(c, i))
 			agents_say(&c->agents, i, plan_json(c, i), "reached");
 	if (!rc)
@@ -279,9 +278,8 @@ static bool is_worth_it(const struct check *c, const struct probe_path *p)
 static void fill(const struct check *c, struct duel *d, int from, int to)
 {
 	const struct member *m = &c->m[from];
-	int k;
 
-	for (k = m->first; k < m->first + m->npaths; k++)
+	for (int k = m->first; k < m->first + m->npaths; k++)
 		if (c->f->paths[k].to == to && is_worth_it(c, &c->f->paths[k]))
 			d->path[d->n++] = k;
 }
@@ -316,15 +314,15 @@ static void play(struct check *c, struct duel *d, int n, int ms)
 {
 	int64_t late = clock_deadline(CHECK_ROUND_MS);
 	int64_t deadline = clock_deadline(CHECK_ROUND_MS + CHECK_PATH_MS);
-	int i, busy = 1;
+	int busy = 1;
 
 	while (busy && clock_ns() < deadline) {
-		for (i = busy = 0; i < n; i++)
+		for (int i = busy = 0; i < n; i++)
 			busy += !go_on(c, &d[i], ms, clock_ns() >= late);
 		if (busy)
 			agents_listen(&c->agents, deadline);
 	}
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		if (c->agents.m[i].expect)
 			agents_lose(&c->agents, i,
 				    "its agent has not come back from measuring");
@@ -433,14 +431,12 @@ static int prepare(struct check *c, struct err *e)
 
 static void clean_up(struct check *c)
 {
-	int i;
-
-	for (i = 0; i < c->agents.n && i < c->f->nnodes; i++)
+	for (int i = 0; i < c->agents.n && i < c->f->nnodes; i++)
 		if (c->agents.m && is_lost(c, i))
 			memcpy(c->f->nodes[i].error, c->agents.m[i].why,
 			       sizeof(c->f->nodes[i].error));
 	agents_close(&c->agents);
-	for (i = 0; c->m && i < c->n; i++)
+	for (int i = 0; c->m && i < c->n; i++)
 		json_decref(c->m[i].listens);
 	free(c->m);
 	secret_wipe(&c->secret);

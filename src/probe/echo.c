@@ -52,9 +52,8 @@ static void leave(struct echo_guest *g)
 static struct echo_guest *place(struct echo *x)
 {
 	struct echo_guest *oldest = NULL, *g;
-	int i;
 
-	for (i = 0; i < x->guests; i++) {
+	for (int i = 0; i < x->guests; i++) {
 		g = &x->guest[i];
 		if (g->kind == GONE)
 			return g;
@@ -154,9 +153,8 @@ static void serve_datagrams(struct echo *x, const struct echo_guest *g)
 	struct sockaddr_storage from;
 	socklen_t len;
 	ssize_t n;
-	int most;
 
-	for (most = 64; most > 0; most--) {
+	for (int most = 64; most > 0; most--) {
 		len = sizeof(from);
 		n = recvfrom(g->fd, in, sizeof(in), 0, (struct sockaddr *)&from, &len);
 		if (n < 0)
@@ -169,9 +167,9 @@ static void serve_datagrams(struct echo *x, const struct echo_guest *g)
 
 static void welcome(struct echo *x, int listener)
 {
-	int yes = 1, most, fd;
+	int yes = 1, fd;
 
-	for (most = 64; most > 0; most--) {
+	for (int most = 64; most > 0; most--) {
 		fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0)
 			break;
@@ -270,12 +268,11 @@ static void serve(struct echo *x, struct echo_guest *g)
 static void sweep(struct echo *x)
 {
 	int64_t now = clock_ns(), old = now - ECHO_SILENCE_MS * 1000000ll;
-	int i;
 
 	if (now - x->swept_ns < 1000000000)
 		return;
 	x->swept_ns = now;
-	for (i = 0; i < x->guests; i++)
+	for (int i = 0; i < x->guests; i++)
 		if (x->guest[i].kind == STRANGER && x->guest[i].since_ns < old)
 			leave(&x->guest[i]);
 }
@@ -292,9 +289,7 @@ void echo_serve(struct echo *x)
 
 void echo_close(struct echo *x)
 {
-	int i;
-
-	for (i = 0; i < x->guests; i++)
+	for (int i = 0; i < x->guests; i++)
 		if (x->guest[i].kind != GONE)
 			leave(&x->guest[i]);
 	if (x->guest)

@@ -95,12 +95,10 @@ const char *facts_severity_text(enum facts_severity s)
 
 static void free_node(struct probe_node *n)
 {
-	int i;
-
 	snapshot_free(&n->snapshot);
 	free(n->uses);
 	free(n->resolves);
-	for (i = 0; i < n->nfirewall; i++)
+	for (int i = 0; i < n->nfirewall; i++)
 		free(n->firewall[i]);
 	free(n->firewall);
 }
@@ -116,11 +114,9 @@ static void free_finding(struct probe_finding *p)
 
 void facts_free(struct probe_facts *f)
 {
-	int i;
-
-	for (i = 0; i < f->nnodes; i++)
+	for (int i = 0; i < f->nnodes; i++)
 		free_node(&f->nodes[i]);
-	for (i = 0; i < f->nfindings; i++)
+	for (int i = 0; i < f->nfindings; i++)
 		free_finding(&f->findings[i]);
 	free(f->nodes);
 	free(f->paths);
@@ -136,10 +132,10 @@ bool facts_is_live(const struct probe_facts *f, int node)
 
 int facts_unmeasured(const struct probe_facts *f, int *ofp)
 {
-	int i, n = 0;
+	int n = 0;
 
 	*ofp = 0;
-	for (i = 0; i < f->npaths; i++) {
+	for (int i = 0; i < f->npaths; i++) {
 		const struct probe_path *p = &f->paths[i];
 
 		if (p->state != FACTS_OPEN || p->mtu.segment != 1 ||
@@ -198,13 +194,12 @@ static json_t *use_json(const struct probe_use *u)
 static json_t *node_json(const struct probe_node *n)
 {
 	json_t *uses = json_array(), *resolves = json_array(), *firewall = json_array();
-	int i;
 
-	for (i = 0; i < n->nuses; i++)
+	for (int i = 0; i < n->nuses; i++)
 		json_array_append_new(uses, use_json(&n->uses[i]));
-	for (i = 0; i < n->nresolves; i++)
+	for (int i = 0; i < n->nresolves; i++)
 		json_array_append_new(resolves, snapshot_host(&n->resolves[i]));
-	for (i = 0; i < n->nfirewall; i++)
+	for (int i = 0; i < n->nfirewall; i++)
 		json_array_append_new(firewall, jsonio_text(n->firewall[i]));
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", jsonio_text(n->name),
 			 "hostname", or_null(n->hostname), "error", or_null(n->error),
@@ -252,9 +247,8 @@ static json_t *path_json(const struct probe_facts *f, const struct probe_path *p
 static json_t *finding_json(const struct probe_facts *f, const struct probe_finding *p)
 {
 	json_t *nodes = json_array();
-	int i;
 
-	for (i = 0; i < p->nnodes; i++)
+	for (int i = 0; i < p->nnodes; i++)
 		json_array_append_new(nodes, name_json(f, p->nodes[i]));
 	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
 			 jsonio_text(p->code), "severity", facts_severity_text(p->severity),
@@ -267,13 +261,12 @@ static json_t *finding_json(const struct probe_facts *f, const struct probe_find
 json_t *facts_json(const struct probe_facts *f)
 {
 	json_t *nodes = json_array(), *paths = json_array(), *findings = json_array();
-	int i;
 
-	for (i = 0; i < f->nnodes; i++)
+	for (int i = 0; i < f->nnodes; i++)
 		json_array_append_new(nodes, node_json(&f->nodes[i]));
-	for (i = 0; i < f->npaths; i++)
+	for (int i = 0; i < f->npaths; i++)
 		json_array_append_new(paths, path_json(f, &f->paths[i]));
-	for (i = 0; i < f->nfindings; i++)
+	for (int i = 0; i < f->nfindings; i++)
 		json_array_append_new(findings, finding_json(f, &f->findings[i]));
 	return json_pack("{s:s,s:f,s:o,s:o,s:o,s:o}", "schema", schema, "seconds", f->seconds,
 			 "nodes", nodes, "paths", paths, "findings", findings, "verdict",
@@ -397,9 +390,8 @@ static int get_node(const struct index *all, int n, const json_t *j, const char 
 static bool parse_state(const json_t *j, enum facts_state *state)
 {
 	const char *word = json_string_value(json_object_get(j, "state"));
-	int i;
 
-	for (i = 0; word && i < FACTS_STATE_COUNT; i++)
+	for (int i = 0; word && i < FACTS_STATE_COUNT; i++)
 		if (!strcmp(word, state_words[i])) {
 			*state = (enum facts_state)i;
 			return true;

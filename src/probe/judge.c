@@ -84,7 +84,7 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 		       char out[JUDGE_TEXT])
 {
 	enum { NAMED = 4 };
-	int i, named = n <= NAMED + 1 ? n : NAMED - 1;
+	int named = n <= NAMED + 1 ? n : NAMED - 1;
 	size_t len = 0;
 
 	*out = 0;
@@ -92,7 +92,7 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 		add(out, len, "all %d nodes", n);
 		return out;
 	}
-	for (i = 0; i < named; i++)
+	for (int i = 0; i < named; i++)
 		len = add(out, len, "%s%s", before(i, n), c->f->nodes[nodes[i]].name);
 	if (named < n)
 		add(out, len, " and %d more", n - named);
@@ -146,9 +146,7 @@ static void add_user(struct users *u, const struct probe_use *use)
  */
 static bool is_kept(const struct judge_case *c, int node, const struct probe_use *use)
 {
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (p->to == node && p->state == FACTS_OPEN &&
@@ -164,13 +162,12 @@ static bool is_dropped(const struct judge_case *c, int node, const struct probe_
 {
 	const struct probe_node *n = &c->f->nodes[node];
 	const char *told = netconf_value(&n->snapshot.settings, "HOROVOD_GLOO_IFACE");
-	int i;
 
 	if (strcmp(use->library, "horovod") != 0 || (told && *told) ||
 	    netconf_value(&n->snapshot.settings, "--network-interface") ||
 	    is_kept(c, node, use))
 		return false;
-	for (i = 0; i < n->nuses; i++)
+	for (int i = 0; i < n->nuses; i++)
 		if (!strcmp(n->uses[i].library, "horovod") && is_kept(c, node, &n->uses[i]))
 			return true;
 	return false;
@@ -180,10 +177,9 @@ static struct users find_users(const struct judge_case *c, const int *nodes, int
 			       const char *interface, const char *address)
 {
 	struct users u = { .n = 0 };
-	int i, k;
 
-	for (i = 0; i < c->f->nnodes; i++)
-		for (k = 0; is_among(nodes, n, i) && k < c->f->nodes[i].nuses; k++) {
+	for (int i = 0; i < c->f->nnodes; i++)
+		for (int k = 0; is_among(nodes, n, i) && k < c->f->nodes[i].nuses; k++) {
 			const struct probe_use *use = &c->f->nodes[i].uses[k];
 
 			if ((!interface || !strcmp(use->interface, interface)) &&
@@ -205,10 +201,9 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 {
 	struct users u = find_users(c, nodes, n, interface, address);
 	size_t len = 0;
-	int i;
 
 	*out = 0;
-	for (i = 0; i < u.n; i++)
+	for (int i = 0; i < u.n; i++)
 		len = add(out, len, "%s%s (%s)", before(i, u.n), picker_title(u.library[i]),
 			  u.roles[i]);
 	return out;
@@ -227,9 +222,7 @@ bool judge_uses(const struct probe_path *p, int node, const char *nic)
 
 void judge_explain(struct judge_case *c, int node, const char *nic)
 {
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		if (judge_uses(&c->f->paths[i], node, nic))
 			c->explained[i] = true;
 }
@@ -237,11 +230,10 @@ void judge_explain(struct judge_case *c, int node, const char *nic)
 int judge_number(struct judge_case *c, struct judge_texts *all, const char *text)
 {
 	char **one;
-	int i;
 
 	if (!*text)
 		return 0;
-	for (i = 0; i < all->n; i++)
+	for (int i = 0; i < all->n; i++)
 		if (!strcmp(all->text[i], text))
 			return i + 1;
 	if (all->n == BLAME_VALUES)
@@ -276,11 +268,10 @@ struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark
 	size_t room = (size_t)c->f->npaths + 1;
 	struct blame_trial *t = calloc(room, sizeof(*t));
 	char text[JUDGE_TEXT];
-	int i;
 
 	*n = 0;
 	*path = calloc(room, sizeof(**path));
-	for (i = 0; t && *path && i < c->f->npaths; i++) {
+	for (int i = 0; t && *path && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (!mark[i] || c->explained[i] || !facts_is_live(c->f, p->from) ||
@@ -367,13 +358,11 @@ const char *judge_between(const struct judge_case *c, const struct blame_scope *
 
 void judge_about(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s)
 {
-	int i;
-
 	if (s->a >= 0)
 		judge_blame(c, p, s->a);
 	if (s->b >= 0)
 		judge_blame(c, p, s->b);
-	for (i = 0; s->a < 0 && i < c->f->nnodes; i++)
+	for (int i = 0; s->a < 0 && i < c->f->nnodes; i++)
 		if (facts_is_live(c->f, i))
 			judge_blame(c, p, i);
 	if (s->form == BLAME_PAIR || s->form == BLAME_BOTH || s->form == BLAME_FROM)

@@ -16,9 +16,7 @@ static bool is_loopback_text(const char *text)
 
 static const struct netconf_host *find_host(const struct probe_node *n, const char *name)
 {
-	int i;
-
-	for (i = 0; *name && i < n->nresolves; i++)
+	for (int i = 0; *name && i < n->nresolves; i++)
 		if (!strcmp(n->resolves[i].name, name))
 			return &n->resolves[i];
 	return *name && n->has_snapshot ? netconf_host_find(&n->snapshot.settings, name) : NULL;
@@ -27,9 +25,7 @@ static const struct netconf_host *find_host(const struct probe_node *n, const ch
 /* Gloo's own choice on a node: NULL if it is not known. */
 static const struct probe_use *gloo_of(const struct probe_node *n)
 {
-	int i;
-
-	for (i = 0; i < n->nuses; i++)
+	for (int i = 0; i < n->nuses; i++)
 		if (!strcmp(n->uses[i].library, "gloo"))
 			return &n->uses[i];
 	return NULL;
@@ -37,9 +33,7 @@ static const struct probe_use *gloo_of(const struct probe_node *n)
 
 static bool owns(const struct probe_node *n, const struct netconf_host *h)
 {
-	int i;
-
-	for (i = 0; i < h->nips; i++)
+	for (int i = 0; i < h->nips; i++)
 		if (iface_owner(&n->snapshot.ifaces, &h->ips[i]))
 			return true;
 	return false;
@@ -66,9 +60,7 @@ static enum own_name judge_own(const struct judge_case *c, int node)
 /* Paths to the loopback say nothing about the network. */
 static void explain_loopback(struct judge_case *c)
 {
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		if (is_loopback_text(c->f->paths[i].address))
 			c->explained[i] = true;
 }
@@ -105,12 +97,11 @@ static void say_own(struct judge_case *c, struct probe_finding *p, enum own_name
 static void judge_own_names(struct judge_case *c)
 {
 	static const char *const code[] = { "", "loopback-name", "unknown-name", "wrong-name" };
-	int is, i;
 
-	for (is = NAME_LOOPBACK; is <= NAME_FOREIGN; is++) {
+	for (int is = NAME_LOOPBACK; is <= NAME_FOREIGN; is++) {
 		struct probe_finding *p = NULL;
 
-		for (i = 0; i < c->f->nnodes; i++) {
+		for (int i = 0; i < c->f->nnodes; i++) {
 			if (judge_own(c, i) != (enum own_name)is)
 				continue;
 			if (!p)
@@ -127,9 +118,7 @@ static void judge_own_names(struct judge_case *c)
 /* Which other node has an address of @h? -1: none. */
 static int find_owner(const struct judge_case *c, const struct netconf_host *h)
 {
-	int i;
-
-	for (i = 0; i < c->f->nnodes; i++)
+	for (int i = 0; i < c->f->nnodes; i++)
 		if (facts_is_live(c->f, i) && owns(&c->f->nodes[i], h))
 			return i;
 	return -1;
@@ -153,9 +142,9 @@ static void judge_peer_name(struct judge_case *c, int node)
 	const struct netconf_host *h, *first = NULL;
 	char list[JUDGE_TEXT], text[IFACE_TEXT];
 	struct probe_finding *p = NULL;
-	int i, owner;
+	int owner;
 
-	for (i = 0; i < c->f->nnodes; i++) {
+	for (int i = 0; i < c->f->nnodes; i++) {
 		h = facts_is_live(c->f, i) ? is_misled(c, i, node) : NULL;
 		if (!h)
 			continue;
@@ -191,10 +180,9 @@ static void judge_picks(struct judge_case *c, const char *library, const char *r
 {
 	struct probe_finding *p = NULL;
 	char list[JUDGE_TEXT];
-	int i, n;
 
-	for (i = 0; i < c->f->nnodes; i++)
-		for (n = 0; n < c->f->nodes[i].nuses; n++) {
+	for (int i = 0; i < c->f->nnodes; i++)
+		for (int n = 0; n < c->f->nodes[i].nuses; n++) {
 			const struct probe_use *u = &c->f->nodes[i].uses[n];
 
 			if (strcmp(u->library, library) != 0 || strcmp(u->role, role) != 0 ||
@@ -219,11 +207,9 @@ static void judge_picks(struct judge_case *c, const char *library, const char *r
 
 void judge_names(struct judge_case *c)
 {
-	int i;
-
 	explain_loopback(c);
 	judge_own_names(c);
-	for (i = 0; i < c->f->nnodes; i++)
+	for (int i = 0; i < c->f->nnodes; i++)
 		if (facts_is_live(c->f, i))
 			judge_peer_name(c, i);
 	judge_picks(c, "nccl", "bootstrap");

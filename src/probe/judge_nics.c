@@ -21,10 +21,9 @@ static bool is_in_subnet(const struct iface_list *l, const struct iface_addr *a)
 static bool find_shared(const struct judge_case *c, int node, int *first, int *second)
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
-	int i, k;
 
-	for (i = 0; facts_is_live(c->f, node) && i < l->naddrs; i++)
-		for (k = i + 1; is_in_subnet(l, &l->addrs[i]) && k < l->naddrs; k++)
+	for (int i = 0; facts_is_live(c->f, node) && i < l->naddrs; i++)
+		for (int k = i + 1; is_in_subnet(l, &l->addrs[i]) && k < l->naddrs; k++)
 			if (is_in_subnet(l, &l->addrs[k]) &&
 			    l->addrs[i].iface != l->addrs[k].iface &&
 			    l->addrs[i].prefix == l->addrs[k].prefix &&
@@ -40,9 +39,7 @@ static bool find_shared(const struct judge_case *c, int node, int *first, int *s
 /* Which way packets to and from @node go has its reason. */
 static void explain_routes(struct judge_case *c, bool *known, int node)
 {
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		known[i] |= c->f->paths[i].from == node || c->f->paths[i].to == node;
 }
 
@@ -51,9 +48,9 @@ static void judge_shared(struct judge_case *c, bool *known)
 	char list[JUDGE_TEXT], net[IFACE_TEXT], text[IFACE_TEXT];
 	struct probe_finding *p = NULL;
 	const struct iface_list *l;
-	int i, first = 0, second = 0;
+	int first = 0, second = 0;
 
-	for (i = 0; i < c->f->nnodes; i++) {
+	for (int i = 0; i < c->f->nnodes; i++) {
 		if (!find_shared(c, i, &first, &second))
 			continue;
 		if (!p)
@@ -82,10 +79,9 @@ static void judge_shared(struct judge_case *c, bool *known)
 static int find_double(const struct judge_case *c, int node, char nic[IFACE_NAME])
 {
 	const struct probe_node *n = &c->f->nodes[node];
-	int i, k;
 
-	for (i = 0; i < n->nuses; i++)
-		for (k = i + 1; k < n->nuses; k++)
+	for (int i = 0; i < n->nuses; i++)
+		for (int k = i + 1; k < n->nuses; k++)
 			if (!strcmp(n->uses[i].library, "openmpi") &&
 			    !strcmp(n->uses[k].library, "openmpi") &&
 			    !strcmp(n->uses[i].role, "btl") &&
@@ -104,9 +100,9 @@ static void judge_double(struct judge_case *c)
 {
 	char list[JUDGE_TEXT], nic[IFACE_NAME] = "";
 	struct probe_finding *p = NULL;
-	int i, use;
+	int use;
 
-	for (i = 0; i < c->f->nnodes; i++) {
+	for (int i = 0; i < c->f->nnodes; i++) {
 		use = find_double(c, i, nic);
 		if (use < 0)
 			continue;
@@ -142,9 +138,8 @@ static const char *nic_in(const struct judge_case *c, int node, const char *net)
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
 	char text[IFACE_TEXT], is[IFACE_TEXT];
-	int i;
 
-	for (i = 0; facts_is_live(c->f, node) && i < l->naddrs; i++)
+	for (int i = 0; facts_is_live(c->f, node) && i < l->naddrs; i++)
 		if (is_in_subnet(l, &l->addrs[i]) &&
 		    !strcmp(facts_net(c->f, node, iface_text(&l->addrs[i].ip, text), is), net))
 			return l->ifaces[l->addrs[i].iface].name;
@@ -155,9 +150,9 @@ static const char *nic_in(const struct judge_case *c, int node, const char *net)
 static const char *usual_nic(const char *const *nic, int n)
 {
 	const char *best = "";
-	int i, k, count, most = 0;
+	int k, count, most = 0;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		for (count = 0, k = 0; *nic[i] && k < n; k++)
 			count += !strcmp(nic[k], nic[i]);
 		if (count > most) {
@@ -188,14 +183,13 @@ static void judge_names_in(struct judge_case *c, const char *net)
 	const char **nic = calloc((size_t)c->f->nnodes + 1, sizeof(*nic)), *usual;
 	struct probe_finding *p = NULL;
 	bool told = true;
-	int i;
 
-	for (i = 0; nic && i < c->f->nnodes; i++) {
+	for (int i = 0; nic && i < c->f->nnodes; i++) {
 		nic[i] = nic_in(c, i, net);
 		told = told && (!*nic[i] || is_told(&c->f->nodes[i]));
 	}
 	usual = nic ? usual_nic(nic, c->f->nnodes) : "";
-	for (i = 0; nic && i < c->f->nnodes; i++) {
+	for (int i = 0; nic && i < c->f->nnodes; i++) {
 		if (!*nic[i] || !strcmp(nic[i], usual))
 			continue;
 		if (!p) {
@@ -215,9 +209,9 @@ static void judge_all_names(struct judge_case *c)
 {
 	struct judge_texts nets = { 0 };
 	char net[IFACE_TEXT];
-	int i, judged = 0;
+	int judged = 0;
 
-	for (i = 0; i < c->f->npaths && judged < BLAME_SCOPES; i++) {
+	for (int i = 0; i < c->f->npaths && judged < BLAME_SCOPES; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (p->state != FACTS_OPEN || !facts_is_live(c->f, p->from) ||
@@ -236,9 +230,8 @@ static const char *nic_towards(const struct judge_case *c, int node, const char 
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
 	struct iface_ip ip;
-	int i;
 
-	for (i = 0; iface_parse(&ip, address) && i < l->naddrs; i++)
+	for (int i = 0; iface_parse(&ip, address) && i < l->naddrs; i++)
 		if (is_in_subnet(l, &l->addrs[i]) &&
 		    iface_within(&ip, &l->addrs[i].ip, l->addrs[i].prefix))
 			return l->ifaces[l->addrs[i].iface].name;
@@ -269,9 +262,8 @@ static int by_pair(const void *a, const void *b)
 static struct way *sort_ways(const struct judge_case *c)
 {
 	struct way *w = calloc((size_t)c->f->npaths + 1, sizeof(*w));
-	int i;
 
-	for (i = 0; w && i < c->f->npaths; i++)
+	for (int i = 0; w && i < c->f->npaths; i++)
 		w[i] = (struct way){ c->f->paths[i].from, c->f->paths[i].to, i };
 	if (w)
 		qsort(w, (size_t)c->f->npaths, sizeof(*w), by_pair);
@@ -341,10 +333,10 @@ static void judge_routes(struct judge_case *c, const bool *known)
 {
 	bool *said = calloc((size_t)c->f->nnodes + 1, sizeof(*said));
 	struct way *w = sort_ways(c);
-	int i, who;
+	int who;
 
 	c->failed |= !said || !w;
-	for (i = 0; said && w && i < c->f->npaths; i++) {
+	for (int i = 0; said && w && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i], *back = NULL;
 
 		if (known[i] || c->explained[i] || !facts_is_live(c->f, p->from) ||

@@ -73,19 +73,19 @@ struct sample {
 static double usual(struct judge_case *c, const struct sample *s)
 {
 	double *best = calloc((size_t)c->f->nnodes + 1, sizeof(*best)), cost, m = 0;
-	int i, n = 0;
+	int n = 0;
 
 	c->failed |= !best;
-	for (i = 0; best && i < c->f->nnodes; i++)
+	for (int i = 0; best && i < c->f->nnodes; i++)
 		best[i] = INFINITY;
-	for (i = 0; best && i < s->n; i++) {
+	for (int i = 0; best && i < s->n; i++) {
 		const struct probe_path *p = &c->f->paths[s->path[i]];
 
 		cost = s->of->cost(p);
 		best[p->from] = fmin(best[p->from], cost);
 		best[p->to] = fmin(best[p->to], cost);
 	}
-	for (i = 0; best && i < c->f->nnodes; i++)
+	for (int i = 0; best && i < c->f->nnodes; i++)
 		if (best[i] < INFINITY)
 			best[n++] = best[i];
 	if (n)
@@ -99,10 +99,10 @@ static double usual(struct judge_case *c, const struct sample *s)
 static double spread(struct judge_case *c, const struct sample *s, double m)
 {
 	double *away = calloc((size_t)s->n + 1, sizeof(*away)), d = 0;
-	int i, n = 0;
+	int n = 0;
 
 	c->failed |= !away;
-	for (i = 0; away && i < s->n; i++) {
+	for (int i = 0; away && i < s->n; i++) {
 		double cost = s->of->cost(&c->f->paths[s->path[i]]);
 
 		if (cost < 2 * m)
@@ -120,9 +120,9 @@ static int sort_by_net(struct judge_case *c, const struct measure *of, int *net)
 {
 	struct judge_texts nets = { 0 };
 	char text[IFACE_TEXT];
-	int i, n;
+	int n;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (c->explained[i] || !of->has(p) || !facts_is_live(c->f, p->from) ||
@@ -139,9 +139,8 @@ static int sort_by_net(struct judge_case *c, const struct measure *of, int *net)
 static void mark_sample(struct judge_case *c, const struct sample *s, unsigned char *mark)
 {
 	double m = usual(c, s), d = spread(c, s, m), cost;
-	int i;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		cost = s->of->cost(&c->f->paths[s->path[i]]);
 		mark[s->path[i]] =
 			s->of->is_bad(cost, m) && cost > m + noise * d ? JUDGE_BAD : JUDGE_GOOD;
@@ -176,11 +175,11 @@ static double elsewhere(struct judge_case *c, const struct probe_path *x,
 {
 	double *all = calloc((size_t)c->f->npaths + 1, sizeof(*all)), cost = of->cost(x);
 	char net[IFACE_TEXT], is[IFACE_TEXT];
-	int i, n = 0;
+	int n = 0;
 
 	c->failed |= !all;
 	facts_net(c->f, x->to, x->address, net);
-	for (i = 0; all && i < c->f->npaths; i++) {
+	for (int i = 0; all && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (of->has(p) && facts_is_live(c->f, p->to) &&
@@ -302,9 +301,8 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 static unsigned char *mark_links(struct judge_case *c)
 {
 	unsigned char *mark = judge_marks(c);
-	int i;
 
-	for (i = 0; mark && i < c->f->npaths; i++) {
+	for (int i = 0; mark && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 		double most = has_bandwidth(p) ? promise(c, p) : -1;
 
@@ -322,9 +320,9 @@ static void judge_speeds(struct judge_case *c)
 	const char **nic = calloc((size_t)c->f->nnodes + 1, sizeof(*nic));
 	struct probe_finding *p;
 	char word[JUDGE_TEXT];
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; speed && nic && i < c->f->npaths; i++) {
+	for (int i = 0; speed && nic && i < c->f->npaths; i++) {
 		const struct probe_path *x = &c->f->paths[i];
 
 		if (!nic[x->to] && has_bandwidth(x) && speed_of(c, x->to, x->interface) > 0) {
@@ -335,7 +333,7 @@ static void judge_speeds(struct judge_case *c)
 	usual_mbps = n ? stats_median(speed, n) : 0;
 	/* Of two, the faster is what it should be. */
 	usual_mbps = n == 2 ? speed[1] : usual_mbps;
-	for (i = 0; n && i < c->f->nnodes; i++) {
+	for (int i = 0; n && i < c->f->nnodes; i++) {
 		double is = nic[i] ? speed_of(c, i, nic[i]) : usual_mbps;
 
 		if (is >= usual_mbps)
@@ -376,9 +374,9 @@ int judge_slow(struct judge_case *c)
 	unsigned char *mark[] = { mark_all(c, &bandwidth), mark_all(c, &latency),
 				  mark_links(c) };
 	enum { MARKS = sizeof(mark) / sizeof(*mark) };
-	int i, k, n = 0;
+	int k, n = 0;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		for (k = 0; k < MARKS && !(mark[k] && mark[k][i] == JUDGE_BAD); k++)
 			;
 		n += k < MARKS;

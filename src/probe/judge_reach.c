@@ -149,9 +149,9 @@ static const char *find_rule(const struct judge_case *c, int node, bool out,
 {
 	const struct probe_node *n = &c->f->nodes[node];
 	const char *best = NULL;
-	int i, fit;
+	int fit;
 
-	for (i = 0; node >= 0 && i < n->nfirewall; i++) {
+	for (int i = 0; node >= 0 && i < n->nfirewall; i++) {
 		fit = is_rule_for(n->firewall[i], out) ? fit_of(n->firewall[i], x) : 0;
 		if (fit > *fitp) {
 			*fitp = fit;
@@ -184,12 +184,11 @@ static void find_guilt(const struct judge_case *c, struct blocked *x)
 {
 	const struct blame_scope *s = x->s;
 	struct guilt g = { .c = c, .x = x };
-	int i;
 
 	switch (s->form) {
 	case BLAME_ANY:
 	case BLAME_SPLIT:
-		for (i = 0; i < c->f->nnodes; i++) {
+		for (int i = 0; i < c->f->nnodes; i++) {
 			try_rules(&g, i, false);
 			try_rules(&g, i, true);
 		}
@@ -242,9 +241,8 @@ static void say_guilt(struct judge_case *c, struct probe_finding *p, const struc
 static bool is_back_open(const struct judge_case *c, int from, int to)
 {
 	bool open = false;
-	int i;
 
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		if (c->f->paths[i].from == to && c->f->paths[i].to == from) {
 			if (c->f->paths[i].state != FACTS_OPEN)
 				return false;
@@ -313,9 +311,9 @@ static void say_split(struct judge_case *c, struct probe_finding *p, const struc
 {
 	int *group = calloc((size_t)c->f->nnodes, sizeof(*group));
 	char list[JUDGE_TEXT];
-	int i, k, n, parts = 0;
+	int k, n, parts = 0;
 
-	for (i = 0; group && i < c->f->nnodes; i++) {
+	for (int i = 0; group && i < c->f->nnodes; i++) {
 		for (n = 0, k = i; k < c->f->nnodes; k++)
 			if (x->b->group[k] == i)
 				group[n++] = k;
@@ -336,9 +334,8 @@ static void say_split(struct judge_case *c, struct probe_finding *p, const struc
 static bool has_other_way(const struct judge_case *c, const struct blocked *x)
 {
 	bool there = false, back = false;
-	int i;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (p->state != FACTS_OPEN || !strcmp(p->interface, x->sample->interface))
@@ -441,9 +438,8 @@ void judge_silence(struct judge_case *c)
 {
 	struct probe_finding *p;
 	char word[JUDGE_TEXT];
-	int i;
 
-	for (i = 0; i < c->f->nnodes; i++) {
+	for (int i = 0; i < c->f->nnodes; i++) {
 		const struct probe_node *n = &c->f->nodes[i];
 
 		if (!*n->error)
@@ -464,9 +460,8 @@ static void judge_impostors(struct judge_case *c)
 {
 	struct probe_finding *p;
 	char word[JUDGE_TEXT];
-	int i, k;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *x = &c->f->paths[i];
 
 		if (c->explained[i] || x->state != FACTS_IMPOSTOR)
@@ -488,7 +483,7 @@ static void judge_impostors(struct judge_case *c)
 		judge_say(c, &p->next, "find out whose MAC answers for it");
 		judge_say(c, &p->command, "ssh %s ip neigh show %s",
 			  judge_word(c->f->nodes[x->from].name, word), x->address);
-		for (k = i; k < c->f->npaths; k++)
+		for (int k = i; k < c->f->npaths; k++)
 			if (c->f->paths[k].to == x->to &&
 			    !strcmp(c->f->paths[k].address, x->address))
 				c->explained[k] = true;
@@ -501,9 +496,8 @@ static void judge_rest(struct judge_case *c, const struct blame_trial *t, const 
 {
 	const struct blame none = { 0 };
 	struct blame_scope s = { .form = BLAME_PAIR, .trait = { 1, 0, 1 } };
-	int i;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		if (!t[i].bad || t[i].scope >= 0)
 			continue;
 		s.a = t[i].from;

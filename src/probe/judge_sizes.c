@@ -48,7 +48,6 @@ static int by_net(const void *a, const void *b)
 static int find_ends(const struct judge_case *c, const struct probe_path *p, struct end e[2])
 {
 	const struct iface_addr *to, *from;
-	int i;
 
 	if (p->state != FACTS_OPEN || !facts_is_live(c->f, p->from) ||
 	    !facts_is_live(c->f, p->to))
@@ -57,7 +56,7 @@ static int find_ends(const struct judge_case *c, const struct probe_path *p, str
 	from = facts_owner(c->f, p->from, p->source);
 	if (!to || !from || !iface_within(&from->ip, &to->ip, to->prefix))
 		return 0;
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		const struct iface_addr *a = i ? from : to;
 		const struct iface *f;
 
@@ -73,9 +72,9 @@ static int find_ends(const struct judge_case *c, const struct probe_path *p, str
 /* The MTU that most of @n ends have; of equals, the larger. */
 static int usual(const struct end *e, int n)
 {
-	int i, k, count, best = 0, most = 0;
+	int k, count, best = 0, most = 0;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		for (count = 0, k = 0; k < n; k++)
 			count += e[k].mtu == e[i].mtu;
 		if (count > most || (count == most && e[i].mtu > best)) {
@@ -99,13 +98,12 @@ static void add_command(struct judge_case *c, char **command, const struct end *
 	char word[JUDGE_TEXT], *names = NULL, *dev = NULL;
 	size_t size;
 	FILE *f = open_memstream(&names, &size);
-	int i;
 
 	if (!f) {
 		c->failed = true;
 		return;
 	}
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		fprintf(f, "%s%s", i ? " " : "", judge_word(c->f->nodes[e[i].node].name, word));
 	if (fclose(f) || !names || !(dev = strdup(judge_word(e->nic, word)))) {
 		c->failed = true;
@@ -135,13 +133,13 @@ static void say_lower(struct judge_case *c, struct probe_finding *p, struct end 
 		      int mtu)
 {
 	char *command = NULL;
-	int i, k, kept = 0;
+	int k, kept = 0;
 
 	qsort(e, (size_t)n, sizeof(*e), by_nic);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (e[i].mtu > mtu && (!kept || by_nic(&e[i], &e[kept - 1])))
 			e[kept++] = e[i];
-	for (i = 0; i < kept; i = k) {
+	for (int i = 0; i < kept; i = k) {
 		for (k = i + 1; k < kept && !strcmp(e[k].nic, e[i].nic); k++)
 			;
 		add_command(c, &command, &e[i], k - i, mtu);
@@ -154,9 +152,8 @@ static void say_lower(struct judge_case *c, struct probe_finding *p, struct end 
 static bool explain_odd(struct judge_case *c, int node, const char *nic)
 {
 	bool lost = false;
-	int i;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i];
 
 		if (judge_uses(p, node, nic)) {
@@ -169,9 +166,9 @@ static bool explain_odd(struct judge_case *c, int node, const char *nic)
 
 static int smallest(const struct end *e, int n)
 {
-	int i, least = e->mtu;
+	int least = e->mtu;
 
-	for (i = 1; i < n; i++)
+	for (int i = 1; i < n; i++)
 		least = e[i].mtu < least ? e[i].mtu : least;
 	return least;
 }
@@ -214,19 +211,19 @@ static void judge_ends(struct judge_case *c, struct end *e, int n)
 static void judge_mismatch(struct judge_case *c)
 {
 	struct end *e = calloc(2 * (size_t)c->f->npaths + 1, sizeof(*e));
-	int i, k, n = 0, kept = 0;
+	int k, n = 0, kept = 0;
 
 	if (!e) {
 		c->failed = true;
 		return;
 	}
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		n += find_ends(c, &c->f->paths[i], &e[n]);
 	qsort(e, (size_t)n, sizeof(*e), by_net);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (!kept || by_net(&e[i], &e[kept - 1]))
 			e[kept++] = e[i];
-	for (i = 0; i < kept; i = k) {
+	for (int i = 0; i < kept; i = k) {
 		for (k = i + 1; k < kept && !strcmp(e[k].net, e[i].net); k++)
 			;
 		judge_ends(c, &e[i], k - i);
@@ -273,16 +270,16 @@ static void say_cure(struct judge_case *c, struct probe_finding *p, const struct
 {
 	bool one = s->form == BLAME_TO || s->form == BLAME_FROM || s->form == BLAME_NODE;
 	struct end *e = calloc(2 * (size_t)c->f->npaths + 1, sizeof(*e));
-	int i, from, n = 0;
+	int n = 0;
 
 	if (!e) {
 		c->failed = true;
 		return;
 	}
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		if (!is_of(c, s, x, &c->f->paths[i]) || !c->f->paths[i].mtu.link)
 			continue;
-		for (from = 0; from < 2; from++) {
+		for (int from = 0; from < 2; from++) {
 			e[n] = end_of(c, &c->f->paths[i], from);
 			n += *e[n].nic && (!one || e[n].node == s->a);
 		}
@@ -361,9 +358,8 @@ static void judge_those(struct judge_case *c, bool (*tried)(const struct probe_p
 			bool (*bad)(const struct probe_path *), judge_sayer *say)
 {
 	unsigned char *mark = judge_marks(c);
-	int i;
 
-	for (i = 0; mark && i < c->f->npaths; i++)
+	for (int i = 0; mark && i < c->f->npaths; i++)
 		if (c->f->paths[i].state == FACTS_OPEN && tried(&c->f->paths[i]))
 			mark[i] = bad(&c->f->paths[i]) ? JUDGE_BAD : JUDGE_GOOD;
 	judge_each(c, mark, say);

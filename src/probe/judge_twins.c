@@ -61,18 +61,17 @@ static bool is_on_a_wire(enum iface_kind k)
 static bool is_same_network(const struct iface_list *a, const struct iface_list *b)
 {
 	bool real = false;
-	int i;
 
 	if (a->nifaces != b->nifaces || a->naddrs != b->naddrs)
 		return false;
-	for (i = 0; i < a->nifaces; i++) {
+	for (int i = 0; i < a->nifaces; i++) {
 		if (a->ifaces[i].index != b->ifaces[i].index ||
 		    strcmp(a->ifaces[i].name, b->ifaces[i].name) != 0 ||
 		    strcmp(a->ifaces[i].mac, b->ifaces[i].mac) != 0)
 			return false;
 		real |= is_on_a_wire(a->ifaces[i].kind) && is_real_mac(a->ifaces[i].mac);
 	}
-	for (i = 0; i < a->naddrs; i++)
+	for (int i = 0; i < a->naddrs; i++)
 		if (a->addrs[i].iface != b->addrs[i].iface ||
 		    !iface_same(&a->addrs[i].ip, &b->addrs[i].ip))
 			return false;
@@ -103,14 +102,12 @@ static void find_same(struct judge_case *c, int a, int b)
 
 static void find_all_same(struct judge_case *c)
 {
-	int a, b, i;
-
-	for (b = 1; b < c->f->nnodes; b++)
-		for (a = 0; a < b && c->same_as[b] == b; a++)
+	for (int b = 1; b < c->f->nnodes; b++)
+		for (int a = 0; a < b && c->same_as[b] == b; a++)
 			if (facts_is_live(c->f, a) && facts_is_live(c->f, b) &&
 			    c->same_as[a] == a)
 				find_same(c, a, b);
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		if (c->same_as[c->f->paths[i].from] == c->same_as[c->f->paths[i].to])
 			c->explained[i] = true;
 }
@@ -118,9 +115,7 @@ static void find_all_same(struct judge_case *c)
 static void blame_all(struct judge_case *c, struct probe_finding *p, const struct thing *t,
 		      int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		judge_blame(c, p, t[i].node);
 }
 
@@ -128,9 +123,8 @@ static void blame_all(struct judge_case *c, struct probe_finding *p, const struc
 static const struct probe_path *find_proof(const struct judge_case *c, const char *address)
 {
 	const struct probe_path *p;
-	int i;
 
-	for (i = 0; i < c->f->npaths; i++) {
+	for (int i = 0; i < c->f->npaths; i++) {
 		p = &c->f->paths[i];
 		if (p->state == FACTS_IMPOSTOR && p->answered >= 0 &&
 		    !strcmp(p->address, address))
@@ -142,9 +136,7 @@ static const struct probe_path *find_proof(const struct judge_case *c, const cha
 /* Traffic to the address, and answers to it, go astray. */
 static void explain_address(struct judge_case *c, const char *address)
 {
-	int i;
-
-	for (i = 0; i < c->f->npaths; i++)
+	for (int i = 0; i < c->f->npaths; i++)
 		if (!strcmp(c->f->paths[i].address, address) ||
 		    !strcmp(c->f->paths[i].source, address))
 			c->explained[i] = true;
@@ -192,10 +184,9 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 	struct probe_finding *p = judge_find(c, "duplicate-address", FACTS_ERROR);
 	char where[JUDGE_TEXT], users[JUDGE_TEXT], word[JUDGE_TEXT];
 	bool hardware = false;
-	int i;
 
 	blame_all(c, p, t, n);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		hardware |= is_on_a_wire(iface_of(c, &t[i])->kind);
 	snprintf(p->address, sizeof(p->address), "%.63s", t->text);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
@@ -223,13 +214,12 @@ static bool is_known(const struct judge_case *c, const struct thing *t, int n)
 {
 	const struct iface_list *l;
 	char text[IFACE_TEXT];
-	int i, k;
 
-	for (i = 0; i < c->f->nfindings; i++) {
+	for (int i = 0; i < c->f->nfindings; i++) {
 		if (strcmp(c->f->findings[i].code, "duplicate-address") != 0)
 			continue;
 		l = &c->f->nodes[t->node].snapshot.ifaces;
-		for (k = 0; k < l->naddrs; k++)
+		for (int k = 0; k < l->naddrs; k++)
 			if (l->addrs[k].iface == t->iface &&
 			    !strcmp(iface_text(&l->addrs[k].ip, text),
 				    c->f->findings[i].address) &&
@@ -243,13 +233,12 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 {
 	char where[JUDGE_TEXT], word[JUDGE_TEXT];
 	struct probe_finding *p;
-	int i;
 
 	if (is_known(c, t, n))
 		return;
 	p = judge_find(c, "duplicate-mac", FACTS_ERROR);
 	blame_all(c, p, t, n);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		judge_explain(c, t[i].node, iface_of(c, &t[i])->name);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	say_where(c, t, n, p, where);
@@ -303,11 +292,11 @@ static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 static void judge_runs(struct judge_case *c, struct things *all,
 		       void (*judge)(struct judge_case *, const struct thing *, int))
 {
-	int i, k, n;
+	int k, n;
 
 	if (all->n)
 		qsort(all->list, (size_t)all->n, sizeof(*all->list), by_text);
-	for (i = 0; i < all->n; i = k) {
+	for (int i = 0; i < all->n; i = k) {
 		/* A node counts once, with the first of its interfaces. */
 		for (k = i + 1, n = 1;
 		     k < all->n && !strcmp(all->list[k].text, all->list[i].text); k++)
@@ -323,13 +312,12 @@ static void collect(struct judge_case *c, int node, struct things *addrs, struct
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
 	char text[IFACE_TEXT];
-	int i;
 
-	for (i = 0; i < l->naddrs; i++)
+	for (int i = 0; i < l->naddrs; i++)
 		if (iface_is_global(&l->addrs[i].ip))
 			add_thing(c, addrs, iface_text(&l->addrs[i].ip, text), node,
 				  l->addrs[i].iface);
-	for (i = 0; i < l->nifaces; i++)
+	for (int i = 0; i < l->nifaces; i++)
 		if (is_on_a_wire(l->ifaces[i].kind) && is_real_mac(l->ifaces[i].mac))
 			add_thing(c, macs, l->ifaces[i].mac, node, i);
 }
@@ -337,10 +325,9 @@ static void collect(struct judge_case *c, int node, struct things *addrs, struct
 void judge_twins(struct judge_case *c)
 {
 	struct things addrs = { 0 }, macs = { 0 }, names = { 0 }, ids = { 0 };
-	int i;
 
 	find_all_same(c);
-	for (i = 0; i < c->f->nnodes; i++) {
+	for (int i = 0; i < c->f->nnodes; i++) {
 		if (!facts_is_live(c->f, i) || c->same_as[i] != i)
 			continue;
 		collect(c, i, &addrs, &macs);

@@ -23,12 +23,10 @@ static bool set_dont_fragment(int fd, int family)
 
 static void plan(struct mtu *m, int link, int headers)
 {
-	size_t i;
-
 	/* Loopback's 65536 would not fit into a datagram; nobody's network is like that. */
 	link = link < 16384 ? link : 16384;
 	m->size[m->sizes++] = link - headers;
-	for (i = 0; i < sizeof(common) / sizeof(*common); i++)
+	for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
 		if (common[i] < link)
 			m->size[m->sizes++] = common[i] - headers;
 }
@@ -58,12 +56,11 @@ bool mtu_open(struct mtu *m, const struct sock_addr *to, int link, const struct 
 static void volley(struct mtu *m)
 {
 	static unsigned char packet[65536];
-	int i;
 
 	seal_write(packet, &m->question, m->key);
 	/* The smallest last: it must not push the large ones out of a short queue.  The
 	 * first try may only fetch an old ICMP error from the socket. */
-	for (i = 0; i < m->sizes && m->size[i] > m->answered; i++)
+	for (int i = 0; i < m->sizes && m->size[i] > m->answered; i++)
 		if (send(m->fd, packet, (size_t)m->size[i], 0) < 0)
 			send(m->fd, packet, (size_t)m->size[i], 0);
 }
@@ -72,10 +69,9 @@ static void take(struct mtu *m)
 {
 	unsigned char in[SEAL_BYTES + 1];
 	struct seal a;
-	int most;
 	ssize_t n;
 
-	for (most = 4 * MTU_SIZES; most > 0; most--) {
+	for (int most = 4 * MTU_SIZES; most > 0; most--) {
 		n = recv(m->fd, in, sizeof(in), 0);
 		if (n == SEAL_BYTES && seal_read(&a, SEAL_ANSWER, in, m->key) &&
 		    seal_answers(&a, &m->question) && (int)a.size > m->answered)

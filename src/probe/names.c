@@ -69,7 +69,6 @@ static struct desk *open_desk(const char *const *names, int n)
 {
 	struct desk *d = calloc(1, sizeof(*d));
 	pthread_condattr_t attr;
-	int i;
 
 	if (!d)
 		return NULL;
@@ -87,7 +86,7 @@ static struct desk *open_desk(const char *const *names, int n)
 		return NULL;
 	}
 	d->n = n;
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		snprintf(d->name[i], sizeof(d->name[i]), "%s", names[i]);
 	return d;
 }
@@ -96,11 +95,10 @@ static void start(struct desk *d)
 {
 	pthread_attr_t attr;
 	pthread_t t;
-	int i;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	for (i = 0; i < THREADS && i < d->n; i++) {
+	for (int i = 0; i < THREADS && i < d->n; i++) {
 		d->users++;
 		if (pthread_create(&t, &attr, ask, d))
 			d->users--;
@@ -112,9 +110,9 @@ static void start(struct desk *d)
 static int collect(const struct desk *d, struct netconf_host *out)
 {
 	const struct netconf_host *h;
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < d->n; i++) {
+	for (int i = 0; i < d->n; i++) {
 		h = d->is_done[i] ? netconf_host_find(&d->answer[i], d->name[i]) : NULL;
 		if (h)
 			out[n++] = *h;

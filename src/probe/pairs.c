@@ -36,9 +36,7 @@ static void pairs_choose(struct pairs *p, const struct probe_facts *f, char *wan
 /* The address of @node that jobs would use most: ringup's choice, else NULL. */
 static const char *main_address(const struct probe_node *n)
 {
-	int i;
-
-	for (i = 0; i < n->nuses; i++)
+	for (int i = 0; i < n->nuses; i++)
 		if (!strcmp(n->uses[i].library, "ringup"))
 			return n->uses[i].address;
 	return NULL;

@@ -323,11 +323,11 @@ static bool is_cut(const struct pollfd *p)
 static int run_batch(const struct reach *r, struct attempt *t, int n, struct pollfd *p)
 {
 	int64_t until, now;
-	int i, busy;
+	int busy;
 
 	for (;;) {
 		until = INT64_MAX;
-		for (i = busy = 0; i < n; i++) {
+		for (int i = busy = 0; i < n; i++) {
 			await(&t[i], p + 2 + 2 * i, &until);
 			busy |= t[i].stage != DONE || t[i].measures_mtu;
 		}
@@ -341,7 +341,7 @@ static int run_batch(const struct reach *r, struct attempt *t, int n, struct pol
 		if (r->echo)
 			echo_serve(r->echo);
 		now = clock_ns();
-		for (i = 0; i < n; i++)
+		for (int i = 0; i < n; i++)
 			step(&t[i], r, p + 2 + 2 * i, now);
 	}
 }
@@ -369,9 +369,7 @@ static int batch_size(int n)
 
 static void drop(struct attempt *t, int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		if (t[i].stage != DONE)
 			end(&t[i], FACTS_FILTERED, 0);
 		if (t[i].measures_mtu)

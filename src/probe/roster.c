@@ -26,11 +26,10 @@ static bool is_name(const char *name)
 int roster_add(struct roster *r, const char *name, struct err *e)
 {
 	char(*one)[ROSTER_NAME];
-	int i;
 
 	if (!is_name(name))
 		return fail(e, RINGUP_EINVAL, "\"%.60s\" is not the name of a node", name);
-	for (i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++)
 		if (!strcmp(r->name[i], name))
 			return 0;
 	if (r->n >= ROSTER_NODES)
@@ -56,10 +55,10 @@ int roster_text(struct roster *r, const char *text, struct err *e)
 {
 	static const char blank[] = " \t\r\v\f";
 	char name[ROSTER_NAME];
-	int rc = 0, line;
+	int rc = 0;
 	size_t len;
 
-	for (line = 1; !rc && *text; line++) {
+	for (int line = 1; !rc && *text; line++) {
 		text += strspn(text, blank);
 		len = strcspn(text, " \t\r\v\f\n#");
 		snprintf(name, sizeof(name), "%.*s", (int)len, text);

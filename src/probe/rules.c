@@ -59,9 +59,8 @@ static bool has_word(const char *line, const char *word)
 static struct chain *chain_of(struct chains *c, const char *table, const char *name)
 {
 	struct chain *x;
-	int i;
 
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		if (!strcmp(c->chain[i].table, table) && !strcmp(c->chain[i].name, name))
 			return &c->chain[i];
 	if (c->n >= CHAINS)
@@ -117,9 +116,8 @@ static int ways_of(const char *line)
 	} hooks[] = { { "hook input", WAY_IN },        { "hook prerouting", WAY_IN },
 		      { "hook ingress", WAY_IN },      { "hook output", WAY_OUT },
 		      { "hook postrouting", WAY_OUT }, { "hook egress", WAY_OUT } };
-	size_t i;
 
-	for (i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
+	for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
 		if (has_word(line, hooks[i].hook))
 			return hooks[i].way;
 	return 0;
@@ -193,11 +191,11 @@ static int list_nft(struct probe_node *n, struct chains *c, const char *text, st
 int rules_nft(struct probe_node *n, const char *text, struct err *e)
 {
 	struct chains *c = calloc(1, sizeof(*c));
-	int rounds, rc;
+	int rc;
 
 	if (!c)
 		return fail(e, RINGUP_ENOMEM, "no memory for chains");
-	for (rounds = 0; rounds < 16 && mark_nft(c, text); rounds++)
+	for (int rounds = 0; rounds < 16 && mark_nft(c, text); rounds++)
 		;
 	rc = list_nft(n, c, text, e);
 	free(c);
@@ -261,11 +259,11 @@ static int list_iptables(struct probe_node *n, struct chains *c, const char *pro
 int rules_iptables(struct probe_node *n, const char *program, const char *text, struct err *e)
 {
 	struct chains *c = calloc(1, sizeof(*c));
-	int rounds, rc;
+	int rc;
 
 	if (!c)
 		return fail(e, RINGUP_ENOMEM, "no memory for chains");
-	for (rounds = 0; rounds < 16 && mark_iptables(c, text); rounds++)
+	for (int rounds = 0; rounds < 16 && mark_iptables(c, text); rounds++)
 		;
 	rc = list_iptables(n, c, program, text, e);
 	free(c);
@@ -292,12 +290,12 @@ int rules_read(struct probe_node *n, struct err *e)
 	static const char *const saves[] = { "iptables-legacy-save", "ip6tables-legacy-save",
 					     NULL };
 	char *text = ask(nft);
-	int i, rc = 0;
+	int rc = 0;
 
 	if (text)
 		rc = rules_nft(n, text, e);
 	free(text);
-	for (i = 0; !rc && saves[i]; i++) {
+	for (int i = 0; !rc && saves[i]; i++) {
 		const char *argv[] = { saves[i], NULL };
 
 		text = ask(argv);

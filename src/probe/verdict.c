@@ -29,9 +29,9 @@ static bool is_first(const struct probe_finding *a, const struct probe_finding *
 static void sort(struct judge_case *c)
 {
 	struct probe_finding *list = c->f->findings, x;
-	int i, at;
+	int at;
 
-	for (i = 1; i < c->f->nfindings; i++) {
+	for (int i = 1; i < c->f->nfindings; i++) {
 		x = list[i];
 		for (at = i; at && !is_first(&list[at - 1], &x); at--)
 			list[at] = list[at - 1];
@@ -41,10 +41,8 @@ static void sort(struct judge_case *c)
 
 static void count(const struct probe_facts *f, int *serious, int *notes)
 {
-	int i;
-
 	*serious = *notes = 0;
-	for (i = 0; i < f->nfindings; i++)
+	for (int i = 0; i < f->nfindings; i++)
 		++*(f->findings[i].severity > FACTS_NOTE ? serious : notes);
 }
 
@@ -101,14 +99,12 @@ static void forget(struct probe_facts *f)
 
 static void open_case(struct judge_case *c, struct probe_facts *f)
 {
-	int i;
-
 	memset(c, 0, sizeof(*c));
 	c->f = f;
 	c->explained = calloc((size_t)f->npaths + 1, sizeof(*c->explained));
 	c->same_as = calloc((size_t)f->nnodes + 1, sizeof(*c->same_as));
 	c->failed = !c->explained || !c->same_as;
-	for (i = 0; c->same_as && i < f->nnodes; i++)
+	for (int i = 0; c->same_as && i < f->nnodes; i++)
 		c->same_as[i] = i;
 }
 
@@ -127,13 +123,12 @@ static int close_case(struct judge_case *c, struct err *e)
 int verdict_find(struct probe_facts *f, struct err *e)
 {
 	struct judge_case c;
-	size_t i;
 
 	forget(f);
 	open_case(&c, f);
-	for (i = 0; !c.failed && i < sizeof(judges) / sizeof(judges[0]); i++)
+	for (size_t i = 0; !c.failed && i < sizeof(judges) / sizeof(judges[0]); i++)
 		judges[i](&c);
-	for (i = 0; i < (size_t)f->nfindings; i++)
+	for (size_t i = 0; i < (size_t)f->nfindings; i++)
 		c.failed |= !f->findings[i].what;
 	if (!c.failed)
 		sort(&c);
