@@ -35,14 +35,14 @@ static int file_make(struct change_file *d, const struct fix_file *f, const char
 int change_make(struct change *d, const struct fix *plan, const char *root,
 		const struct outcome *o, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	change_free(d);
-	for (i = 0; !rc && i < plan->n; i++)
+	for (int i = 0; !rc && i < plan->n; i++)
 		rc = file_make(&d->file[d->nfiles++], &plan->file[i], root, e);
 	d->nconflicts = plan->nconflicts;
 	memcpy(d->conflict, plan->conflict, sizeof(d->conflict));
-	for (i = 0; i < o->n; i++) {
+	for (int i = 0; i < o->n; i++) {
 		struct change_row *row = &d->row[d->nrows++];
 
 		row->library = o->row[i].library;
@@ -56,18 +56,18 @@ int change_make(struct change *d, const struct fix *plan, const char *root,
 
 int change_count(const struct change *d)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < d->nfiles; i++)
+	for (int i = 0; i < d->nfiles; i++)
 		n += d->file[i].patch != NULL;
 	return n;
 }
 
 int change_strays(const struct change *d)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < d->nrows; i++)
+	for (int i = 0; i < d->nrows; i++)
 		n += !d->row[i].agrees;
 	return n;
 }
@@ -75,16 +75,15 @@ int change_strays(const struct change *d)
 json_t *change_json(const struct change *d)
 {
 	json_t *files = json_array(), *conflicts = json_array(), *rows = json_array();
-	int i;
 
-	for (i = 0; i < d->nfiles; i++)
+	for (int i = 0; i < d->nfiles; i++)
 		json_array_append_new(files, json_pack("{so ss so}", "path",
 						       jsonio_text(d->file[i].path), "change",
 						       d->file[i].change, "patch",
 						       jsonio_text(d->file[i].patch)));
-	for (i = 0; i < d->nconflicts; i++)
+	for (int i = 0; i < d->nconflicts; i++)
 		json_array_append_new(conflicts, jsonio_text(d->conflict[i]));
-	for (i = 0; i < d->nrows; i++)
+	for (int i = 0; i < d->nrows; i++)
 		json_array_append_new(
 			rows,
 			json_pack("{ss ss so sb so}", "library", d->row[i].library->name,
@@ -153,9 +152,7 @@ int change_parse(struct change *d, const json_t *json, struct err *e)
 
 void change_free(struct change *d)
 {
-	int i;
-
-	for (i = 0; i < d->nfiles; i++)
+	for (int i = 0; i < d->nfiles; i++)
 		free(d->file[i].patch);
 	memset(d, 0, sizeof(*d));
 }

@@ -30,13 +30,12 @@ static bool find_beside(char out[PATH_MAX])
 	static const char *const tries[] = { ".libs", "../lib", "../lib64" };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t i;
 
 	if (len < 0)
 		return false;
 	self[len] = 0;
 	*strrchr(self, '/') = 0;
-	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s/" PINS_PLUGIN, self, tries[i]);
 		if (realpath(path, out))
 			return true;

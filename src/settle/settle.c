@@ -44,13 +44,12 @@ static void node_address(const struct probe_facts *f, int i, char out[IFACE_TEXT
 {
 	const char *name = f->nodes[i].name;
 	struct iface_ip ip;
-	int k, h;
 
 	*out = 0;
 	if (iface_parse(&ip, name))
 		iface_text(&ip, out);
-	for (k = 0; !*out && k < f->nnodes; k++)
-		for (h = 0; k != i && !*out && h < f->nodes[k].nresolves; h++) {
+	for (int k = 0; !*out && k < f->nnodes; k++)
+		for (int h = 0; k != i && !*out && h < f->nodes[k].nresolves; h++) {
 			const struct netconf_host *host = &f->nodes[k].resolves[h];
 
 			if (!strcmp(host->name, name) && host->nips &&
@@ -77,9 +76,8 @@ static void node_add(const struct probe_facts *f, int i, struct common_node *c,
 static bool is_cut(const struct settle *s, int from, int to, enum facts_state *how)
 {
 	bool tried = false;
-	int i;
 
-	for (i = 0; i < s->facts.npaths; i++) {
+	for (int i = 0; i < s->facts.npaths; i++) {
 		const struct probe_path *p = &s->facts.paths[i];
 
 		if (p->from != from || p->to != to ||
@@ -97,10 +95,9 @@ static void settle_check_reach(struct settle *s)
 {
 	enum facts_state how;
 	char why[SETTLE_WHY];
-	int i, k;
 
-	for (i = 0; i < s->n; i++)
-		for (k = 0; k < s->n; k++) {
+	for (int i = 0; i < s->n; i++)
+		for (int k = 0; k < s->n; k++) {
 			if (i == k || !*s->node[i].address || !*s->node[k].address ||
 			    !is_cut(s, i, k, &how))
 				continue;
@@ -117,9 +114,7 @@ static void settle_check_reach(struct settle *s)
 static void settle_take_choice(const struct settle_how *how, struct settle *s, const int *who,
 			       const struct common_node *c, int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		const struct pick *p = &c[i].own.roles[0].picks[0];
 		const struct iface *f = iface_find(c[i].ifaces, p->interface);
 		struct settle_node *node = &s->node[who[i]];
@@ -205,9 +200,7 @@ static int reply_take(void *ctx, int i, const json_t *msg, struct err *e)
 /* Who has been lost meanwhile is a reason to write nothing, or is left out. */
 static void nodes_note_lost(struct work *w, bool leave_out)
 {
-	int i;
-
-	for (i = 0; i < w->s->n; i++) {
+	for (int i = 0; i < w->s->n; i++) {
 		struct settle_node *n = &w->s->node[i];
 
 		if (!w->agents.m[i].lost || *n->error)
@@ -221,9 +214,7 @@ static void nodes_note_lost(struct work *w, bool leave_out)
 
 static void nodes_note_conflicts(struct work *w)
 {
-	int i;
-
-	for (i = 0; i < w->s->n; i++)
+	for (int i = 0; i < w->s->n; i++)
 		if (w->s->node[i].change.nconflicts)
 			settle_refuse(w->s, false, w->how->agents.nodes->name[i],
 				      "lines of somebody else say otherwise",
@@ -237,9 +228,7 @@ static json_t *json_or_null(const char *s)
 
 static void nodes_stage(struct work *w)
 {
-	int i;
-
-	for (i = 0; i < w->s->n; i++) {
+	for (int i = 0; i < w->s->n; i++) {
 		if (*w->s->node[i].error) {
 			agents_lose(&w->agents, i, w->s->node[i].error);
 			continue;
@@ -262,9 +251,7 @@ static void nodes_stage(struct work *w)
 /* The same word to all that are left. */
 static void nodes_tell(struct work *w, const char *op, const char *expect, const char *what)
 {
-	int i;
-
-	for (i = 0; i < w->s->n; i++)
+	for (int i = 0; i < w->s->n; i++)
 		if (!w->agents.m[i].lost)
 			agents_say(&w->agents, i, json_pack("{ss}", "op", op), expect);
 	agents_await(&w->agents, what, SETTLE_WRITE_MS,
@@ -310,9 +297,7 @@ int settle_run(const struct settle_how *how, struct settle *s, struct err *e)
 
 void settle_free(struct settle *s)
 {
-	int i;
-
-	for (i = 0; s->node && i < s->n; i++)
+	for (int i = 0; s->node && i < s->n; i++)
 		change_free(&s->node[i].change);
 	free(s->node);
 	facts_free(&s->facts);
