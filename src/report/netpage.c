@@ -21,9 +21,8 @@ static void node_trim(json_t *node)
 {
 	static const char *const not_shown[] = { "machine_id", "resolves", "firewall" };
 	json_t *snapshot = json_object_get(node, "snapshot");
-	size_t i;
 
-	for (i = 0; i < sizeof(not_shown) / sizeof(not_shown[0]); i++)
+	for (size_t i = 0; i < sizeof(not_shown) / sizeof(not_shown[0]); i++)
 		json_object_del(node, not_shown[i]);
 	if (json_is_object(snapshot))
 		json_object_set_new(node, "snapshot",
@@ -51,9 +50,7 @@ static json_t *page_json(const struct probe_facts *f)
 
 static void maps_put(FILE *out, const struct probe_facts *f, const struct pairs *p)
 {
-	int map;
-
-	for (map = 0; map < PICTURE_MAPS; map++) {
+	for (int map = 0; map < PICTURE_MAPS; map++) {
 		if (!picture_heat_has(p, (enum picture_map)map))
 			continue;
 		page_panel_begin(out);
@@ -100,12 +97,12 @@ enum { LINES = 12, LINE = 22, MARGIN = 20, LINE_MOST = 150 };
 
 static int lines_put(FILE *out, const struct probe_facts *f, int y)
 {
-	int i, n = f->nfindings < LINES ? f->nfindings : LINES;
+	int n = f->nfindings < LINES ? f->nfindings : LINES;
 
 	fprintf(out, "<text x='%d' y='%d' style='font-size:19px;font-weight:600'>", MARGIN, y);
 	xml_clip(out, f->verdict ? f->verdict : "", 110);
 	fputs("</text>\n", out);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		const struct probe_finding *p = &f->findings[i];
 
 		y += LINE + (i ? 0 : 8);
@@ -125,10 +122,10 @@ static int lines_put(FILE *out, const struct probe_facts *f, int y)
 /* Heat maps beside each other as far as they fit; returns where they end. */
 static int heats_put(FILE *out, const struct probe_facts *f, const struct pairs *p, int y)
 {
-	int map, width, height, x = MARGIN, end = y;
+	int width, height, x = MARGIN, end = y;
 
 	picture_heat_size(f, p, &width, &height);
-	for (map = 0; map < PICTURE_MAPS; map++) {
+	for (int map = 0; map < PICTURE_MAPS; map++) {
 		if (!picture_heat_has(p, (enum picture_map)map))
 			continue;
 		if (x > MARGIN && x + width > PICTURE_WIDTH + MARGIN) {

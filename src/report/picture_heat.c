@@ -19,12 +19,12 @@ struct grid {
 static struct grid grid_of(const struct probe_facts *f, const struct pairs *p)
 {
 	struct grid g;
-	int i, longest = 2;
+	int longest = 2;
 
 	g.cell = 510 / (p->n ? p->n : 1);
 	g.cell = g.cell > 48 ? 48 : g.cell < 8 ? 8 : g.cell;
 	g.font = g.cell >= 14 ? 12 : g.cell - 1;
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		longest = utf8_count(pairs_name(p, f, i)) > longest
 				  ? utf8_count(pairs_name(p, f, i))
 				  : longest;
@@ -163,9 +163,9 @@ static void cell_put(FILE *out, const struct probe_facts *f, const struct pairs 
 static void labels_put(FILE *out, const struct probe_facts *f, const struct pairs *p,
 		       const struct grid *g)
 {
-	int i, at;
+	int at;
 
-	for (i = 0; i < p->n; i++) {
+	for (int i = 0; i < p->n; i++) {
 		at = g->top + i * g->cell + g->cell / 2 + g->font / 3;
 		fprintf(out,
 			"<text x='%d' y='%d' text-anchor='end' font-size='%d' "
@@ -198,7 +198,7 @@ static void heat_legend_put(FILE *out, const struct pairs *p, const struct grid 
 			    enum picture_map map)
 {
 	const double *range = map == PICTURE_LATENCY ? p->us : p->mbs;
-	int x = 6, y = g->height - LEGEND + 14, i;
+	int x = 6, y = g->height - LEGEND + 14;
 
 	if (map == PICTURE_REACH) {
 		swatch_put(out, "ok", x, y, "all work");
@@ -207,7 +207,7 @@ static void heat_legend_put(FILE *out, const struct pairs *p, const struct grid 
 		swatch_put(out, "none", x + 240, y, "not tried");
 		return;
 	}
-	for (i = 0; i < BINS; i++)
+	for (int i = 0; i < BINS; i++)
 		fprintf(out, "<rect class='h%d' x='%d' y='%d' width='16' height='14'/>", i,
 			x + i * 16, y);
 	fprintf(out, "<text class='dim small' x='%d' y='%d'>", x, y + 28);
@@ -225,9 +225,9 @@ static void heat_legend_put(FILE *out, const struct pairs *p, const struct grid 
 
 static int cut_count(const struct pairs *p)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < p->n * p->n; i++)
+	for (int i = 0; i < p->n * p->n; i++)
 		n += pairs_is_dead(&p->pair[i]);
 	return n;
 }
@@ -239,7 +239,6 @@ void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
 					      "Bandwidth of one connection, MB/s" };
 	struct grid g = grid_of(f, p);
 	char about[128];
-	int a, b;
 
 	snprintf(about, sizeof(about),
 		 "A cell for each pair of %d nodes, from the row's to the column's. %d pairs "
@@ -247,8 +246,8 @@ void picture_heat(FILE *out, const struct probe_facts *f, const struct pairs *p,
 		 p->n, cut_count(p));
 	picture_begin(out, x, y, g.width, g.height, titles[map], about);
 	labels_put(out, f, p, &g);
-	for (a = 0; a < p->n; a++)
-		for (b = 0; b < p->n; b++)
+	for (int a = 0; a < p->n; a++)
+		for (int b = 0; b < p->n; b++)
 			if (a != b)
 				cell_put(out, f, p, &g, map, a, b);
 	heat_legend_put(out, p, &g, map);

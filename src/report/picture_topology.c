@@ -35,9 +35,8 @@ struct buses {
 static struct bus *bus_of(struct buses *b, const char *net)
 {
 	struct bus *one;
-	int i;
 
-	for (i = 0; i < b->n; i++)
+	for (int i = 0; i < b->n; i++)
 		if (!strcmp(b->bus[i].net, net))
 			return &b->bus[i];
 	one = array_more(&b->bus, &b->n, sizeof(*one));
@@ -53,13 +52,12 @@ static void port_add(struct buses *all, const struct probe_facts *f, int node, i
 	char net[IFACE_TEXT], address[IFACE_TEXT];
 	struct port *one;
 	struct bus *b;
-	int i;
 
 	iface_text(&a->ip, address);
 	b = bus_of(all, facts_net(f, node, address, net));
 	if (!b || (b->n && b->port[b->n - 1].at == at))
 		return;
-	for (i = 0; i < b->n; i++)
+	for (int i = 0; i < b->n; i++)
 		b->twice |= !strcmp(b->port[i].address, address);
 	one = array_more(&b->port, &b->n, sizeof(*one));
 	if (!one)
@@ -80,9 +78,9 @@ static int bus_compare(const void *a, const void *b)
 static void buses_count_paths(struct buses *all, const struct probe_facts *f, const int *place)
 {
 	char net[IFACE_TEXT];
-	int i, k, n;
+	int k;
 
-	for (i = 0; i < f->npaths; i++) {
+	for (int i = 0; i < f->npaths; i++) {
 		const struct probe_path *p = &f->paths[i];
 
 		facts_net(f, p->to, p->address, net);
@@ -92,7 +90,7 @@ static void buses_count_paths(struct buses *all, const struct probe_facts *f, co
 			continue;
 		all->bus[k].open += p->state == FACTS_OPEN;
 		all->bus[k].failed += p->state != FACTS_OPEN;
-		for (n = 0; n < all->bus[k].n; n++)
+		for (int n = 0; n < all->bus[k].n; n++)
 			if (all->bus[k].port[n].at == place[p->to]) {
 				all->bus[k].port[n].open += p->state == FACTS_OPEN;
 				all->bus[k].port[n].failed += p->state != FACTS_OPEN;
@@ -168,11 +166,9 @@ static int bus_y(const struct layout *s, int k)
 /* Is the node in a finding, and how bad?  What concerns all nodes marks none. */
 static const char *node_mark(const struct probe_facts *f, int node)
 {
-	int i, k;
-
-	for (i = 0; i < f->nfindings; i++)
-		for (k = 0; f->findings[i].severity > FACTS_NOTE && k < f->findings[i].nnodes;
-		     k++)
+	for (int i = 0; i < f->nfindings; i++)
+		for (int k = 0;
+		     f->findings[i].severity > FACTS_NOTE && k < f->findings[i].nnodes; k++)
 			if (f->findings[i].nodes[k] == node &&
 			    (f->findings[i].nnodes < f->nnodes || f->nnodes < 3))
 				return f->findings[i].severity == FACTS_ERROR ? "bad" : "warn";
@@ -214,11 +210,11 @@ static void boxes_put(FILE *out, const struct layout *s)
 /* Connections that fail are drawn from node to node, unless so many that a map says more. */
 static void arcs_put(FILE *out, const struct layout *s)
 {
-	int a, b, y = PICTURE_TITLE + s->arcs - 4;
+	int y = PICTURE_TITLE + s->arcs - 4;
 	double x, w;
 
-	for (a = 0; s->arcs && a < s->p->n; a++)
-		for (b = 0; b < s->p->n; b++) {
+	for (int a = 0; s->arcs && a < s->p->n; a++)
+		for (int b = 0; b < s->p->n; b++) {
 			const struct pair *c = pairs_at(s->p, a, b);
 
 			if (a == b || !pairs_is_dead(c))
@@ -301,15 +297,13 @@ static void bus_put(FILE *out, const struct layout *s, int k)
 
 static void layout_make(struct layout *s)
 {
-	int i, k;
-
 	buses_find(&s->all, s->f, s->p);
 	s->buses = s->all.n > BUSES ? BUSES : s->all.n;
 	s->step = (PICTURE_WIDTH - LEFT - 10.0) / (s->p->n ? s->p->n : 1);
 	s->step = s->step > 190 ? 190 : s->step;
 	s->names = s->step < 60 ? 84 : 0;
-	for (i = 0; i < s->p->n; i++)
-		for (k = 0; k < s->p->n; k++)
+	for (int i = 0; i < s->p->n; i++)
+		for (int k = 0; k < s->p->n; k++)
 			s->failed += pairs_is_dead(pairs_at(s->p, i, k));
 	s->arcs = s->failed && s->failed <= ARCS ? 78 : 0;
 }
@@ -326,14 +320,13 @@ static void topology_legend_put(FILE *out, int y)
 		     { "", "not tried", 326 } },
 	  boxes[] = { { "warn", "node with a warning", 410 },
 		      { "bad", "node with an error", 556 } };
-	size_t i;
 
-	for (i = 0; i < sizeof(dots) / sizeof(dots[0]); i++)
+	for (size_t i = 0; i < sizeof(dots) / sizeof(dots[0]); i++)
 		fprintf(out,
 			"<circle class='dot %s' cx='%d' cy='%d' r='5.5'/><text class='dim "
 			"small' x='%d' y='%d'>%s</text>\n",
 			dots[i].class, dots[i].x + 6, y - 4, dots[i].x + 16, y, dots[i].means);
-	for (i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++)
+	for (size_t i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++)
 		fprintf(out,
 			"<rect class='box %s' x='%d' y='%d' width='14' height='12' "
 			"rx='3'/><text class='dim small' x='%d' y='%d'>%s</text>\n",
@@ -349,7 +342,7 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 {
 	struct layout s = { .f = f, .p = p };
 	char about[128];
-	int k, height;
+	int height;
 
 	layout_make(&s);
 	height = bus_y(&s, s.buses) + (s.all.n > s.buses ? 24 : 0) - 10 + LEGEND;
@@ -367,7 +360,7 @@ int picture_topology(FILE *out, const struct probe_facts *f, const struct pairs 
 			"\xe2\x86\x92</text>\n",
 			PICTURE_TITLE + s.arcs - 8);
 	arcs_put(out, &s);
-	for (k = 0; k < s.buses; k++)
+	for (int k = 0; k < s.buses; k++)
 		bus_put(out, &s, k);
 	boxes_put(out, &s);
 	if (s.all.n > s.buses)

@@ -61,10 +61,9 @@ void plot_add_row(struct plot *p, json_t *row)
 static struct frame frame_of(const struct plot *p)
 {
 	struct frame f = { INFINITY, -INFINITY, INFINITY, -INFINITY };
-	int i, j;
 
-	for (i = 0; i < p->curves; i++)
-		for (j = 0; j < p->curve[i].points; j++) {
+	for (int i = 0; i < p->curves; i++)
+		for (int j = 0; j < p->curve[i].points; j++) {
 			f.x0 = fmin(f.x0, log2(p->curve[i].point[j].bytes));
 			f.x1 = fmax(f.x1, log2(p->curve[i].point[j].bytes));
 			f.y0 = fmin(f.y0, log10(p->curve[i].point[j].us));
@@ -171,14 +170,13 @@ static void plot_draw(FILE *out, const struct plot *p)
 {
 	struct frame f = frame_of(p);
 	char about[128];
-	int i;
 
 	snprintf(about, sizeof(about),
 		 "The time of one call over the size of a message: %d curves. Lower is faster.",
 		 p->curves);
 	picture_begin(out, 0, 0, WIDTH, HEIGHT, p->title, about);
 	axes_put(out, &f);
-	for (i = 0; i < p->curves; i++)
+	for (int i = 0; i < p->curves; i++)
 		curve_put(out, &f, &p->curve[i], i);
 	fputs("</svg>\n", out);
 }

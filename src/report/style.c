@@ -51,9 +51,8 @@ static int sheet_put(FILE *out, const char *sheet, const struct style_palette *p
 		     struct err *e)
 {
 	struct template_field fields[STYLE_COLOURS];
-	int i;
 
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		fields[i] = (struct template_field){ p->colour[i].name,
 						     is_dark ? p->colour[i].dark
 							     : p->colour[i].light };

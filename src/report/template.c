@@ -35,9 +35,7 @@ static size_t field_length(const char *s)
 static const char *field_text(const char *name, size_t len, const struct template_field *fields,
 			      int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		if (strlen(fields[i].name) == len && !memcmp(fields[i].name, name, len))
 			return fields[i].text;
 	return NULL;
