@@ -21,12 +21,12 @@ static bool has_module(const char *root, const json_t *facts)
 	struct modules_state *states;
 	struct err e;
 	bool any = false;
-	int i, n;
+	int n;
 
 	if (modules_folder(folder, root, &e))
 		return false;
 	n = modules_states(root, folder, "", facts, &states);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		any |= !states[i].why;
 	free(states);
 	return any;
@@ -53,9 +53,8 @@ static void of_ringup(json_t *o, const char *root, const json_t *facts, const ch
 static bool needs(const struct elfinfo *info, const char *library)
 {
 	size_t n = strlen(library);
-	int i;
 
-	for (i = 0; i < info->needed_count; i++)
+	for (int i = 0; i < info->needed_count; i++)
 		if (!strncmp(info->needed[i], library, n))
 			return true;
 	return false;

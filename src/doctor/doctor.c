@@ -25,7 +25,6 @@ int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 	const struct find_how find = { how->root, how->python };
 	struct exam x = { .root = how->root ? how->root : "", .conf = how->conf };
 	json_t *facts = NULL;
-	size_t i;
 	int rc = find_all(&find, &facts, e);
 
 	if (rc)
@@ -34,7 +33,7 @@ int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 		x.root = "";
 	x.facts = facts;
 	x.findings = json_array();
-	for (i = 0; !rc && i < sizeof(exams) / sizeof(exams[0]); i++) {
+	for (size_t i = 0; !rc && i < sizeof(exams) / sizeof(exams[0]); i++) {
 		x.section = exams[i].section;
 		rc = exams[i].run(&x, e);
 	}

@@ -24,14 +24,13 @@ static void add_backends(struct exam *x, const struct modules_state *states, int
 {
 	char line[512] = "", mpis[256] = "";
 	size_t at = 0, in = 0;
-	int i;
 
-	for (i = 0; i < n && in <= sizeof(mpis) - 64; i++)
+	for (int i = 0; i < n && in <= sizeof(mpis) - 64; i++)
 		if (!states[i].why)
 			in += (size_t)snprintf(
 				mpis + in, sizeof(mpis) - in, "%s%.20s %.30s", in ? ", " : "",
 				lookup_mpi_title(states[i].flavour), states[i].version);
-	for (i = 0; backends[i]; i++) {
+	for (int i = 0; backends[i]; i++) {
 		bool is_mpi = !strcmp(backends[i]->name, "mpi");
 
 		if (is_mpi && !*mpis)
@@ -45,9 +44,7 @@ static void add_backends(struct exam *x, const struct modules_state *states, int
 
 static void add_impossible(struct exam *x, const struct modules_state *states, int n)
 {
-	int i;
-
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		if (states[i].fate != MODULES_IMPOSSIBLE)
 			continue;
 		exam_add(x, EXAM_NOTE, "%s %s cannot be used by the back end mpi",
