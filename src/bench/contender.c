@@ -122,10 +122,9 @@ static int read_line(struct line *l, struct err *e)
 static int send_all(struct contender *c, const char *text, struct err *e)
 {
 	size_t len = strlen(text);
-	int i;
 
 	/* Orders are short and the last has been read: they fit into the socket. */
-	for (i = 0; i < c->ranks; i++) {
+	for (int i = 0; i < c->ranks; i++) {
 		if (send(c->line[i].fd, text, len, MSG_NOSIGNAL) == (ssize_t)len)
 			continue;
 		if (errno == EPIPE || errno == ECONNRESET)
@@ -172,13 +171,12 @@ static int take_times(const char *text, const struct dose *d, double *us, int64_
 {
 	char *end;
 	long long n = strtoll(text + 3, &end, 10);
-	int i;
 
 	if (n < 0 || *wrong < 0)
 		*wrong = -1;
 	else
 		*wrong += n;
-	for (i = 0; i < d->samples; i++) {
+	for (int i = 0; i < d->samples; i++) {
 		const char *at = end;
 		double x = strtod(at, &end);
 
@@ -202,14 +200,14 @@ static int play(void *self, const struct task *t, const struct dose *d, double *
 {
 	struct contender *c = self;
 	char line[TASK_LINE_BYTES];
-	int i, rc;
+	int rc;
 
 	*wrong = 0;
 	memset(us, 0, (size_t)d->samples * sizeof(*us));
 	rc = task_write(t, d, line, e);
 	if (!rc)
 		rc = order(c, line, e);
-	for (i = 0; i < c->ranks && !rc; i++) {
+	for (int i = 0; i < c->ranks && !rc; i++) {
 		const char *text = c->line[i].text;
 
 		if (!strncmp(text, "ok ", 3))
@@ -398,15 +396,13 @@ static void await_launcher(struct contender *c)
 
 void contender_end(struct contender *c)
 {
-	int i;
-
 	if (!c)
 		return;
-	for (i = 0; c->line && i < c->ranks; i++)
+	for (int i = 0; c->line && i < c->ranks; i++)
 		hang_up(&c->line[i]);
 	if (c->pidfd >= 0)
 		await_launcher(c);
-	for (i = 0; c->line && i < c->ranks; i++) {
+	for (int i = 0; c->line && i < c->ranks; i++) {
 		kill_rank(&c->line[i]);
 		if (c->line[i].pidfd >= 0) {
 			has_ended(c->line[i].pidfd, clock_deadline(KILL_MS));

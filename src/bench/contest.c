@@ -96,9 +96,8 @@ static int calls_for(const struct bout *b, double one)
 static double least_of(const double *us, int n)
 {
 	double least = us[0];
-	int i;
 
-	for (i = 1; i < n; i++)
+	for (int i = 1; i < n; i++)
 		least = us[i] < least ? us[i] : least;
 	return least > 0.01 ? least : 0.01;
 }
@@ -113,9 +112,9 @@ static int calibrate(struct bout *b, int p, struct err *e)
 	bool is_short = b->c->task->bytes < SINGLE_BYTES;
 	struct dose d = { 1, is_short ? 3 : 1, 1, b->c->check };
 	double us[3], one = 1;
-	int rc, tries, want;
+	int rc, want;
 
-	for (tries = 0; tries < TRIES; tries++) {
+	for (int tries = 0; tries < TRIES; tries++) {
 		rc = play(b, p, &d, us, e);
 		if (rc || b->out[p])
 			return rc;
@@ -147,9 +146,8 @@ static void settle(struct bout *b)
 {
 	const struct contest *c = b->c;
 	double slowest = 0, all = 0, warm = 0;
-	int i;
 
-	for (i = 0; i < c->count; i++) {
+	for (int i = 0; i < c->count; i++) {
 		if (b->out[i])
 			continue;
 		slowest = b->us[i] > slowest ? b->us[i] : slowest;
@@ -177,10 +175,10 @@ static int run_turn(struct bout *b, int n, struct err *e)
 	const struct contest *c = b->c;
 	struct turn *t = &b->turn[n];
 	struct dose d = { .samples = b->block, .check = c->check };
-	int i, rc = 0;
+	int rc = 0;
 
 	t->place = look(c, &t->hop_ns);
-	for (i = 0; i < c->count && !rc; i++) {
+	for (int i = 0; i < c->count && !rc; i++) {
 		int p = (i + n) % c->count;
 		double *us = b->sample[p] + (size_t)n * (size_t)b->block, ns;
 
@@ -199,20 +197,20 @@ static int run_turns(struct bout *b, struct err *e)
 {
 	const struct contest *c = b->c;
 	int64_t begun = clock_ns();
-	int i, n, rc = 0;
+	int rc = 0;
 
-	for (i = 0; i < c->count && !rc; i++)
+	for (int i = 0; i < c->count && !rc; i++)
 		rc = calibrate(b, i, e);
 	if (rc)
 		return rc;
 	settle(b);
 	b->turn = calloc((size_t)b->turns, sizeof(*b->turn));
-	for (i = 0; i < c->count; i++) {
+	for (int i = 0; i < c->count; i++) {
 		b->sample[i] = calloc((size_t)b->turns * (size_t)b->block, sizeof(double));
 		if (!b->turn || !b->sample[i])
 			return fail(e, RINGUP_ENOMEM, "no memory for %d turns", b->turns);
 	}
-	for (n = 0; n < b->turns && !rc; n++) {
+	for (int n = 0; n < b->turns && !rc; n++) {
 		if (c->progress)
 			c->progress(c->ctx, n, b->turns);
 		rc = run_turn(b, n, e);
@@ -230,14 +228,14 @@ static int score(const struct bout *b, int p, enum placement_kind place, bool al
 {
 	size_t most = (size_t)b->turns * (size_t)b->block;
 	double *us = calloc(most, sizeof(*us)), *ratio = calloc(most, sizeof(*ratio));
-	int n, samples = 0, turns = 0;
+	int samples = 0, turns = 0;
 
 	if (!us || !ratio) {
 		free(us);
 		free(ratio);
 		return fail(e, RINGUP_ENOMEM, "no memory for %d turns", b->turns);
 	}
-	for (n = 0; n < b->turns; n++) {
+	for (int n = 0; n < b->turns; n++) {
 		if (!all && b->turn[n].place != place)
 			continue;
 		memcpy(us + samples, b->sample[p] + (size_t)n * (size_t)b->block,
@@ -263,9 +261,9 @@ static int score(const struct bout *b, int p, enum placement_kind place, bool al
 static double hop_of(const struct bout *b, enum placement_kind place, bool all)
 {
 	double ns[MOST_TURNS + PLAYER_SAMPLES];
-	int n, count = 0;
+	int count = 0;
 
-	for (n = 0; n < b->turns && count < MOST_TURNS + PLAYER_SAMPLES; n++)
+	for (int n = 0; n < b->turns && count < MOST_TURNS + PLAYER_SAMPLES; n++)
 		if ((all || b->turn[n].place == place) && b->turn[n].hop_ns >= 0)
 			ns[count++] = b->turn[n].hop_ns;
 	return count ? stats_median(ns, count) : -1;
@@ -274,13 +272,13 @@ static double hop_of(const struct bout *b, enum placement_kind place, bool all)
 static int add_result(const struct bout *b, enum placement_kind place, int turns, bool all,
 		      struct contest_result *to, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	memset(to, 0, sizeof(*to));
 	to->place = place;
 	to->turns = turns;
 	to->hop_ns = hop_of(b, place, all);
-	for (i = 0; i < b->c->count && !rc; i++)
+	for (int i = 0; i < b->c->count && !rc; i++)
 		if (!b->out[i])
 			rc = score(b, i, place, all, &to->score[i], e);
 	return rc;
@@ -311,12 +309,12 @@ int contest_run(const struct contest *c, struct contest_result results[PLACEMENT
 		int *count, struct err *e)
 {
 	struct bout b = { .c = c };
-	int i, rc;
+	int rc;
 
 	rc = run_turns(&b, e);
 	if (!rc)
 		rc = judge(&b, results, count, e);
-	for (i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++)
 		free(b.sample[i]);
 	free(b.turn);
 	return rc;

@@ -37,11 +37,10 @@ static void make_resnet50(struct gradset *s)
 	static const int depth[] = { 3, 4, 6, 3 };
 	uint64_t in = 64, width = 64;
 	char at[GRADSET_NAME / 2];
-	int stage, i;
 
 	add_conv(s, "", "conv1", "bn1", 3, 64, 7);
-	for (stage = 0; stage < 4; stage++, width *= 2)
-		for (i = 0; i < depth[stage]; i++) {
+	for (int stage = 0; stage < 4; stage++, width *= 2)
+		for (int i = 0; i < depth[stage]; i++) {
 			snprintf(at, sizeof(at), "layer%d.%d.", stage + 1, i);
 			add_conv(s, at, "conv1", "bn1", in, width, 1);
 			add_conv(s, at, "conv2", "bn2", width, width, 3);
@@ -74,15 +73,13 @@ static void make_bert(struct gradset *s)
 					      "attention.value", "attention.output" };
 	enum { WIDE = 768, INNER = 3072 };
 	char at[GRADSET_NAME / 2];
-	size_t j;
-	int i;
 
 	add(s, 30522 * WIDE, "embeddings.word.weight");
 	add(s, 512 * WIDE, "embeddings.position.weight");
 	add(s, 2 * WIDE, "embeddings.token_type.weight");
 	add_norm(s, "embeddings.norm", WIDE);
-	for (i = 0; i < 12; i++) {
-		for (j = 0; j < 4; j++) {
+	for (int i = 0; i < 12; i++) {
+		for (size_t j = 0; j < 4; j++) {
 			snprintf(at, sizeof(at), "layer.%d.%s", i, square[j]);
 			add_linear(s, at, WIDE, WIDE);
 		}
@@ -111,9 +108,7 @@ enum { SETS = sizeof(makers) / sizeof(makers[0]) };
 /* The last layer's gradient is ready first. */
 static void reverse(struct gradset *s)
 {
-	int i;
-
-	for (i = 0; i < s->count / 2; i++) {
+	for (int i = 0; i < s->count / 2; i++) {
 		struct gradset_tensor t = s->tensor[i];
 
 		s->tensor[i] = s->tensor[s->count - 1 - i];
@@ -124,9 +119,8 @@ static void reverse(struct gradset *s)
 const struct gradset *gradset_find(const char *name)
 {
 	static struct gradset sets[SETS];
-	int i;
 
-	for (i = 0; i < SETS; i++) {
+	for (int i = 0; i < SETS; i++) {
 		if (strcmp(name, makers[i].name) != 0)
 			continue;
 		if (!sets[i].name) {

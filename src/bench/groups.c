@@ -12,11 +12,11 @@
 
 static int add(struct groups *g, int rank, int ranks, struct err *e)
 {
-	int n = g->count - 1, i;
+	int n = g->count - 1;
 
 	if (rank < 0 || rank >= ranks)
 		return fail(e, RINGUP_EINVAL, "there is no rank %d among %d", rank, ranks);
-	for (i = 0; i < g->size[n]; i++)
+	for (int i = 0; i < g->size[n]; i++)
 		if (g->ranks[g->first[n] + i] == rank)
 			return fail(e, RINGUP_EINVAL, "rank %d is twice in a group", rank);
 	if (g->first[n] + g->size[n] == GROUPS_RANKS)
@@ -39,13 +39,13 @@ static int begin(struct groups *g, struct err *e)
 
 static int deal(struct groups *g, int count, int ranks, struct err *e)
 {
-	int i, n, rc = 0;
+	int rc = 0;
 
 	if (count < 1 || count > ranks)
 		return fail(e, RINGUP_EINVAL, "%d ranks cannot be %d groups", ranks, count);
-	for (n = 0; n < count && !rc; n++) {
+	for (int n = 0; n < count && !rc; n++) {
 		rc = begin(g, e);
-		for (i = 0; i < ranks && !rc; i++)
+		for (int i = 0; i < ranks && !rc; i++)
 			if ((int)((long)i * count / ranks) == n)
 				rc = add(g, i, ranks, e);
 	}

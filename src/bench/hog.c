@@ -60,9 +60,7 @@ int hog_start(int count, struct hog **hp, struct err *e)
 
 void hog_stop(struct hog *h)
 {
-	int i;
-
-	for (i = 0; h && i < h->count; i++) {
+	for (int i = 0; h && i < h->count; i++) {
 		kill(h->pid[i], SIGKILL);
 		while (waitpid(h->pid[i], NULL, 0) < 0 && errno == EINTR)
 			;

@@ -66,9 +66,7 @@ static void drop(bool theirs, void *buffer)
 
 void measure_rest(struct measure *m)
 {
-	int i;
-
-	for (i = 0; i < m->parts; i++) {
+	for (int i = 0; i < m->parts; i++) {
 		struct part *p = &m->part[i];
 
 		if (p->out != p->in)
@@ -120,9 +118,8 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 {
 	const struct task *t = &m->task;
 	uint64_t members = (uint64_t)task_members(t);
-	int i;
 
-	for (i = 0; i < p->ranks; i++)
+	for (int i = 0; i < p->ranks; i++)
 		p->blocks[i] = task_block(t, p->ranks, i);
 	p->gives = task_gives(t, p->ranks, p->rank);
 	p->takes = task_takes(t, p->ranks, p->rank);
@@ -145,7 +142,7 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 
 static int prepare(struct measure *m, const struct task *t, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	if (m->ready && is_same(&m->task, t))
 		return 0;
@@ -156,7 +153,7 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 	snprintf(m->name, sizeof(m->name), "bench/%s/%s/%s/%llu", task_name(t),
 		 reduce_dtype_name(t->dtype), reduce_redop_name(t->redop),
 		 (unsigned long long)t->count);
-	for (i = 0; i < m->parts && !rc; i++) {
+	for (int i = 0; i < m->parts && !rc; i++) {
 		struct part *p = &m->part[i];
 
 		p->pattern.dtype = t->dtype;
@@ -370,9 +367,9 @@ static int start_set(const struct measure *m, struct part *p, int *started)
 
 static int wait_all(struct part *p, int started, struct err *e)
 {
-	int i, one, rc = 0;
+	int one, rc = 0;
 
-	for (i = 0; i < started; i++) {
+	for (int i = 0; i < started; i++) {
 		one = ringup_wait(p->ops[i], -1);
 		if (one && !rc)
 			rc = told(one, e);
@@ -423,9 +420,8 @@ static void fill_set(struct measure *m, struct part *p)
 {
 	const struct gradset *s = m->task.set;
 	unsigned char *at = p->in;
-	int i;
 
-	for (i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count; i++) {
 		pattern_fill(&p->pattern, p->rank, at, s->tensor[i].count);
 		at += s->tensor[i].count * m->size;
 	}
@@ -436,17 +432,16 @@ static void fill(struct measure *m, struct part *p)
 	/* For each rank a block, or only this rank's own. */
 	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
 	const uint64_t *blocks = all ? p->blocks : p->blocks + p->rank;
-	int i, j;
 
 	p->pattern.iteration++;
 	if (m->task.set) {
 		fill_set(m, p);
 		return;
 	}
-	for (j = 0; j < task_members(&m->task); j++) {
+	for (int j = 0; j < task_members(&m->task); j++) {
 		unsigned char *at = in_of(p, j);
 
-		for (i = 0; i < (all ? p->ranks : 1); i++) {
+		for (int i = 0; i < (all ? p->ranks : 1); i++) {
 			struct pattern one = block(p, j, i);
 
 			pattern_fill(&one, p->rank, at, blocks[i]);
@@ -463,9 +458,8 @@ static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
 	const struct gradset *s = m->task.set;
 	const unsigned char *at = p->out;
 	uint64_t wrong = 0;
-	int i;
 
-	for (i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count; i++) {
 		wrong += pattern_wrong_result(&p->pattern, at, s->tensor[i].count);
 		at += s->tensor[i].count * m->size;
 	}
@@ -480,9 +474,8 @@ static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, i
 	const unsigned char *at = out_of(p, member);
 	const uint64_t *counts = p->counts + member * p->ranks;
 	uint64_t wrong = 0, n;
-	int i;
 
-	for (i = 0; i < p->ranks; i++, at += n * m->size) {
+	for (int i = 0; i < p->ranks; i++, at += n * m->size) {
 		n = p->blocks[mine ? p->rank : i];
 		wrong += counts[i] == n ? pattern_wrong(&one, i, at, n) : n + counts[i];
 	}
@@ -514,10 +507,9 @@ static uint64_t wrong_in(const struct measure *m, const struct part *p, int memb
 static int64_t wrong_now(const struct measure *m)
 {
 	uint64_t wrong = 0;
-	int i, j;
 
-	for (i = 0; i < m->parts; i++)
-		for (j = 0; j < task_members(&m->task); j++)
+	for (int i = 0; i < m->parts; i++)
+		for (int j = 0; j < task_members(&m->task); j++)
 			wrong += wrong_in(m, &m->part[i], j);
 	return (int64_t)wrong;
 }
@@ -540,13 +532,13 @@ static int meet(struct measure *m, struct err *e)
 static int sample(struct measure *m, int calls, double *us, struct err *e)
 {
 	int64_t begun;
-	int i, rc;
+	int rc;
 
-	for (i = 0; i < m->parts; i++)
+	for (int i = 0; i < m->parts; i++)
 		fill(m, &m->part[i]);
 	rc = meet(m, e);
 	begun = clock_ns();
-	for (i = 0; i < calls && !rc; i++)
+	for (int i = 0; i < calls && !rc; i++)
 		rc = call(m, e);
 	*us = (double)(clock_ns() - begun) / 1e3 / calls;
 	return rc ? rc : meet(m, e);
@@ -628,11 +620,11 @@ static int add_part(struct measure *m, struct ringup_group *g, struct err *e)
 static int add_parts(struct measure *m, struct ringup *r, const struct groups *groups,
 		     struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	if (!groups || !groups->count)
 		return add_part(m, m->world, e);
-	for (i = 0; i < groups->count && !rc; i++) {
+	for (int i = 0; i < groups->count && !rc; i++) {
 		struct ringup_group *g;
 
 		rc = told(ringup_group_add(r, groups->ranks + groups->first[i], groups->size[i],
@@ -668,12 +660,10 @@ int measure_open(struct ringup *r, const struct measure_how *how, struct measure
 
 void measure_close(struct measure *m)
 {
-	int i;
-
 	if (!m)
 		return;
 	measure_rest(m);
-	for (i = 0; i < m->parts; i++) {
+	for (int i = 0; i < m->parts; i++) {
 		free(m->part[i].blocks);
 		free(m->part[i].ops);
 	}

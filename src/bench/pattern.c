@@ -116,17 +116,13 @@ static void put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
 
 static void one_period(const struct pattern *p, int rank, void *to)
 {
-	uint32_t i;
-
-	for (i = 0; i < PERIOD; i++)
+	for (uint32_t i = 0; i < PERIOD; i++)
 		put(p->dtype, to, i, element(p, rank, i));
 }
 
 static void one_period_of_result(const struct pattern *p, void *to)
 {
-	uint32_t i;
-
-	for (i = 0; i < PERIOD; i++)
+	for (uint32_t i = 0; i < PERIOD; i++)
 		put(p->dtype, to, i, result(p, i));
 }
 
@@ -134,10 +130,10 @@ void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count)
 {
 	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST], *at = to;
 	size_t size = reduce_dtype_bytes(p->dtype);
-	uint64_t left, n;
+	uint64_t n;
 
 	one_period(p, rank, period);
-	for (left = count; left; left -= n, at += n * size) {
+	for (uint64_t left = count; left; left -= n, at += n * size) {
 		n = left < PERIOD ? left : PERIOD;
 		copy_bytes(at, period, n * size);
 	}
@@ -146,11 +142,11 @@ void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count)
 static uint64_t differing(const unsigned char *a, const unsigned char *b, uint64_t n,
 			  size_t size)
 {
-	uint64_t i, wrong = 0;
+	uint64_t wrong = 0;
 
 	if (!memcmp(a, b, n * size))
 		return 0;
-	for (i = 0; i < n; i++)
+	for (uint64_t i = 0; i < n; i++)
 		wrong += memcmp(a + i * size, b + i * size, size) != 0;
 	return wrong;
 }
@@ -158,9 +154,9 @@ static uint64_t differing(const unsigned char *a, const unsigned char *b, uint64
 static uint64_t compare(const void *period, size_t size, const void *got, uint64_t count)
 {
 	const unsigned char *at = got;
-	uint64_t left, n, wrong = 0;
+	uint64_t n, wrong = 0;
 
-	for (left = count; left; left -= n, at += n * size) {
+	for (uint64_t left = count; left; left -= n, at += n * size) {
 		n = left < PERIOD ? left : PERIOD;
 		wrong += differing(at, period, n, size);
 	}

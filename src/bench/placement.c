@@ -62,11 +62,10 @@ static void play(struct side *s)
 	struct placement *p = s->p;
 	int64_t until = clock_deadline(GIVE_UP_MS), begun, ns;
 	uint32_t ball = s->mine;
-	int round, i;
 
-	for (round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < ROUNDS; round++) {
 		begun = clock_ns();
-		for (i = 0; i < TRIPS; i++, ball += 2) {
+		for (int i = 0; i < TRIPS; i++, ball += 2) {
 			if (!receive(p, ball, until))
 				return;
 			atomic_store_explicit(&p->ball, ball + 1, memory_order_release);
@@ -106,11 +105,11 @@ static void *serve(void *arg)
 static bool choose(struct placement *p)
 {
 	cpu_set_t set;
-	int i, n = 0;
+	int n = 0;
 
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return false;
-	for (i = 0; i < CPU_SETSIZE; i++) {
+	for (int i = 0; i < CPU_SETSIZE; i++) {
 		if (!CPU_ISSET((size_t)i, &set))
 			continue;
 		p->side[n ? 1 : 0].cpu = i;
@@ -122,13 +121,12 @@ static bool choose(struct placement *p)
 int placement_open(struct placement **pp, struct err *e)
 {
 	struct placement *p = aligned_alloc(128, sizeof(*p));
-	int i;
 
 	if (!p)
 		return fail(e, RINGUP_ENOMEM, "a probe of the processors");
 	memset(p, 0, sizeof(*p));
 	p->alone = !choose(p);
-	for (i = 0; i < 2 && !p->alone; i++) {
+	for (int i = 0; i < 2 && !p->alone; i++) {
 		p->side[i].p = p;
 		p->side[i].mine = (uint32_t)i;
 		if (pthread_create(&p->side[i].thread, NULL, serve, &p->side[i])) {
@@ -143,13 +141,11 @@ int placement_open(struct placement **pp, struct err *e)
 
 void placement_close(struct placement *p)
 {
-	int i;
-
 	if (!p)
 		return;
 	atomic_fetch_add(&p->turn, 1);
 	futex_wake((uint32_t *)&p->turn);
-	for (i = 0; i < p->started; i++)
+	for (int i = 0; i < p->started; i++)
 		pthread_join(p->side[i].thread, NULL);
 	free(p);
 }

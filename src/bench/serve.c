@@ -39,7 +39,7 @@ static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 	struct task t;
 	struct dose d;
 	int64_t wrong = 0;
-	int i, rc;
+	int rc;
 
 	if (!strcmp(line, "rest\n")) {
 		measure_rest(m);
@@ -56,7 +56,7 @@ static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 		return rc;
 	}
 	fprintf(to, "ok %lld", (long long)wrong);
-	for (i = 0; i < d.samples; i++)
+	for (int i = 0; i < d.samples; i++)
 		fprintf(to, " %.4f", us[i]);
 	fputc('\n', to);
 	return 0;

@@ -179,9 +179,7 @@ double task_share(const struct task *t, int ranks)
 
 int task_dtype(const char *name)
 {
-	int i;
-
-	for (i = 0; i < RINGUP_DTYPE_COUNT; i++)
+	for (int i = 0; i < RINGUP_DTYPE_COUNT; i++)
 		if (!strcmp(name, reduce_dtype_name((enum ringup_dtype)i)))
 			return i;
 	return -1;
@@ -189,9 +187,7 @@ int task_dtype(const char *name)
 
 int task_redop(const char *name)
 {
-	int i;
-
-	for (i = 0; i < RINGUP_REDOP_COUNT; i++)
+	for (int i = 0; i < RINGUP_REDOP_COUNT; i++)
 		if (!strcmp(name, reduce_redop_name((enum ringup_redop)i)))
 			return i;
 	return -1;

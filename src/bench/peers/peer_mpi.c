@@ -157,13 +157,12 @@ static void prepare(void)
 {
 	size_t give_bytes = (size_t)gives() * size, take_bytes = (size_t)takes() * size;
 	size_t longer = give_bytes > take_bytes ? give_bytes : take_bytes;
-	int i;
 
 	give_step = in_place ? longer : give_bytes;
 	take_step = in_place ? longer : take_bytes;
 	give_at = 0;
 	if (in_place && is(collective, "allgather"))
-		for (i = 0; i < rank; i++)
+		for (int i = 0; i < rank; i++)
 			give_at += (size_t)(uneven ? counts[i] : total) * size;
 	room_in = give_step * (size_t)members;
 	room_out = take_step * (size_t)members;
@@ -189,10 +188,8 @@ static void fill_one(char *to)
 /* Small whole numbers that differ between ranks, places and iterations. */
 static void fill(void)
 {
-	int i;
-
 	iteration++;
-	for (i = 0; i < members; i++)
+	for (int i = 0; i < members; i++)
 		fill_one(in + give_at + (size_t)i * give_step);
 }
 
@@ -201,9 +198,8 @@ static long wrong_now(void)
 {
 	long i, n = takes(), wrong = 0;
 	const float *at;
-	int j;
 
-	for (j = 0; j < members; j++) {
+	for (int j = 0; j < members; j++) {
 		at = (const void *)(out + (size_t)j * take_step);
 		for (i = 0; i < n; i++)
 			wrong += at[i] != (float)(ranks * (ranks - 1) / 2);
@@ -219,13 +215,11 @@ static int can_check(void)
 
 static void scale(char *at, long count)
 {
-	long i;
-
 	if (is(dtype, "f32"))
-		for (i = 0; i < count; i++)
+		for (long i = 0; i < count; i++)
 			((float *)at)[i] /= (float)ranks;
 	else
-		for (i = 0; i < count; i++)
+		for (long i = 0; i < count; i++)
 			((double *)at)[i] /= ranks;
 }
 
@@ -245,10 +239,9 @@ static void allreduce(const char *from, char *to)
 static void allreduce_each(const char *from, char *to)
 {
 	char *at = to;
-	int i;
 
 	(void)from;
-	for (i = 0; i < numbers; i++) {
+	for (int i = 0; i < numbers; i++) {
 		MPI_Allreduce(MPI_IN_PLACE, at, (int)counts[i], type, op, MPI_COMM_WORLD);
 		if (average)
 			scale(at, counts[i]);
@@ -317,9 +310,8 @@ static void (*choose(void))(const char *from, char *to)
 		{ "alltoall", alltoall, alltoallv },
 		{ "barrier", barrier, NULL },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!is_set && is(collective, calls[i].name))
 			return uneven ? calls[i].of_uneven : calls[i].call;
 	return is_set ? allreduce_each : NULL;
@@ -335,13 +327,12 @@ static void meet(void)
 static double sample(int calls)
 {
 	double begun, us;
-	int i, j;
 
 	fill();
 	meet();
 	begun = now_us();
-	for (i = 0; i < calls; i++)
-		for (j = 0; j < members; j++)
+	for (int i = 0; i < calls; i++)
+		for (int j = 0; j < members; j++)
 			call(in + give_at + (size_t)j * give_step, out + (size_t)j * take_step);
 	us = (now_us() - begun) / calls;
 	meet();
@@ -363,9 +354,7 @@ static void parse_counts(const char *text)
 
 static void lay_out_blocks(void)
 {
-	int i;
-
-	for (i = 0; i < ranks; i++) {
+	for (int i = 0; i < ranks; i++) {
 		theirs[i] = (int)counts[i];
 		at_theirs[i] = i ? at_theirs[i - 1] + theirs[i - 1] : 0;
 		mine[i] = (int)counts[rank];
@@ -409,7 +398,7 @@ static const char *take(const char *list)
 static void obey(const char *line, FILE *to)
 {
 	static double us[MOST_SAMPLES];
-	int warm, samples, calls, check, i, at = 0, apart;
+	int warm, samples, calls, check, at = 0, apart;
 	const char *why;
 	long wrong = 0;
 
@@ -431,19 +420,19 @@ static void obey(const char *line, FILE *to)
 	}
 	check = check && can_check();
 	apart = calls > 1 && in_place;
-	for (i = 0; i < warm; i++)
+	for (int i = 0; i < warm; i++)
 		sample(calls);
 	if (check && apart) {
 		sample(1);
 		wrong += wrong_now();
 	}
-	for (i = 0; i < samples; i++) {
+	for (int i = 0; i < samples; i++) {
 		us[i] = sample(calls);
 		if (check && !apart)
 			wrong += wrong_now();
 	}
 	fprintf(to, "ok %ld", check ? wrong : -1L);
-	for (i = 0; i < samples; i++)
+	for (int i = 0; i < samples; i++)
 		fprintf(to, " %.4f", us[i]);
 	fputc('\n', to);
 }
