@@ -52,12 +52,11 @@ const char *cmd_nearest(const struct cmd *const *list, const char *typed)
 static void print_subs(const struct cmd *const *list, FILE *f)
 {
 	int width = 0;
-	int i;
 
-	for (i = 0; list[i]; i++)
+	for (int i = 0; list[i]; i++)
 		if ((int)strlen(list[i]->name) > width)
 			width = (int)strlen(list[i]->name);
-	for (i = 0; list[i]; i++)
+	for (int i = 0; list[i]; i++)
 		fprintf(f, "  %-*s  %s\n", width, list[i]->name, list[i]->summary);
 }
 

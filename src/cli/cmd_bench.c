@@ -129,11 +129,10 @@ static int add_word(struct request *q, char *word, struct err *e)
 {
 	char *parts[3] = { word, NULL, NULL };
 	uint64_t n[3] = { 0, 0, 2 };
-	int i;
 
-	for (i = 1; i < 3 && (parts[i] = strchr(parts[i - 1], ':')); i++)
+	for (int i = 1; i < 3 && (parts[i] = strchr(parts[i - 1], ':')); i++)
 		*parts[i]++ = 0;
-	for (i = 0; i < 3 && parts[i]; i++)
+	for (int i = 0; i < 3 && parts[i]; i++)
 		if (conf_size(parts[i], &n[i]) || !n[i])
 			return cmd_misuse(
 				e, "--sizes=%.80s: \"%s\" is not a size such as 8, 64K or 2M",
@@ -167,9 +166,8 @@ static const char *known(const char *(*name)(int i))
 {
 	static char names[256];
 	size_t n = 0;
-	int i;
 
-	for (i = 0; name(i) && n < sizeof(names); i++)
+	for (int i = 0; name(i) && n < sizeof(names); i++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, " %s", name(i));
 	return names;
 }
@@ -322,9 +320,8 @@ static void draw(struct plot *to, const struct scoreboard *s, const struct task 
 		 const struct contest_result *r)
 {
 	char name[PLOT_NAME];
-	int i;
 
-	for (i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count; i++) {
 		if (!r->score[i].played)
 			continue;
 		snprintf(name, sizeof(name), "%s%s%s%s", s->players[i].name,
@@ -369,9 +366,8 @@ static int close_plot(struct request *q, int rc, struct err *e)
 static uint64_t count_wrong(const struct contest_result *r, int players)
 {
 	uint64_t wrong = 0;
-	int i;
 
-	for (i = 0; i < players; i++)
+	for (int i = 0; i < players; i++)
 		if (r->score[i].wrong > 0)
 			wrong += (uint64_t)r->score[i].wrong;
 	return wrong;
@@ -413,12 +409,12 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct pla
 		.ctx = &q->task,
 	};
 	uint64_t wrong = 0;
-	int i, place, rc = 0;
+	int rc = 0;
 
 	if (prints)
 		rc = scoreboard_head(s, &q->task, e);
-	for (i = 0; i < q->count && !rc; i++)
-		for (place = 0; place < 2 && !rc; place++) {
+	for (int i = 0; i < q->count && !rc; i++)
+		for (int place = 0; place < 2 && !rc; place++) {
 			if (!q->places[place])
 				continue;
 			q->task.in_place = place;
@@ -524,9 +520,8 @@ static bool find_library(const struct arena *a, char *out, size_t size)
 {
 	static const char *const beside[] = { ".libs", "../lib" };
 	int dir = (int)(strrchr(a->self, '/') - a->self);
-	size_t i;
 
-	for (i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
 		if (snprintf(out, size, "%.*s/%s/libringup.so.0", dir, a->self, beside[i]) <
 			    (int)size &&
 		    !access(out, R_OK))
@@ -652,9 +647,8 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 static int start_peers(struct arena *a, const struct request *q, struct err *e)
 {
 	struct err why = { 0 };
-	int i;
 
-	for (i = 0; i < q->peers; i++) {
+	for (int i = 0; i < q->peers; i++) {
 		if (!start_peer(a, q->peer[i], &why))
 			continue;
 		if (why.code == RINGUP_EABORTED || (q->peers == 1)) {

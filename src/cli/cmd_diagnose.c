@@ -31,9 +31,8 @@ static const char *title(const char *library)
 		{ "nccl", "NCCL" },       { "openmpi", "Open MPI" }, { "gloo", "Gloo" },
 		{ "horovod", "Horovod" }, { "ucx", "UCX" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		if (!strcmp(library, titles[i][0]))
 			return titles[i][1];
 	return library;
@@ -41,11 +40,9 @@ static const char *title(const char *library)
 
 static void print_ranks(const struct finding *f)
 {
-	int i;
-
-	for (i = 0; i < f->ranks; i++)
+	for (int i = 0; i < f->ranks; i++)
 		out_text("%s%d", i ? "," : f->ranks > 1 ? ", ranks " : ", rank ", f->rank[i]);
-	for (i = 0; i < f->hosts; i++)
+	for (int i = 0; i < f->hosts; i++)
 		out_text("%s%s", i ? " " : f->hosts > 1 ? ", hosts " : ", host ", f->host[i]);
 }
 
@@ -89,13 +86,11 @@ static void print_one(const struct conclusion *c, char **logs, bool first)
 
 static void print_text(const struct conclusions *c, const struct sieve *s, char **logs, int n)
 {
-	int i;
-
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		out_text("%s", i ? "\n" : "");
 		print_one(&c->list[i], logs, !i);
 	}
-	for (i = 0; i < c->echoes; i++)
+	for (int i = 0; i < c->echoes; i++)
 		out_text("%s%s x %ld",
 			 i ? ", " : "\nechoes of it, left out: ", c->echo[i]->signature->id,
 			 c->echo[i]->count);
@@ -119,13 +114,12 @@ static json_t *finding_json(const struct conclusion *c, char **logs)
 	const struct finding *f = c->finding;
 	const struct signature *s = f->signature;
 	json_t *hosts = json_array(), *ranks = json_array(), *addresses = json_array();
-	int i;
 
-	for (i = 0; i < f->hosts; i++)
+	for (int i = 0; i < f->hosts; i++)
 		json_array_append_new(hosts, out_string(f->host[i]));
-	for (i = 0; i < f->ranks; i++)
+	for (int i = 0; i < f->ranks; i++)
 		json_array_append_new(ranks, json_integer(f->rank[i]));
-	for (i = 0; i < f->addresses; i++)
+	for (int i = 0; i < f->addresses; i++)
 		json_array_append_new(addresses, out_string(f->address[i]));
 	return json_pack("{ss ss so sI sI so so so so ss so so so so si}", "signature", s->id,
 			 "library", s->library, "file", out_string(logs[f->file]), "line",
@@ -141,11 +135,10 @@ static int print_json(const struct conclusions *c, const struct sieve *s, char *
 		      struct err *e)
 {
 	json_t *findings = json_array(), *echoes = json_array();
-	int i;
 
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		json_array_append_new(findings, finding_json(&c->list[i], logs));
-	for (i = 0; i < c->echoes; i++)
+	for (int i = 0; i < c->echoes; i++)
 		json_array_append_new(echoes, json_pack("{ss sI}", "signature",
 							c->echo[i]->signature->id, "count",
 							(json_int_t)c->echo[i]->count));
@@ -159,9 +152,9 @@ static int print_json(const struct conclusions *c, const struct sieve *s, char *
 
 static int read_nodes(struct nodes *nodes, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < snapshots.count; i++)
+	for (int i = 0; !rc && i < snapshots.count; i++)
 		rc = nodes_add(nodes, snapshots.item[i], e);
 	return rc || snapshots.count ? rc : nodes_here(nodes, cmd_conf()->root, e);
 }
@@ -170,9 +163,9 @@ static int read_nodes(struct nodes *nodes, struct err *e)
 static int read_logs(struct sieve *s, int n, char **logs, struct err *e)
 {
 	struct reader r;
-	int i, rc, worst = 0;
+	int rc, worst = 0;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		struct err why = { 0 };
 
 		rc = read_open(&r, logs[i], &why);

@@ -41,21 +41,19 @@ static bool is_asked(const struct picker *k)
 /* What nobody can tell, and what it would be if the environment counted. */
 static void print_unknown(const struct pick_role *r, int width)
 {
-	int i;
-
 	out_text("  %-*s ", width, r->name);
 	out_fold(OUT_WARN, width + 3, width + 3, "unknown: %s", r->unknown);
 	if (!*r->error && !r->npicks)
 		return;
 	out_text("  %-*s by the environment it would be", width, "");
-	for (i = 0; i < r->npicks; i++)
+	for (int i = 0; i < r->npicks; i++)
 		out_text("%s%s %s", i ? ", " : " ", r->picks[i].interface, r->picks[i].address);
 	out_text("%s\n", *r->error ? " a refusal" : "");
 }
 
 static void print_picks(const struct pick_role *r, int width)
 {
-	int i, at = width + 3;
+	int at = width + 3;
 
 	if (*r->unknown) {
 		print_unknown(r, width);
@@ -67,7 +65,7 @@ static void print_picks(const struct pick_role *r, int width)
 			 r->error);
 	else if (*r->error)
 		out_fold(OUT_BAD, width + 2, width + 3, " refuses: %s", r->error);
-	for (i = 0; i < r->npicks; i++) {
+	for (int i = 0; i < r->npicks; i++) {
 		const struct pick *k = &r->picks[i];
 		int len = (int)(strlen(k->interface) + strlen(k->address)) + 3;
 
@@ -94,13 +92,12 @@ static void print_picks(const struct pick_role *r, int width)
 static void print_setting(const struct netconf *heard, const char *name, int width)
 {
 	const struct netconf_row *first = netconf_get(heard, name);
-	int i;
 
 	if (!first)
 		return;
 	out_text("  %-*s %s=%s", width, "set", name, first->value);
 	out_look(OUT_DIM, "  from %s\n", first->source);
-	for (i = 0; i < heard->nrows; i++)
+	for (int i = 0; i < heard->nrows; i++)
 		if (&heard->rows[i] != first && !strcmp(heard->rows[i].name, name))
 			out_look(OUT_DIM, "  %-*s %s=%s  from %s\n", width, "shadows", name,
 				 heard->rows[i].value, heard->rows[i].source);
@@ -108,15 +105,15 @@ static void print_setting(const struct netconf *heard, const char *name, int wid
 
 static void print_fates(const struct iface_list *l, const struct picked *p)
 {
-	int i, width = 0;
+	int width = 0;
 
 	/* Which rule would decide is not known either. */
 	if (p->nroles && *p->roles[0].unknown)
 		return;
-	for (i = 0; i < p->nfates; i++)
+	for (int i = 0; i < p->nfates; i++)
 		if ((int)strlen(l->ifaces[i].name) > width)
 			width = (int)strlen(l->ifaces[i].name);
-	for (i = 0; i < p->nfates; i++) {
+	for (int i = 0; i < p->nfates; i++) {
 		enum out_look look = p->fates[i].used ? OUT_GOOD : OUT_DIM;
 
 		out_look(look, "    %c %-*s  ", p->fates[i].used ? '+' : '-', width,
@@ -164,9 +161,9 @@ static int print_library(const struct picker *k, const struct snapshot *s, struc
 static int print_text(const struct snapshot *s, const struct picked *own, struct err *e)
 {
 	const char *gap = "";
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && pickers[i]; i++)
+	for (int i = 0; !rc && pickers[i]; i++)
 		if (is_asked(pickers[i])) {
 			out_text("%s", gap);
 			gap = "\n";
@@ -203,9 +200,8 @@ static json_t *pick_json(const struct pick *k)
 static json_t *role_json(const struct pick_role *r)
 {
 	json_t *picks = json_array();
-	int i;
 
-	for (i = 0; i < r->npicks; i++)
+	for (int i = 0; i < r->npicks; i++)
 		json_array_append_new(picks, pick_json(&r->picks[i]));
 	/* An unknown interface is no pick; the pick without the plug-in stands apart. */
 	if (*r->unknown)
@@ -220,9 +216,8 @@ static json_t *role_json(const struct pick_role *r)
 static json_t *fates_json(const struct iface_list *l, const struct picked *p)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < p->nfates && !*p->roles[0].unknown; i++)
+	for (int i = 0; i < p->nfates && !*p->roles[0].unknown; i++)
 		json_array_append_new(list, json_pack("{so sb so}", "name",
 						      out_string(l->ifaces[i].name), "used",
 						      p->fates[i].used, "rule",
@@ -233,13 +228,12 @@ static json_t *fates_json(const struct iface_list *l, const struct picked *p)
 static json_t *settings_json(const struct picker *k, const struct netconf *c)
 {
 	json_t *list = json_array();
-	int i, n;
 
-	for (i = 0; k->settings[i]; i++) {
+	for (int i = 0; k->settings[i]; i++) {
 		const struct netconf_row *first = netconf_get(c, k->settings[i]);
 		json_t *shadows = json_array();
 
-		for (n = 0; n < c->nrows; n++)
+		for (int n = 0; n < c->nrows; n++)
 			if (!strcmp(c->rows[n].name, k->settings[i]) && &c->rows[n] != first)
 				json_array_append_new(shadows,
 						      json_pack("{so so}", "value",
@@ -295,9 +289,9 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 static int print_json(const struct snapshot *s, const struct picked *own, struct err *e)
 {
 	json_t *libraries = json_array(), *all;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && pickers[i]; i++)
+	for (int i = 0; !rc && pickers[i]; i++)
 		if (is_asked(pickers[i]))
 			rc = add_library(libraries, pickers[i], s, e);
 	all = json_pack("{ss so}", "schema", "ringup.net.explain/1", "libraries", libraries);
@@ -314,13 +308,12 @@ static int check_lib(struct err *e)
 	char names[128] = "";
 	struct near n = { 0 };
 	size_t len = 0;
-	int i;
 
 	if (version && !lib)
 		return cmd_misuse(e, "--version: of which library? name it with --lib");
 	if (!lib || picker_find(lib))
 		return 0;
-	for (i = 0; pickers[i]; i++) {
+	for (int i = 0; pickers[i]; i++) {
 		near_offer(&n, lib, pickers[i]->name);
 		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
 					pickers[i]->name);

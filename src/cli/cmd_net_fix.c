@@ -80,9 +80,8 @@ static json_t *interfaces_json(const struct group *g)
 	const struct iface_list *l = &g->node[0].ifaces;
 	const struct picked *own = &g->common[0].own;
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < own->nfates && i < l->nifaces; i++)
+	for (int i = 0; i < own->nfates && i < l->nifaces; i++)
 		json_array_append_new(list, json_pack("{so sb so}", "name",
 						      out_string(l->ifaces[i].name), "used",
 						      own->fates[i].used, "rule",
@@ -117,10 +116,9 @@ static int print_fates(const struct group *g, struct err *e)
 	static const char *const heads[] = { "INTERFACE", "USED", "WHY", NULL };
 	const struct picked *own = &g->common[0].own;
 	struct out_table t;
-	int i;
 
 	out_table_init(&t, heads);
-	for (i = 0; i < own->nfates && i < g->node[0].ifaces.nifaces; i++) {
+	for (int i = 0; i < own->nfates && i < g->node[0].ifaces.nifaces; i++) {
 		bool used = own->fates[i].used;
 
 		out_table_cell(&t, OUT_BOLD, "%s", g->node[0].ifaces.ifaces[i].name);
@@ -165,9 +163,7 @@ static int print_text(const struct report *r, struct err *e)
 
 static void print_trouble(const struct report *r)
 {
-	int i;
-
-	for (i = 0; r->error && i < r->plan.nconflicts; i++)
+	for (int i = 0; r->error && i < r->plan.nconflicts; i++)
 		out_note("ringup net fix: %s%s\n", where(), r->plan.conflict[i]);
 	if (r->chosen)
 		settled_note_strays(&r->change, "", r->chosen->interface);
@@ -198,12 +194,10 @@ static int conclude(const struct report *r, struct err *e)
 /* Somebody may give all nodes' snapshots to each. */
 static bool is_same_node(const struct snapshot *a, const struct snapshot *b)
 {
-	int i;
-
 	if (!*a->settings.hostname || strcmp(a->settings.hostname, b->settings.hostname) != 0 ||
 	    a->ifaces.nifaces != b->ifaces.nifaces)
 		return false;
-	for (i = 0; i < a->ifaces.nifaces; i++)
+	for (int i = 0; i < a->ifaces.nifaces; i++)
 		if (a->ifaces.ifaces[i].index != b->ifaces.ifaces[i].index ||
 		    strcmp(a->ifaces.ifaces[i].mac, b->ifaces.ifaces[i].mac) != 0)
 			return false;
@@ -224,7 +218,7 @@ static void add_node(struct group *g, const char *name)
 static int read_group(struct group *g, struct err *e)
 {
 	struct netfacts_from here = { .root = where(), .file = from };
-	int i, rc;
+	int rc;
 
 	g->node = calloc((size_t)snapshots.count + 1, sizeof(*g->node));
 	g->common = calloc((size_t)snapshots.count + 1, sizeof(*g->common));
@@ -233,7 +227,7 @@ static int read_group(struct group *g, struct err *e)
 	rc = netfacts_read(&g->node[0], &here, e);
 	if (!rc)
 		add_node(g, name_of_this);
-	for (i = 0; !rc && i < snapshots.count; i++) {
+	for (int i = 0; !rc && i < snapshots.count; i++) {
 		rc = snapshot_load(&g->node[g->n], snapshots.item[i], e);
 		if (!rc && is_same_node(&g->node[0], &g->node[g->n]))
 			snapshot_free(&g->node[g->n]);
@@ -245,9 +239,7 @@ static int read_group(struct group *g, struct err *e)
 
 static void group_free(struct group *g)
 {
-	int i;
-
-	for (i = 0; g->node && g->common && i <= snapshots.count; i++) {
+	for (int i = 0; g->node && g->common && i <= snapshots.count; i++) {
 		picker_free(&g->common[i].own);
 		snapshot_free(&g->node[i]);
 	}
@@ -363,9 +355,9 @@ static int name_nodes(struct roster *r, int argc, char **argv, struct err *e)
 	char name[ROSTER_NAME];
 	const char *at;
 	size_t len;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && i < nodes.count; i++)
+	for (int i = 0; !rc && i < nodes.count; i++)
 		for (at = nodes.item[i]; !rc && *at; at += len + (at[len] == ',')) {
 			len = strcspn(at, ",");
 			if (len >= sizeof(name))

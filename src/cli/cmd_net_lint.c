@@ -53,9 +53,7 @@ static void print_finding(const struct lint_finding *f)
 
 static void print_text(const struct lint_report *r)
 {
-	int i;
-
-	for (i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++)
 		print_finding(&r->findings[i]);
 	if (!r->n)
 		out_look(OUT_GOOD, "nothing to find fault with\n");
@@ -73,9 +71,8 @@ static json_t *finding_json(const struct lint_finding *f)
 static int print_json(const struct lint_report *r, struct err *e)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++)
 		json_array_append_new(list, finding_json(&r->findings[i]));
 	return out_json(json_pack("{ss so}", "schema", "ringup.net.lint/1", "findings", list),
 			e);

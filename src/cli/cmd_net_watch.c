@@ -47,10 +47,9 @@ static void hear(void *data, const char *what)
 static void picks_text(const struct pick_role *r, char *out, size_t size)
 {
 	size_t len = 0;
-	int i;
 
 	snprintf(out, size, "nothing");
-	for (i = 0; i < r->npicks && len < size; i++)
+	for (int i = 0; i < r->npicks && len < size; i++)
 		len += (size_t)snprintf(out + len, size - len, "%s%s %s", i ? ", " : "",
 					r->picks[i].interface, r->picks[i].address);
 }
@@ -59,9 +58,8 @@ static void compare_roles(struct report *r, const struct picker *k, const struct
 			  const struct picked *is)
 {
 	char before[MEANING], after[MEANING], line[2 * MEANING + 100];
-	int i;
 
-	for (i = 0; i < is->nroles && i < was->nroles; i++) {
+	for (int i = 0; i < is->nroles && i < was->nroles; i++) {
 		if (*is->roles[i].unknown || *was->roles[i].unknown)
 			continue;
 		picks_text(&was->roles[i], before, sizeof(before));
@@ -78,9 +76,9 @@ static void compare_roles(struct report *r, const struct picker *k, const struct
 static int compare_picks(struct report *r, const struct snapshot *was,
 			 const struct snapshot *is, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; !rc && pickers[i]; i++) {
+	for (int i = 0; !rc && pickers[i]; i++) {
 		struct picked before = { 0 }, after = { 0 };
 
 		rc = picker_run(pickers[i], &was->ifaces, &was->settings, &before, e);

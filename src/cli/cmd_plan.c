@@ -36,13 +36,12 @@ static int print_pairs(const struct textpairs *list, const char *head, enum out_
 {
 	const char *const heads[] = { head, "WHY", NULL };
 	struct out_table t;
-	int i;
 
 	if (!list->count)
 		return 0;
 	out_text("\n");
 	out_table_init(&t, heads);
-	for (i = 0; i < list->count; i++) {
+	for (int i = 0; i < list->count; i++) {
 		out_table_cell(&t, look, "%s", list->at[i].name);
 		out_table_cell(&t, OUT_PLAIN, "%s", list->at[i].text);
 	}
@@ -62,13 +61,12 @@ static int print_frameworks(const struct buildplan *p, struct err *e)
 	static const char *const heads[] = { "FOR",      "VERSION",    "C++ ABI",
 					     "STANDARD", "BUILT WITH", NULL };
 	struct out_table t;
-	int i;
 
 	if (!p->framework_count)
 		return 0;
 	out_text("\n");
 	out_table_init(&t, heads);
-	for (i = 0; i < p->framework_count; i++) {
+	for (int i = 0; i < p->framework_count; i++) {
 		const struct buildplan_framework *f = &p->frameworks[i];
 
 		out_table_cell(&t, OUT_GOOD, "%s", f->name);
@@ -121,33 +119,27 @@ static void print_compiler(const struct buildplan *p)
 
 static void print_env(const struct textpairs *env)
 {
-	int i;
-
 	if (env->count)
 		out_text("\nthe build sees\n");
-	for (i = 0; i < env->count; i++)
+	for (int i = 0; i < env->count; i++)
 		out_text("  %s=%s\n", env->at[i].name, env->at[i].text);
 }
 
 static void print_edits(const struct textpairs *edits)
 {
-	int i;
-
 	if (!edits->count)
 		return;
 	out_text("\nedits of its sources:");
-	for (i = 0; i < edits->count; i++)
+	for (int i = 0; i < edits->count; i++)
 		out_text(" %s", edits->at[i].name);
 	out_text("\n");
 }
 
 static void print_disagreements(const struct buildplan *p)
 {
-	int i;
-
 	if (p->disagreement_count)
 		out_text("\n");
-	for (i = 0; i < p->disagreement_count; i++) {
+	for (int i = 0; i < p->disagreement_count; i++) {
 		const struct buildplan_disagreement *d = &p->disagreements[i];
 
 		out_look(OUT_WARN, "the table is wrong here");
@@ -158,11 +150,9 @@ static void print_disagreements(const struct buildplan *p)
 
 static void print_advisories(const struct textpairs *list)
 {
-	int i;
-
 	if (list->count)
 		out_text("\n");
-	for (i = 0; i < list->count; i++) {
+	for (int i = 0; i < list->count; i++) {
 		out_look(OUT_WARN, "%s", list->at[i].name);
 		out_text(": %s\n", list->at[i].text);
 	}

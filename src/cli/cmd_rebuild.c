@@ -107,9 +107,7 @@ static void print_notes(const json_t *notes)
 
 static void print_pairs(const struct textpairs *list, const char *verb)
 {
-	int i;
-
-	for (i = 0; i < list->count; i++)
+	for (int i = 0; i < list->count; i++)
 		out_text("%s %s: %s\n", verb, list->at[i].name, list->at[i].text);
 }
 

@@ -83,9 +83,7 @@ static const struct opt opts[] = {
 
 static bool is_name(const char *var, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		if (var[i] != '_' && !isalpha((unsigned char)var[i]) &&
 		    (i == 0 || !isdigit((unsigned char)var[i])))
 			return false;

@@ -31,10 +31,9 @@ static int show_table(const struct merge *m, struct err *e)
 	static const char *const heads[] = { "RANK",  "HOST",  "EVENTS", "CLOCK",
 					     "AHEAD", "DOUBT", NULL };
 	struct out_table t;
-	int k;
 
 	out_table_init(&t, heads);
-	for (k = 0; k < m->files; k++) {
+	for (int k = 0; k < m->files; k++) {
 		const struct merge_file *f = &m->file[k];
 
 		out_table_cell(&t, OUT_PLAIN, "%d", f->rank);
@@ -57,9 +56,8 @@ static int show_table(const struct merge *m, struct err *e)
 static int show_json(const struct merge *m, struct err *e)
 {
 	json_t *files = json_array();
-	int k;
 
-	for (k = 0; k < m->files; k++) {
+	for (int k = 0; k < m->files; k++) {
 		const struct merge_file *f = &m->file[k];
 
 		json_array_append_new(files,
@@ -76,9 +74,7 @@ static int show_json(const struct merge *m, struct err *e)
 
 static void warn_of(const struct merge *m)
 {
-	int k;
-
-	for (k = 0; k < m->files; k++) {
+	for (int k = 0; k < m->files; k++) {
 		const struct merge_file *f = &m->file[k];
 
 		if (f->cut)

@@ -82,10 +82,8 @@ static void variable_add(struct plan_words *w, const char *name, const char *fmt
 
 static void words_free(struct plan_words *w)
 {
-	int k;
-
 	argv_free(&w->argv);
-	for (k = 0; k < w->variables; k++) {
+	for (int k = 0; k < w->variables; k++) {
 		free(w->name[k]);
 		free(w->value[k]);
 	}
@@ -119,9 +117,7 @@ static bool is_told(const struct hvdopts *o, enum hvdopt i)
 
 static void variables_add(struct plan_words *w, const struct hvdopts *o)
 {
-	int i;
-
-	for (i = 0; i < HVDOPTS; i++)
+	for (int i = 0; i < HVDOPTS; i++)
 		if (is_told(o, (enum hvdopt)i))
 			value_add(w, o, (enum hvdopt)i);
 	if (o->tcp)
@@ -168,11 +164,10 @@ static void elastic_note(const struct hvdopts *o)
 	static const char why[] = "for elastic jobs, which --min-np or --host-discovery-script "
 				  "makes; it does nothing here";
 	char where[HVDOPTS_SAY];
-	size_t i;
 
 	if (is_elastic(o))
 		return;
-	for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (o->value[needs[i]])
 			note_one(hvdopts_say(o, needs[i], where), why);
 	if (o->cooldown[0])
@@ -185,9 +180,9 @@ static void notes_print(const struct hvdopts *o)
 	bool is_done[HVDOPTS] = { false };
 	char where[HVDOPTS_SAY], list[1024];
 	size_t n;
-	int i, k;
+	int k;
 
-	for (i = 0; i < HVDOPTS; i++) {
+	for (int i = 0; i < HVDOPTS; i++) {
 		const char *why = needless(o, (enum hvdopt)i), *other;
 
 		if (!why || is_done[i])
@@ -375,9 +370,8 @@ static bool is_exported(const char *var)
 	static const char *const ours[] = { "RINGUP_",          "HOROVOD_",    "NCCL_",
 					    "PYTHONPATH=",      "PYTHONHOME=", "PATH=",
 					    "LD_LIBRARY_PATH=", NULL };
-	int i;
 
-	for (i = 0; ours[i]; i++)
+	for (int i = 0; ours[i]; i++)
 		if (!strncmp(var, ours[i], strlen(ours[i])) && !strstr(var, "SECRET"))
 			return true;
 	return false;
@@ -386,7 +380,6 @@ static bool is_exported(const char *var)
 static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
 {
 	char **p;
-	int i;
 
 	if (!geteuid())
 		argv_put(&w->argv, "--allow-run-as-root", NULL);
@@ -422,7 +415,7 @@ static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
 		argv_put(&w->argv, "-bind-to", "none", NULL);
 	}
 	/* mpirun passes only variables that are named on to other hosts. */
-	for (i = 0; i < w->variables; i++) {
+	for (int i = 0; i < w->variables; i++) {
 		argv_put(&w->argv, "-x", w->name[i], NULL);
 	}
 	for (p = conf_environ(); *p; p++)
@@ -500,18 +493,17 @@ static void plan_print(const struct plan_words *w, FILE *f)
 {
 	char *out;
 	size_t room;
-	int i, k;
 
 	if (w->variables)
 		fputs("env ", f);
-	for (k = 0; k < w->variables; k++) {
+	for (int k = 0; k < w->variables; k++) {
 		room = SHELL_ROOM(strlen(w->value[k]));
 		out = malloc(room);
 		if (out)
 			fprintf(f, "%s=%s ", w->name[k], shell_word(w->value[k], out, room));
 		free(out);
 	}
-	for (i = 0; i < w->argv.count; i++) {
+	for (int i = 0; i < w->argv.count; i++) {
 		room = SHELL_ROOM(strlen(w->argv.word[i]));
 		out = malloc(room);
 		if (out)
@@ -555,9 +547,7 @@ static int ringup_start(struct plan_words *w, struct err *e)
 
 static int start(struct plan_words *w, struct err *e)
 {
-	int k;
-
-	for (k = 0; k < w->variables; k++)
+	for (int k = 0; k < w->variables; k++)
 		if (setenv(w->name[k], w->value[k], 1))
 			return fail_os(e, "%s", w->name[k]);
 	if (!strcmp(w->argv.word[0], "ringup"))

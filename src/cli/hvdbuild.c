@@ -32,14 +32,13 @@ static bool has_package(struct where *w, const char *package)
 {
 	const char *p = conf_env("PYTHONPATH");
 	char dir[PATH_MAX];
-	int i;
 
 	for (; p && *p; p += strcspn(p, ":") + !!strchr(p, ':')) {
 		snprintf(dir, sizeof(dir), "%.*s", (int)strcspn(p, ":"), p);
 		if (*dir && is_package(w, dir, package))
 			return true;
 	}
-	for (i = 0; w->python && i < w->python->site_count; i++)
+	for (int i = 0; w->python && i < w->python->site_count; i++)
 		if (is_package(w, w->python->sites[i], package))
 			return true;
 	return false;
@@ -106,7 +105,6 @@ int hvdbuild_print(const char *python, struct err *e)
 	struct rootfs fs;
 	struct where w = { &fs, NULL };
 	struct err none;
-	size_t i;
 	int rc;
 
 	rc = rootfs_open(&fs, NULL, problems, e);
@@ -117,7 +115,7 @@ int hvdbuild_print(const char *python, struct err *e)
 	if (python && *python) {
 		rc = pythons_find(&fs, python, &found, e);
 	} else {
-		for (i = 0; i < 2 && !found.count; i++) {
+		for (size_t i = 0; i < 2 && !found.count; i++) {
 			pythons_free(&found);
 			(void)pythons_find(&fs, names[i], &found, &none);
 		}

@@ -228,9 +228,8 @@ static int level_check(const struct hvdopts *o, enum hvdopt i, struct err *e)
 {
 	static const char *const levels[] = { "TRACE",   "DEBUG", "INFO",
 					      "WARNING", "ERROR", "FATAL" };
-	size_t k;
 
-	for (k = 0; k < sizeof(levels) / sizeof(levels[0]); k++)
+	for (size_t k = 0; k < sizeof(levels) / sizeof(levels[0]); k++)
 		if (!strcmp(o->value[i], levels[k]))
 			return 0;
 	return wrong(o, i, "not TRACE, DEBUG, INFO, WARNING, ERROR or FATAL", e);
@@ -260,9 +259,8 @@ static int cooldown_check(const struct hvdopts *o, struct err *e)
 {
 	long s[2] = { 0 };
 	char *end;
-	int i;
 
-	for (i = 0; i < 2 && o->cooldown[0]; i++) {
+	for (int i = 0; i < 2 && o->cooldown[0]; i++) {
 		errno = 0;
 		s[i] = strtol(o->cooldown[i], &end, 10);
 		if (errno || end == o->cooldown[i] || *end || s[i] < 1 || s[i] > 3600)
@@ -281,9 +279,9 @@ static int cooldown_check(const struct hvdopts *o, struct err *e)
 /* Check each value, and options that exclude each other. */
 static int all_check(const struct hvdopts *o, struct err *e)
 {
-	int i, rc;
+	int rc;
 
-	for (i = 0; i < HVDOPTS; i++) {
+	for (int i = 0; i < HVDOPTS; i++) {
 		rc = o->value[i] ? value_check(o, (enum hvdopt)i, e) : 0;
 		if (rc)
 			return rc;
@@ -306,9 +304,8 @@ static int all_check(const struct hvdopts *o, struct err *e)
 static int truth_read(const char *text)
 {
 	static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
-	size_t i;
 
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcasecmp(text, words[i]))
 			return (int)(i % 2);
 	return -1;
@@ -391,9 +388,7 @@ static int file_take(struct hvdopts *o, struct err *e)
 /* Options with an opposite: --autotune and --no-autotune. */
 static int flags_take(struct err *e)
 {
-	int i;
-
-	for (i = 0; i < HVDOPTS; i++) {
+	for (int i = 0; i < HVDOPTS; i++) {
 		if (on[i] && off[i])
 			return fail(e, RINGUP_EINVAL, "%s is both asked for and refused",
 				    hvdopt_rows[i].name);
@@ -416,14 +411,13 @@ static int nics_take(struct err *e)
 {
 	size_t len = 1, n;
 	const char *p;
-	int i;
 
-	for (i = 0; i < nics.count; i++)
+	for (int i = 0; i < nics.count; i++)
 		len += strlen(nics.item[i]) + 1;
 	got.nics = nics.count ? calloc(1, len) : NULL;
 	if (nics.count && !got.nics)
 		return fail(e, RINGUP_ENOMEM, "no memory for options");
-	for (i = 0; i < nics.count; i++)
+	for (int i = 0; i < nics.count; i++)
 		for (p = nics.item[i]; *p; p += n + (p[n] == ',')) {
 			size_t used = strlen(got.nics);
 
@@ -458,9 +452,7 @@ int hvdopts_read(int argc, char **argv, struct hvdopts *o, struct err *e)
 
 void hvdopts_free(struct hvdopts *o)
 {
-	int i;
-
-	for (i = 0; i < HVDOPTS; i++)
+	for (int i = 0; i < HVDOPTS; i++)
 		free(o->own[i]);
 	free(o->nics);
 }
@@ -505,9 +497,8 @@ json_t *hvdopts_json(const struct hvdopts *o)
 {
 	json_t *all = json_object(), *words = json_array();
 	char **p;
-	int i;
 
-	for (i = 0; i < HVDOPTS; i++)
+	for (int i = 0; i < HVDOPTS; i++)
 		json_object_set_new(all, hvdopt_rows[i].name, value_json(o, i));
 	for (p = o->command; *p; p++)
 		json_array_append_new(words, out_string(*p));

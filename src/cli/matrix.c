@@ -86,9 +86,8 @@ static void explain(const char **gap, const char *word, const char *means)
 static void print_legend(unsigned shown)
 {
 	const char *gap = "";
-	int i;
 
-	for (i = 1; i < FACTS_STATE_COUNT; i++)
+	for (int i = 1; i < FACTS_STATE_COUNT; i++)
 		if (shown >> i & 1)
 			explain(&gap, states[i].word, states[i].means);
 	if (shown & SHOWN_SOME)
@@ -118,9 +117,9 @@ static void print_name(const char *name, int width)
 /* What the longest name takes, if there is so much room. */
 static int name_width(const struct probe_facts *f, const struct pairs *p, int room)
 {
-	int i, n, most = 4;
+	int n, most = 4;
 
-	for (i = 0; i < p->n; i++) {
+	for (int i = 0; i < p->n; i++) {
 		n = (int)strlen(f->nodes[p->node[i]].name);
 		most = n > most ? n : most;
 	}
@@ -131,9 +130,7 @@ static int name_width(const struct probe_facts *f, const struct pairs *p, int ro
 /* Do all names fit above their columns?  Else columns have the numbers of rows. */
 static bool are_short(const struct probe_facts *f, const struct pairs *p)
 {
-	int i;
-
-	for (i = 0; i < p->n; i++)
+	for (int i = 0; i < p->n; i++)
 		if (strlen(f->nodes[p->node[i]].name) >= CELL)
 			return false;
 	return true;
@@ -143,10 +140,9 @@ static void print_heads(const struct probe_facts *f, const struct pairs *p, int 
 {
 	bool short_names = are_short(f, p);
 	char head[16];
-	int b;
 
 	out_text("%*s", width + (short_names ? 0 : NUMBER), "");
-	for (b = 0; b < p->n; b++) {
+	for (int b = 0; b < p->n; b++) {
 		snprintf(head, sizeof(head), "[%d]", b + 1);
 		out_look(OUT_BOLD, "%*s", CELL, short_names ? f->nodes[p->node[b]].name : head);
 	}
@@ -156,18 +152,17 @@ static void print_heads(const struct probe_facts *f, const struct pairs *p, int 
 static unsigned print_numbers(const struct probe_facts *f, const struct pairs *p,
 			      bool bandwidth, int width)
 {
-	int a, b;
 	bool short_names = are_short(f, p);
 	unsigned shown = 0;
 
 	out_look(OUT_BOLD, "\n%s\n",
 		 bandwidth ? "bandwidth, MB/s (from, to)" : "round trip, us (from, to)");
 	print_heads(f, p, width);
-	for (a = 0; a < p->n; a++) {
+	for (int a = 0; a < p->n; a++) {
 		if (!short_names)
 			out_look(OUT_BOLD, "%*s[%d] ", a < 9, "", a + 1);
 		print_name(f->nodes[p->node[a]].name, width);
-		for (b = 0; b < p->n; b++)
+		for (int b = 0; b < p->n; b++)
 			if (a == b)
 				out_look(OUT_DIM, "%*s", CELL, ".");
 			else

@@ -226,23 +226,23 @@ int out_table_print(struct out_table *t, struct err *e)
 {
 	int whole = t->cells - t->cells % t->columns;
 	int room[OUT_COLUMNS] = { 0 };
-	int i, c, rc = 0;
+	int rc = 0;
 
 	if (t->failed) {
 		rc = fail(e, RINGUP_ENOMEM, "no memory for a table");
 		goto out;
 	}
-	for (c = 0; c < t->columns; c++)
+	for (int c = 0; c < t->columns; c++)
 		room[c] = utf8_count(t->head[c]);
-	for (i = 0; i < whole; i++)
+	for (int i = 0; i < whole; i++)
 		if (utf8_count(t->cell[i].text) > room[i % t->columns])
 			room[i % t->columns] = utf8_count(t->cell[i].text);
-	for (c = 0; c < t->columns; c++)
+	for (int c = 0; c < t->columns; c++)
 		print_cell(t, c, t->head[c], OUT_BOLD, room);
-	for (i = 0; i < whole; i++)
+	for (int i = 0; i < whole; i++)
 		print_cell(t, i % t->columns, t->cell[i].text, t->cell[i].look, room);
 out:
-	for (i = 0; i < t->cells; i++)
+	for (int i = 0; i < t->cells; i++)
 		free(t->cell[i].text);
 	free(t->cell);
 	t->cell = NULL;

@@ -39,9 +39,8 @@ static json_t *wrong_json(int64_t wrong)
 static json_t *peers_json(const struct scoreboard *s, const struct contest_result *r)
 {
 	json_t *list = json_array();
-	int i;
 
-	for (i = 1; i < s->count; i++) {
+	for (int i = 1; i < s->count; i++) {
 		const struct contest_score *x = &r->score[i];
 
 		if (!x->played)
@@ -123,16 +122,13 @@ static void time_text(double us, char *out, size_t size)
 
 static void print_about(const struct scoreboard *s)
 {
-	int i;
-
-	for (i = 1; i < s->count; i++)
+	for (int i = 1; i < s->count; i++)
 		out_look(OUT_DIM, "%s: %s\n", s->players[i].name, s->players[i].about);
 }
 
 int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e)
 {
 	char form[TASK_FORM];
-	int i;
 
 	if (s->json)
 		return 0;
@@ -152,7 +148,7 @@ int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err
 	else
 		out_look(OUT_BOLD, " %9s", "MEDIAN");
 	out_look(OUT_BOLD, " %8s %6s", "BUSBW", "WRONG");
-	for (i = 1; i < s->count; i++)
+	for (int i = 1; i < s->count; i++)
 		out_look(OUT_BOLD, "  %13s %7s %13s", s->players[i].name, "RATIO", "QUARTILES");
 	out_text("\n");
 	return out_end(e);
@@ -205,13 +201,12 @@ static void print_row(const struct scoreboard *s, const struct task *t,
 		      const struct contest_result *r)
 {
 	char size[32];
-	int i;
 
 	size_text(t->bytes, size, sizeof(size));
 	out_text("%9s %11llu %5s %8s %6s %6s", size, (unsigned long long)t->count, dtype_of(t),
 		 op_of(t), t->in_place ? "in" : "out", placement_name(r->place));
 	print_times(s, t, &r->score[0]);
-	for (i = 1; i < s->count; i++)
+	for (int i = 1; i < s->count; i++)
 		print_peer(&r->score[i]);
 	out_text("\n");
 }

@@ -28,9 +28,7 @@ static void print_patch(const char *patch)
 
 void settled_print_patches(const struct change *d)
 {
-	int i;
-
-	for (i = 0; i < d->nfiles; i++)
+	for (int i = 0; i < d->nfiles; i++)
 		if (d->file[i].patch)
 			print_patch(d->file[i].patch);
 }
@@ -39,10 +37,9 @@ int settled_print_libraries(const struct change *d, struct err *e)
 {
 	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
 	struct out_table t;
-	int i;
 
 	out_table_init(&t, heads);
-	for (i = 0; i < d->nrows; i++) {
+	for (int i = 0; i < d->nrows; i++) {
 		const struct change_row *r = &d->row[i];
 
 		out_table_cell(&t, OUT_PLAIN, "%s", r->library->title);
@@ -58,9 +55,7 @@ int settled_print_libraries(const struct change *d, struct err *e)
 
 void settled_note_strays(const struct change *d, const char *node, const char *interface)
 {
-	int i;
-
-	for (i = 0; i < d->nrows; i++)
+	for (int i = 0; i < d->nrows; i++)
 		if (!d->row[i].agrees)
 			out_note("ringup net fix: %s%s%s will not take %s as it is: %s\n", node,
 				 *node ? ": " : "", d->row[i].library->title, interface,
@@ -76,16 +71,14 @@ static bool is_same_text(const char *a, const char *b)
 
 static bool is_same(const struct settle_node *a, const struct settle_node *b)
 {
-	int i;
-
 	if (strcmp(a->interface, b->interface) != 0 || a->change.nfiles != b->change.nfiles ||
 	    a->change.nrows != b->change.nrows || a->change.nconflicts ||
 	    b->change.nconflicts || *a->error || *b->error)
 		return false;
-	for (i = 0; i < a->change.nfiles; i++)
+	for (int i = 0; i < a->change.nfiles; i++)
 		if (!is_same_text(a->change.file[i].patch, b->change.file[i].patch))
 			return false;
-	for (i = 0; i < a->change.nrows; i++)
+	for (int i = 0; i < a->change.nrows; i++)
 		if (strcmp(a->change.row[i].takes, b->change.row[i].takes) != 0 ||
 		    strcmp(a->change.row[i].why, b->change.row[i].why) != 0)
 			return false;
@@ -94,9 +87,7 @@ static bool is_same(const struct settle_node *a, const struct settle_node *b)
 
 static bool is_told(const struct settle *s, int i)
 {
-	int k;
-
-	for (k = 0; k < i; k++)
+	for (int k = 0; k < i; k++)
 		if (s->node[k].asked && is_same(&s->node[k], &s->node[i]))
 			return true;
 	return false;
@@ -107,10 +98,9 @@ static int print_group(const struct settle_how *how, const struct settle *s, int
 		       struct err *e)
 {
 	const struct settle_node *n = &s->node[i];
-	int k;
 
 	out_look(OUT_BOLD, "%s", how->agents.nodes->name[i]);
-	for (k = i + 1; k < s->n; k++)
+	for (int k = i + 1; k < s->n; k++)
 		if (s->node[k].asked && is_same(n, &s->node[k]))
 			out_look(OUT_BOLD, ", %s", how->agents.nodes->name[k]);
 	out_text("%s%s%s\n", *n->interface ? ": " : "", n->interface,
@@ -121,18 +111,18 @@ static int print_group(const struct settle_how *how, const struct settle *s, int
 
 static int count_changed(const struct settle *s, bool kept)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		n += change_count(&s->node[i].change) && (s->node[i].kept || !kept);
 	return n;
 }
 
 static int count_kept(const struct settle *s)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		n += s->node[i].kept;
 	return n;
 }
@@ -152,13 +142,11 @@ static void print_end(const struct settle_how *how, const struct settle *s)
 
 static void note_trouble(const struct settle_how *how, const struct settle *s)
 {
-	int i, k;
-
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		const struct settle_node *n = &s->node[i];
 		const char *name = how->agents.nodes->name[i];
 
-		for (k = 0; k < n->change.nconflicts; k++)
+		for (int k = 0; k < n->change.nconflicts; k++)
 			out_note("ringup net fix: %s: %s\n", name, n->change.conflict[k]);
 		settled_note_strays(&n->change, name, n->interface);
 		if (*n->error)
@@ -168,7 +156,7 @@ static void note_trouble(const struct settle_how *how, const struct settle *s)
 
 int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
 	if (how->dry_run && !*s->error && !count_changed(s, false)) {
@@ -178,7 +166,7 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 			out_text("%s for Open MPI, which takes a network: nodes have different "
 				 "names for it\n",
 				 s->network);
-		for (i = 0; !rc && i < s->n; i++)
+		for (int i = 0; !rc && i < s->n; i++)
 			if (s->node[i].asked && !is_told(s, i))
 				rc = print_group(how, s, i, e);
 		print_end(how, s);
@@ -203,9 +191,8 @@ static json_t *node_json(const char *name, const struct settle_node *n)
 json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s)
 {
 	json_t *nodes = json_array();
-	int i;
 
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		json_array_append_new(nodes,
 				      node_json(how->agents.nodes->name[i], &s->node[i]));
 	return json_pack("{ss so sb sb so so}", "schema", "ringup.net.fix-nodes/1", "network",

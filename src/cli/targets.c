@@ -46,7 +46,7 @@ bool targets_are_given(const struct targets *t)
 int targets_find(const struct targets *t, int argc, char **argv, int least, struct roster *r,
 		 struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	if (t->start_s < 0 || t->start_s > MOST_SECONDS)
 		return cmd_misuse(e, "--timeout=%d: not 0 to %d seconds", t->start_s,
@@ -58,7 +58,7 @@ int targets_find(const struct targets *t, int argc, char **argv, int least, stru
 					      : read_list(r, t->spark, roster_spark, e);
 	if (!rc && t->by_slurm)
 		rc = read_slurm(r, e);
-	for (i = 0; !rc && i < argc; i++)
+	for (int i = 0; !rc && i < argc; i++)
 		rc = roster_add(r, argv[i], e);
 	if (!rc && r->n < least)
 		rc = cmd_misuse(e, "which nodes? Name %s, or --hostfile, --slurm or --spark",
