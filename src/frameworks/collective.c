@@ -106,9 +106,8 @@ uint64_t collective_own_rows(const struct collective_run *run, uint64_t rows)
 static uint64_t elements(const struct collective_tensor *t, int first)
 {
 	uint64_t n = 1;
-	int i;
 
-	for (i = first; i < t->dims; i++)
+	for (int i = first; i < t->dims; i++)
 		n *= t->shape[i];
 	return n;
 }
@@ -184,7 +183,7 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 static int start_allreduce(struct collective_run *run)
 {
 	struct ringup_reduce one, *all;
-	int i, rc;
+	int rc;
 
 	if (!run->plan.many) {
 		one = reduce_of(run, run->tensors);
@@ -193,7 +192,7 @@ static int start_allreduce(struct collective_run *run)
 	all = malloc((size_t)run->count * sizeof(*all));
 	if (!all)
 		return RINGUP_ENOMEM;
-	for (i = 0; i < run->count; i++)
+	for (int i = 0; i < run->count; i++)
 		all[i] = reduce_of(run, &run->tensors[i]);
 	rc = ringup_allreduce_many(run->group, all, run->count, &run->op);
 	free(all);
@@ -203,7 +202,7 @@ static int start_allreduce(struct collective_run *run)
 static int start_reducescatter(struct collective_run *run)
 {
 	struct ringup_scatter one, *all;
-	int i, rc;
+	int rc;
 
 	if (!run->plan.many) {
 		one = scatter_of(run, run->tensors);
@@ -212,7 +211,7 @@ static int start_reducescatter(struct collective_run *run)
 	all = malloc((size_t)run->count * sizeof(*all));
 	if (!all)
 		return RINGUP_ENOMEM;
-	for (i = 0; i < run->count; i++)
+	for (int i = 0; i < run->count; i++)
 		all[i] = scatter_of(run, &run->tensors[i]);
 	rc = ringup_reducescatter_many(run->group, all, run->count, &run->op);
 	free(all);
@@ -224,7 +223,6 @@ static int make_counts(struct collective_run *run)
 {
 	uint64_t size = (uint64_t)ringup_size(run->group), want = size * (uint64_t)run->count;
 	uint64_t *more;
-	int i;
 
 	if (want > run->counts_room) {
 		more = realloc(run->counts, want * sizeof(*more));
@@ -233,7 +231,7 @@ static int make_counts(struct collective_run *run)
 		run->counts = more;
 		run->counts_room = want;
 	}
-	for (i = 0; i < run->count; i++)
+	for (int i = 0; i < run->count; i++)
 		run->tensors[i].counts = run->counts + (uint64_t)i * size;
 	return 0;
 }
@@ -241,7 +239,7 @@ static int make_counts(struct collective_run *run)
 static int start_allgather(struct collective_run *run)
 {
 	struct ringup_gather one, *all;
-	int i, rc;
+	int rc;
 
 	rc = make_counts(run);
 	if (rc < 0)
@@ -253,7 +251,7 @@ static int start_allgather(struct collective_run *run)
 	all = malloc((size_t)run->count * sizeof(*all));
 	if (!all)
 		return RINGUP_ENOMEM;
-	for (i = 0; i < run->count; i++)
+	for (int i = 0; i < run->count; i++)
 		all[i] = gather_of(run, &run->tensors[i]);
 	rc = ringup_allgather_many(run->group, all, run->count, &run->op);
 	free(all);
@@ -366,12 +364,12 @@ static int needs_rows(enum collective_kind kind)
 static int check_tensors(struct collective_run *run)
 {
 	const struct collective_plan *p = &run->plan;
-	int i, reduces = p->kind == COLLECTIVE_ALLREDUCE || p->kind == COLLECTIVE_REDUCESCATTER;
+	int reduces = p->kind == COLLECTIVE_ALLREDUCE || p->kind == COLLECTIVE_REDUCESCATTER;
 
 	if (!p->many && run->count > 1)
 		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors, which are no group",
 				       kind_names[p->kind], run->count);
-	for (i = 0; i < run->count; i++) {
+	for (int i = 0; i < run->count; i++) {
 		if (needs_rows(p->kind) && !run->tensors[i].dims)
 			return collective_fail(
 				run, RINGUP_EINVAL,

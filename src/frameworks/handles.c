@@ -110,9 +110,8 @@ struct collective_run *handles_take(int64_t handle)
 void handles_drop(void (*drop)(struct collective_run *run))
 {
 	struct collective_run *run;
-	uint32_t i;
 
-	for (i = 0;; i++) {
+	for (uint32_t i = 0;; i++) {
 		pthread_mutex_lock(&lock);
 		if (i >= place_count) {
 			pthread_mutex_unlock(&lock);

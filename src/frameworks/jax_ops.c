@@ -59,9 +59,8 @@ static struct xla_error *failure(const struct xla_api *api, int status, const ch
 static const void *attribute(const struct xla_frame *f, const char *name, int type)
 {
 	const struct xla_attributes *a = &f->attributes;
-	int64_t i;
 
-	for (i = 0; i < a->count; i++)
+	for (int64_t i = 0; i < a->count; i++)
 		if (a->types[i] == type && a->names[i]->length == strlen(name) &&
 		    !memcmp(a->names[i]->at, name, a->names[i]->length))
 			return a->values[i];
@@ -124,9 +123,8 @@ static uint64_t bytes_of(const struct collective_tensor *t, const struct xla_buf
 #undef X
 	};
 	uint64_t n = (uint64_t)sizes[t->dtype] * t->each;
-	int64_t i;
 
-	for (i = 0; i < b->rank; i++)
+	for (int64_t i = 0; i < b->rank; i++)
 		n *= (uint64_t)b->dims[i];
 	return n;
 }
@@ -136,7 +134,6 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
 	const struct xla_buffer *in, *out;
-	int64_t i;
 	int dtype;
 
 	if (f->arguments.count != 1 || f->results.count != 1)
@@ -154,7 +151,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 				       (int)in->rank, COLLECTIVE_DIMS);
 	t->dtype = (enum ringup_dtype)dtype;
 	t->dims = (int)in->rank;
-	for (i = 0; i < in->rank; i++)
+	for (int64_t i = 0; i < in->rank; i++)
 		t->shape[i] = (uint64_t)in->dims[i];
 	t->in = in->data;
 	t->out = out->data;

@@ -19,9 +19,9 @@ static int running;                          /* guarded by lock                 
 /* Wait for each collective that has not ended, for @ms milliseconds; 1 if all have. */
 static int later_try(struct later *l, int ms)
 {
-	int i, rc, ended = 1;
+	int rc, ended = 1;
 
-	for (i = 0; i < l->count; i++) {
+	for (int i = 0; i < l->count; i++) {
 		if (!l->runs[i]->op)
 			continue;
 		rc = ms || ringup_poll(l->runs[i]->op) ? collective_wait(l->runs[i], ms)
@@ -39,9 +39,7 @@ static int later_try(struct later *l, int ms)
 /* Does the library still use the memory of one of the collectives? */
 static bool later_is_used(const struct later *l)
 {
-	int i;
-
-	for (i = 0; i < l->count; i++)
+	for (int i = 0; i < l->count; i++)
 		if (l->runs[i]->op)
 			return true;
 	return false;
@@ -64,7 +62,6 @@ static void later_end(struct later *l, struct later **held)
 static void later_release(struct later **held)
 {
 	struct later *l;
-	int i;
 
 	while ((l = *held)) {
 		if (!bridge_is_closed(l->job)) {
@@ -72,7 +69,7 @@ static void later_release(struct later **held)
 			continue;
 		}
 		*held = l->next;
-		for (i = 0; i < l->count; i++)
+		for (int i = 0; i < l->count; i++)
 			l->runs[i]->op = NULL;
 		l->done(l);
 	}

@@ -114,14 +114,13 @@ static int kept_prepare(struct collective_run *run, int count)
 static void run_clear(struct collective_run *run)
 {
 	struct kept *kept = run->of_framework;
-	int i;
 
-	for (i = 0; kept && i < kept->count; i++)
+	for (int i = 0; kept && i < kept->count; i++)
 		if (kept->tensors[i])
 			tf.DeleteTensor(kept->tensors[i]);
 	if (kept)
 		kept->count = 0;
-	for (i = 0; i < run->count; i++)
+	for (int i = 0; i < run->count; i++)
 		ringup_free(run->tensors[i].result);
 	run->count = 0;
 }
@@ -168,9 +167,8 @@ static struct tf_tensor *output_allocate(struct tf_context *ctx, int i,
 {
 	size_t bytes = tf.TensorByteSize(like);
 	int64_t dims[COLLECTIVE_DIMS];
-	int d;
 
-	for (d = 0; d < t->dims; d++)
+	for (int d = 0; d < t->dims; d++)
 		dims[d] = (int64_t)t->shape[d];
 	if (rows) {
 		bytes = t->shape[0] ? bytes / t->shape[0] * *rows : 0;
@@ -186,9 +184,9 @@ static int output_forward(struct tf_context *ctx, struct collective_run *run, in
 	struct collective_tensor *t = &run->tensors[i];
 	struct tf_tensor **in = kept_input(run, i), **out = kept_output(run, i);
 	int64_t dims[COLLECTIVE_DIMS];
-	int d, forwarded = -1;
+	int forwarded = -1;
 
-	for (d = 0; d < t->dims; d++)
+	for (int d = 0; d < t->dims; d++)
 		dims[d] = (int64_t)t->shape[d];
 	tf.DeleteTensor(*in);
 	*in = NULL;
@@ -275,10 +273,9 @@ static int result_set(struct tf_context *ctx, struct collective_run *run, int j,
 	struct tf_tensor *like = *kept_input(run, j), *tensor;
 	size_t row = t->shape[0] ? tf.TensorByteSize(like) / t->shape[0] : 0;
 	int64_t dims[COLLECTIVE_DIMS];
-	int d;
 
 	dims[0] = (int64_t)t->rows;
-	for (d = 1; d < t->dims; d++)
+	for (int d = 1; d < t->dims; d++)
 		dims[d] = (int64_t)t->shape[d];
 	if (!t->shape[0] && t->rows) {
 		/* This rank has no row to measure. */
@@ -288,7 +285,7 @@ static int result_set(struct tf_context *ctx, struct collective_run *run, int j,
 #undef X
 		};
 		row = (size_t)t->each * sizes[t->dtype];
-		for (d = 1; d < t->dims; d++)
+		for (int d = 1; d < t->dims; d++)
 			row *= (size_t)t->shape[d];
 	}
 	if (t->rows * row == 0) {
@@ -314,12 +311,11 @@ static int received_set(struct tf_context *ctx, struct collective_run *run, int 
 	struct tf_tensor *tensor =
 		tf.AllocateOutput(ctx, i, TF_INT32, &n, 1, (size_t)n * sizeof(int32_t), s);
 	int32_t *to;
-	int64_t r;
 
 	if (tf.GetCode(s) != TF_OK)
 		return framework_failed(run, s);
 	to = tf.TensorData(tensor);
-	for (r = 0; r < n; r++)
+	for (int64_t r = 0; r < n; r++)
 		to[r] = (int32_t)run->tensors[0].counts[r];
 	tf.DeleteTensor(tensor);
 	return 0;
@@ -371,11 +367,11 @@ static int run_fill(struct tf_context *ctx, const struct kernel *k, struct ringu
 /* Set the outputs that are not there before a collective has completed. */
 static int run_deliver(struct tf_context *ctx, struct collective_run *run, struct tf_status *s)
 {
-	int i, rc = 0;
+	int rc = 0;
 
 	if (run->plan.kind == COLLECTIVE_JOIN && scalar_set(ctx, 0, TF_INT32, run->last, s) < 0)
 		return framework_failed(run, s);
-	for (i = 0; !rc && gathers(run->plan.kind) && i < run->count; i++)
+	for (int i = 0; !rc && gathers(run->plan.kind) && i < run->count; i++)
 		rc = result_set(ctx, run, i, i, s);
 	if (!rc && run->plan.kind == COLLECTIVE_ALLTOALL)
 		rc = received_set(ctx, run, 1, s);
@@ -447,9 +443,7 @@ static void collective_compute(void *kernel, struct tf_context *ctx)
 static int wait_deliver(struct tf_context *ctx, struct collective_run *run, int i,
 			struct tf_status *s)
 {
-	int j;
-
-	for (j = 0; j < run->count; j++) {
+	for (int j = 0; j < run->count; j++) {
 		if (gathers(run->plan.kind)) {
 			if (result_set(ctx, run, j, i + j, s) < 0)
 				return -1;
@@ -578,9 +572,9 @@ static void waiting_done(struct later *l)
 {
 	struct waiting *w = (struct waiting *)l;
 	struct tf_status *s = tf.NewStatus();
-	int i, at = 0, rc = 0, step;
+	int at = 0, rc = 0, step;
 
-	for (i = 0; i < l->count; i++) {
+	for (int i = 0; i < l->count; i++) {
 		step = w->runs[i]->count;
 		if (!rc &&
 		    (w->runs[i]->status || wait_deliver(w->ctx, w->runs[i], at, s) < 0)) {
@@ -598,9 +592,7 @@ static void waiting_done(struct later *l)
 /* Nobody will wait for these: they are kept until the job has ended. */
 static void waiting_drop(struct waiting *w)
 {
-	int i;
-
-	for (i = 0; i < w->later.count; i++)
+	for (int i = 0; i < w->later.count; i++)
 		if (!handles_put(w->runs[i]))
 			run_end(w->runs[i]);
 	free(w);
@@ -801,9 +793,8 @@ static void *kernel_make(struct tf_construction *c, const struct tensorflow_op *
 static void shapes_copy(struct tf_inference *c, int n, struct tf_status *s)
 {
 	struct tf_shape *shape = tf.NewShapeHandle();
-	int i;
 
-	for (i = 0; i < n && tf.GetCode(s) == TF_OK; i++) {
+	for (int i = 0; i < n && tf.GetCode(s) == TF_OK; i++) {
 		tf.ShapeInferenceContextGetInput(c, i, shape, s);
 		if (tf.GetCode(s) == TF_OK)
 			tf.ShapeInferenceContextSetOutput(c, i, shape, s);
@@ -1030,12 +1021,11 @@ static bool op_register(const struct tensorflow_op *op, struct tf_status *s)
 static __attribute__((constructor)) void ops_register(void)
 {
 	struct tf_status *s;
-	size_t i;
 
 	if (tensorflow_api_find())
 		return; /* Python asks for the operations, and says that there are none */
 	s = tf.NewStatus();
-	for (i = 0; i < OP_COUNT && op_register(&ops[i], s); i++)
+	for (size_t i = 0; i < OP_COUNT && op_register(&ops[i], s); i++)
 		;
 	tf.DeleteStatus(s);
 }

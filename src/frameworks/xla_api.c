@@ -19,9 +19,8 @@ int xla_api_dtype(int dtype, uint32_t *each)
 		{ XLA_C64, RINGUP_U8, 8 },    { XLA_BF16, RINGUP_BF16, 1 },
 		{ XLA_C128, RINGUP_U8, 16 },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(types) / sizeof(*types); i++)
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (types[i].xla == dtype) {
 			*each = types[i].each;
 			return types[i].dtype;
