@@ -54,7 +54,9 @@ CORE_SOURCES += \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
 	%reldir%/wire/notice.c %reldir%/wire/notice.h \
 	%reldir%/wire/rendezvous.c %reldir%/wire/rendezvous.h \
-	%reldir%/wire/seat.c %reldir%/wire/seat.h \
+	%reldir%/wire/quiesce.c %reldir%/wire/quiesce.h \
+	%reldir%/wire/waitset.c %reldir%/wire/waitset.h \
+	%reldir%/wire/wake_fd.c %reldir%/wire/wake_fd.h \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/segment.c %reldir%/wire/segment.h \
 	%reldir%/wire/memory.c %reldir%/wire/memory.h \

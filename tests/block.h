@@ -10,7 +10,7 @@
  */
 static inline void backend_block(const struct backend *b, void *self, int64_t deadline_ns)
 {
-	struct wait_on w = { .row = NULL };
+	struct wait_on w = { .waitset = NULL };
 
 	if (b->wait(self, &w))
 		wait_news(&w, deadline_ns);

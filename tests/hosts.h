@@ -77,11 +77,11 @@ static inline int hosts_open(int ranks, const int *host_of)
 		s->ranks = hosts.local_size[k->host];
 		s->base = base;
 		s->head = (void *)base;
-		s->seats = (void *)(base + sizeof(struct segment_head));
-		s->row = (struct row){ .seats = s->seats,
-				       .sleepers = &s->head->sleepers,
-				       .count = s->ranks,
-				       .me = k->local };
+		s->waiters = (void *)(base + sizeof(struct segment_head));
+		s->waitset = (struct waitset){ .waiters = s->waiters,
+					       .sleepers = &s->head->sleepers,
+					       .count = s->ranks,
+					       .me = k->local };
 		s->extra = base + head;
 		k->topo = (struct topo){ .rank = r,
 					 .size = ranks,

@@ -136,7 +136,9 @@ UNIT_TESTS += \
 	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_cma \
-	%reldir%/unit/test_seat \
+	%reldir%/unit/test_quiesce \
+	%reldir%/unit/test_waitset \
+	%reldir%/unit/test_wake_fd \
 	%reldir%/unit/test_self \
 	%reldir%/unit/test_memory \
 	%reldir%/unit/test_segment \
@@ -353,10 +355,10 @@ EXTRA_DIST += %reldir%/diagnose
 # model: what runs at the same time, in every order; see HACKING.md
 MODEL_TESTS = \
 	%reldir%/model/test_explore_ledger \
-	%reldir%/model/test_explore_seat
+	%reldir%/model/test_explore_waitset
 %canon_reldir%_model_test_explore_ledger_SOURCES = %reldir%/model/test_explore_ledger.c \
 	%reldir%/model/explore.c %reldir%/model/explore.h %reldir%/model/shadow.h
-%canon_reldir%_model_test_explore_seat_SOURCES = %reldir%/model/test_explore_seat.c \
+%canon_reldir%_model_test_explore_waitset_SOURCES = %reldir%/model/test_explore_waitset.c \
 	%reldir%/model/explore.c
 check_PROGRAMS += $(MODEL_TESTS)
 EXTRA_DIST     += %reldir%/model/engine.pml
@@ -616,13 +618,14 @@ THREADED_TESTS = \
 	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_probe \
+	%reldir%/unit/test_quiesce \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_rootfs \
-	%reldir%/unit/test_seat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_thread \
 	%reldir%/unit/test_trace \
 	%reldir%/unit/test_tree \
+	%reldir%/unit/test_waitset \
 	%reldir%/unit/test_watch \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \

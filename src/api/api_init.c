@@ -33,7 +33,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
 		return context_fail(&e);
 	}
-	/* Seats and plans want whole cache lines. */
+	/* Waiters and plans want whole cache lines. */
 	r = aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
 	if (!r) {
 		fail(&e, RINGUP_ENOMEM, "ringup_init: no memory");

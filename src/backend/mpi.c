@@ -651,7 +651,8 @@ static bool mpi_wait(void *self, struct wait_on *w)
 {
 	struct mpi *m = self;
 	const struct segment *s = m->topo->segment;
-	int polls = s && seat_pauses(&s->row) < POLLS ? seat_pauses(&s->row) : POLLS;
+	int polls =
+		s && waitset_pauses(&s->waitset) < POLLS ? waitset_pauses(&s->waitset) : POLLS;
 
 	m->idle++;
 	if (m->idle <= polls || __atomic_load_n(m->abort, __ATOMIC_RELAXED))

@@ -17,7 +17,7 @@ enum { LEAST_CHUNK = 8192 };
 /* A barrier is a chunk of nothing that everybody has to have reached. */
 static bool barrier_put(struct node *n, uint64_t k)
 {
-	node_publish(n, &node_seat(n, n->topo->rank)->in, n->base + k + 1);
+	node_publish(n, &node_waiter(n, n->topo->rank)->in, n->base + k + 1);
 	return true;
 }
 
@@ -25,7 +25,7 @@ static bool barrier_combine(struct node *n, uint64_t k)
 {
 	if (!node_all_in(n, n->base + k))
 		return false;
-	node_publish(n, &node_seat(n, n->topo->rank)->out, n->base + k + 1);
+	node_publish(n, &node_waiter(n, n->topo->rank)->out, n->base + k + 1);
 	return true;
 }
 
@@ -244,8 +244,8 @@ static bool node_wait(void *self, struct wait_on *w)
 {
 	struct node *n = self;
 
-	w->row = &n->seg->row;
-	w->who = n->wait_rank;
+	w->waitset = &n->seg->waitset;
+	w->rank = n->wait_rank;
 	w->ready = may_go_on;
 	w->self = n;
 	return true;

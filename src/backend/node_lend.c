@@ -5,6 +5,7 @@
 #include "backend/pair.h"
 #include "coll/reduce.h"
 #include "wire/cma.h"
+#include "wire/quiesce.h"
 #include "wire/share.h"
 
 /*
@@ -92,8 +93,8 @@ static bool make_offer(struct node *n)
 	if (!node_slots_free(n, n->base))
 		return false;
 	(n->reaches ? offer_reach : offer_arena)(n, offer_of(n, me));
-	node_seat(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
-	node_publish(n, &node_seat(n, me)->in, n->base + 1);
+	node_waiter(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
+	node_publish(n, &node_waiter(n, me)->in, n->base + 1);
 	return true;
 }
 
@@ -159,7 +160,7 @@ static bool combine_shared(struct node *n)
 	node_slice(n, p->count, n->topo->rank, &first, &end);
 	pieces_skip(p, &c, first);
 	for (; first < end; first += m) {
-		if (!seat_go_abroad(&n->seg->row, n->topo->abort))
+		if (!quiesce_enter(&n->seg->waitset, n->topo->abort))
 			return false;
 		m = pieces_run(p, &c, node_least(end - first, SHARE_BLOCK / n->bytes));
 		for (d = 1, r = 0; r < size; r++) {
@@ -170,7 +171,7 @@ static bool combine_shared(struct node *n)
 				n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
 		reduce_past(&how, n->dst, size, near, n->src, size, m);
-		seat_come_home(&n->seg->row);
+		quiesce_leave(&n->seg->waitset);
 		pieces_skip(p, &c, m);
 	}
 	if (n->past)
@@ -212,7 +213,7 @@ int node_lend_step(struct node *n, struct err *e)
 		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
 		if (rc <= 0)
 			return rc;
-		node_publish(n, &node_seat(n, n->topo->rank)->out, n->base + 1);
+		node_publish(n, &node_waiter(n, n->topo->rank)->out, n->base + 1);
 		n->phase = NODE_LEAVE;
 	}
 	if (!node_all_out(n, n->base))

@@ -34,7 +34,7 @@
  * node_begin.c, how a plan begins; node_lend.c, what goes without slots; and node_way.c, when
  * two ranks do without.
  */
-enum { NODE_RANKS = 4096, NODE_BINS = SEAT_ORDERS };
+enum { NODE_RANKS = 4096, NODE_BINS = WAITER_ORDERS };
 
 /* Where a plan is: it begins with NODE_WAY if it has to be seen which one it goes, else with
  * NODE_OFFER or NODE_CHUNKS. */
@@ -129,9 +129,9 @@ static inline uint64_t node_elements(const struct node *n, uint64_t k)
 	return node_least(n->chunk_count, n->plan->count - k * n->chunk_count);
 }
 
-static inline struct seat *node_seat(const struct node *n, int rank)
+static inline struct waiter *node_waiter(const struct node *n, int rank)
 {
-	return &n->seg->seats[rank];
+	return &n->seg->waiters[rank];
 }
 
 /* node_passed - has @rank's counter passed @g?  If not, remember that we wait for it.  While
@@ -139,7 +139,7 @@ static inline struct seat *node_seat(const struct node *n, int rank)
  */
 static inline bool node_passed(struct node *n, int rank, bool out, uint64_t g)
 {
-	const uint64_t *word = out ? &node_seat(n, rank)->out : &node_seat(n, rank)->in;
+	const uint64_t *word = out ? &node_waiter(n, rank)->out : &node_waiter(n, rank)->in;
 	uint64_t *seen = out ? &n->out_seen[rank] : &n->in_seen[rank];
 
 	if (*seen <= g)
@@ -156,7 +156,7 @@ static inline bool node_passed(struct node *n, int rank, bool out, uint64_t g)
 static inline void node_publish(struct node *n, uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	seat_ring(&n->seg->row, n->topo->rank);
+	waitset_notify(&n->seg->waitset, n->topo->rank);
 }
 
 static inline bool node_is_pair(const struct node *n)

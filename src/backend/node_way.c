@@ -7,12 +7,12 @@
 
 /*
  * Of each kind and length one rank measures (see tuner.h) and says what both shall do: the one
- * that reads a broadcast, else rank 0.  It says so with one word in its seat: the new way, and
- * the chunk from which on it holds; and the way before that.  That chunk is so far ahead that a
- * rank which is there has seen a counter of this one's that was published after the word.  And
- * no word is replaced before nobody can be where the last one did not hold yet.
+ * that reads a broadcast, else rank 0.  It says so with one word of shared memory: the new way,
+ * and the chunk from which on it holds; and the way before that.  That chunk is so far ahead
+ * that a rank which is there has seen a counter of this one's that was published after the
+ * word.  And no word is replaced before nobody can be where the last one did not hold yet.
  *
- * A call begins when the later one comes.  So each leaves in its seat when that was.
+ * A call begins when the later one comes.  So each publishes when that was.
  */
 enum {
 	AHEAD = 2 * SEGMENT_SLOTS, /* chunks that a rank may be before the other one, at most */
@@ -40,7 +40,7 @@ static uint64_t pack(struct order o)
  */
 static struct order order_of(const struct node *n, int judge, int bin)
 {
-	uint64_t word = __atomic_load_n(&node_seat(n, judge)->orders[bin], __ATOMIC_RELAXED);
+	uint64_t word = __atomic_load_n(&node_waiter(n, judge)->orders[bin], __ATOMIC_RELAXED);
 	int mask = (1 << WAY_BITS) - 1;
 
 	return (struct order){ word >> 2 * WAY_BITS, (int)word & mask,
@@ -68,7 +68,7 @@ static int judge_of(const struct plan *p)
 
 static uint64_t *arrival_of(const struct node *n, int rank)
 {
-	return &node_seat(n, rank)->arrived[n->timed % SEAT_ARRIVALS];
+	return &node_waiter(n, rank)->arrived[n->timed % WAITER_ARRIVALS];
 }
 
 static uint64_t tag_of(const struct node *n)
@@ -105,7 +105,7 @@ bool node_way_order(struct node *n, int bin, enum node_way way)
 	if (o.way == (int)way || n->base < o.from + AHEAD)
 		return false;
 	o = (struct order){ n->base + AHEAD, (int)way, o.way };
-	__atomic_store_n(&node_seat(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
+	__atomic_store_n(&node_waiter(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
 	return true;
 }
 

@@ -11,6 +11,7 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "wire/cma.h"
+#include "wire/quiesce.h"
 #include "wire/segment.h"
 
 /*
@@ -116,13 +117,13 @@ static int failed(const struct move *m, int why, struct err *e)
 static int give(struct move *m, uint64_t at, const unsigned char *in, size_t size,
 		struct err *e)
 {
-	const struct row *row = &m->topo->segment->row;
+	const struct waitset *waitset = &m->topo->segment->waitset;
 	int why;
 
-	if (!seat_go_abroad(row, m->topo->abort))
+	if (!quiesce_enter(waitset, m->topo->abort))
 		return 0;
 	why = cma_write(m->other->pid, at, in, size);
-	seat_come_home(row);
+	quiesce_leave(waitset);
 	return why ? failed(m, why, e) : 1;
 }
 

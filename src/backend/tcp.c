@@ -18,7 +18,7 @@
 enum { SMALL_BYTES = 4096, SMALL_OF_TWO = 32768 };
 
 /* The most that a wait for the sockets takes until it looks for an alarm. */
-enum { SLICE_NS = 100000000, LINGER_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
+enum { SLICE_NS = 100000000, YIELD_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
 
 /* ---- counters ---- */
 
@@ -30,9 +30,9 @@ static uint64_t look(const struct tcp *h)
 
 	for (r = 0; r < h->here; r++)
 		if (r != h->me)
-			sum += __atomic_load_n(&h->seats[r].in, __ATOMIC_RELAXED) +
-			       __atomic_load_n(&h->seats[r].out, __ATOMIC_RELAXED) +
-			       __atomic_load_n(&h->seats[r].took, __ATOMIC_RELAXED);
+			sum += __atomic_load_n(&h->waiters[r].in, __ATOMIC_RELAXED) +
+			       __atomic_load_n(&h->waiters[r].out, __ATOMIC_RELAXED) +
+			       __atomic_load_n(&h->waiters[r].took, __ATOMIC_RELAXED);
 	return sum;
 }
 
@@ -43,7 +43,7 @@ static void tcp_close(void *self)
 	struct tcp *h = self;
 	int i;
 
-	seat_knob_close(&h->knob);
+	wake_fd_close(&h->wake_fd);
 	mail_close(&h->mail);
 	cut_close(&h->cut);
 	for (i = 0; i < HOSTS_FLIGHTS; i++) {
@@ -87,8 +87,8 @@ static int find_slots(struct tcp *h, struct err *e)
 	struct segment *seg = h->topo->segment;
 
 	if (seg) {
-		h->seats = seg->seats;
-		h->row = &seg->row;
+		h->waiters = seg->waiters;
+		h->waitset = &seg->waitset;
 		h->slots = seg->slots;
 		h->area = seg->slot_area;
 	} else {
@@ -98,7 +98,7 @@ static int find_slots(struct tcp *h, struct err *e)
 		if (!h->alone || !h->own_slots)
 			return fail(e, RINGUP_ENOMEM, "slots for tcp");
 		memset(h->alone, 0, sizeof(*h->alone));
-		h->seats = h->alone;
+		h->waiters = h->alone;
 		h->slots = h->own_slots;
 	}
 	/* More ranks have more chunks in flight, hence smaller ones. */
@@ -163,7 +163,7 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 			rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");
 	if (!rc && !h->poll)
 		rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");
-	return rc || !h->row ? rc : seat_knob_open(&h->knob, e);
+	return rc || !h->waitset ? rc : wake_fd_open(&h->wake_fd, e);
 }
 
 static bool tcp_can(const void *self, const struct plan *p)
@@ -205,7 +205,7 @@ static bool put_next(struct tcp *h)
 			put_run(h, &w, tcp_slot(h, to, k));
 	}
 	h->next_put++;
-	tcp_publish(h, &h->seats[h->me].in, h->base + k + 1);
+	tcp_publish(h, &h->waiters[h->me].in, h->base + k + 1);
 	return true;
 }
 
@@ -227,7 +227,7 @@ static bool take_next(struct tcp *h)
 	const struct plan *p = h->plan;
 	struct range placed = { 0, 0 };
 
-	if (k >= h->cut.chunks || !tcp_above(&h->seats[from].out, h->base + k))
+	if (k >= h->cut.chunks || !tcp_above(&h->waiters[from].out, h->base + k))
 		return false;
 	/* Its flight stays as it is until all here have taken it. */
 	if (from == h->me)
@@ -239,7 +239,7 @@ static bool take_next(struct tcp *h)
 		take(h, k, placed.end, UINT64_MAX);
 	}
 	h->next_take++;
-	tcp_publish(h, &h->seats[h->me].took, h->base + k + 1);
+	tcp_publish(h, &h->waiters[h->me].took, h->base + k + 1);
 	return true;
 }
 
@@ -438,21 +438,22 @@ static bool may_go_on(void *arg)
 /*
  * Give way for a while; true if step() shall look again.  To look at sockets takes a system
  * call anyway, so pauses would save nothing; and while several hosts of a test, or others,
- * have the processors in common, those who wait are in the way of those who work.
+ * have the processors in common, ranks that wait are in the way of ranks that work.
  */
-static bool linger(struct tcp *h)
+static bool tcp_yield(struct tcp *h)
 {
 	int64_t now = clock_ns();
 
-	if (!__atomic_load_n(&h->row->patient, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&h->waitset->policy.patient, __ATOMIC_RELAXED))
 		return false;
 	if (!h->idle_since)
 		h->idle_since = now;
-	/* Whoever had the processor so long has done nothing for us: a stranger. */
+	/* The processor was away for so long, and nothing has come of it: it went to a
+	 * stranger. */
 	if (h->long_away)
 		h->skips = SKIP_WAITS;
 	h->long_away = false;
-	if (now - h->idle_since > LINGER_NS)
+	if (now - h->idle_since > YIELD_NS)
 		return false;
 	if (h->skips) {
 		h->skips--;
@@ -467,15 +468,15 @@ static bool tcp_wait(void *self, struct wait_on *w)
 {
 	struct tcp *h = self;
 
-	if (__atomic_load_n(h->topo->abort, __ATOMIC_ACQUIRE) || (h->row && linger(h)))
+	if (__atomic_load_n(h->topo->abort, __ATOMIC_ACQUIRE) || (h->waitset && tcp_yield(h)))
 		return false;
-	w->row = h->row;
-	w->who = SEAT_ANYBODY;
+	w->waitset = h->waitset;
+	w->rank = WAITSET_ANY;
 	w->ready = may_go_on;
 	w->self = h;
 	w->fd = h->poll;
 	w->fds = mail_poll(&h->mail, h->poll);
-	w->knob = &h->knob;
+	w->wake_fd = &h->wake_fd;
 	w->look_ns = SLICE_NS;
 	h->idle_since = 0;
 	return true;

@@ -14,6 +14,7 @@
 #include "coll/sweep.h"
 #include "wire/grid.h"
 #include "wire/segment.h"
+#include "wire/wake_fd.h"
 
 /*
  * A plan is cut into chunks.  Each chunk has a carrier on every host, the local
@@ -77,14 +78,14 @@ struct tcp {
 	struct grid grid;
 	struct cut cut;
 	struct mail mail;
-	struct row *row; /* where we sleep         */
-	struct seat *seats, *alone;
+	struct waitset *waitset; /* where we sleep         */
+	struct waiter *waiters, *alone;
 	unsigned char *slots, *own_slots;
 	size_t area, slot_bytes;
 	uint64_t slot_count;
 	int here, me, rails;
 	bool carries; /* this rank has a rail */
-	struct seat_knob knob;
+	struct wake_fd wake_fd;
 	struct pollfd *poll;
 	int last_sum; /* the last round in which this host adds up */
 
@@ -124,7 +125,7 @@ static inline void tcp_publish(struct tcp *h, uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	if (h->here > 1)
-		seat_ring(h->row, h->me);
+		waitset_notify(h->waitset, h->me);
 }
 
 /* tcp_slot - where local rank @local has chunk @k. */

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 int64_t wait_until(const struct wait_on *w, int64_t deadline_ns)
 {
@@ -18,12 +18,12 @@ bool wait_news(const struct wait_on *w, int64_t deadline_ns)
 {
 	int64_t until = wait_until(w, deadline_ns);
 
-	if (w->fds && w->row)
-		seat_doze(w->row, w->knob, w->ready, w->self, w->fd, w->fds, until);
+	if (w->fds && w->waitset)
+		waitset_poll(w->waitset, w->wake_fd, w->ready, w->self, w->fd, w->fds, until);
 	else if (w->fds)
 		(void)poll(w->fd, (nfds_t)w->fds, clock_left_ms(until));
-	else if (w->row)
-		return seat_wait(w->row, w->who, w->ready, w->self, until);
+	else if (w->waitset)
+		return waitset_wait(w->waitset, w->rank, w->ready, w->self, until);
 	else if (w->look_ns)
 		nanosleep(&(struct timespec){ .tv_nsec = (long)w->look_ns }, NULL);
 	return true;

@@ -10,9 +10,9 @@ struct ringup_op;
 struct err;
 
 /*
- * To the agreement a bundle is one operation, whose signature has a hash of its
- * members' signatures.  A small one is eager like any other (eager.c).  Of others, when all
- *ranks have submitted one, the plans follow each other, and no other operation comes between:
+ * To the agreement a bundle is one operation, whose signature has a hash of its members'
+ * signatures.  A small one is eager like any other (eager.c).  Of others, when all ranks have
+ * submitted one, the plans follow each other, and no other operation comes between:
  *
  *	- if a rank has joined, one that has not tells it what the members are;
  *	- if there is an allgather among them, all tell how many rows they have;

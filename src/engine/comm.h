@@ -11,7 +11,7 @@
 #include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/tensor.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 struct agree;
 struct engine;
@@ -69,12 +69,12 @@ struct comm {
 	/* Set before execute_open(), by whoever brought the ranks together. */
 	struct engine *engine;
 	struct topo topo;
-	struct row *row;       /* the ranks of this host                         */
-	const int *ranks;      /* their numbers in the world; NULL: it is the world */
-	uint64_t serial;       /* of the group, the same on all ranks; 0: the world */
-	uint32_t *left;        /* shared: 0, or 1 + the first of them that has left; atomic */
-	struct agree *agree;   /* on which operations are ready, and in which order */
-	struct ledger *ledger; /* of the ranks of this host */
+	struct waitset *waitset; /* the ranks of this host                         */
+	const int *ranks;        /* their numbers in the world; NULL: it is the world */
+	uint64_t serial;         /* of the group, the same on all ranks; 0: the world */
+	uint32_t *left;          /* shared: 0, or 1 + the first of them that has left; atomic */
+	struct agree *agree;     /* on which operations are ready, and in which order */
+	struct ledger *ledger;   /* of the ranks of this host */
 	enum comm_small small;
 	struct provider providers[COMM_BACKENDS]; /* in order of preference          */
 	int provider_count;

@@ -39,7 +39,7 @@ int comms_add(struct engine *g, struct comm *l, struct err *e)
 		;
 	if (i == ENGINE_COMMS)
 		return fail(e, RINGUP_ENOMEM, "more than %d groups", ENGINE_COMMS);
-	l->row->patient = true;
+	l->waitset->policy.patient = true;
 	__atomic_store_n(&g->comms[i], l, __ATOMIC_SEQ_CST);
 	if (i >= comms_end(g))
 		__atomic_store_n(&g->comm_end, i + 1, __ATOMIC_SEQ_CST);

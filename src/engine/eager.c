@@ -60,7 +60,7 @@ static int round_missing_of(const struct comm *l, const struct lines *at, uint32
 	int r, missing = -1;
 
 	for (r = 0; r < l->topo.size; r++) {
-		if (r == l->topo.rank || (here && !seat_is_here(l->row, r)))
+		if (r == l->topo.rank || (here && !waitset_is_here(l->waitset, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
 		case LINE_CHANGED:
@@ -79,7 +79,7 @@ static int round_missing_of(const struct comm *l, const struct lines *at, uint32
  * and a line that is looked at too soon has to be taken back by who writes it. */
 static int round_missing(const struct comm *l, const struct lines *at, uint32_t round)
 {
-	int missing = l->row->away ? round_missing_of(l, at, round, true) : -1;
+	int missing = l->waitset->policy.away ? round_missing_of(l, at, round, true) : -1;
 
 	return missing == -1 ? round_missing_of(l, at, round, false) : missing;
 }
@@ -130,14 +130,14 @@ int eager_spin(const struct comm *l, const struct turn *t)
 	int r, looks = LOOKS, size = l->topo.size, me = l->topo.rank;
 
 	/* Here there are others to run. */
-	if (l->row->away)
+	if (l->waitset->policy.away)
 		return round_missing(l, &t->at, t->round);
 	for (r = 0; r < size; r++)
 		while (r != me &&
 		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
 			if (ledger_look(&t->at, r, t->round) == LINE_CHANGED || !looks--)
 				return round_missing_of(l, &t->at, t->round, false);
-			seat_pause();
+			waitset_pause();
 		}
 	return -1;
 }

@@ -24,6 +24,7 @@
 #include "engine/submit.h"
 #include "ringup.h"
 #include "wire/cause.h"
+#include "wire/quiesce.h"
 
 enum {
 	LOOKS = 100,      /* for what needs no baton, before taking it      */
@@ -36,9 +37,9 @@ enum {
 
 /* ---- small things ---- */
 
-static struct seat *my_seat(const struct engine *g)
+static struct waiter *my_waiter(const struct engine *g)
 {
-	return seat_at(g->row, g->row->me);
+	return waitset_at(g->waitset, g->waitset->me);
 }
 
 /* Does a callback wait for an operation that only a thread that looks can complete? */
@@ -78,7 +79,7 @@ static bool progress_take(struct engine *g)
 	    !__atomic_compare_exchange_n(&g->baton, &no, 1, false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
 		return false;
-	__atomic_store_n(&my_seat(g)->driving, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&my_waiter(g)->driving, 1, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -86,16 +87,16 @@ static bool progress_take(struct engine *g)
  * waits for the baton shall look, and if nobody does, the progress thread. */
 static void progress_give(struct engine *g)
 {
-	__atomic_store_n(&my_seat(g)->driving, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&my_waiter(g)->driving, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&g->baton, 0, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* Whoever called meanwhile has not kicked us. */
+	/* A rank that submitted meanwhile has not notified this thread. */
 	comms_scan_eager(g);
 	if (__atomic_load_n(&g->waiting, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 		futex_wake(&g->done);
 	} else if (progress_is_due(g)) {
-		seat_kick(g->row, g->row->me);
+		waitset_notify_progress(g->waitset, g->waitset->me);
 	}
 }
 
@@ -118,7 +119,7 @@ static void progress_fail_all(struct engine *g)
 	/* First, so that nothing is submitted to a communicator that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
 	/* What this rank had lent, it is about to get back. */
-	seat_settle(g->row);
+	quiesce_wait(g->waitset);
 	comms_visit(g, comm_fail, &why);
 	notify_completed(g);
 }
@@ -272,8 +273,8 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 	if (!r.providers && !op && !engine_has_tended(g))
 		return false;
 	look.running = r.providers > 0;
-	r.all.row = g->row;
-	r.all.who = SEAT_ANYBODY;
+	r.all.waitset = g->waitset;
+	r.all.rank = WAITSET_ANY;
 	r.all.ready = look_has_news;
 	r.all.self = &look;
 	__atomic_store_n(&g->tending, !r.providers && !op, __ATOMIC_SEQ_CST);
@@ -289,12 +290,12 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 
 static void comm_set_patience(struct comm *l, void *patient)
 {
-	__atomic_store_n(&l->row->patient, patient != NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->waitset->policy.patient, patient != NULL, __ATOMIC_RELAXED);
 }
 
 static void engine_be_patient(struct engine *g, bool patient)
 {
-	__atomic_store_n(&g->row->patient, patient, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->waitset->policy.patient, patient, __ATOMIC_RELAXED);
 	comms_visit(g, comm_set_patience, patient ? g : NULL);
 }
 
@@ -303,7 +304,7 @@ static void engine_be_patient(struct engine *g, bool patient)
 static void progress_until(struct engine *g, struct comm *mine, struct ringup_op *op,
 			   int64_t deadline_ns)
 {
-	bool patient = __atomic_load_n(&g->row->patient, __ATOMIC_RELAXED);
+	bool patient = __atomic_load_n(&g->waitset->policy.patient, __ATOMIC_RELAXED);
 	int vain = 0;
 
 	while (op ? !op_is_done(op) : !engine_has_waiters(g) && progress_is_due(g)) {
@@ -342,7 +343,7 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 static void *progress_thread(void *arg)
 {
 	struct engine *g = arg;
-	struct seat *s = my_seat(g);
+	struct waiter *s = my_waiter(g);
 	uint32_t seen;
 
 	for (;;) {
@@ -374,7 +375,7 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 	for (i = 0; i < HAND_OVER; i++) {
 		if (op_is_done(op) || !__atomic_load_n(&g->baton, __ATOMIC_RELAXED))
 			return;
-		seat_pause();
+		waitset_pause();
 	}
 	__atomic_fetch_add(&g->waiting, 1, __ATOMIC_SEQ_CST);
 	/* This thread's processor is free: should the progress thread be driving, it may
@@ -386,7 +387,7 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 	 * own.
 	 */
 	if (__atomic_load_n(&g->tending, __ATOMIC_SEQ_CST))
-		seat_ring_asleep(g->row, g->row->me);
+		waitset_notify_asleep(g->waitset, g->waitset->me);
 	if (!op_is_done(op) && __atomic_load_n(&g->baton, __ATOMIC_RELAXED))
 		futex_wait(&g->done, seen, deadline_ns);
 	__atomic_fetch_sub(&g->waiting, 1, __ATOMIC_SEQ_CST);
@@ -396,7 +397,7 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 static void progress_pass_on(struct engine *g)
 {
 	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && progress_is_due(g))
-		seat_kick(g->row, g->row->me);
+		waitset_notify_progress(g->waitset, g->waitset->me);
 }
 
 /*
@@ -429,7 +430,7 @@ static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns
 	int i;
 
 	for (i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
-		seat_pause();
+		waitset_pause();
 	while (holding || !op_is_done(op)) {
 		if (holding || progress_take(g)) {
 			progress_until(g, l, op, deadline_ns);
@@ -548,7 +549,7 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		if (op)
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
-	/* A thread that will wait drives anyway: nobody need be kicked for it. */
+	/* A thread that will wait drives anyway: no thread need be notified. */
 	holding = deadline_ns && !eager_may(l, r) && progress_take(g);
 	lock_take(&l->lock);
 	rc = submit_queued(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
@@ -676,7 +677,7 @@ int engine_start(struct engine *g, struct err *e)
 
 	g->forks = forks_count();
 	callbacks_open(&g->callbacks);
-	g->row->patient = true;
+	g->waitset->policy.patient = true;
 	rc = thread_start(&g->thread, progress_thread, g);
 	if (rc)
 		return fail(e, RINGUP_ESYSTEM, "progress thread: %s", strerror(rc));
@@ -703,8 +704,8 @@ void engine_stop(struct engine *g)
 	remove_live(g);
 	if (g->has_thread) {
 		__atomic_store_n(&g->stop, true, __ATOMIC_RELEASE);
-		__atomic_fetch_add(&my_seat(g)->kick, 1, __ATOMIC_SEQ_CST);
-		futex_wake(&my_seat(g)->kick);
+		__atomic_fetch_add(&my_waiter(g)->kick, 1, __ATOMIC_SEQ_CST);
+		futex_wake(&my_waiter(g)->kick);
 		pthread_join(g->thread, NULL);
 	}
 	callbacks_stop(&g->callbacks);

@@ -17,8 +17,8 @@ int engine_start(struct engine *g, struct err *e);
 /* engine_flying - operations that are not complete, in all communicators. */
 int engine_flying(struct engine *g);
 
-/* engine_stop - end the thread; who rings or raises the alarm may go on.  Safe on a zeroed
- * engine. */
+/* engine_stop - end the thread; threads that notify or raise the alarm may go on.  Safe on a
+ * zeroed engine. */
 void engine_stop(struct engine *g);
 
 /* engine_submit - start an operation; with a deadline that is not 0 carry it out and return

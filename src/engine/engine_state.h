@@ -11,7 +11,7 @@
 #include "engine/callback.h"
 #include "trace/trace.h"
 #include "wire/alarm.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 enum { ENGINE_COMMS = 256 };
 
@@ -25,7 +25,7 @@ struct ringup_op;
  * time: it moves all communicators along until the operation that it waits for is
  * complete.  Other waiting threads sleep and are woken when their operations
  * complete or the baton is free.  The progress thread takes it only when there is
- * work and nobody waits; it is kicked by the rank that submitted last.
+ * work and nobody waits; the rank that submitted last notifies it.
  *
  * One thread for all communicators: a rank that only looked at one group could wait for a
  * rank that waits, in another group, for a third that waits for the first.
@@ -33,8 +33,8 @@ struct ringup_op;
 struct engine {
 	/* Set before engine_start(), by member.c or a test. */
 	struct alarm *alarm;
-	struct row *row; /* all ranks of this host: here this rank sleeps */
-	struct p2p *p2p; /* messages between two ranks; NULL: there are none */
+	struct waitset *waitset; /* all ranks of this host: here this rank sleeps */
+	struct p2p *p2p;         /* messages between two ranks; NULL: there are none */
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
 	void *on_alarm_ctx;

@@ -135,32 +135,32 @@ static bool is_crowded(const struct group *g, const struct peer_info *infos, con
 
 static void set_pauses(const struct group *g, const struct peer_info *infos, const int *local)
 {
-	struct row *row = g->comm.row;
+	struct waitset *waitset = g->comm.waitset;
 	bool crowded = is_crowded(g, infos, local), alone = g->comm.topo.hosts == 1;
 
-	row->pauses = alone && !crowded ? seat_pauses_in(SPIN_US) : NO_SPIN;
-	row->away = alone && crowded ? seat_pauses_in(AWAY_US) : 0;
+	waitset->policy.pauses = alone && !crowded ? waitset_pauses_in(SPIN_US) : NO_SPIN;
+	waitset->policy.away = alone && crowded ? waitset_pauses_in(AWAY_US) : 0;
 }
 
-/* A group sleeps where its ranks sleep anyway: on the seats of the world. */
-static int take_seats(struct group *g, const struct group_site *s, const int *local,
-		      struct err *e)
+/* The ranks of a group sleep where they sleep anyway: on the waiters of the world. */
+static int take_waiters(struct group *g, const struct group_site *s, const int *local,
+			struct err *e)
 {
-	const struct row *world = s->engine->row;
+	const struct waitset *world = s->engine->waitset;
 	int i, n = g->comm.topo.local_size;
 
-	g->seat_of = make_list(n);
-	if (!g->seat_of)
+	g->waiter_of = make_list(n);
+	if (!g->waiter_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", n);
 	for (i = 0; i < n; i++)
-		g->seat_of[i] = s->seat_of[g->ranks[local[i]]];
-	g->segment.row = (struct row){ .seats = world->seats,
-				       .sleepers = world->sleepers,
-				       .count = n,
-				       .me = g->comm.topo.local_rank,
-				       .seat_of = g->seat_of,
-				       .pauses = world->pauses,
-				       .away = world->away };
+		g->waiter_of[i] = s->waiter_of[g->ranks[local[i]]];
+	g->segment.waitset = (struct waitset){ .waiters = world->waiters,
+					       .sleepers = world->sleepers,
+					       .count = n,
+					       .me = g->comm.topo.local_rank,
+					       .waiter_of = g->waiter_of,
+					       .policy = { .pauses = world->policy.pauses,
+							   .away = world->policy.away } };
 	return 0;
 }
 
@@ -181,7 +181,7 @@ void *group_p2p_area(const struct group *g)
 int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
-	size_t extra = p2p_offset(t) + (s->seat_of ? 0 : p2p_shared_bytes(t->local_size));
+	size_t extra = p2p_offset(t) + (s->waiter_of ? 0 : p2p_shared_bytes(t->local_size));
 	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
 	int *local = make_list(g->size), *pids = make_list(g->size);
 	int *names = make_list(g->size), i, rc;
@@ -206,14 +206,14 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	if (rc)
 		goto out;
 	t->segment = &g->segment;
-	g->comm.row = &g->segment.row;
+	g->comm.waitset = &g->segment.waitset;
 	g->comm.left = &g->segment.head->left;
-	if (s->seat_of)
-		rc = take_seats(g, s, local, e);
+	if (s->waiter_of)
+		rc = take_waiters(g, s, local, e);
 	else
 		set_pauses(g, s->infos, local);
 out:
-	/* Who knocks there for memory shall not wait for what does not come. */
+	/* A rank that asks there for memory shall not wait for what does not come. */
 	if (rc && t->local_rank == 0)
 		segment_door_close(s->door);
 	free(local);
@@ -320,8 +320,8 @@ static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 
 	/* Between hosts it travels with the agreement, which is not for much. */
 	if (l->topo.hosts > 1)
-		return asked * (l->row->away ? EAGER_CROWDED : 1);
-	if (l->row->away)
+		return asked * (l->waitset->policy.away ? EAGER_CROWDED : 1);
+	if (l->waitset->policy.away)
 		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
 	if (l->topo.size != 2)
 		return asked;
@@ -352,17 +352,17 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->eager_bytes = eager_bytes(l, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* MPI serves the world only. */
-	if (s->seat_of && !strcmp(only, "mpi"))
+	if (s->waiter_of && !strcmp(only, "mpi"))
 		only = "";
-	if (s->seat_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
+	if (s->waiter_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
 		l->topo.exchange = s->bootstrap->exchange;
 		l->topo.exchange_ctx = s->bootstrap->ctx;
 		rc = bootstrap_agree(s->bootstrap, rc, e);
 	}
 	l->topo.asked = *only;
-	l->topo.whole = !s->seat_of;
+	l->topo.whole = !s->waiter_of;
 	/* Ranks that share a processor gain nothing by it. */
-	if (!l->row->away)
+	if (!l->waitset->policy.away)
 		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)
 		rc = providers_open(l, only, e);
@@ -397,6 +397,6 @@ void group_close(struct group *g)
 	free(g->ranks);
 	free(g->host_of);
 	free(g->local_of);
-	free(g->seat_of);
+	free(g->waiter_of);
 	memset(g, 0, sizeof(*g));
 }

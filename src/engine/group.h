@@ -53,7 +53,7 @@ struct group {
 	struct tree *tree;   /* and this rank is its host's first */
 	int size, rank;      /* -1: this process is not one of them */
 	int *ranks;          /* in the world                        */
-	int *host_of, *local_of, *seat_of;
+	int *host_of, *local_of, *waiter_of;
 	bool open; /* the engine drives it */
 };
 
@@ -65,8 +65,8 @@ struct group_site {
 	struct segment_door *door;
 	const struct bootstrap *bootstrap; /* of the group: for the addresses */
 	const char *address;               /* of this host, if there are several */
-	const int *seat_of; /* in the world, the seat of each of its ranks; NULL: this is the
-			       world */
+	const int *waiter_of; /* in the world, the waiter of each of its ranks; NULL: this is
+			       the world */
 	const struct secret *secret;
 	const struct tree_events *events;
 	struct watch *watch; /* for the tree; NULL: this is the world */

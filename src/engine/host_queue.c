@@ -66,16 +66,16 @@ static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
 /* If something was left on the list before us, whoever put it there has called. */
 void host_queue_arrived(struct host_queue *s, uint32_t id)
 {
-	const struct row *row = &s->ledger->seg->row;
+	const struct waitset *waitset = &s->ledger->seg->waitset;
 	uint64_t at = __atomic_fetch_add(&s->shared->tail, 1, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&s->up[at % LEDGER_IDS], entry(at, id, false), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&s->shared->taken, __ATOMIC_RELAXED) != at)
 		return;
-	if (__atomic_load_n(&seat_at(row, 0)->asleep, __ATOMIC_RELAXED))
-		seat_ring_one(row, 0);
-	seat_kick(row, 0);
+	if (__atomic_load_n(&waitset_at(waitset, 0)->asleep, __ATOMIC_RELAXED))
+		waitset_notify_one(waitset, 0);
+	waitset_notify_progress(waitset, 0);
 }
 
 bool host_queue_pending(const struct host_queue *s)
@@ -138,12 +138,12 @@ uint64_t *host_queue_rows(const struct host_queue *s, uint32_t id)
 
 void host_queue_wake(const struct host_queue *s)
 {
-	const struct row *row = &s->ledger->seg->row;
+	const struct waitset *waitset = &s->ledger->seg->waitset;
 	int i;
 
-	seat_ring(row, SEAT_ANYBODY);
-	for (i = 0; i < row->count; i++)
-		seat_kick(row, i);
+	waitset_notify(waitset, WAITSET_ANY);
+	for (i = 0; i < waitset->count; i++)
+		waitset_notify_progress(waitset, i);
 }
 
 /* The first entry is written last: who sees it, sees the whole batch. */

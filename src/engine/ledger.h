@@ -26,7 +26,8 @@ struct item {
 };
 
 /* How a rank that posts was found: there are others to come; it was the last of all, so that
- * there is another batch; or that, and all await the operation, so that nobody need be kicked.
+ * there is another batch; or that, and all await the operation, so that no thread need be
+ * notified.
  */
 enum arrival { ARRIVED_EARLY, ARRIVED_LAST, ARRIVED_AWAITED };
 

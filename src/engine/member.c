@@ -158,7 +158,7 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 	if (!rc)
 		rc = group_share(&m->world, &site, e);
 	if (!rc) {
-		m->engine.row = m->world.comm.row;
+		m->engine.waitset = m->world.comm.waitset;
 		m->engine.alarm = &m->world.segment.head->alarm;
 		rc = group_connect(&m->world, &site, e);
 	}
@@ -685,7 +685,7 @@ static int open_group(struct member *m, struct group *g, struct peer_info *infos
 				   .infos = infos,
 				   .door = door,
 				   .bootstrap = &bootstrap,
-				   .seat_of = m->world.local_of,
+				   .waiter_of = m->world.local_of,
 				   .address = m->address,
 				   .secret = &m->secret,
 				   .events = &events,
@@ -811,9 +811,9 @@ static void leave_comm(struct comm *l, void *arg)
 	/* Nothing of ours is in flight; the progress thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
 	over_leave(l->left, l->topo.rank);
-	for (r = 0; r < l->row->count; r++) {
-		seat_ring_one(l->row, r);
-		seat_kick(l->row, r);
+	for (r = 0; r < l->waitset->count; r++) {
+		waitset_notify_one(l->waitset, r);
+		waitset_notify_progress(l->waitset, r);
 	}
 }
 
@@ -835,7 +835,7 @@ bool member_leave(struct member *m)
 		notify_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
 	p2p_flush(g->p2p, clock_deadline(BYE_MS));
-	__atomic_store_n(&seat_at(g->row, g->row->me)->left, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&waitset_at(g->waitset, g->waitset->me)->left, 1, __ATOMIC_RELEASE);
 	p2p_leave(g->p2p);
 	comms_visit(g, leave_comm, NULL);
 	/* What is not sent when the connections close would look like a death. */

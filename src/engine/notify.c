@@ -17,8 +17,8 @@ void notify_completed(struct engine *g)
 
 void notify_news(struct engine *g)
 {
-	seat_ring_one(g->row, g->row->me);
-	seat_kick(g->row, g->row->me);
+	waitset_notify_one(g->waitset, g->waitset->me);
+	waitset_notify_progress(g->waitset, g->waitset->me);
 }
 
 void notify_alarm(struct engine *g, int culprit, int code, const char *why)
@@ -27,9 +27,9 @@ void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 
 	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
-	for (i = 0; i < g->row->count; i++) {
-		seat_ring_one(g->row, i);
-		seat_kick(g->row, i);
+	for (i = 0; i < g->waitset->count; i++) {
+		waitset_notify_one(g->waitset, i);
+		waitset_notify_progress(g->waitset, i);
 	}
 }
 
@@ -37,14 +37,14 @@ void notify_call(struct comm *l)
 {
 	int i;
 
-	seat_ring(l->row, SEAT_ANYBODY);
-	for (i = 0; i < l->row->count; i++)
-		seat_kick(l->row, i);
+	waitset_notify(l->waitset, WAITSET_ANY);
+	for (i = 0; i < l->waitset->count; i++)
+		waitset_notify_progress(l->waitset, i);
 }
 
 void notify_announce(struct comm *l)
 {
-	seat_ring(l->row, l->row->me);
+	waitset_notify(l->waitset, l->waitset->me);
 	/* After the fence in there: a rank that joins sees our line, or we see it. */
 	if (l->ledger && ledger_joined(l->ledger)) {
 		ledger_call(l->ledger);

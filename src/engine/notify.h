@@ -14,7 +14,8 @@ void notify_completed(struct engine *g);
 /* notify_news - the agreement or the alarm has changed: this rank looks again.  Any thread. */
 void notify_news(struct engine *g);
 
-/* notify_call - wake the ranks of @l on this host that wait for news, kick those that do not.
+/* notify_call - wake the ranks of @l on this host that wait for news, and the progress threads
+ * of the others.
  */
 void notify_call(struct comm *l);
 

@@ -1,5 +1,4 @@
-/* op_signature.h - what a rank asks for under a name: type, shape, operation; the same on all
- * ranks. */
+/* op_signature.h - what a rank asks for under a name; all ranks ask for the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OP_SIGNATURE_H
 #define ENGINE_OP_SIGNATURE_H

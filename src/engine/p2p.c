@@ -17,7 +17,7 @@
 #include "ringup.h"
 #include "wire/cma.h"
 #include "wire/ranks.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 void p2p_lock(struct p2p *x)
 {
@@ -39,7 +39,7 @@ void p2p_unlock(struct p2p *x)
 	pthread_mutex_unlock(&x->lock);
 	if (completed) {
 		notify_completed(g);
-		seat_ring_asleep(g->row, g->row->me);
+		waitset_notify_asleep(g->waitset, g->waitset->me);
 	}
 	if (trouble.code)
 		notify_alarm(g, -1, trouble.code, trouble.text);
@@ -84,7 +84,7 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 	if (!p)
 		return NULL;
 	p->rank = rank;
-	p->seat = !is_here ? -1 : t->local_of ? t->local_of[rank] : rank;
+	p->place = !is_here ? -1 : t->local_of ? t->local_of[rank] : rank;
 	p->fd[0] = p->fd[1] = p->output = p->input = -1;
 	p->credit = P2P_CREDIT_BYTES;
 	x->peer[rank] = p;
@@ -169,7 +169,7 @@ static void expect_all(struct p2p *x, const struct comm *l)
 		p = p2p_peer_of(x, ranks_in_world(l->ranks, r));
 		if (!p)
 			p2p_fail_memory(x);
-		else if (p->seat < 0)
+		else if (p->place < 0)
 			p2p_far_connect(x, p);
 	}
 }
@@ -294,7 +294,7 @@ static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 		p2p_fail_memory(x);
 		return no_memory(e);
 	}
-	if (p && p->seat < 0)
+	if (p && p->place < 0)
 		p2p_far_connect(x, p);
 	return 0;
 }
@@ -435,10 +435,11 @@ void p2p_purge(struct p2p *x, uint64_t serial)
 
 /* ---- progress ---- */
 
-/* Reads and writes what the streams of the rank at seat @i allow; *@morep: there is more. */
+/* Reads and writes what the streams of the rank at place @i of this host allow; *@morep: there
+ * is more. */
 static bool step_ring(struct p2p *x, int i, bool *morep)
 {
-	bool left = __atomic_load_n(&seat_at(x->engine->row, i)->left, __ATOMIC_ACQUIRE);
+	bool left = __atomic_load_n(&waitset_at(x->engine->waitset, i)->left, __ATOMIC_ACQUIRE);
 	struct p2p_peer *p = x->peer[x->rank_of[i]];
 	bool any = false;
 

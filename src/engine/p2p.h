@@ -76,7 +76,7 @@ int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e);
 void p2p_cancel(struct p2p *x, struct ringup_op *op);
 
 /* p2p_flush - this rank is about to leave: let others have what it still owes them.  p2p_leave
- * - it has left, as its seat says; what it has sent stays there to be received.  @x may be
+ * - it has left, as it has published; what it has sent stays there to be received.  @x may be
  * NULL. */
 void p2p_flush(struct p2p *x, int64_t deadline_ns);
 void p2p_leave(struct p2p *x);

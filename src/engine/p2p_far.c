@@ -24,8 +24,8 @@
 #include "engine/tree.h"
 #include "ringup.h"
 #include "wire/ranks.h"
-#include "wire/seat.h"
 #include "wire/shake.h"
+#include "wire/waitset.h"
 
 /*
  * Nothing listens between ringup_init() and ringup_fini().  A rank that has a message for a
@@ -98,7 +98,8 @@ static bool is_local(const struct p2p *x, int rank)
 
 static bool has_left(const struct p2p *x, const struct p2p_peer *p)
 {
-	return __atomic_load_n(&seat_at(x->engine->row, p->seat)->left, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&waitset_at(x->engine->waitset, p->place)->left,
+			       __ATOMIC_ACQUIRE);
 }
 
 /* The answer to @v; empty, its sender hears that it cannot be delivered. */
@@ -325,7 +326,7 @@ static void take_own(struct p2p *x, const struct p2p_invite *v)
 	p = p2p_peer_of(x, v->from);
 	if (!p)
 		p2p_fail_memory(x);
-	else if (p->seat >= 0)
+	else if (p->place >= 0)
 		return;
 	else if (*v->where)
 		follow(x, p, v->where);
@@ -563,7 +564,7 @@ static void step_dial(struct p2p *x, struct p2p_peer *p)
 
 static bool is_far(const struct p2p_peer *p)
 {
-	return p && p->seat < 0;
+	return p && p->place < 0;
 }
 
 static void sooner(int64_t *until, int64_t ns)

@@ -170,7 +170,7 @@ static bool peer_has_cma(struct p2p *x, struct p2p_peer *p)
 	struct cma process;
 
 	if (p->cma == CMA_UNKNOWN) {
-		p2p_rings_process(&x->rings, p->seat, &process);
+		p2p_rings_process(&x->rings, p->place, &process);
 		p->pid = process.pid;
 		p->cma = cma_try(&process) ? CMA_WORKS : CMA_FAILS;
 	}
@@ -239,7 +239,7 @@ void p2p_accept_offer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *
 		p2p_op_end_mismatch(x, op, p->rank, h->count, h->dtype);
 	} else if (p2p_is_self(x, p)) {
 		copy_own(x, p, op, h->id);
-	} else if (x->use_cma && h->at && p->seat >= 0 && peer_has_cma(x, p)) {
+	} else if (x->use_cma && h->at && p->place >= 0 && peer_has_cma(x, p)) {
 		p2p_op_moves(op, p->rank, "cma");
 		p2p_queue_push(&x->fetching, op);
 		p2p_set_fetches(x);

@@ -105,8 +105,8 @@ struct p2p_in {
 
 /* Another rank, or this one itself. */
 struct p2p_peer {
-	int rank; /* in the world */
-	int seat; /* among the ranks of this host; -1: it is on another one */
+	int rank;  /* in the world */
+	int place; /* among the ranks of this host; -1: it is on another one */
 	/* Outwards. */
 	struct p2p_head *answer; /* to be sent before anything else */
 	size_t answers, answer_at, answer_room;
@@ -238,7 +238,7 @@ static inline void p2p_op_moves(const struct ringup_op *op, int rank, const char
 /* p2p_peer_way - that of data through the stream of @p. */
 static inline const char *p2p_peer_way(const struct p2p_peer *p)
 {
-	return p->seat < 0 ? "tcp" : "node";
+	return p->place < 0 ? "tcp" : "node";
 }
 
 /* p2p_op_end, p2p_op_end_mismatch - @op, which is in no queue any more, is complete: well; or

@@ -9,7 +9,7 @@
 #include "engine/p2p_state.h"
 #include "ringup.h"
 #include "wire/cma.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 enum {
 	READ_BYTES = 256 << 10, /* of one peer's stream, before others have their turn */
@@ -64,7 +64,7 @@ struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
 static uint64_t fetch_address(const struct p2p *x, const struct p2p_peer *p,
 			      const struct ringup_op *op)
 {
-	bool may = x->use_cma && p->seat >= 0 && cma_mine(op->ask.in, p2p_op_bytes(op));
+	bool may = x->use_cma && p->place >= 0 && cma_mine(op->ask.in, p2p_op_bytes(op));
 
 	return may ? (uint64_t)(uintptr_t)op->ask.in : 0;
 }
@@ -155,11 +155,11 @@ static size_t peer_put(struct p2p *x, struct p2p_peer *p, const struct iovec *v)
 {
 	size_t n;
 
-	if (p->seat < 0)
+	if (p->place < 0)
 		return p2p_far_put(p, v, 2);
-	n = p2p_ring_write(&x->rings, p->seat, v[0].iov_base, v[0].iov_len);
+	n = p2p_ring_write(&x->rings, p->place, v[0].iov_base, v[0].iov_len);
 	if (n == v[0].iov_len && v[1].iov_len)
-		n += p2p_ring_write(&x->rings, p->seat, v[1].iov_base, v[1].iov_len);
+		n += p2p_ring_write(&x->rings, p->place, v[1].iov_base, v[1].iov_len);
 	return n;
 }
 
@@ -185,9 +185,9 @@ static bool write_frame(struct p2p *x, struct p2p_peer *p)
 
 static void peer_notify(const struct p2p *x, const struct p2p_peer *p)
 {
-	p2p_rings_notify(&x->rings, p->seat);
-	seat_ring_asleep(x->engine->row, p->seat);
-	seat_kick(x->engine->row, p->seat);
+	p2p_rings_notify(&x->rings, p->place);
+	waitset_notify_asleep(x->engine->waitset, p->place);
+	waitset_notify_progress(x->engine->waitset, p->place);
 }
 
 /* Writes all that the stream takes; returns whether that was anything. */
@@ -195,7 +195,7 @@ bool p2p_peer_write(struct p2p *x, struct p2p_peer *p)
 {
 	bool any = false;
 
-	if (p->seat < 0 && p->output < 0) {
+	if (p->place < 0 && p->output < 0) {
 		if (p2p_peer_has_output(p))
 			p2p_far_connect(x, p);
 		return false;
@@ -205,9 +205,9 @@ bool p2p_peer_write(struct p2p *x, struct p2p_peer *p)
 		if (p->out.busy)
 			break;
 	}
-	if (p->seat < 0 && p->out.busy)
+	if (p->place < 0 && p->out.busy)
 		p2p_far_poke(x);
-	else if (any && p->seat >= 0)
+	else if (any && p->place >= 0)
 		peer_notify(x, p);
 	return any;
 }
@@ -345,11 +345,11 @@ static void begin_read(struct p2p *x, struct p2p_peer *p)
 		break;
 	case P2P_INVITE:
 		p->in.to = (unsigned char *)&p->invite;
-		if (p->seat < 0)
+		if (p->place < 0)
 			p2p_fail_peer(x, p, "it is not of this host");
 		break;
 	case P2P_BYE:
-		if (p->seat < 0)
+		if (p->place < 0)
 			p2p_peer_end(x, p);
 		break;
 	default:
@@ -397,9 +397,9 @@ static void end_read(struct p2p *x, struct p2p_peer *p)
 static size_t peer_get_bytes(struct p2p *x, struct p2p_peer *p, void *data, size_t size,
 			     bool *wantedp)
 {
-	if (p->seat < 0)
+	if (p->place < 0)
 		return p2p_far_get(p, data, size);
-	return p2p_ring_read(&x->rings, p->seat, data, size, wantedp);
+	return p2p_ring_read(&x->rings, p->place, data, size, wantedp);
 }
 
 /* One head, or a part of what follows it; returns how many bytes. */

@@ -43,8 +43,8 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 	}
 	if (one->fds || r->all.fds)
 		rest_add_fds(g, &r->all, one);
-	if (!r->all.knob)
-		r->all.knob = one->knob;
+	if (!r->all.wake_fd)
+		r->all.wake_fd = one->wake_fd;
 	if (one->look_ns && (!r->all.look_ns || one->look_ns < r->all.look_ns))
 		r->all.look_ns = one->look_ns;
 }

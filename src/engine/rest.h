@@ -19,7 +19,7 @@ struct rest {
  * rest_ask - ask all back ends of @g that have plans in flight what they wait for.
  *
  * @r comes zeroed.  Of several back ends, @r->all has the descriptors of all and the shortest
- * time, and its row, rank and ready() are the caller's to set.  With the baton.
+ * time, and its waitset, rank and ready() are the caller's to set.  With the baton.
  */
 void rest_ask(struct engine *g, struct rest *r);
 

@@ -18,7 +18,7 @@
 #include "engine/p2p.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 /* A back end adds up on all ranks; those that are not the root drop what they get. */
 static int op_make_scratch(struct ringup_op *op, struct err *e)
@@ -306,7 +306,7 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
 	if (as == ARRIVED_LAST)
 		notify_call(l);
 	else if (as == ARRIVED_AWAITED)
-		seat_ring(l->row, SEAT_ANYBODY);
+		waitset_notify(l->waitset, WAITSET_ANY);
 	else if (l->ledger) {
 		notify_announce(l);
 		/* After the fence in there, too. */
@@ -428,7 +428,7 @@ static __attribute__((noinline)) int round_linger(struct comm *l, const struct t
 {
 	struct round_wait wait = { l, t->id, t->round, missing };
 
-	seat_linger(l->row, &wait.rank, round_is_complete, &wait);
+	waitset_spin(l->waitset, &wait.rank, round_is_complete, &wait);
 	return wait.rank;
 }
 

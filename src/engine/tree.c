@@ -298,9 +298,9 @@ void tree_attend(struct tree *t, bool on)
 
 static bool is_going_to_sleep(const struct tree *t)
 {
-	const struct row *row = &t->ledger->seg->row;
+	const struct waitset *waitset = &t->ledger->seg->waitset;
 
-	return __atomic_load_n(&seat_at(row, row->me)->asleep, __ATOMIC_RELAXED);
+	return __atomic_load_n(&waitset_at(waitset, waitset->me)->asleep, __ATOMIC_RELAXED);
 }
 
 bool tree_is_behind(const struct tree *t)

@@ -27,6 +27,7 @@
 #include "wire/ancestor.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
+#include "wire/quiesce.h"
 #include "wire/ranks.h"
 #include "wire/segment.h"
 
@@ -46,9 +47,9 @@ static void wake_host(struct engine *g)
 {
 	int i;
 
-	for (i = 0; i < g->row->count; i++) {
-		seat_ring_one(g->row, i);
-		seat_kick(g->row, i);
+	for (i = 0; i < g->waitset->count; i++) {
+		waitset_notify_one(g->waitset, i);
+		waitset_notify_progress(g->waitset, i);
 	}
 }
 
@@ -175,26 +176,26 @@ static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool s
 /* Of those who notice that rank @late of the host is late, the first speaks for all. */
 static bool speaks(const struct watch *w, int late)
 {
-	const struct row *row = w->engine->row;
+	const struct waitset *waitset = w->engine->waitset;
 	int i;
 
-	for (i = 0; i < row->me; i++)
+	for (i = 0; i < waitset->me; i++)
 		if (i != late && w->pidfd[i] >= 0 && !w->local.of[i].late &&
-		    !__atomic_load_n(&seat_at(row, i)->left, __ATOMIC_RELAXED))
+		    !__atomic_load_n(&waitset_at(waitset, i)->left, __ATOMIC_RELAXED))
 			return false;
 	return true;
 }
 
 /* Ranks that share memory with us: does their counter move? */
-static void look_at_seats(struct watch *w, int64_t now)
+static void look_at_waiters(struct watch *w, int64_t now)
 {
-	struct row *row = w->engine->row;
+	struct waitset *waitset = w->engine->waitset;
 	char why[64];
 	int i;
 
 	heartbeats_look(&w->local, now);
-	for (i = 0; i < row->count; i++) {
-		const struct seat *s = seat_at(row, i);
+	for (i = 0; i < waitset->count; i++) {
+		const struct waiter *s = waitset_at(waitset, i);
 
 		if (w->pidfd[i] < 0 || __atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
 			continue;
@@ -288,13 +289,14 @@ static bool is_over(const struct watch *w)
 
 static void tick(struct watch *w, int64_t now)
 {
-	struct row *row = w->engine->row;
+	struct waitset *waitset = w->engine->waitset;
 	uint32_t *silent = &w->topo->segment->head->silent;
 	struct data_look data = { w, false, now };
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
-		__atomic_fetch_add(&seat_at(row, row->me)->beat, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&waitset_at(waitset, waitset->me)->beat, 1,
+				   __ATOMIC_RELAXED);
 	if (w->world && (w->rules.lost_ms || w->rules.lost_warn_ms))
 		tree_ping(w->world);
 	if (is_over(w))
@@ -302,7 +304,7 @@ static void tick(struct watch *w, int64_t now)
 	/* Other ranks of this host lead groups. */
 	if (w->world)
 		__atomic_store_n(silent, look_at_silence(w, now), __ATOMIC_RELAXED);
-	look_at_seats(w, now);
+	look_at_waiters(w, now);
 	data.silence = __atomic_load_n(silent, __ATOMIC_RELAXED);
 	if (w->rules.lost_ms || w->rules.lost_warn_ms)
 		comms_visit(w->engine, look_at_data, &data);
@@ -313,11 +315,11 @@ static void tick(struct watch *w, int64_t now)
 
 static void look_at_process(struct watch *w, int i)
 {
-	const struct seat *s = seat_at(w->engine->row, i);
+	const struct waiter *s = waitset_at(w->engine->waitset, i);
 	char how[256] = "died";
 
 	/* Before the alarm, after which it would be waited for. */
-	seat_gone(w->engine->row, i);
+	quiesce_gone(w->engine->waitset, i);
 	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE)) {
 		oom_since(&w->oom, "", how + 4, sizeof(how) - 4);
 		died(w, w->rank[i], how);

@@ -21,15 +21,15 @@ enum { WATCH_TREES = ENGINE_COMMS };
  * Ranks that share memory are watched by pidfd, other hosts by the connections
  * between leaders (tree.h), which pass on what they see.  The thread sleeps in poll(2) and
  * costs nothing until something happens, but for a tick each half a second: then it says that
- * this process moves (a counter in its seat, a frame on each connection), looks whether the
- * others have, and for tensors that wait in vain.
+ * this process moves (a counter in shared memory, a frame on each connection), looks whether
+ * the others have, and for tensors that wait in vain.
  */
 struct watch {
 	struct engine *engine;
 	const struct topo *topo;           /* of the world                 */
 	const struct heartbeat_peer *peer; /* of every rank                */
 	struct heartbeat_rules rules;
-	struct heartbeats local;  /* of every rank of the host, by its seat    */
+	struct heartbeats local;  /* of every rank of the host, by its place   */
 	struct heartbeats remote; /* of every rank, by the connections         */
 	struct stall stall;
 	int64_t tick_ns; /* when the next one is due                     */

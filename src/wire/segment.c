@@ -70,8 +70,8 @@ static size_t round_up(size_t n, size_t to)
 static void lay_out(struct segment *s, int rank, int ranks, size_t slot_area,
 		    size_t extra_bytes)
 {
-	size_t seats = round_up(sizeof(struct segment_head), 4096);
-	size_t slots = round_up(seats + (size_t)ranks * sizeof(struct seat), 4096);
+	size_t waiters = round_up(sizeof(struct segment_head), 4096);
+	size_t slots = round_up(waiters + (size_t)ranks * sizeof(struct waiter), 4096);
 	size_t extra = slots + (size_t)ranks * slot_area;
 	unsigned char *base = s->base;
 
@@ -82,11 +82,11 @@ static void lay_out(struct segment *s, int rank, int ranks, size_t slot_area,
 	if (!base)
 		return;
 	s->head = s->base;
-	s->seats = (struct seat *)(void *)(base + seats);
-	s->row.seats = s->seats;
-	s->row.sleepers = &s->head->sleepers;
-	s->row.count = ranks;
-	s->row.me = rank;
+	s->waiters = (struct waiter *)(void *)(base + waiters);
+	s->waitset.waiters = s->waiters;
+	s->waitset.sleepers = &s->head->sleepers;
+	s->waitset.count = ranks;
+	s->waitset.me = rank;
 	s->slots = base + slots;
 	s->slot_area = slot_area;
 	s->extra = base + extra;

@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 #include "wire/alarm.h"
-#include "wire/seat.h"
+#include "wire/waitset.h"
 
 struct err;
 
 enum {
-	SEGMENT_SLOTS = SEAT_SLOTS,
+	SEGMENT_SLOTS = WAITER_SLOTS,
 	SEGMENT_SLOT_BYTES = 65536,
 	SEGMENT_SLOT_AREA = SEGMENT_SLOTS * SEGMENT_SLOT_BYTES,
 	SEGMENT_FAR_AREA =
@@ -25,10 +25,10 @@ enum {
  * of the host makes it and hands the descriptor to the others over a socket in
  * the abstract name space, to processes of the same user only.
  *
- *	head | seats | slots of rank 0, rank 1 ... | extra bytes for the engine
+ *	head | waiters | slots of rank 0, rank 1 ... | extra bytes for the engine
  */
 struct segment_head {
-	alignas(64) uint32_t sleepers; /* see struct row                   */
+	alignas(64) uint32_t sleepers; /* see struct waitset                   */
 	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has taken its leave */
 	uint32_t silent; /* the first rank hears nothing of some other host: see watch.c */
 	struct alarm alarm;
@@ -39,8 +39,9 @@ struct segment {
 	size_t bytes;
 	void *base;
 	struct segment_head *head;
-	struct seat *seats; /* of these ranks: in and out are what counts */
-	struct row row;     /* where they sleep: here, unless somebody says otherwise */
+	struct waiter *waiters; /* of these ranks */
+	struct waitset
+		waitset; /* where they sleep: here, or (a group) on the waiters of the world */
 	unsigned char *slots;
 	size_t slot_area; /* bytes of each rank's slots, one behind the other */
 	void *extra;

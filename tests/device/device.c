@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "coll/reduce.h"
 #include "wire/segment.h"
+#include "wire/wake_fd.h"
 
 enum { SLOTS = 4, STREAM_ROOM = 64, YIELDS = 20 };
 
@@ -170,7 +171,7 @@ struct device {
 	bool aborted; /* atomic */
 	int bell;     /* an eventfd: the thread has finished something */
 	struct pollfd poll[2];
-	struct seat_knob knob;
+	struct wake_fd wake_fd;
 	struct job job[SLOTS];
 	uint64_t put, taken; /* plans that have begun, and that the thread has taken */
 	int in_flight;
@@ -395,7 +396,7 @@ static int device_open(void *self, const struct topo *t, struct err *e)
 	if (!rc)
 		rc = agree_on_mover(d, t, e);
 	if (!rc && t->segment)
-		rc = seat_knob_open(&d->knob, e);
+		rc = wake_fd_open(&d->wake_fd, e);
 	if (rc)
 		return rc;
 	d->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -489,13 +490,13 @@ static bool device_wait(void *self, struct wait_on *w)
 	if (device_ready(d))
 		return false;
 	d->poll[0] = (struct pollfd){ d->bell, POLLIN, 0 };
-	w->row = d->topo->segment ? &d->topo->segment->row : NULL;
-	w->who = SEAT_ANYBODY;
+	w->waitset = d->topo->segment ? &d->topo->segment->waitset : NULL;
+	w->rank = WAITSET_ANY;
 	w->ready = device_ready;
 	w->self = d;
 	w->fd = d->poll;
 	w->fds = 1;
-	w->knob = &d->knob;
+	w->wake_fd = &d->wake_fd;
 	return true;
 }
 
@@ -527,7 +528,7 @@ static void device_close(void *self)
 	}
 	if (d->bell > 0)
 		close(d->bell);
-	seat_knob_close(&d->knob);
+	wake_fd_close(&d->wake_fd);
 	if (d->mover_self) {
 		d->mover->close(d->mover_self);
 		free(d->mover_self);

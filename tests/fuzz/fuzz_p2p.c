@@ -10,7 +10,7 @@
 
 enum { RANKS = 2, OPS = 8, COUNT = 20000, GUARD = 0x5a, PAGE = 4096 };
 
-static struct seat seats[RANKS];
+static struct waiter waiters[RANKS];
 static uint32_t sleepers;
 static uint32_t left;
 
@@ -42,7 +42,7 @@ static void start(struct p2p *x, struct engine *g, struct comm *l, struct one *o
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static struct one one[OPS];
-	struct row row = { .seats = seats, .sleepers = &sleepers, .count = RANKS };
+	struct waitset set = { .waiters = waiters, .sleepers = &sleepers, .count = RANKS };
 	struct alarm alarm = { 0 };
 	struct engine *g = calloc(1, sizeof(*g));
 	struct comm *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	setup.shared = aligned_alloc(PAGE, p2p_shared_bytes(RANKS));
 	fuzz_require(setup.shared);
 	memset(setup.shared, 0, p2p_shared_bytes(RANKS));
-	g->row = &row;
+	g->waitset = &set;
 	g->alarm = &alarm;
 	l->topo = topo;
 	l->left = &left;

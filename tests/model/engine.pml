@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A model for spin(1) of src/engine and src/wire/seat.c; tests/model/spin.bats
+ * A model for spin(1) of src/engine and src/wire/waitset.c; tests/model/spin.bats
  * checks it.  Each rank has APPS threads that submit and wait, and its engine
  * thread.  Every access to shared memory is a step of its own.
  *
  *	submit    count the arrival, and whether it has the baton and awaits the
  *	          operation; the last arriver puts the name on the comm's list and
- *	          rings everybody's bell; unless all await it, it kicks the engines,
+ *	          notifies all ranks; unless all await it, it notifies the progress threads,
  *	          and if all do, it marks the name as a batch of its own
  *	baton     its holder cuts batches off the lists (all ranks at the same
  *	          place: the first to come decides, by compare-and-swap) and moves
@@ -29,12 +29,12 @@
  * Each TRAP puts a bug in that an earlier engine had, or might have had:
  *	1  a thread publishes only when the operation before is complete
  *	2  slots are written again without asking
- *	3  no look between saying "I sleep" and sleeping: 3 on the bell, 31 in the
+ *	3  no look between saying "I sleep" and sleeping: 3 on the waiter, 31 in the
  *	   progress thread, 32 when waiting for the baton
  *	4  the baton is given back without a word: 4; taken without a lock: 41
  *	5  one comm at a time: the holder sleeps until its first comm can move
  *	6  each rank cuts its batches where it likes
- *	7  nobody is kicked if some await the operation, but not all
+ *	7  no progress thread is notified if some await the operation, but not all
  */
 #ifndef RANKS
 #define RANKS 2
@@ -93,10 +93,10 @@ typedef rank_t {
 	bool baton, driving;
 	byte holders; /* for an assertion */
 	byte waiting;
-	/* The seat, where the holder of the baton sleeps. */
+	/* The waiter, where the holder of the baton sleeps. */
 	bool asleep, bell_changed, in_bell;
 	/* The progress thread. */
-	bool kick_changed, in_kick;
+	bool progress_changed, in_progress;
 	/* Threads that wait for the baton. */
 	bool done_changed[APPS];
 	bool in_done[APPS];
@@ -146,8 +146,8 @@ byte arrived[NAMES], awaiting[NAMES];
 
 /* ---- waking ---- */
 
-/* seat_ring(): whoever sleeps on a bell looks again.  One step here, for what
- * happens within is looked at by test_explore_seat.c. */
+/* waitset_notify(): a rank that sleeps looks again.  One step here, for what
+ * happens within is looked at by test_explore_waitset.c. */
 inline ring_one(r)
 {
 	if
@@ -158,7 +158,7 @@ inline ring_one(r)
 	fi
 }
 
-inline ring()
+inline notify()
 {
 	d_step {
 		ring_one(0);
@@ -168,15 +168,15 @@ inline ring()
 	}
 }
 
-/* seat_kick() */
-inline kick(r)
+/* waitset_notify_progress() */
+inline notify_progress(r)
 {
 	d_step {
 		if
 		:: rank[r].driving
 		:: else ->
-			rank[r].kick_changed = true;
-			rank[r].in_kick = false
+			rank[r].progress_changed = true;
+			rank[r].in_progress = false
 		fi
 	}
 }
@@ -243,8 +243,8 @@ inline give_baton()
 			rank[me].in_done[0] = false;
 			rank[me].in_done[APPS - 1] = false
 		:: !rank[me].waiting && WORK_LEFT && !rank[me].driving ->
-			rank[me].kick_changed = true;
-			rank[me].in_kick = false
+			rank[me].progress_changed = true;
+			rank[me].in_progress = false
 		:: else
 		fi
 	}
@@ -282,14 +282,14 @@ inline submit(n)
 	:: last ->
 		atomic {
 			comm[COMM(n)].list[place] = n + 1 + (awaited -> ALONE : 0);
-			ring()
+			notify()
 		};
 		if
 		:: !awaited ->
-			kick(0);
-			kick(1);
+			notify_progress(0);
+			notify_progress(1);
 #if RANKS > 2
-			kick(2);
+			notify_progress(2);
 #endif
 			skip
 		:: awaited -> awaited = false
@@ -340,7 +340,7 @@ inline step(l)
 		MINE(l).slot[MINE(l).at % SLOTS] = MINE(l).at + 1;
 		MINE(l).has_put = true;
 		MINE(l).in = MINE(l).at + 1;
-		ring()
+		notify()
 	   }
 	:: atomic {
 		CAN_READ(l) ->
@@ -349,7 +349,7 @@ inline step(l)
 		:: MINE(l).at == MINE(l).end -> finish_batch(l)
 		:: else
 		fi;
-		ring()
+		notify()
 	   };
 	   wake_waiting()
 	:: atomic {
@@ -381,7 +381,7 @@ inline step(l)
 	fi
 }
 
-/* seat_wait() of the holder: until a comm can move, or for no reason. */
+/* waitset_wait() of the holder: until a comm can move, or for no reason. */
 inline sleep_on_bell()
 {
 	d_step {
@@ -513,7 +513,7 @@ proctype app(byte me; byte a)
 	od
 #else
 	/* A blocking call: it takes the baton first, if it can, so that nobody is
-	 * kicked for it. */
+	 * notified for it. */
 	n = a;
 	do
 	:: i < ROUNDS ->
@@ -533,7 +533,7 @@ proctype engine(byte me)
 
 	do
 	:: atomic {
-		rank[me].kick_changed = false;
+		rank[me].progress_changed = false;
 		if
 		:: WORK_LEFT && !rank[me].baton ->
 			got = true;
@@ -554,11 +554,11 @@ proctype engine(byte me)
 		d_step {
 #if TRAP == 31
 			/* The bug: what came since it looked for work is forgotten. */
-			rank[me].kick_changed = false;
+			rank[me].progress_changed = false;
 #endif
-			rank[me].in_kick = !rank[me].kick_changed
+			rank[me].in_progress = !rank[me].progress_changed
 		};
-end_asleep:	!rank[me].in_kick
+end_asleep:	!rank[me].in_progress
 	   fi
 	od
 }

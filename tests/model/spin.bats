@@ -121,6 +121,6 @@ wrong() {
   wrong 'assertion violated .*ran' -DTRAP=6
 }
 
-@test "trap 7: to kick nobody if some await the operation, but not all" {
+@test "trap 7: to notify no progress thread if some await the operation, but not all" {
   wrong 'invalid end state' -DTRAP=7 -DWAITERS=1 -DBLOCKING=1 -DNAMES=1
 }

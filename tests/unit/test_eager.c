@@ -16,8 +16,8 @@ enum { RANKS = 3, PAUSES = 1, MOST = 16384, GUARD = 64 };
 
 static struct ledger ledger[RANKS];
 static struct segment segment[RANKS];
-static struct seat seats[RANKS];
-static struct row row[RANKS];
+static struct waiter waiters[RANKS];
+static struct waitset set[RANKS];
 static struct comm comm[RANKS];
 static uint32_t sleepers;
 static void *memory;
@@ -37,13 +37,13 @@ static void open_all(void)
 		segment[r].extra = (char *)memory + 4096;
 		ok(!ledger_open(&ledger[r], &segment[r], MOST * sizeof(float), &e),
 		   "rank %d opens", r);
-		seats[r].cpu = r == 1 ? 2 : 1;
-		row[r] = (struct row){
-			.seats = seats, .sleepers = &sleepers, .count = RANKS, .me = r
+		waiters[r].cpu = r == 1 ? 2 : 1;
+		set[r] = (struct waitset){
+			.waiters = waiters, .sleepers = &sleepers, .count = RANKS, .me = r
 		};
 		comm[r].ledger = &ledger[r];
 		comm[r].small = SMALL_EAGER;
-		comm[r].row = &row[r];
+		comm[r].waitset = &set[r];
 		comm[r].topo.rank = r;
 		comm[r].topo.size = RANKS;
 	}
@@ -54,7 +54,7 @@ static void set_crowded(bool crowded)
 	int r;
 
 	for (r = 0; r < RANKS; r++)
-		row[r].away = crowded ? PAUSES : 0;
+		set[r].policy.away = crowded ? PAUSES : 0;
 }
 
 static const struct op_signature sum_of_one = {

@@ -99,8 +99,8 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 static void exchange_once(struct ringup *r, int rank, int size)
 {
 	enum { ROWS = 2500, TIMES = 20 };
-	const struct row *row = r->world.group->comm.row;
-	const struct seat *mine = seat_at(row, row->me);
+	const struct waitset *set = r->world.group->comm.waitset;
+	const struct waiter *mine = waitset_at(set, set->me);
 	uint64_t chunks;
 	uint32_t kicks;
 	int i;

@@ -18,7 +18,7 @@ static void *memory;
 static void open_all(void)
 {
 	size_t head = 4096,
-	       bytes = head + RANKS * sizeof(struct seat) + 64 + ledger_bytes(RANKS);
+	       bytes = head + RANKS * sizeof(struct waiter) + 64 + ledger_bytes(RANKS);
 	struct err e;
 	int r;
 

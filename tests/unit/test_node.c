@@ -35,11 +35,11 @@ static void *open_all(int size)
 	memset(memory, 0, bytes);
 	for (r = 0; r < size; r++) {
 		segment[r] = (struct segment){ .rank = r, .ranks = size, .base = memory };
-		segment[r].seats = (void *)(memory + 4096);
-		segment[r].row = (struct row){ .seats = (void *)(memory + 4096),
-					       .sleepers = (void *)memory,
-					       .count = size,
-					       .me = r };
+		segment[r].waiters = (void *)(memory + 4096);
+		segment[r].waitset = (struct waitset){ .waiters = (void *)(memory + 4096),
+						       .sleepers = (void *)memory,
+						       .count = size,
+						       .me = r };
 		segment[r].slots = (unsigned char *)memory + slots;
 		topo[r] = (struct topo){ .rank = r,
 					 .size = size,
@@ -487,7 +487,7 @@ static int run_trial(struct trial *t)
 /* The chunks that an allreduce of 100 KiB takes: offers are one, copies are two. */
 static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
 {
-	uint64_t before = segment[0].row.seats[0].in;
+	uint64_t before = segment[0].waitset.waiters[0].in;
 	struct piece piece[RANKS_MAX];
 	struct plan plan[RANKS_MAX];
 	int r;
@@ -503,7 +503,7 @@ static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
 					 .pieces = 1,
 					 .count = 25600 };
 	}
-	return finish(plan, size) ? segment[0].row.seats[0].in - before : 0;
+	return finish(plan, size) ? segment[0].waitset.waiters[0].in - before : 0;
 }
 
 static void offers(int size)
@@ -726,9 +726,9 @@ enum spoil { NOTHING, STRANGER, ABORT };
  * number. */
 static void estrange(void)
 {
-	uint64_t g = segment[1].row.seats[0].out;
+	uint64_t g = segment[1].waitset.waiters[0].out;
 
-	if (segment[1].row.seats[1].offers[g % SEGMENT_SLOTS] == g + 1)
+	if (segment[1].waitset.waiters[1].offers[g % SEGMENT_SLOTS] == g + 1)
 		memset(segment_slot(&segment[1], 1, g), 0x7f, sizeof(int32_t));
 }
 
@@ -737,7 +737,7 @@ static void estrange(void)
 static uint64_t gather_pair(enum spoil spoil)
 {
 	enum { COUNT = 65536 };
-	uint64_t before = segment[0].row.seats[0].in, counts[2] = { COUNT, COUNT }, i;
+	uint64_t before = segment[0].waitset.waiters[0].in, counts[2] = { COUNT, COUNT }, i;
 	struct piece piece[2];
 	struct plan plan[2];
 	struct err e;
@@ -780,7 +780,7 @@ static uint64_t gather_pair(enum spoil spoil)
 		free(piece[r].out);
 		free((void *)(uintptr_t)piece[r].in);
 	}
-	return good ? segment[0].row.seats[0].in - before : 0;
+	return good ? segment[0].waitset.waiters[0].in - before : 0;
 }
 
 /* What is large and only moved, of two ranks, from buffer to buffer. */

@@ -32,7 +32,7 @@ static const struct backend waiting = { .name = "waits", .wait = waits_wait };
 
 static struct engine g;
 static struct comm comm[COMMS];
-static struct row row[COMMS];
+static struct waitset set[COMMS];
 static struct run run[COMMS];
 static struct waits self[COMMS];
 
@@ -45,7 +45,7 @@ static void add(int i)
 		self[i].fd[k] = (struct pollfd){ 100 * i + k, POLLIN, 0 };
 	self[i].look_ns = 1000 * (COMMS - i);
 	comm[i].engine = &g;
-	comm[i].row = &row[i];
+	comm[i].waitset = &set[i];
 	comm[i].providers[0] = (struct provider){ .is = &waiting, .self = &self[i] };
 	comm[i].provider_count = 1;
 	comm[i].runs = comm[i].run = &run[i];

@@ -379,15 +379,14 @@ static void share(struct rank *r, int n)
 	r->segment = (struct segment){ .rank = r->topo.local_rank,
 				       .ranks = r->topo.local_size,
 				       .base = m,
-				       .seats = (void *)(m + 4096),
+				       .waiters = (void *)(m + 4096),
 				       .slots = (unsigned char *)m + SLOTS_AT,
 				       .slot_area = slot_area };
-	r->segment.row = (struct row){ .seats = (void *)(m + 4096),
-				       .sleepers = (void *)m,
-				       .count = r->topo.local_size,
-				       .me = r->topo.local_rank,
-				       .pauses = 20,
-				       .patient = true };
+	r->segment.waitset = (struct waitset){ .waiters = (void *)(m + 4096),
+					       .sleepers = (void *)m,
+					       .count = r->topo.local_size,
+					       .me = r->topo.local_rank,
+					       .policy = { .pauses = 20, .patient = true } };
 	r->topo.segment = &r->segment;
 }
 

@@ -146,14 +146,14 @@ static void close_all(void)
 	hosts_close();
 }
 
-struct waiter {
+struct looker {
 	struct rank *rank;
 	bool look; /* by itself, and not leave that to the watch thread */
 };
 
 static bool has_news(void *arg)
 {
-	struct waiter *w = arg;
+	struct looker *w = arg;
 
 	if (w->look)
 		agree_poll(&w->rank->agree);
@@ -178,19 +178,19 @@ static void *run(void *arg)
 	struct rank *k = arg;
 	int r = k->topo.rank, round, n, i, names[BATCH_ITEMS];
 	struct item items[BATCH_ITEMS];
-	struct row *row = &k->segment.row;
+	struct waitset *set = &k->segment.waitset;
 	int64_t deadline = clock_deadline(100000);
 
-	row->pauses = 200;
-	row->patient = true;
+	set->policy.pauses = 200;
+	set->policy.patient = true;
 	for (round = 0; round < ROUNDS; round++) {
-		struct waiter w = { k, round % 4 != 3 };
+		struct looker w = { k, round % 4 != 3 };
 
 		submit(r, round);
 		while (k->taken < (round + 1) * NAMES && clock_ns() < deadline) {
 			if (w.look)
 				agree_attend(&k->agree, true);
-			seat_wait(row, SEAT_ANYBODY, has_news, &w, deadline);
+			waitset_wait(set, WAITSET_ANY, has_news, &w, deadline);
 			if (w.look)
 				agree_attend(&k->agree, false);
 			n = hosts_next(r, names, items);

@@ -1,4 +1,4 @@
-/* test_explore_seat.c - no interleaving of seat.c loses a ring; seeded bugs do. */
+/* test_explore_waitset.c - no interleaving loses a notification; seeded bugs do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -6,42 +6,43 @@
 #include "tap.h"
 
 /* The real code, seen through the shadow. */
-#include "wire/seat.c"
+#include "wire/waitset.c"
+#include "wire/wake_fd.c"
 
 enum { RANKS = 3 };
 
-static struct seat seats[RANKS];
-static struct row row[RANKS];
+static struct waiter waiters[RANKS];
+static struct waitset set[RANKS];
 static uint32_t sleepers;
 static uint32_t turn;    /* whose turn it is, counted                     */
 static uint32_t payload; /* written before turn, and to be seen with it   */
 static int ranks, rounds;
-/* Seeded bugs of whoever uses a seat. */
-static bool rings_first, looks_once;
-/* Sleep here for the third rank's ring only. */
+/* Seeded bugs of the code that uses a waiter. */
+static bool notifies_first, looks_once;
+/* Wait for the notification of one rank only. */
 static bool by_name;
 
 static void reset(void)
 {
 	int i;
 
-	memset(seats, 0, sizeof(seats));
+	memset(waiters, 0, sizeof(waiters));
 	sleepers = turn = payload = 0;
 	for (i = 0; i < RANKS; i++)
-		row[i] = (struct row){
-			.seats = seats, .sleepers = &sleepers, .count = ranks, .me = i
+		set[i] = (struct waitset){
+			.waiters = waiters, .sleepers = &sleepers, .count = ranks, .me = i
 		};
 	explore_name(&sleepers, "sleepers");
 	explore_name(&turn, "turn");
 	explore_name(&payload, "payload");
 	for (i = 0; i < RANKS; i++) {
-		static const char *const bells[] = { "bell 0", "bell 1", "bell 2" };
+		static const char *const words[] = { "word 0", "word 1", "word 2" };
 		static const char *const asleep[] = { "asleep 0", "asleep 1", "asleep 2" };
 		static const char *const kicks[] = { "kick 0", "kick 1", "kick 2" };
 
-		explore_name(&seats[i].bell, bells[i]);
-		explore_name(&seats[i].asleep, asleep[i]);
-		explore_name(&seats[i].kick, kicks[i]);
+		explore_name(&waiters[i].word, words[i]);
+		explore_name(&waiters[i].asleep, asleep[i]);
+		explore_name(&waiters[i].kick, kicks[i]);
 	}
 }
 
@@ -70,17 +71,17 @@ static void take_turns(int rank)
 	for (i = 0; i < rounds; i++) {
 		v.want = (uint32_t)(i * ranks + rank);
 		v.looks = 0;
-		explore_require(seat_wait(&row[rank], by_name ? before : SEAT_ANYBODY, my_turn,
-					  &v, INT64_MAX),
+		explore_require(waitset_wait(&set[rank], by_name ? before : WAITSET_ANY,
+					     my_turn, &v, INT64_MAX),
 				"no deadline was given");
 		explore_require(__atomic_load_n(&payload, __ATOMIC_RELAXED) == v.want,
 				"what was written before is not seen");
 		__atomic_store_n(&payload, v.want + 1, __ATOMIC_RELAXED);
-		if (rings_first)
-			seat_ring(&row[rank], rank);
+		if (notifies_first)
+			waitset_notify(&set[rank], rank);
 		__atomic_store_n(&turn, v.want + 1, __ATOMIC_RELEASE);
-		if (!rings_first)
-			seat_ring(&row[rank], rank);
+		if (!notifies_first)
+			waitset_notify(&set[rank], rank);
 	}
 }
 
@@ -90,7 +91,7 @@ static void all_awake(void)
 
 	explore_require(!sleepers, "somebody is still counted as asleep");
 	for (i = 0; i < ranks; i++)
-		explore_require(!seats[i].asleep, "a seat still says asleep");
+		explore_require(!waiters[i].asleep, "a waiter still says asleep");
 }
 
 /* Two ranks end something that a third waits for, each with a store of its own. */
@@ -106,11 +107,11 @@ static bool both_ended(void *arg)
 static void end_both(int rank)
 {
 	if (rank == 0) {
-		seat_wait(&row[0], SEAT_ANYBODY, both_ended, NULL, INT64_MAX);
+		waitset_wait(&set[0], WAITSET_ANY, both_ended, NULL, INT64_MAX);
 		return;
 	}
 	__atomic_store_n(&ended[rank], 1, __ATOMIC_RELEASE);
-	seat_ring(&row[rank], rank);
+	waitset_notify(&set[rank], rank);
 }
 
 static void reset_ended(void)
@@ -119,33 +120,33 @@ static void reset_ended(void)
 	memset(ended, 0, sizeof(ended));
 }
 
-/* seat_ring_one(): what an alarm does, from a thread that has no turn. */
+/* waitset_notify_one(): what an alarm does, from a thread that has no turn. */
 static void alarm_one(int rank)
 {
 	struct visit v = { .want = 1 };
 
 	if (rank == 0) {
-		seat_wait(&row[0], 1, my_turn, &v, INT64_MAX);
+		waitset_wait(&set[0], 1, my_turn, &v, INT64_MAX);
 		return;
 	}
 	__atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
-	seat_ring_one(&row[1], 0);
+	waitset_notify_one(&set[1], 0);
 }
 
-/* Who also waits for sockets sleeps in poll(). */
-static void doze(int rank)
+/* A rank that also waits for sockets sleeps in poll(). */
+static void poll_too(int rank)
 {
-	struct seat_knob knob = { .fd = 1000 };
+	struct wake_fd wake_fd = { .fd = 1000 };
 	struct visit v = { .want = 1 };
 	struct pollfd p[1];
 
 	if (rank == 0) {
 		while (!my_turn(&v))
-			seat_doze(&row[0], &knob, my_turn, &v, p, 0, INT64_MAX);
+			waitset_poll(&set[0], &wake_fd, my_turn, &v, p, 0, INT64_MAX);
 		return;
 	}
 	__atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
-	seat_ring(&row[rank], rank);
+	waitset_notify(&set[rank], rank);
 }
 
 static struct explored run(const char *what, int n, struct explore x, const char *bug)
@@ -180,21 +181,21 @@ int main(void)
 	rounds = 2;
 	run("two ranks take turns", 2, turns, NULL);
 	by_name = true;
-	run("two ranks, each waits for the other's ring only", 2, turns, NULL);
+	run("two ranks, each waits for the other's notification only", 2, turns, NULL);
 	by_name = false;
 	rounds = 1;
 	run("three ranks", 3, turns, NULL);
-	run("two ring, one waits for both", 3, both, NULL);
+	run("two notify, one waits for both", 3, both, NULL);
 	x = turns;
 	x.body = alarm_one;
 	run("an alarm", 2, x, NULL);
 	x = turns;
-	x.body = doze;
+	x.body = poll_too;
 	x.preemptions = 3;
 	x.stale = 2;
 	run("a rank that waits for sockets, too", 2, x, NULL);
-	run("the same, and two that ring", 3, x, NULL);
-	x.lost = &seats[0].dozing;
+	run("the same, and two that notify", 3, x, NULL);
+	x.lost = &waiters[0].polling;
 	run("a rank that does not say that it polls", 2, x, "nobody wakes it");
 	x.lost = NULL;
 	x.no_fences = true;
@@ -214,14 +215,14 @@ int main(void)
 	looks_once = true;
 	run("no look between saying so and sleeping", 2, x, "nobody wakes it");
 	looks_once = false;
-	rings_first = true;
-	run("ringing before storing", 2, x, "nobody wakes it");
-	rings_first = false;
-	x.lost = &seats[1].bell;
-	run("a ring that does not change the bell", 2, x, "nobody wakes it");
+	notifies_first = true;
+	run("notifying before storing", 2, x, "nobody wakes it");
+	notifies_first = false;
+	x.lost = &waiters[1].word;
+	run("a notification that does not change the word", 2, x, "nobody wakes it");
 	x.lost = &sleepers;
 	run("a sleeper that is not counted", 2, x, "nobody wakes it");
-	x.lost = &seats[1].asleep;
+	x.lost = &waiters[1].asleep;
 	run("a sleeper that does not say for whom", 2, x, "nobody wakes it");
 	x.lost = NULL;
 	x.torn = &sleepers;

@@ -1,0 +1,29 @@
+/* quiesce.h - ranks that write to memory of other ranks, and the wait until none does. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_QUIESCE_H
+#define WIRE_QUIESCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct waitset;
+
+/*
+ * A rank writes to buffers of others only between quiesce_enter() and quiesce_leave(), some
+ * microseconds at a time.  After an abort no rank enters any more, so when all have left,
+ * buffers are their owners' again.
+ *
+ * quiesce_enter - false if *@abort is set: the others may have their buffers back already, and
+ *                 this rank must not write.
+ * quiesce_leave - after the last write.
+ * quiesce_gone  - the process of @rank has ended, and writes no more.
+ * quiesce_wait  - *@abort was set: wait until no other rank writes.  A rank that is stopped is
+ *                 given up after 0.1 s, for it writes nothing; one that only waits for a
+ *                 processor after some seconds.
+ */
+bool quiesce_enter(const struct waitset *w, const uint32_t *abort);
+void quiesce_leave(const struct waitset *w);
+void quiesce_gone(const struct waitset *w, int rank);
+void quiesce_wait(const struct waitset *w);
+
+#endif

@@ -1,0 +1,178 @@
+/* waitset.h - ranks of one host that wait for each other, and how they are woken. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_WAITSET_H
+#define WIRE_WAITSET_H
+
+#include <poll.h>
+#include <sched.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wake_fd;
+
+/*
+ * Each rank has a waiter.  Waiters of ranks that share memory lie side by side in
+ * the segment, so any rank can wake any other; a rank on its own has one in
+ * private memory.
+ *
+ * A rank that changes something that others may be waiting for stores it, and then
+ * calls waitset_notify(): a full fence and one load while all ranks are awake.  A
+ * sleeper announces itself, fences, looks once more and only then sleeps, so
+ * of the two at least one sees the other.
+ *
+ * All fields are accessed by atomics only.
+ */
+enum { WAITER_SLOTS = 4, WAITER_ARRIVALS = 2, WAITER_ORDERS = 40 };
+
+struct waiter {
+	alignas(64) uint32_t word; /* futex: changes when the sleeper shall look again */
+	uint32_t asleep;           /* 0, or 1 + the rank it waits for, or WAITSET_ANY */
+	uint32_t driving;          /* a thread of this rank carries operations out */
+	alignas(64) uint32_t kick; /* futex: its progress thread sleeps here         */
+	uint32_t engine_asleep;
+	uint32_t left;                 /* the rank has taken its leave: its end is no failure */
+	uint32_t beat;                 /* changes while the process runs; 0: not yet  */
+	uint32_t cpu;                  /* 1 + the processor it last waited on; 0: unknown */
+	alignas(64) uint64_t in;       /* chunks that this rank has put into its slots  */
+	uint64_t offers[WAITER_SLOTS]; /* in slot i there is no data, but offer number ... */
+	uint64_t arrived[WAITER_ARRIVALS]; /* when it came to one of the last large moves */
+	alignas(64) uint64_t out;          /* chunks that this rank has finished with       */
+	/* Of each of its slots: ranks that have read what all of them read. */
+	alignas(64) uint32_t readers[WAITER_SLOTS];
+	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
+	uint32_t polling;          /* it sleeps in poll(2), see waitset_poll()        */
+	uint64_t wake_fd[2];       /* and the name of the socket that wakes it there */
+	uint32_t writing; /* its thread that writes to memory of others, or 0: quiesce.h */
+	alignas(64) uint64_t orders[WAITER_ORDERS]; /* how two ranks shall move things */
+};
+
+enum { WAITSET_ANY = 0x7fffffff };
+
+/* How long a thread spins, and whether it yields, before it sleeps; learned from earlier waits.
+ */
+struct wait_policy {
+	int pauses;        /* how long to spin before giving way        */
+	int away;          /* more ranks than processors: how long to spin for a rank
+			    * that has another processor; 0: there are enough */
+	int skips;         /* waits that will not yield, since one took long; atomic */
+	int distrust;      /* how many the last long one cost, less since; 1: it may have
+			    * been a sibling's; atomic */
+	int64_t parted_ns; /* when one thread went to another processor; atomic */
+	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
+};
+
+/*
+ * Ranks that share memory, as one of them sees them.  A process has one waiter to sleep on,
+ * for all groups of its rank: so the set of a group tells which waiters of the host belong
+ * to its ranks.
+ */
+struct waitset {
+	struct waiter *waiters; /* of all ranks of the host          */
+	uint32_t *sleepers;     /* how many of them are asleep       */
+	int count, me;          /* ranks of this set; its own        */
+	const int *waiter_of;   /* of each rank; NULL: rank i has waiter i */
+	struct wait_policy policy;
+};
+
+/* waitset_at - the waiter of a rank of the set. */
+static inline struct waiter *waitset_at(const struct waitset *w, int rank)
+{
+	return &w->waiters[w->waiter_of ? w->waiter_of[rank] : rank];
+}
+
+/* waitset_notify - wake the ranks that wait for rank @rank of the set (or, with
+ * WAITSET_ANY, all of them); what they wait for has been stored already.
+ * waitset_wake - its long way, if any rank sleeps. */
+void waitset_wake(const struct waitset *w, int rank) __attribute__((cold));
+
+static inline void waitset_notify(const struct waitset *w, int rank)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(w->sleepers, __ATOMIC_RELAXED))
+		waitset_wake(w, rank);
+}
+
+/* waitset_notify_one - make one rank look again, whatever it waits for. */
+void waitset_notify_one(const struct waitset *w, int rank);
+
+/* waitset_notify_asleep - the same if it sleeps; what it shall see has been stored already.  A
+ * full fence and one load while it is awake. */
+static inline void waitset_notify_asleep(const struct waitset *w, int rank)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&waitset_at(w, rank)->asleep, __ATOMIC_RELAXED))
+		waitset_notify_one(w, rank);
+}
+
+/*
+ * waitset_wait - wait until @ready(@arg) says true.
+ *
+ * Pauses, then gives way to other processes, then sleeps.  A rank on the processor of this
+ * thread cannot go on before the thread gives way, so where processors are short it does that
+ * at once, unless another processor has fewer ranks: then this thread moves there, every
+ * 0.1 ms at most.  It gives way also if the awaited rank runs elsewhere: these waits outlast
+ * a change of threads, and other ranks on this processor may have to move data of their own.
+ * A yield that took longer than a millisecond in vain, or two of them in a row, went to a
+ * stranger and not to a sibling: then the next waits skip yielding, more of them each time it
+ * happens again.
+ *
+ * @rank: whose notification shall wake it, a rank of the set or WAITSET_ANY.
+ * Threads: one per set at a time (the holder of the baton).
+ * Returns false at @deadline_ns.
+ */
+bool waitset_wait(struct waitset *w, int rank, bool (*ready)(void *arg), void *arg,
+		  int64_t deadline_ns);
+
+/* waitset_shares_cpu - was @rank last seen on the processor that this one was? */
+static inline bool waitset_shares_cpu(const struct waitset *w, int rank)
+{
+	return rank != w->me &&
+	       __atomic_load_n(&waitset_at(w, rank)->cpu, __ATOMIC_RELAXED) ==
+		       __atomic_load_n(&waitset_at(w, w->me)->cpu, __ATOMIC_RELAXED);
+}
+
+/* waitset_is_here - does @rank, as far as is known, wait for this thread's processor?  Where
+ * there are enough, no. */
+static inline bool waitset_is_here(const struct waitset *w, int rank)
+{
+	return w->policy.away && waitset_shares_cpu(w, rank);
+}
+
+/*
+ * waitset_better_cpu - a processor of @may where at least two ranks of the set fewer were last
+ * seen than on this thread's, or -1.
+ */
+int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may);
+
+/* waitset_spin - the first part of waitset_wait(), for short waits: pauses, also for a rank
+ * that has another processor, then timed yields, but no sleep.  @ready may change *@rank; if
+ * waitset_is_here() for one of several ranks, it names that one.  Returns whether it has
+ * become ready.  Threads: any number. */
+bool waitset_spin(struct waitset *w, const int *rank, bool (*ready)(void *arg), void *arg);
+
+/*
+ * waitset_poll - like waitset_wait(), without pausing and giving way, in poll(2).
+ *
+ * @p holds @n descriptors to wait for and room for one more.  Returns when one of
+ * them has something, a notification came, @ready(@arg) said true or @deadline_ns has passed.
+ */
+void waitset_poll(struct waitset *w, const struct wake_fd *wake_fd, bool (*ready)(void *arg),
+		  void *arg, struct pollfd *p, int n, int64_t deadline_ns);
+
+/* waitset_pauses - how long to spin before giving way. */
+static inline int waitset_pauses(const struct waitset *w)
+{
+	return w->policy.pauses;
+}
+
+/* waitset_pauses_in - how many pauses take about @us microseconds on this processor. */
+int waitset_pauses_in(int us);
+
+/* waitset_pause - what a spinning loop does between two looks. */
+void waitset_pause(void);
+
+/* waitset_notify_progress - wake the progress thread of @rank if no thread there is driving. */
+void waitset_notify_progress(const struct waitset *w, int rank);
+
+#endif
