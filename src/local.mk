@@ -154,6 +154,8 @@ CORE_SOURCES += \
 	%reldir%/engine/timeline.c %reldir%/engine/timeline.h \
 	%reldir%/engine/tracepoint.c %reldir%/engine/tracepoint.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \
+	%reldir%/engine/progress.c %reldir%/engine/progress.h \
+	%reldir%/engine/liveness.h \
 	%reldir%/engine/op_signature.c %reldir%/engine/op_signature.h \
 	%reldir%/engine/watch.c %reldir%/engine/watch.h
 

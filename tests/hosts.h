@@ -13,6 +13,7 @@
 #include "engine/host_queue.h"
 #include "engine/inline.h"
 #include "engine/ledger.h"
+#include "engine/progress.h"
 #include "wire/segment.h"
 
 enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4 };
@@ -36,6 +37,7 @@ static struct hosts {
 	int host_of[HOSTS_RANKS], local_of[HOSTS_RANKS], leader[HOSTS_RANKS];
 	int local_size[HOSTS_RANKS];
 	void *memory[HOSTS_RANKS];
+	struct progress progress[HOSTS_RANKS][HOSTS_LOCAL]; /* by host */
 	size_t bytes;
 	struct rank rank[HOSTS_RANKS];
 } hosts;
@@ -43,8 +45,9 @@ static struct hosts {
 /* hosts_open - @ranks of them, on hosts as @host_of says. */
 static inline int hosts_open(int ranks, const int *host_of)
 {
-	size_t head = 8192;
+	struct segment all;
 	uint64_t eager_bytes = hosts.eager_bytes;
+	size_t extra;
 	struct err e;
 	int r, h;
 
@@ -59,7 +62,9 @@ static inline int hosts_open(int ranks, const int *host_of)
 		if (h >= hosts.hosts)
 			hosts.hosts = h + 1;
 	}
-	hosts.bytes = head + ledger_bytes(HOSTS_LOCAL) + host_queue_bytes(ranks);
+	extra = ledger_bytes(HOSTS_LOCAL) + host_queue_bytes(ranks);
+	segment_lay_out(&all, NULL, 0, HOSTS_LOCAL, 0, extra);
+	hosts.bytes = all.bytes;
 	for (h = 0; h < hosts.hosts; h++) {
 		hosts.memory[h] = mmap(NULL, hosts.bytes, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -68,21 +73,12 @@ static inline int hosts_open(int ranks, const int *host_of)
 	}
 	for (r = 0; r < ranks; r++) {
 		struct rank *k = &hosts.rank[r];
-		char *base = hosts.memory[host_of[r]];
 		struct segment *s = &k->segment;
 
 		k->host = host_of[r];
 		k->local = hosts.local_of[r];
-		s->rank = k->local;
-		s->ranks = hosts.local_size[k->host];
-		s->base = base;
-		s->head = (void *)base;
-		s->waiters = (void *)(base + sizeof(struct segment_head));
-		s->waitset = (struct waitset){ .waiters = s->waiters,
-					       .sleepers = &s->head->sleepers,
-					       .count = s->ranks,
-					       .me = k->local };
-		s->extra = base + head;
+		segment_lay_out(s, hosts.memory[k->host], k->local, hosts.local_size[k->host],
+				0, extra);
 		k->topo = (struct topo){ .rank = r,
 					 .size = ranks,
 					 .host = k->host,
@@ -94,7 +90,8 @@ static inline int hosts_open(int ranks, const int *host_of)
 					 .segment = s };
 		k->ledger = calloc(1, sizeof(*k->ledger));
 		if (!k->ledger || ledger_open(k->ledger, s, eager_bytes, &e) ||
-		    host_queue_open(&k->host_queue, k->ledger, &k->topo, &e))
+		    host_queue_open(&k->host_queue, k->ledger, hosts.progress[k->host],
+				    &k->topo, &e))
 			return -1;
 		k->agree = (struct agree){ .ledger = k->ledger, .host_queue = &k->host_queue };
 	}

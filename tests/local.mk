@@ -136,6 +136,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_heartbeat \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_cma \
+	%reldir%/unit/test_progress \
 	%reldir%/unit/test_quiesce \
 	%reldir%/unit/test_waitset \
 	%reldir%/unit/test_wake_fd \
@@ -355,9 +356,12 @@ EXTRA_DIST += %reldir%/diagnose
 # model: what runs at the same time, in every order; see HACKING.md
 MODEL_TESTS = \
 	%reldir%/model/test_explore_ledger \
+	%reldir%/model/test_explore_progress \
 	%reldir%/model/test_explore_waitset
 %canon_reldir%_model_test_explore_ledger_SOURCES = %reldir%/model/test_explore_ledger.c \
 	%reldir%/model/explore.c %reldir%/model/explore.h %reldir%/model/shadow.h
+%canon_reldir%_model_test_explore_progress_SOURCES = %reldir%/model/test_explore_progress.c \
+	%reldir%/model/explore.c
 %canon_reldir%_model_test_explore_waitset_SOURCES = %reldir%/model/test_explore_waitset.c \
 	%reldir%/model/explore.c
 check_PROGRAMS += $(MODEL_TESTS)
@@ -618,6 +622,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_p2p_ring \
 	%reldir%/unit/test_placement \
 	%reldir%/unit/test_probe \
+	%reldir%/unit/test_progress \
 	%reldir%/unit/test_quiesce \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_rootfs \

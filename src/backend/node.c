@@ -17,7 +17,7 @@ enum { LEAST_CHUNK = 8192 };
 /* A barrier is a chunk of nothing that everybody has to have reached. */
 static bool barrier_put(struct node *n, uint64_t k)
 {
-	node_publish(n, &node_waiter(n, n->topo->rank)->in, n->base + k + 1);
+	node_publish(n, &node_counters(n, n->topo->rank)->in, n->base + k + 1);
 	return true;
 }
 
@@ -25,7 +25,7 @@ static bool barrier_combine(struct node *n, uint64_t k)
 {
 	if (!node_all_in(n, n->base + k))
 		return false;
-	node_publish(n, &node_waiter(n, n->topo->rank)->out, n->base + k + 1);
+	node_publish(n, &node_counters(n, n->topo->rank)->out, n->base + k + 1);
 	return true;
 }
 
@@ -49,6 +49,7 @@ static int node_open(void *self, const struct topo *t, struct err *e)
 			    NODE_RANKS, t->size);
 	n->topo = t;
 	n->seg = t->segment;
+	n->counters = n->seg->counters;
 	return 0;
 }
 

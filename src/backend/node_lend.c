@@ -93,8 +93,8 @@ static bool make_offer(struct node *n)
 	if (!node_slots_free(n, n->base))
 		return false;
 	(n->reaches ? offer_reach : offer_arena)(n, offer_of(n, me));
-	node_waiter(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
-	node_publish(n, &node_waiter(n, me)->in, n->base + 1);
+	node_counters(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
+	node_publish(n, &node_counters(n, me)->in, n->base + 1);
 	return true;
 }
 
@@ -213,7 +213,7 @@ int node_lend_step(struct node *n, struct err *e)
 		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
 		if (rc <= 0)
 			return rc;
-		node_publish(n, &node_waiter(n, n->topo->rank)->out, n->base + 1);
+		node_publish(n, &node_counters(n, n->topo->rank)->out, n->base + 1);
 		n->phase = NODE_LEAVE;
 	}
 	if (!node_all_out(n, n->base))

@@ -81,7 +81,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 				      m * n->bytes);
 		put_bytes(n, slot, node_chunk_in(n, 0, k), m * n->bytes, &own);
 	}
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	stay_copy(&own, own.left, n->past);
 	return true;
 }
@@ -98,7 +98,7 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 		     segment_slot(n->seg, place_of(n, g), g), m * n->bytes);
 		node_leave_slot(n, place_of(n, g), g, m * n->bytes);
 	}
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 
@@ -118,7 +118,7 @@ static bool gather_put(struct node *n, uint64_t k)
 			      m * n->bytes);
 		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
 	}
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	stay_copy(&own, own.left, n->past);
 	return true;
 }
@@ -140,7 +140,7 @@ static bool gather_combine(struct node *n, uint64_t k)
 		}
 		before += p->counts[r];
 	}
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 
@@ -191,7 +191,7 @@ static bool exchange_put(struct node *n, uint64_t k)
 			put_bytes(n, node_region(n, me, r, g), node_chunk_in(n, before, k),
 				  m * n->bytes, &own);
 	}
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	stay_copy(&own, own.left, n->past);
 	return true;
 }
@@ -209,7 +209,7 @@ static bool exchange_combine(struct node *n, uint64_t k)
 			take(n, true, node_chunk_out(n, before, k), node_region(n, r, me, g),
 			     m * n->bytes);
 	}
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 
@@ -284,7 +284,7 @@ static bool round_put(struct node *n, uint64_t k)
 	put_bytes(n, segment_slot(n->seg, me, g), node_chunk_in(n, before_to(n, me, to), i),
 		  size, &n->own);
 	n->reader[g % SEGMENT_SLOTS] = to;
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	if (k + 1 == n->chunks)
 		size = n->own.left;
 	else if (n->past)
@@ -304,7 +304,7 @@ static bool round_combine(struct node *n, uint64_t k)
 	if (size)
 		take(n, true, node_chunk_out(n, before_from(n, from, me), i),
 		     segment_slot(n->seg, from, g), size);
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 

@@ -4,7 +4,7 @@
 
 void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
-	uint32_t *readers = &node_waiter(n, owner)->readers[g % SEGMENT_SLOTS];
+	uint32_t *readers = &node_counters(n, owner)->readers[g % SEGMENT_SLOTS];
 
 	if (node_is_pair(n) || copy_refill() != COPY_CLAIMS)
 		return;
@@ -59,7 +59,7 @@ bool node_all_out(struct node *n, uint64_t g)
 /* All ranks are in: is what @rank has in its slot an offer? */
 bool node_has_offered(const struct node *n, int rank)
 {
-	return node_waiter(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
+	return node_counters(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;
 }
 
 bool node_any_offers(const struct node *n)

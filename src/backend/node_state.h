@@ -3,6 +3,7 @@
 #ifndef BACKEND_NODE_STATE_H
 #define BACKEND_NODE_STATE_H
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,23 @@
  * node_begin.c, how a plan begins; node_lend.c, what goes without slots; and node_way.c, when
  * two ranks do without.
  */
-enum { NODE_RANKS = 4096, NODE_BINS = WAITER_ORDERS };
+enum { NODE_RANKS = 4096, NODE_BINS = 40, NODE_ARRIVALS = 2 };
+
+/*
+ * What a rank tells the others, in shared memory, one for each rank.  Only that rank writes it,
+ * but for readers.  All fields are accessed by atomics only.
+ */
+struct node_counters {
+	alignas(64) uint64_t in;         /* chunks that this rank has put into its slots  */
+	uint64_t offers[SEGMENT_SLOTS];  /* in slot i there is no data, but offer number ... */
+	uint64_t arrived[NODE_ARRIVALS]; /* when it came to one of the last large moves */
+	alignas(64) uint64_t out;        /* chunks that this rank has finished with       */
+	/* Of each of its slots: ranks that have read what all of them read. */
+	alignas(64) uint32_t readers[SEGMENT_SLOTS];
+	alignas(64) uint64_t orders[NODE_BINS]; /* how two ranks shall move things */
+};
+
+_Static_assert(sizeof(struct node_counters) <= SEGMENT_COUNTER_BYTES, "a segment has room");
 
 /* Where a plan is: it begins with NODE_WAY if it has to be seen which one it goes, else with
  * NODE_OFFER or NODE_CHUNKS. */
@@ -59,6 +76,7 @@ struct node_round {
 struct node {
 	const struct topo *topo;
 	struct segment *seg;
+	struct node_counters *counters; /* of all ranks, in the segment */
 	const struct plan *plan;
 	const struct node_stages *stages; /* as it is carried out                   */
 	uint64_t base;                    /* chunks that all earlier plans took     */
@@ -129,9 +147,9 @@ static inline uint64_t node_elements(const struct node *n, uint64_t k)
 	return node_least(n->chunk_count, n->plan->count - k * n->chunk_count);
 }
 
-static inline struct waiter *node_waiter(const struct node *n, int rank)
+static inline struct node_counters *node_counters(const struct node *n, int rank)
 {
-	return &n->seg->waiters[rank];
+	return &n->counters[rank];
 }
 
 /* node_passed - has @rank's counter passed @g?  If not, remember that we wait for it.  While
@@ -139,7 +157,7 @@ static inline struct waiter *node_waiter(const struct node *n, int rank)
  */
 static inline bool node_passed(struct node *n, int rank, bool out, uint64_t g)
 {
-	const uint64_t *word = out ? &node_waiter(n, rank)->out : &node_waiter(n, rank)->in;
+	const uint64_t *word = out ? &node_counters(n, rank)->out : &node_counters(n, rank)->in;
 	uint64_t *seen = out ? &n->out_seen[rank] : &n->in_seen[rank];
 
 	if (*seen <= g)

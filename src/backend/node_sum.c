@@ -41,7 +41,7 @@ static bool allreduce_put(struct node *n, uint64_t k)
 	pieces_put(n->plan, &n->put, slot, first);
 	pieces_skip(n->plan, &n->put, end - first);
 	pieces_put(n->plan, &n->put, slot + end * n->bytes, m - end);
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	return true;
 }
 
@@ -92,7 +92,7 @@ static bool allreduce_combine(struct node *n, uint64_t k)
 	if (first < end)
 		combine_range(n, g, first, end);
 	pieces_skip(n->plan, &n->combine, m);
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 
@@ -131,7 +131,7 @@ static bool scatter_put(struct node *n, uint64_t k)
 			copy_over(node_region(n, me, r, g), node_chunk_in(n, before, k),
 				  m * n->bytes);
 	}
-	node_publish(n, &node_waiter(n, me)->in, g + 1);
+	node_publish(n, &node_counters(n, me)->in, g + 1);
 	return true;
 }
 
@@ -174,7 +174,7 @@ static bool scatter_combine(struct node *n, uint64_t k)
 			before += p->counts[r];
 		combine_regions(n, g, node_chunk_in(n, before, k), node_chunk_out(n, 0, k), m);
 	}
-	node_publish(n, &node_waiter(n, me)->out, g + 1);
+	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }
 

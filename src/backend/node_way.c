@@ -40,7 +40,8 @@ static uint64_t pack(struct order o)
  */
 static struct order order_of(const struct node *n, int judge, int bin)
 {
-	uint64_t word = __atomic_load_n(&node_waiter(n, judge)->orders[bin], __ATOMIC_RELAXED);
+	uint64_t word =
+		__atomic_load_n(&node_counters(n, judge)->orders[bin], __ATOMIC_RELAXED);
 	int mask = (1 << WAY_BITS) - 1;
 
 	return (struct order){ word >> 2 * WAY_BITS, (int)word & mask,
@@ -68,7 +69,7 @@ static int judge_of(const struct plan *p)
 
 static uint64_t *arrival_of(const struct node *n, int rank)
 {
-	return &node_waiter(n, rank)->arrived[n->timed % WAITER_ARRIVALS];
+	return &node_counters(n, rank)->arrived[n->timed % NODE_ARRIVALS];
 }
 
 static uint64_t tag_of(const struct node *n)
@@ -105,7 +106,7 @@ bool node_way_order(struct node *n, int bin, enum node_way way)
 	if (o.way == (int)way || n->base < o.from + AHEAD)
 		return false;
 	o = (struct order){ n->base + AHEAD, (int)way, o.way };
-	__atomic_store_n(&node_waiter(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
+	__atomic_store_n(&node_counters(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
 	return true;
 }
 

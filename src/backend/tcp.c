@@ -30,9 +30,9 @@ static uint64_t look(const struct tcp *h)
 
 	for (r = 0; r < h->here; r++)
 		if (r != h->me)
-			sum += __atomic_load_n(&h->waiters[r].in, __ATOMIC_RELAXED) +
-			       __atomic_load_n(&h->waiters[r].out, __ATOMIC_RELAXED) +
-			       __atomic_load_n(&h->waiters[r].took, __ATOMIC_RELAXED);
+			sum += __atomic_load_n(&h->counters[r].in, __ATOMIC_RELAXED) +
+			       __atomic_load_n(&h->counters[r].out, __ATOMIC_RELAXED) +
+			       __atomic_load_n(&h->counters[r].took, __ATOMIC_RELAXED);
 	return sum;
 }
 
@@ -87,7 +87,7 @@ static int find_slots(struct tcp *h, struct err *e)
 	struct segment *seg = h->topo->segment;
 
 	if (seg) {
-		h->waiters = seg->waiters;
+		h->counters = seg->counters;
 		h->waitset = &seg->waitset;
 		h->slots = seg->slots;
 		h->area = seg->slot_area;
@@ -98,7 +98,7 @@ static int find_slots(struct tcp *h, struct err *e)
 		if (!h->alone || !h->own_slots)
 			return fail(e, RINGUP_ENOMEM, "slots for tcp");
 		memset(h->alone, 0, sizeof(*h->alone));
-		h->waiters = h->alone;
+		h->counters = h->alone;
 		h->slots = h->own_slots;
 	}
 	/* More ranks have more chunks in flight, hence smaller ones. */
@@ -205,7 +205,7 @@ static bool put_next(struct tcp *h)
 			put_run(h, &w, tcp_slot(h, to, k));
 	}
 	h->next_put++;
-	tcp_publish(h, &h->waiters[h->me].in, h->base + k + 1);
+	tcp_publish(h, &h->counters[h->me].in, h->base + k + 1);
 	return true;
 }
 
@@ -227,7 +227,7 @@ static bool take_next(struct tcp *h)
 	const struct plan *p = h->plan;
 	struct range placed = { 0, 0 };
 
-	if (k >= h->cut.chunks || !tcp_above(&h->waiters[from].out, h->base + k))
+	if (k >= h->cut.chunks || !tcp_above(&h->counters[from].out, h->base + k))
 		return false;
 	/* Its flight stays as it is until all here have taken it. */
 	if (from == h->me)
@@ -239,7 +239,7 @@ static bool take_next(struct tcp *h)
 		take(h, k, placed.end, UINT64_MAX);
 	}
 	h->next_take++;
-	tcp_publish(h, &h->waiters[h->me].took, h->base + k + 1);
+	tcp_publish(h, &h->counters[h->me].took, h->base + k + 1);
 	return true;
 }
 

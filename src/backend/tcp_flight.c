@@ -14,7 +14,7 @@ bool tcp_slots_free(struct tcp *h, uint64_t k)
 	if (g < h->slot_count || h->free_seen > g - h->slot_count)
 		return true;
 	for (r = 0; r < h->here; r++)
-		if (!tcp_above(&h->waiters[r].took, g - h->slot_count))
+		if (!tcp_above(&h->counters[r].took, g - h->slot_count))
 			return false;
 	h->free_seen = g - h->slot_count + 1;
 	return true;
@@ -195,7 +195,7 @@ static bool all_put(const struct tcp *h, uint64_t k)
 	    t->host_of[h->plan->root] != t->host)
 		return true;
 	for (r = 0; r < h->here; r++)
-		if (!tcp_above(&h->waiters[r].in, h->base + k))
+		if (!tcp_above(&h->counters[r].in, h->base + k))
 			return false;
 	return true;
 }
@@ -248,6 +248,6 @@ bool tcp_deliver(struct tcp *h)
 		return false;
 	f->open = false;
 	h->next_out++;
-	tcp_publish(h, &h->waiters[h->me].out, h->base + f->chunk + 1);
+	tcp_publish(h, &h->counters[h->me].out, h->base + f->chunk + 1);
 	return true;
 }

@@ -4,6 +4,7 @@
 #define BACKEND_TCP_STATE_H
 
 #include <poll.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,16 @@ enum {
 	HOSTS_ROUNDS = 2 * GRID_DIMS + 2,
 };
 
+/* What a rank tells the others of its host, in shared memory; see above.  Accessed by atomics
+ * only. */
+struct tcp_counters {
+	alignas(64) uint64_t in;
+	alignas(64) uint64_t out;
+	alignas(64) uint64_t took;
+};
+
+_Static_assert(sizeof(struct tcp_counters) <= SEGMENT_COUNTER_BYTES, "a segment has room");
+
 /* Elements of a chunk. */
 struct range {
 	uint64_t first, end;
@@ -78,8 +89,8 @@ struct tcp {
 	struct grid grid;
 	struct cut cut;
 	struct mail mail;
-	struct waitset *waitset; /* where we sleep         */
-	struct waiter *waiters, *alone;
+	struct waitset *waitset;               /* where we sleep         */
+	struct tcp_counters *counters, *alone; /* of this host's ranks; memory of its own */
 	unsigned char *slots, *own_slots;
 	size_t area, slot_bytes;
 	uint64_t slot_count;

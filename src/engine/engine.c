@@ -20,6 +20,7 @@
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
+#include "engine/progress.h"
 #include "engine/rest.h"
 #include "engine/submit.h"
 #include "ringup.h"
@@ -37,9 +38,9 @@ enum {
 
 /* ---- small things ---- */
 
-static struct waiter *my_waiter(const struct engine *g)
+static struct progress *my_progress(const struct engine *g)
 {
-	return waitset_at(g->waitset, g->waitset->me);
+	return &g->progress[g->waitset->me];
 }
 
 /* Does a callback wait for an operation that only a thread that looks can complete? */
@@ -79,15 +80,15 @@ static bool progress_take(struct engine *g)
 	    !__atomic_compare_exchange_n(&g->baton, &no, 1, false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
 		return false;
-	__atomic_store_n(&my_waiter(g)->driving, 1, __ATOMIC_RELAXED);
+	progress_set_driving(my_progress(g), true);
 	return true;
 }
 
-/* Work may have come while the others believed that we would do it; whoever
- * waits for the baton shall look, and if nobody does, the progress thread. */
+/* Work may have come while the others believed that this thread would do it: a thread that
+ * waits for the baton shall look, and if there is none, the progress thread. */
 static void progress_give(struct engine *g)
 {
-	__atomic_store_n(&my_waiter(g)->driving, 0, __ATOMIC_RELAXED);
+	progress_set_driving(my_progress(g), false);
 	__atomic_store_n(&g->baton, 0, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* A rank that submitted meanwhile has not notified this thread. */
@@ -96,7 +97,7 @@ static void progress_give(struct engine *g)
 		__atomic_fetch_add(&g->done, 1, __ATOMIC_SEQ_CST);
 		futex_wake(&g->done);
 	} else if (progress_is_due(g)) {
-		waitset_notify_progress(g->waitset, g->waitset->me);
+		progress_notify(g->progress, g->waitset, g->waitset->me);
 	}
 }
 
@@ -339,18 +340,18 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 }
 
 /* The progress thread: asleep unless there is work that nobody waits for.  It waits for
- * peers without patience, so as not to take a processor from who computes. */
+ * peers without patience, so as not to take a processor from a thread that computes. */
 static void *progress_thread(void *arg)
 {
 	struct engine *g = arg;
-	struct waiter *s = my_waiter(g);
+	struct progress *p = my_progress(g);
 	uint32_t seen;
 
 	for (;;) {
-		seen = __atomic_load_n(&s->kick, __ATOMIC_SEQ_CST);
+		seen = progress_seen(p);
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		/* Somebody may have changed his mind. */
+		/* A rank may ask for something else than the last time. */
 		comms_scan_eager(g);
 		if (!engine_has_waiters(g) && progress_is_due(g) && progress_take(g)) {
 			engine_be_patient(g, false);
@@ -359,11 +360,7 @@ static void *progress_thread(void *arg)
 			progress_give(g);
 			continue;
 		}
-		__atomic_store_n(&s->engine_asleep, 1, __ATOMIC_SEQ_CST);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&s->kick, __ATOMIC_SEQ_CST) == seen)
-			futex_wait(&s->kick, seen, INT64_MAX);
-		__atomic_store_n(&s->engine_asleep, 0, __ATOMIC_SEQ_CST);
+		progress_sleep(p, seen);
 	}
 }
 
@@ -397,7 +394,7 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 static void progress_pass_on(struct engine *g)
 {
 	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && progress_is_due(g))
-		waitset_notify_progress(g->waitset, g->waitset->me);
+		progress_notify(g->progress, g->waitset, g->waitset->me);
 }
 
 /*
@@ -704,8 +701,7 @@ void engine_stop(struct engine *g)
 	remove_live(g);
 	if (g->has_thread) {
 		__atomic_store_n(&g->stop, true, __ATOMIC_RELEASE);
-		__atomic_fetch_add(&my_waiter(g)->kick, 1, __ATOMIC_SEQ_CST);
-		futex_wake(&my_waiter(g)->kick);
+		progress_wake(my_progress(g));
 		pthread_join(g->thread, NULL);
 	}
 	callbacks_stop(&g->callbacks);

@@ -17,7 +17,9 @@ enum { ENGINE_COMMS = 256 };
 
 struct cause;
 struct comm;
+struct liveness;
 struct p2p;
+struct progress;
 struct ringup_op;
 
 /*
@@ -33,8 +35,10 @@ struct ringup_op;
 struct engine {
 	/* Set before engine_start(), by member.c or a test. */
 	struct alarm *alarm;
-	struct waitset *waitset; /* all ranks of this host: here this rank sleeps */
-	struct p2p *p2p;         /* messages between two ranks; NULL: there are none */
+	struct waitset *waitset;   /* all ranks of this host: here this rank sleeps */
+	struct progress *progress; /* of each of these ranks, in their order */
+	struct liveness *liveness; /* likewise */
+	struct p2p *p2p;           /* messages between two ranks; NULL: there are none */
 	/* Tell other hosts; called at least once, by more than one thread. */
 	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
 	void *on_alarm_ctx;

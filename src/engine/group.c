@@ -16,7 +16,9 @@
 #include "engine/execute.h"
 #include "engine/ledger.h"
 #include "engine/lines.h"
+#include "engine/liveness.h"
 #include "engine/p2p.h"
+#include "engine/progress.h"
 #include "engine/provider.h"
 #include "engine/tracepoint.h"
 #include "ringup.h"
@@ -149,28 +151,48 @@ static int take_waiters(struct group *g, const struct group_site *s, const int *
 	const struct waitset *world = s->engine->waitset;
 	int i, n = g->comm.topo.local_size;
 
-	g->waiter_of = make_list(n);
-	if (!g->waiter_of)
+	g->place_of = make_list(n);
+	if (!g->place_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", n);
 	for (i = 0; i < n; i++)
-		g->waiter_of[i] = s->waiter_of[g->ranks[local[i]]];
+		g->place_of[i] = s->place_of[g->ranks[local[i]]];
 	g->segment.waitset = (struct waitset){ .waiters = world->waiters,
 					       .sleepers = world->sleepers,
 					       .count = n,
 					       .me = g->comm.topo.local_rank,
-					       .waiter_of = g->waiter_of,
+					       .place_of = g->place_of,
 					       .policy = { .pauses = world->policy.pauses,
 							   .away = world->policy.away } };
 	return 0;
 }
 
-/* Where the area of messages begins, behind what is for collectives. */
-static size_t p2p_offset(const struct topo *t)
+/* Where the progress and liveness of the ranks begin, behind what is for collectives. */
+static size_t presence_offset(const struct topo *t)
 {
 	size_t used =
 		ledger_bytes(t->local_size) + (t->hosts > 1 ? host_queue_bytes(t->size) : 0);
 
 	return (used + 4095) / 4096 * 4096;
+}
+
+/* Where the area of messages begins, behind those. */
+static size_t p2p_offset(const struct topo *t)
+{
+	size_t each = sizeof(struct progress) + sizeof(struct liveness);
+
+	return presence_offset(t) + ((size_t)t->local_size * each + 4095) / 4096 * 4096;
+}
+
+struct progress *group_progress(const struct group *g)
+{
+	unsigned char *extra = g->segment.extra;
+
+	return (struct progress *)(void *)(extra + presence_offset(&g->comm.topo));
+}
+
+struct liveness *group_liveness(const struct group *g)
+{
+	return (struct liveness *)(void *)(group_progress(g) + g->comm.topo.local_size);
 }
 
 void *group_p2p_area(const struct group *g)
@@ -181,7 +203,8 @@ void *group_p2p_area(const struct group *g)
 int group_share(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
-	size_t extra = p2p_offset(t) + (s->waiter_of ? 0 : p2p_shared_bytes(t->local_size));
+	size_t extra = s->place_of ? presence_offset(t)
+				   : p2p_offset(t) + p2p_shared_bytes(t->local_size);
 	size_t area = t->hosts == 1 ? SEGMENT_SLOT_AREA : SEGMENT_FAR_AREA;
 	int *local = make_list(g->size), *pids = make_list(g->size);
 	int *names = make_list(g->size), i, rc;
@@ -208,7 +231,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	t->segment = &g->segment;
 	g->comm.waitset = &g->segment.waitset;
 	g->comm.left = &g->segment.head->left;
-	if (s->waiter_of)
+	if (s->place_of)
 		rc = take_waiters(g, s, local, e);
 	else
 		set_pauses(g, s->infos, local);
@@ -275,7 +298,7 @@ static int agree_hosts(struct group *g, const struct group_site *s, struct err *
 	g->ledger.held_ms = held_ms(&s->infos[0].rules);
 	g->fork = (struct forks_hook){ .fn = let_go, .arg = &g->mesh };
 	forks_add(&g->fork);
-	rc = host_queue_open(&g->host_queue, &g->ledger, t, e);
+	rc = host_queue_open(&g->host_queue, &g->ledger, s->engine->progress, t, e);
 	if (rc)
 		return rc;
 	g->agree.host_queue = &g->host_queue;
@@ -352,15 +375,15 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	l->eager_bytes = eager_bytes(l, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* MPI serves the world only. */
-	if (s->waiter_of && !strcmp(only, "mpi"))
+	if (s->place_of && !strcmp(only, "mpi"))
 		only = "";
-	if (s->waiter_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
+	if (s->place_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
 		l->topo.exchange = s->bootstrap->exchange;
 		l->topo.exchange_ctx = s->bootstrap->ctx;
 		rc = bootstrap_agree(s->bootstrap, rc, e);
 	}
 	l->topo.asked = *only;
-	l->topo.whole = !s->waiter_of;
+	l->topo.whole = !s->place_of;
 	/* Ranks that share a processor gain nothing by it. */
 	if (!l->waitset->policy.away)
 		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
@@ -397,6 +420,6 @@ void group_close(struct group *g)
 	free(g->ranks);
 	free(g->host_of);
 	free(g->local_of);
-	free(g->waiter_of);
+	free(g->place_of);
 	memset(g, 0, sizeof(*g));
 }

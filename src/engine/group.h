@@ -53,7 +53,7 @@ struct group {
 	struct tree *tree;   /* and this rank is its host's first */
 	int size, rank;      /* -1: this process is not one of them */
 	int *ranks;          /* in the world                        */
-	int *host_of, *local_of, *waiter_of;
+	int *host_of, *local_of, *place_of;
 	bool open; /* the engine drives it */
 };
 
@@ -65,7 +65,7 @@ struct group_site {
 	struct segment_door *door;
 	const struct bootstrap *bootstrap; /* of the group: for the addresses */
 	const char *address;               /* of this host, if there are several */
-	const int *waiter_of; /* in the world, the waiter of each of its ranks; NULL: this is
+	const int *place_of; /* in the world, the waiter of each of its ranks; NULL: this is
 			       the world */
 	const struct secret *secret;
 	const struct tree_events *events;
@@ -87,6 +87,11 @@ int group_share(struct group *g, const struct group_site *s, struct err *e);
 /* group_connect - connections if there are several hosts, agreement, back end.  The
  * engine may then drive g->comm.  It calls s->bootstrap->exchange once if hosts > 1. */
 int group_connect(struct group *g, const struct group_site *s, struct err *e);
+
+/* group_progress, group_liveness - what the ranks of this host tell each other of themselves;
+ * of the world only. */
+struct progress *group_progress(const struct group *g);
+struct liveness *group_liveness(const struct group *g);
 
 /* group_p2p_area - what the ranks of this host share for messages; of the world only. */
 void *group_p2p_area(const struct group *g);

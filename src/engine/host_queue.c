@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "engine/inline.h"
 #include "engine/ledger.h"
+#include "engine/progress.h"
 #include "ringup.h"
 
 /* An entry of either list: its own number, a mark, and the id. */
@@ -21,7 +22,8 @@ size_t host_queue_bytes(int size)
 	       LEDGER_IDS * (size_t)size * sizeof(uint64_t);
 }
 
-int host_queue_open(struct host_queue *s, struct ledger *l, const struct topo *t, struct err *e)
+int host_queue_open(struct host_queue *s, struct ledger *l, struct progress *progress,
+		    const struct topo *t, struct err *e)
 {
 	unsigned char *at = (unsigned char *)l->seg->extra + ledger_bytes(l->ranks);
 	int r, n = 0;
@@ -39,6 +41,7 @@ int host_queue_open(struct host_queue *s, struct ledger *l, const struct topo *t
 	s->up = (void *)(at + sizeof(struct host_queue_shared));
 	s->rows = s->up + LEDGER_IDS;
 	s->ledger = l;
+	s->progress = progress;
 	l->of_group = s->rank;
 	l->inlined = true;
 	return 0;
@@ -63,7 +66,7 @@ static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
 
 /* ---- up ---- */
 
-/* If something was left on the list before us, whoever put it there has called. */
+/* If something was left on the list before this, the rank that put it there has notified. */
 void host_queue_arrived(struct host_queue *s, uint32_t id)
 {
 	const struct waitset *waitset = &s->ledger->seg->waitset;
@@ -75,7 +78,7 @@ void host_queue_arrived(struct host_queue *s, uint32_t id)
 		return;
 	if (__atomic_load_n(&waitset_at(waitset, 0)->asleep, __ATOMIC_RELAXED))
 		waitset_notify_one(waitset, 0);
-	waitset_notify_progress(waitset, 0);
+	progress_notify(s->progress, waitset, 0);
 }
 
 bool host_queue_pending(const struct host_queue *s)
@@ -143,7 +146,7 @@ void host_queue_wake(const struct host_queue *s)
 
 	waitset_notify(waitset, WAITSET_ANY);
 	for (i = 0; i < waitset->count; i++)
-		waitset_notify_progress(waitset, i);
+		progress_notify(s->progress, waitset, i);
 }
 
 /* The first entry is written last: who sees it, sees the whole batch. */

@@ -10,6 +10,7 @@
 #include "engine/ledger.h"
 
 struct err;
+struct progress;
 struct topo;
 
 /*
@@ -29,8 +30,9 @@ struct host_queue_shared {
 
 struct host_queue {
 	struct ledger *ledger;
-	int size, hosts; /* of the group, all hosts together */
-	int *rank;       /* of each of this host's, in the group */
+	struct progress *progress; /* of all ranks of the host */
+	int size, hosts;           /* of the group, all hosts together */
+	int *rank;                 /* of each of this host's, in the group */
 	struct host_queue_shared *shared;
 	uint64_t *up;
 	uint64_t *rows; /* by id: of every rank of the group */
@@ -41,9 +43,9 @@ struct host_queue {
 size_t host_queue_bytes(int size);
 
 /* host_queue_open - let @l, which is open, serve a group of several hosts; its segment has
- * host_queue_bytes() beyond ledger_bytes(). */
-int host_queue_open(struct host_queue *s, struct ledger *l, const struct topo *t,
-		    struct err *e);
+ * host_queue_bytes() beyond ledger_bytes().  @progress: of all ranks of the host. */
+int host_queue_open(struct host_queue *s, struct ledger *l, struct progress *progress,
+		    const struct topo *t, struct err *e);
 
 /* host_queue_close - may be zeroed. */
 void host_queue_close(struct host_queue *s);

@@ -14,6 +14,7 @@
 #include "engine/comms.h"
 #include "engine/engine.h"
 #include "engine/execute.h"
+#include "engine/liveness.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -159,6 +160,8 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 		rc = group_share(&m->world, &site, e);
 	if (!rc) {
 		m->engine.waitset = m->world.comm.waitset;
+		m->engine.progress = group_progress(&m->world);
+		m->engine.liveness = group_liveness(&m->world);
 		m->engine.alarm = &m->world.segment.head->alarm;
 		rc = group_connect(&m->world, &site, e);
 	}
@@ -685,7 +688,7 @@ static int open_group(struct member *m, struct group *g, struct peer_info *infos
 				   .infos = infos,
 				   .door = door,
 				   .bootstrap = &bootstrap,
-				   .waiter_of = m->world.local_of,
+				   .place_of = m->world.local_of,
 				   .address = m->address,
 				   .secret = &m->secret,
 				   .events = &events,
@@ -802,19 +805,14 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 	return 0;
 }
 
-/* The others of a group of ranks, whose memory this is, shall look. */
+/* The other ranks of a communicator shall look. */
 static void leave_comm(struct comm *l, void *arg)
 {
-	int r;
-
 	(void)arg;
 	/* Nothing of ours is in flight; the progress thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
 	over_leave(l->left, l->topo.rank);
-	for (r = 0; r < l->waitset->count; r++) {
-		waitset_notify_one(l->waitset, r);
-		waitset_notify_progress(l->waitset, r);
-	}
+	notify_ranks(l->engine, l->waitset);
 }
 
 bool member_leave(struct member *m)
@@ -835,7 +833,7 @@ bool member_leave(struct member *m)
 		notify_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
 	p2p_flush(g->p2p, clock_deadline(BYE_MS));
-	__atomic_store_n(&waitset_at(g->waitset, g->waitset->me)->left, 1, __ATOMIC_RELEASE);
+	liveness_leave(&g->liveness[g->waitset->me]);
 	p2p_leave(g->p2p);
 	comms_visit(g, leave_comm, NULL);
 	/* What is not sent when the connections close would look like a death. */

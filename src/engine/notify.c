@@ -5,6 +5,7 @@
 #include "base/futex.h"
 #include "engine/comm.h"
 #include "engine/ledger.h"
+#include "engine/progress.h"
 
 void notify_completed(struct engine *g)
 {
@@ -18,19 +19,24 @@ void notify_completed(struct engine *g)
 void notify_news(struct engine *g)
 {
 	waitset_notify_one(g->waitset, g->waitset->me);
-	waitset_notify_progress(g->waitset, g->waitset->me);
+	progress_notify(g->progress, g->waitset, g->waitset->me);
+}
+
+void notify_ranks(struct engine *g, const struct waitset *w)
+{
+	int i;
+
+	for (i = 0; i < w->count; i++) {
+		waitset_notify_one(w, i);
+		progress_notify(g->progress, w, i);
+	}
 }
 
 void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 {
-	int i;
-
 	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
-	for (i = 0; i < g->waitset->count; i++) {
-		waitset_notify_one(g->waitset, i);
-		waitset_notify_progress(g->waitset, i);
-	}
+	notify_ranks(g, g->waitset);
 }
 
 void notify_call(struct comm *l)
@@ -39,7 +45,7 @@ void notify_call(struct comm *l)
 
 	waitset_notify(l->waitset, WAITSET_ANY);
 	for (i = 0; i < l->waitset->count; i++)
-		waitset_notify_progress(l->waitset, i);
+		progress_notify(l->engine->progress, l->waitset, i);
 }
 
 void notify_announce(struct comm *l)

@@ -14,6 +14,9 @@ void notify_completed(struct engine *g);
 /* notify_news - the agreement or the alarm has changed: this rank looks again.  Any thread. */
 void notify_news(struct engine *g);
 
+/* notify_ranks - ranks @w of this host look again, whatever they wait for.  Any thread. */
+void notify_ranks(struct engine *g, const struct waitset *w);
+
 /* notify_call - wake the ranks of @l on this host that wait for news, and the progress threads
  * of the others.
  */

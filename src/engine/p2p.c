@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "engine/comm.h"
 #include "engine/engine_state.h"
+#include "engine/liveness.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -439,7 +440,7 @@ void p2p_purge(struct p2p *x, uint64_t serial)
  * is more. */
 static bool step_ring(struct p2p *x, int i, bool *morep)
 {
-	bool left = __atomic_load_n(&waitset_at(x->engine->waitset, i)->left, __ATOMIC_ACQUIRE);
+	bool left = liveness_has_left(&x->engine->liveness[i]);
 	struct p2p_peer *p = x->peer[x->rank_of[i]];
 	bool any = false;
 

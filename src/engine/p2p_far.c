@@ -16,6 +16,7 @@
 #include "engine/comm.h"
 #include "engine/comms.h"
 #include "engine/engine_state.h"
+#include "engine/liveness.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -98,8 +99,7 @@ static bool is_local(const struct p2p *x, int rank)
 
 static bool has_left(const struct p2p *x, const struct p2p_peer *p)
 {
-	return __atomic_load_n(&waitset_at(x->engine->waitset, p->place)->left,
-			       __ATOMIC_ACQUIRE);
+	return liveness_has_left(&x->engine->liveness[p->place]);
 }
 
 /* The answer to @v; empty, its sender hears that it cannot be delivered. */

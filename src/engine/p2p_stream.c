@@ -7,6 +7,7 @@
 #include "engine/comm.h"
 #include "engine/engine_state.h"
 #include "engine/p2p_state.h"
+#include "engine/progress.h"
 #include "ringup.h"
 #include "wire/cma.h"
 #include "wire/waitset.h"
@@ -187,7 +188,7 @@ static void peer_notify(const struct p2p *x, const struct p2p_peer *p)
 {
 	p2p_rings_notify(&x->rings, p->place);
 	waitset_notify_asleep(x->engine->waitset, p->place);
-	waitset_notify_progress(x->engine->waitset, p->place);
+	progress_notify(x->engine->progress, x->engine->waitset, p->place);
 }
 
 /* Writes all that the stream takes; returns whether that was anything. */

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "engine/comm.h"
 #include "engine/comms.h"
+#include "engine/liveness.h"
 #include "engine/notify.h"
 #include "engine/p2p.h"
 #include "engine/tree.h"
@@ -42,23 +43,12 @@ static void died(struct watch *w, int rank, const char *how)
 
 /* ---- what the tree tells ---- */
 
-/* All ranks of this host look at the same words. */
-static void wake_host(struct engine *g)
-{
-	int i;
-
-	for (i = 0; i < g->waitset->count; i++) {
-		waitset_notify_one(g->waitset, i);
-		waitset_notify_progress(g->waitset, i);
-	}
-}
-
 static void on_left(void *ctx, int rank)
 {
 	struct watch *w = ctx;
 
 	(void)rank;
-	wake_host(w->engine);
+	notify_ranks(w->engine, w->engine->waitset);
 }
 
 /* The other hosts know. */
@@ -67,7 +57,7 @@ static void on_alarm(void *ctx, int culprit, int code, const char *why)
 	struct watch *w = ctx;
 
 	alarm_raise(w->engine->alarm, culprit, code, "%s", why);
-	wake_host(w->engine);
+	notify_ranks(w->engine, w->engine->waitset);
 }
 
 /* The kernel may give up before we do, and it may be this host's end that is gone. */
@@ -173,7 +163,7 @@ static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool s
 		log_warn("rank %d (process %d on %s) is back", rank, tale.pid, tale.host);
 }
 
-/* Of those who notice that rank @late of the host is late, the first speaks for all. */
+/* Of the ranks that notice that rank @late of the host is late, the first speaks for all. */
 static bool speaks(const struct watch *w, int late)
 {
 	const struct waitset *waitset = w->engine->waitset;
@@ -181,13 +171,13 @@ static bool speaks(const struct watch *w, int late)
 
 	for (i = 0; i < waitset->me; i++)
 		if (i != late && w->pidfd[i] >= 0 && !w->local.of[i].late &&
-		    !__atomic_load_n(&waitset_at(waitset, i)->left, __ATOMIC_RELAXED))
+		    !liveness_has_left(&w->engine->liveness[i]))
 			return false;
 	return true;
 }
 
 /* Ranks that share memory with us: does their counter move? */
-static void look_at_waiters(struct watch *w, int64_t now)
+static void look_at_beats(struct watch *w, int64_t now)
 {
 	struct waitset *waitset = w->engine->waitset;
 	char why[64];
@@ -195,11 +185,11 @@ static void look_at_waiters(struct watch *w, int64_t now)
 
 	heartbeats_look(&w->local, now);
 	for (i = 0; i < waitset->count; i++) {
-		const struct waiter *s = waitset_at(waitset, i);
+		const struct liveness *s = &w->engine->liveness[i];
 
-		if (w->pidfd[i] < 0 || __atomic_load_n(&s->left, __ATOMIC_ACQUIRE))
+		if (w->pidfd[i] < 0 || liveness_has_left(s))
 			continue;
-		heartbeat_see(&w->local, i, __atomic_load_n(&s->beat, __ATOMIC_RELAXED), now);
+		heartbeat_see(&w->local, i, liveness_beats(s), now);
 		why[0] = 0;
 		if (heartbeat_silence_ns(&w->local, i, now) >= w->local.warn_ns)
 			heartbeat_state(w->peer[w->rank[i]].pid, why, sizeof(why));
@@ -295,8 +285,7 @@ static void tick(struct watch *w, int64_t now)
 
 	w->tick_ns = now + (int64_t)w->rules.tick_ms * MS;
 	if (w->rules.freeze_ms || w->rules.freeze_warn_ms)
-		__atomic_fetch_add(&waitset_at(waitset, waitset->me)->beat, 1,
-				   __ATOMIC_RELAXED);
+		liveness_beat(&w->engine->liveness[waitset->me]);
 	if (w->world && (w->rules.lost_ms || w->rules.lost_warn_ms))
 		tree_ping(w->world);
 	if (is_over(w))
@@ -304,7 +293,7 @@ static void tick(struct watch *w, int64_t now)
 	/* Other ranks of this host lead groups. */
 	if (w->world)
 		__atomic_store_n(silent, look_at_silence(w, now), __ATOMIC_RELAXED);
-	look_at_waiters(w, now);
+	look_at_beats(w, now);
 	data.silence = __atomic_load_n(silent, __ATOMIC_RELAXED);
 	if (w->rules.lost_ms || w->rules.lost_warn_ms)
 		comms_visit(w->engine, look_at_data, &data);
@@ -315,12 +304,12 @@ static void tick(struct watch *w, int64_t now)
 
 static void look_at_process(struct watch *w, int i)
 {
-	const struct waiter *s = waitset_at(w->engine->waitset, i);
+	const struct liveness *s = &w->engine->liveness[i];
 	char how[256] = "died";
 
 	/* Before the alarm, after which it would be waited for. */
 	quiesce_gone(w->engine->waitset, i);
-	if (!__atomic_load_n(&s->left, __ATOMIC_ACQUIRE)) {
+	if (!liveness_has_left(s)) {
 		oom_since(&w->oom, "", how + 4, sizeof(how) - 4);
 		died(w, w->rank[i], how);
 	}

@@ -66,30 +66,31 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Where things are; the same arithmetic on all ranks. */
-static void lay_out(struct segment *s, int rank, int ranks, size_t slot_area,
-		    size_t extra_bytes)
+void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t slot_area,
+		     size_t extra_bytes)
 {
 	size_t waiters = round_up(sizeof(struct segment_head), 4096);
-	size_t slots = round_up(waiters + (size_t)ranks * sizeof(struct waiter), 4096);
+	size_t counters = waiters + (size_t)ranks * sizeof(struct waiter);
+	size_t slots = round_up(counters + (size_t)ranks * SEGMENT_COUNTER_BYTES, 4096);
 	size_t extra = slots + (size_t)ranks * slot_area;
-	unsigned char *base = s->base;
 
 	s->rank = rank;
 	s->ranks = ranks;
 	s->extra_bytes = extra_bytes;
 	s->bytes = round_up(extra + extra_bytes, 4096);
+	s->base = base;
 	if (!base)
 		return;
-	s->head = s->base;
-	s->waiters = (struct waiter *)(void *)(base + waiters);
+	s->head = base;
+	s->waiters = (struct waiter *)(void *)((unsigned char *)base + waiters);
+	s->counters = (unsigned char *)base + counters;
 	s->waitset.waiters = s->waiters;
 	s->waitset.sleepers = &s->head->sleepers;
 	s->waitset.count = ranks;
 	s->waitset.me = rank;
-	s->slots = base + slots;
+	s->slots = (unsigned char *)base + slots;
 	s->slot_area = slot_area;
-	s->extra = base + extra;
+	s->extra = (unsigned char *)base + extra;
 }
 
 /* Make pages present without changing what is in them. */
@@ -110,15 +111,15 @@ static void touch(void *p, size_t len)
 static int map(struct segment *s, int fd, int rank, int ranks, size_t slot_area,
 	       size_t extra_bytes, struct err *e)
 {
-	lay_out(s, rank, ranks, slot_area, extra_bytes);
-	s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (s->base == MAP_FAILED) {
-		s->base = NULL;
+	void *base;
+
+	segment_lay_out(s, NULL, rank, ranks, slot_area, extra_bytes);
+	base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
 		return fail_os(e, "map %zu bytes of shared memory", s->bytes);
-	}
 	/* A child of fork() has no business here: it would be a second self. */
-	madvise(s->base, s->bytes, MADV_DONTFORK);
-	lay_out(s, rank, ranks, slot_area, extra_bytes);
+	madvise(base, s->bytes, MADV_DONTFORK);
+	segment_lay_out(s, base, rank, ranks, slot_area, extra_bytes);
 	touch(s->slots + (size_t)rank * slot_area, slot_area);
 	return 0;
 }
@@ -280,7 +281,7 @@ int segment_make(struct segment *s, const struct segment_door *d, const struct s
 	int fd, rc;
 
 	memset(s, 0, sizeof(*s));
-	lay_out(s, 0, p->count, slot_area, extra_bytes);
+	segment_lay_out(s, NULL, 0, p->count, slot_area, extra_bytes);
 	fd = file_lift(memfd_create("ringup", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return fail_os(e, "memfd_create");
@@ -324,7 +325,7 @@ int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTE
 	if (!rc)
 		rc = recv_fd(fd, &memfd, e);
 	close(fd);
-	lay_out(s, rank, ranks, slot_area, extra_bytes);
+	segment_lay_out(s, NULL, rank, ranks, slot_area, extra_bytes);
 	if (!rc && lseek(memfd, 0, SEEK_END) != (off_t)s->bytes)
 		rc = fail(e, RINGUP_EMISMATCH,
 			  "the shared memory is not of the expected %zu bytes", s->bytes);

@@ -12,12 +12,13 @@
 struct err;
 
 enum {
-	SEGMENT_SLOTS = WAITER_SLOTS,
+	SEGMENT_SLOTS = 4,
 	SEGMENT_SLOT_BYTES = 65536,
 	SEGMENT_SLOT_AREA = SEGMENT_SLOTS * SEGMENT_SLOT_BYTES,
 	SEGMENT_FAR_AREA =
-		1 << 20,           /* of a rank that talks to other hosts: more is on its way */
-	SEGMENT_SOCKET_BYTES = 16, /* of the random name of a socket */
+		1 << 20, /* of a rank that talks to other hosts: more is on its way */
+	SEGMENT_COUNTER_BYTES = 512, /* of a rank, for the back end that serves the segment */
+	SEGMENT_SOCKET_BYTES = 16,   /* of the random name of a socket */
 };
 
 /*
@@ -25,7 +26,7 @@ enum {
  * of the host makes it and hands the descriptor to the others over a socket in
  * the abstract name space, to processes of the same user only.
  *
- *	head | waiters | slots of rank 0, rank 1 ... | extra bytes for the engine
+ *	head | waiters | counters | slots of rank 0, rank 1 ... | extra bytes for the engine
  */
 struct segment_head {
 	alignas(64) uint32_t sleepers; /* see struct waitset                   */
@@ -40,6 +41,7 @@ struct segment {
 	void *base;
 	struct segment_head *head;
 	struct waiter *waiters; /* of these ranks */
+	void *counters;         /* of these ranks: what the back end counts, zero at first */
 	struct waitset
 		waitset; /* where they sleep: here, or (a group) on the waiters of the world */
 	unsigned char *slots;
@@ -63,6 +65,11 @@ struct segment_peers {
 
 int segment_door_open(struct segment_door *d, struct err *e);
 void segment_door_close(struct segment_door *d);
+
+/* segment_lay_out - say where things are in a segment at @base, the same on all ranks; NULL:
+ * only how many bytes it has. */
+void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t slot_area,
+		     size_t extra_bytes);
 
 /*
  * segment_make - the first rank's half: make it, hand it out to the peers.

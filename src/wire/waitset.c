@@ -307,14 +307,3 @@ void waitset_poll(struct waitset *w, const struct wake_fd *wake_fd, bool (*ready
 	if (p[n].revents)
 		wake_fd_drain(wake_fd);
 }
-
-void waitset_notify_progress(const struct waitset *w, int rank)
-{
-	struct waiter *s = waitset_at(w, rank);
-
-	if (__atomic_load_n(&s->driving, __ATOMIC_RELAXED))
-		return;
-	__atomic_fetch_add(&s->kick, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&s->engine_asleep, __ATOMIC_SEQ_CST))
-		futex_wake(&s->kick);
-}

@@ -23,28 +23,14 @@ struct wake_fd;
  *
  * All fields are accessed by atomics only.
  */
-enum { WAITER_SLOTS = 4, WAITER_ARRIVALS = 2, WAITER_ORDERS = 40 };
-
 struct waiter {
-	alignas(64) uint32_t word; /* futex: changes when the sleeper shall look again */
-	uint32_t asleep;           /* 0, or 1 + the rank it waits for, or WAITSET_ANY */
-	uint32_t driving;          /* a thread of this rank carries operations out */
-	alignas(64) uint32_t kick; /* futex: its progress thread sleeps here         */
-	uint32_t engine_asleep;
-	uint32_t left;                 /* the rank has taken its leave: its end is no failure */
-	uint32_t beat;                 /* changes while the process runs; 0: not yet  */
-	uint32_t cpu;                  /* 1 + the processor it last waited on; 0: unknown */
-	alignas(64) uint64_t in;       /* chunks that this rank has put into its slots  */
-	uint64_t offers[WAITER_SLOTS]; /* in slot i there is no data, but offer number ... */
-	uint64_t arrived[WAITER_ARRIVALS]; /* when it came to one of the last large moves */
-	alignas(64) uint64_t out;          /* chunks that this rank has finished with       */
-	/* Of each of its slots: ranks that have read what all of them read. */
-	alignas(64) uint32_t readers[WAITER_SLOTS];
-	alignas(64) uint64_t took; /* between hosts: chunks whose results it has   */
-	uint32_t polling;          /* it sleeps in poll(2), see waitset_poll()        */
-	uint64_t wake_fd[2];       /* and the name of the socket that wakes it there */
-	uint32_t writing; /* its thread that writes to memory of others, or 0: quiesce.h */
-	alignas(64) uint64_t orders[WAITER_ORDERS]; /* how two ranks shall move things */
+	alignas(64) uint32_t word;    /* futex: changes when the sleeper shall look again */
+	uint32_t asleep;              /* 0, or 1 + the rank it waits for, or WAITSET_ANY */
+	uint32_t polling;             /* it sleeps in poll(2), see waitset_poll()        */
+	uint64_t wake_fd[2];          /* and the name of the socket that wakes it there */
+	alignas(64) uint32_t cpu;     /* 1 + the processor it last waited on; 0: unknown */
+	alignas(64) uint32_t writing; /* its thread that writes to memory of others, or 0: see
+				       * quiesce.h */
 };
 
 enum { WAITSET_ANY = 0x7fffffff };
@@ -71,14 +57,20 @@ struct waitset {
 	struct waiter *waiters; /* of all ranks of the host          */
 	uint32_t *sleepers;     /* how many of them are asleep       */
 	int count, me;          /* ranks of this set; its own        */
-	const int *waiter_of;   /* of each rank; NULL: rank i has waiter i */
+	const int *place_of;    /* of each rank among those of the host; NULL: rank i is i */
 	struct wait_policy policy;
 };
+
+/* waitset_place - which rank of the host a rank of the set is. */
+static inline int waitset_place(const struct waitset *w, int rank)
+{
+	return w->place_of ? w->place_of[rank] : rank;
+}
 
 /* waitset_at - the waiter of a rank of the set. */
 static inline struct waiter *waitset_at(const struct waitset *w, int rank)
 {
-	return &w->waiters[w->waiter_of ? w->waiter_of[rank] : rank];
+	return &w->waiters[waitset_place(w, rank)];
 }
 
 /* waitset_notify - wake the ranks that wait for rank @rank of the set (or, with
@@ -171,8 +163,5 @@ int waitset_pauses_in(int us);
 
 /* waitset_pause - what a spinning loop does between two looks. */
 void waitset_pause(void);
-
-/* waitset_notify_progress - wake the progress thread of @rank if no thread there is driving. */
-void waitset_notify_progress(const struct waitset *w, int rank);
 
 #endif

@@ -4,13 +4,17 @@
 
 #include "engine/comm.h"
 #include "engine/engine_state.h"
+#include "engine/liveness.h"
 #include "engine/op.h"
 #include "engine/p2p_state.h"
+#include "engine/progress.h"
 #include "fuzz/fuzz.h"
 
 enum { RANKS = 2, OPS = 8, COUNT = 20000, GUARD = 0x5a, PAGE = 4096 };
 
 static struct waiter waiters[RANKS];
+static struct progress progress[RANKS];
+static struct liveness liveness[RANKS];
 static uint32_t sleepers;
 static uint32_t left;
 
@@ -61,6 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fuzz_require(setup.shared);
 	memset(setup.shared, 0, p2p_shared_bytes(RANKS));
 	g->waitset = &set;
+	g->progress = progress;
+	g->liveness = liveness;
 	g->alarm = &alarm;
 	l->topo = topo;
 	l->left = &left;

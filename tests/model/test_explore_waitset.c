@@ -38,11 +38,9 @@ static void reset(void)
 	for (i = 0; i < RANKS; i++) {
 		static const char *const words[] = { "word 0", "word 1", "word 2" };
 		static const char *const asleep[] = { "asleep 0", "asleep 1", "asleep 2" };
-		static const char *const kicks[] = { "kick 0", "kick 1", "kick 2" };
 
 		explore_name(&waiters[i].word, words[i]);
 		explore_name(&waiters[i].asleep, asleep[i]);
-		explore_name(&waiters[i].kick, kicks[i]);
 	}
 }
 

@@ -407,19 +407,19 @@ static bool next_run(void)
 	return false;
 }
 
-struct progress {
+struct place {
 	int at[2], done[2], times[2][NAMES], order[2][NAMES * ROUNDS];
 	int in_flight[2][NAMES];
 };
 
-static bool may_submit(const struct script *s, const struct progress *p, int r)
+static bool may_submit(const struct script *s, const struct place *p, int r)
 {
 	int n = p->at[r] < s->count[r] ? s->name[r][p->at[r]] : -1;
 
 	return n >= 0 && !p->in_flight[r][n] && !(s->blocking[r] && p->done[r] < p->at[r]);
 }
 
-static int submit(const struct script *s, struct progress *p, int r, struct err *e)
+static int submit(const struct script *s, struct place *p, int r, struct err *e)
 {
 	int n = s->name[r][p->at[r]];
 	struct op_signature w = sum(p->at[r] == s->changed[r] ? 2 : 1);
@@ -433,7 +433,7 @@ static int submit(const struct script *s, struct progress *p, int r, struct err 
 	return hosts_put(r, n, &w, data, e);
 }
 
-static int take_batch(struct progress *p, int r, struct err *e)
+static int take_batch(struct place *p, int r, struct err *e)
 {
 	struct item items[BATCH_ITEMS];
 	int names[BATCH_ITEMS], n = hosts_next(r, names, items), i;
@@ -458,7 +458,7 @@ static int take_batch(struct progress *p, int r, struct err *e)
 /* One order: until nothing can happen any more, and then all must be complete. */
 static int play(const struct script *s, struct err *e)
 {
-	struct progress p = { 0 };
+	struct place p = { 0 };
 	int r, rc, can[6], n, k;
 
 	for (;;) {

@@ -13,6 +13,8 @@
 
 #include "api/context.h"
 #include "backend/backend.h"
+#include "backend/node_state.h"
+#include "engine/progress.h"
 #include "host/cores.h"
 #include "rounds.h"
 #include "tap.h"
@@ -99,21 +101,23 @@ static void exchange(struct ringup_group *g, uint64_t n, bool even, int rank, in
 static void exchange_once(struct ringup *r, int rank, int size)
 {
 	enum { ROWS = 2500, TIMES = 20 };
-	const struct waitset *set = r->world.group->comm.waitset;
-	const struct waiter *mine = waitset_at(set, set->me);
+	const struct group *g = r->world.group;
+	const struct node_counters *mine =
+		(struct node_counters *)g->segment.counters + g->rank;
+	const struct progress *progress = &group_progress(g)[g->rank];
 	uint64_t chunks;
-	uint32_t kicks;
+	uint32_t notified;
 	int i;
 
 	exchange(ringup_world(r), ROWS, true, rank, size);
-	kicks = __atomic_load_n(&mine->kick, __ATOMIC_RELAXED);
+	notified = __atomic_load_n(&progress->word, __ATOMIC_RELAXED);
 	chunks = __atomic_load_n(&mine->out, __ATOMIC_RELAXED);
 	for (i = 0; i < TIMES; i++)
 		exchange(ringup_world(r), ROWS, true, rank, size);
 	check(__atomic_load_n(&mine->out, __ATOMIC_RELAXED) == chunks + TIMES,
 	      "one plan for each", rank);
-	check(__atomic_load_n(&mine->kick, __ATOMIC_RELAXED) == kicks,
-	      "who waits drives, and no progress thread is woken", rank);
+	check(__atomic_load_n(&progress->word, __ATOMIC_RELAXED) == notified,
+	      "a rank that waits drives, and no progress thread is woken", rank);
 	/* Nobody leaves before all have looked. */
 	exchange(ringup_world(r), ROWS, true, rank, size);
 }

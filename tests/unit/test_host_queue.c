@@ -20,26 +20,26 @@ int main(void)
 	struct item items[BATCH_ITEMS];
 	struct host_queue *leader;
 	struct op_signatures w = { 0 };
-	struct waiter *waiter;
+	const struct progress *first;
 	uint64_t rows[RANKS] = { 0 };
-	uint32_t id, other, kicks;
+	uint32_t id, other, notified;
 	uint16_t batch[2];
 	int names[BATCH_ITEMS], n;
 	struct err e;
 
 	ok(!hosts_open(RANKS, one_host), "two ranks of one host, and another host");
 	leader = &hosts.rank[0].host_queue;
-	waiter = &hosts.rank[0].segment.waiters[0];
+	first = &hosts.progress[0][0];
 	ok(!host_queue_pending(leader) && !host_queue_take(leader, &id), "nothing at first");
 	hosts_post(0, 1, &a, 0, true, &e);
 	ok(!host_queue_pending(leader), "one of two is not enough");
-	kicks = waiter->kick;
+	notified = first->word;
 	hosts_post(1, 1, &a, 0, true, &e);
-	ok(host_queue_pending(leader) && waiter->kick == kicks + 1,
+	ok(host_queue_pending(leader) && first->word == notified + 1,
 	   "two are; the leader is called");
 	hosts_post(0, 2, &a, 0, true, &e);
 	hosts_post(1, 2, &b, 0, true, &e);
-	ok(waiter->kick == kicks + 1, "but not again before it has looked");
+	ok(first->word == notified + 1, "but not again before it has looked");
 	ok(host_queue_take(leader, &id) && !strcmp(ledger_name(leader->ledger, id), "n1"),
 	   "it takes one");
 	ok(host_queue_changed(leader, id) && !host_queue_changed(leader, id),
@@ -51,7 +51,7 @@ int main(void)
 	ok(!host_queue_take(leader, &id), "no more");
 	hosts_post(1, 3, &g, 7, true, &e);
 	hosts_post(0, 3, &g, 5, true, &e);
-	ok(waiter->kick == kicks + 2, "now it is called again");
+	ok(first->word == notified + 2, "now it is called again");
 	ok(host_queue_take(leader, &id), "rows");
 	host_queue_collect(leader, id, rows);
 	ok(rows[0] == 5 && rows[1] == 7 && rows[2] == 0, "of this host's ranks");
@@ -62,9 +62,9 @@ int main(void)
 	ledger_judge(leader->ledger, other, "they differ");
 	batch[0] = (uint16_t)other;
 	batch[1] = (uint16_t)id;
-	kicks = hosts.rank[0].segment.waiters[1].kick;
+	notified = hosts.progress[0][1].word;
 	host_queue_publish(leader, batch, 2);
-	ok(hosts.rank[0].segment.waiters[1].kick == kicks + 1, "all are called");
+	ok(hosts.progress[0][1].word == notified + 1, "all are called");
 	batch[0] = (uint16_t)hosts.rank[0].id[1];
 	host_queue_publish(leader, batch, 1);
 	n = hosts_next(1, names, items);

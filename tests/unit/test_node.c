@@ -24,23 +24,24 @@ static uint32_t quiet;
 static enum single_copy single_copy; /* of two ranks */
 static unsigned seed = 1;
 
+static const struct node_counters *counters(int rank)
+{
+	return (const struct node_counters *)segment[0].counters + rank;
+}
+
 /* All ranks in one thread, over the same memory: any of them may be late. */
 static void *open_all(int size)
 {
-	size_t slots = 16384, bytes = slots + (size_t)size * SEGMENT_SLOTS * SEGMENT_SLOT_BYTES;
-	char *memory = aligned_alloc(4096, bytes);
+	struct segment all;
+	void *memory;
 	struct err e;
 	int r;
 
-	memset(memory, 0, bytes);
+	segment_lay_out(&all, NULL, 0, size, SEGMENT_SLOT_AREA, 0);
+	memory = aligned_alloc(4096, all.bytes);
+	memset(memory, 0, all.bytes);
 	for (r = 0; r < size; r++) {
-		segment[r] = (struct segment){ .rank = r, .ranks = size, .base = memory };
-		segment[r].waiters = (void *)(memory + 4096);
-		segment[r].waitset = (struct waitset){ .waiters = (void *)(memory + 4096),
-						       .sleepers = (void *)memory,
-						       .count = size,
-						       .me = r };
-		segment[r].slots = (unsigned char *)memory + slots;
+		segment_lay_out(&segment[r], memory, r, size, SEGMENT_SLOT_AREA, 0);
 		topo[r] = (struct topo){ .rank = r,
 					 .size = size,
 					 .hosts = 1,
@@ -487,7 +488,7 @@ static int run_trial(struct trial *t)
 /* The chunks that an allreduce of 100 KiB takes: offers are one, copies are two. */
 static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
 {
-	uint64_t before = segment[0].waitset.waiters[0].in;
+	uint64_t before = counters(0)->in;
 	struct piece piece[RANKS_MAX];
 	struct plan plan[RANKS_MAX];
 	int r;
@@ -503,7 +504,7 @@ static uint64_t chunks_of(int size, unsigned char *const *at, size_t apart)
 					 .pieces = 1,
 					 .count = 25600 };
 	}
-	return finish(plan, size) ? segment[0].waitset.waiters[0].in - before : 0;
+	return finish(plan, size) ? counters(0)->in - before : 0;
 }
 
 static void offers(int size)
@@ -726,9 +727,9 @@ enum spoil { NOTHING, STRANGER, ABORT };
  * number. */
 static void estrange(void)
 {
-	uint64_t g = segment[1].waitset.waiters[0].out;
+	uint64_t g = counters(0)->out;
 
-	if (segment[1].waitset.waiters[1].offers[g % SEGMENT_SLOTS] == g + 1)
+	if (counters(1)->offers[g % SEGMENT_SLOTS] == g + 1)
 		memset(segment_slot(&segment[1], 1, g), 0x7f, sizeof(int32_t));
 }
 
@@ -737,7 +738,7 @@ static void estrange(void)
 static uint64_t gather_pair(enum spoil spoil)
 {
 	enum { COUNT = 65536 };
-	uint64_t before = segment[0].waitset.waiters[0].in, counts[2] = { COUNT, COUNT }, i;
+	uint64_t before = counters(0)->in, counts[2] = { COUNT, COUNT }, i;
 	struct piece piece[2];
 	struct plan plan[2];
 	struct err e;
@@ -780,7 +781,7 @@ static uint64_t gather_pair(enum spoil spoil)
 		free(piece[r].out);
 		free((void *)(uintptr_t)piece[r].in);
 	}
-	return good ? segment[0].waitset.waiters[0].in - before : 0;
+	return good ? counters(0)->in - before : 0;
 }
 
 /* What is large and only moved, of two ranks, from buffer to buffer. */

@@ -99,12 +99,12 @@ int main(void)
 				printf("# %s\n", e.text);
 				_exit(1);
 			}
-			while (!__atomic_load_n(&s.waitset.waiters[0].in, __ATOMIC_ACQUIRE))
+			while (!__atomic_load_n(&s.waitset.waiters[0].word, __ATOMIC_ACQUIRE))
 				clock_sleep_ms(1);
 			bad = *segment_slot(&s, 0, SEGMENT_SLOTS + 1) != 77 ||
 			      ((char *)s.extra)[EXTRA - 1] != 55;
 			*segment_slot(&s, r, 0) = (unsigned char)(100 + r);
-			__atomic_store_n(&s.waitset.waiters[r].in, 1, __ATOMIC_RELEASE);
+			__atomic_store_n(&s.waitset.waiters[r].word, 1, __ATOMIC_RELEASE);
 			segment_close(&s);
 			_exit(bad ? 2 : 0);
 		}
@@ -122,9 +122,9 @@ int main(void)
 		   "slots come round");
 		*segment_slot(&s, 0, 1) = 77;
 		((char *)s.extra)[EXTRA - 1] = 55;
-		__atomic_store_n(&s.waitset.waiters[0].in, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s.waitset.waiters[0].word, 1, __ATOMIC_RELEASE);
 		for (r = 1; r < 3; r++)
-			while (!__atomic_load_n(&s.waitset.waiters[r].in, __ATOMIC_ACQUIRE) &&
+			while (!__atomic_load_n(&s.waitset.waiters[r].word, __ATOMIC_ACQUIRE) &&
 			       !waitpid(pids[r], &status, WNOHANG))
 				clock_sleep_ms(1);
 		ok(*segment_slot(&s, 1, 0) == 101 && *segment_slot(&s, 2, SEGMENT_SLOTS) == 102,

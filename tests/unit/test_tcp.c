@@ -367,26 +367,16 @@ static void *run_rank(void *arg)
 
 static void share(struct rank *r, int n)
 {
-	size_t bytes = SLOTS_AT + (size_t)n * slot_area;
 	int h = r->topo.host;
-	char *m;
+	struct segment all;
 
 	if (!memory[h]) {
-		memory[h] = aligned_alloc(4096, bytes);
-		memset(memory[h], 0, bytes);
+		segment_lay_out(&all, NULL, 0, n, slot_area, 0);
+		memory[h] = aligned_alloc(4096, all.bytes);
+		memset(memory[h], 0, all.bytes);
 	}
-	m = memory[h];
-	r->segment = (struct segment){ .rank = r->topo.local_rank,
-				       .ranks = r->topo.local_size,
-				       .base = m,
-				       .waiters = (void *)(m + 4096),
-				       .slots = (unsigned char *)m + SLOTS_AT,
-				       .slot_area = slot_area };
-	r->segment.waitset = (struct waitset){ .waiters = (void *)(m + 4096),
-					       .sleepers = (void *)m,
-					       .count = r->topo.local_size,
-					       .me = r->topo.local_rank,
-					       .policy = { .pauses = 20, .patient = true } };
+	segment_lay_out(&r->segment, memory[h], r->topo.local_rank, n, slot_area, 0);
+	r->segment.waitset.policy = (struct wait_policy){ .pauses = 20, .patient = true };
 	r->topo.segment = &r->segment;
 }
 

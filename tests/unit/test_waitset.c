@@ -332,12 +332,6 @@ int main(void)
 	test_announced();
 	test_stranger();
 	test_suspicion();
-	waiters[1].driving = 1;
-	waitset_notify_progress(&set, 1);
-	ok(waiters[1].kick == 0, "a rank that drives is not notified");
-	waiters[1].driving = 0;
-	waitset_notify_progress(&set, 1);
-	ok(waiters[1].kick == 1, "one that does not, is");
 	test_poll();
 	return tap_done();
 }

@@ -1,0 +1,38 @@
+/* liveness.h - what a rank tells its host about its life: it runs, it has left. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_LIVENESS_H
+#define ENGINE_LIVENESS_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In shared memory, one for each rank of the host; only that rank writes it, by atomics. */
+struct liveness {
+	alignas(64) uint32_t left; /* the rank has taken its leave: its end is no failure */
+	uint32_t beat;             /* changes while the process runs; 0: not yet  */
+};
+
+/* liveness_leave - this rank takes its leave; what it stored before is seen with that. */
+static inline void liveness_leave(struct liveness *l)
+{
+	__atomic_store_n(&l->left, 1, __ATOMIC_RELEASE);
+}
+
+static inline bool liveness_has_left(const struct liveness *l)
+{
+	return __atomic_load_n(&l->left, __ATOMIC_ACQUIRE);
+}
+
+/* liveness_beat - the process of this rank runs. */
+static inline void liveness_beat(struct liveness *l)
+{
+	__atomic_fetch_add(&l->beat, 1, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t liveness_beats(const struct liveness *l)
+{
+	return __atomic_load_n(&l->beat, __ATOMIC_RELAXED);
+}
+
+#endif
