@@ -2,8 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/find.h"
 
-#include <string.h>
-
 #include "base/err.h"
 #include "detect/compilers.h"
 #include "detect/cudalibs.h"

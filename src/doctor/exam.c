@@ -12,15 +12,9 @@ bool exam_is_live(const struct exam *x)
 	return !*x->root;
 }
 
-const char *exam_state_text(enum exam_state s)
-{
-	static const char *const texts[] = { "good", "note", "bad" };
-
-	return texts[s];
-}
-
 void exam_add(struct exam *x, enum exam_state state, const char *fmt, ...)
 {
+	static const char *const states[] = { "good", "note", "bad" };
 	char text[1024];
 	va_list ap;
 
@@ -28,7 +22,7 @@ void exam_add(struct exam *x, enum exam_state state, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	json_array_append_new(x->findings, json_pack("{ss ss so sn sn}", "section", x->section,
-						     "state", exam_state_text(state), "text",
+						     "state", states[state], "text",
 						     jsonio_text(text), "why", "todo"));
 	x->bad += state == EXAM_BAD;
 }

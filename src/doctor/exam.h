@@ -33,9 +33,6 @@ void exam_add(struct exam *x, enum exam_state state, const char *fmt, ...)
  * may be NULL. */
 void exam_why(struct exam *x, const char *why, const char *todo);
 
-/* exam_state_text - "good", "note" or "bad". */
-const char *exam_state_text(enum exam_state s);
-
 /* The parts, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \
 	X(engine)     \

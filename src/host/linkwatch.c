@@ -2,8 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/linkwatch.h"
 
-#include <net/if.h>
-
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdarg.h>

@@ -96,7 +96,7 @@ bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to)
 	return r && r->iface == i;
 }
 
-bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node)
+static bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node)
 {
 	for (int n = 0; n < node->naddrs; n++) {
 		const struct iface_addr *a = &node->addrs[n];

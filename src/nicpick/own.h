@@ -63,10 +63,6 @@ bool own_network(const char *text, struct iface_ip *ip, int *prefix);
  * the routes of subnets. */
 bool own_leads_to(const struct iface_list *l, int i, const struct iface_ip *to);
 
-/* own_reaches - has a packet from @l to some address of @node's to leave through interface @i?
- */
-bool own_reaches(const struct iface_list *l, int i, const struct iface_list *node);
-
 /*
  * own_address - the numeric address that this process should listen on.
  *

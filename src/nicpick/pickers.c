@@ -8,7 +8,6 @@
 #include "base/release.h"
 #include "host/netconf.h"
 #include "nicpick/picker.h"
-#include "ringup.h"
 
 /*
  * In the order of reports.  To add one, write nicpick/NAME.c defining

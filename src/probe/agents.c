@@ -100,7 +100,7 @@ static void hear(struct agents *c, int i)
 	}
 }
 
-int agents_waiting(const struct agents *c)
+static int agents_waiting(const struct agents *c)
 {
 	int n = 0;
 

@@ -66,9 +66,6 @@ void agents_say(struct agents *c, int i, json_t *msg, const char *expect);
 /* agents_lose - no more of this one; the first reason is the true one. */
 void agents_lose(struct agents *c, int i, const char *why);
 
-/* agents_waiting - how many answers are awaited. */
-int agents_waiting(const struct agents *c);
-
 /* agents_listen - to all, until somebody has said something or it is @deadline_ns. */
 void agents_listen(struct agents *c, int64_t deadline_ns);
 

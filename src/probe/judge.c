@@ -2,12 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/judge.h"
 
-#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/array.h"
 #include "nicpick/picker.h"

@@ -1,7 +1,6 @@
 /* judge_names.c - what names mean, and libraries that would announce a loopback address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "nicpick/picker.h"

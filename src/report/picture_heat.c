@@ -1,7 +1,6 @@
 /* picture_heat.c - a heat map: a cell for each pair of nodes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
