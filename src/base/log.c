@@ -80,9 +80,6 @@ static void put(enum log_level level, const char *word, const char *fmt, va_list
 		put(LOG_##LEVEL_NAME, #name, fmt, ap); \
 		va_end(ap);                            \
 	}
-LEVEL(error, ERROR)
 LEVEL(warn, WARN)
 LEVEL(info, INFO)
-LEVEL(debug, DEBUG)
-LEVEL(trace, TRACE)
 #undef LEVEL

@@ -17,16 +17,13 @@ void log_set_who(const char *who);
 int log_is_on(enum log_level level);
 
 /*
- * log_error, log_warn, log_info, log_debug, log_trace - one line.
+ * log_warn, log_info - one line.
  *
  * Written by one write(2), so lines of several ranks do not mix.  Control
  * characters in it are shown as '?', since log text may come from anywhere.
  * Threads: any.
  */
-void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
