@@ -13,7 +13,8 @@ static bool has_failed(const struct culprit_end *x)
 	return x->ended && ending_status(x->code, x->status) != 0;
 }
 
-bool culprit_died(const struct culprit_end *x)
+/* Without ringup_fini(), in the midst of the job. */
+static bool has_died(const struct culprit_end *x)
 {
 	return x->ended && x->cause.joined && !x->cause.left;
 }
@@ -33,7 +34,7 @@ static struct culprit origin_of(const struct culprit_end *ends, int count, int r
 			c.proved = true;
 			return c;
 		}
-		if (!has_failed(&ends[because]) && !culprit_died(&ends[because])) {
+		if (!has_failed(&ends[because]) && !has_died(&ends[because])) {
 			c.left = because;
 			return c;
 		}

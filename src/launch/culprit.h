@@ -49,7 +49,4 @@ int culprit_status(const struct culprit_end *end);
 /* culprit_describe - "exited with status 3"; with the reason if status 0 is none. */
 void culprit_describe(const struct culprit_end *end, char *out, size_t size);
 
-/* culprit_died - has a rank ended in the midst of the job, without ringup_fini()? */
-bool culprit_died(const struct culprit_end *end);
-
 #endif

@@ -197,21 +197,6 @@ int hostlist_slots(const struct hostlist *l)
 	return n;
 }
 
-bool hostlist_equal(const struct hostlist *a, const struct hostlist *b)
-{
-	int j;
-
-	if (a->count != b->count)
-		return false;
-	for (int i = 0; i < a->count; i++) {
-		for (j = 0; j < b->count && strcmp(a->host[i].name, b->host[j].name); j++)
-			;
-		if (j == b->count || a->host[i].slots != b->host[j].slots)
-			return false;
-	}
-	return true;
-}
-
 /* An address of this machine is one that a socket can be bound to. */
 static bool address_is_local(const struct addrinfo *a)
 {

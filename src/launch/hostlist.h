@@ -33,8 +33,6 @@ int hostlist_script(struct hostlist *l, const char *text, int slots, struct err 
 /* hostlist_slots - of all hosts together. */
 int hostlist_slots(const struct hostlist *l);
 
-bool hostlist_equal(const struct hostlist *a, const struct hostlist *b);
-
 /* hostlist_is_local - is @name this machine: localhost, its host name, or a name of one of its
  * addresses?  May ask a name server. */
 bool hostlist_is_local(const char *name);

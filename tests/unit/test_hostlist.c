@@ -92,20 +92,6 @@ static void test_file(void)
 	ok(hostlist_file(&l, name, 1, &e) == RINGUP_ESYSTEM, "none: %s", e.text);
 }
 
-static void test_equal(void)
-{
-	struct hostlist a = { 0 }, b = { 0 };
-
-	ok(!hostlist_option(&a, "a:1,b:2", 1, &e) && !hostlist_option(&b, "b:2,a:1", 1, &e) &&
-		   hostlist_equal(&a, &b) && hostlist_slots(&a) == 3,
-	   "order means nothing");
-	hostlist_fini(&b);
-	ok(!hostlist_option(&b, "b:2,a:2", 1, &e) && !hostlist_equal(&a, &b), "slots do");
-	hostlist_fini(&a);
-	hostlist_fini(&b);
-	ok(hostlist_equal(&a, &b), "two empty ones");
-}
-
 static void test_local(void)
 {
 	char self[256] = "";
@@ -122,7 +108,6 @@ int main(void)
 	test_option();
 	test_lines();
 	test_file();
-	test_equal();
 	test_local();
 	return tap_done();
 }
