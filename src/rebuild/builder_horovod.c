@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -17,7 +16,6 @@
 #include "base/hash.h"
 #include "rebuild/fetch.h"
 #include "rebuild/upstream.h"
-#include "ringup.h"
 
 static int horovod_foresee(const struct rebuild_how *how, const json_t *facts,
 			   const struct buildplan *plan, struct rebuild_said *said,

@@ -349,7 +349,7 @@ static int modules_put(struct work *w, const char *source, struct err *e)
 	if (!rc)
 		rc = modules_stage(w, source, dir, moves, e);
 	if (!rc)
-		rc = journal_switch(&j, moves, NULL, e);
+		rc = journal_switch(&j, moves, e);
 	journal_close(&j);
 	json_decref(moves);
 	return rc;
@@ -486,7 +486,7 @@ static int stage_package(struct work *w, struct journal *j, const struct package
 	if (!rc)
 		rc = package_moves(dir, site, w->plan->python.prefix, &moves, e);
 	if (!rc)
-		rc = journal_switch(j, moves, NULL, e);
+		rc = journal_switch(j, moves, e);
 	json_decref(moves);
 	json_decref(watch);
 	json_decref(stamp);

@@ -86,8 +86,8 @@ static const char *title(const char *what)
 	return lookup_mpi_title(what);
 }
 
-void drift_text(char *out, size_t size, const json_t *diff, const char *engine,
-		const char *python)
+static void drift_text(char *out, size_t size, const json_t *diff, const char *engine,
+		       const char *python)
 {
 	const char *is = jsonio_string(diff, "is");
 

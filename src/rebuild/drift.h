@@ -31,8 +31,4 @@ int drift_find(const char *root, const json_t *facts, json_t **out, struct err *
 void drift_command(char *command, size_t size, const char *root, const char *location,
 		   const char *python, const char *framework);
 
-/* drift_text - the sentence for one difference of stamp_diff(), into @text. */
-void drift_text(char *text, size_t size, const json_t *diff, const char *engine,
-		const char *python);
-
 #endif

@@ -269,7 +269,7 @@ static int carry_out(const json_t *moves, struct err *e)
 	return rc;
 }
 
-int journal_switch(struct journal *j, const json_t *moves, const json_t *about, struct err *e)
+int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 {
 	json_t *list = json_array(), *journal, *one;
 	struct err why = { 0 };
@@ -290,7 +290,7 @@ int journal_switch(struct journal *j, const json_t *moves, const json_t *about, 
 		else if (one)
 			json_array_append_new(list, one);
 	}
-	journal = json_pack("{si so sO?}", "schema", 1, "moves", list, "about", about);
+	journal = json_pack("{si so}", "schema", 1, "moves", list);
 	if (!rc)
 		rc = write_journal(j, journal, e);
 	if (rc) {
@@ -323,17 +323,6 @@ int journal_undo(struct journal *j, struct err *e)
 		rc = undo_all(j, journal, e);
 	json_decref(journal);
 	return rc;
-}
-
-json_t *journal_about(const struct journal *j)
-{
-	json_t *journal, *about = NULL;
-	struct err ignored;
-
-	if (!read_journal(j, &journal, &ignored) && journal && text_of(journal, "done"))
-		about = json_incref(json_object_get(journal, "about"));
-	json_decref(journal);
-	return about;
 }
 
 void journal_close(struct journal *j)

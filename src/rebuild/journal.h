@@ -35,15 +35,12 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e);
  * journal_switch - put each path of @moves in place: [{to, new}], new null for what only goes.
  *
  * All are absolute and on one file system; what is at `to` goes to old/, if anything is.  All
- * of it or, after a failure, none.  @about is kept in the journal for journal_about().
+ * of it or, after a failure, none.
  */
-int journal_switch(struct journal *j, const json_t *moves, const json_t *about, struct err *e);
+int journal_switch(struct journal *j, const json_t *moves, struct err *e);
 
 /* journal_undo - what was there before the last switch; 1: there is nothing to undo. */
 int journal_undo(struct journal *j, struct err *e);
-
-/* journal_about - of the last switch that is done, or NULL; the caller's reference. */
-json_t *journal_about(const struct journal *j);
 
 /* journal_close - give the lock back, and remove what is not needed for undo. */
 void journal_close(struct journal *j);

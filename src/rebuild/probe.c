@@ -3,7 +3,6 @@
 #include "rebuild/probe.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -391,7 +390,9 @@ static int ask_abi(const char *python, const char *code)
 	return status ? -1 : abi;
 }
 
-void probe_frameworks(struct probes *p, const struct buildplan *plan)
+/* Ask those of @plan whose library is silent about it for their C++ ABI: each is imported once,
+ * by its Python, as the owner of that.  One that does not answer stays silent. */
+static void probe_frameworks(struct probes *p, const struct buildplan *plan)
 {
 	const struct buildplan_framework *f;
 	struct probe_framework *into;

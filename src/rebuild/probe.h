@@ -65,11 +65,6 @@ int probe_compiler(struct probes *p, const char *cxx, int abi, struct err *e);
  * else at a newer one? */
 int probe_headers(struct probes *p, const struct buildplan *plan, struct err *e);
 
-/* probe_frameworks - ask those of @plan whose library is silent about it for their C++ ABI:
- * each is imported once, by its Python, as whoever owns that.  One that does not answer stays
- * silent. */
-void probe_frameworks(struct probes *p, const struct buildplan *plan);
-
 /*
  * probe_plan - plan, try what the plan chose, and plan again until it holds.
  *

@@ -2,12 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 

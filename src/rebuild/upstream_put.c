@@ -268,7 +268,7 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 int upstream_replace(struct upstream *u, const char *prefix, const char *site, struct err *e)
 {
 	static const char *const bins[] = { "bin", "local/bin" };
-	json_t *moves = json_array(), *about;
+	json_t *moves = json_array();
 	struct err undo = { 0 };
 	char bin[PATH_MAX];
 	int rc;
@@ -279,12 +279,10 @@ int upstream_replace(struct upstream *u, const char *prefix, const char *site, s
 		snprintf(bin, sizeof(bin), "%.*s/%s", PATH_MAX - 16, prefix, bins[i]);
 		moves_of(moves, bin, u->told.scripts);
 	}
-	about = json_pack("{ss ss}", "engine", "horovod", "version", u->recipe.version);
 	rc = moves_out(u, moves, e);
 	if (!rc)
-		rc = journal_switch(&u->journal, moves, about, e);
+		rc = journal_switch(&u->journal, moves, e);
 	json_decref(moves);
-	json_decref(about);
 	if (rc)
 		return rc;
 	snprintf(u->said->site, sizeof(u->said->site), "%s", u->told.site);

@@ -96,7 +96,7 @@ static int do_switch(struct err *e)
 		   ">hvd-2.dist-info/b && echo new >run",
 		   stage);
 		m = moves(stage);
-		rc = journal_switch(&j, m, NULL, e);
+		rc = journal_switch(&j, m, e);
 		json_decref(m);
 	}
 	journal_close(&j);
