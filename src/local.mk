@@ -123,7 +123,7 @@ CORE_SOURCES += \
 	%reldir%/engine/member.c %reldir%/engine/member.h \
 	%reldir%/engine/comms.c %reldir%/engine/comms.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
-	%reldir%/engine/lines.c %reldir%/engine/lines.h \
+	%reldir%/engine/eager_slot.c %reldir%/engine/eager_slot.h \
 	%reldir%/engine/plan.c %reldir%/engine/plan.h \
 	%reldir%/engine/provider.c %reldir%/engine/provider.h \
 	%reldir%/engine/rest.c %reldir%/engine/rest.h \

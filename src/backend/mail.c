@@ -39,23 +39,23 @@ int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 
 	for (i = 0; mesh && i < mesh->links; i++)
 		sockets += mesh->link[i].fds;
-	m->line = calloc((size_t)sockets + 1, sizeof(*m->line));
+	m->socket = calloc((size_t)sockets + 1, sizeof(*m->socket));
 	m->first_of = calloc((size_t)hosts, sizeof(*m->first_of));
-	m->lines_of = calloc((size_t)hosts, sizeof(*m->lines_of));
-	if (!m->line || !m->first_of || !m->lines_of)
+	m->sockets_of = calloc((size_t)hosts, sizeof(*m->sockets_of));
+	if (!m->socket || !m->first_of || !m->sockets_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d connections", sockets);
 	m->rank = mesh ? mesh->rank : 0;
 	for (i = 0; mesh && i < mesh->links; i++) {
 		const struct mesh_link *l = &mesh->link[i];
 
-		m->first_of[l->host] = m->lines;
-		m->lines_of[l->host] = l->fds;
+		m->first_of[l->host] = m->sockets;
+		m->sockets_of[l->host] = l->fds;
 		for (k = 0; k < l->fds; k++) {
-			struct mail_line *n = &m->line[m->lines++];
+			struct mail_socket *n = &m->socket[m->sockets++];
 
-			*n = (struct mail_line){ .fd = l->fd[k],
-						 .host = l->host,
-						 .rank = l->rank };
+			*n = (struct mail_socket){ .fd = l->fd[k],
+						   .host = l->host,
+						   .rank = l->rank };
 			n->last = &n->first;
 			/* Small messages shall leave at once; what is not TCP need not
 			 * be told. */
@@ -67,9 +67,9 @@ int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 
 void mail_close(struct mail *m)
 {
-	free(m->line);
+	free(m->socket);
 	free(m->first_of);
-	free(m->lines_of);
+	free(m->sockets_of);
 	memset(m, 0, sizeof(*m));
 }
 
@@ -77,8 +77,8 @@ void mail_look(struct mail *m)
 {
 	int i;
 
-	for (i = 0; i < m->lines; i++)
-		m->line[i].stalled = false;
+	for (i = 0; i < m->sockets; i++)
+		m->socket[i].stalled = false;
 }
 
 void mail_begin(struct mail *m, const struct mail_head *h)
@@ -93,8 +93,9 @@ void mail_begin(struct mail *m, const struct mail_head *h)
 
 void mail_post(struct mail *m, int host, struct mail_out *o)
 {
-	struct mail_line *l = &m->line[m->first_of[host] +
-				       (int)(o->head.chunk % (uint64_t)m->lines_of[host])];
+	struct mail_socket *l =
+		&m->socket[m->first_of[host] +
+			   (int)(o->head.chunk % (uint64_t)m->sockets_of[host])];
 
 	memcpy(&o->head, &m->plan, PLAN_BYTES);
 	o->done = 0;
@@ -103,7 +104,7 @@ void mail_post(struct mail *m, int host, struct mail_out *o)
 	l->last = &o->next;
 }
 
-static int lost(const struct mail_line *l, const char *why, struct err *e)
+static int lost(const struct mail_socket *l, const char *why, struct err *e)
 {
 	return fail(e, RINGUP_EPEER, "rank %d: %s", l->rank, why);
 }
@@ -114,13 +115,13 @@ int mail_check(const struct mail *m, int host, struct err *e)
 {
 	int i;
 
-	for (i = 0; i < m->lines_of[host]; i++)
-		if (!m->line[m->first_of[host] + i].ended)
+	for (i = 0; i < m->sockets_of[host]; i++)
+		if (!m->socket[m->first_of[host] + i].ended)
 			return 0;
-	return lost(&m->line[m->first_of[host]], closed, e);
+	return lost(&m->socket[m->first_of[host]], closed, e);
 }
 
-static int send_some(struct mail_line *l, struct err *e)
+static int send_some(struct mail_socket *l, struct err *e)
 {
 	struct mail_out *o = l->first;
 	const uint64_t head = sizeof(o->head);
@@ -154,7 +155,7 @@ static int send_some(struct mail_line *l, struct err *e)
 	return 1;
 }
 
-static int check_head(const struct mail *m, const struct mail_line *l, struct err *e)
+static int check_head(const struct mail *m, const struct mail_socket *l, struct err *e)
 {
 	const struct mail_head *got = &l->head, *want = &m->plan;
 
@@ -180,7 +181,7 @@ static int check_head(const struct mail *m, const struct mail_line *l, struct er
 }
 
 /* With a whole head: find out where the rest goes. */
-static int place(const struct mail *m, struct mail_line *l, struct err *e)
+static int place(const struct mail *m, struct mail_socket *l, struct err *e)
 {
 	int rc;
 
@@ -200,7 +201,7 @@ static int place(const struct mail *m, struct mail_line *l, struct err *e)
 	return rc;
 }
 
-static void finish(struct mail_line *l)
+static void finish(struct mail_socket *l)
 {
 	--*l->in.due;
 	l->head_known = false;
@@ -208,7 +209,7 @@ static void finish(struct mail_line *l)
 }
 
 /* One read: what is left of this message, and the head of the next one. */
-static int receive(struct mail *m, struct mail_line *l, struct err *e)
+static int receive(struct mail *m, struct mail_socket *l, struct err *e)
 {
 	struct iovec v[2];
 	struct msghdr h = { .msg_iov = v };
@@ -245,7 +246,7 @@ static int receive(struct mail *m, struct mail_line *l, struct err *e)
 	return 1;
 }
 
-static int receive_some(struct mail *m, struct mail_line *l, struct err *e)
+static int receive_some(struct mail *m, struct mail_socket *l, struct err *e)
 {
 	int rc;
 
@@ -264,12 +265,12 @@ int mail_step(struct mail *m, struct err *e)
 {
 	int i, rc, any = 0;
 
-	for (i = 0; i < m->lines; i++) {
-		rc = send_some(&m->line[i], e);
+	for (i = 0; i < m->sockets; i++) {
+		rc = send_some(&m->socket[i], e);
 		if (rc < 0)
 			return rc;
 		any |= rc;
-		rc = receive_some(m, &m->line[i], e);
+		rc = receive_some(m, &m->socket[i], e);
 		if (rc < 0)
 			return rc;
 		any |= rc;
@@ -281,8 +282,8 @@ int mail_poll(const struct mail *m, struct pollfd *p)
 {
 	int i, n = 0;
 
-	for (i = 0; i < m->lines; i++) {
-		const struct mail_line *l = &m->line[i];
+	for (i = 0; i < m->sockets; i++) {
+		const struct mail_socket *l = &m->socket[i];
 		short events = (short)((l->stalled || l->ended ? 0 : POLLIN) |
 				       (l->first ? POLLOUT : 0));
 

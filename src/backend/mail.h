@@ -44,7 +44,7 @@ struct mail_in {
 	int *due;
 };
 
-struct mail_line {
+struct mail_socket {
 	int fd, host, rank;
 	struct mail_out *first, **last; /* to be sent */
 	struct mail_head head;          /* of what comes in */
@@ -57,11 +57,11 @@ struct mail_line {
 
 struct mail {
 	int rank;
-	struct mail_line *line;
-	int lines;
-	int *first_of; /* of each host: its first line, or -1 */
-	int *lines_of; /* and how many                        */
-	int ended;     /* lines */
+	struct mail_socket *socket;
+	int sockets;
+	int *first_of;   /* of each host: its first socket, or -1 */
+	int *sockets_of; /* and how many                        */
+	int ended;       /* sockets */
 	struct mail_head plan;
 	/* Where does the message with this head go?  1 and *in; 0 if there is no room
 	 * for it yet; negative if it should not be there. */
@@ -92,7 +92,7 @@ int mail_check(const struct mail *m, int host, struct err *e);
 /* mail_look - whoever was stalled may find room now. */
 void mail_look(struct mail *m);
 
-/* mail_poll - what to wait for, into @p with room for m->lines entries; returns how many. */
+/* mail_poll - what to wait for, into @p with room for m->sockets entries; returns how many. */
 int mail_poll(const struct mail *m, struct pollfd *p);
 
 #endif

@@ -157,7 +157,7 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 		rc = mail_open(&h->mail, topo->mesh, h->grid.hosts, e);
 	h->mail.place = tcp_place;
 	h->mail.ctx = h;
-	h->poll = calloc((size_t)h->mail.lines + 1, sizeof(*h->poll));
+	h->poll = calloc((size_t)h->mail.sockets + 1, sizeof(*h->poll));
 	for (i = 0; i < HOSTS_FLIGHTS && h->carries && !rc; i++)
 		if (!open_flight_memory(h, &h->flight[i]))
 			rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");

@@ -49,7 +49,7 @@ struct run {
 /* How small operations travel, if they do so without a plan. */
 enum comm_small {
 	SMALL_NONE,
-	SMALL_EAGER,  /* in lines, between the ranks of one host: see eager.h         */
+	SMALL_EAGER,  /* in eager slots, between the ranks of one host: see eager.h         */
 	SMALL_INLINE, /* with what hosts announce to each other: see inline.h */
 };
 

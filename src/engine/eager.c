@@ -1,22 +1,22 @@
-/* eager.c - small operations: rounds of lines, and who is missing in one. */
+/* eager.c - small operations: rounds of slots, and who is missing in one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/eager.h"
 
 #include "coll/copy.h"
 #include "engine/agree.h"
 #include "engine/comm.h"
+#include "engine/eager_slot.h"
 #include "engine/ledger.h"
-#include "engine/lines.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "ringup.h"
 #include "wire/share.h"
 
 /*
- * Whoever has seen all lines of a round may finish it, and nobody may before: so a line is
+ * Whoever has seen all slots of a round may finish it, and nobody may before: so a slot is
  * not written again while somebody may still read it.
  *
- * An all-to-all that is too large for its lines still says in them how many rows go
+ * An all-to-all that is too large for its slots still says in them how many rows go
  * where, so that the one plan that moves the rows is all that it takes.
  */
 enum {
@@ -37,24 +37,24 @@ static bool request_is_mappable(const struct request *r)
 bool eager_may(const struct comm *l, const struct request *r)
 {
 	return l->small == SMALL_EAGER && !request_is_mappable(r) &&
-	       ledger_holds(ledger_room(l->ledger, &r->signature), lines_share(l, r));
+	       ledger_holds(ledger_room(l->ledger, &r->signature), eager_slot_share(l, r));
 }
 
-bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct turn *t)
+bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct eager_round *t)
 {
-	t->bytes = lines_share(l, r);
+	t->bytes = eager_slot_share(l, r);
 	if (!ledger_fits(l->ledger, id, t->bytes))
 		return false;
 	t->id = id;
 	t->when = 0;
-	t->round = ledger_begin(l->ledger, id);
-	t->at = ledger_lines(l->ledger, id, t->round);
+	t->number = ledger_begin(l->ledger, id);
+	t->at = ledger_slots(l->ledger, id, t->number);
 	return true;
 }
 
-/* Of the ranks that wait for our processor, or of all.  Our own line is written, and may be
+/* Of the ranks that wait for our processor, or of all.  Our own slot is written, and may be
  * with who reads it: to look at it would fetch it back. */
-static int round_missing_of(const struct comm *l, const struct lines *at, uint32_t round,
+static int round_missing_of(const struct comm *l, const struct eager_slots *at, uint32_t round,
 			    bool here)
 {
 	int r, missing = -1;
@@ -63,12 +63,12 @@ static int round_missing_of(const struct comm *l, const struct lines *at, uint32
 		if (r == l->topo.rank || (here && !waitset_is_here(l->waitset, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
-		case LINE_CHANGED:
+		case SLOT_CHANGED:
 			return -2;
-		case LINE_EMPTY:
+		case SLOT_EMPTY:
 			missing = missing < 0 ? r : missing;
 			break;
-		case LINE_DATA:
+		case SLOT_DATA:
 			break;
 		}
 	}
@@ -76,8 +76,9 @@ static int round_missing_of(const struct comm *l, const struct lines *at, uint32
 }
 
 /* If one is missing that cannot go on before we give way, it does not matter who else is:
- * and a line that is looked at too soon has to be taken back by who writes it. */
-static int round_missing(const struct comm *l, const struct lines *at, uint32_t round)
+ * and the cache line of a slot that is looked at too soon has to be fetched back to be written.
+ */
+static int round_missing(const struct comm *l, const struct eager_slots *at, uint32_t round)
 {
 	int missing = l->waitset->policy.away ? round_missing_of(l, at, round, true) : -1;
 
@@ -86,57 +87,59 @@ static int round_missing(const struct comm *l, const struct lines *at, uint32_t 
 
 void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r)
 {
-	struct lines at;
+	struct eager_slots at;
 
 	if (!ledger_fits(l->ledger, id, 0))
 		return;
-	at = ledger_lines(l->ledger, id, round);
+	at = ledger_slots(l->ledger, id, round);
 	if (r->signature.kind == PLAN_ALLTOALL &&
-	    ledger_fits(l->ledger, id, lines_splits_bytes(l)))
-		copy_bytes(ledger_data(&at, l->topo.rank), r->splits, lines_splits_bytes(l));
-	ledger_put(&at, l->topo.rank, round, LINE_CHANGED);
+	    ledger_fits(l->ledger, id, eager_slot_splits_bytes(l)))
+		copy_bytes(ledger_data(&at, l->topo.rank), r->splits,
+			   eager_slot_splits_bytes(l));
+	ledger_put(&at, l->topo.rank, round, SLOT_CHANGED);
 }
 
 bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix)
 {
-	struct lines at;
+	struct eager_slots at;
 	int r;
 
-	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, lines_splits_bytes(l)))
+	if (l->small != SMALL_EAGER ||
+	    !ledger_fits(l->ledger, op->id, eager_slot_splits_bytes(l)))
 		return false;
-	at = ledger_lines(l->ledger, op->id, op->round);
+	at = ledger_slots(l->ledger, op->id, op->round);
 	for (r = 0; r < l->topo.size; r++, matrix += l->topo.size)
-		copy_bytes(matrix, ledger_data(&at, r), lines_splits_bytes(l));
+		copy_bytes(matrix, ledger_data(&at, r), eager_slot_splits_bytes(l));
 	return true;
 }
 
 int eager_missing(const struct comm *l, uint32_t id, uint32_t round)
 {
-	struct lines at = ledger_lines(l->ledger, id, round);
+	struct eager_slots at = ledger_slots(l->ledger, id, round);
 
 	return round_missing(l, &at, round);
 }
 
 bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank)
 {
-	struct lines at = ledger_lines(l->ledger, op->id, op->round);
+	struct eager_slots at = ledger_slots(l->ledger, op->id, op->round);
 
-	return ledger_look(&at, rank, op->round) != LINE_EMPTY;
+	return ledger_look(&at, rank, op->round) != SLOT_EMPTY;
 }
 
-int eager_spin(const struct comm *l, const struct turn *t)
+int eager_spin(const struct comm *l, const struct eager_round *t)
 {
-	uint64_t filled = ledger_filled(t->round);
+	uint64_t filled = ledger_filled(t->number);
 	int r, looks = LOOKS, size = l->topo.size, me = l->topo.rank;
 
 	/* Here there are others to run. */
 	if (l->waitset->policy.away)
-		return round_missing(l, &t->at, t->round);
+		return round_missing(l, &t->at, t->number);
 	for (r = 0; r < size; r++)
 		while (r != me &&
 		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
-			if (ledger_look(&t->at, r, t->round) == LINE_CHANGED || !looks--)
-				return round_missing_of(l, &t->at, t->round, false);
+			if (ledger_look(&t->at, r, t->number) == SLOT_CHANGED || !looks--)
+				return round_missing_of(l, &t->at, t->number, false);
 			waitset_pause();
 		}
 	return -1;
@@ -156,13 +159,13 @@ static void defer_round(struct comm *l, struct ringup_op *op)
 
 static bool op_finish(struct comm *l, struct ringup_op *op)
 {
-	struct lines at;
+	struct eager_slots at;
 	int rc;
 
 	if (eager_missing(l, op->id, op->round) != -1 || !op_claim(op))
 		return op_is_done(op);
-	at = ledger_lines(l->ledger, op->id, op->round);
-	rc = lines_finish(l, &at, &op->ask, &op->why);
+	at = ledger_slots(l->ledger, op->id, op->round);
+	rc = eager_slot_finish(l, &at, &op->ask, &op->why);
 	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
 	op_complete(op, rc);
 	return true;
@@ -181,18 +184,18 @@ bool eager_try(struct comm *l, struct ringup_op *op)
 /*
  * round_has_changed - has another rank changed its mind about this round?
  *
- * eager_missing() need not look at all lines.  If this operation has been queued
+ * eager_missing() need not look at all slots.  If this operation has been queued
  * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
  * again.
  */
 static bool round_has_changed(const struct comm *l, const struct ringup_op *op)
 {
 	int missing = eager_missing(l, op->id, op->round);
-	struct lines at;
+	struct eager_slots at;
 
 	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size))
 		return missing == -2;
-	at = ledger_lines(l->ledger, op->id, op->round);
+	at = ledger_slots(l->ledger, op->id, op->round);
 	return round_missing_of(l, &at, op->round, false) == -2;
 }
 
@@ -206,27 +209,27 @@ bool eager_look(struct comm *l, struct ringup_op *op)
 	return false;
 }
 
-/* Has another rank filled its line, and gone? */
-static bool round_any_filled(const struct comm *l, const struct lines *at, uint32_t round)
+/* Has another rank filled its slot, and gone? */
+static bool round_any_filled(const struct comm *l, const struct eager_slots *at, uint32_t round)
 {
 	int r;
 
 	for (r = 0; r < l->topo.size; r++)
-		if (r != l->topo.rank && ledger_look(at, r, round) == LINE_DATA)
+		if (r != l->topo.rank && ledger_look(at, r, round) == SLOT_DATA)
 			return true;
 	return false;
 }
 
-/* Of a rank that fills its line and one that queues the operation, at least one
+/* Of a rank that fills its slot and one that queues the operation, at least one
  * sees the other: both store, and then load. */
 void eager_follow(struct comm *l, struct ringup_op *op)
 {
-	struct lines at;
+	struct eager_slots at;
 
 	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, 0))
 		return;
 	if (!op_is_eager(op)) {
-		at = ledger_lines(l->ledger, op->id, op->round);
+		at = ledger_slots(l->ledger, op->id, op->round);
 		if (round_any_filled(l, &at, op->round))
 			notify_call(l);
 	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size) {

@@ -1,4 +1,4 @@
-/* eager.h - small operations: rounds of lines, and who is missing in one. */
+/* eager.h - small operations: rounds of slots, and who is missing in one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_EAGER_H
 #define ENGINE_EAGER_H
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/lines.h"
+#include "engine/eager_slot.h"
 
 struct comm;
 struct request;
@@ -16,17 +16,17 @@ struct ringup_op;
  * rank's share of it is concerned? */
 bool eager_may(const struct comm *l, const struct request *r);
 
-/* eager_begin - start one, if @id has a line that takes this rank's share; else false. */
-bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct turn *t);
+/* eager_begin - start one, if @id has a slot that takes this rank's share; else false. */
+bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct eager_round *t);
 
-/* eager_decline - say that this round is queued; others may be waiting for the line. */
+/* eager_decline - say that this round is queued; others may be waiting for the slot. */
 void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r);
 
 /* eager_splits - of an all-to-all that is queued, [i * size + j] rows go from i to
- * j: false, on all ranks alike, if its lines have no room to tell. */
+ * j: false, on all ranks alike, if its slots have no room to tell. */
 bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix);
 
-/* eager_missing - a rank whose line is still empty, one that waits for our processor if
+/* eager_missing - a rank whose slot is still empty, one that waits for our processor if
  * there is such a one; -1 if all are there, or -2 if a rank has changed its mind, so that
  * this round is queued. */
 int eager_missing(const struct comm *l, uint32_t id, uint32_t round);
@@ -35,7 +35,7 @@ int eager_missing(const struct comm *l, uint32_t id, uint32_t round);
 bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank);
 
 /* eager_spin - the same after waiting for a moment, if need be. */
-int eager_spin(const struct comm *l, const struct turn *t);
+int eager_spin(const struct comm *l, const struct eager_round *t);
 
 /* eager_try - finish @op, if it can be by now; true if it is done. */
 bool eager_try(struct comm *l, struct ringup_op *op);

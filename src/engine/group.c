@@ -12,10 +12,10 @@
 #include "base/err.h"
 #include "coll/copy.h"
 #include "engine/comms.h"
+#include "engine/eager_slot.h"
 #include "engine/engine_state.h"
 #include "engine/execute.h"
 #include "engine/ledger.h"
-#include "engine/lines.h"
 #include "engine/liveness.h"
 #include "engine/p2p.h"
 #include "engine/progress.h"
@@ -37,10 +37,10 @@ enum {
 /* How many times the bytes that the user asks for go eagerly: see eager_bytes(). */
 enum {
 	EAGER_PAIR = 4,            /* two ranks with a processor each                   */
-	EAGER_PAIR_STRINGS = 16,   /* the same where string moves fill lines            */
+	EAGER_PAIR_STRINGS = 16,   /* the same where string moves fill slots            */
 	EAGER_CROWDED = 4,         /* fewer processors than ranks: at least,            */
 	EAGER_CROWD = 64,          /* or this, divided by the ranks,                    */
-	EAGER_CROWD_STRINGS = 128, /* and where string moves fill lines             */
+	EAGER_CROWD_STRINGS = 128, /* and where string moves fill slots             */
 };
 
 _Static_assert(sizeof(struct peer_info) == 376, "a info has no holes");
@@ -332,7 +332,7 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 /*
  * An eager operation meets once, another one thrice, and once more to agree; but everybody
  * reads everything, while otherwise each reads its slice.  With two ranks that is as much,
- * so it pays until the lines leave the nearest caches.  Ranks that share a processor change
+ * so it pays until the slots leave the nearest caches.  Ranks that share a processor change
  * places at every meeting, which is worth reading more.
  */
 static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
@@ -355,7 +355,7 @@ static enum comm_small small_way(const struct comm *l)
 {
 	if (l->topo.hosts > 1)
 		return l->by_host ? SMALL_INLINE : SMALL_NONE;
-	return l->topo.size <= LINES_RANKS ? SMALL_EAGER : SMALL_NONE;
+	return l->topo.size <= EAGER_SLOT_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
 int group_connect(struct group *g, const struct group_site *s, struct err *e)

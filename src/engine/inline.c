@@ -16,17 +16,17 @@ void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *
 		const void *in)
 {
 	uint32_t round = ledger_round(l, id);
-	struct lines at;
+	struct eager_slots at;
 
 	if (!op_signature_can_inline(w) || !ledger_fits(l, id, op_signature_bytes(w)))
 		return;
-	at = ledger_lines(l, id, round);
+	at = ledger_slots(l, id, round);
 	if (w->pre != 1)
 		copy_scaled((enum ringup_dtype)w->dtype, ledger_data(&at, l->rank), in,
 			    w->count, w->pre);
 	else
 		copy_bytes(ledger_data(&at, l->rank), in, op_signature_bytes(w));
-	ledger_put(&at, l->rank, round, LINE_DATA);
+	ledger_put(&at, l->rank, round, SLOT_DATA);
 }
 
 static struct reduce how_to(const struct op_signature *w, int ranks, bool last)
@@ -47,14 +47,14 @@ bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 	struct reduce how = how_to(w, ranks, false);
 	uint32_t round = ledger_round(l, id);
 	const void *src[LOCAL_RANKS];
-	struct lines at;
+	struct eager_slots at;
 	int r;
 
 	if (!op_signature_can_inline(w) || !ledger_fits(l, id, op_signature_bytes(w)))
 		return false;
-	at = ledger_lines(l, id, round);
+	at = ledger_slots(l, id, round);
 	for (r = 0; r < l->ranks; r++) {
-		if (ledger_look(&at, r, round) != LINE_DATA)
+		if (ledger_look(&at, r, round) != SLOT_DATA)
 			return false;
 		src[r] = ledger_data(&at, r);
 	}
@@ -64,15 +64,15 @@ bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 }
 
 /* Where the result goes. */
-static void *result_line(const struct ledger *l, struct lines *at, uint32_t id)
+static void *result_slot(const struct ledger *l, struct eager_slots *at, uint32_t id)
 {
-	*at = ledger_lines(l, id, ledger_round(l, id));
+	*at = ledger_slots(l, id, ledger_round(l, id));
 	return ledger_data(at, l->ranks);
 }
 
-static void publish(const struct ledger *l, const struct lines *at, uint32_t id)
+static void publish(const struct ledger *l, const struct eager_slots *at, uint32_t id)
 {
-	ledger_put(at, l->ranks, ledger_round(l, id), LINE_DATA);
+	ledger_put(at, l->ranks, ledger_round(l, id), SLOT_DATA);
 }
 
 void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, const void *sums,
@@ -82,8 +82,8 @@ void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, co
 	int h;
 	const void *src[INLINE_HOSTS];
 	struct reduce how = how_to(w, ranks, true);
-	struct lines at;
-	void *to = result_line(l, &at, id);
+	struct eager_slots at;
+	void *to = result_slot(l, &at, id);
 
 	for (h = 0; h < hosts; h++)
 		src[h] = (const unsigned char *)sums + (uint64_t)h * step;
@@ -94,8 +94,8 @@ void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, co
 
 void inline_take(const struct ledger *l, uint32_t id, const void *result)
 {
-	struct lines at;
-	void *to = result_line(l, &at, id);
+	struct eager_slots at;
+	void *to = result_slot(l, &at, id);
 
 	copy_bytes(to, result, op_signature_bytes(&ledger_record(l, id, 0)->signature));
 	publish(l, &at, id);
@@ -104,11 +104,11 @@ void inline_take(const struct ledger *l, uint32_t id, const void *result)
 const void *inline_result(const struct ledger *l, uint32_t id)
 {
 	uint32_t round = ledger_round(l, id);
-	struct lines at;
+	struct eager_slots at;
 
 	if (!ledger_fits(l, id, 0))
 		return NULL;
-	at = ledger_lines(l, id, round);
-	return ledger_look(&at, l->ranks, round) == LINE_DATA ? ledger_data(&at, l->ranks)
+	at = ledger_slots(l, id, round);
+	return ledger_look(&at, l->ranks, round) == SLOT_DATA ? ledger_data(&at, l->ranks)
 							      : NULL;
 }

@@ -11,17 +11,17 @@ struct op_signature;
 
 /*
  * What is small, and was agreed before, needs no plan of a back end.  Each rank puts its
- * share into its line (ledger.h), as within one host.  When all of a host's are there the
+ * share into its slot (ledger.h), as within one host.  When all of a host's are there the
  * leader adds them up, and what it announces to the other hosts carries the sum; who knows
  * that all are ready then has all sums, too (coordinator.h).  The result goes into one more
- * line, behind those of the ranks, where they find it when the batch comes to it.
+ * slot, behind those of the ranks, where they find it when the batch comes to it.
  *
  * The order of the sums is that of backend_tcp, for hosts in a row: bits do not tell how
  * they have travelled.
  */
 enum { INLINE_HOSTS = 8 };
 
-/* inline_put - put this rank's share of the operation on @id, which is @w, into its line, if
+/* inline_put - put this rank's share of the operation on @id, which is @w, into its slot, if
  * that may travel.  Comes between ledger_begin() and agree_post(). */
 void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *w,
 		const void *in);

@@ -17,8 +17,8 @@ enum {
 	NAME_ROOM = NAME_BYTES + 1,
 	VERDICT_ROOM = 512,
 	ARENA_BYTES = 16 << 20,
-	LONG_LINE = 4096,   /* such lines leave half of it to others             */
-	GATHER_MOST = 8192, /* a line for what may turn out to be anything       */
+	LONG_SLOT = 4096,   /* such slots leave half of it to others             */
+	GATHER_MOST = 8192, /* a slot for what may turn out to be anything       */
 	ALONE = 0x8000,     /* in an entry of the list: it is a batch of its own */
 };
 
@@ -146,24 +146,25 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 	}
 	if (bytes > l->eager_bytes + (w->kind == PLAN_ALLTOALL ? numbers : 0))
 		return 0;
-	if (bytes <= LINE_CACHE - LINE_HEADER)
-		return LINE_CACHE;
-	return LINE_CACHE + (bytes + LINE_CACHE - 1) / LINE_CACHE * LINE_CACHE;
+	if (bytes <= SLOT_CACHE_LINE - SLOT_HEADER)
+		return SLOT_CACHE_LINE;
+	return SLOT_CACHE_LINE +
+	       (bytes + SLOT_CACHE_LINE - 1) / SLOT_CACHE_LINE * SLOT_CACHE_LINE;
 }
 
-/* Room for one line per rank and turn, if such data may go eagerly at all; between hosts
+/* Room for one slot per rank and round, if such data may go eagerly at all; between hosts
  * one more, for the result. */
-static void give_line(struct ledger *l, struct ledger_entry *n, const struct op_signature *w)
+static void give_slots(struct ledger *l, struct ledger_entry *n, const struct op_signature *w)
 {
 	uint64_t bytes = ledger_room(l, w);
-	uint64_t all = bytes * LEDGER_TURNS * ((uint64_t)l->ranks + l->inlined);
-	uint64_t most = bytes > LONG_LINE ? ARENA_BYTES / 2 : ARENA_BYTES;
+	uint64_t all = bytes * LEDGER_ROUNDS * ((uint64_t)l->ranks + l->inlined);
+	uint64_t most = bytes > LONG_SLOT ? ARENA_BYTES / 2 : ARENA_BYTES;
 
-	if (bytes <= (uint32_t)n->line)
+	if (bytes <= (uint32_t)n->slots)
 		return;
 	if (all > most || l->shared->arena > most - all)
 		return;
-	__atomic_store_n(&n->line, l->shared->arena << 32 | bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->slots, l->shared->arena << 32 | bytes, __ATOMIC_RELAXED);
 	l->shared->arena += all;
 }
 
@@ -286,7 +287,7 @@ static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64
 	memcpy(name_of(l, id), name, len);
 	name_of(l, id)[len] = 0;
 	__atomic_store_n(&n->dirty, 1, __ATOMIC_RELAXED);
-	give_line(l, n, w);
+	give_slots(l, n, w);
 	return id;
 }
 
@@ -550,16 +551,16 @@ void ledger_ask(struct ledger *l, bool ask)
 }
 
 /* Its place, or NULL. */
-static int64_t *when_of(const struct lines *at, int rank, bool gathers)
+static int64_t *when_of(const struct eager_slots *at, int rank, bool gathers)
 {
 	int64_t *mark = (int64_t *)ledger_mark(at, rank);
 
-	if (at->head > LINE_HEADER)
+	if (at->head > SLOT_HEADER)
 		return mark + 2;
 	return gathers ? NULL : mark + 1;
 }
 
-void ledger_tell_when(const struct lines *at, int rank, bool gathers, int64_t when)
+void ledger_tell_when(const struct eager_slots *at, int rank, bool gathers, int64_t when)
 {
 	int64_t *place = when_of(at, rank, gathers);
 
@@ -567,7 +568,7 @@ void ledger_tell_when(const struct lines *at, int rank, bool gathers, int64_t wh
 		__atomic_store_n(place, when, __ATOMIC_RELAXED);
 }
 
-int64_t ledger_told(const struct lines *at, int rank, bool gathers)
+int64_t ledger_told(const struct eager_slots *at, int rank, bool gathers)
 {
 	const int64_t *place = when_of(at, rank, gathers);
 
@@ -615,7 +616,7 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
 	 * only not seen it yet. */
 	if (arrived != taken * (uint64_t)l->ranks)
 		return false;
-	n->called_want = *w;
+	n->called_signature = *w;
 	__atomic_store_n(&n->called, (uint32_t)(arrived / (uint64_t)l->ranks) + 1,
 			 __ATOMIC_RELEASE);
 	ledger_call(l);
@@ -630,18 +631,18 @@ static bool is_called(const struct ledger *l, uint32_t id)
 }
 
 /* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
- * mind marks its line first, and publishes its signature then: not before it has calls it. */
+ * mind marks its slot first, and publishes its signature then: not before it has calls it. */
 static int caller(const struct ledger *l, uint32_t id)
 {
 	uint32_t next = ledger_round(l, id) + 1;
-	struct lines lines = ledger_lines(l, id, next);
-	bool has_lines = lines.step;
+	struct eager_slots slots = ledger_slots(l, id, next);
+	bool has_slots = slots.step;
 	int r;
 
 	for (r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||
-		    (has_lines && ledger_look(&lines, r, next) == LINE_DATA))
+		    (has_slots && ledger_look(&slots, r, next) == SLOT_DATA))
 			return r;
 	return -1;
 }
@@ -663,6 +664,6 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_
 
 	memcpy(name, name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
-	*w = r < 0 ? l->entries[id].called_want : ledger_record(l, id, r)->signature;
+	*w = r < 0 ? l->entries[id].called_signature : ledger_record(l, id, r)->signature;
 	return l->entries[id].len;
 }

@@ -38,16 +38,16 @@ enum arrival { ARRIVED_EARLY, ARRIVED_LAST, ARRIVED_AWAITED };
  * others need not be awake.
  *
  * Eager, for small allreduces whose signature was agreed before: submitting
- * writes data and round number into the id's own line, waiting reads the
- * others' lines.  No agreement, no order, nobody drives.  Two lines per rank
- * and id in turn would suffice, for a name is not submitted again before it is
+ * writes data and round number into the id's own slot, waiting reads the
+ * others' slots.  No agreement, no order, nobody drives.  Two slots per rank
+ * and id would suffice, used in turn, for a name is not submitted again before it is
  * complete, and it is complete only when all have submitted it.  There are four:
- * so nobody looks at the line of the next round any more when this one's has
+ * so nobody looks at the slot of the next round any more when this one's has
  * been published, and it can be fetched while the others are waited for.  A rank
- * whose signature has changed marks its line; the others then go the stream way
+ * whose signature has changed marks its slot; the others then go the stream way
  * too, where the difference is found.
  */
-enum { LEDGER_IDS = 8192, LEDGER_TURNS = 4 };
+enum { LEDGER_IDS = 8192, LEDGER_ROUNDS = 4 };
 #define LEDGER_GATHER UINT64_MAX /* a size that is known only at the end */
 
 struct ledger_entry {
@@ -58,9 +58,9 @@ struct ledger_entry {
 	uint32_t next;    /* 1 + the next id with the same hash, or 0     */
 	uint32_t len;     /* of the name                                  */
 	uint64_t hash;
-	uint64_t line;   /* eager: see ledger_line_of(); 0: none; atomic */
+	uint64_t slots;  /* eager: see ledger_slots_of(); 0: none; atomic */
 	uint32_t called; /* the round for which another host calls those who have joined */
-	struct op_signature called_want;
+	struct op_signature called_signature;
 };
 
 struct ledger_record {
@@ -94,7 +94,7 @@ struct ledger {
 	int held_ms;               /* nobody may hold the lock for longer; 0: for any time */
 	int rank, ranks;
 	const int *world; /* what it calls the ranks of a group; NULL: this is it */
-	/* Set by host_queue_open() if there are other hosts.  Then a line takes what may travel
+	/* Set by host_queue_open() if there are other hosts.  Then a slot takes what may travel
 	 * with an announcement, and there is one more of them, for the result. */
 	const int *of_group; /* what the group calls the ranks of this host */
 	bool inlined;
@@ -159,12 +159,12 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
-/* ledger_room - the bytes of a rank's line for such operations, or 0 if they are
+/* ledger_room - the bytes of a rank's slot for such operations, or 0 if they are
  * never eager, nor travel between hosts. */
 uint64_t ledger_room(const struct ledger *l, const struct op_signature *w);
 
-/* What a rank's line says. */
-enum ledger_line { LINE_EMPTY, LINE_DATA, LINE_CHANGED };
+/* What a rank's slot says. */
+enum eager_mark { SLOT_EMPTY, SLOT_DATA, SLOT_CHANGED };
 
 /* ledger_begin - start another round of @id; returns its number.  Comes before agree_post() or
  * ledger_put(). */
@@ -191,89 +191,91 @@ bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age);
 void ledger_use(struct ledger *l, uint32_t id);
 void ledger_let_go(struct ledger *l, uint32_t id);
 
-/* The lines of all ranks in one round: a mark, a number of rows, and the data: beside
+/* The slots of all ranks in one round: a mark, a number of rows, and the data: beside
  * them if that takes one line of the cache, else from the next one on, where vectors
- * lie in one line each. */
-enum { LINE_CACHE = 64, LINE_HEADER = 16 };
+ * lie in one slot each. */
+enum { SLOT_CACHE_LINE = 64, SLOT_HEADER = 16 };
 
-struct lines {
+struct eager_slots {
 	unsigned char *first;
 	uint64_t step; /* from rank to rank */
 	uint64_t head; /* bytes before the data */
 };
 
 /* A round of an id. */
-struct turn {
-	uint32_t id, round;
-	uint64_t bytes; /* that this rank puts into its line */
+struct eager_round {
+	uint32_t id, number;
+	uint64_t bytes; /* that this rank puts into its slot */
 	int64_t when;   /* it does, for timelines; 0: now    */
-	struct lines at;
+	struct eager_slots at;
 };
 
-/* ledger_holds - does a line of @room bytes take @bytes?  ledger_fits - those of @id? */
+/* ledger_holds - does a slot of @room bytes take @bytes?  ledger_fits - those of @id? */
 static inline bool ledger_holds(uint64_t room, uint64_t bytes)
 {
-	return room >= bytes + (room > LINE_CACHE ? LINE_CACHE : LINE_HEADER);
+	return room >= bytes + (room > SLOT_CACHE_LINE ? SLOT_CACHE_LINE : SLOT_HEADER);
 }
 
-/* ledger_line_of - where in the arena the lines of @id are, and how long each is; 0: there are
+/* ledger_slots_of - where in the arena the slots of @id are, and how long each is; 0: there are
  * none.  Both stand in one word, since a joined rank reads ids whose names may change. */
-static inline uint64_t ledger_line_of(const struct ledger *l, uint32_t id, uint64_t *at)
+static inline uint64_t ledger_slots_of(const struct ledger *l, uint32_t id, uint64_t *at)
 {
-	uint64_t line = __atomic_load_n(&l->entries[id].line, __ATOMIC_RELAXED);
+	uint64_t slots = __atomic_load_n(&l->entries[id].slots, __ATOMIC_RELAXED);
 
-	*at = line >> 32;
-	return (uint32_t)line;
+	*at = slots >> 32;
+	return (uint32_t)slots;
 }
 
 static inline bool ledger_fits(const struct ledger *l, uint32_t id, uint64_t bytes)
 {
 	uint64_t at;
 
-	return ledger_holds(ledger_line_of(l, id, &at), bytes);
+	return ledger_holds(ledger_slots_of(l, id, &at), bytes);
 }
 
-static inline struct lines ledger_lines(const struct ledger *l, uint32_t id, uint32_t round)
+static inline struct eager_slots ledger_slots(const struct ledger *l, uint32_t id,
+					      uint32_t round)
 {
-	uint64_t at, bytes = ledger_line_of(l, id, &at);
+	uint64_t at, bytes = ledger_slots_of(l, id, &at);
 
-	return (struct lines){ l->arena + at + round % LEDGER_TURNS * bytes,
-			       LEDGER_TURNS * bytes,
-			       bytes > LINE_CACHE ? LINE_CACHE : LINE_HEADER };
+	return (struct eager_slots){ l->arena + at + round % LEDGER_ROUNDS * bytes,
+				     LEDGER_ROUNDS * bytes,
+				     bytes > SLOT_CACHE_LINE ? SLOT_CACHE_LINE : SLOT_HEADER };
 }
 
-static inline uint64_t *ledger_mark(const struct lines *at, int rank)
+static inline uint64_t *ledger_mark(const struct eager_slots *at, int rank)
 {
 	return (void *)(at->first + (uint64_t)rank * at->step);
 }
 
 /* ledger_rows - the number of rows there, for collectives in which that differs. */
-static inline uint64_t *ledger_rows(const struct lines *at, int rank)
+static inline uint64_t *ledger_rows(const struct eager_slots *at, int rank)
 {
 	return ledger_mark(at, rank) + 1;
 }
 
-static inline void *ledger_data(const struct lines *at, int rank)
+static inline void *ledger_data(const struct eager_slots *at, int rank)
 {
 	return at->first + (uint64_t)rank * at->step + at->head;
 }
 
-/* ledger_filled - what the mark of a line is then.  ledger_look - has @rank filled its line? */
+/* ledger_filled - what the mark of a slot is then.  ledger_look - has @rank filled its slot? */
 static inline uint64_t ledger_filled(uint32_t round)
 {
-	return (uint64_t)round << 2 | (uint64_t)LINE_DATA;
+	return (uint64_t)round << 2 | (uint64_t)SLOT_DATA;
 }
 
-static inline enum ledger_line ledger_look(const struct lines *at, int rank, uint32_t round)
+static inline enum eager_mark ledger_look(const struct eager_slots *at, int rank,
+					  uint32_t round)
 {
 	uint64_t v = __atomic_load_n(ledger_mark(at, rank), __ATOMIC_ACQUIRE);
 
-	return v >> 2 == round ? (enum ledger_line)(v & 3) : LINE_EMPTY;
+	return v >> 2 == round ? (enum eager_mark)(v & 3) : SLOT_EMPTY;
 }
 
-/* ledger_put - say that @rank's line is filled, or that it has changed its mind. */
-static inline void ledger_put(const struct lines *at, int rank, uint32_t round,
-			      enum ledger_line what)
+/* ledger_put - say that @rank's slot is filled, or that it has changed its mind. */
+static inline void ledger_put(const struct eager_slots *at, int rank, uint32_t round,
+			      enum eager_mark what)
 {
 	__atomic_store_n(ledger_mark(at, rank), (uint64_t)round << 2 | (uint64_t)what,
 			 __ATOMIC_RELEASE);
@@ -282,7 +284,7 @@ static inline void ledger_put(const struct lines *at, int rank, uint32_t round,
 /*
  * ledger_asks - does a rank of this host want to know when the others are ready, for its
  * timeline? ledger_ask - this one does, or no longer.  ledger_tell_when - then say it, of a
- * line that is about to be filled.  ledger_told - what @rank has said of it; what nobody has
+ * slot that is about to be filled.  ledger_told - what @rank has said of it; what nobody has
  * said is anything. ledger_record_when - the same of what @rank has posted last of @id, on
  * which this rank has an operation in flight.
  *
@@ -293,8 +295,8 @@ static inline bool ledger_asks(const struct ledger *l)
 	return __builtin_expect(__atomic_load_n(&l->shared->asking, __ATOMIC_RELAXED) != 0, 0);
 }
 void ledger_ask(struct ledger *l, bool ask);
-void ledger_tell_when(const struct lines *at, int rank, bool gathers, int64_t when);
-int64_t ledger_told(const struct lines *at, int rank, bool gathers);
+void ledger_tell_when(const struct eager_slots *at, int rank, bool gathers, int64_t when);
+int64_t ledger_told(const struct eager_slots *at, int rank, bool gathers);
 int64_t ledger_record_when(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_join - this rank has no more to do, or has again. */
@@ -333,7 +335,7 @@ const char *ledger_name(const struct ledger *l, uint32_t id);
 bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size);
 
 /* ledger_record - what @rank has said of @id.  Its signature is complete, and stays, from when
- * the rank's arrival, its round or its line has been seen until the operation is complete. */
+ * the rank's arrival, its round or its slot has been seen until the operation is complete. */
 struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_kind - the kind of what @rank has said last of @id, at any time. */

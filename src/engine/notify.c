@@ -51,7 +51,8 @@ void notify_call(struct comm *l)
 void notify_announce(struct comm *l)
 {
 	waitset_notify(l->waitset, l->waitset->me);
-	/* After the fence in there: a rank that joins sees our line, or we see it. */
+	/* After the fence in there: a rank that joins sees the slot of this one, or this one
+	 * sees that rank. */
 	if (l->ledger && ledger_joined(l->ledger)) {
 		ledger_call(l->ledger);
 		notify_call(l);

@@ -9,9 +9,9 @@
 #include "engine/agree.h"
 #include "engine/comm.h"
 #include "engine/eager.h"
+#include "engine/eager_slot.h"
 #include "engine/inline.h"
 #include "engine/ledger.h"
-#include "engine/lines.h"
 #include "engine/notify.h"
 #include "engine/op.h"
 #include "engine/over.h"
@@ -55,19 +55,19 @@ static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* A small operation that is as it was the last time: fill this rank's line. */
+/* A small operation that is as it was the last time: fill this rank's slot. */
 static bool op_post_eager(struct comm *l, struct ringup_op *op)
 {
-	struct turn turn;
+	struct eager_round round;
 
 	if (!op->tensor->verified || op->proxy || !eager_may(l, &op->ask) ||
-	    !eager_begin(l, op->id, &op->ask, &turn))
+	    !eager_begin(l, op->id, &op->ask, &round))
 		return false;
-	op->round = turn.round;
-	lines_write(l, &turn, &op->ask);
+	op->round = round.number;
+	eager_slot_write(l, &round, &op->ask);
 	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-	lines_fetch(l, &turn, &op->ask.signature);
+	eager_slot_fetch(l, &round, &op->ask.signature);
 	return true;
 }
 
@@ -354,7 +354,8 @@ static bool tensor_is_usual(struct comm *l, struct tensor *t, const struct reque
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *eager_take(struct comm *l, const struct request *r, struct turn *turn)
+static struct tensor *eager_take(struct comm *l, const struct request *r,
+				 struct eager_round *round)
 {
 	struct tensor *t;
 
@@ -362,7 +363,7 @@ static struct tensor *eager_take(struct comm *l, const struct request *r, struct
 	t = over_comm(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
 		    : tensor_for(l, r, NULL);
-	if (tensor_is_usual(l, t, r) && eager_begin(l, t->id, r, turn)) {
+	if (tensor_is_usual(l, t, r) && eager_begin(l, t->id, r, round)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 		t->repeats =
 			r->signature.kind == PLAN_ALLREDUCE && r->signature.digest == OP_ALL;
@@ -423,24 +424,25 @@ static bool round_is_complete(void *arg)
 }
 
 /* For longer; returns what eager_missing() does. */
-static __attribute__((noinline)) int round_linger(struct comm *l, const struct turn *t,
+static __attribute__((noinline)) int round_linger(struct comm *l, const struct eager_round *t,
 						  int missing)
 {
-	struct round_wait wait = { l, t->id, t->round, missing };
+	struct round_wait wait = { l, t->id, t->number, missing };
 
 	waitset_spin(l->waitset, &wait.rank, round_is_complete, &wait);
 	return wait.rank;
 }
 
-/* This rank's line is written: are the others'?  Returns what eager_missing() does. */
-static inline int round_meet(struct comm *l, const struct turn *t, const struct op_signature *w)
+/* This rank's slot is written: are the others'?  Returns what eager_missing() does. */
+static inline int round_meet(struct comm *l, const struct eager_round *t,
+			     const struct op_signature *w)
 {
 	int missing;
 
 	/* Before anything else is on its way that the fence in there would wait for; and
-	 * meanwhile the others write their lines, which we then need not look at twice. */
+	 * meanwhile the others write their slots, which we then need not look at twice. */
 	notify_announce(l);
-	lines_fetch(l, t, w);
+	eager_slot_fetch(l, t, w);
 	missing = eager_spin(l, t);
 	return missing >= 0 ? round_linger(l, t, missing) : missing;
 }
@@ -488,7 +490,7 @@ static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
 static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
-				  struct turn *turn)
+				  struct eager_round *round)
 {
 	struct tensor *t;
 
@@ -498,13 +500,13 @@ static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
 	    !signature_is_same(&t->signature, a) ||
 	    __atomic_load_n(&l->joined, __ATOMIC_RELAXED) || !over_not_yet(l))
 		goto out;
-	turn->bytes = a->count * reduce_dtype_bytes(a->dtype);
-	if (!buffers_are_apart(a->in, a->out, turn->bytes))
+	round->bytes = a->count * reduce_dtype_bytes(a->dtype);
+	if (!buffers_are_apart(a->in, a->out, round->bytes))
 		goto out;
-	turn->id = t->id;
-	turn->when = 0;
-	turn->round = ledger_begin(l->ledger, t->id);
-	turn->at = ledger_lines(l->ledger, t->id, turn->round);
+	round->id = t->id;
+	round->when = 0;
+	round->number = ledger_begin(l->ledger, t->id);
+	round->at = ledger_slots(l->ledger, t->id, round->number);
 	__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 	lock_give(&l->lock);
 	return t;
@@ -527,45 +529,45 @@ static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct r
 
 int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_op **opp)
 {
-	struct turn turn;
+	struct eager_round round;
 	struct tensor *t;
 	int missing;
 
 	*opp = NULL;
-	t = engine_is_mine(l->engine) ? repeat_take(l, a, &turn) : NULL;
+	t = engine_is_mine(l->engine) ? repeat_take(l, a, &round) : NULL;
 	if (!t)
 		return 0;
 	if (tracepoint_on(l))
-		tracepoint_short(l, t, NULL, &turn);
-	lines_put(l, &turn, &t->signature, a->in);
-	missing = round_meet(l, &turn, &t->signature);
+		tracepoint_short(l, t, NULL, &round);
+	eager_slot_put(l, &round, &t->signature, a->in);
+	missing = round_meet(l, &round, &t->signature);
 	if (missing != -1)
-		return defer_repeat(l, a, t, turn.round, opp);
-	lines_sum(l, &turn.at, &t->signature, a->in, a->out);
+		return defer_repeat(l, a, t, round.number, opp);
+	eager_slot_sum(l, &round.at, &t->signature, a->in, a->out);
 	if (tracepoint_on(l))
-		tracepoint_finished(l, t, &turn, 0, NULL);
+		tracepoint_finished(l, t, &round, 0, NULL);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return 1;
 }
 
 int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
-	struct turn turn;
-	struct tensor *t = eager_take(l, r, &turn);
+	struct eager_round round;
+	struct tensor *t = eager_take(l, r, &round);
 	int rc, missing;
 
 	*opp = NULL;
 	if (!t)
 		return 0;
 	if (tracepoint_on(l))
-		tracepoint_short(l, t, r, &turn);
-	lines_write(l, &turn, r);
-	missing = round_meet(l, &turn, &r->signature);
+		tracepoint_short(l, t, r, &round);
+	eager_slot_write(l, &round, r);
+	missing = round_meet(l, &round, &r->signature);
 	if (missing != -1)
-		return defer_eager(l, r, t, turn.round, opp, e);
-	rc = lines_finish(l, &turn.at, r, e);
+		return defer_eager(l, r, t, round.number, opp, e);
+	rc = eager_slot_finish(l, &round.at, r, e);
 	if (tracepoint_on(l))
-		tracepoint_finished(l, t, &turn, rc, r->counts);
+		tracepoint_finished(l, t, &round, rc, r->counts);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

@@ -193,11 +193,11 @@ void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request
 }
 
 void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
-		      struct turn *turn)
+		      struct eager_round *round)
 {
-	turn->when = clock_ns();
+	round->when = clock_ns();
 	tell_submitted(l, t, &t->signature, r ? kind_asked(r) : kind_of(&t->signature),
-		       turn->round, turn->when);
+		       round->number, round->when);
 }
 
 /* ---- ready ---- */
@@ -217,7 +217,7 @@ static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
 	for (i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
 		r.kind = (uint8_t)(i / TRACE_FOUR);
 		for (k = 0; k < TRACE_FOUR; k++) {
-			/* This rank's submission has its own record.  Its line is not read:
+			/* This rank's submission has its own record.  Its slot is not read:
 			 * the cache line may be with another processor. */
 			when = i + k < n && i + k != l->ledger->rank ? of(l, arg, i + k) : 0;
 			r.ago[k] = when <= 0 ? -1 : when < ns ? (float)(ns - when) : 0;
@@ -390,7 +390,7 @@ static uint64_t rows_of(const struct comm *l, const struct op_signature *w,
 }
 
 struct round {
-	struct lines at;
+	struct eager_slots at;
 	bool gathers;
 };
 
@@ -402,7 +402,7 @@ static int64_t by_line(const struct comm *l, const void *arg, int rank)
 	return ledger_told(&r->at, rank, r->gathers);
 }
 
-static void tell_finished(struct comm *l, const struct tensor *t, const struct lines *at,
+static void tell_finished(struct comm *l, const struct tensor *t, const struct eager_slots *at,
 			  const struct op_signature *w, int status, const uint64_t *counts)
 {
 	struct round round = { *at, w->kind == PLAN_ALLGATHER };
@@ -420,10 +420,10 @@ static void tell_finished(struct comm *l, const struct tensor *t, const struct l
 	trace_put(trace_of(l), &r);
 }
 
-void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
-			 int status, const uint64_t *counts)
+void tracepoint_finished(struct comm *l, const struct tensor *t,
+			 const struct eager_round *round, int status, const uint64_t *counts)
 {
-	tell_finished(l, t, &turn->at, &t->signature, status, counts);
+	tell_finished(l, t, &round->at, &t->signature, status, counts);
 }
 
 void tracepoint_complete(const struct ringup_op *op, int status)
@@ -431,7 +431,7 @@ void tracepoint_complete(const struct ringup_op *op, int status)
 	struct comm *l = op->comm;
 	const struct op_signature *w = &op->ask.signature;
 	struct trace_record r = { .what = TRACE_COMPLETE, .arg = status != 0 };
-	struct lines at;
+	struct eager_slots at;
 
 	if (!op->tensor) {
 		tell_moved(op, status);
@@ -441,7 +441,7 @@ void tracepoint_complete(const struct ringup_op *op, int status)
 	if (!r.label)
 		return;
 	if (op_is_eager(op) && !status) {
-		at = ledger_lines(l->ledger, op->id, op->round);
+		at = ledger_slots(l->ledger, op->id, op->round);
 		tell_finished(l, op->tensor, &at, w, 0, op->ask.counts);
 		return;
 	}

@@ -13,7 +13,7 @@
 struct ringup_op;
 struct request;
 struct tensor;
-struct turn;
+struct eager_round;
 struct op_signature;
 
 /* tracepoint_on - does this rank record a timeline?  Only then call the others. */
@@ -24,14 +24,14 @@ static inline bool tracepoint_on(const struct comm *l)
 
 /*
  * tracepoint_submitted - the request @r for the tensor @t is about to be published.
- * tracepoint_short - the same for a round of lines; if @r is NULL, for a request like @t's last
- * one.  Sets @turn->when.
+ * tracepoint_short - the same for a round of slots; if @r is NULL, for a request like @t's last
+ * one.  Sets @round->when.
  *
  * The caller holds l->lock, or no other thread has @t.
  */
 void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request *r);
 void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
-		      struct turn *turn);
+		      struct eager_round *round);
 
 /* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
 void tracepoint_ready(struct comm *l, int count);
@@ -43,10 +43,10 @@ void tracepoint_begin(struct comm *l, struct run *run);
 void tracepoint_end(struct comm *l, const struct run *run);
 
 /* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
- * of lines, which has no struct ringup_op. */
+ * of slots, which has no struct ringup_op. */
 void tracepoint_complete(const struct ringup_op *op, int status);
-void tracepoint_finished(struct comm *l, const struct tensor *t, const struct turn *turn,
-			 int status, const uint64_t *counts);
+void tracepoint_finished(struct comm *l, const struct tensor *t,
+			 const struct eager_round *round, int status, const uint64_t *counts);
 
 /* tracepoint_message - the send or receive @op is in flight; with the lock of its communicator.
  * tracepoint_matched - its data move now, by @way, or, if that is NULL, the other side's count

@@ -209,19 +209,19 @@ static void eager(int rank)
 {
 	uint32_t round, *line;
 	uint64_t *next;
-	struct lines at;
+	struct eager_slots at;
 	int i;
 
 	for (i = 1; i <= rounds; i++) {
 		round = ledger_begin(&ledger[rank], 0);
-		at = ledger_lines(&ledger[rank], 0, round + 1);
+		at = ledger_slots(&ledger[rank], 0, round + 1);
 		next = ledger_mark(&at, rank);
-		at = ledger_lines(&ledger[rank], 0, round);
+		at = ledger_slots(&ledger[rank], 0, round);
 		line = ledger_data(&at, rank);
 		__atomic_store_n(line, (uint32_t)(10 * i + rank), __ATOMIC_RELAXED);
-		ledger_put(&at, rank, round, LINE_DATA);
+		ledger_put(&at, rank, round, SLOT_DATA);
 		__atomic_store_n(next, 0, __ATOMIC_RELAXED);
-		while (ledger_look(&at, 1 - rank, round) != LINE_DATA)
+		while (ledger_look(&at, 1 - rank, round) != SLOT_DATA)
 			explore_idle();
 		line = ledger_data(&at, 1 - rank);
 		explore_require(__atomic_load_n(line, __ATOMIC_RELAXED) ==
@@ -274,10 +274,10 @@ static bool other;
 
 static void reset_join(void)
 {
-	struct lines at;
+	struct eager_slots at;
 
 	reset_known();
-	at = ledger_lines(&ledger[0], 0, 1);
+	at = ledger_slots(&ledger[0], 0, 1);
 	explore_name(ledger_mark(&at, 0), "line");
 	explore_name(&ledger[0].shared->joined, "joined");
 	explore_name(&ledger[0].shared->calls, "calls");
@@ -295,10 +295,10 @@ static void use_once_more(void)
 {
 	struct op_signature w = sum;
 	uint32_t round = ledger_begin(&ledger[0], 0);
-	struct lines at = ledger_lines(&ledger[0], 0, round);
+	struct eager_slots at = ledger_slots(&ledger[0], 0, round);
 
 	w.count += other;
-	ledger_put(&at, 0, round, other ? LINE_CHANGED : LINE_DATA);
+	ledger_put(&at, 0, round, other ? SLOT_CHANGED : SLOT_DATA);
 	/* Here the engine does something else. */
 	explore_load(&other, sizeof(other), __ATOMIC_RELAXED);
 	if (other) {
@@ -306,7 +306,7 @@ static void use_once_more(void)
 		announce(0);
 	} else {
 		announce(0);
-		while (ledger_look(&at, 1, round) != LINE_CHANGED)
+		while (ledger_look(&at, 1, round) != SLOT_CHANGED)
 			explore_idle();
 		post(0, 0, &w, false, false);
 	}
@@ -316,7 +316,7 @@ static void answer_once(void)
 {
 	uint64_t seen = ledger_calls(&ledger[1]) - 1, calls;
 	uint32_t id, round;
-	struct lines at;
+	struct eager_slots at;
 	struct op_signature w;
 	char called[NAME_BYTES + 1];
 	bool done = false;
@@ -334,8 +334,8 @@ static void answer_once(void)
 			explore_require(w.count == sum.count + other,
 					"called for what the caller does not want");
 			round = ledger_begin(&ledger[1], id);
-			at = ledger_lines(&ledger[1], id, round);
-			ledger_put(&at, 1, round, LINE_CHANGED);
+			at = ledger_slots(&ledger[1], id, round);
+			ledger_put(&at, 1, round, SLOT_CHANGED);
 			post(1, id, &w, true, false);
 			done = true;
 		}
@@ -379,7 +379,7 @@ int main(void)
 	/* With RINGUP_TEST_LONG=1 all of them are taken as far; else each kind once. */
 	const char *text = getenv("RINGUP_TEST_LONG");
 	bool is_long = text && !strcmp(text, "1");
-	struct lines at;
+	struct eager_slots at;
 
 	rounds = 1;
 	cap = 1 << 20;
@@ -418,7 +418,7 @@ int main(void)
 	x.body = change_of_mind;
 	run("a change of mind", RANKS, x, NULL);
 	differ = false;
-	rounds = LEDGER_TURNS + 2;
+	rounds = LEDGER_ROUNDS + 2;
 	good.body = eager;
 	good.check = NULL;
 	run("lines, more rounds than turns", RANKS, good, NULL);
@@ -452,7 +452,7 @@ int main(void)
 	rounds = 4;
 	good.body = eager;
 	good.reset = reset_known;
-	at = ledger_lines(&ledger[0], 0, 1);
+	at = ledger_slots(&ledger[0], 0, 1);
 	good.weak = ledger_mark(&at, 0);
 	run("a line without release", RANKS, good, "not its round's");
 	good.weak = NULL;

@@ -248,7 +248,7 @@ static void small(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	enum { ROUNDS = 7, MUCH = 4 };
-	bool has_lines = size > 1 && g->group->comm.small == SMALL_EAGER;
+	bool has_slots = size > 1 && g->group->comm.small == SMALL_EAGER;
 	uint64_t before;
 	int round;
 
@@ -256,9 +256,9 @@ static void small(struct ringup *r, int rank, int size)
 		before = batches_of(g);
 		reductions(g, 7, 0, rank, size, round % 2);
 		scatters(g, 0, rank, size, false);
-		check(!has_lines || !round || batches_of(g) == before, "eager", rank);
+		check(!has_slots || !round || batches_of(g) == before, "eager", rank);
 		gathers(g, 0, rank, size, round == MUCH);
-		check(!has_lines || !round || (batches_of(g) == before) == (round != MUCH),
+		check(!has_slots || !round || (batches_of(g) == before) == (round != MUCH),
 		      "eager, if it fits", rank);
 	}
 	/* And then one of them has no more to do. */

@@ -71,7 +71,7 @@ static uint32_t find(void)
 }
 
 /* Rank @r comes to the next round. */
-static void arrive(int r, uint32_t id, float *value, struct turn *t)
+static void arrive(int r, uint32_t id, float *value, struct eager_round *t)
 {
 	struct request q = { .signature = sum_of_one, .in = value, .out = value };
 
@@ -80,32 +80,32 @@ static void arrive(int r, uint32_t id, float *value, struct turn *t)
 		ok(false, "rank %d has a line", r);
 		return;
 	}
-	lines_write(&comm[r], t, &q);
-	lines_fetch(&comm[r], t, &q.signature);
+	eager_slot_write(&comm[r], t, &q);
+	eager_slot_fetch(&comm[r], t, &q.signature);
 }
 
 static void who_is_missing(uint32_t id, bool crowded)
 {
 	int first = crowded ? 2 : 1, second = crowded ? 1 : 2;
-	struct turn turn[RANKS];
+	struct eager_round turn[RANKS];
 	float value[RANKS];
 
 	set_crowded(crowded);
 	arrive(0, id, &value[0], &turn[0]);
-	ok(eager_missing(&comm[0], id, turn[0].round) == first, "%s",
+	ok(eager_missing(&comm[0], id, turn[0].number) == first, "%s",
 	   crowded ? "who waits for our processor is the one to wait for"
 		   : "with a processor for each, it is the first");
 	ok(eager_spin(&comm[0], &turn[0]) == first, "also after a moment");
 	arrive(first, id, &value[first], &turn[first]);
-	ok(eager_missing(&comm[0], id, turn[0].round) == second, "then the other");
+	ok(eager_missing(&comm[0], id, turn[0].number) == second, "then the other");
 	arrive(second, id, &value[second], &turn[second]);
-	ok(eager_missing(&comm[0], id, turn[0].round) == -1, "then nobody");
+	ok(eager_missing(&comm[0], id, turn[0].number) == -1, "then nobody");
 }
 
 static void adds_up(uint32_t id)
 {
 	struct request q = { .signature = sum_of_one };
-	struct turn turn[RANKS];
+	struct eager_round turn[RANKS];
 	float value[RANKS], sum;
 	struct err e;
 	int r, good = 1;
@@ -115,7 +115,7 @@ static void adds_up(uint32_t id)
 	for (r = 0; r < RANKS; r++) {
 		q.in = &value[r];
 		q.out = &sum;
-		good &= !lines_finish(&comm[r], &turn[r].at, &q, &e) && sum == 6;
+		good &= !eager_slot_finish(&comm[r], &turn[r].at, &q, &e) && sum == 6;
 	}
 	ok(good, "all ranks have the sum");
 }
@@ -126,7 +126,7 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 {
 	static float in[RANKS][MOST], out[MOST + GUARD];
 	struct request q = { .signature = sum_of_one, .out = out };
-	struct turn turn[RANKS];
+	struct eager_round turn[RANKS];
 	struct err e;
 	int r, good = 1, ranks = size * (size - 1) / 2;
 	uint64_t i;
@@ -139,13 +139,13 @@ static int long_round(int size, uint32_t id, uint64_t count, int round, int pre)
 		q.in = in[r];
 		if (!eager_may(&comm[r], &q) || !eager_begin(&comm[r], id, &q, &turn[r]))
 			return 0;
-		lines_write(&comm[r], &turn[r], &q);
-		lines_fetch(&comm[r], &turn[r], &q.signature);
+		eager_slot_write(&comm[r], &turn[r], &q);
+		eager_slot_fetch(&comm[r], &turn[r], &q.signature);
 	}
 	for (r = 0; r < size; r++) {
 		memset(out, 0, sizeof(out));
 		q.in = in[r];
-		good &= !lines_finish(&comm[r], &turn[r].at, &q, &e);
+		good &= !eager_slot_finish(&comm[r], &turn[r].at, &q, &e);
 		for (i = 0; i < count; i++)
 			good &= out[i] ==
 				(float)(pre * (size * ((int)i % 1000 + round) + 1000 * ranks));
@@ -176,7 +176,7 @@ static void long_lines(int size)
 		copy_use_refill(how);
 		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 			good = 1;
-			for (round = 0; round < 2 * LEDGER_TURNS + 1; round++)
+			for (round = 0; round < 2 * LEDGER_ROUNDS + 1; round++)
 				good &= long_round(size, id, counts[i], round, 1 + round % 2);
 			ok(good, "refill %d: sums of %d elements, %d ranks", (int)how,
 			   (int)counts[i], size);
@@ -196,7 +196,7 @@ static void all_or_none(void)
 	float in[ROWS] = { 1, 2 }, sum = 0, into[RANKS * ROWS] = { 0 };
 	void *out[MEMBERS] = { NULL };
 	struct request member[MEMBERS], q = { .members = member };
-	struct turn turn[RANKS];
+	struct eager_round turn[RANKS];
 	struct err e = { 0 };
 	uint32_t id, age;
 	int m, r, rc, round, good = 1;
@@ -219,14 +219,14 @@ static void all_or_none(void)
 
 		for (r = 0; r < RANKS; r++) {
 			good &= eager_begin(&comm[r], id, &q, &turn[r]);
-			lines_write(&comm[r], &turn[r], &q);
+			eager_slot_write(&comm[r], &turn[r], &q);
 		}
 		if (lies)
 			memcpy((char *)ledger_data(&turn[0].at, 1) + LAST_ROWS_AT, &too_many,
 			       sizeof(too_many));
 		member[GATHER].into = own ? into : NULL;
 		member[GATHER].into_bytes = own ? sizeof(into) : 0;
-		rc = lines_finish(&comm[0], &turn[0].at, &q, &e);
+		rc = eager_slot_finish(&comm[0], &turn[0].at, &q, &e);
 		if (!lies) {
 			const float *got = out[LAST];
 
@@ -246,18 +246,18 @@ static void all_or_none(void)
 /* One rank that is elsewhere goes the long way. */
 static void changed_mind(uint32_t id)
 {
-	struct turn turn[RANKS];
-	struct lines at;
+	struct eager_round turn[RANKS];
+	struct eager_slots at;
 	uint32_t round;
 	float value[RANKS];
 
 	set_crowded(true);
 	arrive(0, id, &value[0], &turn[0]);
 	round = ledger_begin(&ledger[1], id);
-	at = ledger_lines(&ledger[1], id, round);
-	ledger_put(&at, 1, round, LINE_CHANGED);
+	at = ledger_slots(&ledger[1], id, round);
+	ledger_put(&at, 1, round, SLOT_CHANGED);
 	arrive(2, id, &value[2], &turn[2]);
-	ok(eager_missing(&comm[0], id, turn[0].round) == -2,
+	ok(eager_missing(&comm[0], id, turn[0].number) == -2,
 	   "a mind changed elsewhere is seen");
 	ok(eager_spin(&comm[0], &turn[0]) == -2, "by who looks for the first time, too");
 }
@@ -273,7 +273,7 @@ static void own_line(enum plan_kind kind, const char *what)
 	void *result = out;
 	uint64_t counts[RANKS];
 	struct request q[RANKS];
-	struct turn turn[RANKS];
+	struct eager_round turn[RANKS];
 	struct err e = { 0 };
 	uint32_t id, age;
 	int r, i, size = spreads ? IN : IN / RANKS, good = 1;
@@ -294,12 +294,12 @@ static void own_line(enum plan_kind kind, const char *what)
 	good &= !ledger_find(&ledger[0], what, strlen(what), &q[0].signature, &id, &age, &e);
 	for (r = 0; r < RANKS; r++) {
 		good &= eager_begin(&comm[r], id, &q[r], &turn[r]);
-		lines_write(&comm[r], &turn[r], &q[r]);
+		eager_slot_write(&comm[r], &turn[r], &q[r]);
 	}
 	memset(ledger_mark(&turn[0].at, 0), 0xee, turn[0].at.head + turn[0].bytes);
-	good &= eager_missing(&comm[0], id, turn[0].round) == -1 &&
+	good &= eager_missing(&comm[0], id, turn[0].number) == -1 &&
 		eager_spin(&comm[0], &turn[0]) == -1 &&
-		!lines_finish(&comm[0], &turn[0].at, &q[0], &e) && result == out;
+		!eager_slot_finish(&comm[0], &turn[0].at, &q[0], &e) && result == out;
 	for (r = 0; r < (spreads ? 1 : RANKS); r++)
 		for (i = 0; i < size; i++)
 			good &= out[r * size + i] == in[r][i];

@@ -96,7 +96,7 @@ static void check(const char *what, int n, const struct op_signature *w)
 
 	introduce(n, w);
 	/* More often than there are lines in turn. */
-	for (k = 0; k < 2 * LEDGER_TURNS; k++) {
+	for (k = 0; k < 2 * LEDGER_ROUNDS; k++) {
 		good &= travels(n, w, result);
 		for (i = 0; i < COUNT; i++)
 			good &= result[i] == expected(w, i);

@@ -175,25 +175,25 @@ static void lines(void)
 	struct op_signature w = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 };
 	bool last;
 	uint32_t id = post(0, "eager", w, true, 0, &last), round;
-	struct lines mine, theirs;
+	struct eager_slots mine, theirs;
 
 	ok(ledger_fits(&ledger[0], id, 40) && !ledger_fits(&ledger[0], id, 4000),
 	   "room for 40 bytes");
 	round = ledger_begin(&ledger[0], id);
-	mine = ledger_lines(&ledger[0], id, round);
-	theirs = ledger_lines(&ledger[1], id, round);
-	ok(ledger_look(&theirs, 0, round) == LINE_EMPTY, "an empty line");
+	mine = ledger_slots(&ledger[0], id, round);
+	theirs = ledger_slots(&ledger[1], id, round);
+	ok(ledger_look(&theirs, 0, round) == SLOT_EMPTY, "an empty line");
 	memset(ledger_data(&mine, 0), 7, 40);
-	ledger_put(&mine, 0, round, LINE_DATA);
-	ok(ledger_look(&theirs, 0, round) == LINE_DATA && *(char *)ledger_data(&theirs, 0) == 7,
+	ledger_put(&mine, 0, round, SLOT_DATA);
+	ok(ledger_look(&theirs, 0, round) == SLOT_DATA && *(char *)ledger_data(&theirs, 0) == 7,
 	   "a full one");
-	theirs = ledger_lines(&ledger[1], id, round + LEDGER_TURNS);
-	ok(ledger_look(&theirs, 0, round + LEDGER_TURNS) == LINE_EMPTY,
+	theirs = ledger_slots(&ledger[1], id, round + LEDGER_ROUNDS);
+	ok(ledger_look(&theirs, 0, round + LEDGER_ROUNDS) == SLOT_EMPTY,
 	   "is empty for the round that has it next");
-	mine = ledger_lines(&ledger[0], id, round + 1);
-	theirs = ledger_lines(&ledger[2], id, round + 1);
-	ledger_put(&mine, 0, round + 1, LINE_CHANGED);
-	ok(ledger_look(&theirs, 0, round + 1) == LINE_CHANGED, "a mind that has changed");
+	mine = ledger_slots(&ledger[0], id, round + 1);
+	theirs = ledger_slots(&ledger[2], id, round + 1);
+	ledger_put(&mine, 0, round + 1, SLOT_CHANGED);
+	ok(ledger_look(&theirs, 0, round + 1) == SLOT_CHANGED, "a mind that has changed");
 }
 
 /* Long lines leave room for short ones, however many there are. */

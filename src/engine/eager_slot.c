@@ -1,6 +1,6 @@
-/* lines.c - what ranks write into their lines, and what comes out of all of them. */
+/* eager_slot.c - what ranks write into their eager slots, and the results of all of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/lines.h"
+#include "engine/eager_slot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,17 @@
 #include "ringup.h"
 
 /*
- * What a line holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
+ * What a slot holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
  * broadcast), its rows and their number beside the mark (allgather), the rows for
  * each rank and then all those rows (all-to-all), or of a bundle what its members
- * would have in lines of their own, side by side, the number of rows before each
+ * would have in slots of their own, side by side, the number of rows before each
  * allgather's.
  */
 enum {
-	FEW = 8,           /* ranks: then the list of their lines takes no page of the stack */
+	FEW = 8,           /* ranks: then the list of their slots takes no page of the stack */
 	FETCH = 64,        /* a cache line */
-	MOVE_LEAST = 1024, /* bytes of a line that a string move fills sooner        */
-	CLAIM_LEAST = 512, /* elements of a sum whose lines are worth claiming       */
+	MOVE_LEAST = 1024, /* bytes of a slot that a string move fills sooner        */
+	CLAIM_LEAST = 512, /* elements of a sum whose slots are worth claiming       */
 	TAKE_LEAST = 2048, /* bytes, the same of what is only moved                  */
 };
 
@@ -60,7 +60,7 @@ static const struct request *next_member(struct walk *w)
 	return &op->ask;
 }
 
-/* What the member @m takes in its bundle's line, for a rank that has @rows. */
+/* What the member @m takes in its bundle's slot, for a rank that has @rows. */
 static uint64_t space(const struct request *m, uint64_t rows)
 {
 	uint64_t row = m->signature.count * element(&m->signature);
@@ -81,7 +81,7 @@ static __attribute__((noinline)) uint64_t share_of_members(const struct request 
 	return sum;
 }
 
-uint64_t lines_share(const struct comm *l, const struct request *r)
+uint64_t eager_slot_share(const struct comm *l, const struct request *r)
 {
 	const struct op_signature *w = &r->signature;
 	uint64_t row = w->count * element(w), sum = 0;
@@ -98,7 +98,7 @@ uint64_t lines_share(const struct comm *l, const struct request *r)
 	case PLAN_ALLTOALL:
 		for (i = 0; i < l->topo.size; i++)
 			sum += r->splits[i] * row;
-		return sum + lines_splits_bytes(l);
+		return sum + eager_slot_splits_bytes(l);
 	case OP_BUNDLE:
 		return share_of_members(r);
 	default:
@@ -111,8 +111,8 @@ static void fill(void *to, const void *in, uint64_t bytes)
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
-/* A sum of two, each the only one that reads the other's line: it claims what it has read, and
- * the line comes over whole when it is filled again. */
+/* A sum of two, each the only one that reads the other's slot: it claims what it has read, and
+ * the slot comes over whole when it is filled again. */
 static bool is_claimed(const struct comm *l, const struct op_signature *w)
 {
 	return w->count >= CLAIM_LEAST && l->topo.size == 2 && w->pre == 1 &&
@@ -122,11 +122,12 @@ static bool is_claimed(const struct comm *l, const struct op_signature *w)
 /*
  * What follows may be read by nobody any more, and the others may still have it in
  * their caches.  A store fetches it from there without waiting for it: by the time
- * this name comes back, the line is ours.
+ * this name comes back, the slot is ours.
  */
-void lines_fetch(const struct comm *l, const struct turn *t, const struct op_signature *w)
+void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
+		      const struct op_signature *w)
 {
-	struct lines at = ledger_lines(l->ledger, t->id, t->round + 1);
+	struct eager_slots at = ledger_slots(l->ledger, t->id, t->number + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->topo.rank);
 	uint64_t i;
 
@@ -150,26 +151,26 @@ static inline void put(void *to, const struct op_signature *w, const void *in, u
 		fill(to, in, bytes);
 }
 
-/* The line is filled. */
-static inline void publish(const struct comm *l, const struct turn *t, bool gathers)
+/* The slot is filled. */
+static inline void publish(const struct comm *l, const struct eager_round *t, bool gathers)
 {
 	if (ledger_asks(l->ledger))
 		ledger_tell_when(&t->at, l->topo.rank, gathers, t->when ? t->when : clock_ns());
-	ledger_put(&t->at, l->topo.rank, t->round, LINE_DATA);
+	ledger_put(&t->at, l->topo.rank, t->number, SLOT_DATA);
 }
 
-void lines_put(const struct comm *l, const struct turn *t, const struct op_signature *w,
-	       const void *in)
+void eager_slot_put(const struct comm *l, const struct eager_round *t,
+		    const struct op_signature *w, const void *in)
 {
 	put(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
 	publish(l, t, false);
 }
 
-static __attribute__((noinline)) void put_members(void *line, const struct request *r)
+static __attribute__((noinline)) void put_members(void *slot, const struct request *r)
 {
 	struct walk all = walk(r);
 	const struct request *m;
-	unsigned char *to = line;
+	unsigned char *to = slot;
 	uint64_t row;
 
 	while ((m = next_member(&all))) {
@@ -184,14 +185,14 @@ static __attribute__((noinline)) void put_members(void *line, const struct reque
 	}
 }
 
-void lines_write(struct comm *l, const struct turn *t, const struct request *r)
+void eager_slot_write(struct comm *l, const struct eager_round *t, const struct request *r)
 {
 	unsigned char *to = ledger_data(&t->at, l->topo.rank);
 	uint64_t bytes = t->bytes, head;
 
 	switch (r->signature.kind) {
 	case PLAN_ALLTOALL:
-		head = lines_splits_bytes(l);
+		head = eager_slot_splits_bytes(l);
 		copy_bytes(to, r->splits, head);
 		fill(to + head, r->in, bytes - head);
 		break;
@@ -203,7 +204,7 @@ void lines_write(struct comm *l, const struct turn *t, const struct request *r)
 		put_members(to, r);
 		break;
 	default:
-		lines_put(l, t, &r->signature, r->in);
+		eager_slot_put(l, t, &r->signature, r->in);
 		return;
 	}
 	publish(l, t, r->signature.kind == PLAN_ALLGATHER);
@@ -223,9 +224,9 @@ static inline void add_up(const void **src, const struct comm *l, const struct o
 }
 
 /* @src has room for as many as there are. */
-static inline void reduce_from(const void **src, const struct comm *l, const struct lines *at,
-			       const struct op_signature *w, const void *in, void *out,
-			       uint64_t skip, uint64_t count)
+static inline void reduce_from(const void **src, const struct comm *l,
+			       const struct eager_slots *at, const struct op_signature *w,
+			       const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
 	int r;
@@ -235,16 +236,17 @@ static inline void reduce_from(const void **src, const struct comm *l, const str
 	add_up(src, l, w, in, out, skip, count);
 }
 
-static void reduce_lines(const struct comm *l, const struct lines *at,
+static void reduce_slots(const struct comm *l, const struct eager_slots *at,
 			 const struct op_signature *w, const void *in, void *out,
 			 uint64_t first, uint64_t count)
 {
-	const void *src[LINES_RANKS];
+	const void *src[EAGER_SLOT_RANKS];
 
 	reduce_from(src, l, at, w, in, out, first * element(w), count);
 }
 
-static __attribute__((noinline)) void sum_claiming(const struct comm *l, const struct lines *at,
+static __attribute__((noinline)) void sum_claiming(const struct comm *l,
+						   const struct eager_slots *at,
 						   const struct op_signature *w, const void *in,
 						   void *out)
 {
@@ -260,8 +262,8 @@ static __attribute__((noinline)) void sum_claiming(const struct comm *l, const s
 	}
 }
 
-void lines_sum(const struct comm *l, const struct lines *at, const struct op_signature *w,
-	       const void *in, void *out)
+void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
+		    const struct op_signature *w, const void *in, void *out)
 {
 	const void *src[FEW];
 
@@ -272,21 +274,21 @@ void lines_sum(const struct comm *l, const struct lines *at, const struct op_sig
 	if (l->topo.size <= FEW)
 		reduce_from(src, l, at, w, in, out, 0, w->count);
 	else
-		reduce_lines(l, at, w, in, out, 0, w->count);
+		reduce_slots(l, at, w, in, out, 0, w->count);
 }
 
-/* What this rank needs of what rank @r has put into its line at @line: @bytes, after @skip.  Of
- * two ranks, nobody else reads it.  Its own it has at @in, while the line may be with who reads
+/* What this rank needs of what rank @r has put into its slot at @slot: @bytes, after @skip.  Of
+ * two ranks, nobody else reads it.  Its own it has at @in, while the slot may be with who reads
  * it. */
-static void take(const struct comm *l, int r, void *to, unsigned char *line, const void *in,
+static void take(const struct comm *l, int r, void *to, unsigned char *slot, const void *in,
 		 uint64_t skip, uint64_t bytes)
 {
 	const unsigned char *own = in;
 
 	if (r != l->topo.rank && bytes >= TAKE_LEAST && l->topo.size == 2)
-		copy_taking(to, line + skip, bytes, false);
+		copy_taking(to, slot + skip, bytes, false);
 	else if (r != l->topo.rank)
-		copy_bytes(to, line + skip, bytes);
+		copy_bytes(to, slot + skip, bytes);
 	else if (bytes && to != own + skip)
 		copy_bytes(to, own + skip, bytes);
 }
@@ -311,7 +313,7 @@ static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 	return result;
 }
 
-static int gather_lines(struct comm *l, const struct lines *at, const struct request *q,
+static int gather_slots(struct comm *l, const struct eager_slots *at, const struct request *q,
 			struct err *e)
 {
 	uint64_t row = q->signature.count * element(&q->signature);
@@ -332,14 +334,14 @@ static int gather_lines(struct comm *l, const struct lines *at, const struct req
 }
 
 /* How many rows of rank @r go where. */
-static const uint64_t *splits_of(const struct comm *l, const struct lines *at,
+static const uint64_t *splits_of(const struct comm *l, const struct eager_slots *at,
 				 const struct request *q, int r)
 {
 	return r == l->topo.rank ? q->splits : ledger_data(at, r);
 }
 
-/* From each line the rows that are for this rank. */
-static int exchange_lines(struct comm *l, const struct lines *at, const struct request *q,
+/* From each slot the rows that are for this rank. */
+static int exchange_slots(struct comm *l, const struct eager_slots *at, const struct request *q,
 			  struct err *e)
 {
 	uint64_t row = q->signature.count * element(&q->signature), before;
@@ -357,7 +359,7 @@ static int exchange_lines(struct comm *l, const struct lines *at, const struct r
 	for (r = 0; r < l->topo.size; r++) {
 		const uint64_t *splits = splits_of(l, at, q, r);
 		unsigned char *rows =
-			(unsigned char *)ledger_data(at, r) + lines_splits_bytes(l);
+			(unsigned char *)ledger_data(at, r) + eager_slot_splits_bytes(l);
 
 		for (before = 0, k = 0; k < l->topo.rank; k++)
 			before += splits[k] * row;
@@ -374,7 +376,7 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 {
 	const struct op_signature *w = &m->signature;
 	uint64_t first = 0, count = w->count, row = w->count * element(w);
-	const void *src[LINES_RANKS];
+	const void *src[EAGER_SLOT_RANKS];
 	unsigned char *result;
 	int r;
 
@@ -404,10 +406,10 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 	return 0;
 }
 
-static int take_members(struct comm *l, const struct lines *at, const struct request *q,
+static int take_members(struct comm *l, const struct eager_slots *at, const struct request *q,
 			struct err *e)
 {
-	unsigned char *from[LINES_RANKS];
+	unsigned char *from[EAGER_SLOT_RANKS];
 	struct walk all = walk(q), done = walk(q);
 	const struct request *m;
 	int r, rc = 0;
@@ -429,7 +431,7 @@ static int take_members(struct comm *l, const struct lines *at, const struct req
 
 /* What is not reduced, or not alone.  Kept apart: in one function, these would have its
  * registers saved. */
-static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines *at,
+static __attribute__((noinline)) int hand_out(struct comm *l, const struct eager_slots *at,
 					      const struct request *q, struct err *e)
 {
 	const struct op_signature *w = &q->signature;
@@ -440,9 +442,9 @@ static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines
 		     w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
-		return gather_lines(l, at, q, e);
+		return gather_slots(l, at, q, e);
 	case PLAN_ALLTOALL:
-		return exchange_lines(l, at, q, e);
+		return exchange_slots(l, at, q, e);
 	case OP_BUNDLE:
 		return take_members(l, at, q, e);
 	default:
@@ -450,7 +452,8 @@ static __attribute__((noinline)) int hand_out(struct comm *l, const struct lines
 	}
 }
 
-int lines_finish(struct comm *l, const struct lines *at, const struct request *q, struct err *e)
+int eager_slot_finish(struct comm *l, const struct eager_slots *at, const struct request *q,
+		      struct err *e)
 {
 	const struct op_signature *w = &q->signature;
 	uint64_t first;
@@ -459,11 +462,11 @@ int lines_finish(struct comm *l, const struct lines *at, const struct request *q
 	case PLAN_ALLREDUCE:
 		/* Only the root of a reduction wants to know. */
 		if (w->digest == OP_ALL || q->out)
-			lines_sum(l, at, w, q->in, q->out);
+			eager_slot_sum(l, at, w, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
 		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
-		reduce_lines(l, at, w, q->in, q->out, first,
+		reduce_slots(l, at, w, q->in, q->out, first,
 			     op_signature_part_first(w, l->topo.size, l->topo.rank + 1) -
 				     first);
 		return 0;

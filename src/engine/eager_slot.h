@@ -1,0 +1,48 @@
+/* eager_slot.h - what ranks write into their eager slots, and the results of all of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_EAGER_SLOT_H
+#define ENGINE_EAGER_SLOT_H
+
+#include <stdint.h>
+
+#include "engine/comm.h"
+#include "engine/ledger.h"
+
+struct request;
+struct op_signature;
+struct err;
+
+/* Ranks whose slots are added up at a time. */
+enum { EAGER_SLOT_RANKS = 4096 };
+
+/* eager_slot_share - bytes that this rank puts into its slot for @r. */
+uint64_t eager_slot_share(const struct comm *l, const struct request *r);
+
+/* eager_slot_splits_bytes - of which so many say how many rows go where, in an all-to-all. */
+static inline uint64_t eager_slot_splits_bytes(const struct comm *l)
+{
+	return (uint64_t)l->topo.size * sizeof(uint64_t);
+}
+
+/* eager_slot_write - fill this rank's slot and publish it. */
+void eager_slot_write(struct comm *l, const struct eager_round *t, const struct request *r);
+
+/* eager_slot_put - the same of a sum, as @w says. */
+void eager_slot_put(const struct comm *l, const struct eager_round *t,
+		    const struct op_signature *w, const void *in);
+
+/* eager_slot_fetch - have this rank's slot of the next round, probably as @w says, here by the
+ * time it is written. */
+void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
+		      const struct op_signature *w);
+
+/* eager_slot_finish - compute the result from all slots.  Returns 0 or RINGUP_ENOMEM; then
+ * nothing has been handed out. */
+int eager_slot_finish(struct comm *l, const struct eager_slots *at, const struct request *r,
+		      struct err *e);
+
+/* eager_slot_sum - the same of a sum, as @w says. */
+void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
+		    const struct op_signature *w, const void *in, void *out);
+
+#endif
