@@ -150,7 +150,7 @@ CORE_SOURCES += \
 	%reldir%/engine/coordinator_news.c \
 	%reldir%/engine/coordinator_offer.c \
 	%reldir%/engine/coordinator_state.h \
-	%reldir%/engine/tensor.c %reldir%/engine/tensor.h \
+	%reldir%/engine/name_table.c %reldir%/engine/name_table.h \
 	%reldir%/engine/timeline.c %reldir%/engine/timeline.h \
 	%reldir%/engine/tracepoint.c %reldir%/engine/tracepoint.h \
 	%reldir%/engine/tree.c %reldir%/engine/tree.h \

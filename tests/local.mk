@@ -147,7 +147,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_stray \
 	%reldir%/unit/test_host_queue \
 	%reldir%/unit/test_coordinator \
-	%reldir%/unit/test_tensor \
+	%reldir%/unit/test_name_table \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_op_signature \
 	%reldir%/unit/test_watch

@@ -74,7 +74,7 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 				   l->topo.size, &w) ||
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
-				    op->tensor->name);
+				    op->entry->name);
 		rc = proxy_request(l, &w, &q, &own, e);
 		if (rc)
 			return rc;
@@ -102,7 +102,7 @@ static bool all_know(const struct comm *l, const uint64_t *rows)
 
 static const char *name_of(const struct ringup_op *op)
 {
-	return *op->tensor->name ? op->tensor->name : "one without a name";
+	return *op->entry->name ? op->entry->name : "one without a name";
 }
 
 /* Has a member nothing that a rank could bring that has joined?  All know that alike, and none
@@ -189,8 +189,7 @@ int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, stru
 	int rc;
 
 	if (!rows)
-		return fail(e, RINGUP_EPEER, "%.200s: nobody knows the group",
-			    op->tensor->name);
+		return fail(e, RINGUP_EPEER, "%.200s: nobody knows the group", op->entry->name);
 	if (l->phase == BEGUN) {
 		l->phase = TOLD;
 		if (!all_know(l, rows))

@@ -10,7 +10,7 @@
 #include "base/lock.h"
 #include "engine/heartbeat.h"
 #include "engine/ledger.h"
-#include "engine/tensor.h"
+#include "engine/name_table.h"
 #include "wire/waitset.h"
 
 struct agree;
@@ -85,17 +85,17 @@ struct comm {
 
 	/* From here on the engine's own. */
 	struct lock lock; /* tensors, the lists of operations, post() */
-	struct tensors tensors;
+	struct name_table names;
 	struct ringup_op *flying, *pool, *blocks;
-	struct tensor *kept[COMM_KEPT]; /* see submit_eager() */
-	uint32_t keeps;                 /* so many so far, those replaced included */
-	uint64_t unnamed;               /* operations without a name so far        */
-	uint32_t eager_count;           /* eager ones in flight; atomic            */
-	bool joined;                    /* this rank has no more to do; atomic     */
-	struct ringup_op *join;         /* is not published yet: see submit_join(); atomic */
-	int inside;                     /* threads that wait in it: see engine.c; atomic */
-	bool over;                      /* one has left, and what waited has failed; atomic */
-	uint64_t batches;               /* begun so far; atomic                    */
+	struct name_entry *kept[COMM_KEPT]; /* see submit_eager() */
+	uint32_t keeps;                     /* so many so far, those replaced included */
+	uint64_t unnamed;                   /* operations without a name so far        */
+	uint32_t eager_count;               /* eager ones in flight; atomic            */
+	bool joined;                        /* this rank has no more to do; atomic     */
+	struct ringup_op *join; /* is not published yet: see submit_join(); atomic */
+	int inside;             /* threads that wait in it: see engine.c; atomic */
+	bool over;              /* one has left, and what waited has failed; atomic */
+	uint64_t batches;       /* begun so far; atomic                    */
 
 	/* The holder of the baton's. */
 	struct item items[BATCH_ITEMS];
@@ -123,10 +123,10 @@ struct comm {
 /* comm_op - this rank's operation that the item is about, or NULL. */
 static inline struct ringup_op *comm_op(struct comm *l, const struct item *it)
 {
-	struct tensor *t;
+	struct name_entry *t;
 
 	lock_take(&l->lock);
-	t = tensors_by_id(&l->tensors, it->id);
+	t = name_table_by_id(&l->names, it->id);
 	lock_give(&l->lock);
 	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
 }

@@ -50,10 +50,10 @@ static void ops_fail(struct comm *l, const struct err *why, bool messages)
 	runs_abort(l);
 	lock_take(&l->lock);
 	for (op = l->flying; op; op = op->next)
-		if ((op->tensor || messages) && op_claim(op)) {
+		if ((op->entry || messages) && op_claim(op)) {
 			if (op_is_eager(op))
 				__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
-			if (!op->tensor)
+			if (!op->entry)
 				p2p_cancel(l->engine->p2p, op);
 			op_fail(op, why);
 		}
@@ -101,7 +101,7 @@ static struct provider *run_refuse(struct comm *l, struct err *e)
 		op_discard(op);
 		op->status = fail(&op->why, RINGUP_ENOBACKEND,
 				  "%.200s: no back end of this group carries that out",
-				  op->tensor->name);
+				  op->entry->name);
 	}
 	plan_barrier(l);
 	by = provider_for(l, &l->run->plan);
@@ -171,7 +171,7 @@ static void op_conclude(const struct run *run, struct ringup_op *op, struct err 
 {
 	int rc;
 
-	op->tensor->verified = !run->bad;
+	op->entry->verified = !run->bad;
 	if (op->bundle) {
 		bundle_conclude(op);
 		return;
@@ -385,7 +385,7 @@ void execute_close(struct comm *l)
 	int i;
 
 	op_free_all(l);
-	tensors_free(&l->tensors);
+	name_table_free(&l->names);
 	for (i = 0; i < l->run_count && l->runs; i++) {
 		free(l->runs[i].counts);
 		free(l->runs[i].lack);

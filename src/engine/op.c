@@ -71,8 +71,8 @@ void op_complete(struct ringup_op *op, int status)
 	op->status = status;
 	if (tracepoint_on(l))
 		tracepoint_complete(op, status);
-	if (op->tensor) {
-		__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	if (op->entry) {
+		__atomic_store_n(&op->entry->op, NULL, __ATOMIC_RELEASE);
 		/* From here on the tensor may be forgotten. */
 		ledger_drop(l->ledger, op->id);
 	}
@@ -254,7 +254,7 @@ int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r,
 	if (!m)
 		return op_no_memory(e);
 	op_set(m, r, proxy);
-	m->tensor = op->tensor;
+	m->entry = op->entry;
 	m->bundle = op;
 	m->next = op->members;
 	op->members = m;
@@ -274,7 +274,7 @@ void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, voi
 
 void op_take_back(struct comm *l, struct ringup_op *op)
 {
-	__atomic_store_n(&op->tensor->op, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&op->entry->op, NULL, __ATOMIC_RELEASE);
 	ledger_drop(l->ledger, op->id);
 	l->flying = op->next;
 	if (op->next)

@@ -12,7 +12,7 @@
 struct callback;
 struct engine;
 struct comm;
-struct tensor;
+struct name_entry;
 
 enum op_state { OP_FLYING, OP_CLAIMED, OP_DONE };
 
@@ -32,20 +32,20 @@ struct p2p_op {
 
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
-	struct engine *engine; /* never another one                                     */
-	struct comm *comm;     /* until its group goes: see op_hand_over(); atomic    */
-	struct tensor *tensor; /* NULL: it is a send or a receive                       */
-	uint32_t state;        /* enum op_state; atomic                        */
-	uint32_t id;           /* the tensor's                                 */
-	uint32_t round;        /* eager: of that id                            */
-	bool eager;            /* atomic; goes to false if a rank has changed its mind */
-	bool proxy;            /* of a rank that has joined: nobody waits for it */
-	bool asked;            /* all ranks, whether they have room: see plan.c */
-	int status;            /* once it is done                              */
-	struct request ask;    /* as it was asked; the name is not kept    */
-	void *result;          /* being gathered; may be ask.into         */
-	void *own;             /* freed with the operation                */
-	int64_t since_ns;      /* stall.c: when it was first seen waiting, and told of */
+	struct engine *engine;    /* never another one                                     */
+	struct comm *comm;        /* until its group goes: see op_hand_over(); atomic    */
+	struct name_entry *entry; /* NULL: it is a send or a receive                       */
+	uint32_t state;           /* enum op_state; atomic                        */
+	uint32_t id;              /* the tensor's                                 */
+	uint32_t round;           /* eager: of that id                            */
+	bool eager;               /* atomic; goes to false if a rank has changed its mind */
+	bool proxy;               /* of a rank that has joined: nobody waits for it */
+	bool asked;               /* all ranks, whether they have room: see plan.c */
+	int status;               /* once it is done                              */
+	struct request ask;       /* as it was asked; the name is not kept    */
+	void *result;             /* being gathered; may be ask.into         */
+	void *own;                /* freed with the operation                */
+	int64_t since_ns;         /* stall.c: when it was first seen waiting, and told of */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */
 	struct ringup_op *bundle;      /* a member's: what it is in; else NULL        */

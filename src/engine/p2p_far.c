@@ -220,7 +220,7 @@ static void look_at_comm(struct comm *l, void *arg)
 	if (!lock_try(&l->lock))
 		return;
 	for (op = l->flying; op && s->found != '1'; op = op->next)
-		if (op->tensor && op->tensor->hash == s->hash && !op_is_done(op))
+		if (op->entry && op->entry->hash == s->hash && !op_is_done(op))
 			s->found = '1';
 	if (s->found != '1')
 		s->found = '0';
@@ -292,8 +292,8 @@ bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 	if (waits) {
 		memset(answer, P2P_SILENT, (size_t)x->topo->size);
 		x->far.answer = answer;
-		x->far.asked = op->tensor->hash;
-		ask_all(x, l, op->tensor->hash);
+		x->far.asked = op->entry->hash;
+		ask_all(x, l, op->entry->hash);
 	}
 	p2p_unlock(x);
 	if (!waits)

@@ -141,7 +141,7 @@ static int plan_answered(struct comm *l, struct ringup_op *op)
 	op_discard(op);
 	op->status =
 		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d has no memory for the result",
-		     op->tensor->name, ranks_in_world(l->ranks, r));
+		     op->entry->name, ranks_in_world(l->ranks, r));
 	plan_barrier(l);
 	plan_ends(l, op);
 	return 1;
@@ -212,14 +212,14 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 	}
 	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
-			    op->tensor->name);
+			    op->entry->name);
 	if (!op->result)
 		/* The engine allocates the host's only, which is also a joined rank's. */
 		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(w), bytes,
 				     before * element(w));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
-			    op->tensor->name, (unsigned long long)bytes);
+			    op->entry->name, (unsigned long long)bytes);
 	return 0;
 }
 
@@ -246,7 +246,7 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 	int rc;
 
 	if (!rows)
-		return fail(e, RINGUP_EPEER, "%.200s: no row counts", op->tensor->name);
+		return fail(e, RINGUP_EPEER, "%.200s: no row counts", op->entry->name);
 	for (r = 0; r < n; r++)
 		if (__builtin_add_overflow(all, rows[r * stride], &all))
 			all = UINT64_MAX;
@@ -282,7 +282,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 			     ? 0
 			     : fail(e, RINGUP_ENOMEM,
 				    "%.200s: no memory for %d tensors of %llu bytes",
-				    op->tensor->name, l->topo.size, (unsigned long long)bytes);
+				    op->entry->name, l->topo.size, (unsigned long long)bytes);
 		rc = plan_all_room(l, op, bytes && !all ? UINT64_MAX : all, rc);
 		if (rc)
 			return rc > 0 ? 0 : rc;
@@ -336,7 +336,7 @@ static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 		if (__builtin_mul_overflow(l->run->numbers[i], w->count, &l->run->numbers[i]))
 			return fail(e, RINGUP_EMISMATCH,
 				    "%.200s: the blocks are too large together",
-				    op->tensor->name);
+				    op->entry->name);
 	for (i = 0; i < n; i++)
 		mine += l->run->numbers[me * n + i];
 	plan_begin(l, PLAN_ALLTOALL, w);
@@ -454,7 +454,7 @@ int plan_conclude(struct ringup_op *op, struct err *e)
 	scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;
 	if (!scratch)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory to combine %d tensors",
-			    op->tensor->name, l->topo.size);
+			    op->entry->name, l->topo.size);
 	adasum(dtype, op->ask.out, op->result, l->topo.size, w->count, scratch);
 	if (w->post != 1)
 		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);

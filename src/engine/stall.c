@@ -148,9 +148,9 @@ static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 /* One without a name goes by its number, behind a NUL. */
 static const char *name_of(const struct ringup_op *op)
 {
-	const char *name = op->tensor->name;
+	const char *name = op->entry->name;
 
-	return *name || op->tensor->len < 2 ? name : name + 1;
+	return *name || op->entry->len < 2 ? name : name + 1;
 }
 
 static void note(const struct stall *s, const struct comm *l, const struct ringup_op *op,
@@ -301,7 +301,7 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 	int r, n, count, mute;
 	bool asked;
 
-	if (!op->tensor) {
+	if (!op->entry) {
 		describe_message(s, l, op, out, len);
 		return;
 	}
@@ -608,7 +608,7 @@ static void look_at_message(struct look *look, struct ringup_op *op)
 
 static bool is_flying_message(const struct ringup_op *op)
 {
-	return !op->tensor && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING;
+	return !op->entry && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING;
 }
 
 static void look_at_messages(struct look *look, struct comm *l)
@@ -643,7 +643,7 @@ static void look_at_comm(struct comm *l, void *arg)
 		return;
 	going_on = goes_on(l, l->ledger);
 	for (op = l->flying; op && !look->found.fatal; op = op->next)
-		if (!op->tensor || op->proxy ||
+		if (!op->entry || op->proxy ||
 		    __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;
 		else if (eager_look(l, op)) /* complete, and nobody had looked */

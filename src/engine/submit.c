@@ -60,7 +60,7 @@ static bool op_post_eager(struct comm *l, struct ringup_op *op)
 {
 	struct eager_round round;
 
-	if (!op->tensor->verified || op->proxy || !eager_may(l, &op->ask) ||
+	if (!op->entry->verified || op->proxy || !eager_may(l, &op->ask) ||
 	    !eager_begin(l, op->id, &op->ask, &round))
 		return false;
 	op->round = round.number;
@@ -81,17 +81,17 @@ static enum arrival op_post(struct comm *l, struct ringup_op *op, bool changed, 
 	op->round = ledger_begin(l->ledger, op->id);
 	if (l->small == SMALL_EAGER)
 		eager_decline(l, op->id, op->round, r);
-	else if (l->small == SMALL_INLINE && !changed && op->tensor->verified && !op->proxy)
+	else if (l->small == SMALL_INLINE && !changed && op->entry->verified && !op->proxy)
 		inline_put(l->ledger, op->id, &r->signature, r->in);
 	return agree_post(l->agree, op->id, &r->signature, r->rows, changed || op->proxy,
 			  awaits);
 }
 
-static struct tensor *tensor_for(struct comm *l, const struct request *r, struct err *e)
+static struct name_entry *entry_for(struct comm *l, const struct request *r, struct err *e)
 {
 	const char *name = r->name;
 	size_t len = r->name_len;
-	struct tensor *t = name && !len ? tensors_again(&l->tensors, name) : NULL;
+	struct name_entry *t = name && !len ? name_table_again(&l->names, name) : NULL;
 
 	if (t)
 		return t;
@@ -103,16 +103,16 @@ static struct tensor *tensor_for(struct comm *l, const struct request *r, struct
 			return NULL;
 		}
 	}
-	t = name ? tensors_get(&l->tensors, name, len)
-		 : tensors_unnamed(&l->tensors, l->unnamed);
+	t = name ? name_table_get(&l->names, name, len)
+		 : name_table_unnamed(&l->names, l->unnamed);
 	if (!t)
 		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 	return t;
 }
 
 /* Hold the tensor's number; give it one if it has none any more, or not yet. */
-static int tensor_hold(struct comm *l, struct tensor *t, const struct op_signature *w,
-		       struct err *e)
+static int entry_hold(struct comm *l, struct name_entry *t, const struct op_signature *w,
+		      struct err *e)
 {
 	uint32_t id;
 	int rc;
@@ -123,7 +123,7 @@ static int tensor_hold(struct comm *l, struct tensor *t, const struct op_signatu
 	if (rc)
 		return rc;
 	t->known = false;
-	if (!tensors_number(&l->tensors, t, id))
+	if (!name_table_number(&l->names, t, id))
 		return 0;
 	ledger_drop(l->ledger, id);
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
@@ -185,7 +185,7 @@ static void join_start(struct comm *l, struct ringup_op *op, enum arrival *as)
 }
 
 /* Not while an operation of that name is in flight; nobody may have looked lately. */
-static bool tensor_is_free(struct comm *l, const struct tensor *t)
+static bool entry_is_free(struct comm *l, const struct name_entry *t)
 {
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 
@@ -195,18 +195,18 @@ static bool tensor_is_free(struct comm *l, const struct tensor *t)
 }
 
 /* Is the name free, and has this rank anything more to do? */
-static int tensor_check_free(struct comm *l, const struct tensor *t, const struct request *r,
-			     bool proxy, struct err *e)
+static int entry_check_free(struct comm *l, const struct name_entry *t, const struct request *r,
+			    bool proxy, struct err *e)
 {
 	const char *name = r->name ? r->name : "one without a name";
 
-	if (!tensor_is_free(l, t))
+	if (!entry_is_free(l, t))
 		return r->name ? fail(e, RINGUP_EBUSY,
 				      "%.200s: an operation of that name is already in flight",
 				      name)
 			       : fail(e, RINGUP_EBUSY,
 				      "more than %d unnamed operations in flight",
-				      TENSORS_UNNAMED);
+				      NAME_TABLE_UNNAMED);
 	if (!proxy && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
 			    "%.200s: this rank has joined, and starts nothing before all have",
@@ -217,7 +217,7 @@ static int tensor_check_free(struct comm *l, const struct tensor *t, const struc
 int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e)
 {
-	struct tensor *t;
+	struct name_entry *t;
 	struct ringup_op *op;
 	bool changed;
 	int rc;
@@ -225,22 +225,22 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	*as = ARRIVED_EARLY;
 	if (over_comm(l, e))
 		return e->code;
-	t = tensor_for(l, r, e);
+	t = entry_for(l, r, e);
 	if (!t)
 		return e->code;
-	rc = tensor_check_free(l, t, r, proxy, e);
+	rc = entry_check_free(l, t, r, proxy, e);
 	if (rc)
 		return rc;
 	op = op_new(l);
 	if (!op)
 		return op_no_memory(e);
-	rc = tensor_hold(l, t, &r->signature, e);
+	rc = entry_hold(l, t, &r->signature, e);
 	if (rc) {
 		op_free(l, op);
 		return rc;
 	}
 	changed = !t->known || !op_signature_equal(&t->signature, &r->signature);
-	op->tensor = t;
+	op->entry = t;
 	op->id = t->id;
 	op_enter(l, op, r, proxy);
 	if (changed) {
@@ -287,7 +287,7 @@ int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **o
 		return op_no_memory(e);
 	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
 	op_signature_init(&r.signature, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
-	op->tensor = NULL;
+	op->entry = NULL;
 	op->id = UINT32_MAX;
 	op->p2p = (struct p2p_op){ .is_send = q->is_send,
 				   .peer = q->peer,
@@ -322,10 +322,10 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
  * stays this rank's.  As many as all ranks together may keep leave half of all numbers for
  * others; who keeps another lets go of the one that it has kept longest.
  */
-static bool tensor_keep(struct comm *l, struct tensor *t)
+static bool entry_keep(struct comm *l, struct name_entry *t)
 {
 	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->topo.size;
-	struct tensor **place, *was;
+	struct name_entry **place, *was;
 
 	if (!most)
 		return false;
@@ -346,24 +346,24 @@ static bool tensor_keep(struct comm *l, struct tensor *t)
 }
 
 /* Is all as it was the last time?  With l->lock. */
-static bool tensor_is_usual(struct comm *l, struct tensor *t, const struct request *r)
+static bool entry_is_usual(struct comm *l, struct name_entry *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
 	       op_signature_equal(&t->signature, &r->signature) && eager_may(l, r) &&
-	       (t->kept || tensor_keep(l, t));
+	       (t->kept || entry_keep(l, t));
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *eager_take(struct comm *l, const struct request *r,
-				 struct eager_round *round)
+static struct name_entry *eager_take(struct comm *l, const struct request *r,
+				     struct eager_round *round)
 {
-	struct tensor *t;
+	struct name_entry *t;
 
 	lock_take(&l->lock);
 	t = over_comm(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
 		    ? NULL
-		    : tensor_for(l, r, NULL);
-	if (tensor_is_usual(l, t, r) && eager_begin(l, t->id, r, round)) {
+		    : entry_for(l, r, NULL);
+	if (entry_is_usual(l, t, r) && eager_begin(l, t->id, r, round)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 		t->repeats =
 			r->signature.kind == PLAN_ALLREDUCE && r->signature.digest == OP_ALL;
@@ -377,7 +377,7 @@ static struct tensor *eager_take(struct comm *l, const struct request *r,
 
 /* The others are late: make it an operation in flight like any other. */
 static __attribute__((noinline)) int defer_eager(struct comm *l, const struct request *r,
-						 struct tensor *t, uint32_t round,
+						 struct name_entry *t, uint32_t round,
 						 struct ringup_op **opp, struct err *e)
 {
 	struct ringup_op *op;
@@ -390,7 +390,7 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (op) {
 		ledger_use(l->ledger, t->id);
-		op->tensor = t;
+		op->entry = t;
 		op->id = t->id;
 		op->round = round;
 		op_enter(l, op, r, NULL);
@@ -489,13 +489,13 @@ static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 }
 
 /* The tensor, and that it has an operation; NULL if nothing has happened. */
-static struct tensor *repeat_take(struct comm *l, const struct ringup_reduce *a,
-				  struct eager_round *round)
+static struct name_entry *repeat_take(struct comm *l, const struct ringup_reduce *a,
+				      struct eager_round *round)
 {
-	struct tensor *t;
+	struct name_entry *t;
 
 	lock_take(&l->lock);
-	t = a->name ? tensors_again(&l->tensors, a->name) : NULL;
+	t = a->name ? name_table_again(&l->names, a->name) : NULL;
 	if (!t || !t->repeats || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
 	    !signature_is_same(&t->signature, a) ||
 	    __atomic_load_n(&l->joined, __ATOMIC_RELAXED) || !over_not_yet(l))
@@ -517,7 +517,7 @@ out:
 
 /* As defer_eager(). */
 static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct ringup_reduce *a,
-						  struct tensor *t, uint32_t round,
+						  struct name_entry *t, uint32_t round,
 						  struct ringup_op **opp)
 {
 	struct request r;
@@ -530,7 +530,7 @@ static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct r
 int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_op **opp)
 {
 	struct eager_round round;
-	struct tensor *t;
+	struct name_entry *t;
 	int missing;
 
 	*opp = NULL;
@@ -553,7 +553,7 @@ int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_o
 int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp, struct err *e)
 {
 	struct eager_round round;
-	struct tensor *t = eager_take(l, r, &round);
+	struct name_entry *t = eager_take(l, r, &round);
 	int rc, missing;
 
 	*opp = NULL;

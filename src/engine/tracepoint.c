@@ -146,7 +146,7 @@ static int shape_of(const struct comm *l, const struct op_signature *w, uint64_t
 	return dims;
 }
 
-static void tell_shape(const struct comm *l, const struct tensor *t,
+static void tell_shape(const struct comm *l, const struct name_entry *t,
 		       const struct op_signature *w, int64_t ns)
 {
 	bool leads = false, has = w->kind < PLAN_KINDS && w->kind != PLAN_BARRIER;
@@ -165,7 +165,7 @@ static void tell_shape(const struct comm *l, const struct tensor *t,
 	}
 }
 
-static void tell_submitted(struct comm *l, struct tensor *t, const struct op_signature *w,
+static void tell_submitted(struct comm *l, struct name_entry *t, const struct op_signature *w,
 			   enum trace_kind kind, uint32_t round, int64_t ns)
 {
 	struct trace_record r = {
@@ -185,14 +185,14 @@ static void tell_submitted(struct comm *l, struct tensor *t, const struct op_sig
 	trace_put(trace_of(l), &r);
 }
 
-void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request *r)
+void tracepoint_submitted(struct comm *l, struct name_entry *t, const struct request *r)
 {
 	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
 
 	tell_submitted(l, t, &r->signature, kind_asked(r), round, clock_ns());
 }
 
-void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
+void tracepoint_short(struct comm *l, struct name_entry *t, const struct request *r,
 		      struct eager_round *round)
 {
 	round->when = clock_ns();
@@ -244,9 +244,9 @@ void tracepoint_ready(struct comm *l, int count)
 	r.what = TRACE_READY;
 	for (i = 0; i < count; i++) {
 		op = comm_op(l, &l->items[i]);
-		if (!op || !op->tensor->label)
+		if (!op || !op->entry->label)
 			continue;
-		r.label = op->tensor->label;
+		r.label = op->entry->label;
 		r.arg = l->items[i].bad != NULL;
 		tell_ticks(l, r.label, r.ns, by_record, &l->items[i].id);
 		trace_put(trace_of(l), &r);
@@ -301,10 +301,10 @@ void tracepoint_begin(struct comm *l, struct run *run)
 	r.rank[3] = (int32_t)++l->plans;
 	for (i = 0; i < run->op_count; i++) {
 		op = run->ops[i]->bundle ? run->ops[i]->bundle : run->ops[i];
-		if (op == last || !op->tensor->label)
+		if (op == last || !op->entry->label)
 			continue;
 		last = op;
-		r.label = op->tensor->label;
+		r.label = op->entry->label;
 		trace_put(trace_of(l), &r);
 	}
 }
@@ -315,7 +315,7 @@ void tracepoint_end(struct comm *l, const struct run *run)
 
 	if (!run->op_count || !run->ops[0]->bundle)
 		return;
-	r.label = run->ops[0]->bundle->tensor->label;
+	r.label = run->ops[0]->bundle->entry->label;
 	if (r.label)
 		trace_put(trace_of(l), &r);
 }
@@ -402,8 +402,9 @@ static int64_t by_line(const struct comm *l, const void *arg, int rank)
 	return ledger_told(&r->at, rank, r->gathers);
 }
 
-static void tell_finished(struct comm *l, const struct tensor *t, const struct eager_slots *at,
-			  const struct op_signature *w, int status, const uint64_t *counts)
+static void tell_finished(struct comm *l, const struct name_entry *t,
+			  const struct eager_slots *at, const struct op_signature *w,
+			  int status, const uint64_t *counts)
 {
 	struct round round = { *at, w->kind == PLAN_ALLGATHER };
 	struct trace_record r = {
@@ -420,7 +421,7 @@ static void tell_finished(struct comm *l, const struct tensor *t, const struct e
 	trace_put(trace_of(l), &r);
 }
 
-void tracepoint_finished(struct comm *l, const struct tensor *t,
+void tracepoint_finished(struct comm *l, const struct name_entry *t,
 			 const struct eager_round *round, int status, const uint64_t *counts)
 {
 	tell_finished(l, t, &round->at, &t->signature, status, counts);
@@ -433,16 +434,16 @@ void tracepoint_complete(const struct ringup_op *op, int status)
 	struct trace_record r = { .what = TRACE_COMPLETE, .arg = status != 0 };
 	struct eager_slots at;
 
-	if (!op->tensor) {
+	if (!op->entry) {
 		tell_moved(op, status);
 		return;
 	}
-	r.label = op->tensor->label;
+	r.label = op->entry->label;
 	if (!r.label)
 		return;
 	if (op_is_eager(op) && !status) {
 		at = ledger_slots(l->ledger, op->id, op->round);
-		tell_finished(l, op->tensor, &at, w, 0, op->ask.counts);
+		tell_finished(l, op->entry, &at, w, 0, op->ask.counts);
 		return;
 	}
 	r.ns = clock_ns();

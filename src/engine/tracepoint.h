@@ -12,7 +12,7 @@
 
 struct ringup_op;
 struct request;
-struct tensor;
+struct name_entry;
 struct eager_round;
 struct op_signature;
 
@@ -29,8 +29,8 @@ static inline bool tracepoint_on(const struct comm *l)
  *
  * The caller holds l->lock, or no other thread has @t.
  */
-void tracepoint_submitted(struct comm *l, struct tensor *t, const struct request *r);
-void tracepoint_short(struct comm *l, struct tensor *t, const struct request *r,
+void tracepoint_submitted(struct comm *l, struct name_entry *t, const struct request *r);
+void tracepoint_short(struct comm *l, struct name_entry *t, const struct request *r,
 		      struct eager_round *round);
 
 /* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
@@ -45,7 +45,7 @@ void tracepoint_end(struct comm *l, const struct run *run);
 /* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
  * of slots, which has no struct ringup_op. */
 void tracepoint_complete(const struct ringup_op *op, int status);
-void tracepoint_finished(struct comm *l, const struct tensor *t,
+void tracepoint_finished(struct comm *l, const struct name_entry *t,
 			 const struct eager_round *round, int status, const uint64_t *counts);
 
 /* tracepoint_message - the send or receive @op is in flight; with the lock of its communicator.

@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
-#include "engine/tensor.h"
+#include "engine/name_table.h"
 #include "nest.h"
 #include "ranks.h"
 #include "rounds.h"
@@ -159,7 +159,7 @@ static void reduce_unnamed(struct ringup_group *g, float *x)
 	went(ringup_barrier(g, NULL, NULL));
 	went(ringup_allreduce(g, a, NULL));
 	went(ringup_allreduce_many(g, a, 2, NULL));
-	for (i = ROUNDS + 3; i < TENSORS_UNNAMED; i++)
+	for (i = ROUNDS + 3; i < NAME_TABLE_UNNAMED; i++)
 		went(ringup_barrier(g, NULL, NULL));
 	went(ringup_allreduce(g, a, NULL));
 }
@@ -343,7 +343,7 @@ static void test_one(void)
 			      nest_pid(j, "large")) == ROUNDS &&
 		   nest_count(j, "B", "QUEUE", nest_pid(j, "large")) == ROUNDS,
 	   "it says what carried it out");
-	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", -1) == TENSORS_UNNAMED - 1 &&
+	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", -1) == NAME_TABLE_UNNAMED - 1 &&
 		   !nest_count(j, "B", "BARRIER", -1),
 	   "barriers are negotiated, and no more");
 	ok(nest_count(j, "B", "NEGOTIATE_BARRIER", nest_pid(j, "barrier.noname.4")) == 1 &&

@@ -1,6 +1,6 @@
-/* tensor.c - the names that this rank has used, by name and by number. */
+/* name_table.c - names that this rank has used, by name and by number. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/tensor.h"
+#include "engine/name_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "base/hash.h"
 
 /* Its size is a power of two. */
-static int grow(struct tensors *t)
+static int grow(struct name_table *t)
 {
 	size_t size = t->table_size ? t->table_size * 2 : 1024, i, at;
-	struct tensor **table = calloc(size, sizeof(struct tensor *));
+	struct name_entry **table = calloc(size, sizeof(struct name_entry *));
 
 	if (!table)
 		return -1;
@@ -29,9 +29,9 @@ static int grow(struct tensors *t)
 	return 0;
 }
 
-static struct tensor *make(const char *name, size_t len, uint64_t hash)
+static struct name_entry *make(const char *name, size_t len, uint64_t hash)
 {
-	struct tensor *x = calloc(1, sizeof(*x));
+	struct name_entry *x = calloc(1, sizeof(*x));
 
 	if (x)
 		x->name = malloc(len + 1);
@@ -47,7 +47,7 @@ static struct tensor *make(const char *name, size_t len, uint64_t hash)
 	return x;
 }
 
-struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
+struct name_entry *name_table_get(struct name_table *t, const char *name, size_t len)
 {
 	uint64_t hash = hash_bytes(name, len);
 	size_t at;
@@ -62,28 +62,28 @@ struct tensor *tensors_get(struct tensors *t, const char *name, size_t len)
 		t->table[at] = make(name, len, hash);
 		t->count += t->table[at] != NULL;
 	}
-	t->recent[tensors_recent(name)] = t->table[at];
+	t->recent[name_table_recent(name)] = t->table[at];
 	return t->table[at];
 }
 
-struct tensor *tensors_unnamed(struct tensors *t, uint64_t turn)
+struct name_entry *name_table_unnamed(struct name_table *t, uint64_t unnamed)
 {
-	unsigned int number = (unsigned int)(turn % TENSORS_UNNAMED);
-	struct tensor **known = &t->unnamed[number];
+	unsigned int number = (unsigned int)(unnamed % NAME_TABLE_UNNAMED);
+	struct name_entry **known = &t->unnamed[number];
 	char name[16] = ""; /* no caller's begins with a NUL */
 
 	if (!*known) {
 		snprintf(name + 1, sizeof(name) - 1, "#%u", number);
-		*known = tensors_get(t, name, strlen(name + 1) + 1);
+		*known = name_table_get(t, name, strlen(name + 1) + 1);
 	}
 	return *known;
 }
 
 /* Linear probing: what follows in the same run may have to move up. */
-static void forget(struct tensors *t, struct tensor *x)
+static void forget(struct name_table *t, struct name_entry *x)
 {
 	size_t at = x->hash & (t->table_size - 1), home;
-	struct tensor *y;
+	struct name_entry *y;
 
 	while (t->table[at] != x)
 		at = (at + 1) & (t->table_size - 1);
@@ -97,28 +97,28 @@ static void forget(struct tensors *t, struct tensor *x)
 			;
 		t->table[home] = y;
 	}
-	for (at = 0; at < TENSORS_RECENT; at++)
+	for (at = 0; at < NAME_TABLE_RECENT; at++)
 		if (t->recent[at] == x)
 			t->recent[at] = NULL;
-	for (at = 0; at < TENSORS_UNNAMED && !*x->name; at++)
+	for (at = 0; at < NAME_TABLE_UNNAMED && !*x->name; at++)
 		if (t->unnamed[at] == x)
 			t->unnamed[at] = NULL;
 	free(x->name);
 	free(x);
 }
 
-int tensors_number(struct tensors *t, struct tensor *x, uint32_t id)
+int name_table_number(struct name_table *t, struct name_entry *x, uint32_t id)
 {
 	uint32_t size = t->ids ? t->ids : 1024;
-	struct tensor **more;
+	struct name_entry **more;
 
 	while (size <= id)
 		size *= 2;
 	if (size != t->ids) {
-		more = realloc(t->by_id, size * sizeof(struct tensor *));
+		more = realloc(t->by_id, size * sizeof(struct name_entry *));
 		if (!more)
 			return -1;
-		memset(more + t->ids, 0, (size - t->ids) * sizeof(struct tensor *));
+		memset(more + t->ids, 0, (size - t->ids) * sizeof(struct name_entry *));
 		t->by_id = more;
 		t->ids = size;
 	}
@@ -131,12 +131,12 @@ int tensors_number(struct tensors *t, struct tensor *x, uint32_t id)
 	return 0;
 }
 
-struct tensor *tensors_by_id(const struct tensors *t, uint32_t id)
+struct name_entry *name_table_by_id(const struct name_table *t, uint32_t id)
 {
 	return id < t->ids ? t->by_id[id] : NULL;
 }
 
-void tensors_free(struct tensors *t)
+void name_table_free(struct name_table *t)
 {
 	size_t i;
 
