@@ -11,6 +11,7 @@ INIT_FILES = \
 	%reldir%/lib/log.bash \
 	%reldir%/lib/node.bash \
 	%reldir%/lib/pkg.bash \
+	%reldir%/lib/progress.bash \
 	%reldir%/lib/report.bash \
 	%reldir%/lib/source.bash \
 	%reldir%/lib/status.bash \
