@@ -474,6 +474,7 @@ BATS_TESTS = \
 	%reldir%/init/cache.bats \
 	%reldir%/init/fetch.bats \
 	%reldir%/init/frameworks.bats \
+	%reldir%/init/island.bats \
 	%reldir%/init/json.bats \
 	%reldir%/init/kill.bats \
 	%reldir%/init/network.bats \

@@ -171,6 +171,7 @@ verify_ranks() {
     fact training "skipped: no Python on this node"
     return 0
   fi
+  log info "$ranks ranks train with $python"
   said=$(train "$python") || stop 70 "$ranks ranks trained and did not get the same, right weights" "see the log"
   printf '%s\n' "$said"
   number train_step_ms "$(json_of step_ms "$said")"
