@@ -285,7 +285,8 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/sift.c %reldir%/diagnose/sift.h \
 	%reldir%/diagnose/signature.c %reldir%/diagnose/signature.h \
 	%reldir%/diagnose/signatures.def \
-	%reldir%/diagnose/unknown.c %reldir%/diagnose/unknown.h
+	%reldir%/diagnose/unknown.c %reldir%/diagnose/unknown.h \
+	%reldir%/diagnose/wrap.c %reldir%/diagnose/wrap.h
 
 TOOL_SOURCES += \
 	%reldir%/launch/cipher.c %reldir%/launch/cipher.h \

@@ -350,7 +350,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_nodes \
 	%reldir%/unit/test_origin \
 	%reldir%/unit/test_signature \
-	%reldir%/unit/test_unknown
+	%reldir%/unit/test_unknown \
+	%reldir%/unit/test_wrap
 EXTRA_DIST += %reldir%/diagnose
 
 # model: what runs at the same time, in every order; see HACKING.md

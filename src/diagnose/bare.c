@@ -21,11 +21,12 @@ static bool is_word(const char *at, const char *end, const char *text)
 }
 
 /* Nothing but what closes a line: a dot, brackets, quotes, the number of the error, what ends
- * colours, and what docker wraps around a line. */
+ * colours, and the JSON of what collects logs. */
 static bool is_over(const char *p, const char *end)
 {
 	for (; p < end; p++) {
-		if (*p == '\\' || *p == 0x1b)
+		if (*p == '\\' || *p == 0x1b ||
+		    (*p == '"' && p + 1 < end && (p[1] == ',' || p[1] == '}')))
 			return true;
 		if ((unsigned char)*p > ' ' && !strchr(".)]'\"(", *p) && !is_digit(*p))
 			return false;
@@ -69,7 +70,7 @@ static const char *last_word(const char *at, const char *end)
 		colour++;
 	if (colour && colour < end)
 		at = colour + 1;
-	while (p > at && !strchr(" \t>]|\"", p[-1]))
+	while (p > at && !strchr(" \t\r>]|\"", p[-1]))
 		p--;
 	/* "ksh[3]" has a bracket of its own. */
 	return p == end && end > at && end[-1] == ']' ? last_word(at, end - 1) : p;

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "diagnose/wrap.h"
+
 enum { PROSE = 2, WORDS = 14, LOOK_FOR_FAILURE = 400, RULE = 74 };
 
 /* A word of a line's head. */
@@ -164,6 +166,8 @@ static const struct {
 	{ "FATAL:", COMPLAINT_ERROR, true, false },
 	{ "CRITICAL", COMPLAINT_ERROR, false, false },
 	{ "CRITICAL:", COMPLAINT_ERROR, true, false },
+	{ "CCL_WARN", COMPLAINT_WARNING, false, false },
+	{ "CCL_ERROR", COMPLAINT_ERROR, false, false },
 	{ "SEVERE", COMPLAINT_ERROR, false, false },
 	{ "SEVERE:", COMPLAINT_ERROR, false, false },
 	{ "PANIC:", COMPLAINT_ERROR, false, false },
@@ -206,13 +210,48 @@ static bool is_angle_level(const struct word *w, enum complaint *level)
 	return false;
 }
 
+/*
+ * "[proxy:0:1@node-2] HYDU_sock_connect (sock.c:143): ..." of MPICH's launcher, which names the
+ * place in its source where it tells of a failure, and only there.
+ */
+static bool is_hydra(const struct word *w, const char *line)
+{
+	const char *colon = memrchr(w->at, ':', w->len);
+
+	return w->before == '(' && w->after == ')' && colon && colon > w->at + 2 &&
+	       !memcmp(colon - 2, ".c", 2) && is_digit(colon[1]) &&
+	       (memmem(line, (size_t)(w->at - line), "[proxy:", 7) ||
+		memmem(line, (size_t)(w->at - line), "[mpiexec@", 9));
+}
+
+/* Words by which single languages and tools begin what they say of an end: "forrtl: severe",
+ * "thread 'main' panicked at", "==4711==ERROR:", "Warning  Failed  12s" of Kubernetes' events.
+ */
+static bool is_special(const struct word *w, const struct word *last, const char *end,
+		       enum complaint *level)
+{
+	*level = COMPLAINT_ERROR;
+	if (word_is(w, "severe"))
+		return word_is(last, "forrtl:");
+	if (word_is(w, "panicked"))
+		return last->len > 2 && last->at[last->len - 1] == '\'';
+	if (*w->at == '=')
+		return word_ends(w, "==ERROR:");
+	*level = COMPLAINT_WARNING;
+	return word_is(w, "Warning") && w->at + 9 < end && !memcmp(w->at + 7, "  ", 2);
+}
+
 /* Is the word a level?  Then *@level is that. */
-static bool level_of(const struct word *w, const struct word *last, const char *end,
-		     enum complaint *level)
+static bool level_of(const struct word *w, const struct word *last, const char *line,
+		     const char *end, enum complaint *level)
 {
 	size_t i, n;
 
-	if (is_angle_level(w, level))
+	if (is_hydra(w, line)) {
+		*level = COMPLAINT_ERROR;
+		return true;
+	}
+	if (is_angle_level(w, level) || is_special(w, last, end, level))
 		return true;
 	if (is_glog(w) || is_letter_level(w, last)) {
 		*level = letter_level(*w->at);
@@ -291,6 +330,10 @@ static bool is_death(const char *p, const char *end)
 /* Warnings are many, and few of them are of a failure. */
 static bool tells_failure(const char *p, const char *end)
 {
+	/* What the program goes on without. */
+	static const char *const calm[] = { "will proceed",   "proceeding",    "falling back",
+					    "fall back to",   "using default", "will default",
+					    "will be ignored" };
 	static const char *const words[] = {
 		"fail",      "error",      "unable",    "not able", "cannot",    "can't",
 		"could not", "refused",    "timed out", "timeout",  "lost",      "unreachable",
@@ -306,6 +349,9 @@ static bool tells_failure(const char *p, const char *end)
 	for (i = 0; i < n; i++)
 		low[i] = is_upper(p[i]) ? (char)(p[i] | 0x20) : p[i] ? p[i] : ' ';
 	low[n] = 0;
+	for (i = 0; i < sizeof(calm) / sizeof(calm[0]); i++)
+		if (strstr(low, calm[i]))
+			return false;
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strstr(low, words[i]))
 			return true;
@@ -390,8 +436,9 @@ bool complaint_has_level(const char *line, const char *end, enum complaint *leve
 	int prose = 0, words = 0;
 
 	*level = COMPLAINT_NONE;
+	p = line = wrap_skip_syslog(line, head);
 	while (prose <= PROSE && words++ < WORDS && next_word(&p, head, &w)) {
-		if (!level_of(&w, &last, end, level)) {
+		if (!level_of(&w, &last, line, end, level)) {
 			prose = is_time(&w) ? 0 : prose + is_prose(&w);
 		} else if (w.after != ' ' || !next_word(&p, head, &w) || !is_relay(&w)) {
 			return true;
@@ -411,8 +458,9 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 	*said = line;
 	if (end - line >= RULE && end[-2] == '-' && is_rule(line, end))
 		return COMPLAINT_RULE;
+	p = line = wrap_skip_syslog(line, head);
 	while (prose <= PROSE && words++ < WORDS && next_word(&p, head, &w)) {
-		if (level_of(&w, &last, end, &level)) {
+		if (level_of(&w, &last, line, end, &level)) {
 			*said = w.at + w.len;
 			last = w;
 			/* A program that passes lines on has its own level before theirs. */
@@ -421,6 +469,9 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 			last = w;
 			continue;
 		}
+		if (word_is(&w, "Traceback") && w.at + 15 < end &&
+		    !memcmp(w.at + 9, " (most", 6))
+			return *said = w.at, COMPLAINT_TRACEBACK;
 		if (!prose && is_upper(*w.at) && w.len <= 20 && is_death(w.at, end))
 			return *said = w.at, COMPLAINT_DEATH;
 		if (!prose && w.len > 3 && is_exception(&w, end))
@@ -475,10 +526,17 @@ static inline halves look_at(const char *p)
 	/* <warn>, and how JSON writes it */
 	hit |= (lanes)(c == 'n') & ((lanes)(n == '>') | (lanes)(n == '\\'));
 	/* Killed, Terminated, Aborted, Segmentation, Floating, Illegal */
-	hit |= (lanes)(c == 'K') | ((lanes)(c == 'T') & (lanes)(n == 'e'));
+	hit |= (lanes)(c == 'K') |
+	       ((lanes)(c == 'T') & ((lanes)(n == 'e') | (lanes)(n == 'r')));
+	/* forrtl, panicked, "Warning  " */
+	hit |= (lanes)(c == 'r') & (lanes)(n == 't') & (lanes)(m == 'l');
+	hit |= (lanes)(c == 'k') & (lanes)(n == 'e') & (lanes)(m == 'd');
+	hit |= (lanes)(c == 'g') & (lanes)(n == ' ') & (lanes)(m == ' ');
 	hit |= (lanes)(c == 'A') & (lanes)(n == 'b');
 	hit |= (lanes)(c == 'g') & (lanes)(n == 'm');
 	hit |= (is_f | (lanes)(c == 'I')) & (lanes)(n == 'l');
+	/* "[mpiexec@" and "[proxy:0:1@" of MPICH's launcher */
+	hit |= (lanes)(c == '@');
 	hit |= (lanes)(c == 0x1b) | ((lanes)(c == '-') & (lanes)(n == '-'));
 	return (halves)hit;
 }

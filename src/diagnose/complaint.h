@@ -10,6 +10,7 @@ enum complaint {
 	COMPLAINT_WARNING, /* of a failure; other warnings are none */
 	COMPLAINT_ERROR,
 	COMPLAINT_EXCEPTION, /* an error, as Python and Java print it */
+	COMPLAINT_TRACEBACK, /* the line before the stack that an exception of Python follows */
 	COMPLAINT_DEATH,     /* the shell's word for a process that a signal ended */
 	COMPLAINT_RULE,      /* a line of dashes, between which Open MPI puts its messages */
 };

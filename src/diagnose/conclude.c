@@ -123,8 +123,9 @@ static void put_end(struct conclusion *c)
 			if (signals[i].signal == f->signal)
 				append(c->cause, sizeof(c->cause), ", %s", signals[i].what);
 		append(c->cause, sizeof(c->cause), ")");
-		/* A rank that was asked to end has not begun the failure. */
-		if (c->kind == SIGNATURE_EXIT && f->signal != 15)
+		/* A rank that was asked to end has not begun the failure, and one that
+		 * gave itself up has said why. */
+		if (c->kind == SIGNATURE_EXIT && f->signal != 15 && f->signal != 6)
 			c->kind = SIGNATURE_DEATH;
 	} else if (f->status >= 0) {
 		append(c->cause, sizeof(c->cause), " (exit status %d)", f->status);
@@ -159,8 +160,34 @@ static bool have_rank_in_common(const struct finding *f, const struct finding *g
 	return false;
 }
 
-/* A rank that ended with a status has mostly said why: that is the cause, and comes
- * before the other ranks' errors, the end behind it. */
+static bool is_before(const struct finding *f, const struct finding *g)
+{
+	return f->file == g->file && f->line < g->line;
+}
+
+/* Has the process ended by itself: with a status, or by abort(3)? */
+static bool is_own_end(const struct finding *f)
+{
+	return f->signal == 6 || (!f->signal && f->status >= 0) ||
+	       (!f->signal && strstr(f->proof, "Aborted"));
+}
+
+/*
+ * A rank that ended by itself has mostly said why: that is the cause, and comes before the
+ * other ranks' errors, the end behind it.  So is an end of which nothing is told where the same
+ * library has told before of a path that failed.
+ */
+static bool is_led_to(const struct finding *end, const struct conclusion *other)
+{
+	const struct finding *f = other->finding;
+
+	if (is_own_end(end))
+		return other->kind >= SIGNATURE_PATH && other->kind <= SIGNATURE_RESULT &&
+		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks);
+	return !end->signal && other->kind == SIGNATURE_PATH && is_before(f, end) &&
+	       !strcmp(f->signature->library, end->signature->library);
+}
+
 static void order_exits(struct conclusions *c)
 {
 	int i, k;
@@ -169,26 +196,21 @@ static void order_exits(struct conclusions *c)
 		struct conclusion *end = &c->list[i];
 		bool is_said = false;
 
-		if (end->kind != SIGNATURE_EXIT || end->finding->status < 0)
+		if (end->kind != SIGNATURE_EXIT)
 			continue;
 		for (k = 0; k < c->n; k++) {
 			struct conclusion *other = &c->list[k];
-			bool common = have_rank_in_common(end->finding, other->finding);
 
-			if (other->kind != SIGNATURE_ERROR && other->kind != SIGNATURE_PATH)
+			if (!is_led_to(end->finding, other))
 				continue;
-			is_said |= common || !end->finding->ranks || !other->finding->ranks;
-			if (common && other->kind == SIGNATURE_ERROR)
+			is_said = true;
+			if (other->kind == SIGNATURE_ERROR && is_own_end(end->finding) &&
+			    have_rank_in_common(end->finding, other->finding))
 				other->kind = SIGNATURE_EXIT;
 		}
 		if (is_said)
 			end->kind = SIGNATURE_RESULT;
 	}
-}
-
-static bool is_before(const struct finding *f, const struct finding *g)
-{
-	return f->file == g->file && f->line < g->line;
 }
 
 /* A shell says "Killed" of a job that ran out of memory, and of one that hung until somebody
@@ -230,6 +252,12 @@ static void put_reason(struct conclusion *c, const struct conclusions *all)
 		snprintf(c->reason, sizeof(c->reason), "line %ld: %s", best->line, best->proof);
 }
 
+/* Is it still of the kind that the table gives it? */
+static bool is_native(const struct conclusion *c)
+{
+	return c->kind == c->finding->signature->kind;
+}
+
 /* By kind, now and as the table has it; then by time, if all are dated, else by place. */
 static int compare(const void *a, const void *b, void *dated)
 {
@@ -239,6 +267,8 @@ static int compare(const void *a, const void *b, void *dated)
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
 	/* A message that says so by itself is believed before one that needs the address. */
+	if (is_native(x) != is_native(y))
+		return is_native(x) ? -1 : 1;
 	if (f->signature->kind != g->signature->kind)
 		return f->signature->kind < g->signature->kind ? -1 : 1;
 	if (*(bool *)dated && f->time != g->time)

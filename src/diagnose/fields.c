@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnose/wrap.h"
 #include "host/iface.h"
 
 enum { ON_LINE = 512, IN_MESSAGE = 1024, BOX_LINES = 24, WORD = 256 };
@@ -168,32 +169,20 @@ static const char *skip_actor(const char *p, const char *end)
 	return skip_blanks(close + 1, end);
 }
 
-/* Where docker's file goes on with the next line of a container, or @p. */
-static const char *next_wrapped(const char *p, const char *end)
-{
-	static const char tail[] = "\",\"stream\"", head[] = "{\"log\":\"";
-	const char *eol;
-
-	if ((size_t)(end - p) < sizeof(tail) || memcmp(p, tail, sizeof(tail) - 1) != 0)
-		return p;
-	eol = memchr(p, '\n', (size_t)(end - p));
-	if (!eol || (size_t)(end - eol) < sizeof(head) ||
-	    memcmp(eol + 1, head, sizeof(head) - 1) != 0)
-		return p;
-	return eol + sizeof(head);
-}
-
 static const char *value(const char *p, const char *end, char out[FIELDS_TEXT])
 {
-	const char *stop, *last, *quote;
-
+	const char *stop, *last, *quote, *next = wrap_next(p, end, &last);
 	int rank;
 
-	p = next_wrapped(p, end);
-	stop = last = line_end(p, end, ON_LINE);
-	quote = memmem(p, (size_t)(stop - p), "\\n\"", 3);
+	p = next ? next : p;
+	stop = line_end(p, end, ON_LINE);
+	if (!next || last > stop)
+		last = stop;
+	quote = memmem(p, (size_t)(last - p), "\\n\"", 3);
 	if (quote)
 		last = quote;
+	else if (last - p > 1 && !memcmp(last - 2, "\"}", 2))
+		last -= 2;
 	p = skip_actor(skip_blanks(p, stop), stop);
 	p = skip_blanks(fields_unmark(p, stop, &rank), stop);
 	quote = p < last ? memchr(p, 0x1b, (size_t)(last - p)) : NULL;
@@ -220,6 +209,29 @@ static const char *host(const char *p, const char *end, struct fields *f)
 	if (iface_parse(&ip, text) && strlen(text) < sizeof(f->address))
 		memcpy(f->address, text, strlen(text) + 1);
 	return stop;
+}
+
+/* 9, or SIGKILL. */
+static const char *signal_number(const char *p, const char *end, int *out)
+{
+	static const struct {
+		const char *name;
+		int signal;
+	} signals[] = {
+		{ "SIGHUP", 1 },  { "SIGINT", 2 },   { "SIGQUIT", 3 },  { "SIGILL", 4 },
+		{ "SIGTRAP", 5 }, { "SIGABRT", 6 },  { "SIGBUS", 7 },   { "SIGFPE", 8 },
+		{ "SIGKILL", 9 }, { "SIGSEGV", 11 }, { "SIGPIPE", 13 }, { "SIGTERM", 15 },
+	};
+	size_t i, n;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		n = strlen(signals[i].name);
+		if ((size_t)(end - p) >= n && !memcmp(p, signals[i].name, n)) {
+			*out = signals[i].signal;
+			return p + n;
+		}
+	}
+	return number(p, end, out);
 }
 
 /* As shells write it, 137, or as Python does, -9. */
@@ -293,10 +305,10 @@ static bool is_colour(const char *p, const char *end)
 	return end - p > 2 && p[0] == 0x1b && p[1] == '[';
 }
 
-/* What colours a terminal is a blank, too. */
+/* What colours a terminal is a blank, too, and what stands between two messages of JSON. */
 static const char *skip_blanks(const char *p, const char *end)
 {
-	const char *after;
+	const char *after, *stop;
 	char c;
 
 	for (;;) {
@@ -305,6 +317,8 @@ static const char *skip_blanks(const char *p, const char *end)
 		else if (is_colour(p, end))
 			for (p += 2; p < end && !is_letter(*p++);)
 				;
+		else if (p < end && *p == '"' && (after = wrap_next(p, end, &stop)))
+			p = after;
 		else if (p < end && *p == '\\' && (after = unescape(p, end, &c)) && c == ' ')
 			p = after;
 		else
@@ -315,7 +329,7 @@ static const char *skip_blanks(const char *p, const char *end)
 /* What is literal at the beginning of @text; a blank fits blanks and ends of lines. */
 static const char *literal(const char **text, const char *p, const char *end)
 {
-	const char *t = *text, *after;
+	const char *t = *text, *after, *stop;
 	char c;
 
 	for (; *t != '{' && *t != '\n'; t++) {
@@ -325,9 +339,10 @@ static const char *literal(const char **text, const char *p, const char *end)
 		c = *p;
 		if (c == '\\' && *t != c && !(after = unescape(p, end, &c)))
 			return NULL;
-		if (*t == ' ' ? !is_blank(c) && !is_colour(p, end) : *t != c)
+		if (*t == ' ' ? !is_blank(c) && !is_colour(p, end) && !wrap_next(p, end, &stop)
+			      : *t != c)
 			return NULL;
-		p = *t == ' ' ? skip_blanks(c == 0x1b ? p : after, end) : after;
+		p = *t == ' ' ? skip_blanks(is_blank(c) ? after : p, end) : after;
 	}
 	*text = t;
 	return p;
@@ -400,7 +415,7 @@ static const char *field(const char *which, size_t len, const char *p, const cha
 	if (names(which, len, "errno"))
 		return number(p, end, &ignored);
 	if (names(which, len, "signal"))
-		return number(p, end, &f->signal);
+		return signal_number(p, end, &f->signal);
 	if (names(which, len, "status"))
 		return status(p, end, f);
 	if (names(which, len, "host"))
@@ -461,6 +476,11 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 	const char *p = at, *after;
 	int n = -1;
 
+	/* srun writes all labels equally wide. */
+	while (end - p > 1 && *p == ' ')
+		p++;
+	if (p > at && !is_digit(*p))
+		return at;
 	if (p < end && *p == '[') {
 		p++;
 		if (end - p > 4 && !memcmp(p, "rank", 4))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "diagnose/fields.h"
+#include "diagnose/wrap.h"
 
 enum { LOOK = 160, HOST = 64 };
 
@@ -85,12 +86,35 @@ static bool is_source(const char *name, const char *end)
 	return false;
 }
 
+/* "[node-1:mpi_rank_3]" of MVAPICH. */
+static bool mvapich_at(struct origin *o, const char *p, const char *end)
+{
+	static const char mark[] = ":mpi_rank_";
+	const char *colon = memchr(p, ':', (size_t)(end - p)), *at;
+	int n = 0;
+
+	if (!colon || colon == p + 1 || colon - p > HOST ||
+	    (size_t)(end - colon) < sizeof(mark) || memcmp(colon, mark, sizeof(mark) - 1) != 0)
+		return false;
+	for (at = colon + sizeof(mark) - 1; at < end && is_digit(*at) && n < 10000000; at++)
+		n = 10 * n + (*at - '0');
+	if (at == end || *at != ']')
+		return false;
+	memcpy(o->host, p + 1, (size_t)(colon - p - 1));
+	o->host[colon - p - 1] = 0;
+	if (o->rank < 0)
+		o->rank = n;
+	return true;
+}
+
 /* "node-1:4711:4712 [0]" of NCCL, "[node-1:4711]" of Open MPI. */
 static bool host_at(struct origin *o, const char *p, const char *end)
 {
 	const char *start = p, *colon;
 	bool bracket = p < end && *p == '[';
 
+	if (bracket && mvapich_at(o, p, end))
+		return true;
 	start = p += bracket;
 	while (p < end && p - start < HOST && is_name(*p))
 		p++;
@@ -101,6 +125,13 @@ static bool host_at(struct origin *o, const char *p, const char *end)
 		p++;
 	if (p == colon + 1 || p >= end)
 		return false;
+	/* "[node-1:4711 :0:4711]" of UCX */
+	if (bracket && *p == ' ') {
+		while (p < end && (*p == ' ' || *p == ':' || is_digit(*p)))
+			p++;
+		if (p == end)
+			return false;
+	}
 	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !is_digit(p[1]))
 		return false;
 	if (is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
@@ -154,13 +185,13 @@ static void actor_at(struct origin *o, const char *p, const char *end)
 
 void origin_read(struct origin *o, const char *line, size_t len)
 {
-	static const char docker[] = "{\"log\":\"";
-	const char *end = line + (len < LOOK ? len : LOOK), *p, *after;
+	const char *end = line + len, *p, *after;
 
 	memset(o, 0, sizeof(*o));
 	o->rank = -1;
-	if ((size_t)(end - line) > sizeof(docker) && !memcmp(line, docker, sizeof(docker) - 1))
-		line += sizeof(docker) - 1;
+	wrap_open(&line, &end);
+	if (end - line > LOOK)
+		end = line + LOOK;
 	line = fields_unmark(line, end, &o->rank);
 	for (p = line; p < end && (!o->time || !*o->host || o->rank < 0); p++) {
 		if (!*o->host && *p == '(')

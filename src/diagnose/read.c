@@ -94,13 +94,38 @@ int read_open(struct reader *r, const char *path, struct err *e)
 	return k ? unpack(r, k, e) : 0;
 }
 
+/* UTF-16, as PowerShell writes logs, begins with a mark, FEFF; then one byte of two is the
+ * letter, and the other is 0 unless it is no ASCII. */
+static ssize_t narrow(struct reader *r, char *into, ssize_t n)
+{
+	ssize_t i, out = 0;
+
+	if (!r->is_begun && n > 1 && !memcmp(into, "\xff\xfe", 2))
+		r->wide = 1;
+	else if (!r->is_begun && n > 1 && !memcmp(into, "\xfe\xff", 2))
+		r->wide = 2;
+	r->is_begun = true;
+	for (i = 0; r->wide && i < n; i++, r->is_second = !r->is_second) {
+		if (r->is_second == (r->wide == 2))
+			r->letter = into[i];
+		else
+			r->other = into[i];
+		if (r->is_second && memcmp(&r->letter, "\xff", 1) != 0)
+			into[out++] = r->other ? '?' : r->letter;
+	}
+	return r->wide ? out : n;
+}
+
 ssize_t read_some(struct reader *r, char *into, size_t room, struct err *e)
 {
-	ssize_t n;
+	ssize_t n, got;
 
-	do
-		n = read(r->fd, into, room);
-	while (n < 0 && errno == EINTR);
+	do {
+		do
+			got = read(r->fd, into, room);
+		while (got < 0 && errno == EINTR);
+		n = got > 0 ? narrow(r, into, got) : got;
+	} while (got > 0 && !n);
 	return n < 0 ? fail_os(e, "read") : n;
 }
 

@@ -3,6 +3,7 @@
 #ifndef DIAGNOSE_READ_H
 #define DIAGNOSE_READ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,6 +18,9 @@ struct reader {
 	pid_t pid; /* of the program that unpacks, or 0 */
 	int pidfd;
 	const char *program;
+	int wide; /* UTF-16: 1 with the low byte first, 2 with the high byte; else 0 */
+	bool is_begun, is_second;
+	char letter, other; /* of a letter of UTF-16, read so far */
 };
 
 /* read_open - "-" is stdin.  read_close() in any case. */

@@ -81,6 +81,17 @@ static void find_line(const struct place *p, size_t at, const char **start, cons
 	*stop = nl ? nl : block + at + room;
 }
 
+/* From where a line is shown: behind what a terminal has written over; and of a long line, a
+ * little before what counts. */
+static const char *find_shown(const char *start, const char *at, const char *stop)
+{
+	const char *cr = memrchr(start, '\r', (size_t)(at - start));
+
+	if (cr)
+		start = cr + 1;
+	return stop - start > EVIDENCE_PROOF && at - start > SHOWN ? at - SHOWN : start;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
@@ -116,10 +127,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		find_line(p, at, &start, &stop);
 		origin_read(&seen.origin, start, (size_t)(stop - start));
 		looked += (size_t)(stop - start);
-		/* A long line is shown from a little before what counts. */
-		if (stop - start > EVIDENCE_PROOF && block + at - start > SHOWN)
-			start = block + at - SHOWN;
-		seen.text = start;
+		seen.text = start = find_shown(start, block + at, stop);
 		seen.len = (size_t)(stop - start);
 		count_to(p, at);
 		seen.line = p->line;

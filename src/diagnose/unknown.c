@@ -3,12 +3,14 @@
 #include "diagnose/unknown.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "diagnose/complaint.h"
 #include "diagnose/read.h"
+#include "diagnose/wrap.h"
 #include "ringup.h"
 
 enum {
@@ -128,24 +130,6 @@ static uint64_t form_of(const char *p, const char *end)
 	return h;
 }
 
-/* What docker wraps around a line, once. */
-static void unwrap(const char **line, const char **end)
-{
-	static const char head[] = "{\"log\":\"", tail[] = "\",\"stream\"";
-	const char *at;
-
-	if ((size_t)(*end - *line) < sizeof(head) + sizeof(tail) ||
-	    memcmp(*line, head, sizeof(head) - 1) != 0)
-		return;
-	*line += sizeof(head) - 1;
-	at = memmem(*line, (size_t)(*end - *line), tail, sizeof(tail) - 1);
-	if (!at)
-		return;
-	*end = at;
-	if (at - *line > 1 && at[-2] == '\\' && (at[-1] == 'n' || at[-1] == 'r'))
-		*end -= 2;
-}
-
 /* Takes down a complaint, if it may be the first of its process. */
 static struct pending *take_down(struct unknown *u, const struct piece *piece,
 				 enum complaint level, const char *line, const char *end,
@@ -239,60 +223,165 @@ static bool is_blank(const char *line, const char *end)
 	return line == end;
 }
 
-/*
- * The end of a complaint that begins before @at: the exception behind it, its stack, as
- * Java prints it, and the exceptions that Python and Java say to be of the same failure.
- */
-static const char *find_chain_end(const char *at, const char *end)
+/* A name such as zlib.error: what a traceback ends with need not be called Error. */
+static bool is_name(const char *p, const char *end)
 {
-	const char *eol, *stop = at, *said;
-	bool in_traceback = false, is_first = true;
+	const char *start = p;
 
+	while (p < end && ((*p | 0x20) >= 'a' ? (*p | 0x20) <= 'z' : *p == '.' || *p == '_'))
+		p++;
+	return p - start > 3 && (p == end || *p == '\r' || *p == '\\' || *p == 0x1b ||
+				 (*p == ':' && (p + 1 == end || p[1] == ' ')));
+}
+
+/*
+ * An exception, also behind the level that some loggers write before each line of it.  In a
+ * traceback whose first line has @column bytes before it, any name that stands there is one.
+ */
+static bool is_exception(const char *line, const char *end, ptrdiff_t column)
+{
+	const char *said;
+	enum complaint level = complaint_judge(line, end, &said);
+
+	if (level == COMPLAINT_ERROR)
+		level = complaint_judge(said, end, &said);
+	return level == COMPLAINT_EXCEPTION ||
+	       (level == COMPLAINT_NONE && column >= 0 && column < end - line &&
+		is_name(line + column, end));
+}
+
+/* The bytes before that word, or -1. */
+static ptrdiff_t find_traceback(const char *line, const char *end)
+{
+	static const char text[] = "Traceback (most recent call last)";
+	const char *at;
+
+	if (end - line > COMPLAINT_HEAD)
+		end = line + COMPLAINT_HEAD;
+	at = memmem(line, (size_t)(end - line), text, sizeof(text) - 1);
+	return at ? at - line : -1;
+}
+
+/* A message and what follows from it: see find_chain(). */
+struct chain {
+	const char *stop;
+	const char *exception; /* the line that the first traceback ends with, or NULL */
+	bool in_traceback, is_first;
+	ptrdiff_t column;
+};
+
+/* Does the line up to @eol belong to it? */
+static bool is_of_chain(struct chain *c, const char *at, const char *eol)
+{
+	ptrdiff_t column = find_traceback(at, eol);
+
+	if (column >= 0 || has(at, eol, "During handling of the above") ||
+	    has(at, eol, "The above exception was the")) {
+		c->in_traceback = true;
+		c->column = column;
+		return true;
+	}
+	if (c->in_traceback || c->is_first) {
+		if (!is_exception(at, eol, c->in_traceback ? c->column : -1))
+			return c->in_traceback;
+		if (c->in_traceback && !c->exception)
+			c->exception = at;
+		c->in_traceback = false;
+		return true;
+	}
+	return is_blank(at, eol) || has(at, eol, "\tat ") || has(at, eol, "    at ") ||
+	       has(at, eol, "Caused by: ") || has(at, eol, "\t... ");
+}
+
+/*
+ * From the complaint at @line, of which the next line is at @at, to the end of what belongs to
+ * it: the exception behind it, its stack, as Java prints it, and the exceptions that Python and
+ * Java say to be of the same failure.
+ */
+static void find_chain(struct chain *c, const char *line, const char *at, const char *end)
+{
+	const char *eol;
+
+	*c = (struct chain){ .stop = at, .is_first = true };
+	c->column = find_traceback(line, at);
+	c->in_traceback = c->column >= 0;
 	if (end - at > CHAIN)
 		end = at + CHAIN;
 	for (; at < end; at = eol + 1) {
 		eol = memchr(at, '\n', (size_t)(end - at));
-		if (!eol)
+		if (!eol || !is_of_chain(c, at, eol))
 			break;
-		if (has(at, eol, "Traceback (most recent call last)") ||
-		    has(at, eol, "During handling of the above") ||
-		    has(at, eol, "The above exception was the"))
-			in_traceback = true;
-		else if (in_traceback)
-			in_traceback = complaint_judge(at, eol, &said) != COMPLAINT_EXCEPTION;
-		else if (is_first && complaint_judge(at, eol, &said) == COMPLAINT_EXCEPTION)
-			;
-		else if (!is_blank(at, eol) && !has(at, eol, "\tat ") &&
-			 !has(at, eol, "    at ") && !has(at, eol, "Caused by: ") &&
-			 !has(at, eol, "\t... "))
-			break;
-		is_first = false;
-		if (!in_traceback && !is_blank(at, eol))
-			stop = eol;
+		c->is_first = false;
+		if (!c->in_traceback && !is_blank(at, eol))
+			c->stop = eol;
 	}
-	return stop;
 }
 
-static void read_line(struct unknown *u, const struct piece *piece, const char *line,
-		      const char *end)
+/* The exception of the traceback that follows a complaint says more than its first line. */
+static void show_exception(struct pending *p, const char *line, const char *exception,
+			   const char *end)
 {
-	uint64_t at = piece->before + (uint64_t)(line - piece->block);
-	const char *said, *bare = line, *bare_end = end, *block_end = piece->block + piece->len;
-	enum complaint level;
+	const char *eol = memchr(exception, '\n', (size_t)(end - exception)), *said;
+	size_t len;
+
+	if (!eol)
+		return;
+	len = (size_t)(eol - exception);
+	p->seen.line += read_lines(line, exception);
+	p->seen.len = len < sizeof(p->text) ? len : sizeof(p->text);
+	memcpy(p->text, exception, p->seen.len);
+	if (complaint_judge(exception, eol, &said) == COMPLAINT_ERROR)
+		complaint_judge(said, eol, &said);
+	p->form = form_of(said, eol);
+}
+
+/* What belongs to the complaint that the line up to @eol is. */
+static void follow(struct pending *p, const struct piece *piece, const char *line,
+		   const char *eol)
+{
+	const char *block_end = piece->block + piece->len;
+	struct chain chain;
+
+	find_chain(&chain, line, eol + 1, block_end);
+	if (chain.exception && (p->level == COMPLAINT_ERROR || p->level == COMPLAINT_TRACEBACK))
+		show_exception(p, line, chain.exception, block_end);
+	if (piece->before + (uint64_t)(chain.stop - piece->block) > p->stop)
+		p->stop = piece->before + (uint64_t)(chain.stop - piece->block);
+}
+
+/* A line, or a part of it that a terminal writes over what it had: see read_line(). */
+static void read_part(struct unknown *u, const struct piece *piece, const char *part,
+		      const char *part_end, const char *eol, bool is_error)
+{
+	uint64_t at = piece->before + (uint64_t)(part - piece->block);
+	const char *said;
+	enum complaint level = complaint_judge(part, part_end, &said);
 	struct pending *p;
 
-	unwrap(&bare, &bare_end);
-	level = complaint_judge(bare, bare_end, &said);
+	if (level == COMPLAINT_NONE && is_error)
+		level = COMPLAINT_ERROR;
 	if (level == COMPLAINT_RULE && at != u->box_ends)
-		read_box(u, piece, end);
+		read_box(u, piece, eol);
 	/* Within a message between lines of dashes the first has complained. */
 	if (level == COMPLAINT_NONE || level == COMPLAINT_RULE || is_within(u, at))
 		return;
-	p = take_down(u, piece, level, bare, bare_end, said);
-	if (p && level != COMPLAINT_DEATH && end < block_end) {
-		end = find_chain_end(end + 1, block_end);
-		if (piece->before + (uint64_t)(end - piece->block) > p->stop)
-			p->stop = piece->before + (uint64_t)(end - piece->block);
+	p = take_down(u, piece, level, part, part_end, said);
+	if (p && level != COMPLAINT_DEATH && eol < piece->block + piece->len)
+		follow(p, piece, part, eol);
+}
+
+/* Bars that tell the progress write one part over the other, all on a line. */
+static void read_line(struct unknown *u, const struct piece *piece, const char *line,
+		      const char *eol)
+{
+	const char *end = eol, *cr;
+	bool is_error = wrap_open(&line, &end);
+
+	for (; line < end; line = cr + 1) {
+		cr = memchr(line, '\r', (size_t)(end - line));
+		read_part(u, piece, line, cr ? cr : end, eol, is_error);
+		if (!cr)
+			break;
 	}
 }
 

@@ -46,6 +46,15 @@ static const struct {
 	  "10.30.0.7", false },
 	{ "a worker of Ray", "(VllmWorker rank=3 pid=4711) ", "", 3, NULL, false },
 	{ "colour", "\x1b[31m", "\x1b[0m", -1, NULL, false },
+	{ "a bar of progress", " 40%|####  | 40/100 [00:01<00:02]\r", "", -1, NULL, false },
+	{ "srun, ranks of two digits", " 3: ", "", 3, NULL, false },
+	{ "syslog", "<6>1 2026-08-22T10:01:11.003Z node-7 train 4711 - - ", "", -1, NULL,
+	  false },
+	{ "Fluentd",
+	  "{\"time\":\"2026-08-22T10:01:11.1Z\",\"stream\":\"stderr\",\"message\":\"[rank3]: ",
+	  "\"}", 3, NULL, true },
+	{ "the journal as JSON", "{\"_HOSTNAME\":\"node-7\",\"PRIORITY\":\"6\",\"MESSAGE\":\"",
+	  "\",\"_PID\":\"4711\"}", -1, NULL, true },
 };
 
 enum { WRAPS = sizeof(wraps) / sizeof(wraps[0]), ROOM = 64 << 10 };
@@ -148,6 +157,22 @@ static bool has_host(const char *host)
 	return false;
 }
 
+/* As PowerShell writes it, with the low byte of each letter first, or the high one. */
+static size_t widen(char *log, size_t len, bool is_high_first)
+{
+	static char wide[ROOM];
+	size_t i;
+
+	len = len < ROOM / 2 - 1 ? len : ROOM / 2 - 1;
+	memcpy(wide, is_high_first ? "\xfe\xff" : "\xff\xfe", 2);
+	for (i = 0; i < len; i++) {
+		wide[2 + 2 * i + !is_high_first] = 0;
+		wide[2 + 2 * i + is_high_first] = log[i];
+	}
+	memcpy(log, wide, 2 + 2 * len);
+	return 2 + 2 * len;
+}
+
 /* "-" for nothing, "ID..." or "ID...=TEXT", where TEXT is in the first one's cause. */
 static void check(char *want, const char *said)
 {
@@ -174,6 +199,11 @@ static void check(char *want, const char *said)
 			lost += !found.list[0].finding->hosts &&
 				printf("# behind %s: no host\n", wraps[i].name);
 	}
+	for (i = 0; i < 2; i++) {
+		diagnose(log, widen(log, wrap(said, 0, log), i));
+		missed += strcmp(ids(), strcmp(want, "-") != 0 ? want : "") != 0 &&
+			  printf("# as UTF-16: '%s'\n", ids());
+	}
 	ok(!missed && !lost, "%s: %.60s", want, said);
 }
 
@@ -195,9 +225,9 @@ static const char *value_of(const char *format, const char *p, size_t *len)
 	if (p[0] == '{' && p[1] == '}') {
 		*len = 2;
 	} else if (*p == '%') {
-		n += strspn(p + n, "-+ #0123456789.");
+		n += strspn(p + n, "-+ #0123456789.*");
 		n += strspn(p + n, "hlzjt");
-		if (!p[n] || !strchr("sdiuxXpfgcml%", p[n]))
+		if (!p[n] || !strchr("sdiuxXpfgcmlP%", p[n]))
 			return NULL;
 		*len = n + 1;
 		if (p[n] == '%')
@@ -213,6 +243,25 @@ static const char *value_of(const char *format, const char *p, size_t *len)
 		       : "gizmo";
 }
 
+/* What stands before a message of a library, as strings.py has it. */
+static const char *head_of(const char *library)
+{
+	static const char *const heads[][2] = {
+		{ "nccl", "node-1:41:42 [0] x.cc:1 NCCL WARN " },
+		{ "ucx", "[1724320872.1] [node-1:41   :0]  x.c:1    UCX  ERROR " },
+		{ "libfabric", "libfabric:41:1724320872::core:core:frob():1<warn> " },
+		{ "mpich", "Fatal error in internal_Send: Other MPI error, error stack:\n"
+			   "frob(12)......: " },
+		{ "hydra", "[proxy:0:1@node-2] frob (x.c:1): " },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		if (!strcmp(library, heads[i][0]))
+			return heads[i][1];
+	return "RuntimeError: ";
+}
+
 static void check_string(const char *library, const char *want, const char *format, int *missed)
 {
 	static const char rule[] =
@@ -224,10 +273,7 @@ static void check_string(const char *library, const char *want, const char *form
 	const char *p, *value, *found_id;
 	size_t n;
 
-	put(&at, log + ROOM,
-	    is_box                     ? rule
-	    : !strcmp(library, "nccl") ? "node-1:41:42 [0] x.cc:1 NCCL WARN "
-				       : "RuntimeError: ");
+	put(&at, log + ROOM, is_box ? rule : head_of(library));
 	for (p = format; *p; p += n ? n : 1) {
 		value = value_of(format, p, &n);
 		one[0] = *p;
