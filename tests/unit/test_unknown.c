@@ -311,8 +311,50 @@ static void read_strings(const char *path)
 	free(line);
 	if (f)
 		fclose(f);
-	ok(n > 1000 && !missed, "%d formats of libraries: %d are told otherwise", n, missed);
+	ok(n > 3000 && !missed, "%d formats of libraries: %d are told otherwise", n, missed);
 	ok(!bare, "%d of them have neither a signature nor a reason", bare);
+}
+
+/* A log of a user, and what is to be found: the signatures, and what the first of them names.
+ */
+static void check_report(char *head, const char *log, size_t len)
+{
+	char *name = strsep(&head, "\t"), *want = strsep(&head, "\t"),
+	     *rank = strsep(&head, "\t"), *host = head;
+	bool fits;
+
+	if (!host) {
+		ok(0, "%s: there is no RANK and HOST", name);
+		return;
+	}
+	diagnose(log, len);
+	fits = !strcmp(ids(), strcmp(want, "-") != 0 ? want : "");
+	ok(fits && (*rank == '-' || has_rank(atoi(rank))) && (*host == '-' || has_host(host)),
+	   "%s", name);
+	if (!fits)
+		printf("# found: '%s', not '%s'\n", ids(), want);
+}
+
+static void read_reports(const char *path)
+{
+	static const char mark[] = "\n#### ";
+	static char all[4 * ROOM], head[512];
+	FILE *f = fopen(path, "re");
+	size_t len = f ? fread(all, 1, sizeof(all) - 1, f) : 0, n;
+	char *at = strstr(all, mark), *log, *next;
+	int reports = 0;
+
+	for (; at; at = next, reports++) {
+		at += sizeof(mark) - 1;
+		n = strcspn(at, "\n");
+		snprintf(head, sizeof(head), "%.*s", (int)n, at);
+		log = at + n + 1;
+		next = strstr(log, mark);
+		check_report(head, log, (size_t)((next ? next + 1 : all + len) - log));
+	}
+	if (f)
+		fclose(f);
+	ok(reports > 80 && len < sizeof(all) - 1, "%d reports in %s", reports, path);
 }
 
 static void read_table(const char *path)
@@ -347,6 +389,8 @@ int main(void)
 	read_table(path);
 	snprintf(path, sizeof(path), "%s/tests/diagnose/strings.txt", src ? src : ".");
 	read_strings(path);
+	snprintf(path, sizeof(path), "%s/tests/diagnose/reports.txt", src ? src : ".");
+	read_reports(path);
 	/* A mark behind others is a mark. */
 	diagnose("2026-08-22T10:01:11.1Z [rank3]: KeyError: 'x'\n", 46);
 	ok(has_rank(3), "the rank is found behind a date");
