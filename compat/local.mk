@@ -70,6 +70,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/_keras/arrays.py \
 	%reldir%/python/horovod/_keras/backends.py \
 	%reldir%/python/horovod/_keras/callbacks.py \
+	%reldir%/python/horovod/_keras/copies.py \
 	%reldir%/python/horovod/_keras/elastic.py \
 	%reldir%/python/horovod/_keras/jax_passes.py \
 	%reldir%/python/horovod/_keras/jax_reducer.py \

@@ -322,6 +322,106 @@ def local_layers_stay_local():
     assert hvd.size() == 1 or not numpy.array_equal(weights[0], weights[1])
 
 
+def scaling(optimizer):
+    """An optimizer of Keras that scales the loss."""
+    of = keras.optimizers if KERAS_3 else keras.mixed_precision
+    return of.LossScaleOptimizer(optimizer)
+
+
+def scale_of(optimizer):
+    return float(optimizer.dynamic_scale if KERAS_3 else optimizer.loss_scale)
+
+
+@check
+def an_overflow_on_one_rank_is_one_on_all():
+    """That step is left out by all of them, whichever optimizer is around the other."""
+    x, y = data_of(hvd.rank())
+    y[2 * BATCH:3 * BATCH] = 1e38 if hvd.rank() == hvd.size() - 1 else 0
+    whole = model_of()
+    whole_x, whole_y = joined()
+    whole_y[2 * BATCH * hvd.size()] = 1e38
+    fit(whole, scaling(FAMILIES["SGD"]()), (whole_x, whole_y), BATCH * hvd.size())
+    for wrap in (lambda o: scaling(hvd.DistributedOptimizer(o)),
+                 lambda o: hvd.DistributedOptimizer(scaling(o)),
+                 lambda o: scaling(hvd.PartialDistributedOptimizer(o, local_layers=[]))):
+        model = model_of()
+        fit(model, wrap(FAMILIES["SGD"]()), (x, y), BATCH)
+        near(model.get_weights(), whole.get_weights())
+        same_on_all_ranks(model.get_weights())
+        assert scale_of(model.optimizer) == scale_of(whole.optimizer) == 2.0 ** 14
+
+
+@check
+def and_in_a_programs_own_loop():
+    if BACKEND != "tensorflow":
+        return
+    import tensorflow as tf
+    for make in ("SGD",) if KERAS_3 else ("SGD", "legacy Adam"):
+        model = model_of()
+        optimizer = scaling(hvd.DistributedOptimizer(FAMILIES[make]()))
+
+        @tf.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+                loss = optimizer.scale_loss(loss) if KERAS_3 else optimizer.get_scaled_loss(loss)
+            grads = tape.gradient(loss, model.trainable_variables)
+            if not KERAS_3:
+                grads = optimizer.get_unscaled_gradients(grads)
+            optimizer.apply_gradients(zip(grads, model.trainable_variables))
+
+        for i in range(4):
+            x, y = (d[i * BATCH:(i + 1) * BATCH] for d in data_of(hvd.rank()))
+            y[0] = 1e38 if i == 2 and hvd.rank() == hvd.size() - 1 else y[0]
+            step(tf.constant(x), tf.constant(y))
+        same_on_all_ranks(model.get_weights())
+        assert numpy.isfinite(model.get_weights()[0]).all()
+        assert scale_of(optimizer) == 2.0 ** 14
+
+
+@check
+def compile_that_scales_the_loss_changes_nothing_of_it():
+    """It puts another optimizer around the one that it is given, if the model computes with two
+    bytes."""
+    before = keras.mixed_precision.dtype_policy() if KERAS_3 else (
+        keras.mixed_precision.global_policy())
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model, given = model_of(), hvd.DistributedOptimizer(FAMILIES["Adam"]())
+        given.register_local_var(model.trainable_variables[-1])
+        x, y = data_of(hvd.rank())
+        y[0] = 1e38 if hvd.rank() == 0 else y[0]
+        fit(model, given, (x, y), BATCH)
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+    assert model.optimizer is not given and model.optimizer.inner_optimizer is given
+    weights = model.get_weights()
+    same_on_all_ranks(weights[:-1])
+    others = hvd.allgather(weights[-1][None])
+    assert hvd.size() == 1 or not numpy.array_equal(others[0], others[1])
+    given.learning_rate = 0.5
+    assert float(model.optimizer.learning_rate) == 0.5
+
+
+@check
+def a_schedule_that_cannot_be_written_down():
+    """As programs have it, whose learning rate is a class of their own."""
+
+    class Falling(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.05 / (1.0 + (keras.ops.cast(step, "float32") if KERAS_3 else
+                                  keras.backend.cast(step, "float32")))
+
+    makers = {"Adam": lambda: keras.optimizers.Adam(Falling())}
+    if not KERAS_3:
+        makers["legacy"] = lambda: keras.optimizers.legacy.Adam(Falling())
+    for name, make in makers.items():
+        for wrap in (lambda o: o, scaling):
+            model = model_of()
+            fit(model, hvd.DistributedOptimizer(wrap(make())), data_of(hvd.rank()), BATCH)
+            near(model.get_weights(), reference(f"falling {name}", make))
+
+
 @check
 def values():
     n, r = hvd.size(), hvd.rank()

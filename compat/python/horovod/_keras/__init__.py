@@ -7,11 +7,12 @@ is apply(), which all back ends call; with Keras 2 it is apply_gradients()."""
 import functools
 import threading
 
-from horovod._keras import arrays, backends
+from horovod._keras import arrays, backends, copies
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Adasum, Average, Sum, choose
 
 _MARK = "_ringup_distributed"  # the attribute of an optimizer that combines gradients
+_METHODS = "_ringup_methods"   # the names of what was replaced for that
 
 
 def create_distributed_optimizer(keras, optimizer, name=None, compression=None,
@@ -27,7 +28,7 @@ def create_distributed_optimizer(keras, optimizer, name=None, compression=None,
         raise ValueError("op == Adasum is not supported yet with Keras")
     if op not in (Average, Sum):
         raise ValueError("gradients can be averaged or summed: op=hvd.Average or hvd.Sum")
-    copy = type(optimizer).from_config(optimizer.get_config())
+    copy = copies.copy_of(optimizer)
     distribute(keras, copy, name, compression, sparse_as_dense, gradient_predivide_factor, op,
                backward_passes_per_step, average_aggregated_gradients, num_groups, groups,
                process_set, scale_local_gradients)
@@ -47,18 +48,64 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
     scope = name or f"Distributed{type(optimizer).__name__}"
     reducer = backend.Reducer(how, scope, scale_local_gradients, backward_passes_per_step,
                               average_aggregated_gradients)
-    setattr(optimizer, _MARK, reducer)
     optimizer.register_local_var = reducer.register_local_var
     optimizer.process_set = process_set
+    _attach(optimizer, reducer)
+    _follow_loss_scaling(keras)
+
+
+def _attach(optimizer, reducer):
+    """Let a reducer do the steps of this optimizer."""
+    before = set(vars(optimizer))
     if hasattr(optimizer, "apply"):
-        _replace_apply(optimizer, reducer, backward_passes_per_step == 1)
+        _replace_apply(optimizer, reducer)
     else:
         _replace_apply_gradients(optimizer, reducer)
+    replaced = sorted(set(vars(optimizer)) - before)
+    setattr(optimizer, _METHODS, replaced)
+    setattr(optimizer, _MARK, reducer)
     if getattr(optimizer, "jit_compile", False):
         optimizer.jit_compile = False  # XLA has no collectives of TensorFlow's operations
 
 
-def _replace_apply(optimizer, reducer, each_step):
+def _move(inner, outer):
+    """Let the optimizer that was put around another one combine the gradients in its place."""
+    reducer = getattr(inner, _MARK)
+    for name in getattr(inner, _METHODS):
+        delattr(inner, name)
+    setattr(inner, _MARK, None)
+    _attach(outer, reducer)
+
+
+def _follow_loss_scaling(keras):
+    """Gradients are combined before a LossScaleOptimizer asks whether they are finite.
+
+    What it does then is a branch, which each rank would take for itself, and the others would wait
+    for gradients that never come.  Keras puts one around any optimizer of a model that computes
+    with two bytes, in compile(); so its class is told.
+    """
+    base = getattr(keras.optimizers, "LossScaleOptimizer", None)
+    classes = [base] if base else keras.mixed_precision.LossScaleOptimizer.__subclasses__()
+    for cls in classes:
+        if not hasattr(cls.__init__, _MARK):
+            _follow(cls)
+
+
+def _follow(cls):
+    """Tell a class of optimizers to take over from what they are put around."""
+    init = cls.__init__
+
+    @functools.wraps(init)
+    def __init__(self, inner_optimizer, *args, **kwargs):
+        init(self, inner_optimizer, *args, **kwargs)
+        if is_distributed(inner_optimizer) and not is_distributed(self):
+            _move(inner_optimizer, self)
+
+    setattr(__init__, _MARK, True)
+    cls.__init__ = __init__
+
+
+def _replace_apply(optimizer, reducer):
     """Keras 3.  Optimizers of Keras itself have a stateless_apply() that calls apply(), but that
     of LossScaleOptimizer does not, and JAX calls nothing else."""
     inner, inner_stateless = optimizer.apply, getattr(optimizer, "stateless_apply", None)
@@ -94,7 +141,7 @@ def _replace_apply(optimizer, reducer, each_step):
     passes = reducer.passes_of(optimizer, update_stateless)
     if passes is not None:
         optimizer.stateless_apply = passes.stateless_apply
-    elif each_step:
+    elif reducer.is_each_step:
         optimizer.stateless_apply = functools.wraps(inner_stateless)(stateless_apply)
 
 

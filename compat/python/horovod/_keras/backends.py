@@ -99,6 +99,7 @@ class ArrayReducer:
         self.how, self.scope, self.passes = how, scope, passes
         self.average, self.scale = average_aggregated_gradients, scale_local_gradients
         self.local, self.count, self.sums = set(), 0, None
+        self.is_each_step = passes == 1
 
     def register_local_var(self, var):
         """Leave the gradient of this variable to this rank."""

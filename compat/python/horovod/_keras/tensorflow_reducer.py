@@ -15,6 +15,7 @@ class TensorFlowReducer:
         self.how, self.scope = how, scope
         self.local = gradients.Local(how.process_set, scale_local_gradients)
         self.helper = self.combined = None
+        self.is_each_step = passes == 1
         if passes > 1:
             self.helper = LocalGradientAggregationHelper(
                 passes, self.reduce, how.sparse_as_dense, average_aggregated_gradients,
