@@ -180,7 +180,7 @@ static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int
 	op->status =
 		fail(&op->why, RINGUP_ENOMEM,
 		     "%.200s: rank %d has no memory for the result; the others have theirs",
-		     op->tensor->name, ranks_in_world(l->ranks, l->topo.rank));
+		     op->entry->name, ranks_in_world(l->ranks, l->topo.rank));
 	return 0;
 }
 
