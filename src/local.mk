@@ -77,6 +77,7 @@ CORE_SOURCES += \
 	%reldir%/trace/chrome.c %reldir%/trace/chrome.h \
 	%reldir%/trace/label.c %reldir%/trace/label.h \
 	%reldir%/trace/outfile.c %reldir%/trace/outfile.h \
+	%reldir%/trace/points.c %reldir%/trace/points.h \
 	%reldir%/trace/record.h \
 	%reldir%/trace/ring.h \
 	%reldir%/trace/trace.c %reldir%/trace/trace.h

@@ -871,6 +871,47 @@ RINGUP_API int ringup_timeline_start(struct ringup *r, const char *path, int fla
 RINGUP_API int ringup_timeline_stop(struct ringup *r);
 
 /*
+ * When an operation of this rank came to its trace points, in nanoseconds since 1970; 0: it has
+ * not come there, or that is not known any more.
+ */
+struct ringup_points {
+	int64_t submitted; /* this rank has started it                          */
+	int64_t ready;     /* all ranks of the group have, or both of a message */
+	int64_t begun;     /* its data move                                     */
+	int64_t complete;  /* it is over                                        */
+	int failed;        /* 1: badly                                          */
+};
+
+/*
+ * ringup_points_keep - remember when operations come to their points, from now on: for a flight
+ * recorder.
+ *
+ * Operations are numbered in the order in which this rank starts them, and *@countp is set to
+ * where the number of the latest stands.  At least the latest 4096 are remembered; while a
+ * timeline is written, those that it has room for.
+ *
+ * Ownership:  **@countp is the library's, which changes it atomically, until ringup_fini().
+ * Threads:    any, also while others start operations.
+ * Blocking:   as ringup_timeline_start().
+ *
+ * Returns 0; RINGUP_EINVAL for NULL, RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
+ */
+RINGUP_API int ringup_points_keep(struct ringup *r, const uint64_t **countp);
+
+/*
+ * ringup_points_get - the points of the operations @first to @first + @count - 1.
+ *
+ * Ownership:  @out is the caller's and has @count entries, all of which are written.
+ * Threads:    any, also while others start operations.
+ * Blocking:   as ringup_timeline_start().
+ *
+ * Returns 0; RINGUP_EINVAL for NULL, a @first of 0 or a @count beyond 2^32 - 1;
+ * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
+ */
+RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
+				 struct ringup_points *out);
+
+/*
  * ringup_alloc - memory that the other ranks of this host can reach.
  *
  * An allreduce whose in and out lie in such memory on all ranks of a host copies

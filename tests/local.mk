@@ -174,6 +174,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_label \
 	%reldir%/unit/test_merge \
 	%reldir%/unit/test_outfile \
+	%reldir%/unit/test_points \
 	%reldir%/unit/test_trace
 
 UNIT_TESTS += \

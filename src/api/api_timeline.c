@@ -31,6 +31,43 @@ int ringup_timeline_start(struct ringup *r, const char *path, int flags)
 	return rc ? context_fail(&e) : 0;
 }
 
+int ringup_points_keep(struct ringup *r, const uint64_t **countp)
+{
+	static const char call[] = "ringup_points_keep";
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_mine(r, call, &e);
+	if (!rc && !countp)
+		rc = fail(&e, RINGUP_EINVAL, "%s: the place for the count is NULL", call);
+	if (!rc)
+		rc = timeline_keep(&r->member.engine, &e);
+	if (rc)
+		return context_fail(&e);
+	*countp = &r->member.engine.trace.numbers;
+	return 0;
+}
+
+int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
+		      struct ringup_points *out)
+{
+	static const char call[] = "ringup_points_get";
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_mine(r, call, &e);
+	if (!rc && !out)
+		rc = fail(&e, RINGUP_EINVAL, "%s: the place for the points is NULL", call);
+	if (!rc && (!first || count > UINT32_MAX))
+		rc = fail(&e, RINGUP_EINVAL, "%s: %llu operations from number %llu on", call,
+			  (unsigned long long)count, (unsigned long long)first);
+	if (!rc)
+		rc = timeline_points(&r->member.engine, first, count, out, &e);
+	return rc ? context_fail(&e) : 0;
+}
+
 int ringup_timeline_stop(struct ringup *r)
 {
 	struct err e;

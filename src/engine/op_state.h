@@ -26,8 +26,8 @@ struct p2p_op {
 	uint64_t moved;         /* bytes so far                              */
 	uint64_t at;            /* receive: address of the sender's data     */
 	struct ringup_op *next; /* in the queue that it is in        */
-	uint32_t label;  /* tracepoint.c's: where it goes; 0: nothing is recorded of it */
-	uint32_t number; /* tracepoint.c's: the records of this message have it         */
+	uint32_t label;         /* tracepoint.c's: where it goes; 0: in no timeline */
+	uint32_t number;        /* tracepoint.c's: its records have it; 0: there are none */
 };
 
 /* An operation in flight.  Operations come from a pool and go back to it. */

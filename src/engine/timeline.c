@@ -100,6 +100,27 @@ void timeline_stop(struct engine *g)
 	pthread_mutex_unlock(&control);
 }
 
+int timeline_keep(struct engine *g, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&control);
+	rc = trace_keep(&g->trace, e);
+	pthread_mutex_unlock(&control);
+	return rc;
+}
+
+int timeline_points(const struct engine *g, uint64_t first, uint64_t count,
+		    struct ringup_points *out, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&control);
+	rc = trace_points(&g->trace, first, count, out, e);
+	pthread_mutex_unlock(&control);
+	return rc;
+}
+
 void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c)
 {
 	int flags = (c->timeline_mark_cycles ? RINGUP_TIMELINE_CYCLES : 0) |
@@ -116,7 +137,7 @@ void timeline_begin(struct engine *g, const struct timeline_rank *self, const st
 void timeline_join(struct comm *l)
 {
 	pthread_mutex_lock(&control);
-	ask_comm(l, trace_on(&l->engine->trace) ? l : NULL);
+	ask_comm(l, trace_writes(&l->engine->trace) ? l : NULL);
 	pthread_mutex_unlock(&control);
 }
 

@@ -3,10 +3,13 @@
 #ifndef ENGINE_TIMELINE_H
 #define ENGINE_TIMELINE_H
 
+#include <stdint.h>
+
 struct conf;
 struct engine;
 struct err;
 struct comm;
+struct ringup_points;
 
 /* The rank whose timeline it is. */
 struct timeline_rank {
@@ -18,6 +21,12 @@ struct timeline_rank {
 int timeline_start(struct engine *g, const struct timeline_rank *self, const char *path,
 		   int flags, struct err *e);
 void timeline_stop(struct engine *g);
+
+/* timeline_keep, timeline_points - see ringup_points_keep() and ringup_points_get().  Any
+ * thread. */
+int timeline_keep(struct engine *g, struct err *e);
+int timeline_points(const struct engine *g, uint64_t first, uint64_t count,
+		    struct ringup_points *out, struct err *e);
 
 /* timeline_begin - start the timeline that the settings ask for, when @g runs; an error is
  * logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close -

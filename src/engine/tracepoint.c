@@ -1,4 +1,4 @@
-/* tracepoint.c - the trace points of an operation, for a timeline. */
+/* tracepoint.c - the trace points of an operation, for timelines and flight recorders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tracepoint.h"
 
@@ -172,16 +172,18 @@ static void tell_submitted(struct comm *l, struct name_entry *t, const struct op
 		.ns = ns, .what = TRACE_SUBMITTED, .kind = (uint8_t)kind, .word = { round }
 	};
 	uint32_t session = trace_session(trace_of(l));
+	bool writes = trace_writes(trace_of(l));
 
 	/* A request without a name may be of another kind than the last one with its number, so
 	 * the label is entered again with each new shape. */
-	if (!t->label || (t->told != session && is_unnamed(t->name, t->len)))
+	if (!t->label || (writes && t->told != session && is_unnamed(t->name, t->len)))
 		t->label = enter(l, t->name, t->len, w);
-	if (t->told != session) {
+	if (writes && t->told != session) {
 		t->told = session;
 		tell_shape(l, t, w, ns);
 	}
 	r.label = t->label;
+	r.rank[3] = (int32_t)trace_number(&l->engine->trace);
 	trace_put(trace_of(l), &r);
 }
 
@@ -207,7 +209,9 @@ static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
 		       int64_t (*of)(const struct comm *l, const void *arg, int rank),
 		       const void *arg)
 {
-	int n = l->ledger ? l->ledger->ranks : 1, set = n > 1 ? local_ranks(l) : -1, i, k;
+	bool writes = trace_writes(trace_of(l));
+	int n = l->ledger ? l->ledger->ranks : 1, set = writes && n > 1 ? local_ranks(l) : -1;
+	int i, k;
 	struct trace_record r = { .ns = ns, .label = label, .what = TRACE_TICKS };
 	int64_t when;
 
@@ -261,7 +265,7 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, c
 	const char *name;
 	int i = 0, k;
 
-	if (!tracepoint_on(l))
+	if (!trace_writes(trace_of(l)))
 		return;
 	name = ledger_name(l->ledger, id);
 	/* The name of a request without one begins with a NUL. */
@@ -322,6 +326,17 @@ void tracepoint_end(struct comm *l, const struct run *run)
 
 /* ---- messages ---- */
 
+static uint32_t enter_message(const struct comm *l, const struct p2p_op *m)
+{
+	char other[24] = "any rank", text[64];
+
+	if (m->peer >= 0)
+		snprintf(other, sizeof(other), "rank %d", m->peer);
+	snprintf(text, sizeof(text), "%s %s, tag %d", m->is_send ? "send to" : "receive from",
+		 other, m->tag);
+	return trace_label(trace_of(l), l->serial, text, strlen(text));
+}
+
 void tracepoint_message(struct ringup_op *op)
 {
 	struct comm *l = op->comm;
@@ -330,19 +345,14 @@ void tracepoint_message(struct ringup_op *op)
 				  .what = TRACE_MESSAGE,
 				  .kind = m->is_send ? TRACE_SEND : TRACE_RECV,
 				  .arg = op->ask.signature.dtype };
-	char other[24] = "any rank", text[64];
 
-	if (m->peer >= 0)
-		snprintf(other, sizeof(other), "rank %d", m->peer);
-	snprintf(text, sizeof(text), "%s %s, tag %d", m->is_send ? "send to" : "receive from",
-		 other, m->tag);
-	op->p2p.label = trace_label(trace_of(l), l->serial, text, strlen(text));
+	if (trace_writes(trace_of(l)))
+		op->p2p.label = enter_message(l, m);
 	op->p2p.number = trace_number(&l->engine->trace);
 	r.label = m->label;
 	r.word[0] = op->ask.signature.count;
 	r.rank[3] = (int32_t)m->number;
-	if (r.label)
-		trace_put(trace_of(l), &r);
+	trace_put(trace_of(l), &r);
 }
 
 void tracepoint_matched(const struct ringup_op *op, int rank, const char *way)
@@ -353,9 +363,9 @@ void tracepoint_matched(const struct ringup_op *op, int rank, const char *way)
 				  .arg = way == NULL,
 				  .rank = { rank, 0, 0, (int32_t)op->p2p.number } };
 
-	if (!r.label)
+	if (!op->p2p.number)
 		return;
-	if (way)
+	if (way && r.label)
 		r.rank[2] = (int32_t)label_of(op->comm, &kept, way);
 	r.ns = clock_ns();
 	trace_put(trace_of(op->comm), &r);
@@ -368,7 +378,7 @@ static void tell_moved(const struct ringup_op *op, int status)
 				  .arg = status != 0,
 				  .rank = { 0, 0, 0, (int32_t)op->p2p.number } };
 
-	if (!r.label)
+	if (!op->p2p.number)
 		return;
 	r.ns = clock_ns();
 	trace_put(trace_of(op->comm), &r);

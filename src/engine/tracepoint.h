@@ -1,4 +1,4 @@
-/* tracepoint.h - the trace points of an operation, for a timeline. */
+/* tracepoint.h - the trace points of an operation, for timelines and flight recorders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_TRACEPOINT_H
 #define ENGINE_TRACEPOINT_H
@@ -16,7 +16,7 @@ struct name_entry;
 struct eager_round;
 struct op_signature;
 
-/* tracepoint_on - does this rank record a timeline?  Only then call the others. */
+/* tracepoint_on - does this rank record anything?  Only then call the others. */
 static inline bool tracepoint_on(const struct comm *l)
 {
 	return __builtin_expect(trace_on(&l->engine->trace) != 0, 0);

@@ -8,7 +8,7 @@
 /* The kinds of records; each is about the tensor that its label names. */
 enum trace_what {
 	TRACE_SHAPE,     /* kind: dtype; arg: see record_shape(); word: two dimensions       */
-	TRACE_SUBMITTED, /* kind: enum trace_kind; word[0]: the round                        */
+	TRACE_SUBMITTED, /* kind: enum trace_kind; word[0]: the round; rank[3]: its number   */
 	TRACE_ARRIVED,   /* ranks that are ready now: rank[0] to rank[1], rank[2] to rank[3] */
 	TRACE_TICKS,     /* arg: a set of ranks; kind: groups of four to skip; ago: below    */
 	TRACE_READY,     /* arg: 1 if the ranks disagree; word[0]: how many ranks there are  */

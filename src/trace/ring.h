@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "trace/record.h"
 
@@ -24,6 +25,55 @@ struct ring {
 	alignas(64) struct trace_record record[RING_RECORDS];
 };
 
+/* A record is copied in pieces that are atomic, since ring_copy() may read it meanwhile. */
+static inline void ring_set(struct trace_record *to, const struct trace_record *r)
+{
+	uint64_t word[sizeof(*r) / sizeof(uint64_t)], *at = (uint64_t *)to;
+	size_t i;
+
+	memcpy(word, r, sizeof(word));
+	for (i = 0; i < sizeof(word) / sizeof(word[0]); i++)
+		__atomic_store_n(&at[i], word[i], __ATOMIC_RELAXED);
+}
+
+/* ring_overwrite - copy @r to the end, over the oldest: nothing is taken from this ring now. */
+static inline void ring_overwrite(struct ring *q, const struct trace_record *r)
+{
+	uint64_t head = q->head;
+
+	/* A reader that sees a part of this record sees also that the last one is whole. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	ring_set(&q->record[head % RING_RECORDS], r);
+	__atomic_store_n(&q->head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* ring_copy - copy the latest records, RING_RECORDS at most, to @out; returns how many.  Any
+ * thread, also while records are put. */
+static inline size_t ring_copy(const struct ring *q, struct trace_record *out)
+{
+	uint64_t end = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE), at, first, word[4];
+	uint64_t from = end < RING_RECORDS ? 0 : end - RING_RECORDS;
+	const uint64_t *p;
+	size_t i;
+
+	for (at = from; at < end; at++) {
+		p = (const uint64_t *)&q->record[at % RING_RECORDS];
+		for (i = 0; i < 4; i++)
+			word[i] = __atomic_load_n(&p[i], __ATOMIC_RELAXED);
+		memcpy(&out[at - from], word, sizeof(word));
+	}
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	/* What has been overwritten meanwhile, and what is being, is not what it was. */
+	first = __atomic_load_n(&q->head, __ATOMIC_RELAXED) + 1;
+	first = first < RING_RECORDS ? 0 : first - RING_RECORDS;
+	if (first <= from)
+		return (size_t)(end - from);
+	if (first >= end)
+		return 0;
+	memmove(out, out + (first - from), (size_t)(end - first) * sizeof(*out));
+	return (size_t)(end - first);
+}
+
 /* ring_put - copy @r to the end; false if there is no room, which is counted.  Never blocks. */
 static inline bool ring_put(struct ring *q, const struct trace_record *r)
 {
@@ -36,7 +86,7 @@ static inline bool ring_put(struct ring *q, const struct trace_record *r)
 			return false;
 		}
 	}
-	q->record[head % RING_RECORDS] = *r;
+	ring_set(&q->record[head % RING_RECORDS], r);
 	__atomic_store_n(&q->head, head + 1, __ATOMIC_RELEASE);
 	return true;
 }

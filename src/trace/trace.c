@@ -22,6 +22,7 @@
 #include "trace/chrome.h"
 #include "trace/label.h"
 #include "trace/outfile.h"
+#include "trace/points.h"
 #include "trace/ring.h"
 
 /* After this many records their producer may use the room again. */
@@ -51,11 +52,14 @@ struct recorder {
 	bool broken; /* the file cannot be written any more; atomic */
 };
 
-/* This thread's ring in the recorder that it used last. */
-static _Thread_local struct {
+/* This thread's rings in the recorders that it used last: a process may be a rank of several
+ * jobs. */
+enum { MINE = 8 };
+
+static _Thread_local struct mine {
 	uint64_t serial;
 	struct ring *ring;
-} mine;
+} mines[MINE];
 
 static uint64_t serials; /* atomic */
 
@@ -102,10 +106,8 @@ static __attribute__((noinline)) struct ring *find_ring(struct recorder *w)
 	lock_take(&w->lock);
 	q = claim_ring(w, (int)syscall(SYS_gettid));
 	lock_give(&w->lock);
-	if (q) {
-		mine.serial = w->serial;
-		mine.ring = q;
-	}
+	if (q)
+		mines[w->serial % MINE] = (struct mine){ w->serial, q };
 	return q;
 }
 
@@ -123,10 +125,13 @@ static struct recorder *recorder_of(const struct trace *t)
 void trace_put(const struct trace *t, const struct trace_record *r)
 {
 	struct recorder *w = recorder_of(t);
-	struct ring *q = mine.serial == w->serial ? mine.ring : find_ring(w);
+	const struct mine *m = &mines[w->serial % MINE];
+	struct ring *q = m->serial == w->serial ? m->ring : find_ring(w);
 
 	if (!q)
 		__atomic_fetch_add(&w->homeless, 1, __ATOMIC_RELAXED);
+	else if (!trace_writes(t))
+		ring_overwrite(q, r);
 	else if (ring_put(q, r) && ring_is_half_full(q))
 		call_writer(w);
 }
@@ -139,6 +144,13 @@ uint32_t trace_label(const struct trace *t, uint64_t group, const char *name, si
 int trace_ranks(const struct trace *t, const int *ranks, int count)
 {
 	return label_set(&recorder_of(t)->labels, ranks, count);
+}
+
+/* Whether there is a file, and what is in it; records are kept or not as before. */
+static void set_file(struct trace *t, uint32_t on)
+{
+	__atomic_fetch_and(&t->on, TRACE_KEEP, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&t->on, on, __ATOMIC_RELEASE);
 }
 
 /* ---- writing ---- */
@@ -172,7 +184,7 @@ static void write_text(struct recorder *w)
 	    outfile_append(&w->file, w->chrome.text, w->chrome.len, &e)) {
 		/* The job is worth more than its timeline. */
 		__atomic_store_n(&w->broken, true, __ATOMIC_RELAXED);
-		__atomic_store_n(&w->trace->on, 0, __ATOMIC_RELAXED);
+		set_file(w->trace, 0);
 		log_warn("timeline %s: %s; it ends here", w->path, e.text);
 	}
 	w->chrome.len = 0;
@@ -350,7 +362,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		return fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
 			    strlen(path));
 	if (w->runs && !is_broken(w) && !strcmp(w->path, path)) {
-		__atomic_store_n(&t->on, on, __ATOMIC_RELAXED);
+		set_file(t, on);
 		return 0;
 	}
 	rc = outfile_open(&file, path, e);
@@ -368,7 +380,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		return fail_in(e, "timeline %.100s", path);
 	}
 	__atomic_fetch_add(&t->session, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->on, on, __ATOMIC_RELEASE);
+	set_file(t, on);
 	return 0;
 }
 
@@ -378,13 +390,78 @@ void trace_stop(struct trace *t)
 
 	if (!w || !w->runs)
 		return;
-	__atomic_store_n(&t->on, 0, __ATOMIC_RELAXED);
+	set_file(t, 0);
 	__atomic_store_n(&w->stop, true, __ATOMIC_SEQ_CST);
 	call_writer(w);
 	pthread_join(w->thread, NULL);
 	w->runs = false;
 	chrome_close(&w->chrome);
 	outfile_close(&w->file);
+}
+
+/* ---- kept records ---- */
+
+int trace_keep(struct trace *t, struct err *e)
+{
+	if (!make_recorder(t))
+		return fail(e, RINGUP_ENOMEM, "no memory for a recorder");
+	__atomic_fetch_or(&t->on, TRACE_KEEP, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* By time; of one time as they lie, which for records of one ring is their order. */
+static int by_time(const void *a, const void *b)
+{
+	const struct trace_record *x = *(const struct trace_record *const *)a;
+	const struct trace_record *y = *(const struct trace_record *const *)b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Copy the records of all rings in order of time, to the second half of @room; their number. */
+static size_t copy_all(const struct recorder *w, struct trace_record *room, size_t size,
+		       const struct trace_record **order)
+{
+	struct ring *q;
+	size_t n = 0, i;
+	int k;
+
+	for (k = 0; (q = ring_at(w, k)) && n + RING_RECORDS <= size; k++)
+		n += ring_copy(q, room + n);
+	for (i = 0; i < n; i++)
+		order[i] = &room[i];
+	if (n)
+		qsort(order, n, sizeof(const struct trace_record *), by_time);
+	for (i = 0; i < n; i++)
+		room[size + i] = *order[i];
+	return n;
+}
+
+int trace_points(const struct trace *t, uint64_t first, uint64_t count,
+		 struct ringup_points *out, struct err *e)
+{
+	const struct recorder *w = recorder_of(t);
+	const struct trace_record **order = NULL;
+	struct trace_record *room = NULL;
+	size_t size = 0, n = 0;
+	int rc = RINGUP_ENOMEM;
+
+	while (w && ring_at(w, (int)(size / RING_RECORDS)))
+		size += RING_RECORDS;
+	if (size) {
+		room = malloc(2 * size * sizeof(*room));
+		order = malloc(size * sizeof(const struct trace_record *));
+	}
+	if (!size || (room && order)) {
+		n = size ? copy_all(w, room, size, order) : 0;
+		rc = points_find(room + size, n, first, count, wall_us() * 1000 - clock_ns(),
+				 out);
+	}
+	free(order);
+	free(room);
+	return rc ? fail(e, rc, "no memory for the records of operations") : 0;
 }
 
 void trace_close(struct trace *t)

@@ -11,6 +11,7 @@
 
 struct err;
 struct recorder;
+struct ringup_points;
 
 /*
  * A thread that comes to a trace point puts a record on a ring of its own: no lock, no system
@@ -18,19 +19,23 @@ struct recorder;
  * thread that exists while a file is being written, takes the records from all rings, in order
  * of time, and writes them every TRACE_FLUSH_MS, or sooner when a ring is half full.
  *
+ * A rank may also keep its latest records without a file, for a flight recorder: then a record
+ * overwrites the oldest of its ring.
+ *
  * All zero is off; a trace point then costs one load, that of `on`.
  */
 enum { TRACE_FLUSH_MS = 20, TRACE_THREADS = 64 };
 
 enum trace_on {
-	TRACE_ON = 1,
-	TRACE_CYCLES = 2, /* also mark where batches begin */
+	TRACE_ON = 1,     /* a file is being written           */
+	TRACE_CYCLES = 2, /* also mark where batches begin     */
+	TRACE_KEEP = 4,   /* for trace_points()                */
 };
 
 struct trace {
 	uint32_t on;               /* enum trace_on; atomic                       */
 	uint32_t session;          /* how often it has been started; atomic       */
-	uint32_t numbers;          /* see trace_number(); atomic                  */
+	uint64_t numbers;          /* see trace_number(); atomic                  */
 	struct recorder *recorder; /* NULL before the first start; atomic */
 };
 
@@ -50,7 +55,13 @@ static inline uint32_t trace_session(const struct trace *t)
 /* trace_number - a number that none of the latest 2^32 before it has. */
 static inline uint32_t trace_number(struct trace *t)
 {
-	return __atomic_add_fetch(&t->numbers, 1, __ATOMIC_RELAXED);
+	return (uint32_t)__atomic_add_fetch(&t->numbers, 1, __ATOMIC_RELAXED);
+}
+
+/* trace_writes - is there a file? */
+static inline bool trace_writes(const struct trace *t)
+{
+	return trace_on(t) & TRACE_ON;
 }
 
 /* See struct chrome_origin, which also has the times. */
@@ -77,6 +88,17 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		struct err *e);
 void trace_stop(struct trace *t);
 void trace_close(struct trace *t);
+
+/*
+ * trace_keep - keep the latest records from now on, until trace_close(); RINGUP_ENOMEM.
+ * trace_points - of the operations with the numbers @first to @first + @count - 1, as
+ * points_find(), with times since 1970; RINGUP_ENOMEM.
+ *
+ * As trace_start(), one thread at a time; neither blocks.
+ */
+int trace_keep(struct trace *t, struct err *e);
+int trace_points(const struct trace *t, uint64_t first, uint64_t count,
+		 struct ringup_points *out, struct err *e);
 
 /* trace_put - record @r, whose time is not before the last record's of this thread.  Any
  * thread, after trace_on(). */

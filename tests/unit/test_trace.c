@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "nest.h"
+#include "ringup.h"
 #include "rounds.h"
 #include "tap.h"
 #include "trace/ring.h"
@@ -54,6 +55,92 @@ static void test_ring(void)
 							 : 100000 + i - RING_RECORDS + 100);
 	ok(!bad && i == RING_RECORDS, "in order, around the end: %d are not", bad);
 	free(q);
+}
+
+/* ---- kept records ---- */
+
+static struct trace kept;
+
+/* Numbers count from 1 on; each has two records here. */
+static void keep_operation(uint32_t label)
+{
+	struct trace_record r = {
+		.ns = clock_ns(), .label = label, .what = TRACE_SUBMITTED, .kind = TRACE_BARRIER
+	};
+
+	r.rank[3] = (int32_t)trace_number(&kept);
+	trace_put(&kept, &r);
+	r.ns = clock_ns();
+	r.what = TRACE_COMPLETE;
+	trace_put(&kept, &r);
+}
+
+static void test_keep(void)
+{
+	static struct ringup_points p[RING_RECORDS];
+	struct err e = { 0 };
+	int i, known = 0;
+
+	ok(!trace_points(&kept, 1, 2, p, &e) && !p[1].submitted, "nothing is kept at first");
+	ok(!trace_keep(&kept, &e) && trace_on(&kept) && !trace_writes(&kept),
+	   "records are kept without a file");
+	for (i = 0; i < RING_RECORDS; i++)
+		keep_operation(1);
+	ok(!trace_points(&kept, 1, RING_RECORDS, p, &e), "and can be asked for");
+	for (i = 0; i < RING_RECORDS; i++)
+		known += p[i].submitted && p[i].complete >= p[i].submitted;
+	/* Of the oldest half the records have been overwritten, and one may be at any time. */
+	ok(known == RING_RECORDS / 2 - 1 && p[RING_RECORDS - 1].complete &&
+		   !p[RING_RECORDS / 2 - 1].submitted,
+	   "the latest of them: %d", known);
+	ok(!trace_start(&kept, path, TRACE_ON, &from, &e) && trace_writes(&kept),
+	   "a file may be written meanwhile");
+	keep_operation(trace_label(&kept, 0, "both", 4));
+	trace_stop(&kept);
+	ok(trace_on(&kept) == TRACE_KEEP, "after which they are still kept");
+	keep_operation(1);
+	ok(!trace_points(&kept, RING_RECORDS + 1, 2, p, &e) && p[0].complete && p[1].complete,
+	   "those in the file, too");
+	trace_close(&kept);
+	ok(!trace_on(&kept), "until the end");
+	unlink(path);
+}
+
+static uint32_t over; /* atomic */
+
+static void *keep_on(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE))
+		keep_operation(2);
+	return NULL;
+}
+
+/* What is asked for while records are put is whole, or is not there. */
+static void test_look(void)
+{
+	static struct ringup_points p[2000];
+	const int looks = rounds_of(40);
+	struct err e = { 0 };
+	pthread_t thread;
+	int i, k, bad = 0;
+	uint64_t last;
+
+	over = 0;
+	if (trace_keep(&kept, &e) || pthread_create(&thread, NULL, keep_on, NULL))
+		exit(1);
+	for (i = 0; i < looks; i++) {
+		last = __atomic_load_n(&kept.numbers, __ATOMIC_RELAXED);
+		last = last > 2000 ? last - 2000 : 1;
+		bad += trace_points(&kept, last, 2000, p, &e) != 0;
+		for (k = 0; k < 2000; k++)
+			bad += p[k].complete && (!p[k].submitted ||
+						 p[k].complete < p[k].submitted || p[k].failed);
+	}
+	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	trace_close(&kept);
+	ok(!bad, "also while they are put: %d are torn", bad);
 }
 
 /* ---- files ---- */
@@ -354,6 +441,8 @@ int main(void)
 	snprintf(path, sizeof(path), "%s/t.json", dir);
 	snprintf(other, sizeof(other), "%s/other.json", dir);
 	test_ring();
+	test_keep();
+	test_look();
 	/* First: a child has no threads of ours. */
 	test_kill();
 	test_file();

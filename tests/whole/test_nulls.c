@@ -104,6 +104,8 @@ static void questions(void)
 static void rest(void)
 {
 	struct ringup_group *g;
+	struct ringup_points points;
+	const uint64_t *numbers;
 	int rank = 0;
 
 	refuses(ringup_group_add(NULL, &rank, 1, &g), "ringup_group_add");
@@ -112,6 +114,10 @@ static void rest(void)
 	refuses(ringup_group_remove(NULL), "ringup_group_remove");
 	refuses(ringup_timeline_start(NULL, "x", 0), "ringup_timeline_start");
 	refuses(ringup_timeline_stop(NULL), "ringup_timeline_stop");
+	refuses(ringup_points_keep(NULL, &numbers), "ringup_points_keep");
+	refuses(ringup_points_keep(job, NULL), "ringup_points_keep");
+	refuses(ringup_points_get(NULL, 1, 1, &points), "ringup_points_get");
+	refuses(ringup_points_get(job, 1, 1, NULL), "ringup_points_get");
 	ringup_abort(NULL, NULL);
 	ringup_fini(NULL);
 	ringup_free(NULL);

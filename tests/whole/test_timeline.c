@@ -272,6 +272,80 @@ static void test_messages(const char *backend)
 	unlink(path);
 }
 
+/* ---- points, without a file ---- */
+
+static bool in_order(const struct ringup_points *p)
+{
+	return p->submitted > 1600000000000000000 && p->submitted <= p->ready &&
+	       p->ready <= p->begun && p->begun <= p->complete && !p->failed;
+}
+
+/* Of the operations that rank 0 starts, the first ones are: a barrier, which carries nothing; a
+ * large sum; small ones, of which the last goes the short way; a message that is received. */
+static void look_at_points(struct ringup *r, const uint64_t *count, uint64_t first)
+{
+	struct ringup_points p[16];
+	struct ringup_op *op = NULL;
+	float x[2] = { 0 };
+	int i, bad = 0;
+
+	ok(*count == first + 6, "operations have numbers: %llu from %llu on",
+	   (unsigned long long)*count, (unsigned long long)first);
+	ok(!ringup_points_get(r, first + 1, 16, p) && in_order(&p[1]), "a sum has its points");
+	for (i = 2; i < 5; i++)
+		bad += !in_order(&p[i]);
+	ok(!bad && in_order(&p[5]), "small ones and a message, too: %d have not", bad);
+	ok(p[0].submitted && p[0].complete && p[0].submitted <= p[1].submitted,
+	   "and a barrier, before the sum");
+	ok(!p[6].submitted && !p[15].complete, "what has not been started has none");
+	went(receive_from(ringup_world(r), 1, 9, x, 2, &op));
+	ok(!ringup_points_get(r, *count, 1, p) && p[0].submitted && !p[0].ready &&
+		   !p[0].complete,
+	   "what waits for another rank is not ready");
+	went(ringup_barrier(ringup_world(r), "looked", NULL));
+	went(ringup_wait(op, -1));
+	ok(!ringup_points_get(r, *count - 1, 1, p) && in_order(&p[0]), "and is in the end");
+	ok(ringup_points_get(r, 0, 1, p) == RINGUP_EINVAL, "there is no number 0: %s",
+	   ringup_error());
+}
+
+static void keep_points(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = ringup_world(r);
+	const uint64_t *count = NULL;
+	float *x = calloc(LARGE, sizeof(*x));
+	uint64_t first;
+	int i;
+
+	(void)size;
+	reduce(g, "before", x, 2);
+	went(ringup_points_keep(r, &count));
+	first = *count;
+	went(ringup_barrier(g, "begin", NULL));
+	reduce(g, "large", x, LARGE);
+	for (i = 0; i < 3; i++)
+		reduce(g, "small", x, 6);
+	if (rank == 1) {
+		send_to(g, 0, 8, x, 2, NULL);
+		went(ringup_barrier(g, "looked", NULL));
+		send_to(g, 0, 9, x, 2, NULL);
+	} else if (rank == 0) {
+		went(receive_from(g, 1, 8, x, 2, NULL));
+		look_at_points(r, count, first);
+	} else {
+		went(ringup_barrier(g, "looked", NULL));
+	}
+	free(x);
+}
+
+static void test_points(const char *backend)
+{
+	setenv("RINGUP_BACKEND", backend, 1);
+	failures = 0;
+	ok(!ranks_run(SIZE, keep_points) && !failures, "points are kept, over %s", backend);
+	unsetenv("RINGUP_BACKEND");
+}
+
 /* ---- rank 0's file ---- */
 
 static void record_one(struct ringup *r, int rank, int size)
@@ -472,6 +546,8 @@ int main(void)
 	test_all("tcp");
 	test_messages("node");
 	test_messages("tcp");
+	test_points("node");
+	test_points("tcp");
 	rmdir(dir);
 	return tap_done();
 }

@@ -84,9 +84,15 @@ class Recv(Structure):
                 ("tag", c_int), ("source", POINTER(c_int))]
 
 
+class Points(Structure):
+    """struct ringup_points"""
+    _fields_ = [("submitted", c_int64), ("ready", c_int64), ("begun", c_int64),
+                ("complete", c_int64), ("failed", c_int)]
+
+
 STRUCTS = {"ringup_set": Set, "ringup_init": Init, "ringup_reduce": Reduce, "ringup_bcast": Bcast,
            "ringup_gather": Gather, "ringup_exchange": Exchange, "ringup_scatter": Scatter,
-           "ringup_send": Send, "ringup_recv": Recv}
+           "ringup_send": Send, "ringup_recv": Recv, "ringup_points": Points}
 
 # name: (result, arguments)
 PROTOTYPES = {
@@ -133,6 +139,8 @@ PROTOTYPES = {
     "ringup_then": (c_int, [c_void_p, CALLBACK, c_void_p]),
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),
+    "ringup_points_keep": (c_int, [c_void_p, POINTER(POINTER(c_uint64))]),
+    "ringup_points_get": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(Points)]),
     "ringup_alloc": (c_void_p, [c_size_t]),
     "ringup_free": (None, [c_void_p]),
 }

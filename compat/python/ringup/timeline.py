@@ -1,7 +1,11 @@
 # timeline.py - record what the ranks do, for chrome://tracing and Perfetto.
 # SPDX-License-Identifier: Apache-2.0
-"""`ringup timeline merge` makes one file of the files of several ranks."""
+"""`ringup timeline merge` makes one file of the files of several ranks.
 
+A flight recorder asks for the points of the latest operations instead: when this rank started each,
+when all ranks were ready, when its data moved and when it was over."""
+
+import ctypes
 import os
 
 from . import _c
@@ -26,3 +30,25 @@ def stop():
     status = lib.ringup_timeline_stop(here().handle)
     if status < 0:
         raise _c.failure(lib, status, "timeline")
+
+
+def keep_points(job):
+    """Remember when operations of a job come to their points, from now on.
+
+    Returns the ctypes.c_uint64 in which the library counts the operations that this rank starts:
+    its value is the number of the latest.  It is there until the job ends."""
+    count = ctypes.POINTER(ctypes.c_uint64)()
+    status = lib.ringup_points_keep(job.handle, ctypes.byref(count))
+    if status < 0:
+        raise _c.failure(lib, status, "points of operations")
+    return count.contents
+
+
+def points(job, first, count):
+    """The points of a job's operations first to first + count - 1; 0 is a point that one has not
+    come to, or that is not known any more."""
+    found = (_c.Points * count)()
+    status = lib.ringup_points_get(job.handle, first, count, found)
+    if status < 0:
+        raise _c.failure(lib, status, "points of operations")
+    return found
