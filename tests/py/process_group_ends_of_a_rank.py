@@ -263,6 +263,33 @@ def without_a_rank():
     return told
 
 
+@scene
+def not_looked_at():
+    """What the flight record says of operations that Python has not looked at since."""
+    from ringup_torch.recorder import recorder
+    begin()
+    other = 1 - me()
+    works = [dist.all_reduce(torch.ones(5), async_op=True),
+             dist.all_reduce(torch.ones(100000), async_op=True)]
+    if me() == 0:
+        dist.send(torch.ones(2), other)
+        works.append(dist.irecv(torch.empty(3), other))
+    else:
+        dist.recv(torch.empty(2), other)
+    dist.barrier()
+    found = [recorder.state()]
+    if me() == 0:
+        tell("looked")
+    else:
+        heard("looked")
+        dist.send(torch.ones(3), other)
+    dist.barrier()
+    for work in works:
+        work.wait()
+    dist.destroy_process_group()
+    return [*found, recorder.state()]
+
+
 def main():
     torch.set_num_threads(1)
     ringup_torch.register()

@@ -233,6 +233,29 @@ def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):
 
 # ---- the flight recorder ----
 
+def test_the_flight_record_knows_what_python_has_not_seen(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "not_looked_at")
+    before, after = p.results[0]
+    names = ["all_reduce", "all_reduce", "send 0->1", "recv 0<-1", "barrier"]
+    for found, states in ((before, ["completed"] * 3 + ["scheduled", "completed"]),
+                          (after, ["completed"] * 6)):
+        entries = found["entries"]
+        assert [e["profiling_name"] for e in entries][:5] == [f"gloo:{n}" for n in names], entries
+        assert [e["state"] for e in entries] == states, entries
+        created = [e["time_created_ns"] for e in entries]
+        assert created == sorted(created), entries
+        for e in entries:
+            over = e["state"] == "completed"
+            assert e["retired"] == over, e
+            assert (e["time_discovered_completed_ns"] is not None) == over, e
+            if over and "send" not in e["profiling_name"]:
+                assert (e["time_created_ns"] <= e["time_discovered_started_ns"]
+                        <= e["time_discovered_completed_ns"]), e
+        large = entries[1]
+        assert large["duration_ms"] > 0, large
+    assert before["pg_status"]["0"]["last_completed_collective"] == 3, before["pg_status"]
+
+
 def test_the_flight_record_is_what_the_analyzer_of_torch_reads(parent, tmp_path):
     if not importlib.util.find_spec("torch.distributed.flight_recorder"):
         pytest.skip("this torch has no flight recorder analyzer")

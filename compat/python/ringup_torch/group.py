@@ -49,7 +49,8 @@ class GroupBase(dist.ProcessGroup):
         self._members = self._job.world
         self._pending = collections.deque()  # Works that nobody may ever wait for
         self._coalesced = None
-        self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms, not ranks)
+        self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms, not ranks,
+                                      self._job)
         if not ranks:
             recorder.rank = rank
         _open.add(self)
@@ -145,6 +146,7 @@ class GroupBase(dist.ProcessGroup):
             with contextlib.suppress(errors.RingupError):
                 work.wait(_LAST_WAIT)
         self._pending.clear()
+        recorder.close(self._record)
         self._job.close()
 
     # ---- operations ----

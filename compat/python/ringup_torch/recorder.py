@@ -8,15 +8,20 @@ the back end for host memory that is on it.
 As in torch TORCH_FR_BUFFER_SIZE says how many operations are kept (2000; 0: none), and
 TORCH_FR_DUMP_TEMP_FILE where dumps go: the rank is put behind it.  TORCH_NCCL_DUMP_ON_TIMEOUT=0
 keeps failures from writing one.
+
+Kept here is what only Python knows: sizes, types, the stack, the group.  When an operation was
+started, whether all ranks have come and when it was over the library records (ringup.timeline);
+a dump asks it.
 """
 
 import collections
+import ctypes
 import os
 import pickle
 import sys
 import time
 
-from ringup import errors
+from ringup import errors, timeline
 
 LOST = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted)
 
@@ -37,34 +42,38 @@ class Group:
     ranks        the numbers of its ranks in the world, in order
     collectives, messages, ops  how many have begun; a message is sent or received
     completed    the number of the latest collective that has completed; -1: none yet
+    job, count   the ringup.job.Job that carries them out, and how many the library has begun there
+    points       what the library knew of them when the job was closed, by its numbers
     """
 
     __slots__ = ("number", "name", "desc", "ranks", "timeout_ms", "collectives", "messages", "ops",
-                 "completed")
+                 "completed", "job", "count", "points")
 
-    def __init__(self, number, ranks, timeout_ms):
+    def __init__(self, number, ranks, timeout_ms, job):
         self.number, self.name, self.desc, self.ranks = number, str(number), "undefined", ranks
         self.timeout_ms = timeout_ms
         self.collectives = self.messages = self.ops = 0
         self.completed = -1
+        self.job, self.points = job, {}
+        self.count = timeline.keep_points(job) if job else ctypes.c_uint64()
 
 
 class Entry:
     """One operation: of which group, which one, with which tensors, and how far it has come.
 
-    what   (number in this process, Unix time in ns, sizes and types of inputs and of outputs, the
-           group's counts of collectives, messages and operations, is it a message, stack)
+    what   (number in this process, the library's number of the latest before it, sizes and types of
+           inputs and of outputs, the group's counts of collectives, messages and operations, is it
+           a message, stack)
     """
 
-    __slots__ = ("group", "name", "what", "state", "ended")
+    __slots__ = ("group", "name", "what", "state")
 
     def __init__(self, group, name, what):
         self.group, self.name, self.what = group, name, what
-        self.state, self.ended = _SCHEDULED, None
+        self.state = _SCHEDULED
 
     def end(self, error=None):
         """It is over; with an error it has failed, and a dump is written."""
-        self.ended = time.time_ns()
         if error is not None:
             self.state = _FAILED
             recorder.dump_failure(error)
@@ -90,16 +99,18 @@ class Recorder:
         self._entries = collections.deque(maxlen=max(size, 0))
         self._frames = _FRAMES if size > 0 else 0
         self._count, self._groups, self.rank = 0, {}, 0
+        self._since = time.time_ns()
 
-    def group(self, ranks, timeout_ms, is_world=False):
-        """Have a process group recorded; returns its Group.
+    def group(self, ranks, timeout_ms, is_world=False, job=None):
+        """Have a process group recorded, whose operations a Job carries out; returns its Group.
 
         With a new world all begins again: the names of groups do, and the analyzer takes groups of
         one name for one."""
         if is_world:
             self._entries.clear()
             self._groups.clear()
-        group = Group(len(self._groups), ranks, timeout_ms)
+            self._since = time.time_ns()
+        group = Group(len(self._groups), ranks, timeout_ms, job if self._frames else None)
         self._groups[group.number] = group
         return group
 
@@ -115,7 +126,7 @@ class Recorder:
             group.messages += 1
         else:
             group.collectives += 1
-        entry = Entry(group, name, (self._count, time.time_ns(), ins, outs, group.collectives,
+        entry = Entry(group, name, (self._count, group.count.value, ins, outs, group.collectives,
                                     group.messages, group.ops, is_message,
                                     self._stack(sys._getframe(depth))))
         self._count += 1
@@ -130,18 +141,64 @@ class Recorder:
             frame, left = frame.f_back, left - 1
         return out
 
+    def close(self, group):
+        """A group's job is about to be closed: keep what the library knows of its operations."""
+        group.points = self._points(group)
+        group.job, group.count = None, ctypes.c_uint64(group.count.value)
+
+    def _points(self, group):
+        """What the library knows of the group's operations, by its numbers."""
+        numbers = [e.what[1] + 1 for e in list(self._entries) if e.group is group]
+        if group.job is None or not group.job.running or not numbers:
+            return group.points
+        first, last = min(numbers), min(max(numbers), group.count.value)
+        if last < first:
+            return {}
+        try:
+            found = timeline.points(group.job, first, last - first + 1)
+        except errors.RingupError:
+            return group.points
+        return {first + i: p for i, p in enumerate(found) if p.submitted}
+
+    def _known(self):
+        """(Entry, its points or None, when it was begun at the latest) of all, oldest first."""
+        entries = list(self._entries)
+        points = {g.number: self._points(g) for g in self._groups.values()}
+        found, taken = [], set()
+        for e in reversed(entries):
+            # An operation that nothing had to be done for has begun none of the library's.
+            key = e.group.number, e.what[1] + 1
+            p = None if key in taken else points.get(key[0], {}).get(key[1])
+            taken.add(key)
+            found.append((e, p))
+        at, out = self._since, []
+        for e, p in reversed(found):
+            at = p.submitted if p else at
+            out.append((e, p, at))
+        return out
+
     def state(self):
         """All that is recorded, in the form of a dump: dicts, lists, strings and numbers."""
         groups = [g for g in self._groups.values() if g.ops or not g.number]
+        known = self._known()
+        started, completed = {}, {g.number: g.completed for g in groups}
+        for e, p, _at in known:
+            state, number, seq = _state(e, p), e.group.number, e.what[4]
+            if not e.what[7] and state != "scheduled":
+                started[number] = seq
+                if state == "completed":
+                    completed[number] = max(seq, completed.get(number, -1))
         return {
             "version": _VERSION,
             "comm_lib_version": "ringup",
             "pg_config": {g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.ranks))}
                           for g in groups},
             "pg_status": {g.number: {"last_enqueued_collective": g.collectives or -1,
-                                     "last_started_collective": g.collectives or -1,
-                                     "last_completed_collective": g.completed} for g in groups},
-            "entries": [_event(e) for e in list(self._entries)],
+                                     "last_started_collective":
+                                         max(started.get(g.number, -1), completed[g.number]),
+                                     "last_completed_collective": completed[g.number]}
+                          for g in groups},
+            "entries": [_event(*one) for one in known],
         }
 
     def dump(self, path=None):
@@ -207,11 +264,20 @@ def _dtype(dtype):
     return _DTYPES.get(name, name)
 
 
-def _event(e):
+def _state(e, p):
+    """How far an Entry has come, in torch's words; p are its points, or None."""
+    if e.state == _COMPLETED or (e.state == _SCHEDULED and p and p.complete and not p.failed):
+        return "completed"
+    return "started" if p and p.ready else "scheduled"
+
+
+def _event(e, p, created):
     """An Entry as dumps have it."""
-    number, created, inputs, outputs, collective, message, op, is_message, stack = e.what
-    over = e.state != _SCHEDULED
+    number, _before, inputs, outputs, collective, message, op, is_message, stack = e.what
+    over = e.state != _SCHEDULED or bool(p and p.complete)
+    timed = {"duration_ms": (p.complete - p.begun) / 1e6} if p and p.begun and p.complete else {}
     return {
+        **timed,
         "record_id": number,
         "pg_id": e.group.number,
         "process_group": (e.group.name, e.group.desc),
@@ -224,9 +290,9 @@ def _event(e):
         "input_dtypes": [_dtype(dtype) for _shape, dtype in inputs],
         "output_sizes": [list(shape) for shape, _type in outputs],
         "output_dtypes": [_dtype(dtype) for _shape, dtype in outputs],
-        "state": "completed" if e.state == _COMPLETED else "scheduled",
-        "time_discovered_started_ns": created if over else None,
-        "time_discovered_completed_ns": e.ended,
+        "state": _state(e, p),
+        "time_discovered_started_ns": (p and p.ready) or (created if over else None),
+        "time_discovered_completed_ns": (p and p.complete) or None,
         "retired": over,
         "timeout_ms": e.group.timeout_ms,
         "is_p2p": is_message,
