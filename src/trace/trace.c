@@ -456,8 +456,8 @@ int trace_points(const struct trace *t, uint64_t first, uint64_t count,
 	}
 	if (!size || (room && order)) {
 		n = size ? copy_all(w, room, size, order) : 0;
-		rc = points_find(room + size, n, first, count, wall_us() * 1000 - clock_ns(),
-				 out);
+		rc = points_find(size ? room + size : NULL, n, first, count,
+				 wall_us() * 1000 - clock_ns(), out);
 	}
 	free(order);
 	free(room);
