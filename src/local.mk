@@ -88,7 +88,7 @@ CORE_SOURCES += \
 	%reldir%/backend/cut.c %reldir%/backend/cut.h \
 	%reldir%/backend/relay.c %reldir%/backend/relay.h \
 	%reldir%/backend/tcp.c %reldir%/backend/tcp_state.h \
-	%reldir%/backend/tcp_flight.c \
+	%reldir%/backend/tcp_in_flight.c \
 	%reldir%/backend/tcp_sum.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
@@ -100,13 +100,13 @@ CORE_SOURCES += \
 	%reldir%/backend/node_move.c \
 	%reldir%/backend/node_slots.c \
 	%reldir%/backend/node_sum.c \
-	%reldir%/backend/node_way.c \
+	%reldir%/backend/node_autotune.c \
 	%reldir%/backend/pair.c %reldir%/backend/pair.h \
 	%reldir%/backend/pieces.c %reldir%/backend/pieces.h \
 	%reldir%/backend/self.c \
 	%reldir%/backend/wait.c %reldir%/backend/wait.h \
-	%reldir%/backend/stay.h \
-	%reldir%/backend/tuner.c %reldir%/backend/tuner.h
+	%reldir%/backend/self_block.h \
+	%reldir%/backend/autotune.c %reldir%/backend/autotune.h
 
 CORE_SOURCES += \
 	%reldir%/engine/agree.c %reldir%/engine/agree.h \

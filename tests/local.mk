@@ -181,7 +181,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_horovod \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces \
-	%reldir%/unit/test_tuner
+	%reldir%/unit/test_autotune
 
 UNIT_TESTS += \
 	%reldir%/unit/test_echo \

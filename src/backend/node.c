@@ -127,7 +127,7 @@ static void cut(struct node *n)
 /* Of what only moves between two ranks it is known which way. */
 static void begin(struct node *n)
 {
-	n->reaches = n->way == NODE_REACH && (n->learns || node_can_reach(n));
+	n->reaches = n->path == NODE_CMA && (n->learns || node_can_reach(n));
 	cut(n);
 	n->may_share = node_may_share(n);
 	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
@@ -147,11 +147,11 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	n->plan = p;
 	n->bytes = reduce_dtype_bytes(p->dtype);
 	may = node_may_reach(n);
-	n->way = may ? NODE_REACH : NODE_CLAIM;
+	n->path = may ? NODE_CMA : NODE_OWN;
 	n->learns = may && n->topo->single_copy == SINGLE_COPY_LEARNED;
 	if (n->learns) {
-		node_way_begin(n);
-		n->phase = NODE_WAY;
+		node_autotune_begin(n);
+		n->phase = NODE_AUTOTUNE;
 	} else {
 		begin(n);
 	}
@@ -202,8 +202,8 @@ static bool go_on(struct node *n)
 
 static int step(struct node *n, struct err *e)
 {
-	if (n->phase == NODE_WAY) {
-		if (!node_way_known(n))
+	if (n->phase == NODE_AUTOTUNE) {
+		if (!node_autotune_known(n))
 			return 0;
 		begin(n);
 	}
@@ -229,7 +229,7 @@ static int node_step(void *self, const struct plan *p, struct err *e)
 
 	(void)p;
 	if (rc == 1 && n->learns)
-		node_way_end(n);
+		node_autotune_end(n);
 	return rc;
 }
 

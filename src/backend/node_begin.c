@@ -51,7 +51,7 @@ static bool is_past(const struct node *n)
 
 void node_set_past(struct node *n)
 {
-	n->past = is_past(n) != (n->way == NODE_FLIP);
+	n->past = is_past(n) != (n->path == NODE_STREAM);
 }
 
 /* A broadcast that goes through slots has all of them. */

@@ -38,7 +38,7 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 /* Into a slot.  If what stays goes past the caches it comes along, bit by bit, for memory takes
  * it while the slot is filled; else it has time until the others know of the slot. */
 static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
-		      size_t size, struct stay *s)
+		      size_t size, struct self_block *s)
 {
 	size_t few = n->past && s->left ? BIT_BYTES : size, i, m;
 
@@ -46,14 +46,14 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 		m = node_least(size - i, few);
 		copy_over(slot + i, in + i, m);
 		if (n->past)
-			stay_copy(s, m, n->past);
+			self_block_copy(s, m, n->past);
 	}
 }
 
 /* From a slot, by the only rank that reads it, or by one of several. */
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
-	if (only && n->way != NODE_TAKE)
+	if (only && n->path != NODE_READ)
 		copy_taking(dst, src, size, n->past);
 	else
 		store(n, dst, src, size);
@@ -70,19 +70,19 @@ static bool broadcast_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k);
 	unsigned char *slot = segment_slot(n->seg, place_of(n, g), g);
-	struct stay own = { 0 };
+	struct self_block own = { 0 };
 	int me = n->topo->rank;
 
 	if (me == n->plan->root) {
 		if (!node_slots_free(n, g) || (g == n->fence && !node_all_in(n, g)))
 			return false;
 		if (n->plan->piece->out)
-			own = stay_of(node_chunk_out(n, 0, k), node_chunk_in(n, 0, k),
-				      m * n->bytes);
+			own = self_block_of(node_chunk_out(n, 0, k), node_chunk_in(n, 0, k),
+					    m * n->bytes);
 		put_bytes(n, slot, node_chunk_in(n, 0, k), m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	stay_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -106,7 +106,7 @@ static bool gather_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_part(n, n->plan->counts[n->topo->rank], k),
 		 before = 0;
-	struct stay own = { 0 };
+	struct self_block own = { 0 };
 	int me = n->topo->rank, r;
 
 	if (!node_slots_free(n, g))
@@ -114,12 +114,12 @@ static bool gather_put(struct node *n, uint64_t k)
 	if (m) {
 		for (r = 0; r < me; r++)
 			before += n->plan->counts[r];
-		own = stay_of(node_chunk_out(n, before, k), node_chunk_in(n, 0, k),
-			      m * n->bytes);
+		own = self_block_of(node_chunk_out(n, before, k), node_chunk_in(n, 0, k),
+				    m * n->bytes);
 		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	stay_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -166,25 +166,25 @@ static uint64_t before_from(const struct node *n, int from, int to)
 }
 
 /* So many elements, from the first of chunk @k on, of what a rank sends to itself. */
-static struct stay stays(const struct node *n, uint64_t k, uint64_t count)
+static struct self_block self_block_here(const struct node *n, uint64_t k, uint64_t count)
 {
 	int me = n->topo->rank;
 
 	if (!count)
-		return (struct stay){ 0 };
-	return stay_of(node_chunk_out(n, before_from(n, me, me), k),
-		       node_chunk_in(n, before_to(n, me, me), k), count * n->bytes);
+		return (struct self_block){ 0 };
+	return self_block_of(node_chunk_out(n, before_from(n, me, me), k),
+			     node_chunk_in(n, before_to(n, me, me), k), count * n->bytes);
 }
 
 static bool exchange_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, m;
-	struct stay own;
+	struct self_block own;
 	int me = n->topo->rank, r;
 
 	if (!node_slots_free(n, g))
 		return false;
-	own = stays(n, k, node_part(n, node_goes(n, me, me), k));
+	own = self_block_here(n, k, node_part(n, node_goes(n, me, me), k));
 	for (r = 0; r < n->topo->size; before += node_goes(n, me, r++)) {
 		m = node_part(n, node_goes(n, me, r), k);
 		if (m && r != me)
@@ -192,7 +192,7 @@ static bool exchange_put(struct node *n, uint64_t k)
 				  m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	stay_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->past);
 	return true;
 }
 
@@ -246,7 +246,7 @@ bool node_cut_rounds(struct node *n)
 	for (n->chunks = 0, apart = 1; apart < n->topo->size; apart++)
 		n->chunks += chunks_of(n, longest_of(n, apart));
 	n->putting = n->taking = (struct node_round){ 0 };
-	n->own = stays(n, 0, node_goes(n, n->topo->rank, n->topo->rank));
+	n->own = self_block_here(n, 0, node_goes(n, n->topo->rank, n->topo->rank));
 	return true;
 }
 
@@ -289,7 +289,7 @@ static bool round_put(struct node *n, uint64_t k)
 		size = n->own.left;
 	else if (n->past)
 		size = 0;
-	stay_copy(&n->own, size, n->past);
+	self_block_copy(&n->own, size, n->past);
 	return true;
 }
 

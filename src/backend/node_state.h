@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/autotune.h"
 #include "backend/backend.h"
 #include "backend/pieces.h"
-#include "backend/stay.h"
-#include "backend/tuner.h"
+#include "backend/self_block.h"
 #include "coll/copy.h"
 #include "wire/segment.h"
 
@@ -31,9 +31,9 @@
  * because whoever is the last to read it claims it (see enum copy_refill).  Of what all
  * ranks read, a counter tells who that is.
  *
- * What is done with a chunk, node_sum.c and node_move.c know; node.c, in which order;
- * node_begin.c, how a plan begins; node_lend.c, what goes without slots; and node_way.c, when
- * two ranks do without.
+ * node_sum.c and node_move.c know what is done with a chunk, node.c in which order,
+ * node_begin.c how a plan begins, node_lend.c what goes without slots, and
+ * node_autotune.c which of these two ranks take.
  */
 enum { NODE_RANKS = 4096, NODE_BINS = 40, NODE_ARRIVALS = 2 };
 
@@ -53,18 +53,19 @@ struct node_counters {
 
 _Static_assert(sizeof(struct node_counters) <= SEGMENT_COUNTER_BYTES, "a segment has room");
 
-/* Where a plan is: it begins with NODE_WAY if it has to be seen which one it goes, else with
- * NODE_OFFER or NODE_CHUNKS. */
-enum node_phase { NODE_WAY, NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
+/* Where a plan is: it begins with NODE_AUTOTUNE if it has to be seen which one it goes, else
+ * with NODE_OFFER or NODE_CHUNKS. */
+enum node_phase { NODE_AUTOTUNE, NODE_OFFER, NODE_MEET, NODE_LEAVE, NODE_CHUNKS };
 
-/* How two ranks move what is large and only moved. */
-enum node_way {
-	NODE_CLAIM, /* by slots, whose last reader claims them where that may pay */
-	NODE_REACH, /* by the kernel, from buffer to buffer; or by slots, if it cannot */
-	NODE_TAKE,  /* by slots that are only read */
-	NODE_FLIP,  /* by slots; past the caches where its length says not to, and the other way
-		       round */
-	NODE_WAYS,
+/* How two ranks move what is large and only moved: learned, see node_autotune.c. */
+enum node_path {
+	NODE_OWN,    /* by slots, whose last reader takes ownership of their lines, where that
+		      * may pay */
+	NODE_CMA,    /* by the kernel, from buffer to buffer; or by slots, if it cannot */
+	NODE_READ,   /* by slots that are only read */
+	NODE_STREAM, /* by slots; with streaming stores where the length is against them, and
+		      * without where it is for them */
+	NODE_PATHS,
 };
 
 /* A round of node_rounds: each rank sends to the one that is @apart places behind it. */
@@ -87,7 +88,7 @@ struct node {
 	bool past;                        /* results go past the caches             */
 	struct pieces_at put, combine, take;
 	struct node_round putting, taking;
-	struct stay own;           /* of rounds: what a rank sends to itself */
+	struct self_block own;     /* of rounds: what a rank sends to itself */
 	int reader[SEGMENT_SLOTS]; /* of rounds: who reads what this rank last put there */
 	/* What step() could not go on without. */
 	int wait_rank;
@@ -102,14 +103,14 @@ struct node {
 	bool reaches;     /* the plan is one that two ranks move by pair_move() */
 	bool reached;     /* this rank can reach the other's memory      */
 	uint32_t missed;  /* times in a row that it came to nothing, of both alike */
-	/* What node_way.c knows. */
-	enum node_way way;
+	/* What node_autotune.c knows. */
+	enum node_path path;
 	bool learns;    /* this plan is one that it measures     */
 	int bin;        /* of which kind and length it is        */
 	uint64_t timed; /* how many there have been              */
 	int64_t begun;  /* when this rank came to this one       */
 	int refusals;   /* trials of the kernel that came to nothing */
-	struct tuner tuner[NODE_BINS];
+	struct autotune autotune[NODE_BINS];
 	uint64_t in_seen[NODE_RANKS], out_seen[NODE_RANKS]; /* their counters, at least */
 	unsigned char *arena[NODE_RANKS];
 	const void *src[NODE_RANKS];
@@ -271,16 +272,16 @@ bool node_has_offered(const struct node *n, int rank);
 bool node_any_offers(const struct node *n);
 
 /*
- * node_way_begin - this rank has come to a plan that two ranks may move either way.
- * node_way_known - is it known which?  If not, what that waits for is remembered.
- * node_way_end   - it is done: learn from it.
- * node_way_order - what is of this kind and length shall go that way from now on; false if it
- *                  does already, or that cannot be said yet.
+ * node_autotune_begin - this rank has come to a plan that two ranks may move either way.
+ * node_autotune_known - is it known which?  If not, what that waits for is remembered.
+ * node_autotune_end   - it is done: learn from it.
+ * node_autotune_order - what is of this kind and length shall go that way from now on; false if
+ * it does already, or that cannot be said yet.
  */
-void node_way_begin(struct node *n);
-bool node_way_known(struct node *n);
-void node_way_end(struct node *n);
-bool node_way_order(struct node *n, int bin, enum node_way way);
+void node_autotune_begin(struct node *n);
+bool node_autotune_known(struct node *n);
+void node_autotune_end(struct node *n);
+bool node_autotune_order(struct node *n, int bin, enum node_path path);
 
 enum { NODE_NOT_ALL = 2 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "backend/stay.h"
+#include "backend/self_block.h"
 #include "base/err.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -32,7 +32,7 @@ enum { LEAST_SPREAD = 32 << 10, LEAST_BYTES = 128 << 10 };
 struct move {
 	const struct topo *topo;
 	const struct pair_other *other;
-	struct stay stay;
+	struct self_block self_block;
 	bool past;
 };
 
@@ -144,9 +144,9 @@ static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t
 	for (done = 0; done < size && rc > 0; done += n) {
 		n = least(size - done, PIECE_BYTES);
 		rc = give(m, at + done, in + done, n, e);
-		stay_copy(&m->stay, n, m->past);
+		self_block_copy(&m->self_block, n, m->past);
 	}
-	stay_copy(&m->stay, m->stay.left, m->past);
+	self_block_copy(&m->self_block, m->self_block.left, m->past);
 	return rc;
 }
 
@@ -161,8 +161,8 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 	int rc = 1;
 
 	if (root && out) {
-		m->stay = stay_of(out, p->piece->in, size);
-		stay_copy(&m->stay, size, m->past);
+		m->self_block = self_block_of(out, p->piece->in, size);
+		self_block_copy(&m->self_block, size, m->past);
 	}
 	for (mine = 0; rc > 0 && claim(m->other) < pieces; mine++) {
 		at = (root ? mine : pieces - 1 - mine) * piece;
@@ -180,7 +180,7 @@ static int gather(struct move *m, const struct plan *p, size_t bytes, struct err
 	size_t before = me ? p->counts[0] * bytes : 0, size = p->counts[me] * bytes;
 	const unsigned char *in = p->piece->in;
 
-	m->stay = stay_of((unsigned char *)p->piece->out + before, in, size);
+	m->self_block = self_block_of((unsigned char *)p->piece->out + before, in, size);
 	return give_all(m, m->other->out + before, in, size, e);
 }
 
@@ -193,8 +193,8 @@ static int exchange(struct move *m, const struct plan *p, size_t bytes, struct e
 
 	own = in + (me ? goes(p, me, 0) * bytes : 0);
 	theirs = in + (me ? 0 : goes(p, me, 0) * bytes);
-	m->stay =
-		stay_of(out + (me ? goes(p, 0, me) * bytes : 0), own, goes(p, me, me) * bytes);
+	m->self_block = self_block_of(out + (me ? goes(p, 0, me) * bytes : 0), own,
+				      goes(p, me, me) * bytes);
 	return give_all(m, m->other->out + (me ? goes(p, 0, you) * bytes : 0), theirs,
 			goes(p, me, you) * bytes, e);
 }

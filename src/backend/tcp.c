@@ -46,13 +46,13 @@ static void tcp_close(void *self)
 	wake_fd_close(&h->wake_fd);
 	mail_close(&h->mail);
 	cut_close(&h->cut);
-	for (i = 0; i < HOSTS_FLIGHTS; i++) {
-		free(h->flight[i].step);
-		free(h->flight[i].stage_at);
-		free(h->flight[i].come);
-		free(h->flight[i].mail);
-		free(h->flight[i].stage);
-		free(h->flight[i].wide);
+	for (i = 0; i < TCP_IN_FLIGHT; i++) {
+		free(h->in_flight[i].step);
+		free(h->in_flight[i].stage_at);
+		free(h->in_flight[i].come);
+		free(h->in_flight[i].mail);
+		free(h->in_flight[i].stage);
+		free(h->in_flight[i].wide);
 	}
 	free(h->alone);
 	free(h->own_slots);
@@ -68,7 +68,7 @@ static uint64_t stage_bytes(const struct tcp *h)
 	return h->slot_bytes * (leaned_on ? 2 : 1) + 128 * (uint64_t)h->grid.hosts;
 }
 
-static int open_flight_memory(const struct tcp *h, struct flight *f)
+static int in_flight_open(const struct tcp *h, struct in_flight *f)
 {
 	size_t most = (size_t)sweep_most(&h->grid);
 
@@ -92,7 +92,7 @@ static int find_slots(struct tcp *h, struct err *e)
 		h->slots = seg->slots;
 		h->area = seg->slot_area;
 	} else {
-		h->area = (size_t)HOSTS_FLIGHTS * SEGMENT_SLOT_BYTES;
+		h->area = (size_t)TCP_IN_FLIGHT * SEGMENT_SLOT_BYTES;
 		h->alone = aligned_alloc(64, sizeof(*h->alone));
 		h->own_slots = aligned_alloc(64, h->area);
 		if (!h->alone || !h->own_slots)
@@ -103,7 +103,7 @@ static int find_slots(struct tcp *h, struct err *e)
 	}
 	/* More ranks have more chunks in flight, hence smaller ones. */
 	h->slot_count =
-		(uint64_t)h->rails * 2 > HOSTS_FLIGHTS ? (uint64_t)h->rails * 2 : HOSTS_FLIGHTS;
+		(uint64_t)h->rails * 2 > TCP_IN_FLIGHT ? (uint64_t)h->rails * 2 : TCP_IN_FLIGHT;
 	h->slot_bytes = h->area / h->slot_count / 4096 * 4096;
 	if (h->slot_bytes < 4096 || (uint64_t)h->grid.hosts > h->slot_bytes / 64)
 		return fail(e, RINGUP_ENOBACKEND, "tcp cannot serve %d hosts with %d rails",
@@ -119,9 +119,9 @@ static int check_topo(const struct topo *t, struct err *e)
 		return fail(e, RINGUP_ENOBACKEND, "tcp needs connections between the hosts");
 	if (t->size > 1 && t->hosts == 1 && !t->segment)
 		return fail(e, RINGUP_ENOBACKEND, "tcp needs connections between the ranks");
-	if (t->local_size > HOSTS_LOCAL)
+	if (t->local_size > TCP_LOCAL)
 		return fail(e, RINGUP_ENOBACKEND, "tcp serves %d ranks of a host at most",
-			    HOSTS_LOCAL);
+			    TCP_LOCAL);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 	h->me = topo->local_rank;
 	h->here = topo->local_size ? topo->local_size : 1;
 	h->rails = topo->mesh && topo->mesh->rails ? topo->mesh->rails : 1;
-	h->carries = h->me < h->rails;
+	h->owns = h->me < h->rails;
 	grid_init(&h->grid, topo->hosts > 1 ? topo->hosts : 1);
 	find_rounds(h);
 	rc = find_slots(h, e);
@@ -158,8 +158,8 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 	h->mail.place = tcp_place;
 	h->mail.ctx = h;
 	h->poll = calloc((size_t)h->mail.sockets + 1, sizeof(*h->poll));
-	for (i = 0; i < HOSTS_FLIGHTS && h->carries && !rc; i++)
-		if (!open_flight_memory(h, &h->flight[i]))
+	for (i = 0; i < TCP_IN_FLIGHT && h->owns && !rc; i++)
+		if (!in_flight_open(h, &h->in_flight[i]))
 			rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");
 	if (!rc && !h->poll)
 		rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");
@@ -183,19 +183,19 @@ static void put_run(const struct tcp *h, const struct cut_walk *w, unsigned char
 
 /* ---- within the host ---- */
 
-/* Has this rank anything to contribute that its carrier does not fetch itself? */
+/* Has this rank anything to contribute that its owner does not fetch itself? */
 static bool must_put(const struct tcp *h, uint64_t k)
 {
 	if (h->plan->kind == PLAN_BROADCAST)
 		return h->plan->root == h->topo->rank;
-	return !tcp_adds(h) || tcp_carrier(h, k) != h->me || h->plan->pre != 1;
+	return !tcp_adds(h) || tcp_owner(h, k) != h->me || h->plan->pre != 1;
 }
 
 static bool put_next(struct tcp *h)
 {
 	uint64_t k = h->next_put;
 	struct cut_walk w;
-	int to = tcp_adds(h) ? h->me : tcp_carrier(h, k);
+	int to = tcp_adds(h) ? h->me : tcp_owner(h, k);
 
 	if (k >= h->cut.chunks || !tcp_slots_free(h, k))
 		return false;
@@ -211,7 +211,7 @@ static bool put_next(struct tcp *h)
 
 static void take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
 {
-	const unsigned char *from = tcp_slot(h, tcp_carrier(h, k), k);
+	const unsigned char *from = tcp_slot(h, tcp_owner(h, k), k);
 	struct cut_walk w;
 
 	cut_walk(&h->cut, &w, k, true, first, end);
@@ -223,16 +223,16 @@ static void take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
 static bool take_next(struct tcp *h)
 {
 	uint64_t k = h->next_take;
-	int from = tcp_carrier(h, k);
+	int from = tcp_owner(h, k);
 	const struct plan *p = h->plan;
 	struct range placed = { 0, 0 };
 
 	if (k >= h->cut.chunks || !tcp_above(&h->counters[from].out, h->base + k))
 		return false;
-	/* Its flight stays as it is until all here have taken it. */
+	/* The chunk in flight stays as it is until all ranks here have taken it. */
 	if (from == h->me)
-		placed = h->flight[k / (uint64_t)h->rails % HOSTS_FLIGHTS].placed;
-	/* Who is the root has it. */
+		placed = h->in_flight[k / (uint64_t)h->rails % TCP_IN_FLIGHT].placed;
+	/* The root has it. */
 	if (p->kind != PLAN_BROADCAST || p->root != h->topo->rank) {
 		if (placed.first)
 			take(h, k, 0, placed.first);
@@ -382,7 +382,7 @@ static int check_senders(const struct tcp *h, struct err *e)
 	int i, rc = 0;
 
 	for (q = h->next_out; h->mail.ended && q < h->next_open && !rc; q++) {
-		const struct flight *f = &h->flight[q % HOSTS_FLIGHTS];
+		const struct in_flight *f = &h->in_flight[q % TCP_IN_FLIGHT];
 
 		for (i = 0; i < f->steps && !rc; i++)
 			if (f->step[i].kind != STEP_SEND && !f->come[i])
@@ -404,7 +404,7 @@ static int tcp_step(void *self, const struct plan *p, struct err *e)
 		any = tcp_open_next(h);
 		any |= put_next(h);
 		for (q = h->next_out; q < h->next_open; q++)
-			any |= tcp_advance(h, &h->flight[q % HOSTS_FLIGHTS]);
+			any |= tcp_advance(h, &h->in_flight[q % TCP_IN_FLIGHT]);
 		rc = mail_step(&h->mail, e);
 		if (rc < 0)
 			return fail_in(e, "between hosts");

@@ -18,36 +18,36 @@
 #include "wire/wake_fd.h"
 
 /*
- * A plan is cut into chunks.  Each chunk has a carrier on every host, the local
- * ranks with a rail in turn: chunk k is carried by local rank k mod rails.  Three
+ * A plan is cut into chunks.  Each chunk has an owner on every host, the local
+ * ranks with a rail in turn: chunk k belongs to local rank k mod rails.  Three
  * counters per rank, each written by that rank only; chunk g of all that ever
  * ran here uses slot g mod slots, and
  *
- *	in   > g   I have put what I contribute to chunk g where its carrier looks
- *	out  > g   I have carried chunk g: its result is in my slot
+ *	in   > g   I have put what I contribute to chunk g where its owner looks
+ *	out  > g   I own chunk g and have finished it: its result is in my slot
  *	took > g   I have the result of chunk g, and need its slots no more
  *
- * Sums: everybody puts his share into his own slot; the carrier adds them up in
- * rank order, does the steps of the chunk (see sweep.h) with the carriers of the
+ * Sums: every rank puts its share into its own slot; the owner adds them up in
+ * rank order, does the steps of the chunk (see sweep.h) with the owners of the
  * other hosts, and leaves the result in its own slot, from where the others take
- * it.  Where nothing is added up, everybody puts right into the carrier's slot.
+ * it.  Where nothing is added up, every rank puts right into the owner's slot.
  * Of what this host is to add up itself the shares wait for what the others send,
- * and all of it is read once; the sums go to the carrier's own buffer, too.  A rank
+ * and all of it is read once; the sums go to the owner's own buffer, too.  A rank
  * that is alone on its host sends from its buffers and receives into them.
  *
  * A slot is written again when all ranks here have taken the chunk that was in
  * it.  Several chunks are in flight at once, so that puts, sums, messages and
  * takes overlap; a message that comes before there is room for it stays in its
- * socket.  That cannot lock up: who sends for chunk g has room for it himself,
- * so all that he has to say about chunk g - slots stands before it in the stream,
+ * socket.  That cannot lock up: a rank that sends for chunk g has room for it itself,
+ * so all that it has to say about chunk g - slots stands before it in the stream,
  * and the oldest chunk of all can always be completed.
  *
  * Partial sums of f16 and bf16 are f32, also on their way, and rounded once.
  */
 enum {
-	HOSTS_FLIGHTS = 8,  /* chunks that a rank carries at a time */
-	HOSTS_LOCAL = 4096, /* ranks of a host                      */
-	HOSTS_ROUNDS = 2 * GRID_DIMS + 2,
+	TCP_IN_FLIGHT = 8, /* chunks of a rank at a time */
+	TCP_LOCAL = 4096,  /* ranks of a host                      */
+	TCP_ROUNDS = 2 * GRID_DIMS + 2,
 };
 
 /* What a rank tells the others of its host, in shared memory; see above.  Accessed by atomics
@@ -65,15 +65,15 @@ struct range {
 	uint64_t first, end;
 };
 
-/* A chunk that this rank carries. */
-struct flight {
+/* A chunk that this rank owns. */
+struct in_flight {
 	bool open, gathered, done;
 	uint64_t chunk;
 	const unsigned char *in; /* its elements in this rank's own buffers, if no */
 	unsigned char *out;      /* slot is needed, or NULL                        */
 	struct range late;       /* to be gathered in round 1 only                    */
 	struct range placed;     /* sums that are in this rank's own buffer already   */
-	int round, sending, due[HOSTS_ROUNDS];
+	int round, sending, due[TCP_ROUNDS];
 	int steps;
 	struct step *step;
 	uint64_t *stage_at; /* of each step that brings contributions: bytes into stage */
@@ -89,13 +89,13 @@ struct tcp {
 	struct grid grid;
 	struct cut cut;
 	struct mail mail;
-	struct waitset *waitset;               /* where we sleep         */
+	struct waitset *waitset;               /* where this rank sleeps */
 	struct tcp_counters *counters, *alone; /* of this host's ranks; memory of its own */
 	unsigned char *slots, *own_slots;
 	size_t area, slot_bytes;
 	uint64_t slot_count;
 	int here, me, rails;
-	bool carries; /* this rank has a rail */
+	bool owns; /* this rank has a rail */
 	struct wake_fd wake_fd;
 	struct pollfd *poll;
 	int last_sum; /* the last round in which this host adds up */
@@ -105,9 +105,9 @@ struct tcp {
 	bool past;     /* results go past the caches   */
 	uint64_t base; /* chunks of all plans before */
 	uint64_t next_put, next_take;
-	uint64_t next_open, next_out; /* carried: this rank's first, second ... */
+	uint64_t next_open, next_out; /* of the chunks that this rank owns */
 	uint64_t free_seen;
-	struct flight flight[HOSTS_FLIGHTS];
+	struct in_flight in_flight[TCP_IN_FLIGHT];
 	void *bounce; /* a copy of the input, where it overlaps the output */
 	size_t bounce_bytes;
 	struct plan bounced;
@@ -146,8 +146,8 @@ static inline unsigned char *tcp_slot(const struct tcp *h, int local, uint64_t k
 	       (size_t)((h->base + k) % h->slot_count) * h->slot_bytes;
 }
 
-/* tcp_carrier - which local rank carries chunk @k. */
-static inline int tcp_carrier(const struct tcp *h, uint64_t k)
+/* tcp_owner - which local rank owns chunk @k. */
+static inline int tcp_owner(const struct tcp *h, uint64_t k)
 {
 	return (int)(k % (uint64_t)h->rails);
 }
@@ -159,7 +159,7 @@ static inline uint64_t tcp_wire_bytes(const struct tcp *h)
 }
 
 /* tcp_sums - this host's, as far as they have come in this round. */
-static inline const unsigned char *tcp_sums(const struct flight *f, int round)
+static inline const unsigned char *tcp_sums(const struct in_flight *f, int round)
 {
 	return f->in && round == 1 ? f->in : f->partial;
 }
@@ -167,11 +167,11 @@ static inline const unsigned char *tcp_sums(const struct flight *f, int round)
 /* tcp_slots_free - have all ranks here taken what was where chunk @k will be? */
 bool tcp_slots_free(struct tcp *h, uint64_t k);
 
-/* tcp_open_next - begin with the next chunk that this rank carries; false if none can be.
+/* tcp_open_next - begin with the next chunk that this rank owns; false if none can be.
  * tcp_advance - go on with one.  tcp_deliver - tell the others here of the oldest, if all
  * is done.  Each says whether anything happened. */
 bool tcp_open_next(struct tcp *h);
-bool tcp_advance(struct tcp *h, struct flight *f);
+bool tcp_advance(struct tcp *h, struct in_flight *f);
 bool tcp_deliver(struct tcp *h);
 
 /* tcp_place - a mail_place: what a message is, and where it goes. */
@@ -180,7 +180,7 @@ int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in
 
 /* tcp_gather - add up what ranks of this host have put of elements [first, end) of a chunk.
  * tcp_combine - the end of a round: add up what has come, in the order of the hosts. */
-void tcp_gather(struct tcp *h, struct flight *f, uint64_t first, uint64_t end);
-void tcp_combine(struct tcp *h, struct flight *f);
+void tcp_gather(struct tcp *h, struct in_flight *f, uint64_t first, uint64_t end);
+void tcp_combine(struct tcp *h, struct in_flight *f);
 
 #endif

@@ -51,7 +51,7 @@ static const unsigned char *share(const struct tcp *h, const struct cut_walk *w,
 	return tcp_slot(h, local, w->chunk) + w->first * h->cut.bytes;
 }
 
-static bool is_late(const struct flight *f)
+static bool is_late(const struct in_flight *f)
 {
 	return f->round == 1 && f->late.end;
 }
@@ -64,10 +64,10 @@ static bool goes_past(const struct tcp *h, const struct cut_walk *w)
 
 /* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
  * anybody else wants them.  In front of @src come the shares of this host's ranks, if late. */
-static void combine_runs(struct tcp *h, struct flight *f, const struct reduce *how,
+static void combine_runs(struct tcp *h, struct in_flight *f, const struct reduce *how,
 			 const void *const *src, int n, const struct step *t, bool last)
 {
-	const void *from[HOSTS_LOCAL + SOURCES];
+	const void *from[TCP_LOCAL + SOURCES];
 	int i, shares = is_late(f) ? h->here : 0;
 	bool places = last && !f->out;
 	uint64_t size = h->cut.bytes;
@@ -91,7 +91,7 @@ static void combine_runs(struct tcp *h, struct flight *f, const struct reduce *h
 }
 
 /* The end of a round: add up what has come, in the order of the hosts. */
-void tcp_combine(struct tcp *h, struct flight *f)
+void tcp_combine(struct tcp *h, struct in_flight *f)
 {
 	bool last = f->round == h->last_sum, mine = is_late(f);
 	const void *src[SOURCES];
@@ -127,7 +127,7 @@ void tcp_combine(struct tcp *h, struct flight *f)
 			    t->count);
 }
 
-static void gather_wide(struct tcp *h, struct flight *f, const struct cut_walk *w)
+static void gather_wide(struct tcp *h, struct in_flight *f, const struct cut_walk *w)
 {
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	float *sum = (float *)(void *)f->partial + w->first, block[BLOCK];
@@ -159,11 +159,11 @@ static void gather_wide(struct tcp *h, struct flight *f, const struct cut_walk *
 	}
 }
 
-static void gather_run(struct tcp *h, struct flight *f, const struct cut_walk *w)
+static void gather_run(struct tcp *h, struct in_flight *f, const struct cut_walk *w)
 {
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	void *to = f->partial + w->first * h->cut.bytes;
-	const void *src[HOSTS_LOCAL];
+	const void *src[TCP_LOCAL];
 	int r;
 
 	if (h->here == 1 && h->grid.hosts > 1 && h->plan->pre == 1) {
@@ -175,7 +175,7 @@ static void gather_run(struct tcp *h, struct flight *f, const struct cut_walk *w
 	reduce_many(&how, &to, 1, src, h->here, w->count);
 }
 
-void tcp_gather(struct tcp *h, struct flight *f, uint64_t first, uint64_t end)
+void tcp_gather(struct tcp *h, struct in_flight *f, uint64_t first, uint64_t end)
 {
 	struct cut_walk w;
 

@@ -81,8 +81,8 @@ static bool step(int r)
 	if (backend_node.step(self[r], NULL, &e) != 1)
 		return false;
 	for (bin = 0; whims && bin < NODE_BINS; bin++)
-		changes += node_way_order(self[r], bin,
-					  (enum node_way)(rand_r(&seed) % NODE_WAYS));
+		changes += node_autotune_order(self[r], bin,
+					       (enum node_path)(rand_r(&seed) % NODE_PATHS));
 	return true;
 }
 

@@ -80,7 +80,7 @@ struct side {
 };
 
 /* One operation of this rank's. */
-struct flight {
+struct in_flight {
 	struct asked a;
 	struct ringup_op *op;
 	char name[16];
@@ -391,7 +391,7 @@ static void twist(struct asked *b, struct lots *l)
 	}
 }
 
-static int ask(struct flight *f, const struct side *s, struct ringup_op **opp)
+static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp)
 {
 	const struct asked *a = &f->a;
 	struct ringup_reduce reduce[TENSORS] = { 0 };
@@ -486,8 +486,8 @@ static bool is_scatter(const struct asked *a)
 
 /* Room for the result of a gathering, where in lies already: where it goes, or where others'
  * blocks go; if a rank has joined, neither is right. */
-static unsigned char *lay_in_room(struct flight *f, const struct asked *a, const struct side *s,
-				  int i)
+static unsigned char *lay_in_room(struct in_flight *f, const struct asked *a,
+				  const struct side *s, int i)
 {
 	const struct tensor_asked *t = &a->t[i];
 	uint64_t own = rows_of(a, i, s->rank, s->size), all = 0, before = 0;
@@ -506,7 +506,7 @@ static unsigned char *lay_in_room(struct flight *f, const struct asked *a, const
 }
 
 /* Memory for one more element than there are, which nobody may touch. */
-static void fill(struct flight *f, const struct asked *a, const struct side *s)
+static void fill(struct in_flight *f, const struct asked *a, const struct side *s)
 {
 	bool gathers = a->kind == GATHER || a->kind == MANY_GATHERS;
 	uint64_t n, k, size;
@@ -535,7 +535,7 @@ static void fill(struct flight *f, const struct asked *a, const struct side *s)
 	}
 }
 
-static void empty(struct flight *f)
+static void empty(struct in_flight *f)
 {
 	int i;
 
@@ -550,7 +550,7 @@ static void empty(struct flight *f)
 
 /* ---- judging ---- */
 
-static uint64_t judge_elements(const struct flight *f, const struct side *s, const bool *in,
+static uint64_t judge_elements(const struct in_flight *f, const struct side *s, const bool *in,
 			       int i)
 {
 	const struct asked *a = &f->a;
@@ -587,7 +587,7 @@ static uint64_t judge_rows(const struct asked *a, int i, const unsigned char *ma
 	return bad;
 }
 
-static uint64_t judge_gathered(const struct flight *f, const struct side *s, const bool *in,
+static uint64_t judge_gathered(const struct in_flight *f, const struct side *s, const bool *in,
 			       int i)
 {
 	const struct asked *a = &f->a;
@@ -610,7 +610,7 @@ static uint64_t judge_gathered(const struct flight *f, const struct side *s, con
 	return bad;
 }
 
-static uint64_t judge(const struct flight *f, const struct side *s, const bool *in)
+static uint64_t judge(const struct in_flight *f, const struct side *s, const bool *in)
 {
 	const struct asked *a = &f->a;
 	uint64_t bad = 0, at = 0;
@@ -627,7 +627,7 @@ static uint64_t judge(const struct flight *f, const struct side *s, const bool *
 }
 
 /* Nothing may have been touched. */
-static uint64_t judge_refused(const struct flight *f, const struct side *s)
+static uint64_t judge_refused(const struct in_flight *f, const struct side *s)
 {
 	const struct asked *a = &f->a;
 	uint64_t bad = 0, n, k;
@@ -655,7 +655,7 @@ static const char *const kind_names[] = { "reduce",         "many reduced", "sca
 					  "many scattered", "gather",       "many gathered",
 					  "broadcast",      "exchange",     "barrier" };
 
-static void tell(const struct flight *f, const struct side *s, int rc, uint64_t bad)
+static void tell(const struct in_flight *f, const struct side *s, int rc, uint64_t bad)
 {
 	const struct asked *a = &f->a;
 	int i;
@@ -686,7 +686,7 @@ static bool is_impossible(const struct asked *a, const bool *in, int n)
 	return a->kind == SPREAD && !in[a->root];
 }
 
-static void land(struct flight *f, const struct side *s, const bool *in, int rc, int rank)
+static void land(struct in_flight *f, const struct side *s, const bool *in, int rc, int rank)
 {
 	const struct asked *a = &f->a;
 	const char *name = *f->name ? f->name : "one without a name";
@@ -730,7 +730,7 @@ struct job {
 	int round;
 	struct lots own;
 	uint64_t digest[ROUNDS]; /* of what sums gave this rank */
-	struct flight flight[FLYING];
+	struct in_flight in_flight[FLYING];
 };
 
 /* Who takes part in what group @g does? */
@@ -745,7 +745,7 @@ static int who(const struct job *j, int g, bool *in)
 	return n;
 }
 
-static void note(struct job *j, const struct flight *f, const bool *in)
+static void note(struct job *j, const struct in_flight *f, const bool *in)
 {
 	const struct asked *a = &f->a;
 	uint64_t k, d = 0;
@@ -761,7 +761,7 @@ static void note(struct job *j, const struct flight *f, const bool *in)
 	j->digest[j->round] += mix(d + (uint64_t)a->name);
 }
 
-static void launch(struct job *j, struct flight *f, const struct asked *a, bool named,
+static void launch(struct job *j, struct in_flight *f, const struct asked *a, bool named,
 		   struct ringup_op **opp, int *rc)
 {
 	const struct side *s = &j->side[a->group];
@@ -799,7 +799,7 @@ static void fly(struct job *j, const struct asked *now)
 	shuffle(order, FLYING, &j->own);
 	for (i = 0; i < FLYING; i++) {
 		const struct asked *a = &now[order[i]];
-		struct flight *f = &j->flight[order[i]];
+		struct in_flight *f = &j->in_flight[order[i]];
 
 		f->op = NULL;
 		who(j, a->group, in);
@@ -810,7 +810,7 @@ static void fly(struct job *j, const struct asked *now)
 	}
 	shuffle(order, FLYING, &j->own);
 	for (i = 0; i < FLYING; i++) {
-		struct flight *f = &j->flight[order[i]];
+		struct in_flight *f = &j->in_flight[order[i]];
 
 		if (!f->op)
 			continue;
@@ -833,9 +833,9 @@ static void walk(struct job *j, const struct asked *now)
 		who(j, a->group, in);
 		if (j->side[a->group].rank < 0 || !in[j->side[a->group].rank])
 			continue;
-		launch(j, &j->flight[0], a, i % 2, NULL, &rc);
-		note(j, &j->flight[0], in);
-		land(&j->flight[0], &j->side[a->group], in, rc, j->rank);
+		launch(j, &j->in_flight[0], a, i % 2, NULL, &rc);
+		note(j, &j->in_flight[0], in);
+		land(&j->in_flight[0], &j->side[a->group], in, rc, j->rank);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* node_way.c - what two ranks only move: they learn which way is fastest, and take the same. */
+/* node_autotune.c - how two ranks move data: the fastest algorithm, the same on both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -6,11 +6,12 @@
 #include "base/clock.h"
 
 /*
- * Of each kind and length one rank measures (see tuner.h) and says what both shall do: the one
- * that reads a broadcast, else rank 0.  It says so with one word of shared memory: the new way,
- * and the chunk from which on it holds; and the way before that.  That chunk is so far ahead
- * that a rank which is there has seen a counter of this one's that was published after the
- * word.  And no word is replaced before nobody can be where the last one did not hold yet.
+ * Of each kind and length one rank measures (see autotune.h) and says what both shall do: the
+ * one that reads a broadcast, else rank 0.  It says so with one word of shared memory: the new
+ * algorithm, and the chunk from which on it holds; and the one before that.  That chunk is so
+ * far ahead that a rank which is there has seen a counter of this one's that was published
+ * after the word.  And no word is replaced before nobody can be where the last one did not hold
+ * yet.
  *
  * A call begins when the later one comes.  So each publishes when that was.
  */
@@ -19,33 +20,34 @@ enum {
 	SHORTEST = 15, /* binary digits of the bytes of the first length, less one */
 	LENGTHS = NODE_BINS / 4,
 	LARGE = 4 << 20, /* bytes from which on caches may be too small */
-	WAY_BITS = 2,
+	PATH_BITS = 2,
 	REFUSALS = 3, /* of the kernel; each time it is written down somewhere, perhaps */
 	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
 };
 
-_Static_assert(NODE_WAYS <= 1 << WAY_BITS, "a way fits its bits");
+_Static_assert(NODE_PATHS <= 1 << PATH_BITS, "a path fits its bits");
 
 struct order {
 	uint64_t from; /* the chunk */
-	int way, before;
+	int path, before;
 };
 
 static uint64_t pack(struct order o)
 {
-	return (o.from << WAY_BITS | (unsigned)o.before) << WAY_BITS | (unsigned)o.way;
+	return (o.from << PATH_BITS | (unsigned)o.before) << PATH_BITS | (unsigned)o.path;
 }
 
-/* What has been ordered of @bin by @judge; nothing yet is NODE_CLAIM, from the first chunk on.
+/* What has been ordered of @bin by @judge; nothing yet is NODE_OWN, from the first chunk
+ * on.
  */
 static struct order order_of(const struct node *n, int judge, int bin)
 {
 	uint64_t word =
 		__atomic_load_n(&node_counters(n, judge)->orders[bin], __ATOMIC_RELAXED);
-	int mask = (1 << WAY_BITS) - 1;
+	int mask = (1 << PATH_BITS) - 1;
 
-	return (struct order){ word >> 2 * WAY_BITS, (int)word & mask,
-			       (int)(word >> WAY_BITS) & mask };
+	return (struct order){ word >> 2 * PATH_BITS, (int)word & mask,
+			       (int)(word >> PATH_BITS) & mask };
 }
 
 static int kind_of(const struct plan *p)
@@ -77,7 +79,7 @@ static uint64_t tag_of(const struct node *n)
 	return n->timed & ((1 << TAG_BITS) - 1);
 }
 
-void node_way_begin(struct node *n)
+void node_autotune_begin(struct node *n)
 {
 	n->bin = kind_of(n->plan) * LENGTHS + length_of(pair_bytes(n->plan, n->bytes));
 	n->timed++;
@@ -86,7 +88,7 @@ void node_way_begin(struct node *n)
 			 (uint64_t)n->begun << TAG_BITS | tag_of(n), __ATOMIC_RELAXED);
 }
 
-bool node_way_known(struct node *n)
+bool node_autotune_known(struct node *n)
 {
 	int judge = judge_of(n->plan);
 	struct order o;
@@ -94,53 +96,53 @@ bool node_way_known(struct node *n)
 	if (n->base >= AHEAD && !node_passed(n, judge, true, n->base - AHEAD))
 		return false;
 	o = order_of(n, judge, n->bin);
-	n->way = (enum node_way)(n->base < o.from ? o.before : o.way);
+	n->path = (enum node_path)(n->base < o.from ? o.before : o.path);
 	return true;
 }
 
-bool node_way_order(struct node *n, int bin, enum node_way way)
+bool node_autotune_order(struct node *n, int bin, enum node_path path)
 {
 	int me = n->topo->rank;
 	struct order o = order_of(n, me, bin);
 
-	if (o.way == (int)way || n->base < o.from + AHEAD)
+	if (o.path == (int)path || n->base < o.from + AHEAD)
 		return false;
-	o = (struct order){ n->base + AHEAD, (int)way, o.way };
+	o = (struct order){ n->base + AHEAD, (int)path, o.path };
 	__atomic_store_n(&node_counters(n, me)->orders[bin], pack(o), __ATOMIC_RELAXED);
 	return true;
 }
 
 /* Those that make a difference. */
-static unsigned ways_of(const struct node *n)
+static unsigned paths_of(const struct node *n)
 {
-	unsigned ways = 1 << NODE_CLAIM;
+	unsigned paths = 1 << NODE_OWN;
 
 	if (n->refusals < REFUSALS)
-		ways |= 1 << NODE_REACH;
+		paths |= 1 << NODE_CMA;
 	if (copy_refill() == COPY_CLAIMS)
-		ways |= 1 << NODE_TAKE;
+		paths |= 1 << NODE_READ;
 	if (pair_bytes(n->plan, n->bytes) >= LARGE)
-		ways |= 1 << NODE_FLIP;
-	return ways;
+		paths |= 1 << NODE_STREAM;
+	return paths;
 }
 
-void node_way_end(struct node *n)
+void node_autotune_end(struct node *n)
 {
 	int me = n->topo->rank;
 	uint64_t other = __atomic_load_n(arrival_of(n, 1 - me), __ATOMIC_RELAXED);
 	int64_t came = (int64_t)(other >> TAG_BITS);
-	struct tuner *t = &n->tuner[n->bin];
-	int way, asked;
+	struct autotune *t = &n->autotune[n->bin];
+	int path, asked;
 
 	if (judge_of(n->plan) != me || (other & ((1 << TAG_BITS) - 1)) != tag_of(n))
 		return;
 	came = came > n->begun ? came : n->begun;
-	if (n->way == NODE_REACH && !n->reaches) {
+	if (n->path == NODE_CMA && !n->reaches) {
 		asked = t->asks;
-		way = tuner_refused(t, n->way);
-		n->refusals += asked == NODE_REACH && way != NODE_REACH;
+		path = autotune_refused(t, n->path);
+		n->refusals += asked == NODE_CMA && path != NODE_CMA;
 	} else {
-		way = tuner_add(t, ways_of(n), n->way, clock_ns() - came);
+		path = autotune_add(t, paths_of(n), n->path, clock_ns() - came);
 	}
-	node_way_order(n, n->bin, (enum node_way)way);
+	node_autotune_order(n, n->bin, (enum node_path)path);
 }

@@ -1,5 +1,5 @@
-/* test_tuner.c - which way calls go, by what they take. */
-#include "backend/tuner.h"
+/* test_autotune.c - which way calls go, by what they take. */
+#include "backend/autotune.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ struct world {
 static unsigned seed = 5;
 
 /* @calls calls; how many of them did not go way 0. */
-static int go(struct tuner *t, const struct world *w, int calls)
+static int go(struct autotune *t, const struct world *w, int calls)
 {
 	unsigned ways = 3 | (w->us[2] ? 4 : 0) | (w->us[3] ? 8 : 0);
 	int i, n = 0;
@@ -25,7 +25,7 @@ static int go(struct tuner *t, const struct world *w, int calls)
 		n += t->asks != 0;
 		if (w->noise)
 			ns += ns * (int)(rand_r(&seed) % (unsigned)w->noise) / 100;
-		tuner_add(t, ways, t->asks, ns);
+		autotune_add(t, ways, t->asks, ns);
 	}
 	return n;
 }
@@ -35,24 +35,24 @@ static void steady(void)
 	const struct world good = { { 30, 20 }, 60 }, bad = { { 20, 40 }, 60 },
 			   third = { { 30, 40, 20 }, 60 }, fourth = { { 30, 40, 0, 20 }, 60 },
 			   same = { { 20, 20, 20 }, 0 }, large = { { 3000, 2000 }, 0 };
-	struct tuner t = { 0 };
+	struct autotune t = { 0 };
 	int n;
 
 	n = go(&t, &good, 10000);
 	ok(t.home == 1 && n > 9700, "the faster way is found, and kept: %d of 10000", n);
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	n = go(&t, &bad, 10000);
 	ok(!t.home && n > 0 && n < 300, "the slower one is tried seldom: %d of 10000", n);
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	go(&t, &third, 400);
 	ok(t.home == 2, "of three ways the third is found as well");
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	go(&t, &fourth, 400);
 	ok(t.home == 3, "and one behind a gap");
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	go(&t, &same, 5000);
 	ok(!t.home, "without a reason nothing changes");
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	n = go(&t, &large, 32);
 	ok(t.home == 1 && n == 8, "of long calls a few will do");
 }
@@ -63,7 +63,7 @@ static void changing(void)
 					       { { 25, 50, 35 }, 30 },
 					       { { 25, 50, 15 }, 30 } };
 	static const int best[] = { 1, 0, 2 };
-	struct tuner t = { 0 };
+	struct autotune t = { 0 };
 	int i, right = 0;
 
 	for (i = 0; i < 30; i++) {
@@ -77,7 +77,7 @@ static void changing(void)
 static void waking(void)
 {
 	struct world w = { 0 };
-	struct tuner t = { 0 };
+	struct autotune t = { 0 };
 	int i, k, n = 0;
 
 	for (i = 0; i < 100; i++)
@@ -94,7 +94,7 @@ static void waking(void)
 static void noisy(void)
 {
 	struct world w = { 0 };
-	struct tuner t = { 0 };
+	struct autotune t = { 0 };
 	int n = 0, i;
 
 	for (i = 0; i < 2000; i++) {
@@ -109,27 +109,27 @@ static void noisy(void)
 static void refused(void)
 {
 	const struct world good = { { 30, 20, 25 }, 0 };
-	struct tuner t = { 0 };
+	struct autotune t = { 0 };
 	int i, n = 0;
 
 	while (!t.asks)
-		tuner_add(&t, 7, 0, 20000);
+		autotune_add(&t, 7, 0, 20000);
 	for (i = 0; i < 1000; i++)
-		n += tuner_add(&t, 7, 0, 20000) == 1;
+		n += autotune_add(&t, 7, 0, 20000) == 1;
 	ok(n == 1000 && !t.samples, "what began before it was asked for does not count");
 	for (i = 0; i < 4; i++)
-		n = tuner_refused(&t, 1);
+		n = autotune_refused(&t, 1);
 	ok(!n && !t.home, "what is not possible is given up");
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	go(&t, &good, 1000);
 	for (n = 0; t.home == 1 && n < 10; n++)
-		tuner_refused(&t, 1);
+		autotune_refused(&t, 1);
 	ok(!t.home && !t.asks && n == 4, "even if it was the best");
 	go(&t, &good, 4000);
 	ok(t.home == 1, "and found again once it can be");
-	t = (struct tuner){ 0 };
+	t = (struct autotune){ 0 };
 	for (n = 0, i = 0; i < 40000; i++)
-		n += tuner_add(&t, 1, t.asks, 20000 << (i >> 9 & 1));
+		n += autotune_add(&t, 1, t.asks, 20000 << (i >> 9 & 1));
 	ok(!n, "where there is only one way, that is it");
 }
 

@@ -1,16 +1,16 @@
-/* tuner.c - which of a few ways takes least time here, learned from the calls themselves. */
+/* autotune.c - the fastest of a few algorithms, learned from what calls take. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/tuner.h"
+#include "backend/autotune.h"
 
 #include <stdbool.h>
 
 /*
- * Of a few calls the quickest tells what the way takes; the others were disturbed.  What is
- * tried has to beat the best so far before it and after it, for meanwhile processors may have
- * become faster.  Short calls have to be more, for until the caches hold what this way needs
- * they take up to twice as long. What is tried is paid for by who calls, so of a steady job a
- * hundredth goes that way.  If times change all the time, and the way never, that is noise, and
- * it is tried less and less often.
+ * Of a few calls the quickest tells what an algorithm takes; the others were disturbed.  What
+ * is tried has to beat the best so far before it and after it, for meanwhile processors may
+ * have become faster.  Short calls have to be more, for until the caches hold what this way
+ * needs they take up to twice as long. What is tried is paid for by who calls, so of a steady
+ * job a hundredth goes that way.  If times change all the time, and the way never, that is
+ * noise, and it is tried less and less often.
  */
 enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
 enum { SPARE = 256, RARELY = 16384 };
@@ -18,7 +18,7 @@ static const int64_t rarely_ns = 2000000000; /* if that is sooner */
 enum { CLEARLY = 12, CHANGED = 4 };          /* a twelfth, a quarter */
 enum { REFUSALS = 4, WAYS = 32 };
 
-static bool has_changed(const struct tuner *t)
+static bool has_changed(const struct autotune *t)
 {
 	int64_t much = t->known / CHANGED;
 
@@ -26,7 +26,7 @@ static bool has_changed(const struct tuner *t)
 }
 
 /* Is it time to try the others, one after the other? */
-static bool is_time(const struct tuner *t)
+static bool is_time(const struct autotune *t)
 {
 	if (!t->known)
 		return t->calls > t->samples; /* the first ones found everything cold */
@@ -34,7 +34,7 @@ static bool is_time(const struct tuner *t)
 	       (t->calls >= t->spare && has_changed(t));
 }
 
-static void begin_trial(struct tuner *t, unsigned ways)
+static void begin_trial(struct autotune *t, unsigned ways)
 {
 	do
 		t->last = (t->last + 1) % WAYS;
@@ -43,7 +43,7 @@ static void begin_trial(struct tuner *t, unsigned ways)
 	t->against = t->least;
 }
 
-static void end_trial(struct tuner *t, bool better)
+static void end_trial(struct autotune *t, bool better)
 {
 	if (better) {
 		t->home = t->last;
@@ -60,13 +60,13 @@ static void end_trial(struct tuner *t, bool better)
 	t->round--;
 }
 
-static bool is_better(const struct tuner *t, int64_t than)
+static bool is_better(const struct autotune *t, int64_t than)
 {
 	return t->tried < than - than / CLEARLY;
 }
 
 /* The present few are enough. */
-static void conclude(struct tuner *t, unsigned ways)
+static void conclude(struct autotune *t, unsigned ways)
 {
 	int others;
 
@@ -91,7 +91,7 @@ static void conclude(struct tuner *t, unsigned ways)
 		begin_trial(t, ways);
 }
 
-int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns)
+int autotune_add(struct autotune *t, unsigned ways, int way, int64_t ns)
 {
 	if (way != t->asks)
 		return t->asks;
@@ -106,7 +106,7 @@ int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns)
 	return t->asks;
 }
 
-int tuner_refused(struct tuner *t, int way)
+int autotune_refused(struct autotune *t, int way)
 {
 	if (way != t->asks || ++t->refusals < REFUSALS)
 		return t->asks;

@@ -1,4 +1,4 @@
-/* tcp_flight.c - a chunk that this rank carries between hosts, step by step. */
+/* tcp_in_flight.c - a chunk that this rank owns, between hosts, step by step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -52,7 +52,7 @@ static bool may_be_late(const struct tcp *h)
 }
 
 /* A rank that is alone on its host needs no slot if the chunk lies in one piece. */
-static void find_own(struct tcp *h, struct flight *f)
+static void find_own(struct tcp *h, struct in_flight *f)
 {
 	struct cut_walk w;
 
@@ -73,7 +73,7 @@ static bool is_relayed(const struct tcp *h)
 	return h->plan->kind == PLAN_ALLTOALL && h->cut.relays;
 }
 
-static int steps_of(struct tcp *h, struct flight *f)
+static int steps_of(struct tcp *h, struct in_flight *f)
 {
 	struct sweep s = { .kind = sweep_kind(h->plan),
 			   .whole = h->whole,
@@ -87,7 +87,7 @@ static int steps_of(struct tcp *h, struct flight *f)
 	return sweep_steps(&h->grid, h->topo->host, &s, f->step);
 }
 
-static void make_steps(struct tcp *h, struct flight *f)
+static void make_steps(struct tcp *h, struct in_flight *f)
 {
 	uint64_t staged = 0;
 	int i;
@@ -111,17 +111,17 @@ static void make_steps(struct tcp *h, struct flight *f)
 	}
 }
 
-static uint64_t chunk_of(const struct tcp *h, uint64_t carried)
+static uint64_t chunk_of(const struct tcp *h, uint64_t nth)
 {
-	return carried * (uint64_t)h->rails + (uint64_t)h->me;
+	return nth * (uint64_t)h->rails + (uint64_t)h->me;
 }
 
 bool tcp_open_next(struct tcp *h)
 {
 	uint64_t k = chunk_of(h, h->next_open);
-	struct flight *f = &h->flight[h->next_open % HOSTS_FLIGHTS];
+	struct in_flight *f = &h->in_flight[h->next_open % TCP_IN_FLIGHT];
 
-	if (!h->carries || k >= h->cut.chunks || f->open || !tcp_slots_free(h, k))
+	if (!h->owns || k >= h->cut.chunks || f->open || !tcp_slots_free(h, k))
 		return false;
 	f->open = true;
 	f->gathered = f->done = false;
@@ -139,15 +139,14 @@ bool tcp_open_next(struct tcp *h)
 int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in, struct err *e)
 {
 	struct tcp *h = ctx;
-	uint64_t carried = m->chunk / (uint64_t)h->rails;
-	struct flight *f = &h->flight[carried % HOSTS_FLIGHTS];
+	uint64_t nth = m->chunk / (uint64_t)h->rails;
+	struct in_flight *f = &h->in_flight[nth % TCP_IN_FLIGHT];
 	int i;
 
-	if (m->chunk >= h->cut.chunks || tcp_carrier(h, m->chunk) != h->me ||
-	    carried < h->next_out)
+	if (m->chunk >= h->cut.chunks || tcp_owner(h, m->chunk) != h->me || nth < h->next_out)
 		return fail(e, RINGUP_EMISMATCH, "a message for chunk %llu",
 			    (unsigned long long)m->chunk);
-	if (carried >= h->next_open)
+	if (nth >= h->next_open)
 		return 0;
 	for (i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
@@ -168,7 +167,7 @@ int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in
 		    (unsigned long long)m->bytes, m->round);
 }
 
-static void send_step(struct tcp *h, struct flight *f, int i)
+static void send_step(struct tcp *h, struct in_flight *f, int i)
 {
 	const struct step *t = &f->step[i];
 	bool sum = tcp_adds(h) && t->round <= h->grid.dims;
@@ -200,7 +199,7 @@ static bool all_put(const struct tcp *h, uint64_t k)
 	return true;
 }
 
-static void begin_round(struct tcp *h, struct flight *f)
+static void begin_round(struct tcp *h, struct in_flight *f)
 {
 	int i;
 
@@ -212,7 +211,7 @@ static void begin_round(struct tcp *h, struct flight *f)
 			send_step(h, f, i);
 }
 
-bool tcp_advance(struct tcp *h, struct flight *f)
+bool tcp_advance(struct tcp *h, struct in_flight *f)
 {
 	bool any = false;
 
@@ -242,7 +241,7 @@ bool tcp_advance(struct tcp *h, struct flight *f)
 
 bool tcp_deliver(struct tcp *h)
 {
-	struct flight *f = &h->flight[h->next_out % HOSTS_FLIGHTS];
+	struct in_flight *f = &h->in_flight[h->next_out % TCP_IN_FLIGHT];
 
 	if (h->next_out == h->next_open || !f->done)
 		return false;

@@ -1,18 +1,19 @@
-/* tuner.h - which of a few ways takes least time here, learned from the calls themselves. */
+/* autotune.h - the fastest of a few algorithms, learned from what calls take. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BACKEND_TUNER_H
-#define BACKEND_TUNER_H
+#ifndef BACKEND_AUTOTUNE_H
+#define BACKEND_AUTOTUNE_H
 
 #include <stdint.h>
 
 /*
- * Calls go the way that was found best, at first way 0.  Now and then some go another one, and
- * it stays with that if the quickest of these took clearly less.  That is soon at first and
- * when calls begin to take another time than they did, else rarely.
+ * A way is the number of an algorithm.  Calls go the one that was found best, at first way 0.
+ * Now and then some go another one, which becomes the best if the quickest of these took
+ * clearly less.  That is soon at first and when calls begin to take another time than they did,
+ * else rarely.
  *
  * Zeroed is a new one.  Threads: one at a time.
  */
-struct tuner {
+struct autotune {
 	int home, asks;   /* the best so far; where calls shall go now       */
 	int last;         /* what was tried last                             */
 	int round;        /* so many ways are still to be tried              */
@@ -29,12 +30,13 @@ struct tuner {
 };
 
 /*
- * tuner_add     - a call went @way and took @ns; where shall the next ones go?  Bit w of @ways:
- *                 there is way w; 0 always.  A call that went another way than it says now,
- *                 since it had begun, does not count.
- * tuner_refused - a call could not go @way: if that happens again and again, it is given up.
+ * autotune_add     - a call went @way and took @ns; where shall the next ones go?  Bit w of
+ * @ways: there is way w; 0 always.  A call that went another way than it says now, since it had
+ * begun, does not count.
+ * autotune_refused - a call could not go @way: if that happens again and
+ * again, it is given up.
  */
-int tuner_add(struct tuner *t, unsigned ways, int way, int64_t ns);
-int tuner_refused(struct tuner *t, int way);
+int autotune_add(struct autotune *t, unsigned ways, int way, int64_t ns);
+int autotune_refused(struct autotune *t, int way);
 
 #endif

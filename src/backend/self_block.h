@@ -1,0 +1,38 @@
+/* self_block.h - what a rank keeps of what it sends: from one of its buffers to another. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_SELF_BLOCK_H
+#define BACKEND_SELF_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "coll/copy.h"
+
+/* Copied bit by bit, beside what is sent; nobody has read @out. */
+struct self_block {
+	unsigned char *out;
+	const unsigned char *in;
+	size_t left;
+};
+
+/* self_block_of - @size bytes; none if they are there. */
+static inline struct self_block self_block_of(unsigned char *out, const unsigned char *in,
+					      size_t size)
+{
+	return (struct self_block){ out, in, out == in ? 0 : size };
+}
+
+/* self_block_copy - @most bytes more, if so many are left; @past: past the caches. */
+static inline void self_block_copy(struct self_block *s, size_t most, bool past)
+{
+	size_t size = s->left < most ? s->left : most;
+
+	if (!size)
+		return;
+	(past ? copy_past : copy_over)(s->out, s->in, size);
+	s->out += size;
+	s->in += size;
+	s->left -= size;
+}
+
+#endif
