@@ -36,24 +36,6 @@ static int follow(char full[PATH_MAX], const char *root, struct err *e)
 	return 0;
 }
 
-static int make_folders(char *full, int *made, struct err *e)
-{
-	char *p;
-
-	for (p = strchr(full + 1, '/'); p; p = strchr(p + 1, '/')) {
-		*p = 0;
-		if (!mkdir(full, 0755)) {
-			++*made;
-		} else if (errno != EEXIST) {
-			fail_os(e, "%s", full);
-			*p = '/';
-			return RINGUP_ESYSTEM;
-		}
-		*p = '/';
-	}
-	return 0;
-}
-
 /* Only what is empty goes; somebody may have put a file there meanwhile. */
 static void drop_folders(const char *path, int count)
 {
@@ -182,7 +164,7 @@ int batch_write(struct batch *b, const char *root, const char *path, mode_t mode
 
 	if (!f)
 		return rc;
-	rc = make_folders(f->path, &f->folders, e);
+	rc = file_parents(f->path, &f->folders, e);
 	return rc ? rc : stage(f, mode, data, len, e);
 }
 
@@ -240,20 +222,6 @@ static void swap_back(struct batch_file *f)
 	f->done = false;
 }
 
-static int sync_folder(const char *path)
-{
-	char dir[PATH_MAX];
-	int fd, rc;
-
-	folder_of(path, dir);
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	rc = fsync(fd);
-	close(fd);
-	return rc;
-}
-
 int batch_commit(struct batch *b, struct err *e)
 {
 	int i, rc = 0;
@@ -263,7 +231,7 @@ int batch_commit(struct batch *b, struct err *e)
 			rc = fail_os(e, "%s", b->file[i].path);
 		else
 			b->file[i].done = true;
-		if (!rc && sync_folder(b->file[i].path))
+		if (!rc && file_sync_parent(b->file[i].path))
 			rc = fail_os(e, "%s: folder", b->file[i].path);
 	}
 	while (rc && i-- > 0)

@@ -96,13 +96,16 @@ bool file_exists(const char *root, const char *path)
 	return !file_path(full, root, path, NULL) && !lstat(full, &st);
 }
 
-static int make_parents(char *full, struct err *e)
+int file_parents(char *full, int *made, struct err *e)
 {
 	char *p;
 
 	for (p = strchr(full + 1, '/'); p; p = strchr(p + 1, '/')) {
 		*p = 0;
-		if (mkdir(full, 0755) && errno != EEXIST) {
+		if (!mkdir(full, 0755)) {
+			if (made)
+				++*made;
+		} else if (errno != EEXIST) {
 			fail_os(e, "%s", full);
 			*p = '/';
 			return RINGUP_ESYSTEM;
@@ -142,7 +145,7 @@ int file_lift(int fd)
 	return high;
 }
 
-static int sync_folder(const char *full)
+int file_sync_parent(const char *full)
 {
 	char dir[PATH_MAX];
 	char *slash;
@@ -169,7 +172,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 
 	rc = file_path(full, root, path, e);
 	if (!rc)
-		rc = make_parents(full, e);
+		rc = file_parents(full, NULL, e);
 	if (rc)
 		return rc;
 	slash = strrchr(full, '/');
@@ -189,7 +192,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 		unlink(part);
 		return rc;
 	}
-	return sync_folder(full) ? fail_os(e, "%s: folder", full) : 0;
+	return file_sync_parent(full) ? fail_os(e, "%s: folder", full) : 0;
 }
 
 /* Into what is there, or what a link to nothing names. */

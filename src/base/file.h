@@ -54,6 +54,11 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
  */
 int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e);
 
+/* file_parents - make the folders above @full that are missing; *@made counts them unless it is
+ * NULL.  file_sync_parent - sync the folder that @full is in; -1 with errno if that fails. */
+int file_parents(char *full, int *made, struct err *e);
+int file_sync_parent(const char *full);
+
 /* file_put - write all of it to @fd; returns -1, with errno, if that fails. */
 int file_put(int fd, const void *from, size_t len);
 
