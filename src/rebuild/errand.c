@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/argv.h"
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
@@ -113,6 +114,15 @@ struct errand_who errand_builder(const char *python)
 	return who;
 }
 
+static void env_inherit(json_t *env, const char *const *names)
+{
+	for (const char *value; *names; names++) {
+		value = conf_env(*names);
+		if (value)
+			json_object_set_new(env, *names, json_string(value));
+	}
+}
+
 json_t *errand_env(const char *home, bool net)
 {
 	static const char *const always[] = { "PATH", "LD_LIBRARY_PATH", NULL };
@@ -122,60 +132,42 @@ json_t *errand_env(const char *home, bool net)
 		"REQUESTS_CA_BUNDLE", "PIP_CERT",        "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
 		"PIP_FIND_LINKS",     "PIP_CONFIG_FILE", "PIP_NO_INDEX",  NULL
 	};
-	json_t *env = json_object();
-	const char *value;
-
-	for (int i = 0; always[i]; i++) {
-		value = conf_env(always[i]);
-		if (value)
-			json_object_set_new(env, always[i], json_string(value));
-	}
-	for (int i = 0; net && nets[i]; i++) {
-		value = conf_env(nets[i]);
-		if (value)
-			json_object_set_new(env, nets[i], json_string(value));
-	}
-	json_object_set_new(env, "HOME", json_string(home));
-	json_object_set_new(env, "TMPDIR", json_string(home));
 	/* Ranks leave what they share in /dev/shm when they are killed; MPICH's own is always
 	 * there, but UCX serves it as well. */
-	json_object_set_new(env, "OMPI_MCA_btl_vader_backing_directory", json_string(home));
-	json_object_set_new(env, "OMPI_MCA_btl_sm_backing_directory", json_string(home));
-	json_object_set_new(env, "UCX_POSIX_DIR", json_string(home));
-	json_object_set_new(env, "MPIR_CVAR_NOLOCAL", json_string("1"));
+	static const char *const homes[] = { "HOME",
+					     "TMPDIR",
+					     "OMPI_MCA_btl_vader_backing_directory",
+					     "OMPI_MCA_btl_sm_backing_directory",
+					     "UCX_POSIX_DIR",
+					     NULL };
+	static const char *const ones[] = {
+		"MPIR_CVAR_NOLOCAL", "PIP_DISABLE_PIP_VERSION_CHECK",
+		"PIP_NO_INPUT",      "PYTHONUNBUFFERED",
+		"PYTHONNOUSERSITE",  NULL
+	};
+	json_t *env = json_object();
+
+	env_inherit(env, always);
+	if (net)
+		env_inherit(env, nets);
+	for (int i = 0; homes[i]; i++)
+		json_object_set_new(env, homes[i], json_string(home));
+	for (int i = 0; ones[i]; i++)
+		json_object_set_new(env, ones[i], json_string("1"));
 	json_object_set_new(env, "LC_ALL", json_string("C.UTF-8"));
-	json_object_set_new(env, "PIP_DISABLE_PIP_VERSION_CHECK", json_string("1"));
-	json_object_set_new(env, "PIP_NO_INPUT", json_string("1"));
-	json_object_set_new(env, "PYTHONUNBUFFERED", json_string("1"));
-	json_object_set_new(env, "PYTHONNOUSERSITE", json_string("1"));
 	return env;
 }
 
-static void env_free(char **env)
-{
-	char **p;
-
-	for (p = env; p && *p; p++)
-		free(*p);
-	free(env);
-}
-
 /* "NAME=value" of each member, and the mark by which strays are known. */
-static char **env_make(const json_t *env, const char *mark)
+static void env_make(struct argv *list, const json_t *env, const char *mark)
 {
-	char **list = calloc(json_object_size(env) + 2, sizeof(*list));
 	const char *name;
 	json_t *value;
-	int n = 0;
 
-	if (!list)
-		return NULL;
 	json_object_foreach((json_t *)(uintptr_t)env, name, value)
-		if (json_is_string(value) &&
-		    asprintf(&list[n], "%s=%s", name, json_string_value(value)) >= 0)
-			n++;
-	list[n] = strdup(mark);
-	return list;
+		if (json_is_string(value))
+			argv_add(list, "%s=%s", name, json_string_value(value));
+	argv_put(list, mark, NULL);
 }
 
 /* One errand while it runs. */
@@ -184,7 +176,7 @@ struct running {
 	const char *argv[MAX_ARGS];
 	char ids[2][32];
 	int fds[3], out; /* out: where it says something, or -1 */
-	char **env;
+	struct argv env;
 	int64_t deadline;
 	bool has_ended, is_late;
 	char line[LINE]; /* what it has said of one */
@@ -304,9 +296,11 @@ static int prepare(struct running *w, const struct errand *job, const char *mark
 	w->deadline = clock_deadline(job->limit_ms ? job->limit_ms : -1);
 	for (i = 0; job->argv[i] && n < MAX_ARGS - 1; i++)
 		w->argv[n++] = job->argv[i];
-	w->env = env_make(job->env, mark);
-	how->envp = w->env;
-	if (!w->env || pipe2(out, O_CLOEXEC))
+	env_make(&w->env, job->env, mark);
+	how->envp = w->env.word;
+	if (w->env.failed)
+		return fail(e, RINGUP_ENOMEM, "%s: no memory for an environment", job->argv[0]);
+	if (pipe2(out, O_CLOEXEC))
 		return fail_os(e, "%s", job->argv[0]);
 	w->out = out[0];
 	w->fds[1] = w->fds[2] = out[1];
@@ -316,7 +310,7 @@ static int prepare(struct running *w, const struct errand *job, const char *mark
 static void release(struct running *all, int n)
 {
 	for (int i = 0; i < n; i++) {
-		env_free(all[i].env);
+		argv_free(&all[i].env);
 		if (all[i].job && all[i].out >= 0)
 			close(all[i].out);
 	}
