@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fts.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

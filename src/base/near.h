@@ -3,8 +3,6 @@
 #ifndef BASE_NEAR_H
 #define BASE_NEAR_H
 
-#include <stdbool.h>
-
 /*
  * The best match so far.  Zero-initialise, offer every known word, read best:
  * NULL if none is close enough to be worth a question.

@@ -3,7 +3,6 @@
 #ifndef BENCH_PATTERN_H
 #define BENCH_PATTERN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ringup.h"

@@ -3,7 +3,6 @@
 #ifndef BENCH_PLAYER_H
 #define BENCH_PLAYER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "bench/task.h"

@@ -4,7 +4,6 @@
 #define BENCH_TASK_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ringup.h"

@@ -3,7 +3,6 @@
 #include "cli/cmd.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/conf.h"

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/copy.h"
 
-#include <stdint.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif

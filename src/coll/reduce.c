@@ -2,8 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/reduce.h"
 
-#include <stdbool.h>
-
 #include "coll/copy.h"
 #include "coll/loops.h"
 

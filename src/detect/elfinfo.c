@@ -3,7 +3,6 @@
 #include "detect/elfinfo.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #define DETECT_LOADS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct ldlibs;
 struct python;

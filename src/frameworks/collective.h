@@ -3,7 +3,6 @@
 #ifndef FRAMEWORKS_COLLECTIVE_H
 #define FRAMEWORKS_COLLECTIVE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ringup.h"

@@ -4,7 +4,6 @@
 #define HOST_CGROUP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { CGROUP_PATH = 512, CGROUP_TEXT = 4096 };
 

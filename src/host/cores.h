@@ -3,8 +3,6 @@
 #ifndef HOST_CORES_H
 #define HOST_CORES_H
 
-#include <stddef.h>
-
 enum { CORES_MASK_BYTES = 128 }; /* 1,024 processors */
 
 /* cores_mask - the affinity mask of this thread, a bit a processor. */

@@ -4,7 +4,6 @@
 #define HOST_IFACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct err;

@@ -3,8 +3,6 @@
 #ifndef HOST_LINKWATCH_H
 #define HOST_LINKWATCH_H
 
-#include <stdbool.h>
-
 #include "host/iface.h"
 
 struct err;

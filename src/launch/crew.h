@@ -3,7 +3,6 @@
 #ifndef LAUNCH_CREW_H
 #define LAUNCH_CREW_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct err;

@@ -4,7 +4,6 @@
 #define LAUNCH_HOSTLIST_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct err;
 

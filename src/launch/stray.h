@@ -3,7 +3,6 @@
 #ifndef LAUNCH_STRAY_H
 #define LAUNCH_STRAY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

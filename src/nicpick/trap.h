@@ -4,7 +4,6 @@
 #define NICPICK_TRAP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "nicpick/envplugin.h"
 #include "nicpick/lint.h"

@@ -3,8 +3,6 @@
 #ifndef PROBE_BYHAND_H
 #define PROBE_BYHAND_H
 
-#include <stdint.h>
-
 #include "probe/agents.h"
 #include "wire/secret.h"
 

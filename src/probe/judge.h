@@ -4,7 +4,6 @@
 #define PROBE_JUDGE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/shell.h"
 #include "probe/blame.h"

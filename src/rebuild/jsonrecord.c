@@ -3,7 +3,6 @@
 #include "rebuild/jsonrecord.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/jsonio.h"

@@ -13,7 +13,6 @@
 
 #include "backend/mpi_module.h"
 #include "base/data.h"
-#include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/jsonio.h"

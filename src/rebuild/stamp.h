@@ -4,7 +4,6 @@
 #define REBUILD_STAMP_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <time.h>
 
 #include "rebuild/textpool.h"

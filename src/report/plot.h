@@ -4,7 +4,6 @@
 #define REPORT_PLOT_H
 
 #include <jansson.h>
-#include <stdint.h>
 
 struct err;
 

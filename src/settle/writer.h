@@ -3,7 +3,6 @@
 #ifndef SETTLE_WRITER_H
 #define SETTLE_WRITER_H
 
-#include <jansson.h>
 #include <limits.h>
 
 #include "base/batch.h"
