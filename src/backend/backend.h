@@ -110,9 +110,10 @@ struct topo {
  * progress calls them, one at a time, so no locks are needed.  Only open(), abort() and
  * close() may block.  After any failure close() must still be safe to call.
  *
- * A communicator has a list of back ends, and asks them in its order, for each plan, with
- * can().  A back end with several slots carries out several plans at a time, each to its own
- * end: plans that wait for each other are never in flight together.
+ * A communicator has a list of back ends: for each kind of memory the first that opens, so a
+ * second one for the host's memory is not opened.  It asks them in this order, for each plan,
+ * with can().  A back end with several slots carries out several plans at a time, each to its
+ * own end: plans that wait for each other are never in flight together.
  */
 struct backend {
 	const char *name;    /* as in RINGUP_BACKEND        */

@@ -37,6 +37,8 @@ static const struct node_stages *const stages[] = {
 	[PLAN_REDUCESCATTER] = &node_reducescatter, [PLAN_ALLTOALL] = &node_alltoall,
 };
 
+_Static_assert(sizeof(stages) / sizeof(stages[0]) == PLAN_KINDS, "each kind has stages");
+
 static int node_open(void *self, const struct topo *t, struct err *e)
 {
 	struct node *n = self;

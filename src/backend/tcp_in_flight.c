@@ -22,12 +22,13 @@ bool tcp_slots_free(struct tcp *h, uint64_t k)
 
 static enum sweep_kind sweep_kind(const struct plan *p)
 {
-	static const enum sweep_kind kinds[PLAN_KINDS] = {
+	static const enum sweep_kind kinds[] = {
 		[PLAN_ALLREDUCE] = SWEEP_ALLREDUCE,         [PLAN_BROADCAST] = SWEEP_BROADCAST,
 		[PLAN_ALLGATHER] = SWEEP_ALLGATHER,         [PLAN_BARRIER] = SWEEP_ALLREDUCE,
 		[PLAN_REDUCESCATTER] = SWEEP_REDUCESCATTER, [PLAN_ALLTOALL] = SWEEP_EXCHANGE,
 	};
 
+	_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == PLAN_KINDS, "each kind has a sweep");
 	return kinds[p->kind];
 }
 

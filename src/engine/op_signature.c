@@ -196,8 +196,11 @@ void op_signature_text(const struct op_signature *w, const int *world, char *out
 	case PLAN_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
 		break;
-	default:
+	case PLAN_BARRIER:
 		n = snprintf(out, len, "barrier");
+		break;
+	default:
+		n = snprintf(out, len, "collective %u", (unsigned int)w->kind);
 	}
 	for (i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",

@@ -406,7 +406,6 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 	      struct err *e)
 {
 	const struct op_signature *w = &op->ask.signature;
-
 	int rc;
 
 	switch ((int)w->kind) {
@@ -428,8 +427,12 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 		plan_begin(l, PLAN_BROADCAST, w);
 		add_op(l, op, op->ask.out, w->count);
 		break;
-	default:
+	case PLAN_BARRIER:
 		plan_barrier(l);
+		break;
+	default:
+		return fail(e, RINGUP_EINVAL, "%.200s: no plan is made of collective %u",
+			    op->entry->name, (unsigned int)w->kind);
 	}
 	plan_ends(l, op);
 	return 0;
