@@ -133,7 +133,7 @@ static void begin(struct node *n)
 	cut(n);
 	n->may_share = node_may_share(n);
 	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
-	node_set_past(n);
+	node_set_streaming(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 	memset(&n->combine, 0, sizeof(n->combine));
@@ -219,7 +219,7 @@ static int step(struct node *n, struct err *e)
 		if (!go_on(n))
 			return 0;
 	n->base += n->chunks;
-	if (n->past)
+	if (n->streaming)
 		copy_settle();
 	return 1;
 }

@@ -119,7 +119,7 @@ static unsigned paths_of(const struct node *n)
 
 	if (n->refusals < REFUSALS)
 		paths |= 1 << NODE_CMA;
-	if (copy_refill() == COPY_CLAIMS)
+	if (copy_ownership() == COPY_OWNS)
 		paths |= 1 << NODE_READ;
 	if (pair_bytes(n->plan, n->bytes) >= LARGE)
 		paths |= 1 << NODE_STREAM;

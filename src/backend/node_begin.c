@@ -16,7 +16,7 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 
 /* Is it too much for the caches that all ranks will have?  Of a sum in place that does not
  * matter: its lines have just been read. */
-static bool is_past(const struct node *n)
+static bool is_streaming(const struct node *n)
 {
 	const struct plan *p = n->plan;
 	enum copy_result what = COPY_ALONE;
@@ -46,12 +46,12 @@ static bool is_past(const struct node *n)
 	default:
 		break;
 	}
-	return all * n->bytes >= copy_past_from(what);
+	return all * n->bytes >= copy_streaming_from(what);
 }
 
-void node_set_past(struct node *n)
+void node_set_streaming(struct node *n)
 {
-	n->past = is_past(n) != (n->path == NODE_STREAM);
+	n->streaming = is_streaming(n) != (n->path == NODE_STREAM);
 }
 
 /* A broadcast that goes through slots has all of them. */
@@ -70,7 +70,7 @@ void node_start_over(struct node *n)
 	n->may_share = n->reaches = false;
 	node_set_wide(n);
 	n->phase = NODE_CHUNKS;
-	node_set_past(n);
+	node_set_streaming(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
 }

@@ -155,7 +155,7 @@ static bool combine_shared(struct node *n)
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
 	struct pieces_at c = { 0 };
 	uint64_t first, end, m;
-	int size = n->topo->size, near = n->past ? 1 : size, r, d;
+	int size = n->topo->size, near = n->streaming ? 1 : size, r, d;
 
 	node_slice(n, p->count, n->topo->rank, &first, &end);
 	pieces_skip(p, &c, first);
@@ -170,11 +170,11 @@ static bool combine_shared(struct node *n)
 			n->dst[r == n->topo->rank ? 0 : d++] =
 				n->arena[r] + o->piece[c.piece].out + c.at * n->bytes;
 		}
-		reduce_past(&how, n->dst, size, near, n->src, size, m);
+		reduce_streaming(&how, n->dst, size, near, n->src, size, m);
 		quiesce_leave(&n->seg->waitset);
 		pieces_skip(p, &c, m);
 	}
-	if (n->past)
+	if (n->streaming)
 		copy_settle();
 	return true;
 }
@@ -187,7 +187,7 @@ static int move_pair(struct node *n, struct err *e)
 	struct pair_other other = { o->process.pid, o->piece[0].in, o->piece[0].out,
 				    &offer_of(n, 0)->claimed };
 
-	rc = pair_move(n->plan, n->topo, &other, n->past, e);
+	rc = pair_move(n->plan, n->topo, &other, n->streaming, e);
 	if (!rc)
 		node_passed(n, you, true, n->base);
 	return rc;

@@ -29,8 +29,8 @@ enum { LEAST_ROUND = 32768 };
 /* To a buffer, which nobody here reads again. */
 static void store(const struct node *n, void *dst, const void *src, size_t size)
 {
-	if (n->past)
-		copy_past(dst, src, size);
+	if (n->streaming)
+		copy_streaming(dst, src, size);
 	else
 		copy_bytes(dst, src, size);
 }
@@ -40,13 +40,13 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
 		      size_t size, struct self_block *s)
 {
-	size_t few = n->past && s->left ? BIT_BYTES : size, i, m;
+	size_t few = n->streaming && s->left ? BIT_BYTES : size, i, m;
 
 	for (i = 0; i < size; i += m) {
 		m = node_least(size - i, few);
 		copy_over(slot + i, in + i, m);
-		if (n->past)
-			self_block_copy(s, m, n->past);
+		if (n->streaming)
+			self_block_copy(s, m, n->streaming);
 	}
 }
 
@@ -54,7 +54,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
 	if (only && n->path != NODE_READ)
-		copy_taking(dst, src, size, n->past);
+		copy_and_own(dst, src, size, n->streaming);
 	else
 		store(n, dst, src, size);
 }
@@ -82,7 +82,7 @@ static bool broadcast_put(struct node *n, uint64_t k)
 		put_bytes(n, slot, node_chunk_in(n, 0, k), m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	self_block_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->streaming);
 	return true;
 }
 
@@ -119,7 +119,7 @@ static bool gather_put(struct node *n, uint64_t k)
 		put_bytes(n, segment_slot(n->seg, me, g), own.in, m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	self_block_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->streaming);
 	return true;
 }
 
@@ -192,7 +192,7 @@ static bool exchange_put(struct node *n, uint64_t k)
 				  m * n->bytes, &own);
 	}
 	node_publish(n, &node_counters(n, me)->in, g + 1);
-	self_block_copy(&own, own.left, n->past);
+	self_block_copy(&own, own.left, n->streaming);
 	return true;
 }
 
@@ -287,9 +287,9 @@ static bool round_put(struct node *n, uint64_t k)
 	node_publish(n, &node_counters(n, me)->in, g + 1);
 	if (k + 1 == n->chunks)
 		size = n->own.left;
-	else if (n->past)
+	else if (n->streaming)
 		size = 0;
-	self_block_copy(&n->own, size, n->past);
+	self_block_copy(&n->own, size, n->streaming);
 	return true;
 }
 

@@ -6,12 +6,12 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size)
 {
 	uint32_t *readers = &node_counters(n, owner)->readers[g % SEGMENT_SLOTS];
 
-	if (node_is_pair(n) || copy_refill() != COPY_CLAIMS)
+	if (node_is_pair(n) || copy_ownership() != COPY_OWNS)
 		return;
 	if ((int)__atomic_add_fetch(readers, 1, __ATOMIC_ACQ_REL) < n->topo->size - 1)
 		return;
 	__atomic_store_n(readers, 0, __ATOMIC_RELAXED);
-	copy_claim(segment_slot(n->seg, owner, g), size);
+	copy_own(segment_slot(n->seg, owner, g), size);
 }
 
 uint64_t node_places(const struct node *n)

@@ -28,8 +28,8 @@
  * a stride that depended on it would overwrite what is still being read.
  *
  * Its owner fills a line again at full speed either because a string move does so, or
- * because whoever is the last to read it claims it (see enum copy_refill).  Of what all
- * ranks read, a counter tells who that is.
+ * because the last rank that reads it takes ownership (see enum copy_ownership).  Of what all
+ * ranks read, a counter tells which rank that is.
  *
  * node_sum.c and node_move.c know what is done with a chunk, node.c in which order,
  * node_begin.c how a plan begins, node_lend.c what goes without slots, and
@@ -85,7 +85,7 @@ struct node {
 	uint64_t filled, combined, taken; /* so many of them                        */
 	uint64_t chunk_count;             /* elements in a full chunk, or region    */
 	size_t bytes;                     /* of an element                          */
-	bool past;                        /* results go past the caches             */
+	bool streaming;                   /* results go past the caches             */
 	struct pieces_at put, combine, take;
 	struct node_round putting, taking;
 	struct self_block own;     /* of rounds: what a rank sends to itself */
@@ -247,10 +247,10 @@ void node_leave_slot(struct node *n, int owner, uint64_t g, size_t size);
 void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
 		uint64_t *end);
 
-/* node_set_past - whether results go past the caches.  node_set_wide - how broadcasts use the
- * slots.  Both when it is known how the plan is carried out.
- * node_start_over - begin anew, behind what anybody can have put by now, and offer nothing. */
-void node_set_past(struct node *n);
+/* node_set_streaming - whether results go past the caches.  node_set_wide - how broadcasts use
+ * the slots.  Both when it is known how the plan is carried out. node_start_over - begin anew,
+ * behind what anybody can have put by now, and offer nothing. */
+void node_set_streaming(struct node *n);
 void node_set_wide(struct node *n);
 void node_start_over(struct node *n);
 

@@ -70,9 +70,10 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 				n->src[r] = (const unsigned char *)p->piece[c.piece].in +
 					    c.at * n->bytes;
 		}
-		near = d + !(pieces_goes_past(p, c.piece, n->past) && copy_sums_past());
+		near = d +
+		       !(pieces_are_streamed(p, c.piece, n->streaming) && copy_sums_stream());
 		n->dst[d++] = out;
-		reduce_past(&how, n->dst, d, near, n->src, size, m);
+		reduce_streaming(&how, n->dst, d, near, n->src, size, m);
 		pieces_skip(p, &c, m);
 	}
 }
@@ -108,9 +109,9 @@ static bool allreduce_take(struct node *n, uint64_t k)
 			return false;
 	}
 	node_slice(n, m, n->topo->rank, &first, &end);
-	pieces_take(n->plan, &n->take, slot, first, n->past);
+	pieces_take(n->plan, &n->take, slot, first, n->streaming);
 	pieces_skip(n->plan, &n->take, end - first);
-	pieces_take(n->plan, &n->take, slot + end * n->bytes, m - end, n->past);
+	pieces_take(n->plan, &n->take, slot + end * n->bytes, m - end, n->streaming);
 	return true;
 }
 
@@ -141,9 +142,9 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
-	uint64_t few = COPY_CLAIM_BYTES / n->bytes, first, m;
+	uint64_t few = COPY_OWN_BYTES / n->bytes, first, m;
 	/* What is scaled on its way into a slot is no copy_over(). */
-	bool claims = p->pre != 1 || copy_refill() == COPY_CLAIMS;
+	bool owns = p->pre != 1 || copy_ownership() == COPY_OWNS;
 	int me = n->topo->rank, r;
 
 	for (first = 0; first < count; first += m) {
@@ -154,10 +155,10 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 			n->src[me] = in + first * n->bytes;
 		n->dst[0] = out + first * n->bytes;
 		reduce_many(&how, n->dst, 1, n->src, n->topo->size, m);
-		for (r = 0; claims && r < n->topo->size; r++)
+		for (r = 0; owns && r < n->topo->size; r++)
 			if (r != me)
-				copy_claim(node_region(n, r, me, g) + first * n->bytes,
-					   m * n->bytes);
+				copy_own(node_region(n, r, me, g) + first * n->bytes,
+					 m * n->bytes);
 	}
 }
 

@@ -33,7 +33,7 @@ struct move {
 	const struct topo *topo;
 	const struct pair_other *other;
 	struct self_block self_block;
-	bool past;
+	bool streaming;
 };
 
 static size_t least(size_t a, size_t b)
@@ -144,9 +144,9 @@ static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t
 	for (done = 0; done < size && rc > 0; done += n) {
 		n = least(size - done, PIECE_BYTES);
 		rc = give(m, at + done, in + done, n, e);
-		self_block_copy(&m->self_block, n, m->past);
+		self_block_copy(&m->self_block, n, m->streaming);
 	}
-	self_block_copy(&m->self_block, m->self_block.left, m->past);
+	self_block_copy(&m->self_block, m->self_block.left, m->streaming);
 	return rc;
 }
 
@@ -162,7 +162,7 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 
 	if (root && out) {
 		m->self_block = self_block_of(out, p->piece->in, size);
-		self_block_copy(&m->self_block, size, m->past);
+		self_block_copy(&m->self_block, size, m->streaming);
 	}
 	for (mine = 0; rc > 0 && claim(m->other) < pieces; mine++) {
 		at = (root ? mine : pieces - 1 - mine) * piece;
@@ -200,9 +200,9 @@ static int exchange(struct move *m, const struct plan *p, size_t bytes, struct e
 }
 
 int pair_move(const struct plan *p, const struct topo *t, const struct pair_other *other,
-	      bool past, struct err *e)
+	      bool streaming, struct err *e)
 {
-	struct move m = { .topo = t, .other = other, .past = past };
+	struct move m = { .topo = t, .other = other, .streaming = streaming };
 	size_t bytes = reduce_dtype_bytes(p->dtype);
 	int rc;
 
@@ -212,7 +212,7 @@ int pair_move(const struct plan *p, const struct topo *t, const struct pair_othe
 		rc = gather(&m, p, bytes, e);
 	else
 		rc = exchange(&m, p, bytes, e);
-	if (past)
+	if (streaming)
 		copy_settle();
 	return rc;
 }

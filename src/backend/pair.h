@@ -30,13 +30,13 @@ bool pair_lends(const struct plan *p, size_t element_bytes, int rank);
 
 /*
  * pair_move - this rank's half of @p: writes what the other wants into its buffers, and takes
- * what of a broadcast it does not write itself; @past: past the caches what stays here.
+ * what of a broadcast it does not write itself; @streaming: past the caches what stays here.
  *
  * Both ranks have lent their buffers, and get them back when both are through.
  * Returns 1, or 0 if the job was aborted or the other has ended: then somebody will say so.
  * Negative if the kernel does not copy.
  */
 int pair_move(const struct plan *p, const struct topo *t, const struct pair_other *other,
-	      bool past, struct err *e);
+	      bool streaming, struct err *e);
 
 #endif

@@ -53,17 +53,17 @@ void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t c
 }
 
 void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count,
-		 bool past)
+		 bool streaming)
 {
 	size_t bytes = reduce_dtype_bytes(p->dtype);
 	const unsigned char *from = src;
 
 	while (count) {
 		uint64_t m = pieces_run(p, c, count);
-		bool here = pieces_goes_past(p, c->piece, past);
+		bool here = pieces_are_streamed(p, c->piece, streaming);
 		unsigned char *to = p->piece[c->piece].out;
 
-		(here ? copy_past : copy_bytes)(to + c->at * bytes, from, m * bytes);
+		(here ? copy_streaming : copy_bytes)(to + c->at * bytes, from, m * bytes);
 		from += m * bytes;
 		pieces_skip(p, c, m);
 		count -= m;

@@ -25,15 +25,15 @@ uint64_t pieces_run(const struct plan *p, struct pieces_at *c, uint64_t want);
  * copy_over(), for who reads them there is another rank. */
 void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count);
 
-/* pieces_take - @count elements from @src to where they belong; moves @c on.  @past: past the
- * caches, but where that is in place, for then its lines have just been read. */
+/* pieces_take - @count elements from @src to where they belong; moves @c on.  @streaming: past
+ * the caches, but where that is in place, for then its lines have just been read. */
 void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count,
-		 bool past);
+		 bool streaming);
 
-/* pieces_goes_past - is that so of @piece? */
-static inline bool pieces_goes_past(const struct plan *p, int piece, bool past)
+/* pieces_are_streamed - is that so of @piece? */
+static inline bool pieces_are_streamed(const struct plan *p, int piece, bool streaming)
 {
-	return past && p->piece[piece].in != p->piece[piece].out;
+	return streaming && p->piece[piece].in != p->piece[piece].out;
 }
 
 #endif

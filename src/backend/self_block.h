@@ -22,14 +22,14 @@ static inline struct self_block self_block_of(unsigned char *out, const unsigned
 	return (struct self_block){ out, in, out == in ? 0 : size };
 }
 
-/* self_block_copy - @most bytes more, if so many are left; @past: past the caches. */
-static inline void self_block_copy(struct self_block *s, size_t most, bool past)
+/* self_block_copy - @most bytes more, if so many are left; @streaming: past the caches. */
+static inline void self_block_copy(struct self_block *s, size_t most, bool streaming)
 {
 	size_t size = s->left < most ? s->left : most;
 
 	if (!size)
 		return;
-	(past ? copy_past : copy_over)(s->out, s->in, size);
+	(streaming ? copy_streaming : copy_over)(s->out, s->in, size);
 	s->out += size;
 	s->in += size;
 	s->left -= size;

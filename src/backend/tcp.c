@@ -216,8 +216,8 @@ static void take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
 
 	cut_walk(&h->cut, &w, k, true, first, end);
 	while (cut_next(&w))
-		(h->past ? copy_past : copy_bytes)(w.out, from + w.first * h->cut.bytes,
-						   w.count * h->cut.bytes);
+		(h->streaming ? copy_streaming : copy_bytes)(
+			w.out, from + w.first * h->cut.bytes, w.count * h->cut.bytes);
 }
 
 static bool take_next(struct tcp *h)
@@ -318,7 +318,7 @@ static int part_buffers(struct tcp *h, const struct plan **pp, struct err *e)
 }
 
 /* Is what the ranks of this host get too much for its caches? */
-static bool is_past(const struct tcp *h, const struct plan *p)
+static bool is_streaming(const struct tcp *h, const struct plan *p)
 {
 	uint64_t all = 0;
 
@@ -327,7 +327,7 @@ static bool is_past(const struct tcp *h, const struct plan *p)
 	else if (p->kind == PLAN_ALLGATHER)
 		all = contributed(h, p);
 	return all * reduce_dtype_bytes(p->dtype) * (uint64_t)h->here >=
-	       copy_past_from(COPY_SHARED);
+	       copy_streaming_from(COPY_SHARED);
 }
 
 static bool is_small(const struct tcp *h, uint64_t elements)
@@ -357,7 +357,7 @@ static int tcp_start(void *self, const struct plan *p, struct err *e)
 		return rc;
 	h->plan = p;
 	h->active = true;
-	h->past = is_past(h, p);
+	h->streaming = is_streaming(h, p);
 	h->next_put = h->next_take = h->next_open = h->next_out = 0;
 	h->whole = (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST ||
 		    p->kind == PLAN_BARRIER) &&
@@ -415,7 +415,7 @@ static int tcp_step(void *self, const struct plan *p, struct err *e)
 		if (is_done(h)) {
 			h->base += h->cut.chunks;
 			h->active = false;
-			if (h->past)
+			if (h->streaming)
 				copy_settle();
 			return 1;
 		}

@@ -102,8 +102,8 @@ struct tcp {
 
 	const struct plan *plan;
 	bool whole, active;
-	bool past;     /* results go past the caches   */
-	uint64_t base; /* chunks of all plans before */
+	bool streaming; /* results go past the caches   */
+	uint64_t base;  /* chunks of all plans before */
 	uint64_t next_put, next_take;
 	uint64_t next_open, next_out; /* of the chunks that this rank owns */
 	uint64_t free_seen;

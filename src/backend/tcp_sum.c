@@ -57,9 +57,9 @@ static bool is_late(const struct in_flight *f)
 }
 
 /* Of a sum: in place, the lines of a result have just been read. */
-static bool goes_past(const struct tcp *h, const struct cut_walk *w)
+static bool is_streamed(const struct tcp *h, const struct cut_walk *w)
 {
-	return h->past && w->in != w->out && copy_sums_past();
+	return h->streaming && w->in != w->out && copy_sums_stream();
 }
 
 /* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
@@ -83,8 +83,9 @@ static void combine_runs(struct tcp *h, struct in_flight *f, const struct reduce
 		for (i = 0; i < n; i++)
 			from[shares + i] =
 				(const unsigned char *)src[i] + (w.first - t->first) * size;
-		reduce_past(how, last && !places ? to + 1 : to, ndst,
-			    places && goes_past(h, &w) ? 1 : ndst, from, shares + n, w.count);
+		reduce_streaming(how, last && !places ? to + 1 : to, ndst,
+				 places && is_streamed(h, &w) ? 1 : ndst, from, shares + n,
+				 w.count);
 	}
 	if (places)
 		f->placed = (struct range){ t->first, t->first + t->count };

@@ -13,9 +13,9 @@ void copy_bytes(void *dst, const void *src, size_t n)
 	loops_best()->copy(dst, src, n);
 }
 
-void copy_past(void *dst, const void *src, size_t n)
+void copy_streaming(void *dst, const void *src, size_t n)
 {
-	loops_best()->copy_past(dst, src, n);
+	loops_best()->copy_streaming(dst, src, n);
 }
 
 void copy_settle(void)
@@ -30,7 +30,7 @@ enum {
 	ZEN5 = 26,          /* family() from which on it is one, or what follows        */
 };
 
-static enum copy_refill forced = COPY_REFILLS; /* atomic */
+static enum copy_ownership forced = COPY_OWNERSHIPS; /* atomic */
 
 #ifdef __x86_64__
 /* As cpuid has it: 25 is Zen 3 and Zen 4, 26 Zen 5.  Where a hypervisor is asked it takes
@@ -54,11 +54,11 @@ static int family(void)
 
 /*
  * Intel's processors ask a reader to forget its lines as fast as they bring them over; on
- * them a claim costs its own time and saves none.  AMD's from Zen 5 on move strings without
- * waiting for readers to forget what is overwritten; Zen 4's wait, and what comes before
- * them moves strings four times slower if the places within a page are close.
+ * them owning a line costs its own time and saves none.  AMD's from Zen 5 on move strings
+ * without waiting for readers to forget what is overwritten; Zen 4's wait, and what comes
+ * before them moves strings four times slower if the places within a page are close.
  */
-static enum copy_refill suits(void)
+static enum copy_ownership suits(void)
 {
 #ifdef __x86_64__
 	if (__builtin_cpu_is("intel"))
@@ -66,36 +66,36 @@ static enum copy_refill suits(void)
 	if (__builtin_cpu_is("amd") && family() >= ZEN5)
 		return COPY_STRINGS;
 #endif
-	return COPY_CLAIMS;
+	return COPY_OWNS;
 }
 
-enum copy_refill copy_refill(void)
+enum copy_ownership copy_ownership(void)
 {
-	enum copy_refill how = __atomic_load_n(&forced, __ATOMIC_RELAXED);
+	enum copy_ownership how = __atomic_load_n(&forced, __ATOMIC_RELAXED);
 
-	return how == COPY_REFILLS ? suits() : how;
+	return how == COPY_OWNERSHIPS ? suits() : how;
 }
 
-bool copy_sums_past(void)
+bool copy_sums_stream(void)
 {
-	return copy_refill() == COPY_ASKS;
+	return copy_ownership() == COPY_ASKS;
 }
 
-size_t copy_past_from(enum copy_result what)
+size_t copy_streaming_from(enum copy_result what)
 {
 	/* MiB, as measured: docs/HISTORY.md */
-	static const unsigned char from[COPY_RESULTS][COPY_REFILLS] = {
-		/*                  ASKS CLAIMS STRINGS */
+	static const unsigned char from[COPY_RESULTS][COPY_OWNERSHIPS] = {
+		/*                  ASKS  OWNS STRINGS */
 		[COPY_SHARED] = { 16, 16, 16 },
 		[COPY_ALONE] = { 4, 16, 16 },
 		[COPY_GATHERED] = { 4, 20, 16 },
 		[COPY_LENT] = { 16, 20, 16 },
 	};
 
-	return (size_t)from[what][copy_refill()] << 20;
+	return (size_t)from[what][copy_ownership()] << 20;
 }
 
-void copy_use_refill(enum copy_refill how)
+void copy_use_ownership(enum copy_ownership how)
 {
 	__atomic_store_n(&forced, how, __ATOMIC_RELAXED);
 }
@@ -112,38 +112,39 @@ static void move_string(void *dst, const void *src, size_t n)
 
 void copy_over(void *dst, const void *src, size_t n)
 {
-	if (n >= STRING_LEAST && copy_refill() == COPY_STRINGS)
+	if (n >= STRING_LEAST && copy_ownership() == COPY_STRINGS)
 		move_string(dst, src, n);
 	else
 		copy_bytes(dst, src, n);
 }
 
-void copy_claim(void *p, size_t n)
+void copy_own(void *p, size_t n)
 {
 	volatile unsigned char *at = p;
 	size_t i;
 
-	if (copy_refill() == COPY_ASKS)
+	if (copy_ownership() == COPY_ASKS)
 		return;
 	for (i = 0; i < n; i += 64)
 		at[i] = at[i];
 }
 
-void copy_taking(void *dst, void *src, size_t n, bool past)
+void copy_and_own(void *dst, void *src, size_t n, bool streaming)
 {
-	void (*copy)(void *d, const void *s, size_t m) = past ? copy_past : copy_bytes;
+	void (*copy)(void *d, const void *s, size_t m) =
+		streaming ? copy_streaming : copy_bytes;
 	unsigned char *to = dst, *from = src;
 	size_t i, m;
 
-	if (copy_refill() != COPY_CLAIMS) {
+	if (copy_ownership() != COPY_OWNS) {
 		copy(dst, src, n);
 		return;
 	}
-	/* Lines are claimed while they are still in the nearest cache. */
+	/* Lines are owned while they are still in the nearest cache. */
 	for (i = 0; i < n; i += m) {
-		m = n - i < COPY_CLAIM_BYTES ? n - i : COPY_CLAIM_BYTES;
+		m = n - i < COPY_OWN_BYTES ? n - i : COPY_OWN_BYTES;
 		copy(to + i, from + i, m);
-		copy_claim(from + i, m);
+		copy_own(from + i, m);
 	}
 }
 

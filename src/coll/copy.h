@@ -10,8 +10,8 @@
 
 #include "ringup.h"
 
-/* So much is read before it is claimed. */
-enum { COPY_CLAIM_BYTES = 1024 };
+/* So much is read before this processor owns it. */
+enum { COPY_OWN_BYTES = 1024 };
 
 /*
  * copy_bytes - copy @n bytes between buffers that do not overlap.
@@ -49,12 +49,12 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 }
 
 /*
- * copy_past - copy_bytes() past the caches, for what is larger than they are: a line
+ * copy_streaming - copy_bytes() past the caches, for what is larger than they are: a line
  * that is written whole need not be read first, and what is in the caches stays there.
  *
  * copy_settle - to be called before another thread is told that the copy is there.
  */
-void copy_past(void *dst, const void *src, size_t n);
+void copy_streaming(void *dst, const void *src, size_t n);
 void copy_settle(void);
 
 /*
@@ -64,23 +64,23 @@ void copy_settle(void);
  * on the processor:
  *
  *	COPY_ASKS     nothing: it asks as fast as it brings lines over
- *	COPY_CLAIMS   the last reader writes to the line; it then comes over whole
+ *	COPY_OWNS     the last reader writes to the line, and owns it; it then comes over whole
  *	COPY_STRINGS  whole lines are written by a string move, which fetches none
  */
-enum copy_refill { COPY_ASKS, COPY_CLAIMS, COPY_STRINGS, COPY_REFILLS };
+enum copy_ownership { COPY_ASKS, COPY_OWNS, COPY_STRINGS, COPY_OWNERSHIPS };
 
-/* copy_refill - which of them is in use. */
-enum copy_refill copy_refill(void);
+/* copy_ownership - which of them is in use. */
+enum copy_ownership copy_ownership(void);
 
-/* copy_use_refill - from now on, for tests; COPY_REFILLS: what suits this processor. */
-void copy_use_refill(enum copy_refill how);
+/* copy_use_ownership - from now on, for tests; COPY_OWNERSHIPS: what suits this processor. */
+void copy_use_ownership(enum copy_ownership how);
 
-/* copy_sums_past - whether large sums, too, are worth writing past the caches by who adds
- * them up: on Intel's, where to fetch a line in vain counts for more than it does on AMD's;
- * what others have added up is, everywhere (docs/WHY.md). */
-bool copy_sums_past(void);
+/* copy_sums_stream - should the rank that adds up a large sum write it past the caches?  True
+ * on Intel's processors, where a line fetched in vain costs more than on AMD's; ranks that take
+ * a sum which others have added up always may (docs/WHY.md). */
+bool copy_sums_stream(void);
 
-/* Who touches the lines of a result while it is made. */
+/* Which ranks touch the lines of a result while it is made. */
 enum copy_result {
 	COPY_SHARED,   /* other ranks, too                                           */
 	COPY_ALONE,    /* only the rank whose result it is                           */
@@ -89,9 +89,9 @@ enum copy_result {
 	COPY_RESULTS
 };
 
-/* copy_past_from - the bytes from which on such results, all ranks' of a host together, are
- * worth writing past the caches, on this processor. */
-size_t copy_past_from(enum copy_result what);
+/* copy_streaming_from - the bytes from which on such results, all ranks' of a host together,
+ * are worth writing past the caches, on this processor. */
+size_t copy_streaming_from(enum copy_result what);
 
 /*
  * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be
@@ -100,17 +100,17 @@ size_t copy_past_from(enum copy_result what);
 void copy_over(void *dst, const void *src, size_t n);
 
 /*
- * copy_claim - make the cache lines of @n bytes at @p this processor's own,
+ * copy_own - make the cache lines of @n bytes at @p this processor's own,
  * without changing what is in them; nothing where COPY_ASKS.
  *
  * To be called by the last reader, while nobody else reads or writes there; where
  * COPY_STRINGS only for what copy_over() will not fill.
  */
-void copy_claim(void *p, size_t n);
+void copy_own(void *p, size_t n);
 
-/* copy_taking - copy_bytes(), or copy_past(), of what copy_over() filled, and where
- * COPY_CLAIMS copy_claim() of it, bit by bit. */
-void copy_taking(void *dst, void *src, size_t n, bool past);
+/* copy_and_own - copy_bytes(), or copy_streaming(), of what copy_over() filled, and where
+ * COPY_OWNS copy_own() of it, bit by bit. */
+void copy_and_own(void *dst, void *src, size_t n, bool streaming);
 
 /* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating
  * types in their own precision (f16, bf16 by way of f32), integers through double

@@ -28,8 +28,9 @@ struct loops {
 	const char *name;   /* "avx2" */
 	bool (*runs)(void); /* on this processor? */
 
-	void (*copy)(void *dst, const void *src, size_t n);      /* bytes; no overlap */
-	void (*copy_past)(void *dst, const void *src, size_t n); /* the same, past the caches */
+	void (*copy)(void *dst, const void *src, size_t n); /* bytes; no overlap */
+	void (*copy_streaming)(void *dst, const void *src,
+			       size_t n); /* the same, past the caches */
 
 	loops_many *many[RINGUP_ADASUM][RINGUP_DTYPE_COUNT]; /* an average is a sum */
 

@@ -11,7 +11,7 @@ enum { BLOCK = 1024 };
 /* Sources combined at a time there. */
 enum { GROUP = 8 };
 
-/* What reduce_past() adds up at a time: it stays in the nearest cache. */
+/* What reduce_streaming() adds up at a time: it stays in the nearest cache. */
 enum { NEAR_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)
@@ -146,8 +146,8 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 }
 
 /* A block at a time, which is near enough to be copied for nothing. */
-void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
-		 const void *const *src, int nsrc, uint64_t count)
+void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int near,
+		      const void *const *src, int nsrc, uint64_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype);
 	uint64_t few = NEAR_BYTES / size, first, n;
@@ -167,6 +167,6 @@ void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
 			to[i] = (unsigned char *)dst[i] + first * size;
 		reduce_many(how, to, near, from, nsrc, n);
 		for (; i < ndst; i++)
-			copy_past((unsigned char *)dst[i] + first * size, to[0], n * size);
+			copy_streaming((unsigned char *)dst[i] + first * size, to[0], n * size);
 	}
 }

@@ -12,7 +12,7 @@
 /* The operations that combine element by element: all but Adasum. */
 enum { REDUCE_OPS = RINGUP_ADASUM };
 
-/* Sources for which reduce_past() goes past the caches. */
+/* Sources for which reduce_streaming() goes past the caches. */
 enum { REDUCE_PAST = 64 };
 
 /* What is done to each element. */
@@ -39,11 +39,11 @@ struct reduce {
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
 
-/* reduce_past - the same, but only the first @near destinations, at least one, are left in the
- * caches: to the others results are written as copy_past() does, a few KiB at a time.  Of more
- * than REDUCE_PAST sources, all are left there. */
-void reduce_past(const struct reduce *how, void *const *dst, int ndst, int near,
-		 const void *const *src, int nsrc, uint64_t count);
+/* reduce_streaming - the same, but only the first @near destinations, at least one, are left in
+ * the caches: to the others results are written as copy_streaming() does, a few KiB at a time.
+ * Of more than REDUCE_PAST sources, all are left there. */
+void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int near,
+		      const void *const *src, int nsrc, uint64_t count);
 
 /* reduce_is_half - f16 and bf16, whose sums are kept in f32. */
 static inline bool reduce_is_half(enum ringup_dtype dtype)

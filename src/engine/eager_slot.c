@@ -25,8 +25,8 @@ enum {
 	FEW = 8,           /* ranks: then the list of their slots takes no page of the stack */
 	FETCH = 64,        /* a cache line */
 	MOVE_LEAST = 1024, /* bytes of a slot that a string move fills sooner        */
-	CLAIM_LEAST = 512, /* elements of a sum whose slots are worth claiming       */
-	TAKE_LEAST = 2048, /* bytes, the same of what is only moved                  */
+	OWN_LEAST = 512,   /* elements of a sum whose slots are worth owning       */
+	OWN_COPY_LEAST = 2048, /* bytes, the same of what is only moved                  */
 };
 
 static size_t element(const struct op_signature *w)
@@ -111,12 +111,12 @@ static void fill(void *to, const void *in, uint64_t bytes)
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
-/* A sum of two, each the only one that reads the other's slot: it claims what it has read, and
+/* A sum of two, each the only one that reads the other's slot: it owns what it has read, and
  * the slot comes over whole when it is filled again. */
 static bool is_claimed(const struct comm *l, const struct op_signature *w)
 {
-	return w->count >= CLAIM_LEAST && l->topo.size == 2 && w->pre == 1 &&
-	       w->kind == PLAN_ALLREDUCE && copy_refill() == COPY_CLAIMS;
+	return w->count >= OWN_LEAST && l->topo.size == 2 && w->pre == 1 &&
+	       w->kind == PLAN_ALLREDUCE && copy_ownership() == COPY_OWNS;
 }
 
 /*
@@ -134,7 +134,7 @@ void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 	__atomic_store_n(ledger_mark(&at, l->topo.rank), 0, __ATOMIC_RELAXED);
 	/* A string move fetches nothing. */
 	if (is_claimed(l, w) ||
-	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_refill() == COPY_STRINGS))
+	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_ownership() == COPY_STRINGS))
 		return;
 	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
@@ -245,20 +245,20 @@ static void reduce_slots(const struct comm *l, const struct eager_slots *at,
 	reduce_from(src, l, at, w, in, out, first * element(w), count);
 }
 
-static __attribute__((noinline)) void sum_claiming(const struct comm *l,
-						   const struct eager_slots *at,
-						   const struct op_signature *w, const void *in,
-						   void *out)
+static __attribute__((noinline)) void sum_owning(const struct comm *l,
+						 const struct eager_slots *at,
+						 const struct op_signature *w, const void *in,
+						 void *out)
 {
 	unsigned char *theirs = ledger_data(at, !l->topo.rank);
-	uint64_t few = COPY_CLAIM_BYTES / element(w), first, m;
+	uint64_t few = COPY_OWN_BYTES / element(w), first, m;
 	const void *src[2];
 
 	for (first = 0; first < w->count; first += m) {
 		m = w->count - first < few ? w->count - first : few;
 		reduce_from(src, l, at, w, in, (unsigned char *)out + first * element(w),
 			    first * element(w), m);
-		copy_claim(theirs + first * element(w), m * element(w));
+		copy_own(theirs + first * element(w), m * element(w));
 	}
 }
 
@@ -268,7 +268,7 @@ void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
 	const void *src[FEW];
 
 	if (is_claimed(l, w)) {
-		sum_claiming(l, at, w, in, out);
+		sum_owning(l, at, w, in, out);
 		return;
 	}
 	if (l->topo.size <= FEW)
@@ -285,8 +285,8 @@ static void take(const struct comm *l, int r, void *to, unsigned char *slot, con
 {
 	const unsigned char *own = in;
 
-	if (r != l->topo.rank && bytes >= TAKE_LEAST && l->topo.size == 2)
-		copy_taking(to, slot + skip, bytes, false);
+	if (r != l->topo.rank && bytes >= OWN_COPY_LEAST && l->topo.size == 2)
+		copy_and_own(to, slot + skip, bytes, false);
 	else if (r != l->topo.rank)
 		copy_bytes(to, slot + skip, bytes);
 	else if (bytes && to != own + skip)

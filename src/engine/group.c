@@ -337,7 +337,7 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  */
 static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 {
-	bool strings = copy_refill() == COPY_STRINGS;
+	bool strings = copy_ownership() == COPY_STRINGS;
 	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
 	uint64_t times = crowd / (uint64_t)l->topo.size;
 

@@ -161,7 +161,7 @@ static void sum_combine(int me, size_t k)
 			to[n++] = slot(r, k) + from;
 	}
 	to[n] = at(side[me].out, k) + from;
-	reduce_past(&how, to, ranks, sums_past ? n : ranks, of, ranks, count);
+	reduce_streaming(&how, to, ranks, sums_past ? n : ranks, of, ranks, count);
 	done(&side[me].worked, me, k);
 }
 
@@ -173,8 +173,8 @@ static void sum_take(int me, size_t k)
 
 	for (r = 0; r < ranks; r++)
 		until(&side[r].worked, &side[me].worked_seen[r], side[me].base + k + 1);
-	(is_past ? copy_past : copy_bytes)(out, of, mine);
-	(is_past ? copy_past : copy_bytes)(out + behind, of + behind, length(k) - behind);
+	(is_past ? copy_streaming : copy_bytes)(out, of, mine);
+	(is_past ? copy_streaming : copy_bytes)(out + behind, of + behind, length(k) - behind);
 }
 
 static void allreduce(int me)
@@ -202,7 +202,7 @@ static void allreduce(int me)
 static void move_out(int me, size_t k, size_t to)
 {
 	until(&side[!me].put, &side[me].put_seen[!me], side[me].base + k + 1);
-	copy_taking((unsigned char *)side[me].out + to, slot(!me, k), length(k), is_past);
+	copy_and_own((unsigned char *)side[me].out + to, slot(!me, k), length(k), is_past);
 	done(&side[me].worked, me, k);
 }
 
@@ -216,7 +216,7 @@ static void move_in(int me, size_t k, size_t to)
 		n = length(k) - i < few ? length(k) - i : few;
 		copy_over(slot(me, k) + i, in + i, n);
 		if (is_past)
-			copy_past(out + i, in + i, n);
+			copy_streaming(out + i, in + i, n);
 	}
 	done(&side[me].put, me, k);
 	if (!is_past)
@@ -255,7 +255,7 @@ static void touch(int me)
 
 static void copy(int me)
 {
-	(is_past ? copy_past : copy_bytes)(side[me].out, side[me].in, bytes);
+	(is_past ? copy_streaming : copy_bytes)(side[me].out, side[me].in, bytes);
 	settle();
 }
 
@@ -270,7 +270,7 @@ static void sum_shared(int me, float *to0, float *to1, bool past)
 		const void *of[2] = { (char *)side[0].in + i, (char *)side[1].in + i };
 
 		n = end - i < BLOCK ? end - i : BLOCK;
-		reduce_past(&how, to, 2, past ? 1 : 2, of, 2, n / sizeof(float));
+		reduce_streaming(&how, to, 2, past ? 1 : 2, of, 2, n / sizeof(float));
 	}
 	settle();
 	meet(me);
@@ -321,8 +321,8 @@ static void given(int me)
 		if (cma_write(side[!me].pid, address(side[!me].out, to + i),
 			      (char *)side[me].in + i, n))
 			forbidden();
-		(is_past ? copy_past : copy_bytes)((char *)side[me].out + to + i,
-						   (char *)side[me].in + i, n);
+		(is_past ? copy_streaming : copy_bytes)((char *)side[me].out + to + i,
+							(char *)side[me].in + i, n);
 	}
 	settle();
 	meet(me);
@@ -454,8 +454,8 @@ static void measure(size_t size, struct placement *where)
 		chunk = bytes / 8 < 8192 ? 8192 : bytes / 8 < SLOT ? bytes / 8 / 64 * 64 : SLOT;
 	}
 	chunks = (bytes + chunk - 1) / chunk;
-	is_past = (size_t)ranks * size >= copy_past_from(result_of(what->call));
-	sums_past = is_past && copy_sums_past();
+	is_past = (size_t)ranks * size >= copy_streaming_from(result_of(what->call));
+	sums_past = is_past && copy_sums_stream();
 	for (i = 0; i < ranks; i++) {
 		memset(&side[i], 0, sizeof(side[i]));
 		side[i].in = room(bytes);

@@ -21,7 +21,7 @@ static void bytes(void *d, void *s, size_t n)
 
 static void taken(void *d, void *s, size_t n)
 {
-	copy_taking(d, s, n, false);
+	copy_and_own(d, s, n, false);
 }
 
 static void over(void *d, void *s, size_t n)
@@ -29,15 +29,15 @@ static void over(void *d, void *s, size_t n)
 	copy_over(d, s, n);
 }
 
-static void past(void *d, void *s, size_t n)
+static void streaming(void *d, void *s, size_t n)
 {
-	copy_past(d, s, n);
+	copy_streaming(d, s, n);
 	copy_settle();
 }
 
 static void taken_past(void *d, void *s, size_t n)
 {
-	copy_taking(d, s, n, true);
+	copy_and_own(d, s, n, true);
 	copy_settle();
 }
 
@@ -116,23 +116,23 @@ static void scale_checks(const char *name)
 
 int main(void)
 {
-	enum copy_refill how;
+	enum copy_ownership how;
 	size_t i;
 
-	ok(copy_refill() < COPY_REFILLS, "this processor has a way of filling lines again: %d",
-	   (int)copy_refill());
-	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
-		copy_use_refill(how);
-		ok((copy_past_from(COPY_ALONE) < copy_past_from(COPY_SHARED)) ==
-			   copy_sums_past(),
+	ok(copy_ownership() < COPY_OWNERSHIPS,
+	   "this processor has a way of filling lines again: %d", (int)copy_ownership());
+	for (how = COPY_ASKS; how < COPY_OWNERSHIPS; how++) {
+		copy_use_ownership(how);
+		ok((copy_streaming_from(COPY_ALONE) < copy_streaming_from(COPY_SHARED)) ==
+			   copy_sums_stream(),
 		   "past the caches sooner where sums go there, too");
-		ok((copy_past_from(COPY_GATHERED) > copy_past_from(COPY_ALONE)) ==
-			   (how == COPY_CLAIMS),
-		   "and later what is gathered where readers claim");
-		ok(copy_past_from(COPY_LENT) >= copy_past_from(COPY_SHARED),
+		ok((copy_streaming_from(COPY_GATHERED) > copy_streaming_from(COPY_ALONE)) ==
+			   (how == COPY_OWNS),
+		   "and later what is gathered where readers own lines");
+		ok(copy_streaming_from(COPY_LENT) >= copy_streaming_from(COPY_SHARED),
 		   "what is lent, like what is shared or later");
 	}
-	copy_use_refill(COPY_REFILLS);
+	copy_use_ownership(COPY_OWNERSHIPS);
 	for (i = 0; i < sizeof(src); i++)
 		src[i] = (unsigned char)rand();
 	for (i = 0; loops_all[i]; i++) {
@@ -144,10 +144,10 @@ int main(void)
 		loops_use(loops_all[i]);
 		copy_how = bytes;
 		copy_checks(loops_all[i]->name);
-		copy_how = past;
+		copy_how = streaming;
 		copy_checks(loops_all[i]->name);
-		for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
-			copy_use_refill(how);
+		for (how = COPY_ASKS; how < COPY_OWNERSHIPS; how++) {
+			copy_use_ownership(how);
 			copy_how = over;
 			copy_checks(loops_all[i]->name);
 			/* The source stays what it was, or later copies would be wrong. */
@@ -156,7 +156,7 @@ int main(void)
 			copy_how = taken_past;
 			copy_checks(loops_all[i]->name);
 		}
-		copy_use_refill(COPY_REFILLS);
+		copy_use_ownership(COPY_OWNERSHIPS);
 		scale_checks(loops_all[i]->name);
 	}
 	return tap_done();

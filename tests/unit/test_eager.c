@@ -161,7 +161,7 @@ static void long_lines(int size)
 	static const uint64_t counts[] = { 1, 255, 256, 257, 1024, 2049, MOST };
 	struct op_signature w = sum_of_one;
 	struct err e = { 0 };
-	enum copy_refill how;
+	enum copy_ownership how;
 	uint32_t id, age;
 	size_t i;
 	int round, good, r;
@@ -172,8 +172,8 @@ static void long_lines(int size)
 	w.count = MOST;
 	ok(!ledger_find(&ledger[0], size == 2 ? "two" : "all", 3, &w, &id, &age, &e),
 	   "a long name");
-	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
-		copy_use_refill(how);
+	for (how = COPY_ASKS; how < COPY_OWNERSHIPS; how++) {
+		copy_use_ownership(how);
 		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 			good = 1;
 			for (round = 0; round < 2 * LEDGER_ROUNDS + 1; round++)
@@ -182,7 +182,7 @@ static void long_lines(int size)
 			   (int)counts[i], size);
 		}
 	}
-	copy_use_refill(COPY_REFILLS);
+	copy_use_ownership(COPY_OWNERSHIPS);
 	for (r = 0; r < size; r++)
 		comm[r].topo.size = RANKS;
 }

@@ -550,26 +550,26 @@ static void trials(int size)
 }
 
 /* However slots are filled again on whatever processor. */
-static void refills(int size)
+static void fills_again(int size)
 {
-	enum copy_refill how;
+	enum copy_ownership how;
 
-	for (how = COPY_ASKS; how < COPY_REFILLS; how++) {
-		copy_use_refill(how);
+	for (how = COPY_ASKS; how < COPY_OWNERSHIPS; how++) {
+		copy_use_ownership(how);
 		trials(size);
 		mixture(size);
 	}
-	copy_use_refill(COPY_REFILLS);
+	copy_use_ownership(COPY_OWNERSHIPS);
 }
 
 /* Results that are stored past the caches: 24 MiB and more of all ranks. */
-static void large(int size, enum copy_refill how)
+static void large(int size, enum copy_ownership how)
 {
 	static const uint64_t counts[] = { 1100000, 17, 1000000, 9 };
 	struct trial t;
 	int i, good = 1;
 
-	copy_use_refill(how);
+	copy_use_ownership(how);
 	more = (6 << 20) / (uint64_t)(size * size);
 	for (i = 0; i < rounds_few(3, 1) * PLAN_KINDS; i++) {
 		if (i % PLAN_KINDS == PLAN_BARRIER)
@@ -581,7 +581,7 @@ static void large(int size, enum copy_refill how)
 	more = 0;
 	for (i = 0; i < 16; i += 5)
 		good &= allreduce(size, counts, 4, i, i == 10 ? 2 : 1);
-	copy_use_refill(COPY_REFILLS);
+	copy_use_ownership(COPY_OWNERSHIPS);
 	ok(good, "plans with large results, %d ranks", size);
 }
 
@@ -810,7 +810,7 @@ static void by_kernel(void)
 	}
 	more = 0;
 	large(2, COPY_ASKS);
-	large(2, COPY_CLAIMS);
+	large(2, COPY_OWNS);
 	close_all(2, memory);
 	memory = open_all(2);
 	for (i = 0; i < 80; i++) {
@@ -875,12 +875,12 @@ int main(void)
 		for (i = 0; i < 4; i++)
 			in_a_row(size);
 		if (size == 2 || size == 4)
-			refills(size);
+			fills_again(size);
 		if (size == 3)
 			offers(size);
 		if (size == 2 || size == 3) {
 			large(size, COPY_ASKS);
-			large(size, COPY_CLAIMS);
+			large(size, COPY_OWNS);
 		}
 		close_all(size, memory);
 	}

@@ -271,7 +271,8 @@ static bool run(const struct reduce *how, const struct shape *s, enum form form)
 			dst[i] = work[s->in_place[i]] + s->src_at[s->in_place[i]] * size;
 	}
 	if (form == PAST)
-		reduce_past(how, dst, s->ndst, 1 + rand() % s->ndst, src, s->nsrc, s->count);
+		reduce_streaming(how, dst, s->ndst, 1 + rand() % s->ndst, src, s->nsrc,
+				 s->count);
 	else
 		reduce_many(how, dst, s->ndst, src, s->nsrc, s->count);
 	copy_settle();
@@ -330,7 +331,7 @@ static bool agrees(enum ringup_dtype t, enum ringup_redop op)
 	return good;
 }
 
-/* More than reduce_past() takes bit by bit. */
+/* More than reduce_streaming() takes bit by bit. */
 static void past_of_many(void)
 {
 	enum { SOURCES = REDUCE_PAST + 1, COUNT = 3000 };
@@ -344,7 +345,7 @@ static void past_of_many(void)
 		one[i] = i;
 	for (i = 0; i < SOURCES; i++)
 		src[i] = one;
-	reduce_past(&sum, dst, 2, 1, src, SOURCES, COUNT);
+	reduce_streaming(&sum, dst, 2, 1, src, SOURCES, COUNT);
 	copy_settle();
 	for (i = 0; i < COUNT; i++)
 		good &= r[i] == i * SOURCES && other[i] == r[i];

@@ -668,11 +668,11 @@ static void large(void)
 		};
 
 		/* Some sums go past the caches where lines are filled again that way. */
-		copy_use_refill(i % 2 ? COPY_CLAIMS : COPY_ASKS);
+		copy_use_ownership(i % 2 ? COPY_OWNS : COPY_ASKS);
 		ok(all_good(r, rows[i].word, tasks, 3, 0), "%s: %llu x %s", rows[i].word,
 		   (unsigned long long)count, reduce_dtype_name(rows[i].dtype));
 	}
-	copy_use_refill(COPY_REFILLS);
+	copy_use_ownership(COPY_OWNERSHIPS);
 }
 
 /* All ranks in one thread: step() must never block. */
