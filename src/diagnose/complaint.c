@@ -78,6 +78,33 @@ static bool word_ends(const struct word *w, const char *tail)
 	return w->len >= n && !memcmp(w->at + w->len - n, tail, n);
 }
 
+/* The beginning of what is at @p, in small letters. */
+static void lower(char low[LOOK_FOR_FAILURE + 1], const char *p, const char *end)
+{
+	size_t i,
+		n = (size_t)(end - p) < LOOK_FOR_FAILURE ? (size_t)(end - p) : LOOK_FOR_FAILURE;
+
+	for (i = 0; i < n; i++)
+		low[i] = is_upper(p[i]) ? (char)(p[i] | 0x20) : p[i] ? p[i] : ' ';
+	low[n] = 0;
+}
+
+/* Does a warning say how the program goes on without what failed? */
+static bool goes_on(const char *p, const char *end)
+{
+	static const char *const calm[] = { "will proceed",   "proceeding",    "falling back",
+					    "fall back to",   "using default", "will default",
+					    "will be ignored" };
+	char low[LOOK_FOR_FAILURE + 1];
+	size_t i;
+
+	lower(low, p, end);
+	for (i = 0; i < sizeof(calm) / sizeof(calm[0]); i++)
+		if (strstr(low, calm[i]))
+			return true;
+	return false;
+}
+
 /* ---- levels ---- */
 
 static enum complaint letter_level(char letter)
@@ -269,7 +296,7 @@ static bool level_of(const struct word *w, const struct word *last, const char *
 			return false;
 		*level = levels[i].level;
 		if (*level == COMPLAINT_WARNING && word_is(last, "NCCL"))
-			*level = COMPLAINT_ERROR;
+			*level = goes_on(w->at, end) ? COMPLAINT_NONE : COMPLAINT_ERROR;
 		return true;
 	}
 	return false;
@@ -330,10 +357,6 @@ static bool is_death(const char *p, const char *end)
 /* Warnings are many, and few of them are of a failure. */
 static bool tells_failure(const char *p, const char *end)
 {
-	/* What the program goes on without. */
-	static const char *const calm[] = { "will proceed",   "proceeding",    "falling back",
-					    "fall back to",   "using default", "will default",
-					    "will be ignored" };
 	static const char *const words[] = {
 		"fail",      "error",      "unable",    "not able", "cannot",    "can't",
 		"could not", "refused",    "timed out", "timeout",  "lost",      "unreachable",
@@ -342,16 +365,9 @@ static bool tells_failure(const char *p, const char *end)
 		"closed",    "disconnect",
 	};
 	char low[LOOK_FOR_FAILURE + 1];
-	size_t i, n = (size_t)(end - p);
+	size_t i;
 
-	if (n > LOOK_FOR_FAILURE)
-		n = LOOK_FOR_FAILURE;
-	for (i = 0; i < n; i++)
-		low[i] = is_upper(p[i]) ? (char)(p[i] | 0x20) : p[i] ? p[i] : ' ';
-	low[n] = 0;
-	for (i = 0; i < sizeof(calm) / sizeof(calm[0]); i++)
-		if (strstr(low, calm[i]))
-			return false;
+	lower(low, p, end);
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strstr(low, words[i]))
 			return true;
@@ -424,9 +440,11 @@ static bool is_rule(const char *line, const char *end)
 
 static enum complaint with_level(enum complaint level, const struct word *w, const char *end)
 {
-	return level == COMPLAINT_WARNING && !tells_failure(w->at + w->len, end)
-		       ? COMPLAINT_NONE
-		       : level;
+	const char *said = w->at + w->len;
+
+	if (level != COMPLAINT_WARNING)
+		return level;
+	return tells_failure(said, end) && !goes_on(said, end) ? level : COMPLAINT_NONE;
 }
 
 bool complaint_has_level(const char *line, const char *end, enum complaint *level)

@@ -41,6 +41,8 @@ static void check(const struct signature *s)
 	   s->id);
 	ok(blanks, "%s: one blank stands for all", s->id);
 	ok(*s->cause && s->cause[strlen(s->cause) - 1] != '.', "%s: it says a cause", s->id);
+	ok(!strpbrk(s->command, "$`\\\"';|&<>()*?~!"), "%s: a shell takes its command as it is",
+	   s->id);
 	ok(*s->remedy || s->kind == SIGNATURE_FACT || s->kind == SIGNATURE_ECHO,
 	   "%s: it says a remedy", s->id);
 }

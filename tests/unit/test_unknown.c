@@ -354,7 +354,7 @@ static void read_reports(const char *path)
 	}
 	if (f)
 		fclose(f);
-	ok(reports > 80 && len < sizeof(all) - 1, "%d reports in %s", reports, path);
+	ok(reports > 130 && len < sizeof(all) - 1, "%d reports in %s", reports, path);
 }
 
 static void read_table(const char *path)
