@@ -211,7 +211,8 @@ static void run_finish(struct collective_run *run)
 	run->op = NULL;
 }
 
-/* Called by the thread that waits. */
+/* Called by a thread that waits.  XLA goes on in it, as far as the next collective between the
+ * devices of this process, in which it waits for the others. */
 static void promise_done(struct later *l)
 {
 	struct promise *p = (struct promise *)l;
@@ -242,7 +243,11 @@ static bool promise_make(struct xla_frame *f, struct collective_run *run)
 	p->run = run;
 	p->api = f->api;
 	p->later = (struct later){
-		.runs = &p->run, .count = 1, .done = promise_done, .frees = true
+		.runs = &p->run,
+		.count = 1,
+		.done = promise_done,
+		.apart = device_of(f) != 0,
+		.frees = true,
 	};
 	a.size = sizeof(a) - sizeof(a.error);
 	if (f->api->future_create(&a)) {

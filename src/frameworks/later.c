@@ -1,5 +1,13 @@
-/* later.c - a thread that waits for collectives, for operations that must not block. */
+/* later.c - threads that wait for collectives, for operations that must not block. */
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One thread at a time leads: it waits for the collectives that are under way.  A thread that
+ * calls done() does not lead meanwhile; mostly the same one leads again afterwards.  Where
+ * done() may wait for what the done() of another collective begins (struct later, apart),
+ * another thread leads at once, and there are as many threads as were ever kept waiting by
+ * done(), and one more.
+ */
 #include "frameworks/later.h"
 
 #include <pthread.h>
@@ -11,10 +19,41 @@
 /* So long the thread waits for the oldest collective before it looks at the others. */
 #define LOOK_MS 1
 
+/* A list whose end is known. */
+struct queue {
+	struct later *first, **end;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static struct later *added, **last = &added; /* since the thread has looked; guarded by lock */
-static int running;                          /* guarded by lock                               */
+
+/* Guarded by lock. */
+static struct queue added = { .end = &added.first }; /* since the leader has looked  */
+static struct queue ready = { .end = &ready.first }; /* done() may be called         */
+static bool led, apart, started;
+static int idle; /* threads that sleep until there is something to lead or to call */
+
+/* The leader's. */
+static struct queue waited = { .end = &waited.first };
+static struct later *held; /* until the job is closed */
+
+static void queue_put(struct queue *q, struct later *l)
+{
+	l->next = NULL;
+	*q->end = l;
+	q->end = &l->next;
+}
+
+/* Move all of @from behind the end of @to. */
+static void queue_move(struct queue *to, struct queue *from)
+{
+	if (!from->first)
+		return;
+	*to->end = from->first;
+	to->end = from->end;
+	from->first = NULL;
+	from->end = &from->first;
+}
 
 /* Wait for each collective that has not ended, for @ms milliseconds; 1 if all have. */
 static int later_try(struct later *l, int ms)
@@ -45,116 +84,160 @@ static bool later_is_used(const struct later *l)
 	return false;
 }
 
-/* Call done(), or put @l on @held until the job is closed. */
-static void later_end(struct later *l, struct later **held)
+/* The collectives of @l have ended: let done() be called, or hold it until the job is closed.
+ */
+static void later_end(struct later *l, struct queue *ended)
 {
-	if (l->frees && later_is_used(l)) {
-		l->job = bridge_number();
-		l->next = *held;
-		*held = l;
-	} else {
-		l->done(l);
+	l->left = l->frees && later_is_used(l);
+	if (!l->left) {
+		queue_put(ended, l);
+		return;
 	}
+	l->job = bridge_number();
+	l->next = held;
+	held = l;
 	bridge_leave();
 }
 
-/* Call done() for those on @held whose job is closed; their collectives are no more. */
-static void later_release(struct later **held)
+/* Put those that are held and whose job is closed on @ended; their collectives are no more. */
+static void later_release(struct queue *ended)
 {
-	struct later *l;
+	struct later **at = &held, *l;
 
-	while ((l = *held)) {
+	while ((l = *at)) {
 		if (!bridge_is_closed(l->job)) {
-			held = &l->next;
+			at = &l->next;
 			continue;
 		}
-		*held = l->next;
+		*at = l->next;
 		for (int i = 0; i < l->count; i++)
 			l->runs[i]->op = NULL;
-		l->done(l);
+		queue_put(ended, l);
 	}
+}
+
+/* Put on @ended what has ended; wait for a moment if nothing has. */
+static void later_look(struct queue *ended)
+{
+	struct later **at, *l;
+
+	later_release(ended);
+	for (at = &waited.first; (l = *at);) {
+		if (!later_try(l, 0)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		later_end(l, ended);
+	}
+	waited.end = at;
+	if (waited.first && !ended->first)
+		later_try(waited.first, LOOK_MS);
 }
 
 /* Sleep until there is something to do: for a moment only if some wait for a job to be closed.
  * The caller has the lock. */
-static void later_sleep(bool holds)
+static void later_sleep(void)
 {
 	struct timespec until;
 
-	if (!holds) {
+	idle++;
+	if (led || !held) {
 		pthread_cond_wait(&more, &lock);
-		return;
+	} else {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_MS * 1000000;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+		pthread_cond_timedwait(&more, &lock, &until);
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += LOOK_MS * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
-	pthread_cond_timedwait(&more, &lock, &until);
+	idle--;
 }
 
-/* Move what has been added behind the end of @list; sleep first if the list is empty. */
-static struct later **later_take(struct later **list, struct later **end, bool holds)
+static void *later_run(void *unused);
+
+/* Let another thread go on.  The caller has the lock.  Returns 0; or an error number: there is
+ * none. */
+static int later_wake(void)
 {
-	pthread_mutex_lock(&lock);
-	if (!*list && !added)
-		later_sleep(holds);
-	if (added) {
-		*end = added;
-		end = last;
-		added = NULL;
-		last = &added;
+	sigset_t all, before;
+	pthread_t thread;
+	int rc;
+
+	if (idle) {
+		pthread_cond_signal(&more);
+		return 0;
 	}
+	sigfillset(&all); /* signals are for the program's threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, NULL, later_run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!rc)
+		pthread_detach(thread);
+	return rc;
+}
+
+/* Lead for a while.  The caller has the lock. */
+static void later_lead(void)
+{
+	struct queue ended = { .end = &ended.first };
+
+	led = true;
+	queue_move(&waited, &added);
 	pthread_mutex_unlock(&lock);
-	return end;
+	later_look(&ended);
+	pthread_mutex_lock(&lock);
+	led = false;
+	queue_move(&ready, &ended);
+}
+
+/* Call the first done() that may be called.  The caller has the lock. */
+static void later_call(void)
+{
+	struct later *l = ready.first;
+	bool left = l->left;
+
+	ready.first = l->next;
+	if (!ready.first)
+		ready.end = &ready.first;
+	if (apart && !led && (ready.first || added.first || waited.first))
+		later_wake();
+	pthread_mutex_unlock(&lock);
+	l->done(l);
+	if (!left)
+		bridge_leave();
+	pthread_mutex_lock(&lock);
 }
 
 static void *later_run(void *unused)
 {
-	struct later *list = NULL, **end = &list, **at, *l, *held = NULL;
-	int ended;
-
+	pthread_mutex_lock(&lock);
 	for (;;) {
-		end = later_take(&list, end, held != NULL);
-		later_release(&held);
-		for (at = &list, ended = 0; (l = *at);) {
-			if (!later_try(l, 0)) {
-				at = &l->next;
-				continue;
-			}
-			*at = l->next;
-			later_end(l, &held);
-			ended = 1;
-		}
-		end = at;
-		if (list && !ended)
-			later_try(list, LOOK_MS);
+		if (ready.first)
+			later_call();
+		else if (!led && (added.first || waited.first || held))
+			later_lead();
+		else
+			later_sleep();
 	}
 	return unused;
 }
 
 int later_add(struct later *l)
 {
-	sigset_t all, before;
-	pthread_t thread;
 	int rc = 0;
 
-	l->next = NULL;
 	pthread_mutex_lock(&lock);
-	if (!running) {
-		sigfillset(&all); /* signals are for the program's threads */
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&thread, NULL, later_run, NULL);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-		if (!rc)
-			pthread_detach(thread);
-		running = !rc;
-	}
+	apart |= l->apart;
+	if (!started)
+		rc = later_wake();
+	else if (!led && (apart || idle))
+		later_wake();
 	if (!rc) {
-		*last = l;
-		last = &l->next;
-		pthread_cond_signal(&more);
+		started = true;
+		queue_put(&added, l);
 	}
 	pthread_mutex_unlock(&lock);
 	return rc ? RINGUP_ESYSTEM : 0;

@@ -1,4 +1,4 @@
-/* later.h - a thread that waits for collectives, for operations that must not block. */
+/* later.h - threads that wait for collectives, for operations that must not block. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FRAMEWORKS_LATER_H
 #define FRAMEWORKS_LATER_H
@@ -11,11 +11,13 @@
 struct later {
 	struct collective_run **runs; /* count of them, which have been started        */
 	int count;
-	void (*done)(struct later *l); /* called by the thread, when all have ended: well, or
+	void (*done)(struct later *l); /* called by a thread, when all have ended: well, or
 					* with run->status and run->text             */
+	bool apart;                    /* done() may wait for what that of another one begins */
 	/* The memory of the collectives goes away with done(): if the process leaves the job
 	 * before they have completed, done() waits for bridge_closed(). */
 	bool frees;
+	bool left;    /* the bridge, already */
 	uint64_t job; /* number of the job, once done() waits for that */
 	struct later *next;
 };
@@ -23,8 +25,9 @@ struct later {
 /*
  * later_add - wait for @l's collectives in the background, then call its done().
  *
- * The caller has entered the bridge; the thread leaves it in its stead, after done().  The
- * thread starts with the first call, sleeps when it has nothing to wait for, and never ends.
+ * The caller has entered the bridge; a thread leaves it in its stead, after done().  The first
+ * thread starts with the first call, and others where done() is apart and a thread is in one;
+ * they sleep when there is nothing to wait for, and never end.
  *
  * Threads:    any.
  * Blocking:   never.

@@ -136,6 +136,28 @@ def devices_of_a_process_do_not_mix():
 
 
 @check
+def ranks_and_devices_add_up_in_one_program():
+    """XLA waits for a process's other devices in the thread that tells it a collective's end."""
+    if WAY != "cpu" or not hasattr(jax, "shard_map"):
+        return
+    n, r = ringup.size(), ringup.rank()
+    spec = jax.sharding.PartitionSpec("d")
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def step(x):
+        for i in range(3):
+            x = jax.lax.psum(rj.allreduce(x + i, rj.SUM), "d") / (2 * n)
+        return x
+
+    f = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+    for i in range(10):
+        whole = f(jnp.array([1.0 + r, 2.0 + r + i]))
+        near(whole, [1.5 + (n - 1) / 2 + i / 2 + 3] * 2)
+    raises(ValueError, rj.allreduce, whole, says="jax.shard_map")
+    near(rj.allreduce(jax.device_put(whole, jax.devices()[1])), whole)
+
+
+@check
 def programs_for_gpus_leave_the_functions_for_cpus_out():
     """A CPU can compile for a GPU, but for functions of Python; a product stands for them."""
     if WAY == "host" or not hasattr(jax, "export"):
@@ -187,6 +209,24 @@ def training_is_that_of_one_process():
                                      for a, b in zip(x, y)])
         got = train(rj.distributed(make()), mine, zip(x[:, r], y[:, r]))
         near(got["w"], want["w"]), near(got["v"], want["v"])
+
+
+@check
+def what_an_optimizer_is_told_arrives_in_a_chain():
+    """optax hands arguments of update() on to those that say that they take them."""
+    value = 1.0 + ringup.rank()
+    seen = []
+
+    def update(grads, state, params=None, *, loss, **_extra):
+        seen.append(loss)
+        return grads, state
+
+    asks = optax.GradientTransformationExtraArgs(lambda params: (), update)
+    for inner in (asks, optax.sgd(0.1), optax.chain(optax.sgd(0.1), asks)):
+        optimizer = optax.chain(rj.distributed(inner))
+        state = optimizer.init(jnp.ones(2))
+        optimizer.update(jnp.ones(2), state, jnp.ones(2), loss=value)
+    assert seen == [value] * 2, seen
 
 
 @check

@@ -105,9 +105,18 @@ def _program(word, shape, name, how, _several):
     return jax.jit(program, inline=True)
 
 
+def _check_place(word, x):
+    """Complain about an array of which each of several devices has a part, or a copy."""
+    if not isinstance(x, jax.core.Tracer) and len(x.devices()) > 1:
+        raise ValueError(f"ringup.jax: the array of this {word} lies on {len(x.devices())} devices "
+                         "of this process; call it inside of a jax.shard_map over them, or take "
+                         "the array to one of them, jax.device_put(x, jax.devices()[0])")
+
+
 def _call(word, x, shape, name, **how):
     """One collective in the program that is being traced."""
     x = jnp.asarray(x)
+    _check_place(word, x)
     name = f"jax.{next(_numbers)}" if name is None else name
     return _program(word, shape, name, tuple(how.items()), _is_of_several_devices())(x)
 
@@ -274,8 +283,10 @@ def distributed(optimizer, op=AVERAGE, group=0):
     """An optax optimizer that combines gradients across the ranks first."""
     import optax
 
+    optimizer = optax.with_extra_args_support(optimizer)
+
     def update(grads, state, params=None, **extra):
         return optimizer.update(allreduce_gradients(grads, op, group=group), state, params,
                                 **extra)
 
-    return optax.GradientTransformation(optimizer.init, update)
+    return optax.GradientTransformationExtraArgs(optimizer.init, update)
