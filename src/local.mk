@@ -47,9 +47,13 @@ CORE_SOURCES += \
 	%reldir%/wire/cma.c %reldir%/wire/cma.h \
 	%reldir%/wire/grid.c %reldir%/wire/grid.h \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
+	%reldir%/wire/kvs.h %reldir%/wire/pmi.c \
+	%reldir%/wire/pmix.c %reldir%/wire/pmix_abi.h \
 	%reldir%/wire/lobby.c %reldir%/wire/lobby.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
+	%reldir%/wire/mpi_state.c %reldir%/wire/mpi_state.h \
+	%reldir%/wire/offer.c %reldir%/wire/offer.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
 	%reldir%/wire/notice.c %reldir%/wire/notice.h \
@@ -61,6 +65,7 @@ CORE_SOURCES += \
 	%reldir%/wire/segment.c %reldir%/wire/segment.h \
 	%reldir%/wire/memory.c %reldir%/wire/memory.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
+	%reldir%/wire/store.c %reldir%/wire/store.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 

@@ -43,10 +43,12 @@ UNIT_TESTS = \
 	%reldir%/unit/test_file \
 	%reldir%/unit/test_log \
 	%reldir%/unit/test_near \
+	%reldir%/unit/test_offer \
 	%reldir%/unit/test_opt \
 	%reldir%/unit/test_out \
 	%reldir%/unit/test_proc \
 	%reldir%/unit/test_pidstat \
+	%reldir%/unit/test_pmi \
 	%reldir%/unit/test_rankenv \
 	%reldir%/unit/test_reduce \
 	%reldir%/unit/test_batch \
@@ -223,6 +225,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_order \
 	%reldir%/fuzz/replay_p2p \
 	%reldir%/fuzz/replay_plan \
+	%reldir%/fuzz/replay_pmi \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
 	%reldir%/fuzz/replay_settings \
@@ -259,6 +262,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_fixfile_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_fixfile.c
 %canon_reldir%_fuzz_replay_p2p_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_p2p.c
 %canon_reldir%_fuzz_replay_plan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_plan.c
+%canon_reldir%_fuzz_replay_pmi_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_pmi.c
 %canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
 %canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
@@ -462,6 +466,7 @@ BATS_TESTS = \
 	%reldir%/cli/net-fix.bats \
 	%reldir%/cli/net-lint.bats \
 	%reldir%/cli/net-check.bats \
+	%reldir%/cli/pmix-abi.bats \
 	%reldir%/cli/plan.bats \
 	%reldir%/cli/rebuild.bats \
 	%reldir%/cli/rebuild-done.bats \
@@ -496,6 +501,7 @@ BATS_TESTS = \
 	%reldir%/cluster/net-real-mpi.bats \
 	%reldir%/cluster/net-real-nccl.bats \
 	%reldir%/cluster/net-watch.bats \
+	%reldir%/cluster/launchers.bats \
 	%reldir%/cluster/run-hosts.bats \
 	%reldir%/cluster/scenes.bats \
 	%reldir%/cluster/scenes-check.bats \
@@ -627,6 +633,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_probe \
 	%reldir%/unit/test_progress \
 	%reldir%/unit/test_quiesce \
+	%reldir%/unit/test_pmi \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_stall \
@@ -687,6 +694,7 @@ PY_FILES = \
 	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
+	%reldir%/py/step_of_a_rank.py \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/process_group_gpu_of_a_rank.py \
@@ -736,6 +744,7 @@ EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) 
 	%reldir%/lint/map.sh %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/retired %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
+	%reldir%/net/beside_mpi.c \
 	%reldir%/net/ask_many.py \
 	%reldir%/net/ask_nccl.py \
 	%reldir%/net/cases.h \

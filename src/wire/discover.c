@@ -401,6 +401,7 @@ int discover(struct discovery *d, struct err *e)
 	*d = (struct discovery){ .size = 1, .local_rank = -1, .local_size = -1 };
 	d->source = "none";
 	d->meet = lookup("RINGUP_MEET") ? lookup("RINGUP_MEET") : "";
+	d->secret = lookup("RINGUP_SECRET") ? lookup("RINGUP_SECRET") : "";
 	d->secret_fd = d->worker = d->notice_fd = d->cause_fd = -1;
 	if (lookup("RINGUP_SECRET_FD")) {
 		rc = number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);

@@ -23,6 +23,7 @@ struct discovery {
 				     * "torchrun", "Slurm", "Horovod", "none"          */
 	const char *meet;           /* RINGUP_MEET, or ""                              */
 	int secret_fd;              /* RINGUP_SECRET_FD, or -1                         */
+	const char *secret;         /* RINGUP_SECRET, or ""                            */
 	int worker;                 /* RINGUP_WORKER: the job is elastic, and rank and size
 				     * are those of the start only; -1: it is not      */
 	int notice_fd;              /* RINGUP_NOTICE_FD, or -1                         */

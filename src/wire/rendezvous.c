@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,9 @@
 #include "wire/discover.h"
 #include "wire/lobby.h"
 #include "wire/meet.h"
+#include "wire/mpi_state.h"
+#include "wire/offer.h"
+#include "wire/store.h"
 
 enum { RETRY_MS = 50, ANSWER_MS = 5000, FAREWELL_MS = 200 };
 
@@ -112,14 +116,94 @@ static int meet_in(struct rendezvous *r, const struct discovery *d, const char *
 	return rc;
 }
 
+/* A secret that can be guessed protects nothing. */
+static int check_secret(const char *text, struct err *e)
+{
+	if (!*text || strlen(text) >= RENDEZVOUS_SECRET_LEAST)
+		return 0;
+	return fail(
+		e, RINGUP_EINVAL,
+		"RINGUP_SECRET has %zu characters, and it can be guessed with less than %d: "
+		"`openssl rand -hex 32` makes a good one",
+		strlen(text), RENDEZVOUS_SECRET_LEAST);
+}
+
+/* Rank 0 hosts the meeting; if it cannot, that is what it says. */
+static void prepare_offer(struct rendezvous *r, const char *secret, const char *address,
+			  struct offer *o, struct err *e)
+{
+	int rc = check_secret(secret, e);
+
+	if (!rc)
+		rc = offer_make(o, secret, &r->secret, e);
+	if (!rc)
+		rc = meet_serve(address, r->size, &r->secret, &r->server, e);
+	if (rc) {
+		*o = (struct offer){ .kind = OFFER_FAILED };
+		snprintf(o->text, sizeof(o->text), "%.*s", OFFER_TEXT_BYTES - 1, e->text);
+	} else {
+		snprintf(o->text, sizeof(o->text), "%s", meet_where(r->server));
+	}
+}
+
+/* By way of the store that the launcher keeps.  An offer there is of this meeting: all ranks
+ * have come to the store for it. */
+static int meet_by_store(struct rendezvous *r, const struct discovery *d, const char *address,
+			 struct err *e)
+{
+	char mine[OFFER_LINE_BYTES] = "", all[STORE_VALUE_BYTES];
+	const char *secret = d->secret ? d->secret : "";
+	struct offer o = { 0 };
+	struct err own = { 0 };
+	int rc;
+
+	if (r->rank == 0) {
+		prepare_offer(r, secret, address, &o, &own);
+		offer_print(&o, mine);
+	}
+	rc = store_share(r->rank, r->size, mine, all, r->deadline_ns, e);
+	if (own.code)
+		rc = fail(e, own.code, "%s", own.text);
+	if (!rc)
+		rc = offer_parse(all, &o, e);
+	if (!rc && r->rank)
+		rc = offer_take(&o, secret, &r->secret, e);
+	if (!rc)
+		rc = join(r, o.text, r->deadline_ns, e);
+	if (rc == RINGUP_EAUTH && o.kind == OFFER_NONCE)
+		rc = fail_in(e, "RINGUP_SECRET is not the same text on all ranks");
+	explicit_bzero(&o, sizeof(o));
+	explicit_bzero(mine, sizeof(mine));
+	explicit_bzero(all, sizeof(all));
+	return rc ? rc : gather(r, e);
+}
+
+/* One that MPI_Finalize() has left behind is told from none there. */
+static bool has_store(const struct discovery *d)
+{
+	return store_name(d->rank, d->size) || mpi_state() == MPI_STATE_FINALIZED;
+}
+
 static int no_way(const struct discovery *d, struct err *e)
 {
+	static const struct {
+		const char *source, *advice;
+	} launchers[] = {
+		{ "Slurm", "start them by `srun --mpi=pmix` or `srun --mpi=pmi2`" },
+		{ "torchrun", "use the Python package, whose ranks meet in torch's store" },
+		{ "Horovod", "start them by ringup's own horovodrun" },
+		{ NULL, "start them by `ringup run -H HOST:SLOTS,...` or horovodrun" },
+	};
+	int i = 0;
+
+	while (launchers[i].source && strcmp(launchers[i].source, d->source) != 0)
+		i++;
 	if (d->spans_hosts)
 		return fail(e, RINGUP_EINVAL,
-			    "%d ranks on several hosts (%s) cannot meet: set RINGUP_MEET to a "
-			    "directory of this user's that all hosts share, or give "
-			    "ringup_init() an exchange, as the Python package does",
-			    d->size, d->source);
+			    "%d ranks on several hosts (%s) cannot meet, for their launcher "
+			    "keeps no PMI or PMIx store: %s, or set RINGUP_MEET to a directory "
+			    "of yours that all hosts share",
+			    d->size, d->source, launchers[i].advice);
 	return fail(e, RINGUP_EINVAL,
 		    "%d ranks (%s), but nothing names their job: set RINGUP_JOB to the same "
 		    "text on all ranks, or start them with `ringup run`",
@@ -139,8 +223,8 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 		return 0;
 	if (*d->meet && !is_shared)
 		rc = join_launcher(r, d, e);
-	else if (!*d->key || (d->spans_hosts && !is_shared))
-		rc = no_way(d, e);
+	else if ((!*d->key || d->spans_hosts) && !is_shared)
+		rc = has_store(d) ? meet_by_store(r, d, address, e) : no_way(d, e);
 	else
 		rc = meet_in(r, d, is_shared ? d->meet : "",
 			     is_shared && address ? address : "127.0.0.1", e);
@@ -276,12 +360,9 @@ int rendezvous_adopt(struct rendezvous *r, const struct rendezvous_caller *c, st
 	r->deadline_ns = INT64_MAX;
 	if (c->size == 1)
 		return 0;
-	if (*text && strlen(text) < RENDEZVOUS_SECRET_LEAST)
-		return fail(e, RINGUP_EINVAL,
-			    "RINGUP_SECRET has %zu characters, and it can be guessed with less "
-			    "than "
-			    "%d: `openssl rand -hex 32` makes a good one",
-			    strlen(text), RENDEZVOUS_SECRET_LEAST);
+	rc = check_secret(text, e);
+	if (rc)
+		return rc;
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", c->size);

@@ -1,0 +1,48 @@
+/* kvs.h - the key-value store that a launcher keeps for the ranks of a job. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_KVS_H
+#define WIRE_KVS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+enum {
+	KVS_KEY_BYTES = 32,    /* with the NUL: all launchers take as much    */
+	KVS_VALUE_BYTES = 512, /* with the NUL; letters, digits and '-' alone */
+};
+
+/*
+ * One protocol.  A process has one connection to its launcher, so there is no
+ * object.  All functions but is_here() and close() may block for as long as the launcher or
+ * another rank does.
+ *
+ * Threads: one at a time.
+ */
+struct kvs {
+	const char *name; /* as people call it */
+
+	/* is_here - does the environment name such a store, of this rank of this job? */
+	bool (*is_here)(int rank, int size);
+
+	/* open - once in a process; its MPI library may have a connection already. */
+	int (*open)(int rank, struct err *e);
+
+	/* put - rank 0 alone; others see it after the next fence. */
+	int (*put)(const char *key, const char *value, struct err *e);
+
+	/* fence - every rank calls it; it returns when all have. */
+	int (*fence)(struct err *e);
+
+	/* get - rank 0's value of @key, to @value of KVS_VALUE_BYTES. */
+	int (*get)(const char *key, char *value, struct err *e);
+
+	/* close - as the process exits.  The launcher takes a process that ends without for
+	 * one that has failed, and one that has closed can open no second time. */
+	void (*close)(void);
+};
+
+extern const struct kvs kvs_pmi, kvs_pmix;
+
+#endif

@@ -1,0 +1,15 @@
+/* mpi_state.h - the MPI library of this process, if it has one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_MPI_STATE_H
+#define WIRE_MPI_STATE_H
+
+enum mpi_state {
+	MPI_STATE_NONE,      /* no MPI, or MPI_Init() has not been called   */
+	MPI_STATE_ACTIVE,    /* between MPI_Init() and MPI_Finalize()       */
+	MPI_STATE_FINALIZED, /* it has ended its connection to the launcher */
+};
+
+/* mpi_state - where this process's MPI is in its life.  Threads: any. */
+enum mpi_state mpi_state(void);
+
+#endif

@@ -1,0 +1,193 @@
+/* store.c - rank 0 says something to all ranks by way of the launcher that started them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/thread.h"
+#include "ringup.h"
+#include "wire/kvs.h"
+#include "wire/mpi_state.h"
+
+_Static_assert((int)STORE_VALUE_BYTES == (int)KVS_VALUE_BYTES, "what all launchers take");
+
+/*
+ * A thread of its own calls the launcher, whose functions have no deadline; this is between
+ * that thread and the caller.
+ */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t is_done; /* by the clock that only goes forward */
+	const struct kvs *kvs;  /* NULL: nothing has been tried        */
+	pid_t owner;            /* the process that has                */
+	bool is_open;
+	bool is_busy;   /* the thread is with the launcher             */
+	unsigned round; /* fences that have begun                      */
+	int rank;
+	char value[KVS_VALUE_BYTES]; /* rank 0's: in on rank 0, out on all */
+	struct err why;
+} store = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* PMI comes first, since it tells rank and size: a launcher below another one passes on the
+ * variables that it was given, and PMIx tells a rank alone. */
+static const struct kvs *find(int rank, int size)
+{
+	static const struct kvs *const known[] = { &kvs_pmi, &kvs_pmix };
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i]->is_here(rank, size))
+			return known[i];
+	return NULL;
+}
+
+const char *store_name(int rank, int size)
+{
+	const struct kvs *k = find(rank, size);
+
+	return k ? k->name : NULL;
+}
+
+/* A process that exits says so to its launcher.  A child of fork() has a copy of the
+ * connection, which is not its own. */
+static void part(void)
+{
+	if (store.owner != getpid() || pthread_mutex_trylock(&store.lock))
+		return;
+	if (store.is_open && !store.is_busy) {
+		store.kvs->close();
+		store.is_open = false;
+	}
+	pthread_mutex_unlock(&store.lock);
+}
+
+/* With the launcher, for as long as that takes. */
+static int converse(char *value, struct err *e)
+{
+	const struct kvs *k = store.kvs;
+	char key[KVS_KEY_BYTES];
+	int rc = store.is_open ? 0 : k->open(store.rank, e);
+
+	if (rc)
+		return rc;
+	store.is_open = true;
+	snprintf(key, sizeof(key), "ringup-offer-%u", ++store.round);
+	if (store.rank == 0)
+		rc = k->put(key, value, e);
+	if (!rc)
+		rc = k->fence(e);
+	return rc ? rc : k->get(key, value, e);
+}
+
+/* What is not under the lock is this thread's while is_busy is set. */
+static void *work(void *arg)
+{
+	char value[KVS_VALUE_BYTES];
+	struct err e = { 0 };
+
+	(void)arg;
+	memcpy(value, store.value, sizeof(value));
+	converse(value, &e);
+	pthread_mutex_lock(&store.lock);
+	memcpy(store.value, value, sizeof(store.value));
+	store.why = e;
+	store.is_busy = false;
+	pthread_cond_broadcast(&store.is_done);
+	pthread_mutex_unlock(&store.lock);
+	explicit_bzero(value, sizeof(value));
+	return NULL;
+}
+
+/* Under the lock. */
+static int await_work(int64_t deadline_ns, struct err *e)
+{
+	struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
+				  .tv_nsec = (long)(deadline_ns % 1000000000) };
+	int late = 0;
+
+	while (store.is_busy && !late)
+		late = pthread_cond_timedwait(&store.is_done, &store.lock, &until);
+	if (!store.is_busy)
+		return 0;
+	return fail(e, RINGUP_ETIMEDOUT,
+		    "not all ranks have come to the launcher's store (%s): does each rank of "
+		    "this job call ringup_init() or hvd.init()?",
+		    store.kvs->name);
+}
+
+/* Under the lock, once in a process. */
+static int prepare(int rank, int size, struct err *e)
+{
+	pthread_condattr_t a;
+
+	if (store.owner && store.owner != getpid())
+		return fail(e, RINGUP_EINVAL,
+			    "this process is a child of process %d, which is connected to the "
+			    "launcher: start ranks by the launcher alone",
+			    (int)store.owner);
+	if (store.kvs)
+		return 0;
+	if (mpi_state() == MPI_STATE_FINALIZED)
+		return fail(e, RINGUP_EINVAL,
+			    "MPI_Finalize() has ended this rank's connection to its launcher: "
+			    "call ringup_init() or hvd.init() before it");
+	store.kvs = find(rank, size);
+	if (!store.kvs)
+		return fail(e, RINGUP_EINVAL, "the launcher keeps no store for its ranks");
+	store.owner = getpid();
+	store.rank = rank;
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(&store.is_done, &a);
+	pthread_condattr_destroy(&a);
+	return atexit(part) ? fail(e, RINGUP_ENOMEM, "no memory to part from the launcher") : 0;
+}
+
+/* Under the lock. */
+static int begin(const char *mine, struct err *e)
+{
+	pthread_t thread;
+	int rc;
+
+	snprintf(store.value, sizeof(store.value), "%s", mine ? mine : "");
+	store.is_busy = true;
+	rc = thread_start(&thread, work, NULL);
+	if (rc) {
+		store.is_busy = false;
+		return fail(e, RINGUP_ESYSTEM, "no thread to talk to the launcher: %s",
+			    strerror(rc));
+	}
+	pthread_detach(thread);
+	return 0;
+}
+
+int store_share(int rank, int size, const char *mine, char *all, int64_t deadline_ns,
+		struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&store.lock);
+	rc = prepare(rank, size, e);
+	/* What an earlier call has begun. */
+	if (!rc)
+		rc = await_work(deadline_ns, e);
+	if (!rc)
+		rc = begin(mine, e);
+	if (!rc)
+		rc = await_work(deadline_ns, e);
+	if (!rc && store.why.code)
+		rc = fail(e, store.why.code, "%s", store.why.text);
+	if (!rc)
+		memcpy(all, store.value, sizeof(store.value));
+	if (!store.is_busy)
+		explicit_bzero(store.value, sizeof(store.value));
+	pthread_mutex_unlock(&store.lock);
+	return rc;
+}
