@@ -97,6 +97,7 @@ CORE_SOURCES += \
 	%reldir%/backend/tcp_sum.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
+	%reldir%/backend/mpi_early.c %reldir%/backend/mpi_early.h \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/node.c %reldir%/backend/node_state.h \

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/mpi_early.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/horovod.h"
@@ -350,6 +351,8 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 	if (how && how->exchange)
 		return adopt(m, how, c, e);
 	/* A directory is named because hosts share it. */
+	if (d.spans_hosts && !strcmp(c->backend, "mpi"))
+		mpi_early_begin();
 	if (d.spans_hosts || strchr(d.meet, '/'))
 		rc = own_address(c, false, address, sizeof(address), e);
 	return rc ? rc : rendezvous_open(&m->meeting, &d, address, deadline, e);

@@ -58,6 +58,8 @@ meets() {
   launch "$1" ringup hello
   expect_status 0
   [[ $output == *'4 ranks on 2 hosts by the back end tcp: the sum of 65536 numbers is right'* ]]
+  launch "$1" env RINGUP_BACKEND=mpi ringup hello
+  [[ $output == *'no module for this MPI'* ]] || expect_status 0
   # With MPI in the same process, which comes first; and alone, again and again, from a thread, too.
   beside "$1" MPI_Init join sum MPI_Allreduce fini MPI_Finalize
   beside "$1" thread sum fini join sum fini
