@@ -106,7 +106,9 @@ struct ringup_op;    /* one collective in flight                 */
  *
  * With size 0, rank and size come from the launcher's environment variables:
  * ringup run, mpirun (Open MPI, MPICH), srun, torchrun, horovodrun; a process
- * that no launcher started is rank 0 of 1.
+ * that no launcher started is rank 0 of 1.  Ranks of several hosts under mpirun or srun meet
+ * by the launcher's PMI or PMIx; the process then stays connected to the launcher until it
+ * exits.  A program that has MPI of its own calls MPI_Init() first.
  *
  * exchange is an allgather of small byte strings: called on every rank in the
  * same order, it writes the len bytes of each rank, in rank order, to all
