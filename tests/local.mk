@@ -772,7 +772,8 @@ EXTRA_DIST += %reldir%/torch/distributed_of_torch.py %reldir%/torch/file_of_torc
 
 # horovod: Horovod's own tests, which are fetched
 HOROVOD_TESTS = %reldir%/horovod/upstream.bats
-EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv
+EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected.tsv \
+	%reldir%/horovod/newer.py %reldir%/horovod/tensorflow-2.21.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade-tensorflow.bats %reldir%/cli/rebuild-upgrade-torch.bats
 # A cluster of two hosts is several Java processes; ranks of TensorFlow take long to start; Horovod's tests are fetched.

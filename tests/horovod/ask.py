@@ -234,7 +234,8 @@ def pytest_collection_modifyitems(items):
 
 def note(**what):
     """Append to this rank's list of results."""
-    rank = os.environ.get("HOROVOD_TESTS_RANK", os.environ.get("RINGUP_RANK", "0"))
+    rank = next((os.environ[name] for name in ("HOROVOD_TESTS_RANK", "RINGUP_RANK", "HOROVOD_RANK")
+                 if name in os.environ), "0")
     with open(os.path.join(os.environ["HOROVOD_TESTS_RESULTS"], rank), "a",
               encoding="utf-8") as f:
         f.write(json.dumps(what) + "\n")
@@ -393,12 +394,20 @@ class Asked:
         self.file, self.ranks, self.only = file, ranks, only
         self.path, self.python, self.library = path, python, library
 
+    def environment(self, folder, start):
+        """Variables of the tests."""
+        return environment(folder, start, self.library, self.python)
+
+    def launcher(self):
+        """What starts the ranks; their command follows."""
+        return ["horovodrun", "-np", str(self.ranks), "--"]
+
     def launch(self, start, folder):
         """Run the tests from number start on: on several ranks until one fails."""
         argv = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ask",
                 self.path]
         argv += ["-k", self.only] if self.only else []
-        env = environment(folder, start, self.library, self.python)
+        env = self.environment(folder, start)
         if self.file in SPARK_FILES:
             spark_environment(env, self.file, self.path, self.python)
         if self.file in ELASTIC_FILES:
@@ -407,7 +416,7 @@ class Asked:
         if self.file in AS_IF_MPI:
             env["HOROVOD_TESTS_AS_IF_MPI"] = AS_IF_MPI[self.file]
         if self.ranks:
-            argv = ["horovodrun", "-np", str(self.ranks), "--", *argv, "-x"]
+            argv = [*self.launcher(), *argv, "-x"]
         else:
             env["HOROVOD_TESTS_RANK"] = "0"  # ranks that a test starts are none of ours
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -569,6 +578,7 @@ def table(rows):
             "A dash instead of a number of ranks: the test starts what it needs.",
             "The programs of the elastic tests for TensorFlow wait longer for new ranks than the "
             "3 s that they have, and find", "TensorFlow 1's names in TensorFlow 2.15.", "",
+            *importlib.import_module("newer").section(),
             "## On a GPU", "", *textwrap.wrap(GPU, 120), "",
             "## Those that do not pass", ""]
     why = collections.OrderedDict()
