@@ -243,10 +243,13 @@ static bool is_angle_level(const struct word *w, enum complaint *level)
  */
 static bool is_hydra(const struct word *w, const char *line)
 {
-	const char *colon = memrchr(w->at, ':', w->len);
+	const char *colon;
 
-	return w->before == '(' && w->after == ')' && colon && colon > w->at + 2 &&
-	       !memcmp(colon - 2, ".c", 2) && is_digit(colon[1]) &&
+	if (w->before != '(' || w->after != ')')
+		return false;
+	colon = memrchr(w->at, ':', w->len);
+	return colon && colon > w->at + 2 && !memcmp(colon - 2, ".c", 2) &&
+	       is_digit(colon[1]) &&
 	       (memmem(line, (size_t)(w->at - line), "[proxy:", 7) ||
 		memmem(line, (size_t)(w->at - line), "[mpiexec@", 9));
 }
@@ -257,6 +260,8 @@ static bool is_hydra(const struct word *w, const char *line)
 static bool is_special(const struct word *w, const struct word *last, const char *end,
 		       enum complaint *level)
 {
+	if (w->len < 6 || !memchr("sp=W", *w->at, 4))
+		return false;
 	*level = COMPLAINT_ERROR;
 	if (word_is(w, "severe"))
 		return word_is(last, "forrtl:");
@@ -487,7 +492,7 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 			last = w;
 			continue;
 		}
-		if (word_is(&w, "Traceback") && w.at + 15 < end &&
+		if (*w.at == 'T' && word_is(&w, "Traceback") && w.at + 15 < end &&
 		    !memcmp(w.at + 9, " (most", 6))
 			return *said = w.at, COMPLAINT_TRACEBACK;
 		if (!prose && is_upper(*w.at) && w.len <= 20 && is_death(w.at, end))
@@ -544,8 +549,9 @@ static inline halves look_at(const char *p)
 	/* <warn>, and how JSON writes it */
 	hit |= (lanes)(c == 'n') & ((lanes)(n == '>') | (lanes)(n == '\\'));
 	/* Killed, Terminated, Aborted, Segmentation, Floating, Illegal */
-	hit |= (lanes)(c == 'K') |
-	       ((lanes)(c == 'T') & ((lanes)(n == 'e') | (lanes)(n == 'r')));
+	hit |= (lanes)(c == 'K') | ((lanes)(c == 'T') & (lanes)(n == 'e'));
+	/* Traceback */
+	hit |= (lanes)(c == 'T') & (lanes)(n == 'r') & (lanes)(m == 'a');
 	/* forrtl, panicked, "Warning  " */
 	hit |= (lanes)(c == 'r') & (lanes)(n == 't') & (lanes)(m == 'l');
 	hit |= (lanes)(c == 'k') & (lanes)(n == 'e') & (lanes)(m == 'd');
@@ -554,7 +560,7 @@ static inline halves look_at(const char *p)
 	hit |= (lanes)(c == 'g') & (lanes)(n == 'm');
 	hit |= (is_f | (lanes)(c == 'I')) & (lanes)(n == 'l');
 	/* "[mpiexec@" and "[proxy:0:1@" of MPICH's launcher */
-	hit |= (lanes)(c == '@');
+	hit |= (lanes)(n == '@') & ((lanes)(c == 'c') | (lanes)((c & 0xf0) == '0'));
 	hit |= (lanes)(c == 0x1b) | ((lanes)(c == '-') & (lanes)(n == '-'));
 	return (halves)hit;
 }
