@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/conf.h"
@@ -459,15 +460,74 @@ static bool add_only(struct search *s, const char *only)
 	return rootfs_join(full, only, "bin/python3") && add_program(s, full);
 }
 
-/* An environment whose Python is a link that leads nowhere? */
-static bool is_orphan(const struct rootfs *fs, const char *only)
+/* The live file that @only means: the Python of a folder, the first of that name in PATH. */
+static bool named_file(const char *only, char *path)
+{
+	const char *p =
+		strncmp(only, "python", 6) || strchr(only, '/') ? NULL : conf_env("PATH");
+	struct stat st;
+
+	for (; p && *p; p += strcspn(p, ":"), p += *p == ':') {
+		int n = (int)strcspn(p, ":");
+
+		if (n && snprintf(path, PATH_MAX, "%.*s/%s", n, p, only) < PATH_MAX &&
+		    !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK))
+			return true;
+	}
+	if (stat(only, &st) || !S_ISDIR(st.st_mode))
+		return snprintf(path, PATH_MAX, "%s", only) < PATH_MAX;
+	return snprintf(path, PATH_MAX, "%s/bin/python3", only) < PATH_MAX;
+}
+
+static bool is_script(const char *path)
+{
+	char mark[2] = "";
+	FILE *f = fopen(path, "re");
+	bool is = f && fread(mark, 1, 2, f) == 2 && !memcmp(mark, "#!", 2);
+
+	if (f)
+		fclose(f);
+	return is;
+}
+
+/* A bare name means the first program of that name, which may be a script. */
+static bool is_shim(const struct rootfs *fs, const char *only)
+{
+	char path[PATH_MAX];
+
+	return rootfs_is_live(fs) && !strchr(only, '/') && named_file(only, path) &&
+	       is_script(path);
+}
+
+/* Why nothing at @only is a Python. */
+static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 {
 	char path[PATH_MAX];
 	struct stat st;
+	bool live = rootfs_is_live(fs) && named_file(only, path);
 
-	return rootfs_is_live(fs) &&
-	       snprintf(path, sizeof(path), "%s/bin/python3", only) < PATH_MAX &&
-	       !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st) && errno == ENOENT;
+	if (live && stat(path, &st) && errno == EACCES)
+		return fail(
+			e, RINGUP_EINVAL,
+			"%s: Permission denied: this user cannot reach it, or where it leads; "
+			"run this as the user who can, or make an environment of your own",
+			path);
+	if (live && !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st) &&
+	    errno == ENOENT)
+		return fail(
+			e, RINGUP_EINVAL,
+			"%s: the Python that this environment was made with is not there any "
+			"more; make it again, by python3 -m venv --clear",
+			only);
+	if (live && is_script(path))
+		return fail(e, RINGUP_EINVAL,
+			    "%s: a script that starts some Python; name that one, as %s -c "
+			    "'import sys; print(sys.executable)' prints it",
+			    path, only);
+	return fail(e, RINGUP_EINVAL,
+		    "%s: no Python 3 there; name the program, as in "
+		    "/usr/bin/python3, or an environment's folder",
+		    only);
 }
 
 int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e)
@@ -479,18 +539,9 @@ int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struc
 		add_everywhere(&s);
 		return 0;
 	}
-	if (add_only(&s, only))
+	if (!is_shim(fs, only) && add_only(&s, only))
 		return 0;
-	if (is_orphan(fs, only))
-		return fail(
-			e, RINGUP_EINVAL,
-			"%s: the Python that this environment was made with is not there any "
-			"more; make it again, by python3 -m venv --clear",
-			only);
-	return fail(e, RINGUP_EINVAL,
-		    "%s: no Python 3 there; name the program, as in "
-		    "/usr/bin/python3, or an environment's folder",
-		    only);
+	return fail_named(fs, only, e);
 }
 
 void pythons_free(struct pythons *p)

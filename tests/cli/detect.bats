@@ -357,6 +357,27 @@ setup() { mkdir -p "$node"; }
   expect_line "ringup detect: /usr/bin/python3: no Python 3 there; name the program, as in /usr/bin/python3, or an environment's folder"
 }
 
+@test "a script in the place of a Python is not passed over for another, and one that cannot be reached is told apart" {
+  local shims=$BATS_TEST_TMPDIR/shims real
+  mkdir "$shims"
+  printf '#!/bin/sh\nexec /nowhere/python3 "$@"\n' >"$shims/python3"
+  chmod +x "$shims/python3"
+  for real in python3 "$shims/python3"; do
+    PATH=$shims:$PATH run ringup detect --python "$real"
+    expect_status 3
+    expect_line "ringup detect: $shims/python3: a script that starts some Python; name that one, as $real -c 'import sys; print(sys.executable)' prints it"
+  done
+  if ((EUID != 0)); then skip "needs root, to be a user who may not"; fi
+  mkdir -p "$BATS_TEST_TMPDIR/closed/bin" "$BATS_TEST_TMPDIR/env/bin"
+  chmod 700 "$BATS_TEST_TMPDIR/closed"
+  ln -s "$BATS_TEST_TMPDIR/closed/bin/python3" "$BATS_TEST_TMPDIR/env/bin/python3"
+  local -a other=(setpriv --reuid=64719 --regid=64719 --clear-groups)
+  "${other[@]}" test -d "$BATS_TEST_TMPDIR/env/bin" -a -x "$(command -v ringup)" || skip "another user reaches nothing here"
+  run "${other[@]}" ringup detect --python "$BATS_TEST_TMPDIR/env"
+  expect_status 3
+  [[ $output == *"env/bin/python3: Permission denied: this user cannot reach it"* ]]
+}
+
 @test "an environment is named by its folder, wherever that is; one whose Python has gone, too" {
   cd "$BATS_TEST_TMPDIR"
   for name in env 'an "é" b'; do
