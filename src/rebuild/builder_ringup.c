@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,6 +70,23 @@ static int work_open_dir(struct work *w, struct err *e)
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
 }
 
+/* Modules, the package and what ranks write while they are tried take a few megabytes. */
+static int work_check_space(struct work *w, struct err *e)
+{
+	enum { NEED_MB = 16 };
+	struct statvfs st;
+	long long mb;
+
+	if (statvfs(w->dir, &st))
+		return fail_os(e, "%s", w->dir);
+	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
+	return mb >= NEED_MB ? 0
+			     : rebuild_refuse(w->said, REASON_SPACE, e,
+					      "%.100s has %lld MiB free, and %d are needed: "
+					      "make room, or set TMPDIR",
+					      w->dir, mb, NEED_MB);
+}
+
 static int work_open(struct work *w, struct err *e)
 {
 	const struct buildplan_compiler *c = &w->plan->compiler;
@@ -76,7 +94,7 @@ static int work_open(struct work *w, struct err *e)
 
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
-	if (work_open_dir(w, e))
+	if (work_open_dir(w, e) || work_check_space(w, e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);
 	w->log_fd =

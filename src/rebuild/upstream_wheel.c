@@ -51,8 +51,11 @@ static int add_tools(struct upstream *u, struct err *e)
 			argv[first], u->python);
 	rebuild_step(u->how, "get build tools", 0, 0);
 	snprintf(u->tools, sizeof(u->tools), "%.*s/tools", PATH_MAX - 16, u->dir);
-	rc = upstream_work(u, argv, NULL, NULL, 0, REASON_NETWORK,
-			   "pip could not get the build tools", e);
+	rc = upstream_work(
+		u, argv, NULL, NULL, 0, REASON_NETWORK,
+		"pip could not get the build tools (HTTPS_PROXY or PIP_INDEX_URL may "
+		"lead to an index)",
+		e);
 	if (!rc && release_compare(u->cmake, "3.13") < 0)
 		snprintf(u->cmake, sizeof(u->cmake), "4");
 	return rc;

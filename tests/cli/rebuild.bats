@@ -108,6 +108,10 @@ watch_programs() {
     ringup rebuild --engine horovod --python "$venv" --without-mpi --json --source "$sdist" --accept TEST-1
   expect_status 1
   [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, and "*" are needed: make room"* ]]
+  run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=64k none "$TMPDIR" && exec "$@"' sh \
+    ringup rebuild --engine ringup --python "$venv" --without-mpi --json
+  expect_status 1
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"0 MiB free, and "*" are needed: make room, or set TMPDIR"* ]]
 }
 
 @test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
