@@ -57,9 +57,11 @@ init() {
   run init RINGUP_CACHE="$T/cache" RINGUP_CACHE_TRUST="$T/cache.pub" RINGUP_CACHE_KEY="$T/cache.key"
   expect_status 0
   gone='/usr/bin/make /usr/bin/gcc /usr/bin/cc /usr/bin/pkg-config /usr/lib/*-linux-gnu/libsodium.so.23* /usr/lib/*-linux-gnu/libjansson.so.4* /usr/lib/*-linux-gnu/libmnl.so.0*'
-  run init RINGUP_CACHE="$T/cache" RINGUP_CACHE_TRUST="$T/cache.pub"
+  # what somebody's shell has set for tools is not for these
+  run init RINGUP_CACHE="$T/cache" RINGUP_CACHE_TRUST="$T/cache.pub" \
+    POSIXLY_CORRECT=1 TAR_OPTIONS=--nonsense GREP_OPTIONS=-v CDPATH=/usr BASH_ENV=/nowhere
   expect_status 0
   [[ $output == *"is the one that came with the engine"* ]]
-  [[ $output == *"taken from $T/cache"* && $output == *"4 ranks agreed on every sum"* ]]
+  [[ ! -e $T/cache/quarantine && $output == *"taken from $T/cache"* && $output == *"4 ranks agreed on every sum"* ]]
   [[ ! -e $T/asked ]]
 }
