@@ -320,7 +320,8 @@ RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
  *
  * Ownership:  frees @r, its groups and operations; @r may be NULL.
  * Threads:    one thread, while no other is inside the library with @r.
- * Blocking:   at most a second.
+ * Blocking:   until messages that were sent are on their way, at most RINGUP_LOST_MS for a
+ *	       receiver that takes none; for all else at most a second.
  */
 RINGUP_EXPORT void ringup_fini(struct ringup *r);
 

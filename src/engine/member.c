@@ -835,7 +835,8 @@ bool member_leave(struct member *m)
 			 flying);
 		notify_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
-	p2p_flush(g->p2p, clock_deadline(BYE_MS));
+	/* A receiver that gets no processor is late, and not lost before lost_ms. */
+	p2p_flush(g->p2p, clock_deadline(m->conf.lost_ms > BYE_MS ? m->conf.lost_ms : BYE_MS));
 	liveness_leave(&g->liveness[g->waitset->me]);
 	p2p_leave(g->p2p);
 	comms_visit(g, leave_comm, NULL);
