@@ -428,6 +428,8 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 		add_op(l, op, op->ask.out, w->count);
 		break;
 	case PLAN_BARRIER:
+	case OP_JOIN:
+	case OP_BUNDLE:
 		plan_barrier(l);
 		break;
 	default:
