@@ -31,8 +31,8 @@ def test_survivors_go_on_from_the_last_commit(parent, tmp_path, way):
 
 
 @pytest.mark.parametrize("own, horovods, expected", [
-    (None, None, False), ("1", None, True), ("on", None, True), ("off", None, False), ("no", "1", False),
-    (None, "1", True), (None, "0", False), (None, "False", False)])
+    (None, None, False), ("1", None, True), ("on", None, True), ("off", None, False),
+    ("no", "1", False), (None, "1", True), (None, "0", False), (None, "False", False)])
 def test_a_setting_is_read_as_the_library_reads_it(monkeypatch, own, horovods, expected):
     for name, value in (("RINGUP_ELASTIC", own), ("HOROVOD_ELASTIC", horovods)):
         monkeypatch.delenv(name, raising=False)

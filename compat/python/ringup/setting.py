@@ -1,6 +1,6 @@
-# setting.py - settings that the Python packages read themselves, spelled as the C library spells them.
+# setting.py - settings that the Python packages read themselves, as the C library reads them.
 # SPDX-License-Identifier: Apache-2.0
-"""Everything else reads its settings in C (src/base/conf.def), which also complains about wrong values."""
+"""Everything else reads its settings in C (src/base/conf.def), which complains about wrong ones."""
 
 import os
 
