@@ -58,12 +58,26 @@ meets() {
   launch "$1" ringup hello
   expect_status 0
   [[ $output == *'4 ranks on 2 hosts by the back end tcp: the sum of 65536 numbers is right'* ]]
-  launch "$1" env RINGUP_BACKEND=mpi ringup hello
-  [[ $output == *'no module for this MPI'* ]] || expect_status 0
-  # With MPI in the same process, which comes first; and alone, again and again, from a thread, too.
-  beside "$1" MPI_Init join sum MPI_Allreduce fini MPI_Finalize
+  # Alone, again and again, from a thread, too; and with MPI in the same process, before and after.
   beside "$1" thread sum fini join sum fini
-  [[ $1 == openmpi5 ]] || beside "$1" join sum MPI_Init MPI_Allreduce fini MPI_Finalize
+  case $1 in
+  openmpi)
+    beside "$1" MPI_Init join sum MPI_Allreduce fini MPI_Finalize
+    beside "$1" join sum MPI_Init MPI_Allreduce fini MPI_Finalize
+    ;;
+  openmpi5)
+    beside "$1" MPI_Init join sum MPI_Allreduce fini MPI_Finalize
+    # MPI of ringup's own: this one must begin before ringup speaks to the launcher.
+    launch "$1" env RINGUP_BACKEND=mpi ringup hello
+    [[ $output == *'no module for this MPI'* ]] || expect_status 0
+    ;;
+  mpich)
+    # Ranks that have spoken over UCX and come to MPI_Finalize() at different times may hang in it,
+    # without ringup, too: so these do not.
+    beside "$1" MPI_Init join sum fini MPI_Finalize
+    beside "$1" join sum MPI_Init fini MPI_Finalize
+    ;;
+  esac
   launch "$1" "$PWD/beside" MPI_Init MPI_Finalize join
   [[ $status -ne 0 && $output == *'MPI_Finalize() has ended this rank'?'s connection to its launcher: call ringup_init() or hvd.init() before it'* ]]
 }
