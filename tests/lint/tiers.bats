@@ -36,6 +36,14 @@ setup() {
   done < <(grep -E '^(shard|long) ' "$list")
 }
 
+@test "what a file does at length, some shard does" {
+  local f
+  while read -r f; do
+    [[ $f == */tests/lint/tiers.bats ]] && continue
+    grep -qE "^(shard|long) [a-z-]+ [a-z]+ ${f#"$src"/}\$" "$list" || { echo "no shard has $f"; return 1; }
+  done < <(grep -rlE 'RINGUP_TEST_LONG|\blong_form\b' "$src/tests" --include='*.bats' --include='test_*.py')
+}
+
 @test "every kind of test has a budget" {
   local kind
   for kind in $(sed -n 's,^gate gcc tests/\([a-z]*\)/.*,\1,p' "$list" | sort -u) asan tsan compile distcheck; do
