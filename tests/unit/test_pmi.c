@@ -33,6 +33,8 @@ static struct launcher {
 	char key[PAIRS][64], value[PAIRS][1024];
 	const char *lie; /* instead of each answer, if there             */
 	bool is_deaf;    /* it closes connections at once                */
+	bool ends_all;   /* when the last rank has gone, as launchers do */
+	pid_t pids[RANKS];
 } l;
 
 static void answer(int rank, const char *text)
@@ -117,6 +119,8 @@ static void serve_all(void)
 			p[i] = (struct pollfd){ l.fd[i], POLLIN, 0 };
 			n += l.fd[i] >= 0;
 		}
+		for (i = 0; l.ends_all && l.fd[RANKS - 1] < 0 && i < RANKS - 1; i++)
+			kill(l.pids[i], SIGKILL);
 		if (!n || poll(p, RANKS, LATE_MS) <= 0)
 			return;
 		for (i = 0; i < RANKS; i++) {
@@ -248,10 +252,13 @@ static void start_rank(const struct act *a, int rank, int fd)
 /* Start the ranks, serve them; their statuses. */
 static void job(const struct act *a, int *statuses)
 {
-	pid_t pids[RANKS];
+	pid_t *pids = l.pids;
 	int i, ends[2];
 
-	l = (struct launcher){ .lie = l.lie, .is_deaf = l.is_deaf, .fd = { -1, -1, -1, -1 } };
+	l = (struct launcher){ .lie = l.lie,
+			       .is_deaf = l.is_deaf,
+			       .ends_all = strcmp(a->secret[0], a->secret[1]) != 0,
+			       .fd = { -1, -1, -1, -1 } };
 	fflush(stdout);
 	for (i = 0; i < RANKS; i++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
