@@ -27,9 +27,10 @@ static struct {
 	pthread_cond_t is_done; /* by the clock that only goes forward */
 	const struct kvs *kvs;  /* NULL: nothing has been tried        */
 	pid_t owner;            /* the process that has                */
-	bool is_open;
-	bool is_busy;   /* the thread is with the launcher             */
-	unsigned round; /* fences that have begun                      */
+	bool is_open, has_thread;
+	pthread_t thread; /* to be joined, as soon as it is not busy  */
+	bool is_busy;     /* the thread is with the launcher             */
+	unsigned round;   /* fences that have begun                      */
 	int rank;
 	char value[KVS_VALUE_BYTES]; /* rank 0's: in on rank 0, out on all */
 	struct err why;
@@ -61,7 +62,7 @@ static void part(void)
 {
 	if (store.owner != getpid() || pthread_mutex_trylock(&store.lock))
 		return;
-	if (store.is_open && !store.is_busy) {
+	if (!store.is_busy && store.is_open) {
 		store.kvs->close();
 		store.is_open = false;
 	}
@@ -114,8 +115,12 @@ static int await_work(int64_t deadline_ns, struct err *e)
 
 	while (store.is_busy && !late)
 		late = pthread_cond_timedwait(&store.is_done, &store.lock, &until);
-	if (!store.is_busy)
+	if (!store.is_busy) {
+		if (store.has_thread)
+			pthread_join(store.thread, NULL);
+		store.has_thread = false;
 		return 0;
+	}
 	return fail(e, RINGUP_ETIMEDOUT,
 		    "not all ranks have come to the launcher's store (%s): does each rank of "
 		    "this job call ringup_init() or hvd.init()?",
@@ -153,18 +158,17 @@ static int prepare(int rank, int size, struct err *e)
 /* Under the lock. */
 static int begin(const char *mine, struct err *e)
 {
-	pthread_t thread;
 	int rc;
 
 	snprintf(store.value, sizeof(store.value), "%s", mine ? mine : "");
 	store.is_busy = true;
-	rc = thread_start(&thread, work, NULL);
+	rc = thread_start(&store.thread, work, NULL);
 	if (rc) {
 		store.is_busy = false;
 		return fail(e, RINGUP_ESYSTEM, "no thread to talk to the launcher: %s",
 			    strerror(rc));
 	}
-	pthread_detach(thread);
+	store.has_thread = true;
 	return 0;
 }
 

@@ -220,9 +220,9 @@ static int play(const struct act *a, const struct discovery *d)
 		rc = meet_once(d, a->address, a->is_absent ? SHORT_MS : LATE_MS, &e);
 	if (!rc && a->has_forked)
 		rc = try_in_child(d, a->address);
-	if (!a->why)
-		printf(rc ? "# rank %d: %s\n" : "", d->rank, e.text);
-	else if (!strstr(e.text, a->why))
+	if (!a->why && rc)
+		printf("# rank %d: %s\n", d->rank, e.text);
+	else if (a->why && !strstr(e.text, a->why))
 		printf("# rank %d: \"%s\" is not in: %s\n", d->rank, a->why, e.text);
 	fflush(stdout);
 	return a->why && !strstr(e.text, a->why) ? 1 : rc < 0 ? 100 - rc : rc;
