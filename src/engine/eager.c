@@ -1,4 +1,4 @@
-/* eager.c - small operations: rounds of slots, and who is missing in one. */
+/* eager.c - eager protocol for small operations: rounds of slots, missing ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/eager.h"
 
@@ -13,19 +13,19 @@
 #include "wire/share.h"
 
 /*
- * Whoever has seen all slots of a round may finish it, and nobody may before: so a slot is
- * not written again while somebody may still read it.
+ * A rank finishes a round only after it has seen all slots of it: so no slot is written again
+ * while another rank may still read it.
  *
- * An all-to-all that is too large for its slots still says in them how many rows go
- * where, so that the one plan that moves the rows is all that it takes.
+ * An all-to-all that is too large for its slots still writes its splits there, so that it
+ * takes a single plan, the one that moves the rows.
  */
 enum {
-	LOOKS = 20, /* of eager_spin(): one that runs beside us is not later than that */
-	MAPPED_ABOVE = 16384, /* bytes above which a sum is not copied if it need not be */
+	LOOKS = 20,           /* of eager_spin(): a rank that runs is not later than that */
+	MAPPED_ABOVE = 16384, /* bytes above which a sum is not copied if it need not be  */
 };
 
-/* A long sum between buffers that others can map: the back end then copies nothing, which is
- * worth meeting more often. */
+/* A long sum between buffers that other ranks can map: the back end then copies nothing, which
+ * outweighs the cost of the agreement. */
 static bool request_is_mappable(const struct request *r)
 {
 	uint64_t at, bytes = op_signature_bytes(&r->signature);
@@ -52,8 +52,8 @@ bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct ea
 	return true;
 }
 
-/* Of the ranks that wait for our processor, or of all.  Our own slot is written, and may be
- * with who reads it: to look at it would fetch it back. */
+/* Looks at the ranks that need this processor (@here), or at all.  It skips this rank's own
+ * slot, which is written and may lie in a reader's cache: a look would fetch it back. */
 static int round_missing_of(const struct comm *l, const struct eager_slots *at, uint32_t round,
 			    bool here)
 {
@@ -75,8 +75,8 @@ static int round_missing_of(const struct comm *l, const struct eager_slots *at, 
 	return missing;
 }
 
-/* If one is missing that cannot go on before we give way, it does not matter who else is:
- * and the cache line of a slot that is looked at too soon has to be fetched back to be written.
+/* If a rank is missing that needs this thread's processor, the other slots do not matter yet;
+ * and a slot read too early has its cache line fetched back by its writer.
  */
 static int round_missing(const struct comm *l, const struct eager_slots *at, uint32_t round)
 {
@@ -132,7 +132,7 @@ int eager_spin(const struct comm *l, const struct eager_round *t)
 	uint64_t filled = ledger_filled(t->number);
 	int r, looks = LOOKS, size = l->topo.size, me = l->topo.rank;
 
-	/* Here there are others to run. */
+	/* Other ranks need this processor: no spin. */
 	if (l->waitset->policy.away)
 		return round_missing(l, &t->at, t->number);
 	for (r = 0; r < size; r++)
@@ -145,7 +145,7 @@ int eager_spin(const struct comm *l, const struct eager_round *t)
 	return -1;
 }
 
-/* One rank has changed its mind, so this round is queued.  With the lock. */
+/* A rank has declined, so this round is queued.  l->lock is held. */
 static void defer_round(struct comm *l, struct ringup_op *op)
 {
 	if (op_is_done(op) || !op_is_eager(op))
@@ -182,11 +182,10 @@ bool eager_try(struct comm *l, struct ringup_op *op)
 }
 
 /*
- * round_has_changed - has another rank changed its mind about this round?
+ * round_has_changed - has another rank declined this round?
  *
- * eager_missing() need not look at all slots.  If this operation has been queued
- * anywhere, all are looked at: the rank that changed its mind calls once, and nobody calls
- * again.
+ * eager_missing() may skip slots.  If any rank has queued this operation, all slots are looked
+ * at: the rank that declined notifies once, and no rank notifies again.
  */
 static bool round_has_changed(const struct comm *l, const struct ringup_op *op)
 {
@@ -209,7 +208,7 @@ bool eager_look(struct comm *l, struct ringup_op *op)
 	return false;
 }
 
-/* Has another rank filled its slot, and gone? */
+/* Has another rank filled its slot, as an eager operation? */
 static bool round_any_filled(const struct comm *l, const struct eager_slots *at, uint32_t round)
 {
 	int r;
@@ -220,8 +219,8 @@ static bool round_any_filled(const struct comm *l, const struct eager_slots *at,
 	return false;
 }
 
-/* Of a rank that fills its slot and one that queues the operation, at least one
- * sees the other: both store, and then load. */
+/* Of a rank that fills its slot and a rank that queues the operation, at least one sees the
+ * other: both store, and then load. */
 void eager_follow(struct comm *l, struct ringup_op *op)
 {
 	struct eager_slots at;

@@ -1,4 +1,4 @@
-/* eager.h - small operations: rounds of slots, and who is missing in one. */
+/* eager.h - eager protocol for small operations: rounds of slots, missing ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_EAGER_H
 #define ENGINE_EAGER_H
@@ -12,50 +12,49 @@ struct comm;
 struct request;
 struct ringup_op;
 
-/* eager_may - can what @r asks for be an eager operation in this communicator, as far as this
- * rank's share of it is concerned? */
+/* eager_may - can this rank's share of @r go through an eager slot of this communicator? */
 bool eager_may(const struct comm *l, const struct request *r);
 
-/* eager_begin - start one, if @id has a slot that takes this rank's share; else false. */
+/* eager_begin - begin a round of @id; false if its slots cannot take this rank's share. */
 bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct eager_round *t);
 
-/* eager_decline - say that this round is queued; others may be waiting for the slot. */
+/* eager_decline - mark this rank's slot: the round is queued; ranks that see it follow. */
 void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r);
 
-/* eager_splits - of an all-to-all that is queued, [i * size + j] rows go from i to
- * j: false, on all ranks alike, if its slots have no room to tell. */
+/* eager_splits - gather the splits of a queued all-to-all: [i * size + j] rows go from rank i
+ * to rank j.  False, on all ranks alike, if the slots have no room for the splits. */
 bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix);
 
-/* eager_missing - a rank whose slot is still empty, one that waits for our processor if
- * there is such a one; -1 if all are there, or -2 if a rank has changed its mind, so that
- * this round is queued. */
+/* eager_missing - a rank whose slot is still empty, preferably one that needs this thread's
+ * processor; -1 if all slots are filled; -2 if a rank has declined, so that the round is
+ * queued. */
 int eager_missing(const struct comm *l, uint32_t id, uint32_t round);
 
-/* eager_has_come - has @rank published its share of @op, which is eager? */
+/* eager_has_come - has @rank published its share of the eager operation @op? */
 bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank);
 
-/* eager_spin - the same after waiting for a moment, if need be. */
+/* eager_spin - as eager_missing(), after a short spin if a slot is empty. */
 int eager_spin(const struct comm *l, const struct eager_round *t);
 
-/* eager_try - finish @op, if it can be by now; true if it is done. */
+/* eager_try - finish @op if all slots are filled; true if it is done. */
 bool eager_try(struct comm *l, struct ringup_op *op);
 
-/* eager_look - the same with l->lock, of any operation; true if that completed it. */
+/* eager_look - as eager_try(), for any operation, with l->lock; true if it completed @op. */
 bool eager_look(struct comm *l, struct ringup_op *op);
 
 /*
- * eager_follow - @op has been submitted, and a fence passed since: if it was queued,
- * call those who did not; if it did not and somebody else has, follow.  Nobody may be waiting
- * for theirs.  Nobody else has @op yet.
+ * eager_follow - after the submission of @op and a fence: if @op is queued, notify ranks that
+ * submitted it as eager; if @op is eager and another rank has queued it, queue it as well.
+ * Those ranks may have no waiting thread.  No other thread of this rank uses @op yet.
  */
 void eager_follow(struct comm *l, struct ringup_op *op);
 
-/* eager_scan - all that are in flight, for threads that sleep, and for minds
- * changed; true if any was completed. */
+/* eager_scan - eager_look() at all operations in flight, for threads that sleep and for ranks
+ * that have declined; true if it completed any. */
 bool eager_scan(struct comm *l);
 
-/* eager_collect - finish what is small and can be finished by now, and wake the threads that
- * wait for it; nobody may have looked. */
+/* eager_collect - finish the eager operations whose slots are filled, and wake the threads that
+ * wait for them: perhaps no thread looks at them. */
 void eager_collect(struct comm *l);
 
 #endif

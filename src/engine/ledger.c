@@ -1,4 +1,4 @@
-/* ledger.c - agreement in shared memory: names, arrivals, order. */
+/* ledger.c - negotiation table in shared memory: names, arrivals, the order of operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/ledger.h"
 
@@ -17,18 +17,18 @@ enum {
 	NAME_ROOM = NAME_BYTES + 1,
 	VERDICT_ROOM = 512,
 	ARENA_BYTES = 16 << 20,
-	LONG_SLOT = 4096,   /* such slots leave half of it to others             */
-	GATHER_MOST = 8192, /* a slot for what may turn out to be anything       */
-	ALONE = 0x8000,     /* in an entry of the list: it is a batch of its own */
+	LONG_SLOT = 4096,   /* longer slots leave half of the arena to others */
+	GATHER_MOST = 8192, /* a slot for data whose size is known only later */
+	ALONE = 0x8000,     /* flag of a list entry: it is a batch of its own */
 };
 
 _Static_assert((int)LEDGER_IDS <= (int)ALONE, "an id fits below the mark");
 
-/* In the count of arrivals: ranks that await this round's operation.  The last one takes
- * them out again, before anybody can come for the next round. */
+/* In the count of arrivals: the number of ranks that await this round's operation.  The last
+ * rank to arrive removes it, before any rank can arrive for the next round. */
 #define AWAITS (UINT64_C(1) << 48)
 
-/* In a rank's count of its operations on an id: it holds the id between them, too. */
+/* In a rank's count of its operations on an id: the id is held between operations, too. */
 #define KEPT (1U << 31)
 
 static size_t take(size_t *at, size_t bytes)
@@ -39,7 +39,7 @@ static size_t take(size_t *at, size_t bytes)
 	return was;
 }
 
-/* Where the parts are; @l may be NULL to learn the size only. */
+/* Assigns the parts of the segment; @l may be NULL to learn the size only. */
 static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
 {
 	size_t at = 0, shared, list, entries, names, records, busy, verdicts, arena;
@@ -129,13 +129,13 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 	case PLAN_REDUCESCATTER:
 		bytes = op_signature_bytes(w);
 		break;
-	case PLAN_ALLGATHER: /* what it will be, only the ranks know */
+	case PLAN_ALLGATHER: /* only the ranks know the size of the result */
 		bytes = unknown;
 		break;
 	case PLAN_ALLTOALL:
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
-	case OP_BUNDLE: /* it may have such allgathers */
+	case OP_BUNDLE: /* it may contain such allgathers */
 		bytes = w->count < unknown ? unknown : w->count;
 		break;
 	case PLAN_BARRIER:
@@ -152,8 +152,8 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 	       (bytes + SLOT_CACHE_LINE - 1) / SLOT_CACHE_LINE * SLOT_CACHE_LINE;
 }
 
-/* Room for one slot per rank and round, if such data may go eagerly at all; between hosts
- * one more, for the result. */
+/* Allots one slot per rank and round, if such data may be eager; between hosts one more, for
+ * the result. */
 static void give_slots(struct ledger *l, struct ledger_entry *n, const struct op_signature *w)
 {
 	uint64_t bytes = ledger_room(l, w);
@@ -168,9 +168,9 @@ static void give_slots(struct ledger *l, struct ledger_entry *n, const struct op
 	l->shared->arena += all;
 }
 
-/* Only names that are new to a rank come here, so it may be slow; and its holder may have died
- * or be frozen.  Between hosts it may be the watch's thread that waits: nobody else would see.
- */
+/* Only names that are new to a rank come here, so the lock may be slow; its holder may have
+ * died or be frozen.  Between hosts the watch's thread may wait here, and no other thread would
+ * detect that; hence the limit. */
 static int lock(struct ledger *l, struct err *e)
 {
 	int64_t enough = INT64_MAX;
@@ -224,9 +224,9 @@ static void unlink_name(struct ledger *l, uint32_t id)
 	*p = l->entries[id].next;
 }
 
-/* Take the id from its name, unless a rank is using it.  Of a rank that begins
- * to and of us, at least one sees the other: both store and then load, in one
- * order for all. */
+/* Takes the id from its name, unless a rank is using it.  Of a rank that begins to use it and
+ * this one, at least one sees the other: both store and then load, in one order for all
+ * ranks. */
 static bool evict(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
@@ -377,8 +377,8 @@ const char *ledger_verdict(const struct ledger *l, uint32_t id)
 	return l->entries[id].verdict ? l->verdicts + (size_t)id * VERDICT_ROOM : NULL;
 }
 
-/* The last arriver alone looks at the records: all are there, and none can
- * change before the operation is complete. */
+/* Only the last rank to arrive reads the records: all are there, and none can change before the
+ * operation is complete. */
 static void compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
@@ -398,9 +398,9 @@ static void compare(struct ledger *l, uint32_t id)
 	ledger_judge(l, id, same ? NULL : sentence);
 }
 
-/* A place on the list is read as full when it carries its own number, so old
- * contents need not be cleared.  Ids that have not been carried out everywhere
- * cannot be submitted again, so it never overflows. */
+/* A list entry is valid when it carries its own position, so old contents need not be cleared.
+ * An id that is not yet complete on all ranks cannot be submitted again, so the list never
+ * overflows. */
 static void append(struct ledger *l, uint32_t id, bool alone)
 {
 	uint64_t at = __atomic_fetch_add(&l->shared->tail, 1, __ATOMIC_ACQ_REL);
@@ -475,8 +475,8 @@ bool ledger_ready(const struct ledger *l)
 	return is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id, &alone);
 }
 
-/* The end of the next batch, as far as this rank sees the list.  Sets *@alone if its only entry
- * says itself, to all ranks, that it is one. */
+/* The end of the next batch, as far as this rank sees the list.  Sets *@alone if the batch is
+ * an entry with the mark ALONE, which all ranks see alike. */
 static uint64_t seen_end(const struct ledger *l, uint64_t cap, bool *alone)
 {
 	uint64_t at, sum = 0;
@@ -495,7 +495,7 @@ static uint64_t seen_end(const struct ledger *l, uint64_t cap, bool *alone)
 	return at;
 }
 
-/* All ranks have to cut the list at the same place: the first to come decides. */
+/* All ranks have to cut the list at the same place: the first rank's end counts. */
 static uint64_t agreed_end(struct ledger *l, uint64_t mine)
 {
 	uint64_t *word = &l->shared->batch[l->batches % LEDGER_IDS];
@@ -550,7 +550,7 @@ void ledger_ask(struct ledger *l, bool ask)
 	__atomic_fetch_add(&l->shared->asking, ask ? 1U : UINT32_MAX, __ATOMIC_RELAXED);
 }
 
-/* Its place, or NULL. */
+/* The place of the time in @rank's slot; NULL if there is none. */
 static int64_t *when_of(const struct eager_slots *at, int rank, bool gathers)
 {
 	int64_t *mark = (int64_t *)ledger_mark(at, rank);
@@ -612,8 +612,8 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
 	struct ledger_entry *n = &l->entries[id];
 	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE) % AWAITS;
 
-	/* Whoever was the first here has called the others; and if all are in, the leader has
-	 * only not seen it yet. */
+	/* The first rank here that submits has called the others; and if all have submitted,
+	 * the leader has only not seen it yet. */
 	if (arrived != taken * (uint64_t)l->ranks)
 		return false;
 	n->called_signature = *w;
@@ -630,8 +630,8 @@ static bool is_called(const struct ledger *l, uint32_t id)
 	return called && called == ledger_round(l, id) + 1;
 }
 
-/* A rank that has submitted @id once more than this one, or -1.  Whoever has changed its
- * mind marks its slot first, and publishes its signature then: not before it has calls it. */
+/* A rank that has submitted @id once more than this one, or -1.  A rank with a changed
+ * signature marks its slot before it publishes the signature, and calls only after that. */
 static int caller(const struct ledger *l, uint32_t id)
 {
 	uint32_t next = ledger_round(l, id) + 1;

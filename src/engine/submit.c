@@ -1,4 +1,4 @@
-/* submit.c - from what a caller asks for to an operation in flight. */
+/* submit.c - turns a caller's request into an operation in flight. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/submit.h"
 
@@ -20,7 +20,7 @@
 #include "ringup.h"
 #include "wire/waitset.h"
 
-/* A back end adds up on all ranks; those that are not the root drop what they get. */
+/* A back end reduces on all ranks; a rank that is not the root drops the result. */
 static int op_make_scratch(struct ringup_op *op, struct err *e)
 {
 	uint64_t sum = op_signature_bytes(&op->ask.signature);
@@ -30,7 +30,7 @@ static int op_make_scratch(struct ringup_op *op, struct err *e)
 	return op->own ? 0 : op_no_memory(e);
 }
 
-/* What the caller may change as soon as he has us back. */
+/* Copies the lists that the caller may change as soon as the call returns. */
 static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
@@ -55,7 +55,7 @@ static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* A small operation that is as it was the last time: fill this rank's slot. */
+/* Fills this rank's slot, for a small operation with the signature of the last time. */
 static bool op_post_eager(struct comm *l, struct ringup_op *op)
 {
 	struct eager_round round;
@@ -71,7 +71,7 @@ static bool op_post_eager(struct comm *l, struct ringup_op *op)
 	return true;
 }
 
-/* Publish the operation, with the lock held. */
+/* Publishes the operation; l->lock is held. */
 static enum arrival op_post(struct comm *l, struct ringup_op *op, bool changed, bool awaits)
 {
 	const struct request *r = &op->ask;
@@ -110,7 +110,7 @@ static struct name_entry *entry_for(struct comm *l, const struct request *r, str
 	return t;
 }
 
-/* Hold the tensor's number; give it one if it has none any more, or not yet. */
+/* Holds the entry's id; finds one if the entry has none, or its id now has another name. */
 static int entry_hold(struct comm *l, struct name_entry *t, const struct op_signature *w,
 		      struct err *e)
 {
@@ -129,7 +129,7 @@ static int entry_hold(struct comm *l, struct name_entry *t, const struct op_sign
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
-/* Stands in a tensor for an operation that nobody but its caller knows of. */
+/* Stands in a name entry for an operation that only its calling thread knows. */
 static struct ringup_op alone;
 
 bool submit_any_eager(const struct comm *l)
@@ -169,12 +169,12 @@ static void join_take_part(struct comm *l)
 {
 	ledger_join(l->ledger, true);
 	notify_call(l);
-	/* Somebody may have begun before: look at once. */
+	/* Another rank may have begun before: look at once. */
 	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
 }
 
-/* From now on this rank takes part, with nothing, in what others submit. */
+/* From now on this rank takes part, with nothing, in the operations of other ranks. */
 static void join_start(struct comm *l, struct ringup_op *op, enum arrival *as)
 {
 	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
@@ -184,7 +184,7 @@ static void join_start(struct comm *l, struct ringup_op *op, enum arrival *as)
 	submit_join(l, as);
 }
 
-/* Not while an operation of that name is in flight; nobody may have looked lately. */
+/* True without an operation of that name in flight; completes one that no thread looks at. */
 static bool entry_is_free(struct comm *l, const struct name_entry *t)
 {
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
@@ -194,7 +194,7 @@ static bool entry_is_free(struct comm *l, const struct name_entry *t)
 	return !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 }
 
-/* Is the name free, and has this rank anything more to do? */
+/* Checks that the name is free and that this rank has not joined. */
 static int entry_check_free(struct comm *l, const struct name_entry *t, const struct request *r,
 			    bool proxy, struct err *e)
 {
@@ -249,7 +249,7 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	}
 	t->signature = r->signature;
 	t->known = true;
-	/* Before it is published: another thread may carry it out at once. */
+	/* Before the operation is published: another thread may then carry it out at once. */
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (tracepoint_on(l))
 		tracepoint_submitted(l, t, r);
@@ -309,7 +309,7 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
 		waitset_notify(l->waitset, WAITSET_ANY);
 	else if (l->ledger) {
 		notify_announce(l);
-		/* After the fence in there, too. */
+		/* This, too, has to follow the fence in notify_announce(). */
 		if (op)
 			eager_follow(l, op);
 	}
@@ -318,9 +318,9 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
 /* ---- submit_eager ---- */
 
 /*
- * The number of a tensor that submit_eager() carries out is not held and dropped each time, but
- * stays this rank's.  As many as all ranks together may keep leave half of all numbers for
- * others; who keeps another lets go of the one that it has kept longest.
+ * A name that submit_eager() carries out keeps its id between operations, which saves a hold
+ * and a drop each time.  The ids that all ranks together may keep leave half of all ids to
+ * other names; a rank at its limit lets go of the id that it has kept longest.
  */
 static bool entry_keep(struct comm *l, struct name_entry *t)
 {
@@ -345,7 +345,7 @@ static bool entry_keep(struct comm *l, struct name_entry *t)
 	return true;
 }
 
-/* Is all as it was the last time?  With l->lock. */
+/* Does @r repeat the last operation of @t, and may it be eager?  l->lock is held. */
 static bool entry_is_usual(struct comm *l, struct name_entry *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
@@ -353,7 +353,7 @@ static bool entry_is_usual(struct comm *l, struct name_entry *t, const struct re
 	       (t->kept || entry_keep(l, t));
 }
 
-/* The tensor, and that it has an operation; NULL if nothing has happened. */
+/* Marks the entry of @r as having an operation and returns it; NULL if nothing has happened. */
 static struct name_entry *eager_take(struct comm *l, const struct request *r,
 				     struct eager_round *round)
 {
@@ -375,7 +375,7 @@ static struct name_entry *eager_take(struct comm *l, const struct request *r,
 	return t;
 }
 
-/* The others are late: make it an operation in flight like any other. */
+/* A rank is late: make it an operation in flight like any other. */
 static __attribute__((noinline)) int defer_eager(struct comm *l, const struct request *r,
 						 struct name_entry *t, uint32_t round,
 						 struct ringup_op **opp, struct err *e)
@@ -383,7 +383,7 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 	struct ringup_op *op;
 	int rc;
 
-	/* If that fails: what has been published is its round's, the others have it. */
+	/* On failure the published slot still serves the other ranks' round. */
 	lock_take(&l->lock);
 	op = op_new(l);
 	rc = op ? 0 : op_no_memory(e);
@@ -401,7 +401,7 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 	if (!rc) {
 		__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
 		__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-		/* Whoever failed the others, because a rank has left, did not see this one. */
+		/* The thread that failed the others after a rank left did not see it. */
 		__atomic_store_n(&l->over, false, __ATOMIC_RELAXED);
 	}
 	lock_give(&l->lock);
@@ -412,7 +412,7 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 struct round_wait {
 	struct comm *l;
 	uint32_t id, round;
-	int rank; /* that is missing */
+	int rank; /* the missing one; < 0: see eager_missing() */
 };
 
 static bool round_is_complete(void *arg)
@@ -423,7 +423,7 @@ static bool round_is_complete(void *arg)
 	return wait->rank < 0;
 }
 
-/* For longer; returns what eager_missing() does. */
+/* Spins for longer; returns what eager_missing() does. */
 static __attribute__((noinline)) int round_linger(struct comm *l, const struct eager_round *t,
 						  int missing)
 {
@@ -433,14 +433,14 @@ static __attribute__((noinline)) int round_linger(struct comm *l, const struct e
 	return wait.rank;
 }
 
-/* This rank's slot is written: are the others'?  Returns what eager_missing() does. */
+/* Waits for the other ranks' slots, this rank's being written; returns as eager_missing(). */
 static inline int round_meet(struct comm *l, const struct eager_round *t,
 			     const struct op_signature *w)
 {
 	int missing;
 
-	/* Before anything else is on its way that the fence in there would wait for; and
-	 * meanwhile the others write their slots, which we then need not look at twice. */
+	/* First, before the fence in notify_announce() has other stores to wait for; meanwhile
+	 * the other ranks write their slots, which then need no second look. */
 	notify_announce(l);
 	eager_slot_fetch(l, t, w);
 	missing = eager_spin(l, t);
@@ -449,7 +449,7 @@ static inline int round_meet(struct comm *l, const struct eager_round *t,
 
 /* ---- submit_repeat ---- */
 
-/* Factors that mean the same have the same bits here, but for the 0 that means 1. */
+/* Equal factors have equal bits here, except that 0 means 1. */
 static bool is_same_factor(double asked, double had)
 {
 	static const double one = 1;
@@ -461,8 +461,7 @@ static bool is_same_factor(double asked, double had)
 	return (a ? a : o) == h;
 }
 
-/* Does @a ask for the sum that @w says?  Then nothing is wrong with it but where it says data
- * are. */
+/* Does @a ask for the sum with signature @w?  Then only its buffers have to be checked. */
 static bool signature_is_same(const struct op_signature *w, const struct ringup_reduce *a)
 {
 	int i;
@@ -471,7 +470,7 @@ static bool signature_is_same(const struct op_signature *w, const struct ringup_
 	    w->memory != (unsigned int)a->memory || a->stream || w->dims != a->dims ||
 	    !is_same_factor(a->pre, w->pre) || !is_same_factor(a->post, w->post))
 		return false;
-	/* Of the last one that is kept we do not know how many it stands for. */
+	/* The last dimension kept may stand for several. */
 	if (w->dims && (w->dims == OP_SIGNATURE_DIMS || !a->shape))
 		return false;
 	for (i = 0; i < w->dims; i++)
@@ -480,7 +479,7 @@ static bool signature_is_same(const struct op_signature *w, const struct ringup_
 	return true;
 }
 
-/* In place, or apart. */
+/* True if the buffers are the same or do not overlap. */
 static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 {
 	uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
@@ -488,7 +487,7 @@ static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 	return in && out && (a == b || a + bytes <= b || b + bytes <= a);
 }
 
-/* The tensor, and that it has an operation; NULL if nothing has happened. */
+/* Marks the entry of @a as having an operation and returns it; NULL if nothing has happened. */
 static struct name_entry *repeat_take(struct comm *l, const struct ringup_reduce *a,
 				      struct eager_round *round)
 {
