@@ -1,4 +1,4 @@
-/* coordinator.c - count what is ready on all hosts, up a tree of hosts, and order it. */
+/* coordinator.c - counts the tensors that are ready on all hosts, and orders them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/coordinator.h"
 
@@ -9,7 +9,7 @@
 #include "engine/host_queue.h"
 #include "engine/ledger.h"
 
-/* Who may send what, and what then happens. */
+/* The handler of each kind of frame, and the neighbours that may send it. */
 static const struct kind {
 	bool from_child, from_parent;
 	int (*take)(struct coordinator *t, int link, struct frame_in *f, struct err *e);
@@ -89,7 +89,7 @@ static bool is_below(int host, int top, int fanout)
 	return host == top;
 }
 
-/* The ranks of the hosts below @top, and there. */
+/* The ranks of host @top and of the hosts below it. */
 static int *subtree(const struct topo *t, int top, int fanout, int *count)
 {
 	int *ranks = calloc((size_t)t->size, sizeof(*ranks)), r;

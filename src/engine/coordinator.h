@@ -1,4 +1,4 @@
-/* coordinator.h - count what is ready on all hosts, up a tree of hosts, and order it. */
+/* coordinator.h - counts the tensors that are ready on all hosts, and orders them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_COORDINATOR_H
 #define ENGINE_COORDINATOR_H
@@ -13,17 +13,17 @@ struct topo;
 struct op_signature;
 
 /*
- * Hosts form a tree: the parent of host h is (h - 1) / fanout.  The leader of each
- * host counts, for each tensor, its own host and its children; when all are in, it
- * tells its parent: once all about the tensor, and from then on its number, with all
- * else that has become ready meanwhile in one frame.  The root orders: whatever is
- * ready when a batch ends is the next batch.  It goes down the same tree, and each
- * leader publishes it on its host.  So a round takes twice the depth of the tree, and
- * no leader handles more than fanout + 1 frames each way.
+ * Hosts form a tree: the parent of host h is (h - 1) / fanout.  The leader of each host counts,
+ * for each tensor, its own host and its children.  When all of these are ready, it tells its
+ * parent: the first time with name and signature, later with the id alone, together with all
+ * other tensors that have become ready meanwhile in one frame.  The root orders: the tensors
+ * that are ready when a batch ends are the next batch.  It goes down the same tree, and each
+ * leader publishes it on its host.  So a round takes twice the depth of the tree, and no leader
+ * handles more than fanout + 1 frames each way.
  *
- * Numbers are a host's own (its ledger's ids); each leader translates its children's.
- * Signatures are compared on the way up, so the root knows the lowest rank that
- * differs from the lowest rank of all.
+ * Ids are a host's own (its ledger's); each leader translates its children's.  Signatures are
+ * compared on the way up, so the root knows the lowest rank that differs from the lowest rank
+ * of all.
  *
  * This is the counting alone: frames come in by coordinator_take() and go out by send().
  * No locks: one thread at a time.
@@ -38,27 +38,27 @@ enum {
 };
 
 struct coordinator_events {
-	/* @len bytes for the leader at the other end of @link.  What cannot be sent,
-	 * the connection's reader finds out. */
+	/* Sends @len bytes to the leader at the other end of @link.  Reports no failure: the
+	 * connection's reader detects a broken connection. */
 	void (*send)(void *ctx, int link, const void *frame, size_t len);
-	/* A rank has said that it leaves. */
+	/* A rank has announced that it leaves. */
 	void (*left)(void *ctx, int rank);
-	/* A rank has said that the job is over. */
+	/* A leader has announced that the job is over. */
 	void (*alarm)(void *ctx, int culprit, int code, const char *why);
 	void *ctx;
-	/* At the root, unless it is NULL: what a leader has reported. */
+	/* At the root, unless NULL: a leader's report. */
 	void (*report)(void *ctx, const void *data, size_t len);
-	/* Unless it is NULL: an invitation for a rank of this host; or, @where is empty, one of
-	 * its ranks has sent one that cannot be delivered: @from has left. */
+	/* Unless NULL: rank @from invites rank @to, of this host.  With an empty @where, an
+	 * invitation by rank @to, of this host, cannot be delivered: @from has left. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
-	/* Unless it is NULL: @ranks, of a child, are in for @id, which the ledger holds, and
-	 * with signature @w. */
+	/* Unless NULL: @ranks, of a child, have submitted @id, which the ledger holds, with
+	 * signature @w. */
 	void (*arrived)(void *ctx, uint32_t id, const struct op_signature *w, const int *ranks,
 			int count);
 };
 
 /*
- * coordinator_open - for the leader of a host of @t, which has @s.
+ * coordinator_open - for the leader of a host of @t, whose host queue is @s.
  *
  * A batch has at most @cap bytes.  Fails with RINGUP_ENOMEM, or RINGUP_EINVAL for
  * more than COORDINATOR_RANKS ranks.
@@ -68,43 +68,43 @@ int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct
 		     struct err *e);
 void coordinator_close(struct coordinator *t);
 
-/* coordinator_links - how many neighbours it has; coordinator_leader - the rank that is the
- * leader at the other end of one. */
+/* coordinator_links - the number of neighbours in the tree; coordinator_leader - the rank of
+ * the leader at the other end of one link. */
 int coordinator_links(const struct coordinator *t);
 int coordinator_leader(const struct coordinator *t, int link);
 
-/* coordinator_take - a frame has come.  Negative if it cannot be what a leader sends: the
- * job has to end. */
+/* coordinator_take - handle a frame that has arrived.  Negative if no leader sends such a
+ * frame: the job has to end. */
 int coordinator_take(struct coordinator *t, int link, const void *frame, size_t len,
 		     struct err *e);
 
-/* coordinator_turn - after some coordinator_take()s, or when host_queue_pending(): count,
- * order, send. */
+/* coordinator_turn - count, order and send, after coordinator_take() or when
+ * host_queue_pending(). */
 int coordinator_turn(struct coordinator *t, struct err *e);
 
-/* coordinator_is_behind - has a rank of this host joined, or has work again, since the last
+/* coordinator_is_behind - has a rank of this host joined, or ended its join, since the last
  * turn?  Any thread. */
 bool coordinator_is_behind(const struct coordinator *t);
 
-/* coordinator_done - this host's leader has carried a batch out. */
+/* coordinator_done - this host's leader has carried out a batch. */
 void coordinator_done(struct coordinator *t);
 
-/* coordinator_leave - @rank, of this host, leaves; coordinator_alarm - the job is over.  Both
- * are told once: later calls do nothing. */
+/* coordinator_leave - announce that @rank, of this host, leaves; coordinator_alarm - announce
+ * that the job is over.  Both act once: later calls do nothing. */
 void coordinator_leave(struct coordinator *t, int rank);
 void coordinator_alarm(struct coordinator *t, int culprit, int code, const char *why);
 
-/* coordinator_report - let the root know, in at most COORDINATOR_REPORT bytes. */
+/* coordinator_report - send at most COORDINATOR_REPORT bytes to the root. */
 void coordinator_report(struct coordinator *t, const void *data, size_t len);
 
-/* coordinator_invite - pass on, or answer, what rank @from has for rank @to of another host:
- * where it listens, in less than COORDINATOR_WHERE bytes. */
+/* coordinator_invite - route an invitation, or an answer to one, from rank @from to rank @to of
+ * another host: @where it listens, in less than COORDINATOR_WHERE bytes. */
 void coordinator_invite(struct coordinator *t, int from, int to, const char *where);
 
-/* coordinator_ping - a frame that says nothing, to all neighbours. */
+/* coordinator_ping - send an empty frame, as a sign of life, to all neighbours. */
 void coordinator_ping(struct coordinator *t);
 
-/* coordinator_goodbye - a leader's own end: its neighbours shall not take it for a death. */
+/* coordinator_goodbye - announce this leader's own end, which is then not taken for a death. */
 void coordinator_goodbye(struct coordinator *t);
 
 /* coordinator_gone - has the leader at the other end of @link said goodbye? */

@@ -1,4 +1,4 @@
-/* coordinator_batch.c - what is ready everywhere, in batches, down the tree. */
+/* coordinator_batch.c - sends batches of tensors that are ready everywhere down the tree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -70,7 +70,7 @@ void coordinator_finish(struct coordinator *t, uint32_t id)
 	t->topics[id].travels = false;
 }
 
-/* The others first: our own ranks hear at once, they have a way to go. */
+/* Children first: their ranks are a message away, this host's ranks hear at once. */
 static void run(struct coordinator *t, const uint16_t *ids, int n)
 {
 	int i, k;
@@ -103,7 +103,7 @@ void coordinator_judge(struct coordinator *t, uint32_t id)
 		inline_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
 }
 
-/* How many of those due make the next batch; *@full: more would not fit. */
+/* The number of due tensors in the next batch; *@full: more would not fit. */
 static int cut(const struct coordinator *t, bool *full)
 {
 	uint64_t sum = 0, at = t->due_head;
@@ -120,8 +120,8 @@ static int cut(const struct coordinator *t, bool *full)
 	return n;
 }
 
-/* While a batch is under way the next one is announced only if it is full: so the
- * data path need not wait for a large one, and small ones become one. */
+/* While a batch is under way, the next one is announced only if it is full: so the data path
+ * need not wait for a large batch, and small ones are merged into one. */
 void coordinator_announce(struct coordinator *t)
 {
 	uint16_t ids[BATCH_ITEMS];
@@ -146,7 +146,7 @@ void coordinator_done(struct coordinator *t)
 	coordinator_announce(t);
 }
 
-/* One tensor of a batch; what it carries goes where our ranks read it. */
+/* Reads one tensor of a batch; its rows, data or verdict go to this host's shared memory. */
 static bool read_item(struct coordinator *t, struct frame_in *f)
 {
 	uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;

@@ -1,4 +1,4 @@
-/* coordinator_count.c - who is in for what, in a subtree of hosts. */
+/* coordinator_count.c - counts the hosts of a subtree that are ready, for each tensor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "engine/ledger.h"
 #include "wire/pack.h"
 
-/* Sums of several hosts lie so far apart at least: types of any size are aligned. */
+/* The least distance between the sums of hosts: it aligns elements of any type. */
 enum { SUMS_ALIGN = 64 };
 
 static uint64_t *topic_rows(struct coordinator *t, uint32_t id)
@@ -83,7 +83,7 @@ static void send_ready(struct coordinator *t, uint32_t id)
 		frame_add(&t->ready, coordinator_sum_of(x, t->host), x->bytes);
 }
 
-/* ---- data that travel with what is said ---- */
+/* ---- inline data, which travel with the announcements ---- */
 
 /* Room for the sum of @host, of @bytes; NULL if the data do not travel after all. */
 static unsigned char *sum_room(struct coordinator *t, struct topic *x, int host, uint64_t bytes)
@@ -128,14 +128,14 @@ static void keep_sum(struct coordinator *t, uint32_t id, int host, const unsigne
 	x->bare |= !to;
 }
 
-/* All are in: do the data travel?  What was noted on the way is for the next time. */
+/* All hosts are ready: decides whether the data travel, and resets the marks. */
 static void decide_travel(struct topic *x)
 {
 	x->travels = x->summed && !x->bare && !x->dirty;
 	x->summed = x->bare = false;
 }
 
-/* All of this subtree are in. */
+/* All participants of this subtree are ready. */
 static int complete(struct coordinator *t, uint32_t id, struct err *e)
 {
 	struct topic *x = &t->topics[id];
@@ -155,7 +155,7 @@ static int complete(struct coordinator *t, uint32_t id, struct err *e)
 			t->due[t->due_tail++ % LEDGER_IDS] = (uint16_t)id;
 		return 0;
 	}
-	/* First, so that the root knows that this is no answer to it. */
+	/* First, so that the root does not take this announcement for its answer. */
 	if (t->offer.open && !coordinator_answers(t, id))
 		coordinator_decline(t);
 	x->sent = true;
@@ -187,7 +187,7 @@ int coordinator_count(struct coordinator *t, uint32_t id, struct err *e)
 	return complete(t, id, e);
 }
 
-/* Hold our number for the child's name; it may have gone to another name meanwhile. */
+/* Holds this host's id for the child's name; the id may have gone to another name meanwhile. */
 static int hold(struct coordinator *t, struct known *n, struct err *e)
 {
 	if (n->age != UINT32_MAX && ledger_hold(t->ledger, n->id, n->age))
@@ -196,7 +196,7 @@ static int hold(struct coordinator *t, struct known *n, struct err *e)
 			   &n->age, e);
 }
 
-/* A child's subtree is ready for what it calls @theirs, with @rows or @data, or neither. */
+/* A child's subtree is ready for its own id @theirs, with @rows or @data or neither. */
 static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsigned char *rows,
 		  const unsigned char *data, struct err *e)
 {
@@ -243,7 +243,7 @@ static bool is_in_subtree(const struct link *l, uint64_t rank)
 	return false;
 }
 
-/* One or two signatures, of ranks of that subtree in ascending order. */
+/* Reads one or two signatures, of ranks of that subtree in ascending order. */
 static bool read_signatures(const struct coordinator *t, const struct link *l,
 			    struct frame_in *f, struct op_signatures *w)
 {
@@ -309,7 +309,7 @@ int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f,
 	if (!n)
 		return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 	n->signatures = w;
-	/* Before it is counted, but only hold() knows our own number. */
+	/* Before the arrival is counted; hold() finds this host's id. */
 	if (hold(t, n, e))
 		return e->code;
 	t->topics[n->id].dirty = true;

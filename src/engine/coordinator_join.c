@@ -1,10 +1,10 @@
-/* coordinator_join.c - ranks that have joined are called for what others submit. */
+/* coordinator_join.c - calls ranks that have joined for what other ranks submit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/coordinator_state.h"
 #include "engine/host_queue.h"
 #include "engine/ledger.h"
 
-/* They answer what others submit; so they have to hear of it. */
+/* Tells a child to call its joined ranks, which answer what other ranks submit. */
 static void send_call(struct coordinator *t, int k, uint32_t id, const struct op_signature *w)
 {
 	struct frame_out *o = &t->out;
@@ -23,14 +23,14 @@ int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signatu
 	uint32_t same, age;
 	int k, rc;
 
-	/* What has been offered may be over there by the time it is called for. */
+	/* A tensor on offer may be complete over there by the time the call arrives. */
 	for (k = 0; k < coordinator_children(t) && !(t->offer.open && t->offer.id == id); k++)
 		if (coordinator_child(t, k)->joined &&
 		    *coordinator_their_id(t, id, k) == NOT_HERE)
 			send_call(t, k, id, w);
 	if (x->own || x->called || !ledger_joined(t->ledger))
 		return 0;
-	/* Held until all are in, or it would be another name's by then. */
+	/* Held until all ranks are ready: otherwise the id might go to another name. */
 	rc = ledger_find(t->ledger, ledger_name(t->ledger, id), t->ledger->entries[id].len, w,
 			 &same, &age, e);
 	if (rc)
@@ -65,7 +65,7 @@ const struct op_signature *coordinator_some_signature(const struct coordinator *
 	return &ledger_record(t->ledger, id, 0)->signature;
 }
 
-/* Somebody has joined: call for all that is under way. */
+/* A rank has joined: calls for all tensors that are under way. */
 static int call_all(struct coordinator *t, struct err *e)
 {
 	uint32_t id;
@@ -89,7 +89,7 @@ int coordinator_tell_joined(struct coordinator *t, struct err *e)
 
 	__atomic_store_n(&t->seen_joined, here, __ATOMIC_RELAXED);
 	if (!t->is_root && any != t->told_joined) {
-		/* Then it has to be called for. */
+		/* Joined ranks have to be called, and a tensor on offer is not called for. */
 		if (any && t->offer.open)
 			coordinator_decline(t);
 		t->told_joined = any;

@@ -1,4 +1,4 @@
-/* coordinator_news.c - ends, signs of life, reports and invitations between leaders. */
+/* coordinator_news.c - leaves, alarms, pings, reports and invitations between leaders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -84,7 +84,7 @@ void coordinator_ping(struct coordinator *t)
 	coordinator_flood(t, -1, &t->out);
 }
 
-/* That it came is all there is to it. */
+/* A ping has no content: its arrival is the sign of life. */
 int coordinator_take_ping(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	return f->left ? coordinator_malformed(t, link, "ping", e) : 0;
@@ -102,7 +102,7 @@ void coordinator_report(struct coordinator *t, const void *data, size_t len)
 	coordinator_send(t, 0, &t->out);
 }
 
-/* Whose it is only the root has to know. */
+/* Passes a report on towards the root, which alone interprets it. */
 int coordinator_take_report(struct coordinator *t, int link, struct frame_in *f, struct err *e)
 {
 	size_t len = f->left;
@@ -130,7 +130,7 @@ static bool has_rank(const int *ranks, int count, int rank)
 	return false;
 }
 
-/* The link that leads to @rank; -1: it is of this host, -2: nothing leads there. */
+/* The link that leads to @rank; -1: @rank is of this host, -2: no link leads there. */
 static int route(const struct coordinator *t, int rank)
 {
 	int k;
@@ -163,7 +163,7 @@ void coordinator_invite(struct coordinator *t, int from, int to, const char *whe
 		frame_add(&t->out, where, strnlen(where, COORDINATOR_WHERE - 1));
 		coordinator_send(t, link, &t->out);
 	} else if (*where && *where != '?' && *where != '!') {
-		/* So that its sender does not wait; an answer has none, nor has a question. */
+		/* So that the inviter does not wait; an answer or a question needs none. */
 		coordinator_invite(t, to, from, "");
 	}
 }

@@ -1,4 +1,4 @@
-/* coordinator_offer.c - of two hosts, one of an order's two ways is saved. */
+/* coordinator_offer.c - with two hosts, sends the root's sum early: one message delay less. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -6,26 +6,26 @@
 #include "engine/host_queue.h"
 #include "engine/ledger.h"
 
-/* Chances that the root lets pass after offers that were declined. */
+/* The most chances that the root passes over after declined offers. */
 enum { MOST_SKIPPED = 63 };
 
 /*
- * An order takes two ways: up, and down again.  Of two hosts the root can save one of them
- * for a small tensor, if nothing else is under way: when its own host is in, it sends that
- * host's sum as an offer that this be the next batch, and announces nothing else until it
- * has been answered.  What the child says about that tensor, with data, accepts it, even if
- * it was on its way before the offer came; anything else that is said after the offer has
- * come begins with a word that declines it.  So both can tell from the order in which
- * they see frames whether it was accepted:
+ * A batch takes two messages: up, and down again.  With two hosts the root can save the delay
+ * of one for a small tensor, if nothing else is under way: when its own host is ready, it sends
+ * that host's sum as an offer that this tensor be the next batch, and announces nothing else
+ * until the child has answered.  The child's announcement of that tensor, with data, accepts
+ * the offer, even if it was sent before the offer came; any other announcement after the offer
+ * has come is preceded by a frame that declines it.  So both leaders can tell from the order of
+ * the frames whether the offer was accepted:
  *
  *	root				child
  *	OFFER n         -----\ /----- READY n, data
  *	coordinator_settle()  <----/ \----> coordinator_accept_offer()
  *
- * A child that has nothing on its way keeps the offer until its own ranks are in, and is
- * done then.  One that waits for something else declines at once: the root may be
- * waiting for that with what it does not announce.  So does one on which a rank has joined,
- * which would not be called for what is open.
+ * A child with no announcement on its way keeps the offer until its own ranks are ready, and
+ * is then done.  A child that waits for another tensor declines at once: the root holds back
+ * all other batches meanwhile.  So does a child with a joined rank, since no rank is called
+ * for a tensor on offer.
  */
 
 bool coordinator_answers(const struct coordinator *t, uint32_t id)
@@ -42,7 +42,7 @@ void coordinator_decline(struct coordinator *t)
 	coordinator_send(t, 0, &t->out);
 }
 
-/* A batch of one tensor of which nobody has to be told but the ranks of this host. */
+/* Runs a batch of one tensor that only the ranks of this host have to be told of. */
 static void run_here(struct coordinator *t, uint32_t id)
 {
 	uint16_t one = (uint16_t)id;
@@ -56,7 +56,7 @@ void coordinator_accept_offer(struct coordinator *t, const unsigned char *data)
 	uint32_t id = t->offer.id;
 	struct topic *x = &t->topics[id];
 
-	/* The root is waiting for it. */
+	/* The root waits for this announcement. */
 	coordinator_flush_ready(t);
 	t->offer.open = false;
 	t->sent_count--;
@@ -75,7 +75,7 @@ void coordinator_settle(struct coordinator *t, uint32_t id)
 	run_here(t, id);
 }
 
-/* What the child calls @id, if it is sure to be the same there; else NULL. */
+/* The child's entry for @id, if it certainly has the same meaning there; else NULL. */
 static const struct known *known_to_child(const struct coordinator *t, uint32_t id)
 {
 	uint16_t theirs = t->offer.theirs[id];
@@ -90,7 +90,7 @@ static const struct known *known_to_child(const struct coordinator *t, uint32_t 
 		       : NULL;
 }
 
-/* Is @id all that there is? */
+/* Is @id the only tensor under way? */
 bool coordinator_may_offer(struct coordinator *t, uint32_t id)
 {
 	const struct topic *x = &t->topics[id];

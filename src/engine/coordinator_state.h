@@ -1,4 +1,4 @@
-/* coordinator_state.h - what the leader of a host knows of its subtree. */
+/* coordinator_state.h - a leader's state of the tensors and ranks in its subtree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_COORDINATOR_STATE_H
 #define ENGINE_COORDINATOR_STATE_H
@@ -15,62 +15,62 @@
 #include "engine/op_signature.h"
 #include "ringup.h"
 
-/* A number on its way, and marks: rows, a verdict or data come with it. */
+/* An id in a frame, and flags: rows, a verdict or data follow it. */
 enum {
 	ITEM_ROWS = 1 << 15,
 	ITEM_BAD = 1 << 14,
 	ITEM_DATA = 1 << 13,
 	ITEM_ID = ITEM_DATA - 1,
 };
-enum { NOT_HERE = 0xffff, SENTENCE = 400 }; /* no number; bytes of a verdict, with its end */
+enum { NOT_HERE = 0xffff, SENTENCE = 400 }; /* no id; bytes of a verdict, with its final 0 */
 _Static_assert((int)LEDGER_IDS - 1 <= (int)ITEM_ID, "an id fits below the marks");
 
-/* What a child calls by one of its numbers. */
+/* The meaning of one of a child's ids. */
 struct known {
-	uint32_t id, age; /* ours, as the ledger gave it */
+	uint32_t id, age; /* this host's, as the ledger gave it */
 	bool flying;
 	struct op_signatures signatures;
 	size_t len;
 	char name[];
 };
 
-/* A neighbour; the parent, if there is one, is link 0. */
+/* A neighbour in the tree; the parent, if there is one, is link 0. */
 struct link {
 	int leader;
 	bool gone;
-	/* Of a child. */
+	/* Set for a child only. */
 	int *ranks, count; /* in its subtree, ascending */
-	bool joined;       /* some of them have nothing more to do */
+	bool joined;       /* some of these ranks have joined */
 	struct known **known;
 };
 
-/* One of our own numbers. */
+/* The state of one tensor, by this host's id. */
 struct topic {
 	int arrived;
 	bool dirty;     /* signatures have to be compared, or were not equal */
-	bool sent;      /* the parent has been told                    */
-	bool own;       /* the ranks of this host are in               */
-	bool called;    /* those of this host that have joined have been called: we hold it */
-	bool bare;      /* somebody came without data                  */
-	bool summed;    /* and somebody, or several, with them         */
+	bool sent;      /* announced to the parent */
+	bool own;       /* the ranks of this host have submitted it */
+	bool called;    /* this host's joined ranks have been called, and the id is held */
+	bool bare;      /* a host came without data                    */
+	bool summed;    /* at least one host came with data            */
 	bool travels;   /* all came with data: so does the answer     */
-	uint64_t taken; /* rounds of this host's ranks so far that were complete */
-	uint64_t bytes; /* of a host's sum, and from one to the next */
+	uint64_t taken; /* complete rounds of this host's ranks so far */
+	uint64_t bytes; /* of one host's sum; step: from one sum to the next */
 	uint64_t step, room;
 	unsigned char *sums;
 	uint64_t *rows;
 };
 
-/* The root has sent its host's sum first, and waits for the answer; or its child has not
- * answered yet. */
+/* An early announcement: the root has sent its host's sum first, and waits for the answer; or
+ * this leader, its child, has not answered yet. */
 struct offer {
 	bool open;
 	uint32_t id;
 	uint64_t bytes;
 	unsigned char data[OP_SIGNATURE_INLINE_BYTES];
-	int half;                    /* the root: tensors that some hosts are in for        */
-	int skip, next_skip;         /* chances that it lets pass after one that was declined */
-	uint16_t theirs[LEDGER_IDS]; /* the child's numbers when it used them last   */
+	int half;                    /* the root: tensors that only some hosts have announced */
+	int skip, next_skip;         /* chances to pass over after a declined offer */
+	uint16_t theirs[LEDGER_IDS]; /* the child's last id for each of this host's  */
 };
 
 struct coordinator {
@@ -79,27 +79,26 @@ struct coordinator {
 	struct coordinator_events ev;
 	int size, hosts, host, first_child, links;
 	bool is_root, left, alarmed;
-	bool carries;         /* data travel with the announcements */
+	bool carries;         /* data may travel with the announcements */
 	bool told_joined;     /* to the parent                           */
-	uint32_t seen_joined; /* of this host, when we looked; atomic    */
+	uint32_t seen_joined; /* of this host, at the last turn; atomic */
 	uint64_t cap;
-	int *ranks, count; /* of the own subtree */
+	int *ranks, count; /* of this leader's subtree */
 	struct link *link;
 	struct topic *topics; /* LEDGER_IDS */
-	uint16_t *theirs;     /* by id and child: the child's number, or NOT_HERE */
+	uint16_t *theirs;     /* by id and child: the child's id, or NOT_HERE */
 	struct frame_out ready, out;
 	uint16_t batch[BATCH_ITEMS]; /* being received */
 	int batch_count;
-	int sent_count; /* to the parent, and not answered */
+	int sent_count; /* announced to the parent, and not answered */
 	struct offer offer;
-	/* The root's. */
+	/* The root's only. */
 	uint16_t due[LEDGER_IDS];
 	uint64_t due_head, due_tail;
 	int running; /* batches announced and not done */
 };
 
-/* coordinator_send - a frame to a neighbour.  coordinator_flood - to all of them but @except.
- */
+/* coordinator_send - send a frame to a neighbour.  coordinator_flood - to all but @except. */
 static inline void coordinator_send(struct coordinator *t, int link, const struct frame_out *o)
 {
 	t->ev.send(t->ev.ctx, link, o->data, o->len);
@@ -115,7 +114,7 @@ static inline void coordinator_flood(struct coordinator *t, int except,
 			coordinator_send(t, k, o);
 }
 
-/* coordinator_malformed - fails: what came over @link is no @what. */
+/* coordinator_malformed - fails: the data received over @link are not a @what. */
 static inline int coordinator_malformed(const struct coordinator *t, int link, const char *what,
 					struct err *e)
 {
@@ -133,80 +132,80 @@ static inline int coordinator_children(const struct coordinator *t)
 	return t->links - t->first_child;
 }
 
-/* coordinator_their_id - what child @k calls our @id at present. */
+/* coordinator_their_id - the present id of child @k for this host's @id. */
 static inline uint16_t *coordinator_their_id(const struct coordinator *t, uint32_t id, int k)
 {
 	return &t->theirs[(size_t)id * (size_t)coordinator_children(t) + (size_t)k];
 }
 
-/* coordinator_has_rows - does it have rows, whose number may differ between ranks? */
+/* coordinator_has_rows - has the tensor rows, whose number may differ between ranks? */
 static inline bool coordinator_has_rows(const struct coordinator *t, uint32_t id)
 {
 	return op_signature_has_rows(&ledger_record(t->ledger, id, 0)->signature);
 }
 
-/* coordinator_sum_of - where the sum of @host is. */
+/* coordinator_sum_of - the place of the sum of @host. */
 static inline unsigned char *coordinator_sum_of(const struct topic *x, int host)
 {
 	return x->sums + (uint64_t)host * x->step;
 }
 
-/* ---- coordinator_count.c: who is in for what ---- */
+/* ---- coordinator_count.c: readiness of each tensor ---- */
 
 /* coordinator_gather_signatures - the signatures of @id in this subtree. */
 void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
 				   struct op_signatures *w);
 
-/* coordinator_flush_ready - send the parent what has been put together for it. */
+/* coordinator_flush_ready - send the announcements gathered for the parent. */
 void coordinator_flush_ready(struct coordinator *t);
 
 /* coordinator_keep_own_sum - keep the sum of this host's ranks, if it may travel. */
 void coordinator_keep_own_sum(struct coordinator *t, uint32_t id);
 
-/* coordinator_may_travel - may a tensor that a child has defined so come with data? */
+/* coordinator_may_travel - may data travel with a tensor that a child has defined so? */
 bool coordinator_may_travel(const struct coordinator *t, const struct known *n);
 
-/* coordinator_count - one more, a child or this host, is in for @id. */
+/* coordinator_count - one more participant, a child or this host, is ready for @id. */
 int coordinator_count(struct coordinator *t, uint32_t id, struct err *e);
 
 /* ---- coordinator_join.c: ranks that have joined ---- */
 
-/* coordinator_any_joined - has any of this subtree?  coordinator_tell_joined - the parent has
- * to know whether to call us. */
+/* coordinator_any_joined - has any rank of this subtree joined?  coordinator_tell_joined - tell
+ * the parent, if that has changed, so that it calls joined ranks. */
 bool coordinator_any_joined(const struct coordinator *t);
 int coordinator_tell_joined(struct coordinator *t, struct err *e);
 
-/* coordinator_call - call, in this subtree, whoever has joined and is not in for @id yet.
- * coordinator_some_signature - the signature of one rank that has submitted it. */
+/* coordinator_call - call the joined ranks of this subtree that have not submitted @id yet.
+ * coordinator_some_signature - the signature of a rank that has submitted @id. */
 int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signature *w,
 		     struct err *e);
 const struct op_signature *coordinator_some_signature(const struct coordinator *t, uint32_t id);
 
-/* ---- coordinator_batch.c: what is ready everywhere, in order ---- */
+/* ---- coordinator_batch.c: batches of ready tensors, in order ---- */
 
-/* coordinator_judge - at the root: what do all ranks hear of it?  coordinator_announce - the
- * next batches, as far as it is time for them.  coordinator_finish - the children may submit
- * @id again. */
+/* coordinator_judge - at the root: make the verdict and result that all ranks receive for @id.
+ * coordinator_announce - send the next batches that are due.  coordinator_finish - reset @id,
+ * so that the children may submit it again. */
 void coordinator_judge(struct coordinator *t, uint32_t id);
 void coordinator_announce(struct coordinator *t);
 void coordinator_finish(struct coordinator *t, uint32_t id);
 
-/* ---- coordinator_offer.c: of two hosts, a way saved ---- */
+/* ---- coordinator_offer.c: early announcement, with exactly two hosts ---- */
 
-/* coordinator_may_offer, coordinator_send_offer - at the root, whose host is in for @id.
- * coordinator_settle - there: the offer of @id is accepted. */
+/* coordinator_may_offer, coordinator_send_offer - at the root, whose host is ready for @id.
+ * coordinator_settle - at the root: the offer of @id is accepted. */
 bool coordinator_may_offer(struct coordinator *t, uint32_t id);
 void coordinator_send_offer(struct coordinator *t, uint32_t id);
 void coordinator_settle(struct coordinator *t, uint32_t id);
 
-/* coordinator_answers - at the child: does what is to be said of @id accept the offer?
- * coordinator_accept_offer - then, with the @data of the root's host.  coordinator_decline -
- * else. */
+/* coordinator_answers - at the child: does an announcement of @id accept the open offer?
+ * coordinator_accept_offer - accept it, with the @data of the root's host.
+ * coordinator_decline - decline it. */
 bool coordinator_answers(const struct coordinator *t, uint32_t id);
 void coordinator_accept_offer(struct coordinator *t, const unsigned char *data);
 void coordinator_decline(struct coordinator *t);
 
-/* ---- frames, as they come over a link ---- */
+/* ---- handlers of the frames that arrive over a link ---- */
 
 int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f, struct err *e);
 int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, struct err *e);

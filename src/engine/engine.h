@@ -1,4 +1,4 @@
-/* engine.h - Horovod's semantics: submit by name, complete when all ranks have. */
+/* engine.h - Horovod's semantics: submit by name, complete once all ranks have submitted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -11,18 +11,18 @@
 struct p2p_request;
 struct request;
 
-/* engine_start - with the fields above set; starts the progress thread. */
+/* engine_start - start the progress thread; the fields of engine_state.h are set. */
 int engine_start(struct engine *g, struct err *e);
 
 /* engine_flying - operations that are not complete, in all communicators. */
 int engine_flying(struct engine *g);
 
-/* engine_stop - end the thread; threads that notify or raise the alarm may go on.  Safe on a
- * zeroed engine. */
+/* engine_stop - end the progress thread; other threads may still notify or raise the alarm.
+ * Safe on a zeroed engine. */
 void engine_stop(struct engine *g);
 
-/* engine_submit - start an operation; with a deadline that is not 0 carry it out and return
- * what engine_wait() would, and set *@opp only if it is still under way. */
+/* engine_submit - start an operation.  With @deadline_ns != 0, wait as engine_wait() does, and
+ * set *@opp only if it is still under way. */
 int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e);
 
@@ -30,12 +30,12 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e);
 
-/* engine_deferred - the rest of that, of an operation that submit_repeat() or submit_eager()
- * has deferred. */
+/* engine_deferred - the rest of engine_submit(), for an operation that submit_repeat() or
+ * submit_eager() has deferred. */
 int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op **opp,
 		    struct err *e);
 
-/* engine_poll - 1 if @op is done; does a little work if nobody else does. */
+/* engine_poll - 1 if @op is done; does a little work if no other thread has the baton. */
 int engine_poll(struct ringup_op *op);
 
 /* engine_wait - see ringup_wait(). */
@@ -45,13 +45,13 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e);
 int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,
 		struct err *e);
 
-/* engine_settle - this rank leaves: what is in flight fails now, and all callbacks run to their
- * end.  The job has been ended if anything was in flight. */
+/* engine_settle - this rank leaves: if the job has been ended, all operations in flight fail
+ * now; all callbacks run to their end. */
 void engine_settle(struct engine *g);
 
-/* engine_describe - a sentence about what @op of @g waits for, to @out; nothing is written if
- * it is complete, or @g is not there any more.  It may ask other hosts: see p2p_ask().  Any
- * thread of the process that has started @g. */
+/* engine_describe - write a sentence about what @op waits for to @out; nothing if @op is
+ * complete, or @g no longer runs.  It may ask other hosts: see p2p_ask().  Any thread of the
+ * process that has started @g. */
 void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len);
 
 #endif
