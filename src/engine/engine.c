@@ -1,4 +1,4 @@
-/* engine.c - Horovod's semantics: submit by name, complete when all ranks have. */
+/* engine.c - Horovod's semantics: submit by name, complete once all ranks have submitted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine.h"
 
@@ -28,12 +28,12 @@
 #include "wire/quiesce.h"
 
 enum {
-	LOOKS = 100,      /* for what needs no baton, before taking it      */
+	LOOKS = 100,      /* at an eager operation before taking the baton  */
 	HAND_OVER = 200,  /* looks before a thread without the baton sleeps */
-	POLL_STEPS = 64,  /* what engine_poll() does at most                */
+	POLL_STEPS = 64,  /* steps of engine_poll() at most                 */
 	VERDICT_MS = 300, /* how long a lost connection waits for its reason */
-	LONE_MS = 20,     /* one back end's news, while it is the only one   */
-	VAIN_TURNS = 3,   /* of those, and the next ones sleep at once      */
+	LONE_MS = 20,     /* one wait for the only back end with a plan      */
+	VAIN_TURNS = 3,   /* vain waits after which the next ones sleep at once */
 };
 
 /* ---- small things ---- */
@@ -43,7 +43,7 @@ static struct progress *my_progress(const struct engine *g)
 	return &g->progress[g->waitset->me];
 }
 
-/* Does a callback wait for an operation that only a thread that looks can complete? */
+/* Has an eager operation a callback?  Such an operation completes only when a thread looks. */
 static bool engine_has_tended(const struct engine *g)
 {
 	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
@@ -66,7 +66,7 @@ static void comms_scan_eager(struct engine *g)
 	comms_exit(g, end);
 }
 
-/* Threads that sleep until the holder of the baton has done what they wait for. */
+/* Do threads sleep until the holder of the baton has completed their operations? */
 static bool engine_has_waiters(const struct engine *g)
 {
 	return __atomic_load_n(&g->waiting, __ATOMIC_SEQ_CST);
@@ -84,8 +84,8 @@ static bool progress_take(struct engine *g)
 	return true;
 }
 
-/* Work may have come while the others believed that this thread would do it: a thread that
- * waits for the baton shall look, and if there is none, the progress thread. */
+/* Work may have come while other threads relied on this one: a thread that waits for the baton
+ * is woken to look; without one, the progress thread. */
 static void progress_give(struct engine *g)
 {
 	progress_set_driving(my_progress(g), false);
@@ -108,32 +108,32 @@ static void comm_fail(struct comm *l, void *why)
 	execute_fail(l, why);
 }
 
-/* With the baton. */
+/* The caller holds the baton. */
 static void progress_fail_all(struct engine *g)
 {
 	struct err why;
 
 	over_why(g, &why);
-	/* Whoever raised it may not reach the other hosts. */
+	/* The process that raised the alarm may not reach the other hosts. */
 	if (engine_is_alarmed(g) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, alarm_culprit(g->alarm), why.code, why.text);
 	/* First, so that nothing is submitted to a communicator that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
-	/* What this rank had lent, it is about to get back. */
+	/* Other ranks may still access buffers that this rank has lent. */
 	quiesce_wait(g->waitset);
 	comms_visit(g, comm_fail, &why);
 	notify_completed(g);
 }
 
-/* A connection broke.  Who is to blame, the control plane knows better than the
- * neighbour does; it needs a moment to say so. */
+/* A connection broke.  The control plane knows the culprit better than the neighbour does; it
+ * needs a moment to say so. */
 static void progress_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
 	int culprit = -1;
 	struct err why = *e;
 
-	/* All hear of it, so it has to say whose trouble it is. */
+	/* All ranks receive the sentence, so it has to name this rank. */
 	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM) {
 		culprit = g->comms[0]->topo.rank;
 		fail_in(&why, "rank %d", culprit);
@@ -155,7 +155,7 @@ static bool comm_step(struct comm *l)
 	return rc != 0;
 }
 
-/* One in @l, which may go away as soon as what is in flight in it has been completed. */
+/* One step in @l, which may be closed as soon as its operations in flight are complete. */
 static bool comm_step_in(struct comm *l)
 {
 	struct engine *g = l->engine;
@@ -166,7 +166,7 @@ static bool comm_step_in(struct comm *l)
 	return moved;
 }
 
-/* One step in every communicator but @first, which has had its own. */
+/* One step in every communicator but @first, which has had its own step. */
 static bool comms_step_others(struct engine *g, const struct comm *first)
 {
 	struct comm *l;
@@ -184,11 +184,10 @@ struct look {
 	struct engine *g;
 	struct comm *mine;    /* the operation's */
 	struct ringup_op *op; /* or NULL */
-	bool running;         /* a plan in some communicator: try to go on with it */
+	bool running;         /* a communicator has a plan in flight: step it */
 };
 
-/* While this thread does nothing but wait, it also fetches what comes from other
- * hosts. */
+/* A thread that only waits also receives frames from other hosts; this announces that. */
 static void comms_attend(struct engine *g, bool on)
 {
 	struct comm *l;
@@ -211,7 +210,7 @@ static void comms_poll(struct engine *g)
 	comms_exit(g, end);
 }
 
-/* Is there a reason to stop waiting for news? */
+/* True if the wait for news has to end. */
 static bool look_has_news(void *arg)
 {
 	struct look *look = arg;
@@ -238,7 +237,7 @@ static bool engine_has_others(const struct engine *g)
 	return comms_end(g) > 1;
 }
 
-/* May this rank have more to do than the only group's plan? */
+/* Has this rank anything to wait for besides the only group's plan? */
 static bool engine_may_do_more(const struct engine *g)
 {
 	return engine_has_others(g) || p2p_is_used(g->p2p);
@@ -251,8 +250,8 @@ static int64_t soon(int ms, int64_t deadline_ns)
 	return turn < deadline_ns ? turn : deadline_ns;
 }
 
-/* Nothing can be done now: wait until something can.  Returns true if that was in vain, for
- * as long as the only back end's news are waited for at a time. */
+/* Nothing can be done now: waits until something can.  Returns true if it waited in vain for
+ * the only back end that has a plan in flight, for LONE_MS. */
 static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op *op,
 			  int64_t deadline_ns)
 {
@@ -261,7 +260,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 	int64_t turn;
 
 	rest_ask(g, &r);
-	/* What becomes ready during a plan shall be known when it is done. */
+	/* A tensor that becomes ready during a plan is to be known when the plan is done. */
 	if (r.again || r.providers)
 		comms_poll(g);
 	if (r.again)
@@ -279,7 +278,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 	r.all.ready = look_has_news;
 	r.all.self = &look;
 	__atomic_store_n(&g->tending, !r.providers && !op, __ATOMIC_SEQ_CST);
-	/* In poll(2) it fetches nothing. */
+	/* A thread in poll(2) receives no frames. */
 	if (!r.all.fds)
 		comms_attend(g, true);
 	wait_news(&r.all, deadline_ns);
@@ -300,8 +299,8 @@ static void engine_be_patient(struct engine *g, bool patient)
 	comms_visit(g, comm_set_patience, patient ? g : NULL);
 }
 
-/* With the baton: go on until @op is done, the deadline, or (op NULL) until
- * there is no work, or somebody waits who can do it. */
+/* With the baton: makes progress until @op is done, until the deadline, or (@op NULL) until
+ * there is no work or a waiting thread can take over. */
 static void progress_until(struct engine *g, struct comm *mine, struct ringup_op *op,
 			   int64_t deadline_ns)
 {
@@ -321,7 +320,7 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 			moved |= comms_step_others(g, mine);
 		if (moved)
 			continue;
-		/* A plan may stand still for long; what needs none waits for none. */
+		/* A plan may stand still for long; eager operations need no plan. */
 		comms_scan_eager(g);
 		if (op && op_is_done(op))
 			break;
@@ -339,8 +338,8 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 		engine_be_patient(g, patient || engine_has_waiters(g));
 }
 
-/* The progress thread: asleep unless there is work that nobody waits for.  It waits for
- * peers without patience, so as not to take a processor from a thread that computes. */
+/* The progress thread sleeps unless there is work that no thread waits for.  It waits for peers
+ * without spinning, so as not to take a processor from a thread that computes. */
 static void *progress_thread(void *arg)
 {
 	struct engine *g = arg;
@@ -351,7 +350,7 @@ static void *progress_thread(void *arg)
 		seen = progress_seen(p);
 		if (__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE))
 			return NULL;
-		/* A rank may ask for something else than the last time. */
+		/* Another rank may have queued an operation that is eager here. */
 		comms_scan_eager(g);
 		if (!engine_has_waiters(g) && progress_is_due(g) && progress_take(g)) {
 			engine_be_patient(g, false);
@@ -375,14 +374,12 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 		waitset_pause();
 	}
 	__atomic_fetch_add(&g->waiting, 1, __ATOMIC_SEQ_CST);
-	/* This thread's processor is free: should the progress thread be driving, it may
-	 * spin instead of sleeping at every chunk. */
+	/* This thread's processor is free: if the progress thread has the baton, it may spin
+	 * instead of sleeping at every chunk. */
 	engine_be_patient(g, true);
 	seen = __atomic_load_n(&g->done, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* The progress thread gives the baton to a thread that waits for an operation of its
-	 * own.
-	 */
+	/* The progress thread gives up the baton for a thread that waits. */
 	if (__atomic_load_n(&g->tending, __ATOMIC_SEQ_CST))
 		waitset_notify_asleep(g->waitset, g->waitset->me);
 	if (!op_is_done(op) && __atomic_load_n(&g->baton, __ATOMIC_RELAXED))
@@ -390,7 +387,7 @@ static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadl
 	__atomic_fetch_sub(&g->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Who gave the baton to those who wait has left the rest of the work to them. */
+/* A thread that gave the baton away to waiting threads left them the rest of the work. */
 static void progress_pass_on(struct engine *g)
 {
 	if (!__atomic_load_n(&g->baton, __ATOMIC_SEQ_CST) && progress_is_due(g))
@@ -398,9 +395,9 @@ static void progress_pass_on(struct engine *g)
 }
 
 /*
- * The communicator of an operation that this thread is about to look at or wait for.  As soon
- * as that is complete, another thread may remove its group: then the communicator stays until
- * we op_exit_comm() of it, and what was in it is the world's, which always stays.
+ * Enters the communicator of an operation, which this thread is about to look at or wait for.
+ * Once the operation is complete, another thread may remove its group: the communicator then
+ * stays until op_exit_comm(), and its operations are moved to the world's, which always stays.
  */
 static struct comm *op_enter_comm(struct ringup_op *op)
 {
@@ -419,7 +416,7 @@ static void op_exit_comm(struct comm *l)
 		__atomic_fetch_sub(&l->inside, 1, __ATOMIC_RELEASE);
 }
 
-/* Returns whether it is complete.  @holding: this thread has the baton already. */
+/* Returns whether @op is complete.  @holding: this thread has the baton already. */
 static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
 {
 	struct engine *g = l->engine;
@@ -476,7 +473,7 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 	return op_wait(op, deadline_ns, false, e);
 }
 
-/* Is it done, or can it be without the baton? */
+/* Is @op done, or can it be completed without the baton? */
 static bool op_is_through(struct ringup_op *op)
 {
 	struct comm *l;
@@ -511,7 +508,7 @@ int engine_poll(struct ringup_op *op)
 	return op_is_done(op);
 }
 
-/* The rest of engine_submit(). */
+/* The last part of engine_submit(). */
 static int op_wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding,
 			    struct ringup_op **opp, struct err *e)
 {
@@ -546,13 +543,13 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		if (op)
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
-	/* A thread that will wait drives anyway: no thread need be notified. */
+	/* A thread that will wait makes the progress itself: no thread need be notified. */
 	holding = deadline_ns && !eager_may(l, r) && progress_take(g);
 	lock_take(&l->lock);
 	rc = submit_queued(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
 	lock_give(&l->lock);
 	if (rc) {
-		/* The others wait for what cannot be submitted here. */
+		/* The other ranks wait for an operation that cannot be submitted here. */
 		over_blame(g, alarm_culprit(g->alarm));
 		if (rc == RINGUP_EPEER)
 			notify_alarm(g, -1, rc, e->text);
@@ -560,7 +557,7 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 			progress_give(g);
 		return rc;
 	}
-	/* A join that is not published yet may be by another thread, now. */
+	/* A join that is not published yet may be published by another thread, even now. */
 	submit_notify(l, r->signature.kind == OP_JOIN ? NULL : op, as);
 	return op_wait_or_leave(op, deadline_ns, holding, opp, e);
 }
@@ -653,8 +650,7 @@ void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t l
 	struct engine *at;
 	struct comm *l;
 
-	/* As long as it is locked the engine is not stopped, and its operations' memory stays.
-	 */
+	/* While live_lock is held, the engine is not stopped and its operations stay. */
 	pthread_mutex_lock(&live_lock);
 	for (at = live; at && at != g; at = at->next_live)
 		;

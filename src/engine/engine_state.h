@@ -1,4 +1,4 @@
-/* engine_state.h - what a rank's engine is made of, for all that it drives. */
+/* engine_state.h - the state of a rank's engine, which drives all its communicators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_ENGINE_STATE_H
 #define ENGINE_ENGINE_STATE_H
@@ -23,27 +23,27 @@ struct progress;
 struct ringup_op;
 
 /*
- * Whoever waits, drives.  The baton belongs to one thread of this rank at a
- * time: it moves all communicators along until the operation that it waits for is
- * complete.  Other waiting threads sleep and are woken when their operations
- * complete or the baton is free.  The progress thread takes it only when there is
- * work and nobody waits; the rank that submitted last notifies it.
+ * A thread that waits makes the progress.  The baton belongs to one thread of this rank at a
+ * time: that thread moves all communicators along until the operation that it waits for is
+ * complete.  Other waiting threads sleep and are woken when their operations complete or the
+ * baton is free.  The progress thread takes the baton only when there is work and no thread
+ * waits; the rank that submitted last notifies it.
  *
- * One thread for all communicators: a rank that only looked at one group could wait for a
- * rank that waits, in another group, for a third that waits for the first.
+ * One thread drives all communicators: a rank that drove one group only could wait for a rank
+ * that waits, in another group, for a third rank that waits for the first.
  */
 struct engine {
 	/* Set before engine_start(), by member.c or a test. */
 	struct alarm *alarm;
-	struct waitset *waitset;   /* all ranks of this host: here this rank sleeps */
+	struct waitset *waitset;   /* all ranks of this host; this rank sleeps in it */
 	struct progress *progress; /* of each of these ranks, in their order */
 	struct liveness *liveness; /* likewise */
 	struct p2p *p2p;           /* messages between two ranks; NULL: there are none */
-	/* Tell other hosts; called at least once, by more than one thread. */
+	/* Tells other hosts of the alarm; called at least once, by any thread. */
 	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
 	void *on_alarm_ctx;
-	struct cause *cause; /* what this rank tells its launcher; NULL: nothing */
-	/* What an operation waits for that is not complete in time; or NULL. */
+	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
+	/* Describes what an operation waits for that is not complete in time; or NULL. */
 	void (*describe)(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
 			 size_t len);
 	void *describe_ctx;
@@ -54,18 +54,18 @@ struct engine {
 	int comm_end;                     /* all communicators are below; atomic       */
 	uint32_t looking; /* threads that go through the communicators; atomic */
 	uint32_t baton;   /* atomic                            */
-	uint32_t waiting; /* threads asleep because another has the baton    */
+	uint32_t waiting; /* threads asleep because another thread has the baton */
 	uint32_t done;    /* futex: an operation completed, or the baton is free */
 	bool dead;        /* everything in flight has failed; atomic         */
-	uint32_t tended;  /* eager operations that a callback waits for; atomic */
+	uint32_t tended;  /* eager operations with a callback; atomic */
 	bool tending;     /* the progress thread waits for those; atomic          */
 	struct callbacks callbacks;
-	struct engine *next_live; /* of those that run, for engine_describe() */
+	struct engine *next_live; /* list of running engines, for engine_describe() */
 	pthread_t thread;
 	bool has_thread, stop;
 	struct pollfd *poll; /* rest.c's: room for poll_room descriptors */
 	int poll_room;
-	uint32_t forks; /* of the process that started it */
+	uint32_t forks; /* forks_count() of the process that started it */
 };
 
 /* engine_is_mine - false in a child of fork(), which is no rank. */

@@ -1,4 +1,4 @@
-/* execute.c - carry out what a group of ranks has agreed: batches, plans, completion. */
+/* execute.c - carries out the operations of a communicator: batches, plans, completion. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/execute.h"
 
@@ -24,13 +24,13 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-/* Other threads look at it, and only the holder of the baton writes. */
+/* The holder of the baton alone writes; other threads read. */
 static void runs_count(struct comm *l, int n)
 {
 	__atomic_store_n(&l->running, n, __ATOMIC_RELAXED);
 }
 
-/* No buffer of an operation is touched any more. */
+/* Afterwards no buffer of an operation is touched any more. */
 static void runs_abort(struct comm *l)
 {
 	int i;
@@ -88,7 +88,7 @@ static int fail_not_in_flight(struct err *e)
 	return fail(e, RINGUP_EPEER, "a batch names a tensor that is not in flight here");
 }
 
-/* No back end carries it out, on any rank: its operations fail, and the ranks stay in step. */
+/* No rank has a back end for this plan: its operations fail, and the ranks stay in step. */
 static struct provider *run_refuse(struct comm *l, struct err *e)
 {
 	struct run *run = l->run;
@@ -110,7 +110,7 @@ static struct provider *run_refuse(struct comm *l, struct err *e)
 	return by;
 }
 
-/* Make a plan of the items from item_at on, in l->run. */
+/* Makes a plan of the items from item_at on, in l->run. */
 static int run_make(struct comm *l, struct err *e)
 {
 	const struct item *it = &l->items[l->item_at];
@@ -145,7 +145,7 @@ static int run_make(struct comm *l, struct err *e)
 	return 0;
 }
 
-/* The plan before it in its slot is done. */
+/* True once no other plan in flight has its slot. */
 static bool run_has_slot(const struct comm *l, const struct run *run)
 {
 	int i;
@@ -165,8 +165,8 @@ static int run_start(struct comm *l, struct run *run, struct err *e)
 	return run->by->is->start(run->by->self, &run->plan, e);
 }
 
-/* The plan is done: what is left to do for one of its operations.  @why is the reason if the
- * ranks disagree. */
+/* The plan is done: completes one of its operations.  @why is the reason if the ranks disagree
+ * about it. */
 static void op_conclude(const struct run *run, struct ringup_op *op, struct err *why)
 {
 	int rc;
@@ -187,7 +187,7 @@ static void op_conclude(const struct run *run, struct ringup_op *op, struct err 
 	}
 }
 
-/* All plans of a batch have been made, and none of those in flight needs anything of it. */
+/* Ends a batch when all its plans are made and no plan in flight needs its items. */
 static void batch_end(struct comm *l)
 {
 	if (l->item_at < l->item_count || l->fenced || (l->running && l->run_count == 1))
@@ -210,7 +210,7 @@ static void run_done(struct comm *l, struct run *run)
 	if (run->by)
 		runs_count(l, l->running - 1);
 	run->by = NULL;
-	/* What was made last may be one of several plans of an operation. */
+	/* The plan made last may be one of several for an operation. */
 	if (run == l->run)
 		l->fenced = false;
 	if (l->item_count)
@@ -218,7 +218,7 @@ static void run_done(struct comm *l, struct run *run)
 	notify_completed(l->engine);
 }
 
-/* Go on with what is in flight: 1 if a plan is done. */
+/* Steps the plans in flight: 1 if one is done. */
 static int runs_step(struct comm *l, struct err *e)
 {
 	int i, rc = 0;
@@ -238,7 +238,7 @@ static int runs_step(struct comm *l, struct err *e)
 	return rc;
 }
 
-/* Where another plan may be made now, beside those in flight; or NULL. */
+/* The run for another plan, beside those in flight; NULL if no plan may be made now. */
 static struct run *run_next(struct comm *l)
 {
 	const struct item *it = &l->items[l->item_at];
@@ -255,7 +255,7 @@ static struct run *run_next(struct comm *l)
 	op = l->item_at < l->item_count ? comm_op(l, it) : NULL;
 	if (op && (it->bad || it->result || op->ask.signature.kind == OP_JOIN))
 		return NULL;
-	/* An operation of several plans goes on where it has begun. */
+	/* An operation of several plans continues in the run in which it has begun. */
 	if (!l->run->by)
 		return l->run;
 	for (i = 0; i < l->run_count; i++)
@@ -269,7 +269,7 @@ bool execute_can_begin(struct comm *l)
 	return l->running ? run_next(l) != NULL : execute_ready(l);
 }
 
-/* What has come with the agreement: nothing is left to be carried out. */
+/* Completes operations whose results came with the agreement: they need no plan. */
 static int batch_take_results(struct comm *l, struct err *e)
 {
 	struct run *run = l->run;
@@ -301,14 +301,14 @@ bool execute_ready(struct comm *l)
 		 join_ready(l)));
 }
 
-/* Whoever left has sent all that it had before: what is not complete now never will be. */
+/* A rank that left has sent all its data before: incomplete operations never complete. */
 static int comm_end(struct comm *l)
 {
 	struct err why;
 
 	over_comm(l, &why);
 	eager_scan(l);
-	/* First, so that what comes meanwhile by submit_eager() makes us look again. */
+	/* First, so that a concurrent submit_eager() causes another look: see defer_eager(). */
 	__atomic_store_n(&l->over, true, __ATOMIC_SEQ_CST);
 	ops_fail(l, &why, false);
 	p2p_left(l->engine->p2p, l);
@@ -318,7 +318,7 @@ static int comm_end(struct comm *l)
 
 int execute_step(struct comm *l, struct err *e)
 {
-	/* Asked first, see comm_end(). */
+	/* Read first: see comm_end(). */
 	bool over = over_has_left(l, NULL) && !__atomic_load_n(&l->over, __ATOMIC_RELAXED);
 	int rc;
 

@@ -1,4 +1,4 @@
-/* plan.c - what the back end has to do for an operation: plans, one after the other. */
+/* plan.c - plans that a back end executes for an operation, one after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/plan.h"
 
@@ -40,18 +40,18 @@ void plan_add(struct comm *l, const void *in, void *out, uint64_t count)
 	p->count += count;
 }
 
-/* The data of @op, where they are. */
+/* Adds the data of @op to the plan, in place. */
 static void add_op(struct comm *l, const struct ringup_op *op, void *out, uint64_t count)
 {
 	struct piece *piece = &l->run->pieces[l->run->plan.pieces];
 
 	plan_add(l, op->ask.in, out, count);
-	/* What stands in for a rank that has joined is the host's. */
+	/* A proxy's buffers, for a rank that has joined, are in host memory. */
 	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.signature.memory;
 	piece->stream = op->ask.stream;
 }
 
-/* With it the item is dealt with, unless there is more in that. */
+/* The item is then done, unless @op is a part of a bundle. */
 void plan_ends(struct comm *l, struct ringup_op *op)
 {
 	l->run->ops[l->run->op_count++] = op;
@@ -106,13 +106,13 @@ uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
 	return mine;
 }
 
-/* Ranks do not ask each other about smaller results, which would take longer than the exchange.
- * A rank without memory for one receives it into the run's spare room instead, and only its own
- * operation fails. */
+/* Ranks do not ask each other about smaller results: asking takes longer than the exchange.  A
+ * rank without memory for one receives it into the run's spare room instead, and its own
+ * operation fails alone. */
 enum { ASK_BYTES = 4 << 20 };
 
-/* Do all ranks have room for the result of @op, which is large, as all of them know?  If one
- * has not, the operation fails on all of them, and no other does. */
+/* All ranks know that the result of @op is large: they tell each other whether they have room
+ * for it.  If a rank has none, the operation fails on all ranks; other operations do not. */
 static int plan_ask(struct comm *l, struct ringup_op *op)
 {
 	static const struct op_signature number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
@@ -128,7 +128,7 @@ static int plan_ask(struct comm *l, struct ringup_op *op)
 	return 1;
 }
 
-/* What they have answered: 0, or 1 if the plan is that @op fails. */
+/* Evaluates the answers: 0, or 1 if a plan has been made with which @op fails. */
 static int plan_answered(struct comm *l, struct ringup_op *op)
 {
 	int r;
@@ -147,28 +147,28 @@ static int plan_answered(struct comm *l, struct ringup_op *op)
 	return 1;
 }
 
-/* Ranks ask each other before a result of @all bytes is moved. */
+/* Do ranks ask each other before a result of @all bytes is moved? */
 static bool plan_asks(const struct comm *l, const struct ringup_op *op, uint64_t all)
 {
 	return l->topo.size > 1 &&
 	       (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature));
 }
 
-/* The spare room is taken while there is memory; its pages are free until they are used. */
+/* Allocates the spare room early, while there is memory; unused pages of it cost none. */
 static void plan_spare(struct comm *l, const struct ringup_op *op, uint64_t all)
 {
 	if (l->topo.size > 1 && !l->run->spare && !plan_asks(l, op, all))
 		l->run->spare = malloc(ASK_BYTES);
 }
 
-/* Where the plan of @op gathers its result. */
+/* The buffer in which the plan of @op gathers its result. */
 static void *plan_result(const struct comm *l, const struct ringup_op *op)
 {
 	return op->result ? op->result : l->run->spare;
 }
 
-/* @rc: what became of taking room for a result, of @all bytes on all ranks together.  Returns
- * 0, 1 if a plan has been made before that of @op can be, or why the job ends. */
+/* @rc: the outcome of allocating the result; @all: its bytes on all ranks together.  Returns 0,
+ * or 1 if another plan comes before that of @op, or why the job ends. */
 static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int rc)
 {
 	if (rc && rc != RINGUP_ENOMEM)
@@ -195,7 +195,7 @@ static uint64_t bytes_of(const struct op_signature *w, uint64_t rows)
 		       : bytes;
 }
 
-/* Room for what is gathered: @rows of each rank; writes their elements to l->run->counts. */
+/* Allocates the gathered result, @rows of each rank, and sets l->run->counts, in elements. */
 static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
 		     struct err *e)
 {
@@ -214,7 +214,7 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->entry->name);
 	if (!op->result)
-		/* The engine allocates the host's only, which is also a joined rank's. */
+		/* The engine allocates host memory only, and a proxy's is host memory too. */
 		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(w), bytes,
 				     before * element(w));
 	if (!op->result)
@@ -223,7 +223,7 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 	return 0;
 }
 
-/* The same on all ranks: 0, 1 or why not, as in plan_all_room().  @all: bytes of all ranks. */
+/* As plan_all_room(), the same on all ranks.  @all: bytes of all ranks together. */
 static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 			 size_t stride, uint64_t all, struct err *e)
 {
@@ -262,7 +262,7 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 	return 0;
 }
 
-/* Adasum is not an element's own business: all have all, and compute the same. */
+/* Adasum depends on whole vectors: every rank gathers all tensors and computes the same. */
 static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	const struct op_signature *w = &op->ask.signature;
@@ -300,7 +300,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* First every rank tells every other how many rows it has for it. */
+/* A first plan, in which every rank tells every other rank how many rows it has for it. */
 static int plan_splits(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	uint64_t n = (uint64_t)l->topo.size, *mine = plan_tell(l, n, e);
@@ -367,8 +367,8 @@ static bool same_kind(const struct op_signature *a, const struct op_signature *b
 	       a->post == b->post;
 }
 
-/* What runs as one with @op: the next like it of its bundle, whatever lies between them, or
- * what comes next in the batch, if it is like it, up to the threshold. */
+/* The next operation to fuse with @op: the next one alike of its bundle, wherever it stands, or
+ * the next of the batch, if it is alike, up to the fusion threshold. */
 static struct ringup_op *next_like(struct comm *l, struct ringup_op *op, uint64_t bytes)
 {
 	const struct op_signature *w = &op->ask.signature;
@@ -440,7 +440,7 @@ int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t
 	return 0;
 }
 
-/* Of an Adasum all ranks' tensors are here: combine them, and leave only the result. */
+/* With Adasum all ranks' tensors are here: combines them, and leaves only the result. */
 int plan_conclude(struct ringup_op *op, struct err *e)
 {
 	const struct comm *l = op->comm;
