@@ -60,10 +60,10 @@ enum ringup_dtype {
 };
 
 /*
- * Integers: sums and products wrap; an average is the sum divided by the
- * number of ranks without its fraction, as in C and Horovod.  Of bool, sum and
- * maximum mean "or", product and minimum "and"; there is no average, and any byte
- * but 0 is true.  Adasum (Maleki et al., 2020) is for floating types.
+ * Integers: sums and products wrap; an average is the sum divided by the number of ranks,
+ * truncated, as in C and Horovod.  For bool, sum and maximum mean "or", product and minimum
+ * "and"; there is no average, and any byte but 0 is true.  Adasum (Maleki et al., 2020) is for
+ * floating types.
  */
 enum ringup_redop {
 	RINGUP_SUM,
@@ -76,25 +76,24 @@ enum ringup_redop {
 };
 
 /*
- * Where data lie: in memory that a processor reads and writes, in such memory that has been
- * registered with a device (cudaHostAlloc), or in a CUDA device's own.  What no back end of
- * the group takes is RINGUP_ENOBACKEND, before anything is read; this release has none for
- * RINGUP_CUDA.  All ranks name the same kind.  In RINGUP_CUDA there is no
- * Adasum and no ringup_reduce_to(), and what is gathered needs room: into.
+ * Where data lie: in memory that a processor reads and writes, in such memory registered with a
+ * device (cudaHostAlloc), or in a CUDA device's own memory.  A kind that no back end of the
+ * group takes is RINGUP_ENOBACKEND, before anything is read; this release has no back end for
+ * RINGUP_CUDA.  All ranks name the same kind.  RINGUP_CUDA has no Adasum and no
+ * ringup_reduce_to(), and a gathered result needs memory of the caller: into.
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA, RINGUP_MEMORY_COUNT };
 
 /*
- * Every collective comes in two forms.  With a place for a handle it starts the
- * operation and returns at once.  With NULL in its stead the call carries the
- * operation out before it returns, and returns what ringup_wait() would: the
- * cheaper form for whoever would wait at once.
+ * Every collective comes in two forms.  With a place for a handle it starts the operation and
+ * returns at once.  With NULL instead the call carries the operation out before it returns, and
+ * returns as ringup_wait() does: the cheaper form for a caller that would wait at once.
  *
- * NULL for a handle or for what to do is RINGUP_EINVAL; a function that returns a pointer
- * returns NULL then, and one that returns nothing does nothing.
+ * NULL for a handle or for the description of an operation is RINGUP_EINVAL; a function that
+ * returns a pointer returns NULL then, and one that returns nothing does nothing.
  *
- * Each handle wants ringup_wait(), once.  An operation that nobody waits for is carried
- * out all the same, but what the library keeps for it is freed by ringup_fini() only.
+ * Each handle needs one ringup_wait().  An operation without it is carried out all the same,
+ * but its memory is freed by ringup_fini() only.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -105,23 +104,23 @@ struct ringup_op;    /* one collective in flight                 */
  * How to find the other ranks.  Zero-initialise, then set what you need.
  *
  * With size 0, rank and size come from the launcher's environment variables:
- * ringup run, mpirun (Open MPI, MPICH), srun, torchrun, horovodrun; a process
- * that no launcher started is rank 0 of 1.  Ranks of several hosts under mpirun or srun meet
- * by the launcher's PMI or PMIx; the process then stays connected to the launcher until it
- * exits.  A program that has MPI of its own calls MPI_Init() first.
+ * ringup run, mpirun (Open MPI, MPICH), srun, torchrun, horovodrun; a process without a
+ * launcher is rank 0 of 1.  Ranks of several hosts under mpirun or srun meet by the launcher's
+ * PMI or PMIx; the process then stays connected to the launcher until it exits.  A program that
+ * uses MPI itself calls MPI_Init() first.
  *
  * exchange is an allgather of small byte strings: called on every rank in the
  * same order, it writes the len bytes of each rank, in rank order, to all
- * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store,
- * Spark's allGather and MPI_Allgather fit.  A program that can read what
- * passes through it can join the job, unless RINGUP_SECRET is set, to the same text
- * on all ranks: it does not pass through.  NULL means ringup's own meeting point.
+ * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store, Spark's allGather and
+ * MPI_Allgather fit.  A program that can read the exchanged bytes can join the job, unless
+ * RINGUP_SECRET is set, to the same text on all ranks: the secret is not exchanged.  NULL means
+ * ringup's own meeting point.
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
  * ringup_group_get() finds them as 1, 2 ...
  *
- * join_sums: 1 lets a rank that has joined take part in sums and barriers only, as in
- * Horovod; see ringup_join().  The same on all ranks; RINGUP_JOIN overrules it.
+ * join_sums: 1 limits a rank that has joined to sums and barriers, as in Horovod; see
+ * ringup_join().  The same on all ranks; RINGUP_JOIN overrules it.
  */
 struct ringup_set {
 	const int *ranks;
@@ -147,12 +146,12 @@ struct ringup_reduce {
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
 	double pre, post;          /* scale before and after; 0 means 1          */
-	const uint64_t *shape;     /* dims numbers, together count, compared between ranks; */
-	int dims;                  /* 0: only count is                      */
+	const uint64_t *shape;     /* dims numbers, with product count; ranks compare them */
+	int dims;                  /* 0: ranks compare count only           */
 	enum ringup_memory memory; /* where in and out are                  */
-	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out: the operation
-		       * begins after what is on it, and what is put on it after the
-		       * operation is complete finds the result; NULL: in is there */
+	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out.  The operation
+		       * begins after the work queued on it; work queued after completion
+		       * sees the result.  NULL: in is already written */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
@@ -174,11 +173,11 @@ struct ringup_bcast {
  * A block is rows rows of row elements; rows may differ between ranks, also be
  * 0, row must not.
  *
- * into is for callers who have memory for the result already, which saves the pages
- * of a new one: if all blocks fit into its into_bytes, *out becomes into, which stays
- * the caller's, else what the library has allocated.  in may lie where it goes; if it lies
- * elsewhere in into, for others have brought more or fewer rows than was expected, the
- * library allocates, too.
+ * into is memory of the caller for the result, which saves the pages of a new allocation: if
+ * all blocks fit into its into_bytes, *out becomes into, which stays the caller's; else *out is
+ * allocated by the library.  in may lie in into at the place of its own block; if it lies
+ * elsewhere in into, because other ranks brought more or fewer rows than expected, the library
+ * allocates, too.
  */
 struct ringup_gather {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -189,16 +188,16 @@ struct ringup_gather {
 	uint64_t *counts;      /* set to the rows of each rank: size entries */
 	const uint64_t *shape; /* of a row; as in struct ringup_reduce  */
 	int dims;
-	void *into;                /* room for the result, or NULL           */
-	uint64_t into_bytes;       /* so much                                */
+	void *into;                /* memory for the result, or NULL         */
+	uint64_t into_bytes;       /* its size                               */
 	enum ringup_memory memory; /* as in struct ringup_reduce             */
 	void *stream;              /* as in struct ringup_reduce             */
 };
 
 /*
- * What to exchange: rows from every rank to every rank.  splits says how many rows
- * go to rank 0, 1 ...; NULL: as many to each, so that rows must be a multiple of the
- * number of ranks.  into as in struct ringup_gather, but all of it apart from in.
+ * What to exchange: rows from every rank to every rank.  splits are the numbers of rows for
+ * rank 0, 1 ...; NULL: equal numbers, so that rows must be a multiple of the number of ranks.
+ * into as in struct ringup_gather, but no part of it overlaps in.
  */
 struct ringup_exchange {
 	const char *name; /* as in struct ringup_reduce                 */
@@ -217,15 +216,14 @@ struct ringup_exchange {
 };
 
 /*
- * What to reduce and deal out: row by row, evenly; where that does not work out the
- * first ranks get one row more.  out is apart from in, or in, or where this rank's rows
- * are in it.
+ * What to reduce and scatter: row by row, evenly; with a remainder the first ranks get one row
+ * more.  out does not overlap in, or equals in, or lies at the place of this rank's rows in it.
  */
 struct ringup_scatter {
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* rows * row elements                        */
 	uint64_t rows, row;
-	void *out; /* this rank's rows / size, or one more, times row elements */
+	void *out; /* this rank's rows: rows / size, or one more, times row elements */
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
 	double pre, post;      /* as in struct ringup_reduce             */
@@ -235,7 +233,7 @@ struct ringup_scatter {
 	void *stream;              /* as in struct ringup_reduce             */
 };
 
-/* A receive from whichever rank of the group has sent first. */
+/* A receive from any rank of the group: the first message to arrive. */
 #define RINGUP_ANY_SOURCE (-1)
 
 /* What to send to one rank.  Zero-initialise, then set what you need. */
@@ -247,14 +245,14 @@ struct ringup_send {
 	int tag; /* matched with the receive's; any number          */
 };
 
-/* What to receive from one rank, which sends as many elements of the same type. */
+/* What to receive from one rank, which sends the same number of elements of the same type. */
 struct ringup_recv {
 	void *out; /* count elements of dtype                    */
 	uint64_t count;
 	enum ringup_dtype dtype;
 	int from; /* a rank of the group, or RINGUP_ANY_SOURCE   */
 	int tag;
-	int *source; /* set to the rank of the group that it came from; or NULL */
+	int *source; /* set to the sender, a rank of the group; or NULL */
 };
 
 /*
@@ -272,9 +270,9 @@ RINGUP_EXPORT const char *ringup_version(void);
 RINGUP_EXPORT const char *ringup_strerror(int status);
 
 /*
- * ringup_error - the sentence that belongs to this thread's last failure.
+ * ringup_error - the sentence about this thread's last failure.
  *
- * Says what failed, why, and which rank is to blame, in plain words.
+ * Says in plain words what failed, why, and which rank is to blame.
  * Returns a string that stays valid until the next call of this library in the
  * same thread; empty if nothing has failed.
  */
@@ -283,11 +281,11 @@ RINGUP_EXPORT const char *ringup_error(void);
 /*
  * ringup_init - join the job.
  *
- * Meets the other ranks, maps what ranks of one host share, connects hosts,
- * and starts two threads that sleep until they are needed.  A third comes with the first
- * message between two ranks of different hosts, others with ringup_then().
+ * Meets the other ranks, maps the memory that ranks of one host share, connects hosts, and
+ * starts two threads that sleep until they are needed.  A third comes with the first message
+ * between two ranks of different hosts, others with ringup_then().
  *
- * Ownership:  *@how is copied; @how may be NULL, which is the same as zeroes.
+ * Ownership:  *@how is copied; @how may be NULL, which means all zeroes.
  *	       *@rp belongs to the caller until ringup_fini().
  * Threads:    any one thread; contexts are independent of each other.
  * Blocking:   until all ranks have called it, at most RINGUP_START_TIMEOUT_MS.
@@ -295,14 +293,14 @@ RINGUP_EXPORT const char *ringup_error(void);
  * In an elastic job (ringup run --min-np) the launcher decides which ranks meet: rank and size
  * come from the meeting, not from the environment, and the call waits for as long as the
  * launcher does.  A rank whose operations fail with RINGUP_EPEER or RINGUP_ESHUTDOWN calls
- * ringup_fini() and ringup_init() again and meets those that are left as the next generation;
- * rank 0 is always one that was there before, and ranks keep their order.
+ * ringup_fini() and ringup_init() again and meets the remaining ranks as the next generation;
+ * rank 0 is always a rank of the previous generation, and ranks keep their order.
  * A process is one rank of an elastic job at a time.
  *
  * Returns 0 and sets *@rp; or leaves it untouched and returns
  *   RINGUP_EINVAL     rank is not in 0..size-1, or the environment contradicts
  *		       itself
- *   RINGUP_EAUTH      somebody without the job's secret answered
+ *   RINGUP_EAUTH      a process without the job's secret answered
  *   RINGUP_EMISMATCH  ranks run different versions of this library, or ask for
  *		       different groups
  *   RINGUP_ETIMEDOUT  not all ranks came
@@ -320,32 +318,32 @@ RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
  *
  * Ownership:  frees @r, its groups and operations; @r may be NULL.
  * Threads:    one thread, while no other is inside the library with @r.
- * Blocking:   until messages that were sent are on their way, at most RINGUP_LOST_MS for a
- *	       receiver that takes none; for all else at most a second.
+ * Blocking:   until sent messages are on their way, at most RINGUP_LOST_MS for a receiver that
+ *	       accepts none; for all else at most a second.
  */
 RINGUP_EXPORT void ringup_fini(struct ringup *r);
 
 /*
  * ringup_abort - fail all operations on all ranks, now and from now on.
  *
- * They return RINGUP_EABORTED and @why is part of their sentence.
+ * They return RINGUP_EABORTED, and ringup_error() includes @why.
  *
  * Ownership:  @why is copied.
- * Threads:    any, at any time, also while others wait.
+ * Threads:    any, at any time, also while other threads wait.
  * Blocking:   never.
  */
 RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 
-/* What ringup_hosts_changed() tells. */
+/* The result of ringup_hosts_changed(). */
 enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
 
 /*
  * ringup_hosts_changed - should the ranks of an elastic job meet again?
  *
- * Since this rank has joined, hosts may have been taken from the job, or others may stand
- * ready to join it.  The ranks then agree on a moment that suits them, call ringup_fini() and
- * ringup_init() again, and meet as the next generation.  Ranks of different hosts may see a
- * change at different moments.
+ * Since this rank has joined, hosts may have been taken from the job, or new hosts may be ready
+ * to join it.  The ranks then agree on a suitable moment, call ringup_fini() and ringup_init()
+ * again, and meet as the next generation.  Ranks of different hosts may see a change at
+ * different moments.
  *
  * Threads:    any.
  * Blocking:   never; no system call.
@@ -357,28 +355,28 @@ enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
  */
 RINGUP_EXPORT int ringup_hosts_changed(const struct ringup *r);
 
-/* ringup_generation - of an elastic job, counted from 1 with each meeting of its ranks, which
- * then have new ranks and sizes; 0 if the job is not elastic. */
+/* ringup_generation - the generation of an elastic job, counted from 1: each meeting of its
+ * ranks begins one, with new ranks and sizes; 0 if the job is not elastic. */
 RINGUP_EXPORT int ringup_generation(const struct ringup *r);
 
 /* ringup_world - the group of all ranks; valid until ringup_fini(). */
 RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);
 
 /*
- * ringup_group_add - let some of the ranks be a group with collectives of its own.
+ * ringup_group_add - make a group, with collectives of its own, of some ranks.
  *
- * Every rank of the job calls it, members or not, in the same order and with the
- * same @ranks, which differ; order does not matter.  A rank may be in any number of
- * groups, and operations of several may be in flight at once.
+ * Every rank of the job calls it, whether it belongs to the group or not, in the same order and
+ * with the same distinct @ranks, listed in any order.  A rank may be in any number of groups,
+ * and operations of several groups may be in flight at once.
  *
  * Ownership:  @ranks is copied; *@gp is freed by ringup_group_remove(), or
  *	       ringup_fini().
  * Threads:    one at a time.
  * Blocking:   until all ranks have called it.
  *
- * Returns 0 and sets *@gp, on all ranks; on those that are no members ringup_rank()
- * is -1 and nothing else can be done with it.  Or returns
- *   RINGUP_EINVAL     no ranks, one twice, or one that is not there
+ * Returns 0 and sets *@gp, on all ranks; on a rank outside the group ringup_rank() is -1, and
+ * the group is of no further use.  Or returns
+ *   RINGUP_EINVAL     no ranks, a rank twice, or a rank that does not exist
  *   RINGUP_EMISMATCH  ranks ask for different groups
  *   RINGUP_ENOMEM, RINGUP_ESYSTEM, or what a collective returns
  *
@@ -392,34 +390,34 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
  *
  * Every rank of the job calls it, in the same order.
  *
- * Ownership:  frees @g; what is complete in it still wants its ringup_wait().
+ * Ownership:  frees @g; complete operations in it still need their ringup_wait().
  * Threads:    one at a time.
  * Blocking:   until all ranks have called it.
  *
- * Returns 0; or, and then the group stays, RINGUP_EBUSY if operations are in flight in
- * it, anywhere, RINGUP_EMISMATCH if ranks remove different ones, RINGUP_EINVAL for the world,
+ * Returns 0; or the group stays, and it returns RINGUP_EBUSY if any rank has operations in
+ * flight in it, RINGUP_EMISMATCH if ranks remove different ones, RINGUP_EINVAL for the world,
  * or what a collective returns.
  *
  * Horovod: hvd.remove_process_set().
  */
 RINGUP_API int ringup_group_remove(struct ringup_group *g);
 
-/* ringup_group_id - its number, the same on all ranks: 0 is the world, then they are
- * counted as they are added; ringup_group_get - the group of that number, or NULL. */
+/* ringup_group_id - the group's number, the same on all ranks: 0 is the world, then groups are
+ * counted as they are added; ringup_group_get - the group with that number, or NULL. */
 RINGUP_EXPORT int ringup_group_id(const struct ringup_group *g);
 RINGUP_EXPORT struct ringup_group *ringup_group_get(struct ringup *r, int id);
 
-/* ringup_group_member - the number in the world of a group's rank, or -1. */
+/* ringup_group_member - the rank in the world of a group's rank, or -1. */
 RINGUP_EXPORT int ringup_group_member(const struct ringup_group *g, int rank);
 
-/* ringup_rank, ringup_size - this process's place in a group; -1 if it has none. */
+/* ringup_rank, ringup_size - this process's rank in a group, or -1; the group's size. */
 RINGUP_EXPORT int ringup_rank(const struct ringup_group *g);
 RINGUP_EXPORT int ringup_size(const struct ringup_group *g);
 
 /*
- * Where the ranks are.  Ranks of one host, as told by machine, boot and
- * namespaces rather than by name, are local to each other; hosts are numbered
- * by their lowest rank.  homogeneous: every host has the same number of ranks.
+ * Where the ranks are.  Ranks of one host, identified by machine, boot and namespaces rather
+ * than by name, are local to each other; hosts are numbered by their lowest rank.  homogeneous:
+ * every host has the same number of ranks.
  */
 RINGUP_EXPORT int ringup_local_rank(const struct ringup *r);
 RINGUP_EXPORT int ringup_local_size(const struct ringup *r);
@@ -427,7 +425,7 @@ RINGUP_EXPORT int ringup_host_rank(const struct ringup *r);
 RINGUP_EXPORT int ringup_host_count(const struct ringup *r);
 RINGUP_EXPORT int ringup_is_homogeneous(const struct ringup *r);
 
-/* ringup_backend - who carries out @g's collectives: "self", "node", "mpi", "tcp". */
+/* ringup_backend - the back end of @g's collectives: "self", "node", "mpi", "tcp". */
 RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
 
 /*
@@ -444,9 +442,9 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  * rank that is late delays this operation and no other.  Operations that are
  * ready together may be run as one.
  *
- * Ownership:  *@a is copied.  The caller keeps in and out alive and leaves
- *	       them alone until ringup_wait() has returned.  *@opp belongs to
- *	       the caller until ringup_wait(), which frees it.
+ * Ownership:  *@a is copied.  The caller keeps in and out alive and does not touch them until
+ *	       ringup_wait() has returned.  *@opp belongs to the caller until ringup_wait(),
+ *	       which frees it.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   never; with @opp NULL until completion.
  *
@@ -454,11 +452,11 @@ RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
- *		       being equal, or shape is that of other than count elements
- *   RINGUP_EBUSY      this rank already has an operation called name in @g that
- *		       is not complete, or 1024 without a name, or has joined
- *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: it
- *		       has failed
+ *		       being equal, or shape does not describe count elements
+ *   RINGUP_EBUSY      this rank has an operation called name in flight in @g, or 1024 without
+ *		       a name, or has joined
+ *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: the job has
+ *		       failed
  *   RINGUP_ENOMEM     no memory, or 8192 names are in flight in @g: wait for some of
  *		       them
  *
@@ -474,8 +472,8 @@ RINGUP_API int ringup_allreduce(struct ringup_group *g, const struct ringup_redu
 /*
  * ringup_allreduce_within - carry an allreduce out, or leave it under way.
  *
- * The blocking form of ringup_allreduce() for those who have to look up now and then,
- * as interpreters do for their signals.
+ * The blocking form of ringup_allreduce() for callers that have to return now and then, as
+ * interpreters do for their signals.
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
@@ -509,12 +507,12 @@ RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcas
 /*
  * ringup_allgather - give every rank the blocks of all ranks.
  *
- * Starts the gathering described by @a and returns at once.
+ * Starts the allgather described by @a and returns at once.
  *
- * Ownership:  as in ringup_allreduce(), into being its out; *out and counts are
- *	       written before ringup_wait() returns 0, and *out is then the
- *	       caller's, who gives it to ringup_free() unless it is into.  On
- *	       failure what is in them is undefined, and nothing is to be freed.
+ * Ownership:  as in ringup_allreduce(), with into as out; *out and counts are written before
+ *	       ringup_wait() returns 0, and *out then belongs to the caller, which passes it to
+ *	       ringup_free() unless it is into.  On failure *out and counts are undefined, and
+ *	       nothing is to be freed.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
@@ -526,7 +524,7 @@ RINGUP_API int ringup_allgather(struct ringup_group *g, const struct ringup_gath
 				struct ringup_op **opp);
 
 /*
- * ringup_alltoall - send rows to every rank, and receive some from every rank.
+ * ringup_alltoall - send rows to every rank, and receive rows from every rank.
  *
  * Ownership:  as in ringup_allgather().
  * Threads:    callable from any thread, also concurrently.
@@ -542,7 +540,7 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
 /*
  * ringup_reduce_to - combine a tensor across every rank of a group, for one of them.
  *
- * As ringup_allreduce(), but out is written on rank @root only; on others it is not looked at.
+ * As ringup_allreduce(), but out is written on rank @root only; other ranks' out is ignored.
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
@@ -559,8 +557,8 @@ RINGUP_API int ringup_reduce_to(struct ringup_group *g, const struct ringup_redu
 /*
  * ringup_gather_to - give one rank the blocks of all ranks.
  *
- * As ringup_allgather(), but only rank @root gets out and counts; on others out, counts and
- * into are not looked at.
+ * As ringup_allgather(), but only rank @root gets out and counts; out, counts and into of other
+ * ranks are ignored.
  *
  * Ownership:  as in ringup_allgather().
  * Threads:    callable from any thread, also concurrently.
@@ -575,11 +573,11 @@ RINGUP_API int ringup_gather_to(struct ringup_group *g, const struct ringup_gath
 				struct ringup_op **opp);
 
 /*
- * ringup_scatter_from - give every rank a part of the rows of one.
+ * ringup_scatter_from - give every rank a part of the rows of one rank.
  *
- * As ringup_alltoall(), but only rank @root has rows: on others in, rows and splits are not
- * looked at.  Each rank gets those that root's splits say, and counts, where only that of root
- * is not 0, says how many.
+ * As ringup_alltoall(), but only rank @root has rows: in, rows and splits of other ranks are
+ * ignored.  The splits of root are the numbers of rows that each rank gets; counts holds this
+ * rank's number, in the entry of root, and is 0 elsewhere.
  *
  * Ownership:  as in ringup_alltoall().
  * Threads:    callable from any thread, also concurrently.
@@ -600,8 +598,8 @@ RINGUP_API int ringup_scatter_from(struct ringup_group *g, const struct ringup_e
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, and of
- * out that overlaps in only if it lies elsewhere than struct ringup_scatter says.
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, or if out
+ * overlaps in at another place than struct ringup_scatter allows.
  *
  * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
  * MPI: MPI_Ireduce_scatter().
@@ -612,22 +610,22 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
 /*
  * ringup_allreduce_many - combine several tensors, all of them or none.
  *
- * @a describes @count of them, each as for ringup_allreduce(), with a dtype, shape, redop
- * and scale of its own.  They go by the name of the first; those of the others are not
- * looked at.  None is begun before all ranks have started all of them, nothing else is
- * carried out in between, and they complete together, under one handle.  Those of one
- * dtype, redop and scale run as their concatenation.
+ * @a describes @count tensors, each as for ringup_allreduce(), with a dtype, shape, redop and
+ * scale of its own.  They go by the name of the first; the other names are ignored.  None is
+ * begun before all ranks have started all of them, no other operation is carried out in
+ * between, and they complete together, under one handle.  Tensors of the same dtype, redop and
+ * scale run as their concatenation.
  *
- * If ranks disagree about one of them nothing is touched, and ringup_error() says which,
- * counted from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If
- * one fails later all have failed, and what is in their outs is undefined.
+ * If ranks disagree about a tensor nothing is touched, and ringup_error() says which, counted
+ * from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If one fails later
+ * all have failed, and their outs are undefined.
  *
- * Ownership:  @a is copied, and what it points to is the caller's as in
+ * Ownership:  @a is copied, and the memory that it points to is the caller's as in
  *	       ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if there are none.
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if @count is not positive.
  *
  * Horovod: hvd.grouped_allreduce_async(); NCCL: ncclGroupStart().
  */
@@ -640,11 +638,11 @@ RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup
  * As ringup_allreduce_many(): @a describes @count of them, each as for
  * ringup_allgather(), with rows, a row, dtype and shape of its own.
  *
- * Ownership:  of each as in ringup_allgather(): all outs are set, or none is.
+ * Ownership:  as in ringup_allgather() for each: all outs are set, or none is.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allgather(); RINGUP_EINVAL also if there are none.
+ * Returns as ringup_allgather(); RINGUP_EINVAL also if @count is not positive.
  *
  * Horovod: hvd.grouped_allgather_async().
  */
@@ -658,11 +656,11 @@ RINGUP_API int ringup_allgather_many(struct ringup_group *g, const struct ringup
  * As ringup_allreduce_many(): @a describes @count of them, each as for
  * ringup_reducescatter(), with rows, a row, dtype, shape, redop and scale of its own.
  *
- * Ownership:  of each as in ringup_reducescatter().
+ * Ownership:  as in ringup_reducescatter() for each.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_reducescatter(); RINGUP_EINVAL also if there are none.
+ * Returns as ringup_reducescatter(); RINGUP_EINVAL also if @count is not positive.
  *
  * Horovod: hvd.grouped_reducescatter_async().
  */
@@ -672,21 +670,21 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
 /*
  * ringup_send - send elements to one rank of a group, which receives them with ringup_recv().
  *
- * Messages are apart from collectives: either may be started while the other waits, and
- * sends and receives in flight do not wait for each other.  Between hosts two ranks are
- * connected when one first sends the other something, or waits for that, by way of the first
- * ranks of hosts between them, which must not have left by then.
+ * Messages are independent of collectives: either may be started while the other waits, and
+ * sends and receives in flight do not wait for each other.  Two ranks of different hosts are
+ * connected on the first send to, or wait for, each other, by way of the first ranks of the
+ * hosts between them, which must not have left by then.
  *
- * Of the messages of one rank in one group with one tag, those sent first are received first;
- * others may overtake them.
+ * Messages of one rank in one group with one tag are received in the order in which they are
+ * sent; other messages may overtake them.
  *
- * A send of up to 64 KiB is complete as soon as the library has the data, also if the other
- * rank never receives them, unless 1 MiB from this rank waits there to be received: so two
- * ranks may send to each other first and receive afterwards.  A larger send, or one beyond
- * that, is complete when the other rank has received it: two ranks that send each other so much
- * start one of the two and wait afterwards.
+ * A send of up to 64 KiB is complete as soon as the library has the data, even if the other
+ * rank never receives them, unless 1 MiB from this rank already waits to be received there: so
+ * two ranks may send to each other first and receive afterwards.  A larger send, or one beyond
+ * that limit, is complete when the other rank has received it: two ranks that exchange so much
+ * start one of the two operations and wait afterwards.
  *
- * Ownership:  *@a is copied.  The caller keeps in alive and leaves it alone until
+ * Ownership:  *@a is copied.  The caller keeps in alive and does not touch it until
  *	       ringup_wait() has returned.  *@opp as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
@@ -699,8 +697,8 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  *   RINGUP_EPEER      a rank has died; RINGUP_EABORTED: one has ended the job
  *   RINGUP_ENOMEM     no memory
  *
- * ringup_wait() returns RINGUP_EMISMATCH, with both sides' values, if the receive that matched
- * has another count or dtype; a send that was complete by then has succeeded.
+ * ringup_wait() returns RINGUP_EMISMATCH, with both sides' values, if the matching receive has
+ * another count or dtype; a send that was complete by then has succeeded.
  *
  * torch: dist.isend(); NCCL: ncclSend(); MPI: MPI_Isend().
  */
@@ -710,9 +708,9 @@ RINGUP_API int ringup_send(struct ringup_group *g, const struct ringup_send *a,
 /*
  * ringup_recv - receive elements that one rank of a group sends with ringup_send().
  *
- * Takes the oldest message of that rank with that tag; with RINGUP_ANY_SOURCE, of those with
- * that tag the one that came first, and source says whose it was.  What a rank has sent before
- * it leaves can be received afterwards; a rank that leaves ends no message of others.
+ * Takes the oldest message of that rank with that tag; with RINGUP_ANY_SOURCE the message with
+ * that tag that arrived first, and sets source to its sender.  Messages that a rank has sent
+ * before it leaves can be received afterwards; a rank that leaves ends no message of others.
  *
  * Ownership:  *@a is copied.  out and *source belong to the operation until ringup_wait() has
  *	       returned, and are undefined if that was not 0.  *@opp as in ringup_allreduce().
@@ -730,19 +728,19 @@ RINGUP_API int ringup_recv(struct ringup_group *g, const struct ringup_recv *a,
  * ringup_join - this rank has no more data; take part, with nothing, until all have
  * joined.
  *
- * Until it completes this rank adds zeros to the sums of others (averages are still
- * divided by the size of the group), to minima, maxima and products what changes nothing,
- * gives no rows and receives what is for it into nowhere.  Errors, on all ranks, are only
- * what it should broadcast itself, products of integers that are at least doubled before (no
- * integer is 1 then), products of floating numbers whose factor has no inverse in their type,
- * and sums whose factor is infinite in it.  With join_sums of struct ringup_init, or
- * RINGUP_JOIN=sums, whatever is neither an allreduce nor a barrier is an error on all ranks.
- * The next operation works after any of these.  *@last, if that is not NULL, is set to the rank
- * that has joined last; between hosts, if several came after the same operation, to one of
- * them.
+ * Until the join completes, this rank adds zeros to other ranks' sums (averages are still
+ * divided by the size of the group), contributes the neutral element to minima, maxima and
+ * products, gives no rows, and drops the rows that it receives.  Only these are errors, on all
+ * ranks: a broadcast or scatter from this rank, products of integers with a pre of at least 2
+ * in size (no integer then gives 1), products of floating numbers whose factor has no inverse
+ * in their type, and sums whose factor is infinite in it.  With join_sums of struct
+ * ringup_init, or RINGUP_JOIN=sums, any operation but an allreduce or a barrier is an error on
+ * all ranks.  The next operation works after any of these.  *@last, if that is not NULL, is set
+ * to the rank that has joined last; between hosts, if several joined after the same operation,
+ * to one of them.
  *
- * What this rank has started before comes before: it completes, though others have
- * joined.  Until the join completes nothing else can be started.
+ * Operations that this rank has started before complete, though other ranks have joined.
+ * Until the join completes this rank can start nothing else.
  *
  * Ownership:  *@last belongs to the operation until ringup_wait().
  * Threads:    callable from any thread, also concurrently.
@@ -771,12 +769,12 @@ RINGUP_API int ringup_barrier(struct ringup_group *g, const char *name, struct r
 /*
  * ringup_poll - has an operation completed?
  *
- * Ownership:  @op stays the caller's; a completed one still wants
+ * Ownership:  @op stays the caller's; a completed one still needs
  *	       ringup_wait(), which then returns at once.
  * Threads:    any.
  * Blocking:   never.
  *
- * Returns 1 if it has (well or badly), else 0.
+ * Returns 1 if it has, with success or not, else 0.
  */
 RINGUP_API int ringup_poll(struct ringup_op *op);
 
@@ -797,33 +795,32 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
  *   RINGUP_ENOMEM     a rank had no memory for the result: from 4 MiB on, on every
- *		       rank; below, on that rank alone, and the others have theirs.  Its
- *		       number is told, and the next operation works
+ *		       rank; below, on that rank alone, and the others have theirs.
+ *		       ringup_error() names it, and the next operation works
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
- * After RINGUP_ETIMEDOUT ringup_error() finds out when it is called what is missing, and names
- * the operation and the ranks that have not started it, are stopped or, on other hosts, do not
- * answer within 0.06 s.
+ * After RINGUP_ETIMEDOUT ringup_error() inquires, when called, and names the operation and the
+ * ranks that have not started it, are stopped or, on other hosts, do not answer within 0.06 s.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
 /*
  * ringup_then - call a function when an operation is complete.
  *
- * @fn is called once, with @ctx and what ringup_wait() returns, and ringup_error() then tells
- * why it failed; also if the operation was complete before.  That is in a thread of the library
- * which does nothing else, so @fn may start operations and wait for them: while it does, other
- * callbacks run in other threads, 64 at most at a time.
+ * @fn is called once, with @ctx and the result of ringup_wait(), and ringup_error() then says
+ * why it failed; it is also called if the operation was complete before.  It runs in a thread
+ * of the library for callbacks only, so it may start operations and wait for them: meanwhile
+ * other callbacks run in other threads, at most 64 at a time.
  *
- * Ownership:  @op stays the caller's and still wants ringup_wait(), which may come before,
- *	       while and after @fn runs, also in it.  @ctx is the caller's until @fn returns.
+ * Ownership:  @op stays the caller's and still needs ringup_wait(), which may come before,
+ *	       while or after @fn runs, also in it.  @ctx is the caller's until @fn returns.
  * Threads:    any, before the operation has been waited for.
- * Blocking:   never.  ringup_fini() calls what has not been called (RINGUP_ESHUTDOWN), and
+ * Blocking:   never.  ringup_fini() makes the calls that are left (RINGUP_ESHUTDOWN), and
  *	       returns when all have returned: so @fn must not call it.
  *
  * Returns 0; or RINGUP_EBUSY if the operation has a callback already, RINGUP_EINVAL for NULL,
- * RINGUP_ESHUTDOWN in a child of fork(), where nothing is called, RINGUP_ENOMEM or
- * RINGUP_ESYSTEM if there is no memory or thread: @fn is not called then.
+ * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM or RINGUP_ESYSTEM if there is no memory
+ * or thread: @fn is not called then.
  *
  * torch: Work.get_future().then().
  */
@@ -837,35 +834,35 @@ RINGUP_API int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int statu
  * ringup_timeline_start - record all operations in a file, from now on.
  *
  * The file is a Chrome trace with Horovod's events, for chrome://tracing and Perfetto, and is
- * whole JSON at any time.  Only rank 0 writes one, and the call does nothing on others; with
- * RINGUP_TIMELINE_ALL in @flags every rank that calls does, to @path with "." and its number
- * behind, or with its number in the place of "%r".  "%r" in @path means that flag.
+ * valid JSON at any time.  Only rank 0 writes one, and the call does nothing on other ranks;
+ * with RINGUP_TIMELINE_ALL in @flags every calling rank writes one, to @path with "." and its
+ * rank appended, or with its rank in place of "%r".  "%r" in @path implies that flag.
  * `ringup timeline merge` makes one file of them.
  *
- * If this file is being written already, recording goes on, with RINGUP_TIMELINE_CYCLES as
- * @flags says now; another one is ended first.
+ * If this file is being written already, recording goes on, with RINGUP_TIMELINE_CYCLES as now
+ * given in @flags; a recording to another file is ended first.
  *
- * Ownership:  @path is copied; it is relative to where the process is now.
- * Threads:    any, also while others start operations.
- * Blocking:   until the file has been begun, and the last one written.
+ * Ownership:  @path is copied; it is relative to the current directory of the process.
+ * Threads:    any, also while other threads start operations.
+ * Blocking:   until the file has been begun, and the previous one written.
  *
- * Returns 0; RINGUP_ESYSTEM if the file cannot be written, RINGUP_EINVAL for a path or flags
- * that make no sense, RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM: an earlier
- * recording goes on then, unless it is a thread that there is no room for.  What goes wrong
- * later, such as a full disk, is logged once and ends the recording, never the job.
+ * Returns 0; RINGUP_ESYSTEM if the file cannot be written, RINGUP_EINVAL for an invalid path or
+ * invalid flags, RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM: an earlier recording
+ * goes on then, unless no thread could be started to write.  A later failure, such as a full
+ * disk, is logged once and ends the recording, never the job.
  *
  * Horovod: hvd.start_timeline(); the setting RINGUP_TIMELINE does it in ringup_init().
  */
 RINGUP_API int ringup_timeline_start(struct ringup *r, const char *path, int flags);
 
 /*
- * ringup_timeline_stop - end the recording; nothing happens if there is none.
+ * ringup_timeline_stop - end the recording; does nothing if there is none.
  *
- * ringup_fini() does it, too.
+ * ringup_fini() does so, too.
  *
  * Ownership:  the file is the caller's.
- * Threads:    any, also while others start operations.
- * Blocking:   until all that has happened before is in the file.
+ * Threads:    any, also while other threads start operations.
+ * Blocking:   until all earlier events are in the file.
  *
  * Returns 0; or RINGUP_ESHUTDOWN in a child of fork().
  *
@@ -874,27 +871,27 @@ RINGUP_API int ringup_timeline_start(struct ringup *r, const char *path, int fla
 RINGUP_API int ringup_timeline_stop(struct ringup *r);
 
 /*
- * When an operation of this rank came to its trace points, in nanoseconds since 1970; 0: it has
- * not come there, or that is not known any more.
+ * The times at which an operation of this rank reached its trace points, in nanoseconds since
+ * 1970; 0: not reached, or no longer known.
  */
 struct ringup_points {
 	int64_t submitted; /* this rank has started it                          */
 	int64_t ready;     /* all ranks of the group have, or both of a message */
-	int64_t begun;     /* its data move                                     */
-	int64_t complete;  /* it is over                                        */
-	int failed;        /* 1: badly                                          */
+	int64_t begun;     /* its data begin to move                            */
+	int64_t complete;  /* it is complete                                    */
+	int failed;        /* 1: with a failure                                 */
 };
 
 /*
- * ringup_points_keep - remember when operations come to their points, from now on: for a flight
+ * ringup_points_keep - remember the trace points of operations from now on, for a flight
  * recorder.
  *
  * Operations are numbered in the order in which this rank starts them, and *@countp is set to
- * where the number of the latest stands.  At least the latest 4096 are remembered; while a
- * timeline is written, those that it has room for.
+ * the address of the number of the latest.  At least the latest 4096 are remembered; while a
+ * timeline is written, as many as it has room for.
  *
  * Ownership:  **@countp is the library's, which changes it atomically, until ringup_fini().
- * Threads:    any, also while others start operations.
+ * Threads:    any, also while other threads start operations.
  * Blocking:   as ringup_timeline_start().
  *
  * Returns 0; RINGUP_EINVAL for NULL, RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
@@ -905,7 +902,7 @@ RINGUP_API int ringup_points_keep(struct ringup *r, const uint64_t **countp);
  * ringup_points_get - the points of the operations @first to @first + @count - 1.
  *
  * Ownership:  @out is the caller's and has @count entries, all of which are written.
- * Threads:    any, also while others start operations.
+ * Threads:    any, also while other threads start operations.
  * Blocking:   as ringup_timeline_start().
  *
  * Returns 0; RINGUP_EINVAL for NULL, a @first of 0 or a @count beyond 2^32 - 1;
@@ -915,16 +912,15 @@ RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t coun
 				 struct ringup_points *out);
 
 /*
- * ringup_alloc - memory that the other ranks of this host can reach.
+ * ringup_alloc - memory that the other ranks of this host can access.
  *
- * An allreduce whose in and out lie in such memory on all ranks of a host copies
- * nothing within it; everything else treats it like any other memory.  It need not
- * be asked for on all ranks, and may be before ringup_init() and after
- * ringup_fini().  It is zeroed, and aligned to 64 bytes; as with malloc(), pages
- * come when they are first touched.
+ * An allreduce whose in and out lie in such memory on all ranks of a host copies nothing within
+ * it; all other functions treat it like any other memory.  Other ranks need not allocate it,
+ * and it may be allocated before ringup_init() and after ringup_fini().  It is zeroed, and
+ * aligned to 64 bytes; as with malloc(), pages come when they are first touched.
  *
- * A child of fork() sees the same memory, not a copy of it.  When an operation has
- * failed, another rank may still write to its out for a moment.
+ * A child of fork() sees the same memory, not a copy of it.  When an operation has failed,
+ * another rank may still write to its out for a moment.
  *
  * Ownership:  the caller's, until ringup_free(); no operation may be using it then.
  * Threads:    any.
