@@ -12,7 +12,7 @@
 #include "engine/submit.h"
 #include "wire/share.h"
 
-/* Nothing overlaps nothing, wherever that is. */
+/* An empty range overlaps no other, wherever it is. */
 static bool do_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
 	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
@@ -20,7 +20,7 @@ static bool do_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t 
 	return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
 }
 
-/* In place, or apart. */
+/* Checks that out equals in or does not overlap it. */
 static int check_apart(const char *call, const void *in, const void *out, uint64_t count,
 		       int dtype, struct err *e)
 {
@@ -49,7 +49,7 @@ static int submit(struct ringup_group *g, const struct request *q, const char *c
 	return submit_until(g, q, call, opp ? 0 : INT64_MAX, opp, e);
 }
 
-/* Of @count elements; without dimensions nothing is said of it. */
+/* Checks that the shape has @count elements; without dimensions there is no shape to check. */
 static int check_shape(const char *call, const uint64_t *shape, int dims, uint64_t count,
 		       struct err *e)
 {
@@ -73,7 +73,7 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, uint64
 	return 0;
 }
 
-/* An operation that goes with the type; Adasum is for numbers that have directions. */
+/* Checks that @redop exists for @dtype; Adasum is for floating types. */
 static inline int check_redop(const char *call, int redop, int dtype, struct err *e)
 {
 	if (redop < 0 || redop >= RINGUP_REDOP_COUNT)
@@ -87,7 +87,7 @@ static inline int check_redop(const char *call, int redop, int dtype, struct err
 	return 0;
 }
 
-/* Where the data are, which a back end of the group has to take. */
+/* Checks the memory kind of the data, which a back end of the group has to take. */
 static int ask_memory(const char *call, const struct ringup_group *g, int memory, void *stream,
 		      struct request *q, struct err *e)
 {
@@ -113,7 +113,7 @@ static double factor(double f)
 	return f == 0 ? 1 : f;
 }
 
-/* One tensor to reduce, alone or among others. */
+/* Checks one tensor of a reduction, alone or among others. */
 static inline int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
 {
 	int rc = context_check(call, "in", a->in, a->count, (int)a->dtype, e);
@@ -164,7 +164,7 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
-/* It has been published, and others are late. */
+/* The operation is published, and another rank is late. */
 static __attribute__((noinline)) int wait_deferred(int rc, struct ringup_op *op,
 						   int64_t deadline_ns, struct ringup_op **opp)
 {
@@ -176,8 +176,8 @@ static __attribute__((noinline)) int wait_deferred(int rc, struct ringup_op *op,
 	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
-/* Once more the same, as in each step of a training: of what a sum of a few bytes takes,
- * most is looking at what is asked for. */
+/* The fast path of a repeated sum, as in each step of a training: for a few bytes, checking
+ * the arguments would take most of the time. */
 static inline int allreduce_repeat(const char *call, struct ringup_group *g,
 				   const struct ringup_reduce *a, int64_t timeout_ms,
 				   struct ringup_op **opp)
@@ -248,7 +248,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	return rc ? context_fail(&e) : 0;
 }
 
-/* Rows that come in, and where what comes back shall go. */
+/* Checks the rows to send and the places for the result. */
 static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t row, int dtype,
 		      void *const *out, const uint64_t *counts, struct err *e)
 {
@@ -256,7 +256,7 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 
 	if (!out || !counts)
 		return fail(e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
-	/* A row has to make sense also if this rank has none. */
+	/* A row has to make sense even if this rank has none. */
 	if (row > CONTEXT_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
 		return fail(e, RINGUP_EINVAL,
 			    "%s: %llu rows of %llu elements do not fit in memory", call,
@@ -301,7 +301,7 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	return rc ? context_fail(&e) : 0;
 }
 
-/* How many rows go to each rank, all together @rows. */
+/* Sets the number of rows for each rank, @rows together. */
 static int split_rows(const char *call, const struct ringup_exchange *a, int size,
 		      uint64_t *splits, struct err *e)
 {
@@ -368,7 +368,7 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 	return rc ? context_fail(&e) : 0;
 }
 
-/* ---- to and from one rank ---- */
+/* ---- rooted collectives ---- */
 
 static int check_root(const char *call, const struct ringup_group *g, int root, struct err *e)
 {
@@ -391,13 +391,13 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		return rc;
 	b = *a;
 	fail_none(&e);
-	/* What others have there is not looked at. */
+	/* The out of other ranks is ignored. */
 	if (root != ringup_rank(g))
 		b.out = (void *)(uintptr_t)b.in;
 	rc = check_root(call, g, root, &e);
 	if (!rc)
 		rc = ask_reduce(call, g, &b, &q, &e);
-	/* Those who get nothing sum into memory of the engine's own. */
+	/* Other ranks reduce into memory of the engine's own, in the host's. */
 	if (!rc && a->memory == RINGUP_CUDA)
 		rc = fail(
 			&e, RINGUP_EINVAL,
@@ -467,7 +467,7 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 		     struct ringup_op **opp)
 {
 	struct ringup_exchange b;
-	/* Others get nothing, and nowhere. */
+	/* Places for the result of other ranks, which receive nothing. */
 	uint64_t count;
 	void *nowhere;
 	bool gets;
@@ -509,9 +509,9 @@ int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 	return exchange_with_root(g, "ringup_scatter_from", &b, root, OP_FROM_ROOT, opp);
 }
 
-/* ---- to reduce and deal out ---- */
+/* ---- reduce-scatter ---- */
 
-/* This rank's rows of @rows. */
+/* The number of this rank's rows, of @rows. */
 static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
 {
 	uint64_t size = (uint64_t)ringup_size(g), rank = (uint64_t)ringup_rank(g);
@@ -519,7 +519,7 @@ static uint64_t own_rows(const struct ringup_group *g, uint64_t rows)
 	return rows / size + (rank < rows % size);
 }
 
-/* In place is at the beginning of in, or where this rank's rows are in it. */
+/* Checks that out does not overlap in, or equals it, or is at this rank's rows in it. */
 static int check_part(const char *call, const struct ringup_group *g,
 		      const struct ringup_scatter *a, struct err *e)
 {
@@ -590,12 +590,12 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	return rc ? context_fail(&e) : 0;
 }
 
-/* ---- several that are carried out together, or not at all ---- */
+/* ---- several tensors, carried out together or not at all ---- */
 
-/* So many need no memory of their own. */
+/* Up to so many tensors need no allocation. */
 enum { FEW_MEMBERS = 32 };
 
-/* What is asked for: as many structs as count says, of one kind. */
+/* The tensors of one call: count structs of one of the three kinds. */
 struct many {
 	const char *call;
 	int count;
@@ -614,7 +614,7 @@ static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 	return ask_scatter(m->call, g, &m->scatter[i], q, e);
 }
 
-/* All of them as one request, whose members the caller has room for. */
+/* Makes all tensors one request, with the caller's room for its members. */
 static int ask_many(const struct many *m, const struct ringup_group *g, struct request *member,
 		    struct request *q, struct err *e)
 {

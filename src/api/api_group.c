@@ -1,4 +1,4 @@
-/* api_group.c - groups of ranks: add, remove, ask about. */
+/* api_group.c - groups of ranks: add, remove, inquire. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorted, and each of them once. */
+/* Sorts the ranks, and checks that they exist and are distinct. */
 static int check_ranks(const struct ringup *r, int *ranks, int count, struct err *e)
 {
 	int i;
@@ -32,7 +32,7 @@ static int check_ranks(const struct ringup *r, int *ranks, int count, struct err
 	return 0;
 }
 
-/* Communicators want whole cache lines. */
+/* Communicators have to begin on a cache line. */
 static struct ringup_group *make(struct ringup *r)
 {
 	struct ringup_group *g = aligned_alloc(64, (sizeof(*g) + 63) / 64 * 64);

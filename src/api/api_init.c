@@ -1,4 +1,4 @@
-/* api_init.c - join and leave a job, and ask about it. */
+/* api_init.c - join and leave a job, and inquire about it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
 		return context_fail(&e);
 	}
-	/* Waiters and plans want whole cache lines. */
+	/* Waiters and plans have to begin on a cache line. */
 	r = aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
 	if (!r) {
 		fail(&e, RINGUP_ENOMEM, "ringup_init: no memory");
@@ -85,7 +85,7 @@ void ringup_abort(struct ringup *r, const char *why)
 
 	if (!r)
 		return;
-	/* Of a child of fork() the job hears nothing; nor has it the memory any more. */
+	/* A child of fork() is not part of the job, and no longer maps its memory. */
 	if (!engine_is_mine(&r->member.engine))
 		return;
 	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,

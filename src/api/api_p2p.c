@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "engine/p2p.h"
 
-/* @peer is a rank of the group; turns it into one of the world. */
+/* Turns @peer from a rank of the group into one of the world. */
 static int check_peer(const char *call, const struct ringup_group *g, int *peer, struct err *e)
 {
 	if (ringup_rank(g) < 0)

@@ -1,9 +1,9 @@
-/* api_timeline.c - record what this rank does. */
+/* api_timeline.c - timelines and trace points of ringup.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/context.h"
 #include "engine/timeline.h"
 
-/* The files and threads are the parent's. */
+/* A child of fork() may not record: the files and threads are the parent's. */
 static int check_mine(const struct ringup *r, const char *call, struct err *e)
 {
 	if (!r)

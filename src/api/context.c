@@ -1,4 +1,4 @@
-/* context.c - what ringup_error() tells: each thread's last error. */
+/* context.c - each thread's last error, for ringup_error(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/context.h"
 
@@ -7,7 +7,7 @@
 
 static _Thread_local struct err last;
 
-/* The operation that it is about, if that goes on. */
+/* The operation of the last error, if it is still in flight. */
 static _Thread_local struct {
 	struct engine *engine;
 	struct ringup_op *op; /* or NULL */

@@ -1,4 +1,4 @@
-/* context.h - what the handles of ringup.h point to, and what ringup_error() tells. */
+/* context.h - the structs behind the handles of ringup.h, and each thread's last error. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
@@ -9,7 +9,7 @@
 
 struct ringup_group {
 	struct ringup *ringup;
-	struct group *group; /* of the world, or this one's own */
+	struct group *group; /* the world's, or own */
 	int id;
 	struct ringup_group *next;
 	struct group own;
@@ -17,17 +17,17 @@ struct ringup_group {
 
 struct ringup {
 	struct member member;
-	struct ringup_group *groups; /* the world last: newest first */
+	struct ringup_group *groups; /* newest first, the world last */
 	struct ringup_group world;
 	int ids;
 };
 
-/* context_fail - keep the sentence for ringup_error(), return the code.  context_keep - the
- * same in a callback, where ringup_error() tells of its operation. */
+/* context_fail - keep the sentence for ringup_error(), return the code.  context_keep - keep it
+ * in a callback, where ringup_error() is about the operation of that callback. */
 int context_fail(const struct err *e);
 void context_keep(const struct err *why);
 
-/* Most elements of a buffer: of any type, they fit in memory then. */
+/* The most elements of a buffer: of any type, they fit in memory. */
 #define CONTEXT_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
 
 /* context_null - an argument of @call, called @what, is NULL. */
@@ -41,8 +41,8 @@ static inline int context_given(const char *call, const void *handle, const void
 	return context_null(call, handle ? "what to do" : "the handle");
 }
 
-/* context_check - are @count elements of @dtype at @p, and do they fit in memory?  @call and
- * @what name the function and its argument in the sentence. */
+/* context_check - check that @p has @count elements of @dtype, and that they fit in memory.
+ * @call and @what name the function and its argument in the sentence. */
 static inline int context_check(const char *call, const char *what, const void *p,
 				uint64_t count, int dtype, struct err *e)
 {
@@ -57,8 +57,8 @@ static inline int context_check(const char *call, const char *what, const void *
 	return 0;
 }
 
-/* context_late - the same of an operation that goes on: why it is not complete is found out
- * when ringup_error() is asked, so that waiting in short pieces costs nothing. */
+/* context_late - as context_fail(), for an operation that goes on: ringup_error() finds out why
+ * it is not complete, so that waiting in short pieces costs nothing. */
 int context_late(const struct err *e, struct ringup_op *op);
 
 #endif
