@@ -1,4 +1,4 @@
-/* heartbeat.c - when each peer was last heard, and which are late or lost. */
+/* heartbeat.c - heartbeat bookkeeping: when each peer was last heard, late and lost ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/heartbeat.h"
 
@@ -151,7 +151,7 @@ void heartbeat_tell(const struct heartbeat_tale *t, char *out, size_t size)
 
 	if (t->seen_by >= 0)
 		snprintf(seen, sizeof(seen), " towards rank %d on %s", t->seen_by, t->seen_on);
-	/* The facts stand before the guess: a sentence may be cut. */
+	/* The facts come before the guess: the sentence may be cut off. */
 	snprintf(out, size, "rank %d (process %d on %s) %s for %.1f s%s%s: %s", t->rank, t->pid,
 		 t->host, t->verb, (double)t->silence_ns / 1e9, seen, t->nearend, t->because);
 }

@@ -1,4 +1,4 @@
-/* heartbeat.h - when each peer was last heard, and which are late or lost. */
+/* heartbeat.h - heartbeat bookkeeping: when each peer was last heard, late and lost ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_HEARTBEAT_H
 #define ENGINE_HEARTBEAT_H
@@ -10,7 +10,7 @@
 struct conf;
 struct err;
 
-/* What all ranks of a job go by, in milliseconds: the first rank's settings.
+/* The rules of all ranks of a job, in milliseconds: the first rank's settings.
  * 0 turns a limit off. */
 struct heartbeat_rules {
 	uint32_t tick_ms; /* how often to beat and to look; 0: never */
@@ -20,23 +20,23 @@ struct heartbeat_rules {
 	uint32_t zero;
 };
 
-/* heartbeat_rules_make - as the settings say; four beats before the first warning. */
+/* heartbeat_rules_make - rules from the settings; at least four beats before a warning. */
 void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c);
 
 /*
- * A set of peers and when each was last heard.  How that is noticed (a counter in
- * shared memory, bytes on a connection) is the caller's business, and so is what
- * follows.  Time comes from outside, so tests need none.
+ * A set of peers, each with the time when it was last heard.  The caller detects signs of life
+ * (a counter in shared memory, bytes on a connection), and acts on late and lost peers.  Time
+ * comes from outside, so tests need none.
  *
- * Who has not looked for a while knows nothing about others: after a pause of its
- * own (a stopped process, a machine that slept) the observer counts that time for
- * nobody.  A peer counts from the first time that it was heard.
+ * After a pause of its own (a stopped process, a machine that slept) the observer cannot judge
+ * its peers, so it counts that time for none of them.  A peer counts from the first time that
+ * it was heard.
  *
  * One thread.
  */
 struct heartbeat {
 	int64_t heard_ns; /* 0: never yet */
-	uint32_t beat;    /* the counter, as it was then */
+	uint32_t beat;    /* its counter at that time */
 	bool late, lost;
 };
 
@@ -60,31 +60,30 @@ int heartbeats_open(struct heartbeats *p, int count, uint32_t warn_ms, uint32_t 
 		    struct err *e);
 void heartbeats_close(struct heartbeats *p);
 
-/* heartbeats_look - the observer looks, at @now_ns.  Comes before the others of a round. */
+/* heartbeats_look - the observer looks, at @now_ns.  Comes first in each round of calls. */
 void heartbeats_look(struct heartbeats *p, int64_t now_ns);
 
-/* heartbeat_hear - @who has been heard; heartbeat_see - its counter stands at @beat, 0: it
- * has not begun. */
+/* heartbeat_hear - peer @who has been heard; heartbeat_see - its counter is @beat; 0: the peer
+ * has not begun to beat. */
 void heartbeat_hear(struct heartbeats *p, int who, int64_t now_ns);
 void heartbeat_see(struct heartbeats *p, int who, uint32_t beat, int64_t now_ns);
 
-/* heartbeat_judge - what is new about @who. */
+/* heartbeat_judge - the change of peer @who since the last call. */
 enum heartbeat_change heartbeat_judge(struct heartbeats *p, int who, int64_t now_ns);
 
-/* heartbeat_silence_ns - how long @who has been silent. */
+/* heartbeat_silence_ns - how long peer @who has been silent. */
 int64_t heartbeat_silence_ns(const struct heartbeats *p, int who, int64_t now_ns);
 
 /*
- * heartbeats_echo - is the silence still felt?  While somebody is @late it is.  When all are
- * back, connections that have tried in vain go on to try with the pauses that they had, which
- * have grown to as long as the silence was, but not beyond @pause_ns; so for that long it is,
- * too.
+ * heartbeats_echo - is a silence still felt?  While a peer is @late, it is.  When all are back,
+ * connections that have retried in vain still wait for their retry pauses, which have grown to
+ * the length of the silence, at most @pause_ns; so the silence is felt for that long, too.
  */
 bool heartbeats_echo(struct heartbeats *p, bool late, int64_t pause_ns, int64_t now_ns);
 
 enum { HEARTBEAT_HOST_BYTES = 64 };
 
-/* Another rank, as far as a sentence about its end needs it. */
+/* Another rank, as named in a sentence about its end. */
 struct heartbeat_peer {
 	int pid;
 	char host[HEARTBEAT_HOST_BYTES];
@@ -95,13 +94,13 @@ struct heartbeat_tale {
 	int rank, pid;
 	const char *host, *verb; /* "has been silent" */
 	int64_t silence_ns;
-	int seen_by;                   /* rank of another host that tells it, or -1 */
-	const char *seen_on;           /* its host */
-	const char *because, *nearend; /* nearend: as nearend_look() tells, or "" */
+	int seen_by;                   /* the rank of another host that reports it, or -1 */
+	const char *seen_on;           /* the host of that rank */
+	const char *because, *nearend; /* nearend: text of nearend_look(), or "" */
 };
 
-/* heartbeat_tell - the sentence for the log and for errors.  Every rank of the job reads the
- * latter, also the one that it is about, which knows that itself has not been silent. */
+/* heartbeat_tell - the sentence for the log and for errors.  Every rank of the job reads an
+ * error, also the rank that it is about, which knows that it has not been silent. */
 void heartbeat_tell(const struct heartbeat_tale *t, char *out, size_t size);
 
 /* heartbeat_state - why process @pid of this host may not move, as a clause to @out:

@@ -1,4 +1,4 @@
-/* join.c - a rank that has no more data takes part with nothing until all have joined. */
+/* join.c - a rank that has joined takes part with neutral data until all have joined. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/join.h"
 
@@ -20,19 +20,19 @@
 #include "ringup.h"
 
 /*
- * While a rank has joined, whoever submits says so to it (submit_notify()); it then
- * submits the same, with what changes nothing: zeros to a sum, the greatest number
- * to a minimum, no rows to an allgather.  So for the agreement and the back end it
- * is a rank like the others.
+ * While a rank has joined, the other ranks call it when they submit (submit_notify()); it then
+ * submits the same operation with neutral data: zeros to a sum, the greatest number to a
+ * minimum, no rows to an allgather.  So for the agreement and the back end it is a rank like
+ * any other.
  *
- * That all have joined is agreed like any operation, so it lies between the same
- * operations on all ranks.  A rank publishes that it has joined when all is complete
- * that it had submitted before; so that lies before it.  What a rank submits after it
- * comes after it on the list, too: a rank that finds itself called looks at the list
- * again before it answers, and does not answer what it will submit by itself.
+ * That all ranks have joined is agreed like any operation, so it comes between the same
+ * operations on all ranks.  A rank publishes its join when all its earlier operations are
+ * complete; so they come before it.  Operations that a rank submits after it come after it on
+ * the list, too: a rank that is called looks at the list again before it answers, and does not
+ * answer an operation that it will submit by itself.
  */
 
-/* Operations of ours that nobody waits for. */
+/* Frees complete proxy operations of this rank, which no thread waits for. */
 static void release_proxies(struct comm *l)
 {
 	struct ringup_op *op, *found;
@@ -85,7 +85,7 @@ bool join_ready(struct comm *l)
 	return is;
 }
 
-/* Say that we have joined, if all is complete by now that came before. */
+/* Publishes this rank's join if all its earlier operations are complete by now. */
 static void join_publish(struct comm *l)
 {
 	enum arrival as = ARRIVED_EARLY;
@@ -112,13 +112,13 @@ int join_answer(struct comm *l, struct err *e)
 	}
 	if (calls == __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED))
 		return 0;
-	/* Ours may be complete, and nobody has looked: then the others may have used the name
-	 * again, or it was the last before we joined. */
+	/* This rank's eager operations may be complete without a look: other ranks may then
+	 * have used the name again, or the operation was its last before it joined. */
 	eager_collect(l);
 	release_proxies(l);
 	do {
 		n = ledger_calling(l->ledger, ids, 64);
-		/* Whatever comes after the last join has come after it on the list. */
+		/* An operation after the last join comes after it on the list. */
 		if (agree_ready(l->agree))
 			return 1;
 		for (i = 0; i < n && !rc; i++)
@@ -140,7 +140,7 @@ void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows)
 		*op->ask.last = last;
 	__atomic_store_n(&l->joined, false, __ATOMIC_RELEASE);
 	ledger_join(l->ledger, false);
-	/* What is left of ours is complete, but nobody may have looked. */
+	/* This rank's other operations are complete, but perhaps no thread has looked. */
 	eager_scan(l);
 	release_proxies(l);
 }

@@ -1,4 +1,4 @@
-/* join.h - a rank that has no more data takes part with nothing until all have joined. */
+/* join.h - a rank that has joined takes part with neutral data until all have joined. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_JOIN_H
 #define ENGINE_JOIN_H
@@ -15,11 +15,11 @@ struct err;
 /* join_ready - is this rank's own join to be published?  Any thread. */
 bool join_ready(struct comm *l);
 
-/* join_answer - do so, and publish our own join in its turn; returns as execute_step() does. */
+/* join_answer - answer calls, and publish this rank's join; returns as execute_step() does. */
 int join_answer(struct comm *l, struct err *e);
 
-/* join_done - all ranks have joined: @rows of each, see struct request, tell who was
- * the last. */
+/* join_done - all ranks have joined: @rows of each, see struct request, tell the last one to
+ * join. */
 void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows);
 
 #endif

@@ -1,4 +1,4 @@
-/* over.c - is the job over, or has a rank left? */
+/* over.c - whether the job is over or a rank has left, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/over.h"
 
@@ -57,7 +57,7 @@ bool over_comm(struct comm *l, struct err *e)
 {
 	bool left = over_has_left(l, e);
 
-	/* Asked second: who left because of an alarm did so after it. */
+	/* Checked second: a rank that left because of an alarm left after it. */
 	if (over_has_failed(l->engine, e))
 		return true;
 	if (left && e)

@@ -1,4 +1,4 @@
-/* over.h - is the job over, or has a rank left? */
+/* over.h - whether the job is over or a rank has left, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OVER_H
 #define ENGINE_OVER_H
@@ -11,14 +11,14 @@
 
 struct err;
 
-/* over_leave - @rank leaves those who share @left, here or on another host.  The first that
- * does is the reason: the others leave because of it. */
+/* over_leave - @rank leaves the ranks that share @left, here or on another host.  The first
+ * rank to leave is the reason: the others leave because of it. */
 void over_leave(uint32_t *left, int rank);
 
 /* over_left - the first rank of @l that has left, by its number in the world; -1: none. */
 int over_left(const struct comm *l);
 
-/* over_has_left - has one of them left?  Then says so in @e, which may be NULL. */
+/* over_has_left - has a rank of @l left?  Then says so in @e, which may be NULL. */
 bool over_has_left(const struct comm *l, struct err *e);
 
 /* over_has_failed - has the job failed?  Then says so in @e, which may be NULL. */

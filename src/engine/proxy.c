@@ -1,4 +1,4 @@
-/* proxy.c - the request by which a rank that has joined takes part in what others submit. */
+/* proxy.c - the request by which a joined rank takes part in other ranks' operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/proxy.h"
 
@@ -11,7 +11,7 @@
 #include "engine/request.h"
 #include "ringup.h"
 
-/* May a rank that has joined take part in it? */
+/* May a joined rank take part in such an operation? */
 static bool is_allowed(const struct comm *l, const struct op_signature *w)
 {
 	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
@@ -43,7 +43,7 @@ int proxy_request(const struct comm *l, const struct op_signature *w, struct req
 	void *room;
 
 	q->signature = *w;
-	/* Nobody else can give what this rank has to: that is an error for all. */
+	/* Data of this rank, which no other rank has, are missing: an error on all ranks. */
 	if ((is_from_root(w) && w->root == l->topo.rank) || !is_allowed(l, w)) {
 		op_signature_init(&q->signature, OP_JOIN, RINGUP_U8, 0);
 		q->signature.redop = !is_allowed(l, w);
@@ -58,7 +58,7 @@ int proxy_request(const struct comm *l, const struct op_signature *w, struct req
 	q->splits = w->kind == PLAN_ALLTOALL ? room : NULL;
 	q->outp = (void **)((uint64_t *)room + n);
 	q->in = q->out = (uint64_t *)room + n + 2;
-	/* A join, which is not what the others want, is how they hear that there is none. */
+	/* Without neutral data, a join makes it an error on all ranks: signatures differ. */
 	if ((w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER) &&
 	    !neutral_fill(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			  w->pre, bytes / size))

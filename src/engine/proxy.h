@@ -1,4 +1,4 @@
-/* proxy.h - the request by which a rank that has joined takes part in what others submit. */
+/* proxy.h - the request by which a joined rank takes part in other ranks' operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_PROXY_H
 #define ENGINE_PROXY_H
@@ -10,11 +10,11 @@ struct request;
 struct op_signature;
 struct err;
 
-/* proxy_can - is there anything that a rank that has joined could give for @w, and may it? */
+/* proxy_can - may a joined rank take part in @w, and is there neutral data for it? */
 bool proxy_can(const struct comm *l, const struct op_signature *w);
 
-/* proxy_request - ask for what others want, with nothing to give: fills @q, but for its name;
- * *@own is what to free with the operation. */
+/* proxy_request - a request with neutral data for other ranks' @w: fills @q, except its name;
+ * *@own is memory to free with the operation. */
 int proxy_request(const struct comm *l, const struct op_signature *w, struct request *q,
 		  void **own, struct err *e);
 

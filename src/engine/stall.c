@@ -1,4 +1,4 @@
-/* stall.c - tensors that some ranks have submitted and others have not. */
+/* stall.c - stall inspector: tensors that some ranks have submitted and others have not. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/stall.h"
 
@@ -26,12 +26,12 @@
 
 enum {
 	MS = 1000000,
-	SHOWN = 3, /* tensors named at a time; the others are counted */
+	SHOWN = 3, /* tensors named at a time; the rest are counted */
 	TEXT = 512,
 	MOST_WARNINGS = 20, /* of doubling times: longer than any job */
 };
 
-/* What one look has found, collected with the engine's lock, told without. */
+/* The findings of one look: collected with the engine's lock, logged without. */
 struct finding {
 	char text[SHOWN][TEXT];
 	int shown, more;
@@ -85,7 +85,7 @@ static const char *kind_name(uint32_t kind)
 								      : "operation";
 }
 
-/* "allreduce grad/fc1"; what the library calls names of its own is nobody's business. */
+/* "allreduce grad/fc1"; the library's own names are not shown to the user. */
 static const char *what_text(uint32_t kind, const char *name, char out[STALL_NAME + 16])
 {
 	if (kind == OP_JOIN)
@@ -124,7 +124,7 @@ static bool is_here(const struct comm *l, int rank)
 	return !l->topo.host_of || l->topo.host_of[rank] == l->topo.host;
 }
 
-/* Has @rank, of this host, submitted it? */
+/* Has @rank, of this host, submitted @op? */
 static bool is_in(const struct comm *l, const struct ringup_op *op, int rank)
 {
 	int local = l->topo.local_of ? l->topo.local_of[rank] : rank;
@@ -132,7 +132,7 @@ static bool is_in(const struct comm *l, const struct ringup_op *op, int rank)
 	return rank == l->topo.rank || (l->ledger && ledger_is_busy(l->ledger, op->id, local));
 }
 
-/* Who has submitted it?  Returns whether it is up to this rank to tell. */
+/* Finds the ranks of this host that have submitted @op; true if this rank is the first. */
 static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 {
 	int r, first = -1;
@@ -145,7 +145,7 @@ static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 	return first == l->topo.rank;
 }
 
-/* One without a name goes by its number, behind a NUL. */
+/* The name of an operation; an unnamed one has a number behind a NUL. */
 static const char *name_of(const struct ringup_op *op)
 {
 	const char *name = op->entry->name;
@@ -167,7 +167,7 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 		f->more++;
 		return;
 	}
-	/* As the world counts. */
+	/* By their numbers in the world. */
 	for (r = 0; r < l->topo.size; r++) {
 		waiting[ranks_in_world(l->ranks, r)] = in[r];
 		missing[ranks_in_world(l->ranks, r)] = !in[r] && l->ledger;
@@ -178,8 +178,8 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
-/* Has a rank that has joined been called since the last look?  As long as the others go on, it
- * waits for nobody. */
+/* Has a joined rank been called since the last look?  Then other ranks go on, and its join does
+ * not wait in vain. */
 static bool goes_on(struct comm *l, const struct ledger *of)
 {
 	uint64_t was = l->calls_looked;
@@ -206,10 +206,10 @@ static void look_at(const struct stall *s, const struct comm *l, struct ringup_o
 	note(s, l, op, now_ns, f);
 }
 
-/* ---- one that is waited for ---- */
+/* ---- ranks that are waited for ---- */
 
-/* The first rank of @set whose process is not asleep as one that waits is, but stopped or
- * worse; -1 if there is none.  Only processes of this host can be asked for. */
+/* The first rank of @set whose process is stopped, traced, in the kernel or dead; -1: there is
+ * none.  Only processes of this host can be inspected. */
 static int find_stopped(const struct stall *s, const struct comm *l, const bool *set,
 			char *state, size_t len)
 {
@@ -250,8 +250,8 @@ static void describe_message(const struct stall *s, const struct comm *l,
 		 op->p2p.is_send ? "received" : "sent", *state ? ": " : "", state);
 }
 
-/* Which ranks have not started @op, and which of other hosts have not said.  Returns whether
- * these have been asked. */
+/* Finds the ranks that have not started @op, and those of other hosts that do not answer.
+ * Returns whether other hosts have been asked. */
 static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missing,
 			 bool *silent)
 {
@@ -275,7 +275,7 @@ static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missi
 	return asked;
 }
 
-/* "rank 1 (process 12 on node-b)", or "ranks 1, 2 of 4"; returns how many. */
+/* "rank 1 (process 12 on node-b)", or "ranks 1, 2 of 4"; returns the number of ranks. */
 static int set_text(const struct stall *s, const bool *set, char *out, size_t len)
 {
 	char many[RANKS_TEXT];
@@ -338,10 +338,10 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 			 asked || l->topo.hosts == 1 ? ", and it is being carried out" : "");
 }
 
-/* ---- several hosts: what leaders report ---- */
+/* ---- several hosts: reports of leaders ---- */
 
-/* As it goes over the wire: little-endian, no holes; then pairs of first and last
- * ranks that wait, by their numbers in the world. */
+/* A report as sent over the wire: little-endian, no holes; pairs of first and last waiting
+ * ranks follow, by their numbers in the world. */
 struct report {
 	uint64_t group;
 	uint32_t age_ms, kind, pairs, zero;
@@ -349,10 +349,10 @@ struct report {
 };
 enum { PAIRS = (COORDINATOR_REPORT - sizeof(struct report)) / 8 };
 
-/* A leader also holds numbers for what other hosts want, so of its own operations
- * the ledger cannot tell.  Whoever has the lock may wait for a rank that is frozen, which only
- * the thread that looks here would notice: so it does not wait, and what it misses is
- * reported at the next look. */
+/* A leader also holds ids for other hosts' tensors, so the ledger does not tell its own
+ * operations.  The holder of the lock may be waiting for a frozen rank, which only this thread
+ * would notice: so this does not wait for the lock, and the next look reports what this one
+ * misses. */
 static bool is_flying(struct comm *l, uint32_t id)
 {
 	struct ringup_op *op;
@@ -366,7 +366,7 @@ static bool is_flying(struct comm *l, uint32_t id)
 	return found;
 }
 
-/* The ranks of this host that wait for @id, as the world counts; returns how many pairs. */
+/* Lists this host's ranks that wait for @id, by world rank; returns the number of pairs. */
 static uint32_t list_waiting(struct comm *l, const struct ledger *of, uint32_t id,
 			     uint32_t (*pair)[2])
 {
@@ -425,7 +425,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 	return false;
 }
 
-/* What has been in flight here, without another rank's doing the same, for too long? */
+/* Reports tensors that some ranks of this host have had in flight alone for too long. */
 static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
@@ -434,7 +434,7 @@ static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t 
 	bool going_on = goes_on(l, of);
 	int told = 0;
 
-	/* Groups come and go; without memory for this one now, the next look has some. */
+	/* Groups come and go; without memory for this group now, a later look may have some. */
 	if (!l->seen)
 		l->seen = calloc(LEDGER_IDS, sizeof(*l->seen));
 	for (id = 0; l->seen && id < used && told < STALL_BOARD; id++) {
@@ -452,7 +452,7 @@ static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t 
 	}
 }
 
-/* What nobody reports any more has come to its end. */
+/* A tensor that no leader reports any more is complete. */
 static bool is_old(const struct stall *s, const struct stall_topic *t, int64_t now_ns)
 {
 	return now_ns - t->last_ns > 4 * s->tick_ns;
@@ -511,7 +511,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Is it time to speak of it?  Others get two ticks to report it, too. */
+/* Is a warning due?  Other leaders get two ticks to report the tensor, too. */
 static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
 {
 	int64_t age = now_ns - t->since_ns;
@@ -536,7 +536,7 @@ static void forget_board(struct stall *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* At the root: who of its ranks has not reported what others have? */
+/* At the root: finds the ranks that have not reported a tensor that other ranks wait for. */
 static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 			  struct finding *f)
 {
@@ -569,7 +569,7 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- all together ---- */
+/* ---- one look at all communicators ---- */
 
 struct look {
 	struct stall *stall;
@@ -578,7 +578,7 @@ struct look {
 	int64_t now_ns;
 };
 
-/* Each rank speaks for its own messages. */
+/* Each rank warns of its own messages. */
 static void look_at_message(struct look *look, struct ringup_op *op)
 {
 	struct finding *f = &look->found;
@@ -646,7 +646,7 @@ static void look_at_comm(struct comm *l, void *arg)
 		if (!op->entry || op->proxy ||
 		    __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;
-		else if (eager_look(l, op)) /* complete, and nobody had looked */
+		else if (eager_look(l, op)) /* complete, but no thread had looked */
 			any = true;
 		else
 			look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
@@ -665,7 +665,7 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 		forget_board(s);
 	comms_visit(g, look_at_comm, &look);
 	if (f->fatal && f->shown) {
-		/* Not ETIMEDOUT: to who waits, that says that the operation goes on. */
+		/* Not ETIMEDOUT, which tells the caller that the operation goes on. */
 		notify_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);
 		return;
 	}

@@ -1,4 +1,4 @@
-/* stall.h - tensors that some ranks have submitted and others have not. */
+/* stall.h - stall inspector: tensors that some ranks have submitted and others have not. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_STALL_H
 #define ENGINE_STALL_H
@@ -16,31 +16,30 @@ struct ringup_op;
 struct heartbeat_peer;
 
 /*
- * A rank that never submits a tensor is alive and well; the others wait for it,
- * and would for ever.  After a while each such tensor is reported, with those who
- * wait and those who are missing, then again after twice that time, and so on; if
- * asked, the job ends.
+ * A rank that never submits a tensor is alive and well; the other ranks wait for it, and would
+ * wait for ever.  After a while each such tensor is reported, with the ranks that wait and the
+ * ranks that are missing, then again after twice that time, and so on; the job ends if the
+ * settings say so.
  *
- * Submitting costs nothing for it: age counts from the first time that something was
- * seen waiting, so it is up to one tick younger than it is.
+ * Submitting costs nothing for it: a tensor's age counts from the first look that finds it
+ * waiting, so it is up to one tick too small.
  *
- * In a group on one host, each rank looks at its own operations, and the first of those
- * that wait speaks.  In one that spans hosts, each leader looks at the ledger of its
- * host and reports what waits there to the root of the group's own tree, which knows by
- * then who has not reported, and speaks.  Either way ranks go by their numbers in the
- * world.
+ * In a group on one host, each rank looks at its own operations, and the first rank that waits
+ * reports.  In a group that spans hosts, each leader looks at the ledger of its host and
+ * reports waiting tensors to the root of the group's own tree, which then knows the ranks that
+ * have not reported, and warns.  Either way ranks have their numbers in the world.
  *
- * One thread, the watch's; but for stall_take().
+ * All run in the watch's thread, except stall_take() and stall_describe().
  */
 enum { STALL_NAME = 96, STALL_BOARD = 8 };
 
-/* The root's: a tensor that somebody waits for. */
+/* The root's: a tensor that a rank waits for. */
 struct stall_topic {
 	uint64_t group; /* its communicator's serial */
 	char name[STALL_NAME];
 	uint32_t kind, warnings;
-	int64_t since_ns, first_ns, last_ns; /* it has waited; was reported first, last */
-	bool *in;                            /* ranks that wait, as the world counts */
+	int64_t since_ns, first_ns, last_ns; /* start of the wait; first and last report */
+	bool *in;                            /* by world rank: does it wait? */
 };
 
 struct stall {
@@ -51,7 +50,7 @@ struct stall {
 	struct stall_topic board[STALL_BOARD];
 };
 
-/* A leader's, for each number of its communicator's ledger. */
+/* A leader's, for each id of its communicator's ledger. */
 struct stall_seen {
 	uint64_t arrived;
 	int64_t since_ns;
@@ -63,22 +62,22 @@ int stall_open(struct stall *s, const struct heartbeat_rules *r,
 void stall_close(struct stall *s);
 
 /*
- * stall_describe - what @op of @l, which is not complete in time, waits for, to @out.
+ * stall_describe - write to @out what @op of @l, which is not complete in time, waits for.
  *
  * Names the operation, the ranks of this host that have not started it, by their numbers in the
- * world, with process and host, and what the system says of the first of them.  Ranks of other
- * hosts are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
+ * world, with process and host, and the process state of the first one.  Ranks of other hosts
+ * are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
  */
 void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
 		    char *out, size_t len);
 
-/* stall_look - warn of, or end the job for, what has waited too long at @now_ns.
- * @silence: the network stands still, or a host does, or did.  Then what waits for other hosts
- * has a reason that is told already; its age counts from when all goes on. */
+/* stall_look - warn of, or end the job for, operations that have waited too long at @now_ns.
+ * @silence: the network or a host stands still, or did.  That is reported elsewhere, so the age
+ * of operations that wait for other hosts then starts again. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
-/* stall_take - at the root of a group: a leader's report has come.  Any thread; what makes
- * no sense is dropped. */
+/* stall_take - at the root of a group: handle a leader's report.  Any thread; a malformed
+ * report is dropped. */
 void stall_take(struct stall *s, const void *data, size_t len);
 
 #endif

@@ -1,4 +1,4 @@
-/* tree.c - agreement between hosts: their leaders, connected as a tree. */
+/* tree.c - control tree: the connections between leaders, over which hosts agree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/tree.h"
 
@@ -24,19 +24,19 @@
 #include "wire/segment.h"
 
 enum {
-	LOOK_EVERY = 8, /* calls of poll() a look: a system call is longer than a pause */
-	FEW_LINKS = 2,  /* up to here it is quicker to try them all                     */
+	LOOK_EVERY = 8, /* calls of tree_poll() a look: a system call is longer than a pause */
+	FEW_LINKS = 2,  /* up to so many links, it is quicker to try them all */
 	MANY_EVENTS = 16,
-	BRIEF_NS = 100000, /* who was away no longer may be expected back */
+	BRIEF_NS = 100000, /* a thread that was away no longer is expected back at once */
 };
 
 struct branch {
 	struct chan *chan;
 	bool unsent, lost;
 	bool full;      /* too much is waiting to be sent        */
-	bool confused;  /* what came was not what a leader sends */
+	bool confused;  /* the neighbour sent a malformed frame  */
 	uint64_t heard; /* frames                                */
-	struct err why; /* it cannot be sent to; said when it is lost */
+	struct err why; /* why sending failed; reported when the connection is lost */
 };
 
 struct tree {
@@ -48,19 +48,19 @@ struct tree {
 	struct coordinator *coordinator;
 	struct branch *branch;
 	int branches;
-	int inner;       /* epoll: readable when a neighbour has spoken           */
-	int outer;       /* epoll: the same, but silent while somebody attends to it */
-	bool armed;      /* outer will speak                                      */
-	bool attended;   /* and need not: the holder of the baton looks            */
-	bool brief;      /* nor while it is away, which takes no time              */
+	int inner;       /* epoll: readable when a neighbour has sent a frame     */
+	int outer;       /* epoll: the same, but silent while a thread attends    */
+	bool armed;      /* outer reports the next event                          */
+	bool attended;   /* the holder of the baton polls                         */
+	bool brief;      /* it is away, but is expected back at once              */
 	int64_t away_ns; /* when it went away                                     */
-	bool told_left;  /* atomic */
-	uint32_t looks;  /* the holder of the baton's */
+	bool told_left;  /* the other hosts know that a rank has left; atomic     */
+	uint32_t looks;  /* of the holder of the baton */
 };
 
 /* ---- connections ---- */
 
-/* Have it announced when there is something to read, or room for what was left. */
+/* Asks epoll for frames to read, and for room if frames are unsent. */
 static void expect(struct tree *t, int k, int op)
 {
 	struct branch *b = &t->branch[k];
@@ -80,8 +80,8 @@ static void note_unsent(struct tree *t, int k, int rc)
 	expect(t, k, EPOLL_CTL_MOD);
 }
 
-/* Nothing is wrong with the connection, but its other side reads nothing.  If it says nothing
- * either, nobody would look: so what it says ends here. */
+/* The connection is intact, but the neighbour reads nothing.  If it sends nothing either, no
+ * event would follow: so the receiving side is shut down, which look_at() then sees. */
 static void give_up(struct branch *b)
 {
 	struct pollfd p = { .fd = chan_fd(b->chan) };
@@ -91,7 +91,7 @@ static void give_up(struct branch *b)
 		shutdown(p.fd, SHUT_RD);
 }
 
-/* A connection that is lost is told by look(), after what was still to be read. */
+/* A lost connection is reported by look_at(), after the frames that can still be read. */
 static void on_send(void *ctx, int k, const void *frame, size_t len)
 {
 	struct tree *t = ctx;
@@ -145,7 +145,7 @@ static void on_arrived(void *ctx, uint32_t id, const struct op_signature *w, con
 		t->ev.arrived(t->ev.comm, id, w, ranks, count);
 }
 
-/* Read what there is.  Who closes may have said why before: that is read first. */
+/* Reads what has arrived.  A neighbour that closes may have sent the reason before. */
 static void look_at(struct tree *t, int k, struct err *e)
 {
 	struct branch *b = &t->branch[k];
@@ -173,10 +173,10 @@ static void look_at(struct tree *t, int k, struct err *e)
 	epoll_ctl(t->inner, EPOLL_CTL_DEL, chan_fd(b->chan), NULL);
 }
 
-/* What was lost, to be told without the lock. */
+/* The first loss of a look, to be reported without the lock. */
 struct losses {
 	int rank;  /* or -1 */
-	bool over; /* not the connection is lost, but sense */
+	bool over; /* the protocol failed, not the connection */
 	struct err why;
 };
 
@@ -210,7 +210,7 @@ static void look(struct tree *t, struct losses *l)
 		note_loss(t, (int)ev[i].data.u32, l);
 }
 
-/* Before anybody's farewell. */
+/* Sends the reason for the end of the job, ahead of any farewell. */
 static void say_why(struct tree *t)
 {
 	struct err why;
@@ -220,7 +220,7 @@ static void say_why(struct tree *t)
 		coordinator_alarm(t->coordinator, culprit, why.code, why.text);
 }
 
-/* The other hosts shall know who has left here. */
+/* Runs the coordinator, and tells the other hosts that a rank of this host has left. */
 static void turn(struct tree *t, struct losses *l)
 {
 	uint32_t left = __atomic_load_n(t->left, __ATOMIC_ACQUIRE);
@@ -268,7 +268,7 @@ bool tree_serve(struct tree *t)
 	bool brief;
 
 	pthread_mutex_lock(&t->lock);
-	/* It has spoken once: that takes it back. */
+	/* A one-shot event disarms outer. */
 	if (epoll_wait(t->outer, &ev, 1, 0) > 0)
 		t->armed = false;
 	look(t, &l);

@@ -1,4 +1,4 @@
-/* watch.c - the thread that notices when a rank dies, leaves or speaks. */
+/* watch.c - failure detector: the thread that notices when a rank dies, leaves or speaks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/watch.h"
 
@@ -41,7 +41,7 @@ static void died(struct watch *w, int rank, const char *how)
 	notify_alarm(w->engine, rank, RINGUP_EPEER, why);
 }
 
-/* ---- what the tree tells ---- */
+/* ---- events of the trees ---- */
 
 static void on_left(void *ctx, int rank)
 {
@@ -51,7 +51,7 @@ static void on_left(void *ctx, int rank)
 	notify_ranks(w->engine, w->engine->waitset);
 }
 
-/* The other hosts know. */
+/* The other hosts know of this alarm already. */
 static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct watch *w = ctx;
@@ -60,7 +60,7 @@ static void on_alarm(void *ctx, int culprit, int code, const char *why)
 	notify_ranks(w->engine, w->engine->waitset);
 }
 
-/* The kernel may give up before we do, and it may be this host's end that is gone. */
+/* The kernel may give up before this library does, and this host may be the one cut off. */
 static void on_lost(void *ctx, int rank, const struct err *why)
 {
 	struct watch *w = ctx;
@@ -129,9 +129,8 @@ void watch_group_events(struct watch *w, struct tree_events *ev)
 
 enum { MS = 1000000 };
 
-/* How long @rank has not been heard, and what becomes of it.  @i: its place in @p.
- * @speaks: this is the rank of its host to tell of it.  @socket: of the connection that is
- * silent, or -1. */
+/* Judges how long @rank has not been heard, and reports a change.  @i: its place in @p.
+ * @speaks: this rank reports it for its host.  @socket: the silent connection's, or -1. */
 static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
 		  const char *verb, const char *because, int socket, int64_t now)
 {
@@ -163,7 +162,7 @@ static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool s
 		log_warn("rank %d (process %d on %s) is back", rank, tale.pid, tale.host);
 }
 
-/* Of the ranks that notice that rank @late of the host is late, the first speaks for all. */
+/* Of the ranks that notice that rank @late of this host is late, the first reports it. */
 static bool speaks(const struct watch *w, int late)
 {
 	const struct waitset *waitset = w->engine->waitset;
@@ -176,7 +175,7 @@ static bool speaks(const struct watch *w, int late)
 	return true;
 }
 
-/* Ranks that share memory with us: does their counter move? */
+/* Checks the counters of the ranks that share memory with this one. */
 static void look_at_beats(struct watch *w, int64_t now)
 {
 	struct waitset *waitset = w->engine->waitset;
@@ -197,11 +196,11 @@ static void look_at_beats(struct watch *w, int64_t now)
 	}
 }
 
-/* Leaders of other hosts: has anything come from them?  Returns whether one is late, and
- * will not be for ever, or was, and its data may not know yet that it is back. */
+/* Checks for frames from leaders of other hosts.  Returns whether one is late, but not for
+ * ever, or was late, so that its data connections may not have recovered yet. */
 static bool look_at_silence(struct watch *w, int64_t now)
 {
-	/* Behind a large frame that does not get through nothing else does. */
+	/* A large frame that does not get through holds up all frames behind it. */
 	static const char because[] = "its process, its host or the network between stands "
 				      "still, or drops large packets (MTU)";
 	int64_t pause = (int64_t)w->topo->mesh->pause_ms * MS;
@@ -224,8 +223,8 @@ static bool look_at_silence(struct watch *w, int64_t now)
 	return heartbeats_echo(&w->remote, late && w->rules.lost_ms, pause, now);
 }
 
-/* Of data that is not confirmed, a rank is late no sooner than it may have been sent again:
- * once would be too few. */
+/* A rank whose data are not confirmed is late only after they may have been sent again, and not
+ * just once. */
 static uint32_t data_warn_ms(const struct heartbeat_rules *r, const struct mesh *m)
 {
 	uint32_t twice = 2 * (uint32_t)m->pause_ms;
@@ -235,7 +234,7 @@ static uint32_t data_warn_ms(const struct heartbeat_rules *r, const struct mesh 
 	return r->lost_warn_ms && r->lost_warn_ms < twice ? twice : r->lost_warn_ms;
 }
 
-/* Less is no silence: a kernel need not confirm at once. */
+/* A shorter time is no silence: a kernel need not confirm at once. */
 enum { UNHEARD_MS = 500 };
 
 struct data_look {
@@ -244,8 +243,8 @@ struct data_look {
 	int64_t now;
 };
 
-/* Not all hosts that send each other data are neighbours in a tree; and a network may carry
- * what is small and nothing else.  As long as neighbours are silent, too, that is told. */
+/* Hosts that exchange data need not be neighbours in a tree, and a network may carry small
+ * packets only.  While tree neighbours are silent, too, that is what is reported. */
 static void look_at_data(struct comm *l, void *arg)
 {
 	static const char because[] = "its host or the network between stands still, or large "
@@ -290,7 +289,7 @@ static void tick(struct watch *w, int64_t now)
 		tree_ping(w->world);
 	if (is_over(w))
 		return;
-	/* Other ranks of this host lead groups. */
+	/* Other ranks of this host may lead groups, and read this. */
 	if (w->world)
 		__atomic_store_n(silent, look_at_silence(w, now), __ATOMIC_RELAXED);
 	look_at_beats(w, now);
@@ -307,7 +306,7 @@ static void look_at_process(struct watch *w, int i)
 	const struct liveness *s = &w->engine->liveness[i];
 	char how[256] = "died";
 
-	/* Before the alarm, after which it would be waited for. */
+	/* Before the alarm, after which other ranks would wait for this process. */
 	quiesce_gone(w->engine->waitset, i);
 	if (!liveness_has_left(s)) {
 		oom_since(&w->oom, "", how + 4, sizeof(how) - 4);
@@ -317,7 +316,7 @@ static void look_at_process(struct watch *w, int i)
 	w->pidfd[i] = -1;
 }
 
-/* Nobody is left to end this job in order, or to hear what it says. */
+/* Without the launcher there is no process to end this job in order, or to read its output. */
 static void look_at_launcher(struct watch *w)
 {
 	char why[256];
@@ -330,7 +329,7 @@ static void look_at_launcher(struct watch *w)
 	w->launcher = -1;
 }
 
-/* Unless it has been dropped since it was polled.  True if it wants to be again. */
+/* Serves @t, unless it was dropped after poll(2).  True if @t has to be served again soon. */
 static bool serve(struct watch *w, struct tree *t)
 {
 	bool again = false;
@@ -355,7 +354,7 @@ static int patience_ms(const struct watch *w, bool again)
 
 enum { AT_WAKE, AT_LAUNCHER, AT_RANKS };
 
-/* What to wait for: ranks of this host from AT_RANKS on, then trees. */
+/* Lists the descriptors to poll: ranks of this host from AT_RANKS on, then trees. */
 static int list_polls(struct watch *w, struct tree **trees)
 {
 	struct pollfd *p = w->polls;
@@ -391,7 +390,7 @@ static void *watch(void *arg)
 			return NULL;
 		if (p[AT_LAUNCHER].revents)
 			look_at_launcher(w);
-		/* What a rank had to say comes before its end. */
+		/* The frames of a rank come before its end. */
 		was = again;
 		for (i = first_tree, again = false; i < n; i++)
 			if (p[i].revents || was)
@@ -399,7 +398,7 @@ static void *watch(void *arg)
 		for (i = AT_RANKS; i < first_tree; i++)
 			if (p[i].revents)
 				look_at_process(w, i - AT_RANKS);
-		/* What it says is only that there is something else to wait for. */
+		/* A wake-up only says that the list of descriptors has changed. */
 		if (p[AT_WAKE].revents)
 			(void)!read(w->wake, &count, sizeof(count));
 		if (w->tick_ns != INT64_MAX && clock_ns() >= w->tick_ns)
@@ -422,7 +421,7 @@ static int watch_process(struct watch *w, int i, struct err *e)
 	return 0;
 }
 
-/* A launcher that is not there, or may not be watched, is no reason to fail. */
+/* A launcher that does not exist, or may not be watched, is no reason to fail. */
 static void watch_launcher(struct watch *w)
 {
 	struct pidstat p;
@@ -446,7 +445,7 @@ static int spawn(struct watch *w, struct err *e)
 	return 0;
 }
 
-/* A little longer than our own, which can say more. */
+/* A little longer than this library's own limit, which gives a better reason. */
 static int kernel_patience_ms(const struct heartbeat_rules *r)
 {
 	return r->lost_ms ? (int)(r->lost_ms + 2 * r->tick_ms) : 0;
@@ -472,7 +471,7 @@ static int allocate(struct watch *w, struct err *e)
 	return 0;
 }
 
-/* A connection stands; a counter has to move once. */
+/* An open connection counts as heard; a counter has to move once. */
 static void watch_neighbours(struct watch *w)
 {
 	int k, rank;
@@ -489,11 +488,11 @@ static void stir(struct watch *w)
 {
 	uint64_t one = 1;
 
-	/* If it cannot be written, it is full of earlier wakes already. */
+	/* If the write fails, the counter is full of earlier wake-ups already. */
 	(void)!write(w->wake, &one, sizeof(one));
 }
 
-/* What comes over a connection is noticed a tick later. */
+/* A frame from a connection is noticed up to a tick later. */
 static uint32_t sooner(const struct heartbeat_rules *r, uint32_t limit_ms)
 {
 	return limit_ms > r->tick_ms ? limit_ms - r->tick_ms : limit_ms;
