@@ -1,4 +1,4 @@
-/* group.c - bring ranks together: shared memory, connections, an agreement, a back end. */
+/* group.c - opens a communicator: shared memory, connections, an agreement, back ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/group.h"
 
@@ -24,23 +24,23 @@
 #include "ringup.h"
 
 enum {
-	SPIN_US = 1000, /* before giving way, with a processor for every rank: several times
-			 * what it takes to wake a sleeper, or two ranks that once slept
-			 * would send each other to sleep for ever */
-	NO_SPIN = 20,   /* pauses, without a processor for every rank, or between hosts: who
-			 * waits for sockets makes system calls anyway, so may as well yield */
-	HELD_MS = 5000, /* between hosts: nobody adds a name for longer, at most */
-	AWAY_US = 2,    /* without a processor for every rank, for who runs on another one: as
-			 * long as ranks take to change places there */
+	SPIN_US = 1000, /* before sleeping, with a processor for every rank: several times the
+			 * time of waking a sleeper, or two ranks that once slept would send
+			 * each other to sleep for ever */
+	NO_SPIN = 20,   /* pauses, without a processor for every rank, or between hosts: a wait
+			 * for sockets makes system calls anyway, so it may as well yield */
+	HELD_MS = 5000, /* between hosts: the longest time for which a rank adds a name */
+	AWAY_US = 2,    /* without a processor for every rank, for a rank on another processor:
+			 * about as long as a change of ranks takes there */
 };
 
-/* How many times the bytes that the user asks for go eagerly: see eager_bytes(). */
+/* The eager limit as a multiple of the user's setting: see eager_bytes(). */
 enum {
 	EAGER_PAIR = 4,            /* two ranks with a processor each                   */
 	EAGER_PAIR_STRINGS = 16,   /* the same where string moves fill slots            */
-	EAGER_CROWDED = 4,         /* fewer processors than ranks: at least,            */
-	EAGER_CROWD = 64,          /* or this, divided by the ranks,                    */
-	EAGER_CROWD_STRINGS = 128, /* and where string moves fill slots             */
+	EAGER_CROWDED = 4,         /* fewer processors than ranks: the larger of this,  */
+	EAGER_CROWD = 64,          /* and this divided by the number of ranks,          */
+	EAGER_CROWD_STRINGS = 128, /* or this, where string moves fill slots            */
 };
 
 _Static_assert(sizeof(struct peer_info) == 376, "a info has no holes");
@@ -107,7 +107,7 @@ int group_locate(struct group *g, const struct peer_info *infos, bool apart, str
 	return 0;
 }
 
-/* The ranks of this host, in order. */
+/* Lists the ranks of this host, in order. */
 static void list_local(const struct group *g, int *local)
 {
 	int r, n = 0;
@@ -117,7 +117,7 @@ static void list_local(const struct group *g, int *local)
 			local[n++] = r;
 }
 
-/* Are there fewer processors than ranks on this host?  All of them say the same. */
+/* Are there fewer processors than ranks on this host?  All its ranks find the same. */
 static bool is_crowded(const struct group *g, const struct peer_info *infos, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
@@ -144,7 +144,7 @@ static void set_pauses(const struct group *g, const struct peer_info *infos, con
 	waitset->policy.away = alone && crowded ? waitset_pauses_in(AWAY_US) : 0;
 }
 
-/* The ranks of a group sleep where they sleep anyway: on the waiters of the world. */
+/* The ranks of a group sleep on the waiters of the world, where they sleep anyway. */
 static int take_waiters(struct group *g, const struct group_site *s, const int *local,
 			struct err *e)
 {
@@ -166,7 +166,7 @@ static int take_waiters(struct group *g, const struct group_site *s, const int *
 	return 0;
 }
 
-/* Where the progress and liveness of the ranks begin, behind what is for collectives. */
+/* Offset of the ranks' progress and liveness, behind the memory of the agreement. */
 static size_t presence_offset(const struct topo *t)
 {
 	size_t used =
@@ -175,7 +175,7 @@ static size_t presence_offset(const struct topo *t)
 	return (used + 4095) / 4096 * 4096;
 }
 
-/* Where the area of messages begins, behind those. */
+/* Offset of the area of messages, behind progress and liveness. */
 static size_t p2p_offset(const struct topo *t)
 {
 	size_t each = sizeof(struct progress) + sizeof(struct liveness);
@@ -236,7 +236,7 @@ int group_share(struct group *g, const struct group_site *s, struct err *e)
 	else
 		set_pauses(g, s->infos, local);
 out:
-	/* A rank that asks there for memory shall not wait for what does not come. */
+	/* A rank that waits there for the memory is to fail at once. */
 	if (rc && t->local_rank == 0)
 		segment_door_close(s->door);
 	free(local);
@@ -245,14 +245,14 @@ out:
 	return rc;
 }
 
-/* In a child: whoever hears nothing more from us shall know that we have died,
- * even if a data loader of ours lives on. */
+/* Runs in a child of fork(): closes the connections, so that neighbours detect the death of
+ * this rank even if a child, such as a data loader, lives on. */
 static void let_go(void *mesh)
 {
 	mesh_forget(mesh);
 }
 
-/* Where mesh_open() looks for why an exchange has failed. */
+/* For mesh_open(): an exchange that also keeps the reason of its failure. */
 struct say_why {
 	const struct bootstrap *bootstrap;
 	struct err *e;
@@ -265,7 +265,7 @@ static int exchange_and_say(void *ctx, const void *mine, size_t len, void *all)
 	return bootstrap_exchange(s->bootstrap, mine, len, all, s->e);
 }
 
-/* Whoever waits may be the watch of a leader, which the other hosts must hear meanwhile. */
+/* The waiting thread may be a leader's watch, which the other hosts must hear meanwhile. */
 static int held_ms(const struct heartbeat_rules *r)
 {
 	uint32_t ms = HELD_MS;
@@ -277,7 +277,7 @@ static int held_ms(const struct heartbeat_rules *r)
 	return (int)ms;
 }
 
-/* Connections, and over them an agreement of the hosts. */
+/* Opens the connections between hosts, and over them their agreement. */
 static int agree_hosts(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
@@ -291,7 +291,7 @@ static int agree_hosts(struct group *g, const struct group_site *s, struct err *
 	int rc = mesh_open(&g->mesh, &shape, s->address, s->secret, exchange_and_say, &why,
 			   s->deadline, e);
 
-	/* If the job is over, that is the reason, whatever this rank has seen of it. */
+	/* If the job is over, that is the reason, whatever this rank has seen. */
 	if (rc)
 		return alarm_get(s->engine->alarm, e) ? e->code : rc;
 	mesh_patience(&g->mesh, (int)s->infos[0].rules.lost_ms);
@@ -330,10 +330,10 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
 }
 
 /*
- * An eager operation meets once, another one thrice, and once more to agree; but everybody
- * reads everything, while otherwise each reads its slice.  With two ranks that is as much,
- * so it pays until the slots leave the nearest caches.  Ranks that share a processor change
- * places at every meeting, which is worth reading more.
+ * An eager operation takes one meeting of the ranks, another one three and an agreement; but
+ * every rank then reads all data, instead of its slice only.  With two ranks that is the same
+ * amount, so eager pays until the slots exceed the nearest caches.  Ranks that share a
+ * processor change places at every meeting, which is worth more reading.
  */
 static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 {
@@ -341,7 +341,7 @@ static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
 	uint64_t times = crowd / (uint64_t)l->topo.size;
 
-	/* Between hosts it travels with the agreement, which is not for much. */
+	/* Between hosts the data travel with the agreement, which carries little. */
 	if (l->topo.hosts > 1)
 		return asked * (l->waitset->policy.away ? EAGER_CROWDED : 1);
 	if (l->waitset->policy.away)
@@ -364,7 +364,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	const char *only = s->infos[0].backend;
 	int rc;
 
-	/* One rank needs nobody, whatever back end there is was asked for: self serves it. */
+	/* A single rank is served by self, whichever existing back end the setting names. */
 	if (g->size == 1 && strcmp(only, "node") && backend_find(only))
 		only = "";
 	l->engine = s->engine;
@@ -384,7 +384,7 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	}
 	l->topo.asked = *only;
 	l->topo.whole = !s->place_of;
-	/* Ranks that share a processor gain nothing by it. */
+	/* Ranks that share a processor gain nothing by single copies. */
 	if (!l->waitset->policy.away)
 		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)

@@ -1,4 +1,4 @@
-/* group.h - bring ranks together: shared memory, connections, an agreement, a back end. */
+/* group.h - opens a communicator: shared memory, connections, an agreement, back ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_GROUP_H
 #define ENGINE_GROUP_H
@@ -19,7 +19,7 @@
 #include "wire/segment.h"
 
 /*
- * What each rank tells the others about itself, as it goes over the wire.
+ * A rank's own entry in the bootstrap exchange, as sent over the wire.
  * Fixed width, no holes, little-endian like every machine this runs on.
  */
 struct peer_info {
@@ -30,8 +30,8 @@ struct peer_info {
 	char name[HEARTBEAT_HOST_BYTES];
 	char backend[16];
 	uint64_t eager_bytes, fusion_bytes;
-	uint64_t digest; /* of what all must agree on: which ranks a group has, or how many
-			    groups there will be */
+	uint64_t digest; /* equal on all ranks: of a group's ranks, or the number of groups
+			    that are added at once */
 	struct heartbeat_rules rules;
 	int32_t pid, quota;
 	uint32_t single_copy; /* enum single_copy */
@@ -40,7 +40,7 @@ struct peer_info {
 	uint64_t slot;        /* of an elastic worker on its host; else 0 */
 };
 
-/* One group of ranks, as one of its members has it. */
+/* One group of ranks, as seen by one of them. */
 struct group {
 	struct comm comm;
 	struct segment segment;
@@ -48,16 +48,16 @@ struct group {
 	struct ledger ledger;
 	struct mesh mesh;
 	struct forks_hook fork;       /* closes its connections in children */
-	struct host_queue host_queue; /* several hosts                  */
-	struct watch *watch; /* that serves the tree; NULL: the world's takes care of itself */
-	struct tree *tree;   /* and this rank is its host's first */
-	int size, rank;      /* -1: this process is not one of them */
-	int *ranks;          /* in the world                        */
+	struct host_queue host_queue; /* with several hosts             */
+	struct watch *watch; /* serves the tree; NULL for the world, which is added elsewhere */
+	struct tree *tree;   /* if this rank is the leader of its host */
+	int size, rank;      /* rank -1: this process is not in the group */
+	int *ranks;          /* their world ranks                   */
 	int *host_of, *local_of, *place_of;
 	bool open; /* the engine drives it */
 };
 
-/* What it takes to open one. */
+/* Parameters for opening a group. */
 struct group_site {
 	const struct conf *conf;
 	struct engine *engine;
@@ -65,7 +65,7 @@ struct group_site {
 	struct segment_door *door;
 	const struct bootstrap *bootstrap; /* of the group: for the addresses */
 	const char *address;               /* of this host, if there are several */
-	const int *place_of; /* in the world, the waiter of each of its ranks; NULL: this is
+	const int *place_of; /* by world rank, the place of its waiter; NULL: this is
 			       the world */
 	const struct secret *secret;
 	const struct tree_events *events;
@@ -73,27 +73,27 @@ struct group_site {
 	int64_t deadline;
 };
 
-/* group_peer_info - what this rank says of itself. */
+/* group_peer_info - fill in this rank's peer info. */
 void group_peer_info(struct peer_info *c, const struct conf *conf,
 		     const struct segment_door *door);
 
-/* group_locate - which ranks share a host; sets topology, host_of and local_of.  Hosts are
+/* group_locate - find which ranks share a host; sets topology, host_of and local_of.  Hosts are
  * numbered by their lowest rank.  @apart: treat each rank as a host of its own. */
 int group_locate(struct group *g, const struct peer_info *infos, bool apart, struct err *e);
 
-/* group_share - the memory of this host's ranks, and how to wait there. */
+/* group_share - map the memory of this host's ranks, and set up its wait set. */
 int group_share(struct group *g, const struct group_site *s, struct err *e);
 
-/* group_connect - connections if there are several hosts, agreement, back end.  The
+/* group_connect - open connections if there are several hosts, agreement and back end.  The
  * engine may then drive g->comm.  It calls s->bootstrap->exchange once if hosts > 1. */
 int group_connect(struct group *g, const struct group_site *s, struct err *e);
 
-/* group_progress, group_liveness - what the ranks of this host tell each other of themselves;
- * of the world only. */
+/* group_progress, group_liveness - shared state of this host's ranks, for progress and failure
+ * detection; of the world only. */
 struct progress *group_progress(const struct group *g);
 struct liveness *group_liveness(const struct group *g);
 
-/* group_p2p_area - what the ranks of this host share for messages; of the world only. */
+/* group_p2p_area - memory that this host's ranks share for messages; of the world only. */
 void *group_p2p_area(const struct group *g);
 
 /* group_close - release everything; safe on a zeroed group, and after a failure. */

@@ -1,4 +1,4 @@
-/* member.c - one rank of a job: everything between ringup_init() and ringup_fini(). */
+/* member.c - this process as a rank: all between ringup_init() and ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/member.h"
 
@@ -29,16 +29,16 @@
 #include "wire/lobby.h"
 #include "wire/ranks.h"
 
-enum { BYE_MS = 1000 /* member_close() waits for the others' sake at most */ };
+enum { BYE_MS = 1000 /* the longest wait for other ranks when this one leaves */ };
 
-/* From peer infos that are exchanged to a world that stands. */
+/* State of the start, from the exchange of peer infos to a complete world. */
 struct bringup {
 	struct member *member;
 	struct peer_info *infos; /* of every rank */
 	struct segment_door door;
 	struct bootstrap bootstrap;
 	int64_t deadline;
-	uint64_t groups; /* that this rank will add at once */
+	uint64_t groups; /* number of groups that this rank will add at once */
 };
 
 static int check_versions(const struct peer_info *infos, int size, struct err *e)
@@ -53,7 +53,7 @@ static int check_versions(const struct peer_info *infos, int size, struct err *e
 	return 0;
 }
 
-/* Who adds more than others would wait for them. */
+/* All ranks add the same number of groups: a rank with more would wait for the others. */
 static int check_groups(const struct peer_info *infos, int size, struct err *e)
 {
 	int r;
@@ -75,7 +75,7 @@ static bool is_before(const struct peer_info *infos, int a, int b)
 	return infos[a].slot < infos[b].slot || (infos[a].slot == infos[b].slot && a < b);
 }
 
-/* What the user is told; "apart" is no business of his. */
+/* Sets the places that the user may ask for; ranks held "apart" are on one host here. */
 static void locate(struct member *m, const struct peer_info *infos)
 {
 	int r, q, first = 0, n, hosts = 0;
@@ -115,7 +115,7 @@ static bool is_apart(const struct peer_info *infos)
 	return !strncmp(infos[0].backend, "tcp", sizeof(infos[0].backend));
 }
 
-/* A rank without an address must tell the others before they wait for it. */
+/* A rank without an address must tell the other ranks before they wait for it. */
 static int find_address(struct bringup *b, char *address, size_t len, struct err *e)
 {
 	struct member *m = b->member;
@@ -127,7 +127,7 @@ static int find_address(struct bringup *b, char *address, size_t len, struct err
 	return bootstrap_agree(&b->bootstrap, rc, e);
 }
 
-/* Messages between two ranks.  Others may look there as soon as all have agreed. */
+/* Opens messages between two ranks.  Other ranks use the area as soon as all have agreed. */
 static int open_p2p(struct member *m, struct err *e)
 {
 	struct p2p_setup s = { .engine = &m->engine,
@@ -169,7 +169,7 @@ static int connect_world(struct bringup *b, struct tree_events *ev, struct err *
 	return rc ? rc : open_p2p(m, e);
 }
 
-/* The job's secret is forgotten when all have met; groups have one of their own. */
+/* The job's secret is wiped when all ranks have met; groups have one of their own. */
 static void keep_secret(struct member *m)
 {
 	struct secret *s = &m->meeting.secret;
@@ -219,14 +219,14 @@ static int start_threads(struct bringup *b, struct err *e)
 		m->engine.describe_ctx = m;
 		m->engine.describe = describe;
 	}
-	/* Here, so that no rank begins anything before all know who asks. */
+	/* Here: no rank may begin an operation before all know the ranks with a timeline. */
 	if (!rc)
 		timeline_begin(&m->engine, &(struct timeline_rank){ m->rank, m->size, m->host },
 			       &m->conf);
 	return rc;
 }
 
-/* From the peer info on, every step ends by agreeing whether it went well. */
+/* From the peer info on, every step ends with an agreement whether all ranks succeeded. */
 static int bring_up(struct bringup *b, struct err *e)
 {
 	struct member *m = b->member;
@@ -264,12 +264,12 @@ static int bring_up(struct bringup *b, struct err *e)
 }
 
 /*
- * The process that is a rank of an elastic job; 0: none yet.  The launcher takes a second call
- * for a rank that wants to meet the others again, and ends the generation.
+ * The process that is a rank of an elastic job; 0: none yet.  To the launcher a second call
+ * would be a rank that wants to meet the others again, and end the generation.
  */
 static pid_t joined;
 
-/* The launcher gives rank and size. */
+/* Meets the other ranks of an elastic job; the launcher gives rank and size. */
 static int meet_generation(struct member *m, const struct discovery *d, struct err *e)
 {
 	struct lobby_place place = { 0 };
@@ -290,8 +290,8 @@ static int meet_generation(struct member *m, const struct discovery *d, struct e
 	return d->notice_fd < 0 ? 0 : notice_map(&m->notice, d->notice_fd, e);
 }
 
-/* The launcher asks for ranks by the numbers that it has given them.  Without the file it has
- * to guess which rank failed first, which is no reason to fail here. */
+/* Maps the file for the reason of a failure, by the rank that the launcher has given.  Without
+ * the file the launcher guesses which rank failed first, which is no reason to fail. */
 static void open_cause(struct member *m, const struct discovery *d,
 		       const struct ringup_init *how)
 {
@@ -303,7 +303,7 @@ static void open_cause(struct member *m, const struct discovery *d,
 		log_warn("%s", e.text);
 }
 
-/* By the program's own exchange. */
+/* Meets the other ranks by the program's own exchange. */
 static int adopt(struct member *m, const struct ringup_init *how, const struct conf *c,
 		 struct err *e)
 {
@@ -350,7 +350,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 		return 0;
 	if (how && how->exchange)
 		return adopt(m, how, c, e);
-	/* A directory is named because hosts share it. */
+	/* A meeting place that is a directory is one that hosts share. */
 	if (d.spans_hosts && !strcmp(c->backend, "mpi"))
 		mpi_early_begin();
 	if (d.spans_hosts || strchr(d.meet, '/'))
@@ -360,7 +360,7 @@ static int meet_others(struct member *m, const struct ringup_init *how, const st
 
 static void tear_down(struct member *m)
 {
-	/* What the progress thread hears of the other hosts it tells the watch. */
+	/* The progress thread uses the watch, so it ends first. */
 	engine_stop(&m->engine);
 	watch_stop(&m->watch);
 	timeline_close(&m->engine);
@@ -377,7 +377,7 @@ static void tear_down(struct member *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* What ranks that have joined take part in: as the user says, else as the program does. */
+/* Sets the operations of joined ranks: the user's setting, else the program's. */
 static int choose_join(struct conf *c, const struct ringup_init *how, struct err *e)
 {
 	if (*c->join && strcmp(c->join, "sums") && strcmp(c->join, "all"))
@@ -388,7 +388,7 @@ static int choose_join(struct conf *c, const struct ringup_init *how, struct err
 	return 0;
 }
 
-/* One attempt to be a rank among others. */
+/* One attempt to become a rank of a job. */
 static int member_attempt(struct member *m, const struct ringup_init *how, uint32_t *generation,
 			  struct err *e)
 {
@@ -415,7 +415,7 @@ static int member_attempt(struct member *m, const struct ringup_init *how, uint3
 	/* The wait for a generation has no deadline. */
 	if (m->generation)
 		b.deadline = clock_deadline(m->conf.start_timeout_ms);
-	/* All ranks have the same environment, as a rule; one speaks for them. */
+	/* All ranks have the same environment, as a rule; rank 0 logs for all. */
 	if (m->rank == 0)
 		horovod_tell();
 	b.bootstrap = (struct bootstrap){ m->rank, m->size, m->meeting.exchange, m->meeting.ctx,
@@ -431,8 +431,8 @@ static int member_attempt(struct member *m, const struct ringup_init *how, uint3
 }
 
 /*
- * A generation may lose a rank before it has met.  The others return to the launcher, which
- * makes a new one of them, or ends the job.
+ * A generation may lose a rank before all have met.  The other ranks return to the launcher,
+ * which makes a new generation of them, or ends the job.
  */
 static bool is_passing(uint32_t generation, int rc)
 {
@@ -456,7 +456,7 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 	if (generation)
 		__atomic_store_n(&joined, getpid(), __ATOMIC_RELAXED);
 	cause_join(&m->cause);
-	/* Nothing listens from here on. */
+	/* From here on no socket listens. */
 	rendezvous_close(&m->meeting);
 	snprintf(who, sizeof(who), "rank %d", m->rank);
 	log_set_who(who);
@@ -468,22 +468,22 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 /* ---- groups ---- */
 
 /*
- * Members of a group exchange bytes by way of the world, in which all take part: ranks that are
- * not in it send nothing.  As many exchanges as connections and back ends need; each begins
- * with a byte that says whether its sender has more to say, and it is over when none has.
+ * Ranks of a group exchange bytes by collectives of the world, in which all ranks take part:
+ * those outside the group send nothing.  The number of exchanges depends on connections and
+ * back ends; each begins with a byte: has the sender more to send?  The last is when none has.
  */
 struct crossing {
 	struct member *member;
 	const struct group *group;
-	unsigned char *said; /* room for what this rank says */
+	unsigned char *said; /* buffer for this rank's bytes */
 	size_t room;
 	bool over;
 };
 
 enum crossing_state { CROSS_MORE, CROSS_LAST, CROSS_FAILED };
 
-/* What all say, one after the other, and in m->counts how much each; what goes wrong is kept
- * for bootstrap_exchange(). */
+/* Returns the bytes of all ranks, one after the other, with the lengths in m->counts; a failure
+ * is kept for bootstrap_exchange(). */
 static void *cross_world(struct member *m, const void *mine, size_t len)
 {
 	void *all = NULL;
@@ -503,14 +503,14 @@ static void *cross_world(struct member *m, const void *mine, size_t len)
 	return all;
 }
 
-/* @rank has said so much, and what. */
+/* Checks that the @said bytes of @rank at @what are @len bytes, as from the other ranks. */
 static int check_said(struct member *m, int rank, uint64_t said, size_t len, const void *what)
 {
 	if (said == len)
 		return 0;
 	if (bootstrap_heard(what, said, rank, &m->why))
 		return m->why.code;
-	/* Who has joined answers whatever others do, with nothing. */
+	/* A joined rank answers every operation, with nothing. */
 	return fail(&m->why, RINGUP_EMISMATCH, "rank %d %s", rank,
 		    said ? "says something else" : "has joined, and takes no part");
 }
@@ -536,7 +536,7 @@ static struct bootstrap world_bootstrap(struct member *m)
 	return (struct bootstrap){ m->rank, m->size, exchange_in_world, m, &m->why };
 }
 
-/* Behind the byte; NULL without memory. */
+/* The message of this rank, behind the state byte; NULL without memory. */
 static void *crossing_say(struct crossing *c, enum crossing_state state, const void *mine,
 			  size_t len)
 {
@@ -552,7 +552,7 @@ static void *crossing_say(struct crossing *c, enum crossing_state state, const v
 	return more;
 }
 
-/* @rank of the group has said @said bytes at @what, where others have said @len. */
+/* Checks the @said bytes at @what from @rank of the group, which should be @len bytes. */
 static int check_crossing(struct member *m, int rank, const unsigned char *what, uint64_t said,
 			  size_t len)
 {
@@ -562,7 +562,7 @@ static int check_crossing(struct member *m, int rank, const unsigned char *what,
 	return check_said(m, rank, said ? said - 1 : 0, len, said ? what + 1 : what);
 }
 
-/* One exchange in the group; @len bytes, which are alike, go to @all, if it is not NULL. */
+/* One exchange in the group; @len bytes of each rank go to @all, if it is not NULL. */
 static int cross(struct crossing *c, enum crossing_state state, const void *mine, size_t len,
 		 void *all)
 {
@@ -597,7 +597,7 @@ static int exchange_in_group(void *ctx, const void *mine, size_t len, void *all)
 	return cross(ctx, CROSS_MORE, mine, len, all);
 }
 
-/* Until no rank has more to say.  @rc is how it went here. */
+/* Takes part until no rank has more to send.  @rc is the outcome on this rank. */
 static int crossing_end(struct crossing *c, int rc, struct err *e)
 {
 	const char *text = rc ? e->text : "";
@@ -615,7 +615,7 @@ static int crossing_end(struct crossing *c, int rc, struct err *e)
 	return rc;
 }
 
-/* What @rank asks for, of whose list this is. */
+/* Writes the ranks of a list as text. */
 static void group_text(const struct member *m, const int *ranks, uint64_t count, char *out)
 {
 	bool *in = calloc((size_t)m->size, sizeof(*in));
@@ -630,7 +630,7 @@ static void group_text(const struct member *m, const int *ranks, uint64_t count,
 	free(in);
 }
 
-/* Ranks ask for different groups, @odd for another one than rank 0: all tell all which. */
+/* Ranks ask for different groups, @odd and rank 0 among them: all exchange their lists. */
 static int groups_differ(struct member *m, const struct group *g, int odd, struct err *e)
 {
 	const uint64_t *counts = m->counts;
@@ -662,7 +662,7 @@ static uint64_t digest_of(const int *ranks, int count)
 	return digest;
 }
 
-/* All have memory: now for the connections and the back ends. */
+/* All ranks have the shared memory: opens connections and back ends. */
 static int open_comm(struct member *m, struct group *g, struct group_site *s,
 		     struct crossing *c, struct err *e)
 {
@@ -724,7 +724,7 @@ static int open_group(struct member *m, struct group *g, struct peer_info *infos
 	return rc;
 }
 
-/* All that it takes here before the others are asked. */
+/* Allocates what this rank needs, before the other ranks are asked. */
 static int prepare(struct member *m, const int *ranks, int count, struct group *g,
 		   struct peer_info **infosp, struct segment_door *door, struct err *e)
 {
@@ -753,7 +753,7 @@ int member_group_open(struct member *m, const int *ranks, int count, struct grou
 	struct peer_info *infos;
 	int rc = prepare(m, ranks, count, g, &infos, &door, e);
 
-	/* Who cannot says so instead of its peer info, or the others would wait for it. */
+	/* A rank that failed says so in place of its peer info, which the others wait for. */
 	rc = rc ? bootstrap_agree(&world, rc, e) : open_group(m, g, infos, &door, e);
 	segment_door_close(&door);
 	free(infos);
@@ -762,13 +762,13 @@ int member_group_open(struct member *m, const int *ranks, int count, struct grou
 	return rc;
 }
 
-/* What ranks tell each other before they remove a group. */
+/* The exchange of ranks before they remove a group. */
 struct removal {
 	uint64_t serial;
-	int64_t flying; /* operations there */
+	int64_t flying; /* this rank's operations in flight in it */
 };
 
-/* Do all ranks mean the same one, and is nothing in flight there?  All find the same. */
+/* Checks that all ranks remove the same group, and that it is idle; alike on all ranks. */
 static int may_remove(const struct removal *all, int size, struct err *e)
 {
 	int r;
@@ -808,11 +808,11 @@ int member_group_close(struct member *m, struct group *g, struct err *e)
 	return 0;
 }
 
-/* The other ranks of a communicator shall look. */
+/* Leaves a communicator, and notifies its other ranks. */
 static void leave_comm(struct comm *l, void *arg)
 {
 	(void)arg;
-	/* Nothing of ours is in flight; the progress thread need not look. */
+	/* This rank has no operation in flight, so its progress thread need not look. */
 	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
 	over_leave(l->left, l->topo.rank);
 	notify_ranks(l->engine, l->waitset);
@@ -824,10 +824,10 @@ bool member_leave(struct member *m)
 	int flying;
 	char why[96];
 
-	/* The job goes on in the parent; what was mapped is not mapped here. */
+	/* The job goes on in the parent; the shared memory is not mapped here. */
 	if (!engine_is_mine(g))
 		return false;
-	/* First, so that what fails from here on is not taken for the reason of an end. */
+	/* First, so that later failures are not taken for the reason of an end. */
 	cause_leave(&m->cause);
 	flying = engine_flying(g);
 	if (flying) {
@@ -835,12 +835,12 @@ bool member_leave(struct member *m)
 			 flying);
 		notify_alarm(g, m->rank, RINGUP_ESHUTDOWN, why);
 	}
-	/* A receiver that gets no processor is late, and not lost before lost_ms. */
+	/* A receiver without a processor is late, and is not lost before lost_ms. */
 	p2p_flush(g->p2p, clock_deadline(m->conf.lost_ms > BYE_MS ? m->conf.lost_ms : BYE_MS));
 	liveness_leave(&g->liveness[g->waitset->me]);
 	p2p_leave(g->p2p);
 	comms_visit(g, leave_comm, NULL);
-	/* What is not sent when the connections close would look like a death. */
+	/* Unsent frames when the connections close would look like a death. */
 	watch_goodbye(&m->watch, clock_deadline(BYE_MS));
 	engine_settle(g);
 	return true;
