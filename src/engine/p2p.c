@@ -25,7 +25,7 @@ void p2p_lock(struct p2p *x)
 	pthread_mutex_lock(&x->lock);
 }
 
-/* Wakes threads that wait for a completed operation, and ends the job if something is wrong. */
+/* Wakes threads whose operation is complete, and ends the job if a failure was noted. */
 void p2p_unlock(struct p2p *x)
 {
 	struct engine *g = x->engine;
@@ -46,7 +46,7 @@ void p2p_unlock(struct p2p *x)
 		notify_alarm(g, -1, trouble.code, trouble.text);
 }
 
-/* Something that ends the job: the first counts. */
+/* Notes a failure that ends the job: the first counts. */
 void p2p_fail(struct p2p *x, const struct err *e)
 {
 	if (!x->trouble.code)
@@ -122,7 +122,7 @@ static void queue_end_left(struct p2p *x, struct p2p_queue *q, int rank)
 		op_end_left(x, op, rank);
 }
 
-/* Have all others of the group of @l left? */
+/* Have all other ranks of the group of @l left? */
 static bool is_alone(const struct p2p *x, const struct comm *l)
 {
 	int r, rank;
@@ -135,7 +135,7 @@ static bool is_alone(const struct p2p *x, const struct comm *l)
 	return l->topo.size > 1;
 }
 
-/* @p has left, and all that it had sent is here: no more comes. */
+/* @p has left, and all that it had sent is here: ends the operations with it. */
 void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 {
 	struct ringup_op *op, *next;
@@ -159,8 +159,7 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 	}
 }
 
-/* Who is connected to all of them hears when each leaves; those that have left do not connect.
- */
+/* Connects to all ranks of the group, to detect when each leaves; ranks that left refuse. */
 static void expect_all(struct p2p *x, const struct comm *l)
 {
 	struct p2p_peer *p;
@@ -190,7 +189,7 @@ void p2p_left(struct p2p *x, const struct comm *l)
 	p2p_unlock(x);
 }
 
-/* Is something of what others shall know still here? */
+/* Has this rank data that another rank still waits for? */
 static bool has_output(struct p2p *x)
 {
 	bool has = false;
@@ -219,7 +218,7 @@ void p2p_leave(struct p2p *x)
 		return;
 	for (i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
-	/* Who leaves because the job has failed is not the reason: others hear that first. */
+	/* A rank that leaves because the job has failed is not to be taken for the reason. */
 	if (over_has_failed(x->engine, NULL))
 		return;
 	p2p_lock(x);
@@ -284,7 +283,7 @@ static int begin_send(struct p2p *x, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* Who waits for a rank of another host is connected to it, and so hears of its end. */
+/* Connects to the rank of another host that @op waits for, to detect its end. */
 static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 {
 	struct p2p_peer *p = op->p2p.peer < 0 ? NULL : p2p_peer_of(x, op->p2p.peer);
@@ -339,7 +338,7 @@ int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e)
 
 	p2p_lock(x);
 	__atomic_store_n(&x->used, true, __ATOMIC_RELEASE);
-	/* Unless it has failed already, because the job has. */
+	/* The operation may have failed already, with the job. */
 	if (__atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING) {
 		rc = op->p2p.is_send ? begin_send(x, op, e) : begin_receive(x, op, e);
 	}
@@ -347,8 +346,8 @@ int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e)
 	return rc;
 }
 
-/* The stream needs the rest of a frame that has begun, but its owner has the data back: that is
- * sent from a copy. */
+/* A frame that has begun must be completed, but its owner has the buffer back: the rest is sent
+ * from a copy. */
 static void cancel_output(struct p2p *x, struct p2p_peer *p, const struct ringup_op *op)
 {
 	struct p2p_out *o = &p->out;
@@ -384,7 +383,7 @@ static void cancel_at_peer(struct p2p *x, struct p2p_peer *p, struct ringup_op *
 	    p2p_queue_remove(&p->taken, op))
 		return;
 	if (p2p_queue_remove(&p->offered, op)) {
-		/* An own offer that has not been received. */
+		/* An offer of this rank to itself that has not been received. */
 		for (m = p2p_is_self(x, p) ? x->unexpected : NULL; m; m = m->next)
 			if (m->source == p->rank && m->head.kind == P2P_OFFER &&
 			    m->head.id == op->p2p.id) {
@@ -411,7 +410,7 @@ void p2p_cancel(struct p2p *x, struct ringup_op *op)
 		if (m->op == op)
 			m->op = NULL;
 	p2p_set_fetches(x);
-	/* What is to be told, the next thread tells that has no communicator's lock. */
+	/* Completions and failures are reported by the next thread without a comm's lock. */
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -436,8 +435,8 @@ void p2p_purge(struct p2p *x, uint64_t serial)
 
 /* ---- progress ---- */
 
-/* Reads and writes what the streams of the rank at place @i of this host allow; *@morep: there
- * is more. */
+/* Reads and writes as much as the streams of the rank at place @i of this host allow; *@morep:
+ * there is more. */
 static bool step_ring(struct p2p *x, int i, bool *morep)
 {
 	bool left = liveness_has_left(&x->engine->liveness[i]);
@@ -453,7 +452,7 @@ static bool step_ring(struct p2p *x, int i, bool *morep)
 		return false;
 	if (!p2p_ring_is_empty(&x->rings, i))
 		any |= p2p_peer_read(x, p, morep);
-	/* What a failed job leaves behind is not because of that rank. */
+	/* After the failure of the job, unfinished messages are not that rank's fault. */
 	if (left && p2p_ring_is_empty(&x->rings, i) && !over_has_failed(x->engine, NULL))
 		p2p_peer_end(x, p);
 	else if (p2p_peer_has_output(p))
@@ -461,7 +460,7 @@ static bool step_ring(struct p2p *x, int i, bool *morep)
 	return any;
 }
 
-/* Streams of ranks of this host; *@morep: there is more than was read. */
+/* Steps the streams of this host's ranks; *@morep: there is more to read. */
 static bool step_rings(struct p2p *x, bool *morep)
 {
 	bool any = false;
@@ -490,7 +489,7 @@ bool p2p_step(struct p2p *x)
 		p2p_far_step(x);
 		any = true;
 	}
-	/* Read first: what comes later changes it again. */
+	/* Read first: frames that come later change it again. */
 	news = p2p_rings_news(&x->rings);
 	if (news != __atomic_load_n(&x->news, __ATOMIC_RELAXED)) {
 		any |= step_rings(x, &more);

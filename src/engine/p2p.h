@@ -28,7 +28,7 @@ struct tree;
  * offers its data (rendezvous): the receiver fetches it when it has matched, through the kernel
  * (CMA) if that is allowed and both ranks share a host, else in chunks through the stream.
  *
- * Who leaves takes no part in messages that are not complete; others go on.
+ * A rank that leaves takes no part in messages that are not complete; other messages go on.
  *
  * The matching state has a lock of its own, and any thread may make progress: the thread that
  * submits, the one that waits, and the progress thread.  None of them needs the baton.
@@ -36,7 +36,7 @@ struct tree;
  */
 enum { P2P_EAGER_BYTES = 64 << 10, P2P_CREDIT_BYTES = 1 << 20, P2P_ANY = -1 };
 
-/* What a caller asks for. */
+/* A caller's send or receive. */
 struct p2p_request {
 	bool is_send;
 	void *data; /* of a send: read only */
@@ -44,26 +44,26 @@ struct p2p_request {
 	int dtype;
 	int peer; /* rank in the world; P2P_ANY: a receive from any rank of the group */
 	int tag;
-	int *source; /* receive: where the sender's rank in the group goes; or NULL */
+	int *source; /* receive: place for the sender's rank in the group; or NULL */
 };
 
-/* Ranks of the world, and what a sentence about them says. */
+/* Parameters of p2p_open(). */
 struct p2p_setup {
 	struct engine *engine;
 	const struct topo *topo; /* of the world; outlives the p2p */
 	void *shared;            /* p2p_shared_bytes() of zeros that the host's ranks share */
 	bool use_cma;
-	/* Of several hosts; used until p2p_close(). */
+	/* For several hosts; used until p2p_close(). */
 	struct tree *tree;           /* of the world, in the leader of a host; else NULL */
 	const char *address;         /* of this host                                    */
 	const struct secret *secret; /* for connections; need not be set yet            */
 };
 
-/* p2p_shared_bytes - what it needs of the segment of a host with @ranks ranks. */
+/* p2p_shared_bytes - bytes that it needs in the segment of a host with @ranks ranks. */
 size_t p2p_shared_bytes(int ranks);
 
-/* p2p_open - before the ranks have met; p2p_close() takes NULL and what was opened.  No thread
- * is inside when it is closed. */
+/* p2p_open - before the ranks have met; p2p_close() takes NULL and every result of p2p_open().
+ * No thread is inside when it is closed. */
 int p2p_open(struct p2p **xp, const struct p2p_setup *s, struct err *e);
 void p2p_close(struct p2p *x);
 
@@ -71,25 +71,25 @@ void p2p_close(struct p2p *x);
  * may be complete when this returns.  On failure it has not been started. */
 int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e);
 
-/* p2p_cancel - @op has been claimed by the caller, who makes it fail: after this nothing reads
- * or writes its data. */
+/* p2p_cancel - the caller has claimed @op, and will fail it: after this call no thread reads or
+ * writes its data. */
 void p2p_cancel(struct p2p *x, struct ringup_op *op);
 
-/* p2p_flush - this rank is about to leave: let others have what it still owes them.  p2p_leave
- * - it has left, as it has published; what it has sent stays there to be received.  @x may be
- * NULL. */
+/* p2p_flush - this rank is about to leave: send what other ranks still wait for.  p2p_leave -
+ * this rank has published that it has left; messages that it has sent can still be received.
+ * @x may be NULL. */
 void p2p_flush(struct p2p *x, int64_t deadline_ns);
 void p2p_leave(struct p2p *x);
 
-/* p2p_left - a rank of the group of @l has left: a receive from any of them finds out which are
- * still there.  @x may be NULL. */
+/* p2p_left - a rank of the group of @l has left: a receive from any rank of it has to find out
+ * which are still there.  @x may be NULL. */
 void p2p_left(struct p2p *x, const struct comm *l);
 
-/* p2p_purge - the group of number @serial ends: drop messages that nobody has received.
+/* p2p_purge - the group of number @serial ends: drop messages without a receive.
  * @x may be NULL. */
 void p2p_purge(struct p2p *x, uint64_t serial);
 
-/* p2p_is_ready - may p2p_step() have something to do?  Cheap; any thread.  @x may be NULL. */
+/* p2p_is_ready - may p2p_step() find work?  Cheap; any thread.  @x may be NULL. */
 bool p2p_is_ready(struct p2p *x);
 
 /* p2p_step - make progress; returns whether anything was done.  Any thread; never blocks.  @x
@@ -103,14 +103,14 @@ bool p2p_is_used(const struct p2p *x);
  * thread, also with the tree's lock; @x may be NULL. */
 void p2p_invited(struct p2p *x, int from, int to, const char *where);
 
-/* What p2p_ask() has heard of a rank of another host. */
+/* The answer of a rank of another host to p2p_ask(). */
 enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
 
 /*
  * p2p_ask - ask the ranks of other hosts whether they have started the collective @op of @l.
  *
- * Writes what each has said to @answer, by its number in the world, after P2P_ASK_MS at most.
- * Returns false, and has asked nobody, if another thread is asking.
+ * Writes each rank's answer to @answer, by its number in the world, after P2P_ASK_MS at most.
+ * Returns false, without asking, if another thread is asking.
  */
 enum { P2P_ASK_MS = 60 };
 bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,

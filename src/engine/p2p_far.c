@@ -29,34 +29,34 @@
 #include "wire/waitset.h"
 
 /*
- * Nothing listens between ringup_init() and ringup_fini().  A rank that has a message for a
+ * No socket listens between ringup_init() and ringup_fini().  A rank that has a message for a
  * rank of another host listens for a moment, and sends that rank an invitation, which travels
  * through the control plane: by a ring to the leader of its host, from leader to leader, and by
- * a ring to the rank that is meant, which connects.
+ * a ring to the invited rank, which connects.
  *
  * If two ranks invite each other at once, they may have two connections.  Each writes its
- * frames to the one that it had first, so that they stay in order, and reads the one that
- * brings the other's.
+ * frames to the connection that it had first, so that they stay in order, and reads the
+ * connection that brings the other rank's frames.
  *
  * One thread of the rank waits for sockets.  A thread that has a frame to write tries to write
  * it at once.
  */
 enum {
-	AGAIN_MS = 1000,     /* between two invitations that nobody follows */
+	AGAIN_MS = 1000,     /* between two invitations without a connection */
 	LINGER_MS = 300,     /* a rank that leaves waits so long for the others to hang up */
-	DIAL_MS = 20000,     /* until an invitation that is followed leads nowhere */
-	VERDICT_MS = 500,    /* a connection has ended: if its rank has died, others say so */
-	MOST_INVITES = 4096, /* that wait to be looked at */
+	DIAL_MS = 20000,     /* until connecting to an inviter fails */
+	VERDICT_MS = 500,    /* from the end of a connection: a death is reported until then */
+	MOST_INVITES = 4096, /* invitations not handled yet */
 	AT_WAKE = 0,
 	AT_DOOR = 1,
 };
 
-/* Connections of a peer: it has followed an invitation, or this rank has followed its. */
+/* Connections of a peer: made by the peer, which this rank has invited; made by this rank. */
 enum { INVITED, FOLLOWED };
 
 static const int64_t ms = 1000000;
 
-/* ---- the thread's bell ---- */
+/* ---- waking the thread ---- */
 
 static void *far_thread(void *arg);
 
@@ -86,7 +86,7 @@ void p2p_far_poke(struct p2p *x)
 	if (!x->far.has_thread || x->far.poked)
 		return;
 	x->far.poked = true;
-	/* If it cannot be written, it is full of earlier ones. */
+	/* If the write fails, the counter is full of earlier wake-ups. */
 	(void)!write(x->far.wake, &one, sizeof(one));
 }
 
@@ -102,13 +102,13 @@ static bool has_left(const struct p2p *x, const struct p2p_peer *p)
 	return liveness_has_left(&x->engine->liveness[p->place]);
 }
 
-/* The answer to @v; empty, its sender hears that it cannot be delivered. */
+/* The answer to @v; empty, it tells the sender that @v cannot be delivered. */
 static struct p2p_invite bounce(const struct p2p_invite *v)
 {
 	return (struct p2p_invite){ .from = v->to, .to = v->from };
 }
 
-/* Not a question or an answer, which are dropped where they cannot go on. */
+/* False for a question or an answer, which are dropped where they cannot be forwarded. */
 static bool is_invitation(const struct p2p_invite *v)
 {
 	return *v->where && *v->where != '?' && *v->where != '!';
@@ -174,8 +174,8 @@ void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
 	p2p_far_poke(x);
 }
 
-/* A second invitation while it is being followed changes nothing.  One that comes after it has
- * led nowhere shows that the other rank still waits. */
+/* A second invitation while this rank is connecting changes nothing.  One after a failed
+ * attempt shows that the other rank still waits. */
 static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 {
 	struct err e;
@@ -205,7 +205,7 @@ static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 
 struct search {
 	uint64_t group, hash;
-	char found; /* '1', '0', or '?': somebody has the lock */
+	char found; /* '1', '0', or '?': another thread has the lock */
 };
 
 static void look_at_comm(struct comm *l, void *arg)
@@ -215,7 +215,7 @@ static void look_at_comm(struct comm *l, void *arg)
 
 	if (l->serial != s->group)
 		return;
-	/* The order of locks is the other one: so it is only tried. */
+	/* Locks are taken in the other order elsewhere: so this one is only tried. */
 	s->found = '?';
 	if (!lock_try(&l->lock))
 		return;
@@ -227,7 +227,7 @@ static void look_at_comm(struct comm *l, void *arg)
 	lock_give(&l->lock);
 }
 
-/* Has this rank started it?  If that cannot be told now, the other rank hears nothing. */
+/* Answers whether this rank has started the operation; no answer if that is not known now. */
 static void answer_question(struct p2p *x, const struct p2p_invite *v)
 {
 	struct p2p_invite a = bounce(v);
@@ -311,7 +311,7 @@ bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 	return true;
 }
 
-/* ---- invitations, and where they go ---- */
+/* ---- routes of invitations ---- */
 
 static void take_own(struct p2p *x, const struct p2p_invite *v)
 {
@@ -330,7 +330,7 @@ static void take_own(struct p2p *x, const struct p2p_invite *v)
 		return;
 	else if (*v->where)
 		follow(x, p, v->where);
-	/* What it had sent before it left may still come by its own invitation. */
+	/* Messages that it sent before it left may still come by its own invitation. */
 	else if (p->output < 0 && !p->dial && !p->gone) {
 		p->cut = true;
 		p2p_peer_end(x, p);
@@ -350,7 +350,7 @@ static void pass_to_local(struct p2p *x, const struct p2p_invite *v)
 		p2p_far_take(x, &back);
 }
 
-/* By way of the first rank of this host; if that has left, nothing leads to other hosts. */
+/* Forwards to the first rank of this host; if that has left, no route leads to other hosts. */
 static void pass_to_leader(struct p2p *x, const struct p2p_invite *v)
 {
 	struct p2p_peer *p = p2p_peer_of(x, x->rank_of[0]);
@@ -386,7 +386,7 @@ void p2p_invited(struct p2p *x, int from, int to, const char *where)
 	struct p2p_letter *l = x ? calloc(1, sizeof(*l)) : NULL;
 	struct p2p_far *f;
 
-	/* One that is lost is sent again. */
+	/* A lost invitation is sent again. */
 	if (!l)
 		return;
 	f = &x->far;
@@ -482,7 +482,7 @@ static void enter(void *ctx, int fd, const struct shake *h)
 	connected(x, x->peer[h->peer.rank], INVITED, fd);
 }
 
-/* The other side is not there any more.  If it has died, the job ends before this counts. */
+/* The other side has closed.  If its process has died, the job ends before this counts. */
 static void end_connection(struct p2p_peer *p, int which)
 {
 	close_fd(&p->fd[which]);
@@ -501,11 +501,11 @@ size_t p2p_far_put(struct p2p_peer *p, const struct iovec *v, int count)
 	do
 		n = sendmsg(p->fd[p->output], &h, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	/* That it is broken is seen by the thread, after what is still to be read. */
+	/* The thread detects a broken connection, after the frames that can still be read. */
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Returns 0 if there is nothing. */
+/* Reads without waiting; 0 if there is nothing to read. */
 static size_t get_from(struct p2p_peer *p, int which, void *data, size_t size)
 {
 	ssize_t n;
@@ -547,7 +547,7 @@ static void step_dial(struct p2p *x, struct p2p_peer *p)
 
 	if (!rc)
 		return;
-	/* It is not needed, and may not be let in, if there is a connection by now. */
+	/* If a connection exists by now, this one is not needed, and may be refused. */
 	if (rc > 0) {
 		connected(x, p, FOLLOWED, dial_take(p->dial));
 	} else if (p->output < 0) {
@@ -572,7 +572,7 @@ static void sooner(int64_t *until, int64_t ns)
 	*until = ns < *until ? ns : *until;
 }
 
-/* Of a connection that brings no frames only the end is of interest. */
+/* A connection that brings no frames is polled for its end only. */
 static struct pollfd connection_poll(const struct p2p_peer *p, int which)
 {
 	short events = p->input < 0 || p->input == which ? POLLIN : POLLRDHUP;
@@ -582,8 +582,7 @@ static struct pollfd connection_poll(const struct p2p_peer *p, int which)
 	return (struct pollfd){ p->fd[which], events, 0 };
 }
 
-/* What to wait for: after the bell and the door, three entries for each peer of another host.
- */
+/* Lists the descriptors: after wake-up and door, three for each peer of another host. */
 static int list_polls(struct p2p *x, int64_t *until)
 {
 	struct p2p_far *f = &x->far;
@@ -592,7 +591,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 
 	*until = INT64_MAX;
 	p[AT_WAKE] = (struct pollfd){ f->wake, POLLIN, 0 };
-	/* Nothing is to be done any more until p2p_far_stop(). */
+	/* After a failure nothing is left to do until p2p_far_stop(). */
 	if (over_has_failed(x->engine, NULL))
 		return AT_DOOR;
 	*until = door_until(&f->door);
@@ -615,7 +614,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 	return n;
 }
 
-/* It has left, or all of its connections have ended and nobody has said that it died. */
+/* Has the peer left?  True if all its connections have ended without a report of its death. */
 static bool is_at_end(const struct p2p_peer *p)
 {
 	return p->ended_ns && p->fd[INVITED] < 0 && p->fd[FOLLOWED] < 0 &&
@@ -657,7 +656,7 @@ static bool awaits_any(const struct p2p *x)
 	return false;
 }
 
-/* @n entries were polled; peers that have been added since come the next time. */
+/* Serves the @n polled entries; peers added since then are served the next time. */
 static void serve(struct p2p *x, int n)
 {
 	const struct door_owner owner = { admit, enter, x };
@@ -718,7 +717,7 @@ void p2p_far_bye(struct p2p *x)
 	}
 }
 
-/* Reads what is of no use any more; closes what has ended, and returns how many have not. */
+/* Reads and drops bytes; closes ended connections, and returns the number of open ones. */
 static int drain(struct p2p *x, struct pollfd *p)
 {
 	unsigned char dropped[4096];
@@ -740,8 +739,8 @@ static int drain(struct p2p *x, struct pollfd *p)
 	return n;
 }
 
-/* What has been sent is lost if a connection is closed while there is something to read: so the
- * others are let hang up first. */
+/* Closing a connection with unread bytes would lose the sent ones: so the other ranks may hang
+ * up first. */
 static void linger(struct p2p *x)
 {
 	int64_t enough = clock_deadline(LINGER_MS);
@@ -756,7 +755,7 @@ static void linger(struct p2p *x)
 			break;
 }
 
-/* In a child of fork(): the other sides shall see the end of the parent when it comes. */
+/* In a child of fork(): other ranks have to detect the end of the parent when it comes. */
 static void forget(void *arg)
 {
 	struct p2p *x = arg;

@@ -1,4 +1,4 @@
-/* p2p_match.c - match messages with receives, and end both. */
+/* p2p_match.c - match messages with receives, and complete both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "ringup.h"
 #include "wire/cma.h"
 
-enum { FETCH_BYTES = 256 << 10 /* of a sender's memory, before others have their turn */ };
+enum { FETCH_BYTES = 256 << 10 /* of a sender's memory, before other work has its turn */ };
 
 /* ---- queues ---- */
 
@@ -54,7 +54,7 @@ struct ringup_op *p2p_queue_pop(struct p2p_queue *q)
 	return op;
 }
 
-/* The operation with that offer, taken out of @q; or NULL. */
+/* Takes the operation with that offer out of @q; NULL if there is none. */
 struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id)
 {
 	struct ringup_op *op = q->first;
@@ -68,7 +68,7 @@ struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id)
 
 /* ---- completion ---- */
 
-/* The rank in the group of @l that the world calls @rank, or -1. */
+/* The rank in the group of @l of the world's @rank, or -1. */
 static int group_rank(const struct comm *l, int rank)
 {
 	int first = 0, end = l->topo.size, middle;
@@ -114,7 +114,7 @@ void p2p_text(const struct ringup_op *op, char *out, size_t len)
 		 what, op->p2p.is_send ? "to" : "from", rank, op->p2p.tag);
 }
 
-/* The other side, @rank, has @count elements of @dtype. */
+/* Ends @op with a failure: the other side, @rank, has @count elements of @dtype. */
 void p2p_op_end_mismatch(struct p2p *x, struct ringup_op *op, int rank, uint64_t count,
 			 int dtype)
 {
@@ -146,7 +146,7 @@ static bool op_matches(const struct ringup_op *op, const struct p2p_head *h, int
 
 /* ---- a receive and its message ---- */
 
-/* An eager message of @bytes from @p has been received: its sender may send as much again. */
+/* An eager message of @bytes from @p has been received: returns the credit to its sender. */
 void p2p_peer_release(struct p2p *x, struct p2p_peer *p, uint64_t bytes)
 {
 	struct p2p_head credit = { .kind = P2P_CREDIT };
@@ -164,7 +164,7 @@ void p2p_peer_release(struct p2p *x, struct p2p_peer *p, uint64_t bytes)
 	p2p_peer_answer(x, p, &credit);
 }
 
-/* May the memory of @p be read?  The kernel is asked once for each peer. */
+/* Can the memory of @p be read?  The kernel is asked once for each peer. */
 static bool peer_has_cma(struct p2p *x, struct p2p_peer *p)
 {
 	struct cma process;
@@ -182,7 +182,7 @@ void p2p_set_fetches(struct p2p *x)
 	__atomic_store_n(&x->fetches, x->fetching.first != NULL, __ATOMIC_RELEASE);
 }
 
-/* The sender shall send the data of the offer that @op has matched. */
+/* Asks the sender for the data of the offer that @op has matched. */
 static void ask_for_data(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
 {
 	struct p2p_head take = { .kind = P2P_TAKE, .id = op->p2p.id };
@@ -193,12 +193,12 @@ static void ask_for_data(struct p2p *x, struct p2p_peer *p, struct ringup_op *op
 	p2p_peer_write(x, p);
 }
 
-/* This rank's own send: both buffers are here. */
+/* Copies a message from this rank to itself: both buffers are here. */
 static void copy_own(struct p2p *x, struct p2p_peer *p, struct ringup_op *op, uint64_t id)
 {
 	struct ringup_op *send = p2p_queue_take(&p->offered, id);
 
-	/* It has been cancelled, and the receive will be. */
+	/* The send has been cancelled, and the receive will be. */
 	if (!send)
 		return;
 	p2p_op_moves(send, p->rank, "self");
@@ -307,7 +307,7 @@ struct p2p_message *p2p_message_find(const struct p2p *x, const struct ringup_op
 	return m;
 }
 
-/* The oldest receive that matches, taken out of those that wait; or NULL. */
+/* Takes the oldest matching receive out of the posted ones; NULL if there is none. */
 struct ringup_op *p2p_posted_take(struct p2p *x, const struct p2p_head *h, int source)
 {
 	struct ringup_op *op = x->posted.first;
@@ -321,8 +321,8 @@ struct ringup_op *p2p_posted_take(struct p2p *x, const struct p2p_head *h, int s
 
 /* ---- the sender's memory ---- */
 
-/* All of it is here.  Unless the sender had it back meanwhile, because the job has failed: then
- * this rank sees that, too, and the receive fails with it. */
+/* All data are here, unless the job has failed, so that the sender has its buffer back:
+ * then this rank sees that failure, too, and the receive fails with it. */
 static void end_fetch(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
 {
 	struct p2p_head done = { .kind = P2P_DONE, .id = op->p2p.id };
@@ -334,7 +334,7 @@ static void end_fetch(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
 	p2p_op_end(x, op);
 }
 
-/* A part of one message.  The end of its sender is found out elsewhere. */
+/* Reads a part of one message.  The death of its sender is detected elsewhere. */
 void p2p_fetch_some(struct p2p *x)
 {
 	struct ringup_op *op = p2p_queue_pop(&x->fetching);

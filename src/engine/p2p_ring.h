@@ -15,8 +15,8 @@
  *
  *	mailbox of each rank | counters of each ring | bytes of each ring
  *
- * The whole area starts as zeros.  Pages of rings that nobody uses are never touched, so they
- * take address space and no memory.
+ * The whole area starts as zeros.  Pages of unused rings are never touched, so they take
+ * address space and no memory.
  */
 struct p2p_rings {
 	int ranks, me;
@@ -39,7 +39,7 @@ void p2p_rings_process(const struct p2p_rings *r, int rank, struct cma *out);
  * what this rank wrote. */
 uint32_t p2p_rings_news(const struct p2p_rings *r);
 
-/* p2p_rings_notify - change the number of @rank; its reader is then to be woken. */
+/* p2p_rings_notify - change the number of @rank; the caller then wakes that rank. */
 void p2p_rings_notify(const struct p2p_rings *r, int rank);
 
 /* p2p_ring_is_empty - is there nothing to read in the ring of @from? */
@@ -48,16 +48,16 @@ bool p2p_ring_is_empty(const struct p2p_rings *r, int from);
 /*
  * p2p_ring_write - append at most @size bytes to the ring towards @to.
  *
- * Returns how many fitted.  If that is fewer than @size, the reader notifies this rank when it
- * has made room.
+ * Returns the number of bytes written.  If that is less than @size, the reader notifies this
+ * rank when it has made room.
  */
 size_t p2p_ring_write(const struct p2p_rings *r, int to, const void *data, size_t size);
 
 /*
  * p2p_ring_read - take at most @size bytes from the ring of @from; NULL as @data drops them.
  *
- * Returns how many there were.  *@wantedp is set, and otherwise left alone, if the writer waits
- * for the room: the caller then owes it p2p_rings_notify() and a wake-up.
+ * Returns the number of bytes read.  Sets *@wantedp, which is otherwise left alone, if the
+ * writer waits for the room: the caller then owes it p2p_rings_notify() and a wake-up.
  */
 size_t p2p_ring_read(const struct p2p_rings *r, int from, void *data, size_t size,
 		     bool *wantedp);

@@ -1,4 +1,4 @@
-/* p2p_stream.c - frames of messages, out of and into the streams between two ranks. */
+/* p2p_stream.c - writes and reads the frames of messages between two ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "wire/waitset.h"
 
 enum {
-	READ_BYTES = 256 << 10, /* of one peer's stream, before others have their turn */
+	READ_BYTES = 256 << 10, /* of one peer's stream, before other peers have their turn */
 	FIRST_ANSWERS = 8,
 };
 
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct p2p_head) == 56, "a head has no holes");
 
 /* ---- outwards ---- */
 
-/* To be written before any message. */
+/* Queues a frame ahead of all messages. */
 void p2p_peer_answer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h)
 {
 	size_t room = p->answer_room ? 2 * p->answer_room : FIRST_ANSWERS;
@@ -61,7 +61,7 @@ struct p2p_head p2p_head_of(const struct ringup_op *op, enum p2p_kind kind)
 				  .tag = op->p2p.tag };
 }
 
-/* The address for a receiver of this host, or 0 if it cannot be read there. */
+/* The address for a receiver of this host; 0 if that cannot read it. */
 static uint64_t fetch_address(const struct p2p *x, const struct p2p_peer *p,
 			      const struct ringup_op *op)
 {
@@ -70,7 +70,7 @@ static uint64_t fetch_address(const struct p2p *x, const struct p2p_peer *p,
 	return may ? (uint64_t)(uintptr_t)op->ask.in : 0;
 }
 
-/* The oldest send: with its data if the receiver has room for them, else as an offer. */
+/* Begins the oldest send: with its data if the receiver has room for them, else as an offer. */
 static void begin_send_frame(struct p2p *x, struct p2p_peer *p)
 {
 	struct ringup_op *op = p2p_queue_pop(&p->sends);
@@ -151,7 +151,7 @@ static void end_frame(struct p2p *x, struct p2p_peer *p)
 		p2p_queue_push(&p->streams, op);
 }
 
-/* Returns how much the stream has taken of two pieces. */
+/* Returns the bytes that the stream has taken of two pieces. */
 static size_t peer_put(struct p2p *x, struct p2p_peer *p, const struct iovec *v)
 {
 	size_t n;
@@ -164,7 +164,7 @@ static size_t peer_put(struct p2p *x, struct p2p_peer *p, const struct iovec *v)
 	return n;
 }
 
-/* Writes what the stream takes of the frame; returns whether that was anything. */
+/* Writes as much of the frame as the stream takes; returns whether any bytes moved. */
 static bool write_frame(struct p2p *x, struct p2p_peer *p)
 {
 	struct p2p_out *o = &p->out;
@@ -191,7 +191,7 @@ static void peer_notify(const struct p2p *x, const struct p2p_peer *p)
 	progress_notify(x->engine->progress, x->engine->waitset, p->place);
 }
 
-/* Writes all that the stream takes; returns whether that was anything. */
+/* Writes all that the stream takes; returns whether any bytes moved. */
 bool p2p_peer_write(struct p2p *x, struct p2p_peer *p)
 {
 	bool any = false;
@@ -282,7 +282,7 @@ static void read_offer(struct p2p *x, struct p2p_peer *p)
 		p2p_fail_memory(x);
 }
 
-/* Data of an offer that is not known have been sent to a receive that was cancelled. */
+/* Data of an unknown offer belong to a receive that was cancelled. */
 static void read_data(struct p2p *x, struct p2p_peer *p)
 {
 	const struct p2p_head *h = &p->in.head;
@@ -299,8 +299,8 @@ static void read_data(struct p2p *x, struct p2p_peer *p)
 	p->in.to = (unsigned char *)op->ask.out + h->at;
 }
 
-/* The head is whole: says where the data go that follow it.  Answers to a send that is not
- * known are late: it was cancelled. */
+/* The head is whole: sets the place of the data that follow it.  An answer to an unknown send
+ * is late: the send was cancelled. */
 static void begin_read(struct p2p *x, struct p2p_peer *p)
 {
 	const struct p2p_head *h = &p->in.head;
@@ -361,7 +361,7 @@ static void begin_read(struct p2p *x, struct p2p_peer *p)
 	}
 }
 
-/* All data of the frame have been read. */
+/* Ends a frame, all data of which have been read. */
 static void end_read(struct p2p *x, struct p2p_peer *p)
 {
 	const struct p2p_head *h = &p->in.head;
@@ -403,7 +403,7 @@ static size_t peer_get_bytes(struct p2p *x, struct p2p_peer *p, void *data, size
 	return p2p_ring_read(&x->rings, p->place, data, size, wantedp);
 }
 
-/* One head, or a part of what follows it; returns how many bytes. */
+/* Reads one head, or a part of the data behind it; returns the number of bytes. */
 static size_t read_some(struct p2p *x, struct p2p_peer *p, bool *wantedp)
 {
 	struct p2p_in *in = &p->in;
@@ -429,7 +429,7 @@ static size_t read_some(struct p2p *x, struct p2p_peer *p, bool *wantedp)
 	return n;
 }
 
-/* Reads what has come from @p; *@morep: there is more. */
+/* Reads what has arrived from @p; *@morep: there is more. */
 bool p2p_peer_read(struct p2p *x, struct p2p_peer *p, bool *morep)
 {
 	bool wanted = false;
