@@ -1,4 +1,4 @@
-/* bundle.c - several operations under one name: all of them are carried out, or none. */
+/* bundle.c - grouped operations: several under one name, carried out all or none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/bundle.h"
 
@@ -14,13 +14,13 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-/* Of l->phase: what has been done. */
+/* Values of l->phase: the part that is done. */
 enum { BEGUN, TOLD, COUNTED };
 
-/* A signature on its way from rank to rank, in 64-bit numbers. */
+/* A signature in an exchange, in 64-bit numbers. */
 enum { OP_SIGNATURE_NUMBERS = OP_SIGNATURE_WIRE / sizeof(uint64_t) };
 
-/* The signatures of the members that this rank knows; a join stands for each of the others. */
+/* Writes the signatures of the members that this rank knows, and a join for each other one. */
 static void put_signatures(const struct ringup_op *op, uint64_t *to)
 {
 	struct op_signature unknown = { .kind = OP_JOIN };
@@ -39,9 +39,9 @@ static bool get_signature(const uint64_t *from, int size, struct op_signature *w
 	return op_signature_valid(w, size);
 }
 
-/* ---- carried out ---- */
+/* ---- a bundle that all ranks agree about ---- */
 
-/* The first that knows the members tells those who do not. */
+/* Plans a broadcast of the members, by the first rank that knows them. */
 static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
 {
 	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
@@ -59,7 +59,7 @@ static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows
 	return 0;
 }
 
-/* This rank has joined, and now knows the signatures of the members. */
+/* This rank has joined, and now has the members' signatures: makes proxies of them. */
 static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request q = { 0 };
@@ -105,8 +105,8 @@ static const char *name_of(const struct ringup_op *op)
 	return *op->entry->name ? op->entry->name : "one without a name";
 }
 
-/* Has a member nothing that a rank could bring that has joined?  All know that alike, and none
- * of them is carried out. */
+/* Is there a member that a joined rank has no neutral data for?  All ranks find the same, and
+ * then no member is carried out. */
 static bool cannot_go(const struct comm *l, struct ringup_op *op, const uint64_t *rows)
 {
 	const struct ringup_op *m;
@@ -149,7 +149,7 @@ static bool has_rows(const struct ringup_op *op)
 	return false;
 }
 
-/* All tell all how many rows they have in each member. */
+/* Plans an exchange of each rank's rows in each member. */
 static int count(struct comm *l, const struct ringup_op *op, struct err *e)
 {
 	uint64_t *mine = plan_tell(l, op->ask.signature.members, e);
@@ -223,9 +223,9 @@ void bundle_conclude(struct ringup_op *op)
 	all->why = why;
 }
 
-/* ---- in dispute ---- */
+/* ---- a bundle that ranks disagree about ---- */
 
-/* Have all ranks a bundle of so many members? */
+/* Have all ranks a bundle of @members members? */
 static bool same_number(const struct comm *l, uint32_t members)
 {
 	int r;
@@ -261,7 +261,7 @@ int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
 	return 0;
 }
 
-/* The signatures of member number @i on all ranks; a rank that has joined has none. */
+/* Collects the signatures of member number @i; a rank that has joined has none. */
 static void collect(const struct comm *l, uint32_t members, uint32_t i,
 		    struct op_signatures *all)
 {

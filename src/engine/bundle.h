@@ -1,4 +1,4 @@
-/* bundle.h - several operations under one name: all of them are carried out, or none. */
+/* bundle.h - grouped operations: several under one name, carried out all or none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_BUNDLE_H
 #define ENGINE_BUNDLE_H
@@ -11,27 +11,26 @@ struct err;
 
 /*
  * To the agreement a bundle is one operation, whose signature has a hash of its members'
- * signatures.  A small one is eager like any other (eager.c).  Of others, when all ranks have
- * submitted one, the plans follow each other, and no other operation comes between:
+ * signatures.  A small bundle is eager like any other operation (eager.c).  For another, when
+ * all ranks have submitted it, plans follow each other, without another operation between:
  *
- *	- if a rank has joined, one that has not tells it what the members are;
- *	- if there is an allgather among them, all tell how many rows they have;
- *	- the members in their order, but reductions that can run as one, as one.
+ *	- if a rank has joined, a rank that has not tells it the members;
+ *	- if a member is an allgather, all ranks exchange their numbers of rows;
+ *	- the members in their order, but reductions that can be fused, as one.
  *
- * Results are handed out when the last has been carried out.  If the hashes differ, the
- * ranks tell each other the signatures of all members, and each finds the same one that is
- * to blame.
+ * Results are handed out when the last member has been carried out.  If the hashes differ, the
+ * ranks exchange the signatures of all members, and each finds the same member to blame.
  */
 
-/* bundle_plan - the next plan of @op; @rows are not 0 for those who know its members. */
+/* bundle_plan - the next plan of @op; @rows is not 0 for a rank that knows the members. */
 int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, struct err *e);
 
-/* bundle_conclude - the member @op has been carried out, but others have not. */
+/* bundle_conclude - the member @op has been carried out; other members may follow. */
 void bundle_conclude(struct ringup_op *op);
 
-/* bundle_dispute - the next plan for an operation, of any kind, about which ranks disagree:
- * all take part in it, so none of them need know what the others wanted.  bundle_verdict -
- * after the last: why it fails. */
+/* bundle_dispute - the next plan for an operation, of any kind, about which ranks disagree: all
+ * ranks take part in it, whatever the others wanted.  bundle_verdict - after the last plan: the
+ * reason why it fails. */
 int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e);
 void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why);
 

@@ -16,7 +16,7 @@ static const int64_t late_ns = CALLBACK_LATE_MS * (int64_t)1000000;
 
 static void *callback_thread(void *arg);
 
-/* With the lock.  A thread that cannot be had now is tried again with the next callback. */
+/* With the lock.  If no thread can be started now, the next callback tries again. */
 static int add_thread(struct callbacks *c)
 {
 	int rc;
@@ -72,7 +72,7 @@ static void *callback_thread(void *arg)
 		free(one);
 		pthread_mutex_lock(&c->lock);
 		c->running--;
-		/* At the end others wait for the last one. */
+		/* After stop, other threads wait for the last callback. */
 		if (c->stop && !c->running)
 			pthread_cond_broadcast(&c->work);
 	}
@@ -113,7 +113,7 @@ void callbacks_push(struct callbacks *c, struct callback *one)
 	pthread_mutex_lock(&c->lock);
 	*c->end = one;
 	c->end = &one->next;
-	/* At the end one more thread waits, which would not take it. */
+	/* After stop, callbacks_stop() waits, too, and would not take the callback. */
 	if (c->stop)
 		pthread_cond_broadcast(&c->work);
 	else

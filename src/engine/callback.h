@@ -22,9 +22,9 @@ struct callback {
 
 /*
  * Callbacks run in the order in which they were pushed, one at a time as long as each ends
- * soon.  One that has been kept waiting for CALLBACK_LATE_MS by those before it, which may wait
- * for what it does, gets a thread of its own: there is always one thread more than there are
- * callbacks running, up to CALLBACK_THREADS.
+ * soon.  A callback that has waited CALLBACK_LATE_MS for earlier ones, which may wait for its
+ * effect, gets another thread: there is always one thread more than there are callbacks
+ * running, up to CALLBACK_THREADS.
  */
 enum { CALLBACK_THREADS = 64, CALLBACK_LATE_MS = 1 };
 
@@ -40,17 +40,17 @@ struct callbacks {
 	bool open, stop;
 };
 
-/* callbacks_open - no thread yet.  callbacks_start - the first threads, unless they run
- * already; any thread. */
+/* callbacks_open - prepare @c, without threads.  callbacks_start - start the first threads,
+ * unless they run; any thread. */
 void callbacks_open(struct callbacks *c);
 int callbacks_start(struct callbacks *c, struct err *e);
 
-/* callbacks_push - hand over @one, whose operation is complete; after callbacks_start().  Never
+/* callbacks_push - queue @one, whose operation is complete; after callbacks_start().  Never
  * blocks; any thread, whatever locks it holds. */
 void callbacks_push(struct callbacks *c, struct callback *one);
 
-/* callbacks_stop - run all that have been pushed, wait for them, and end the threads; safe on a
- * zeroed struct. */
+/* callbacks_stop - run all callbacks that have been pushed, wait for them, and end the threads;
+ * safe on a zeroed struct. */
 void callbacks_stop(struct callbacks *c);
 
 #endif

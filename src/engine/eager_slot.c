@@ -1,4 +1,4 @@
-/* eager_slot.c - what ranks write into their eager slots, and the results of all of them. */
+/* eager_slot.c - write eager slots, and compute results from those of all ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/eager_slot.h"
 
@@ -15,18 +15,17 @@
 #include "ringup.h"
 
 /*
- * What a slot holds: the rank's tensor (allreduce, reduce-scatter, the root's of a
- * broadcast), its rows and their number beside the mark (allgather), the rows for
- * each rank and then all those rows (all-to-all), or of a bundle what its members
- * would have in slots of their own, side by side, the number of rows before each
- * allgather's.
+ * Contents of a slot: the rank's tensor (allreduce, reduce-scatter, the root's of a broadcast);
+ * its rows, with their number beside the mark (allgather); the splits and then the rows
+ * (all-to-all); for a bundle, what its members would have in slots of their own, side by side,
+ * with the number of rows before each allgather's rows.
  */
 enum {
-	FEW = 8,           /* ranks: then the list of their slots takes no page of the stack */
+	FEW = 8,           /* ranks up to which the list of their slots takes no stack page */
 	FETCH = 64,        /* a cache line */
-	MOVE_LEAST = 1024, /* bytes of a slot that a string move fills sooner        */
-	OWN_LEAST = 512,   /* elements of a sum whose slots are worth owning       */
-	OWN_COPY_LEAST = 2048, /* bytes, the same of what is only moved                  */
+	MOVE_LEAST = 1024, /* bytes of a slot from which a string move is faster    */
+	OWN_LEAST = 512,   /* elements of a sum from which owning its slots pays   */
+	OWN_COPY_LEAST = 2048, /* bytes from which owning pays if data are only copied     */
 };
 
 static size_t element(const struct op_signature *w)
@@ -34,7 +33,7 @@ static size_t element(const struct op_signature *w)
 	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
 }
 
-/* The members of a bundle: as its caller says, or as they have been copied. */
+/* Iterates over the members of a bundle: the caller's requests, or the copies of them. */
 struct walk {
 	const struct request *asked;
 	const struct ringup_op *copied;
@@ -46,7 +45,7 @@ static struct walk walk(const struct request *bundle)
 	return (struct walk){ bundle->members, bundle->copies, bundle->signature.members };
 }
 
-/* The next, or NULL. */
+/* The next member, or NULL. */
 static const struct request *next_member(struct walk *w)
 {
 	const struct ringup_op *op = w->copied;
@@ -60,7 +59,7 @@ static const struct request *next_member(struct walk *w)
 	return &op->ask;
 }
 
-/* What the member @m takes in its bundle's slot, for a rank that has @rows. */
+/* Bytes of member @m in its bundle's slot, for a rank with @rows. */
 static uint64_t space(const struct request *m, uint64_t rows)
 {
 	uint64_t row = m->signature.count * element(&m->signature);
@@ -111,8 +110,8 @@ static void fill(void *to, const void *in, uint64_t bytes)
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
-/* A sum of two, each the only one that reads the other's slot: it owns what it has read, and
- * the slot comes over whole when it is filled again. */
+/* Does the reader own each other slot's cache lines?  With two ranks each slot has one reader,
+ * which owns what it has read, and the slot comes back whole when it is filled again. */
 static bool is_claimed(const struct comm *l, const struct op_signature *w)
 {
 	return w->count >= OWN_LEAST && l->topo.size == 2 && w->pre == 1 &&
@@ -120,9 +119,9 @@ static bool is_claimed(const struct comm *l, const struct op_signature *w)
 }
 
 /*
- * What follows may be read by nobody any more, and the others may still have it in
- * their caches.  A store fetches it from there without waiting for it: by the time
- * this name comes back, the slot is ours.
+ * No rank reads the next round's slot any more, but others may still have it in their caches.
+ * A store fetches a line from there without waiting for it: by the time this name is used
+ * again, this processor owns the slot.
  */
 void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 		      const struct op_signature *w)
@@ -140,7 +139,7 @@ void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
 }
 
-/* @bytes: of what @w says, or 0. */
+/* Writes @bytes, those of signature @w or 0, to a slot. */
 static inline void put(void *to, const struct op_signature *w, const void *in, uint64_t bytes)
 {
 	if (w->pre != 1)
@@ -151,7 +150,7 @@ static inline void put(void *to, const struct op_signature *w, const void *in, u
 		fill(to, in, bytes);
 }
 
-/* The slot is filled. */
+/* Publishes that the slot is filled. */
 static inline void publish(const struct comm *l, const struct eager_round *t, bool gathers)
 {
 	if (ledger_asks(l->ledger))
@@ -210,20 +209,20 @@ void eager_slot_write(struct comm *l, const struct eager_round *t, const struct 
 	publish(l, t, r->signature.kind == PLAN_ALLGATHER);
 }
 
-/* @src: where the ranks have what is to be added up. */
+/* Reduces the ranks' data at @src. */
 static inline void add_up(const void **src, const struct comm *l, const struct op_signature *w,
 			  const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
 			      (uint32_t)l->topo.size, w->post };
 
-	/* What has just been stored is best not loaded again, in other pieces. */
+	/* Data just stored are slow to load in other pieces: read the input instead. */
 	if (w->pre == 1)
 		src[l->topo.rank] = (const unsigned char *)in + skip;
 	reduce_many(&how, &out, 1, src, l->topo.size, count);
 }
 
-/* @src has room for as many as there are. */
+/* Reduces from the slots; @src has room for a pointer per rank. */
 static inline void reduce_from(const void **src, const struct comm *l,
 			       const struct eager_slots *at, const struct op_signature *w,
 			       const void *in, void *out, uint64_t skip, uint64_t count)
@@ -277,9 +276,9 @@ void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
 		reduce_slots(l, at, w, in, out, 0, w->count);
 }
 
-/* What this rank needs of what rank @r has put into its slot at @slot: @bytes, after @skip.  Of
- * two ranks, nobody else reads it.  Its own it has at @in, while the slot may be with who reads
- * it. */
+/* Copies @bytes after @skip of rank @r's data at @slot.  With two ranks, this rank is the only
+ * reader.  Its own data come from @in, as their slot may be in a reader's cache.
+ */
 static void take(const struct comm *l, int r, void *to, unsigned char *slot, const void *in,
 		 uint64_t skip, uint64_t bytes)
 {
@@ -293,7 +292,7 @@ static void take(const struct comm *l, int r, void *to, unsigned char *slot, con
 		copy_bytes(to, own + skip, bytes);
 }
 
-/* Room for rows that come together; on failure nothing is set. */
+/* Allocates a result of rows; on failure nothing is set. */
 static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 				  const struct request *q, struct err *e)
 {
@@ -333,14 +332,14 @@ static int gather_slots(struct comm *l, const struct eager_slots *at, const stru
 	return 0;
 }
 
-/* How many rows of rank @r go where. */
+/* The splits of rank @r. */
 static const uint64_t *splits_of(const struct comm *l, const struct eager_slots *at,
 				 const struct request *q, int r)
 {
 	return r == l->topo.rank ? q->splits : ledger_data(at, r);
 }
 
-/* From each slot the rows that are for this rank. */
+/* Collects from each slot the rows for this rank. */
 static int exchange_slots(struct comm *l, const struct eager_slots *at, const struct request *q,
 			  struct err *e)
 {
@@ -348,7 +347,7 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 	unsigned char *result, *to;
 	int r, k;
 
-	/* Only the root of a gather gets any. */
+	/* In a gather only the root gets rows. */
 	if (!q->outp)
 		return 0;
 	for (r = 0; r < l->topo.size; r++)
@@ -370,7 +369,7 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 	return 0;
 }
 
-/* One member of a bundle, where @from says; which then says where the next is. */
+/* Computes one member of a bundle from the data at @from, and advances @from to the next. */
 static int take_member(struct comm *l, unsigned char **from, const struct request *m,
 		       struct err *e)
 {
@@ -418,7 +417,7 @@ static int take_members(struct comm *l, const struct eager_slots *at, const stru
 		from[r] = ledger_data(at, r);
 	while (!rc && (m = next_member(&all)))
 		rc = take_member(l, from, m, e);
-	/* All or none. */
+	/* All results or none. */
 	for (done.left -= all.left; rc && (m = next_member(&done));) {
 		if (m->signature.kind != PLAN_ALLGATHER)
 			continue;
@@ -429,8 +428,8 @@ static int take_members(struct comm *l, const struct eager_slots *at, const stru
 	return rc;
 }
 
-/* What is not reduced, or not alone.  Kept apart: in one function, these would have its
- * registers saved. */
+/* Finishes all but single reductions.  Kept apart, so that the fast path does not save the
+ * registers that these need. */
 static __attribute__((noinline)) int hand_out(struct comm *l, const struct eager_slots *at,
 					      const struct request *q, struct err *e)
 {
@@ -460,7 +459,7 @@ int eager_slot_finish(struct comm *l, const struct eager_slots *at, const struct
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
-		/* Only the root of a reduction wants to know. */
+		/* In a reduction to a root only the root needs the result. */
 		if (w->digest == OP_ALL || q->out)
 			eager_slot_sum(l, at, w, q->in, q->out);
 		return 0;

@@ -1,4 +1,4 @@
-/* eager_slot.h - what ranks write into their eager slots, and the results of all of them. */
+/* eager_slot.h - write eager slots, and compute results from those of all ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_EAGER_SLOT_H
 #define ENGINE_EAGER_SLOT_H
@@ -12,13 +12,13 @@ struct request;
 struct op_signature;
 struct err;
 
-/* Ranks whose slots are added up at a time. */
+/* The most ranks whose slots are reduced together. */
 enum { EAGER_SLOT_RANKS = 4096 };
 
 /* eager_slot_share - bytes that this rank puts into its slot for @r. */
 uint64_t eager_slot_share(const struct comm *l, const struct request *r);
 
-/* eager_slot_splits_bytes - of which so many say how many rows go where, in an all-to-all. */
+/* eager_slot_splits_bytes - bytes of the splits at the start of an all-to-all's slot. */
 static inline uint64_t eager_slot_splits_bytes(const struct comm *l)
 {
 	return (uint64_t)l->topo.size * sizeof(uint64_t);
@@ -27,7 +27,7 @@ static inline uint64_t eager_slot_splits_bytes(const struct comm *l)
 /* eager_slot_write - fill this rank's slot and publish it. */
 void eager_slot_write(struct comm *l, const struct eager_round *t, const struct request *r);
 
-/* eager_slot_put - the same of a sum, as @w says. */
+/* eager_slot_put - the same for a sum with signature @w. */
 void eager_slot_put(const struct comm *l, const struct eager_round *t,
 		    const struct op_signature *w, const void *in);
 
@@ -41,7 +41,7 @@ void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 int eager_slot_finish(struct comm *l, const struct eager_slots *at, const struct request *r,
 		      struct err *e);
 
-/* eager_slot_sum - the same of a sum, as @w says. */
+/* eager_slot_sum - as eager_slot_finish(), for a sum with signature @w. */
 void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
 		    const struct op_signature *w, const void *in, void *out);
 

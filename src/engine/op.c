@@ -1,4 +1,4 @@
-/* op.c - one operation of a rank, from its start to its end. */
+/* op.c - an operation of a rank: its pool, members, completion and callback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/op.h"
 
@@ -22,7 +22,7 @@ bool op_claim(struct ringup_op *op)
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* In the place of the callback of an operation that is complete without one. */
+/* Marks, in place of a callback, an operation that is complete without one. */
 static struct callback completed;
 
 static void set_why(struct callback *c, const struct ringup_op *op)
@@ -46,7 +46,7 @@ bool op_then(struct ringup_op *op, struct callback *c)
 		__atomic_fetch_add(&g->tended, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
-		/* Nobody may be waiting: the progress thread shall. */
+		/* Perhaps no thread waits for it: then the progress thread has to. */
 		if (tended)
 			notify_news(g);
 		return true;
@@ -85,14 +85,14 @@ void op_complete(struct ringup_op *op, int status)
 			__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
 		callbacks_push(&g->callbacks, c);
 	}
-	/* A join may have waited for it.  Who asks for one sees us done, or we see him. */
+	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->join, __ATOMIC_RELAXED))
 		notify_news(l->engine);
 }
 
-/* Would a result of @bytes there overwrite what this rank brings before it has been read?  Not
- * if that lies where it goes, @before bytes behind the beginning. */
+/* Would a result in into overwrite this rank's data before they are read?  Not if they lie at
+ * their place in the result, @before bytes from its start. */
 static bool is_in_the_way(const struct request *r, uint64_t bytes, uint64_t before)
 {
 	size_t element = reduce_dtype_bytes((enum ringup_dtype)r->signature.dtype);
@@ -136,7 +136,7 @@ void op_deliver(struct ringup_op *op)
 		op_deliver(m);
 	if (w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL)
 		return;
-	/* Nobody wants what a rank receives that has joined, or is not the root of a gather. */
+	/* The result is not wanted on a joined rank, nor outside the root of a gather. */
 	if (op->proxy || !op->ask.outp)
 		op_discard(op);
 	else
@@ -196,7 +196,7 @@ void op_free(struct comm *l, struct ringup_op *op)
 	pool_put(l, op);
 }
 
-/* Of its communicator, which may become another one meanwhile. */
+/* Locks the communicator of @op, which another thread may change meanwhile. */
 static struct comm *op_lock_comm(struct ringup_op *op)
 {
 	struct comm *l;
@@ -229,7 +229,7 @@ int op_no_memory(struct err *e)
 	return fail(e, RINGUP_ENOMEM, "no memory for another operation");
 }
 
-/* As it is asked for, and in no list. */
+/* Sets @op to a new request, in no list. */
 static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 {
 	__atomic_store_n(&op->state, OP_FLYING, __ATOMIC_RELAXED);
@@ -261,7 +261,7 @@ int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r,
 	return 0;
 }
 
-/* Into the list of those in flight; tensor, id and round are set. */
+/* Puts @op into the list of those in flight; entry, id and round are set. */
 void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy)
 {
 	op_set(op, r, proxy);
@@ -294,7 +294,7 @@ void op_hand_over(struct comm *from, struct comm *to)
 {
 	struct ringup_op *op, **end;
 
-	/* Others may look at what is in flight, or give it back. */
+	/* Other threads may look at operations in flight, or release them. */
 	lock_take(&from->lock);
 	if (!from->flying)
 		goto out;

@@ -1,4 +1,4 @@
-/* op_signature.c - what a rank asks for under a name; all ranks ask for the same. */
+/* op_signature.c - signature of an operation: type, shape, kind; the same on all ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/op_signature.h"
 
@@ -12,7 +12,7 @@
 #include "wire/pack.h"
 #include "wire/ranks.h"
 
-/* Of elements: as bytes, at most 16 each, they can still be counted. */
+/* The most elements that can still be counted in bytes, at most 16 each. */
 #define COUNT_MOST (UINT64_MAX / 16)
 
 void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims)
@@ -33,7 +33,7 @@ void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims)
 	w->beyond = (uint32_t)beyond;
 }
 
-/* Partial sums of half precision are f32, twice as long; they go the other way. */
+/* Partial sums of half precision are f32, twice as long; they take a plan instead. */
 bool op_signature_can_inline(const struct op_signature *w)
 {
 	if (w->kind == PLAN_BARRIER)
@@ -127,14 +127,14 @@ void op_signature_member(struct op_signature *w, const struct op_signature *memb
 
 	pack_put64(bytes, w->digest);
 	op_signature_put(bytes + 8, member);
-	/* The shape's end is zeros, and how many is in there. */
+	/* The unset end of the shape is zeros, and the number of dimensions is hashed. */
 	w->digest = hash_bytes(bytes,
 			       sizeof(bytes) - 8 * (size_t)(OP_SIGNATURE_DIMS - member->dims));
 	w->count = room > COUNT_MOST - w->count ? COUNT_MOST : w->count + room;
 	w->members++;
 }
 
-/* Two factors that differ read differently. */
+/* Two factors that differ have different texts. */
 static void factor_text(double x, char out[32])
 {
 	snprintf(out, 32, "%g", x);
@@ -219,7 +219,7 @@ void op_signature_text(const struct op_signature *w, const int *world, char *out
 			 op_signature_memory_name((enum ringup_memory)w->memory));
 }
 
-/* The start of the sentence; an operation without a name has an empty one. */
+/* The start of the sentence; the name of an unnamed operation is empty. */
 static const char *called(const char *name)
 {
 	return *name ? name : "one without a name";
@@ -230,8 +230,8 @@ static const char *article(const char *text)
 	return *text && strchr("aeiou", *text) ? "an" : "a";
 }
 
-/* The whole sentence, in the room that an error has.  What the ranks want matters more than all
- * of a long name, of which the end tells more than the middle. */
+/* Makes the whole sentence fit into an error.  What the ranks want matters more than the whole
+ * of a long name, the end of which tells more than its middle. */
 static void compose(const char *name, const char *wanted, char *out, size_t len)
 {
 	enum { LEAST = 40 };

@@ -1,4 +1,4 @@
-/* op_signature.h - what a rank asks for under a name; all ranks ask for the same. */
+/* op_signature.h - signature of an operation: type, shape, kind; the same on all ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OP_SIGNATURE_H
 #define ENGINE_OP_SIGNATURE_H
@@ -17,11 +17,11 @@ enum {
 	OP_SIGNATURE_INLINE_BYTES = 4096
 };
 
-/* What an operation may be: the kinds of plans, a rank that has no more to do, and several
- * operations that are one to those who agree. */
+/* The kinds of operations: those of plans, a join, and a bundle of several operations that is
+ * one to the agreement. */
 enum { OP_JOIN = PLAN_KINDS, OP_BUNDLE, OP_KINDS };
 
-/* The digest of an allreduce or an all-to-all: between all ranks, or with root at one end. */
+/* The digest of an allreduce or all-to-all: among all ranks, or to or from the root only. */
 enum { OP_ALL, OP_TO_ROOT, OP_FROM_ROOT };
 
 /* The fields that have to agree.  Plain bytes: it lies in shared memory. */
@@ -29,22 +29,22 @@ struct op_signature {
 	uint64_t count; /* elements; allgather, all-to-all: elements of one row; bundle: see
 			   op_signature_member() */
 	double pre, post;
-	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of what a
-			    bundle's signatures, OP_TO_ROOT and the like */
+	uint64_t digest; /* what else must agree: a reduce-scatter's rows, a hash of a bundle's
+			    signatures, OP_TO_ROOT and the like */
 	int32_t root;
 	uint32_t members;   /* of a bundle; else 0 */
 	uint8_t kind;       /* enum plan_kind, OP_JOIN or OP_BUNDLE */
 	uint8_t dtype;      /* enum ringup_dtype */
 	uint8_t redop : 4;  /* enum ringup_redop; OP_JOIN: 1 if it takes part in sums only */
-	uint8_t memory : 4; /* enum ringup_memory; a bundle: any of its members' that is no
-			       host's */
-	uint8_t dims;       /* of shape that are set; 0: nobody told   */
-	uint32_t beyond;    /* a hash of the dimensions that are not in shape; 0: all are */
+	uint8_t memory : 4; /* enum ringup_memory; a bundle: that of a member not in host
+			       memory, if there is one */
+	uint8_t dims;       /* dimensions set in shape; 0: not given   */
+	uint32_t beyond;    /* a hash of the dimensions beyond shape; 0: there are none */
 	uint64_t shape[OP_SIGNATURE_DIMS];
 };
 
-/* op_signature_init - @count elements of @dtype, unscaled, of no shape.  Field by field: what
- * compilers make of a whole that is mostly zero takes several times as long. */
+/* op_signature_init - @count elements of @dtype, unscaled, without a shape.  Field by field:
+ * compilers assign a mostly zero struct several times as slowly. */
 static inline void op_signature_init(struct op_signature *w, int kind, enum ringup_dtype dtype,
 				     uint64_t count)
 {
@@ -62,22 +62,21 @@ static inline void op_signature_init(struct op_signature *w, int kind, enum ring
 	memset(w->shape, 0, sizeof(w->shape));
 }
 
-/* op_signature_shape - set the shape.  What has more dimensions than we keep has the
- * others multiplied into the last, and a hash of them. */
+/* op_signature_shape - set the shape.  Dimensions beyond OP_SIGNATURE_DIMS are multiplied into
+ * the last one, and hashed. */
 void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims);
 
 /*
- * op_signature_member - @member comes into the bundle @w, which began as op_signature_init()
- * leaves it.
+ * op_signature_member - add @member to the bundle @w, which began with op_signature_init().
  *
- * The bundle's count is how many bytes its members take side by side, each from a multiple of 8
- * on, as far as all ranks know: of an allgather, the number of rows; more than anybody has
- * room for, if there is a member that cannot stand beside others.
+ * The bundle's count is the number of bytes of its members side by side, each at a multiple of
+ * 8, as far as all ranks know them: for an allgather, just its number of rows; a count
+ * that fits nowhere, if a member cannot stand beside others.
  */
 void op_signature_member(struct op_signature *w, const struct op_signature *member);
 
-/* op_signature_equal - field by field: one load of what several stores have just written
- * would have to wait for all of them. */
+/* op_signature_equal - compares field by field: a wide load of fields that were just stored
+ * would have to wait for all these stores. */
 static inline bool op_signature_equal(const struct op_signature *a,
 				      const struct op_signature *b)
 {
@@ -89,7 +88,7 @@ static inline bool op_signature_equal(const struct op_signature *a,
 	    a->beyond != b->beyond || memcmp(&a->pre, &b->pre, 8) ||
 	    memcmp(&a->post, &b->post, 8))
 		return false;
-	/* What lies beyond the dimensions that are set is zero. */
+	/* Dimensions that are not set are zero. */
 	for (i = 0; i < a->dims && i < OP_SIGNATURE_DIMS; i++)
 		if (a->shape[i] != b->shape[i])
 			return false;
@@ -99,27 +98,27 @@ static inline bool op_signature_equal(const struct op_signature *a,
 /* op_signature_memory_name - "host", "pinned", "CUDA". */
 const char *op_signature_memory_name(enum ringup_memory memory);
 
-/* op_signature_is_of_host - does a processor read and write the data? */
+/* op_signature_is_of_host - are the data in memory that a processor accesses? */
 static inline bool op_signature_is_of_host(const struct op_signature *w)
 {
 	return MEMORY_OF_HOST >> w->memory & 1;
 }
 
-/* op_signature_has_rows - does each rank tell a number of its own, which all others need?  A
- * bundle's is whether the rank knows its members: who has joined does not. */
+/* op_signature_has_rows - does each rank publish a number of its own, which all others need?
+ * For a bundle it says whether the rank knows the members: a joined rank does not. */
 static inline bool op_signature_has_rows(const struct op_signature *w)
 {
 	return w->kind == PLAN_ALLGATHER || w->kind == OP_JOIN || w->kind == OP_BUNDLE;
 }
 
-/* op_signature_eight - @bytes, and what there is until the next multiple of 8. */
+/* op_signature_eight - @bytes, rounded up to a multiple of 8. */
 static inline uint64_t op_signature_eight(uint64_t bytes)
 {
 	return (bytes + 7) / 8 * 8;
 }
 
-/* op_signature_bytes - how much data one rank contributes; 0 where that differs between ranks,
- * and of a bundle. */
+/* op_signature_bytes - bytes that one rank contributes; 0 if ranks differ in that, and for a
+ * bundle. */
 static inline uint64_t op_signature_bytes(const struct op_signature *w)
 {
 	switch (w->kind) {
@@ -132,41 +131,40 @@ static inline uint64_t op_signature_bytes(const struct op_signature *w)
 	}
 }
 
-/* op_signature_can_inline - is it so small, and of such a kind, that between hosts its data may
+/* op_signature_can_inline - is it small, and of such a kind, that between hosts its data may
  * travel with its announcement? */
 bool op_signature_can_inline(const struct op_signature *w);
 
 /* op_signature_part_first - in a reduce-scatter between @ranks ranks, the first element of
- * @rank's part: rows are dealt out evenly, and the first ranks get one more where that does not
- * work out. */
+ * @rank's part: rows are dealt out evenly; with a remainder the first ranks get one more. */
 uint64_t op_signature_part_first(const struct op_signature *w, int ranks, int rank);
 
-/* op_signature_valid - could this have come from ringup.h?  Asked of what came over a
- * wire, with @size ranks. */
+/* op_signature_valid - could ringup.h have made this signature, with @size ranks?  For data
+ * from a wire. */
 bool op_signature_valid(const struct op_signature *w, int size);
 
-/* op_signature_put, op_signature_get - as OP_SIGNATURE_WIRE bytes on a wire, and back; get
- * believes nothing: ask op_signature_valid(). */
+/* op_signature_put, op_signature_get - to and from OP_SIGNATURE_WIRE bytes; get checks nothing:
+ * call op_signature_valid(). */
 void op_signature_put(unsigned char *to, const struct op_signature *w);
 void op_signature_get(const unsigned char *from, struct op_signature *w);
 
 /* op_signature_text - "sum of 10 f32 [5,2]", "broadcast from rank 1 of 3 u8".  Here and below,
- * @world has what the world calls each rank of a group; NULL: the group is the world. */
+ * @world has the world rank of each rank of a group; NULL: the group is the world. */
 void op_signature_text(const struct op_signature *w, const int *world, char *out, size_t len);
 
-/* op_signature_disagree - the sentence about @name when @of[0..size-1] are not equal: no longer
- * than an error, as long as what two of them want is. */
+/* op_signature_disagree - the sentence about @name when @of[0..size-1] are not equal, with the
+ * signatures of two ranks; no longer than an error. */
 void op_signature_disagree(const char *name, const struct op_signature *const *of, int size,
 			   const int *world, char *out, size_t len);
 
-/* The signatures of a set of ranks: of its lowest rank, and of the lowest that has another
- * one.  As many as are known: 0, 1 or 2. */
+/* The signatures of a set of ranks: of its lowest rank, and of the lowest rank with another
+ * signature.  As many as are known: 0, 1 or 2. */
 struct op_signatures {
 	int count, rank[2];
 	struct op_signature signature[2];
 };
 
-/* op_signatures_merge, op_signatures_add - take another set's, or a single rank's, into @w. */
+/* op_signatures_merge, op_signatures_add - merge another set, or a single rank, into @w. */
 void op_signatures_merge(struct op_signatures *w, const struct op_signatures *more);
 void op_signatures_add(struct op_signatures *w, int rank, const struct op_signature *x);
 

@@ -1,4 +1,4 @@
-/* request.h - what a caller asks for. */
+/* request.h - a caller's request for a collective. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_REQUEST_H
 #define ENGINE_REQUEST_H
@@ -10,9 +10,9 @@
 
 struct ringup_op;
 
-/* What a caller asks for. */
+/* A caller's request. */
 struct request {
-	const char *name; /* NULL: by order */
+	const char *name; /* NULL: matched by order */
 	size_t name_len;  /* 0: it ends with a NUL */
 	struct op_signature signature;
 	const void *in;
@@ -20,17 +20,16 @@ struct request {
 	void *stream;                   /* of a device, or NULL */
 	uint64_t rows;                  /* allgather, join */
 	void **outp;                    /* allgather, all-to-all */
-	void *into;                     /* the same: the caller's memory for the result ... */
-	uint64_t into_bytes;            /* if it fits */
+	void *into;                     /* the same: the caller's memory for the result, */
+	uint64_t into_bytes;            /* used if it fits */
 	uint64_t *counts;               /* allgather, all-to-all: rows of, or from, each rank */
 	const uint64_t *splits;         /* all-to-all: rows for each rank; copied */
 	const struct request *members;  /* a bundle's: signature.members of them; copied */
 	const struct ringup_op *copies; /* the same, once they have been copied */
-	int *last;                      /* join: the rank that was the last to */
+	int *last;                      /* join: set to the last rank to join */
 };
 
-/* request_init - a request: nothing but a name, and where data are and go; the signature is not
- * set. */
+/* request_init - a request with a name and buffers only; the signature is not set. */
 static inline void request_init(struct request *q, const char *name, const void *in, void *out)
 {
 	q->name = name;
