@@ -1,4 +1,4 @@
-/* agree.c - how ranks find out which tensors are ready everywhere, and in which order. */
+/* agree.c - negotiation: which tensors are ready on all ranks, and in which order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/agree.h"
 
@@ -14,7 +14,7 @@ enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature 
 	if (as == ARRIVED_EARLY)
 		return as;
 	if (a->host_queue) {
-		/* The last of this host; of all, the leader will know. */
+		/* This rank is the last of its host; the leader finds the last host. */
 		host_queue_arrived(a->host_queue, id);
 		return ARRIVED_EARLY;
 	}

@@ -1,4 +1,4 @@
-/* bootstrap.c - ranks that exchange small bytes, and fail together. */
+/* bootstrap.c - the bootstrap exchange: small bytes between ranks, which fail together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/bootstrap.h"
 
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* How a rank fared, so that all fail together. */
+/* The result of one rank, so that all fail together. */
 struct report {
 	int32_t code;
 	char text[252];

@@ -1,4 +1,4 @@
-/* bootstrap.h - ranks that exchange small bytes, and fail together. */
+/* bootstrap.h - the bootstrap exchange: small bytes between ranks, which fail together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_BOOTSTRAP_H
 #define ENGINE_BOOTSTRAP_H
@@ -7,22 +7,22 @@
 
 struct err;
 
-/* Who exchanges small bytes with whom; see struct ringup_init. */
+/* An allgather of small bytes; see struct ringup_init. */
 struct bootstrap {
 	int rank, size;
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
 	void *ctx;
-	struct err *why; /* where exchange() may have said why it failed */
+	struct err *why; /* exchange() may write here why it failed */
 };
 
 int bootstrap_exchange(const struct bootstrap *c, const void *mine, size_t len, void *all,
 		       struct err *e);
 
-/* bootstrap_agree - everybody says how it went: the first rank that failed speaks for all. */
+/* bootstrap_agree - all ranks exchange @rc, and fail with the error of the first failed one. */
 int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e);
 
-/* bootstrap_heard - does @rank, of whom something else was expected, say by @said that it has
- * failed?  Then that is in @e, and returned; else 0. */
+/* bootstrap_heard - do the @said bytes of @rank report a failure, where other data were due?
+ * Then returns it, in @e, too; else 0. */
 int bootstrap_heard(const void *said, size_t len, int rank, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* comms.c - the communicators that an engine drives: add, remove, go through them. */
+/* comms.c - the set of communicators that an engine drives: add, remove, visit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/comms.h"
 
@@ -53,8 +53,8 @@ void comms_remove(struct engine *g, struct comm *l)
 	for (i = 0; i < comms_end(g); i++)
 		if (g->comms[i] == l)
 			__atomic_store_n(&g->comms[i], NULL, __ATOMIC_SEQ_CST);
-	/* Whoever looks now either has not seen it or will be through with it soon, as will be
-	 * who waits for what is complete. */
+	/* A thread that is looking has not seen it, or is soon done with it; so is a thread
+	 * inside, which waits for a complete operation. */
 	while (__atomic_load_n(&g->looking, __ATOMIC_SEQ_CST) ||
 	       __atomic_load_n(&l->inside, __ATOMIC_SEQ_CST))
 		sched_yield();

@@ -1,4 +1,4 @@
-/* comms.h - the communicators that an engine drives: add, remove, go through them. */
+/* comms.h - the set of communicators that an engine drives: add, remove, visit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_COMMS_H
 #define ENGINE_COMMS_H
@@ -10,18 +10,18 @@
 struct err;
 struct comm;
 
-/* comms_add - drive @l, too, from now on; returns its place, or RINGUP_ENOMEM.
- * comms_remove - no longer; the caller then closes it.  Nothing is in flight in it. */
+/* comms_add - drive @l from now on; returns its place, or RINGUP_ENOMEM.  comms_remove -
+ * drive it no longer; the caller then closes it.  No operation is in flight in it. */
 int comms_add(struct engine *g, struct comm *l, struct err *e);
 void comms_remove(struct engine *g, struct comm *l);
 
-/* comms_visit - call @fn for every communicator; none goes away meanwhile.  Any thread. */
+/* comms_visit - call @fn for every communicator; none is closed meanwhile.  Any thread. */
 void comms_visit(struct engine *g, void (*fn)(struct comm *l, void *arg), void *arg);
 
-/* comms_any - does @wanted say yes to one of them? */
+/* comms_any - is @wanted true for any of them? */
 bool comms_any(struct engine *g, bool (*wanted)(struct comm *l));
 
-/* comms_end - all communicators are below.  comms_at - the one at @i, or NULL. */
+/* comms_end - all places are below.  comms_at - the communicator at place @i, or NULL. */
 static inline int comms_end(const struct engine *g)
 {
 	return __atomic_load_n(&g->comm_end, __ATOMIC_SEQ_CST);
@@ -32,9 +32,9 @@ static inline struct comm *comms_at(const struct engine *g, int i)
 	return __atomic_load_n(&g->comms[i], __ATOMIC_SEQ_CST);
 }
 
-/* comms_enter - as long as a thread goes through the communicators, none of them goes away.
- * Returns the number below which they all are, for comms_exit().  The first communicator, the
- * world, stays as long as the engine: alone it needs no such care. */
+/* comms_enter - while a thread goes through the communicators, none of them is closed.  Returns
+ * the number that all places are below, for comms_exit().  The first communicator, the world,
+ * stays as long as the engine: alone it needs no such care. */
 static inline int comms_enter(struct engine *g)
 {
 	if (comms_end(g) > 1)

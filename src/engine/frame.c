@@ -1,4 +1,4 @@
-/* frame.c - put numbers and bytes into frames, and take them out with care. */
+/* frame.c - write numbers and bytes to frames, and read them with checks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/frame.h"
 

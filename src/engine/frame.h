@@ -1,4 +1,4 @@
-/* frame.h - what the leaders of hosts say to each other, in bytes. */
+/* frame.h - the frames of the control protocol between the leaders of hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_FRAME_H
 #define ENGINE_FRAME_H
@@ -10,8 +10,8 @@
 #include "wire/chan.h"
 
 /*
- * Frames; numbers are little-endian, ids are the child's, of its subtree's ranks the
- * lowest comes first:
+ * Frames; numbers are little-endian, ids are the child's, and the rows of a subtree's ranks
+ * begin with the lowest rank:
  *
  *	DEFINE  id:2 count:1 (rank:4 signature:112)*count rows:8*  name...     up
  *	READY   (id:2 rows:8* or data*)*                                  up
@@ -26,12 +26,11 @@
  *	DECLINE                                                           up
  *	INVITE  from:4 to:4 address...                                    both
  *
- * DEFINE: ready, and this is it; with two signatures the ranks disagree.  READY: ready, as
- * defined before.  There are rows where the operation has such: upwards of the
- * subtree's ranks, downwards of all.  RUN: the next batch, or with more a part of it.
- * Data, if a mark at the id says so: upwards a host's sum, downwards the result; see
- * inline.h.  OFFER: ready on the root's host, whose sum this is; DECLINE: see coordinator.h.
- * INVITE: see p2p_far.c.
+ * DEFINE: ready, with this definition; with two signatures the ranks disagree.  READY: ready,
+ * as defined before.  Rows follow where the operation has rows: upwards of the subtree's ranks,
+ * downwards of all.  RUN: the next batch, or with more a part of it.  Data follow if a mark at
+ * the id says so: upwards a host's sum, downwards the result; see inline.h.  OFFER: ready on
+ * the root's host, with its sum; DECLINE: see coordinator_offer.c.  INVITE: see p2p_far.c.
  */
 enum frame {
 	FRAME_DEFINE = 1,
@@ -48,20 +47,20 @@ enum frame {
 	FRAME_INVITE,
 };
 
-/* A frame on its way out. */
+/* A frame to be sent. */
 struct frame_out {
 	size_t len;
 	unsigned char data[CHAN_BYTES];
 };
 
-/* frame_begin - an empty one of that kind; frame_put - append the lowest @bytes of @v;
- * frame_add - append bytes.  The caller sees to it that they fit. */
+/* frame_begin - an empty frame of that kind; frame_put - append the lowest @bytes of @v;
+ * frame_add - append bytes.  The caller ensures that they fit. */
 void frame_begin(struct frame_out *o, enum frame kind);
 void frame_put(struct frame_out *o, uint64_t v, int bytes);
 void frame_add(struct frame_out *o, const void *data, size_t len);
 
-/* One that has come, and may say anything.  What is not there reads as zero, and spoils
- * the rest: who reads asks at the end whether it was bad. */
+/* A received frame, not trusted.  A number beyond its end reads as zero, and sets bad: the
+ * reader checks that at the end. */
 struct frame_in {
 	const unsigned char *at;
 	size_t left;

@@ -1,4 +1,4 @@
-/* host_queue.c - a host of several: what its ranks tell their leader, what it tells them. */
+/* host_queue.c - with several hosts: the queue between the ranks of a host and their leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/host_queue.h"
 
@@ -12,7 +12,7 @@
 #include "engine/progress.h"
 #include "ringup.h"
 
-/* An entry of either list: its own number, a mark, and the id. */
+/* An entry of either list: its position, a mark, and the id. */
 enum { NUMBER_AT = 16, LAST_OF_BATCH = 1 << 15, ID_MASK = LAST_OF_BATCH - 1 };
 _Static_assert((int)LEDGER_IDS <= (int)ID_MASK, "an id fits below the mark");
 
@@ -66,7 +66,7 @@ static bool is_there(const uint64_t *list, uint64_t at, uint64_t *entry)
 
 /* ---- up ---- */
 
-/* If something was left on the list before this, the rank that put it there has notified. */
+/* If an earlier entry is still unseen, the rank that put it there has notified the leader. */
 void host_queue_arrived(struct host_queue *s, uint32_t id)
 {
 	const struct waitset *waitset = &s->ledger->seg->waitset;
@@ -95,7 +95,7 @@ bool host_queue_take(struct host_queue *s, uint32_t *id)
 	if (!is_there(s->up, s->seen, &v)) {
 		if (__atomic_load_n(&s->shared->taken, __ATOMIC_RELAXED) == s->seen)
 			return false;
-		/* Now the next to come calls; but it may have come already. */
+		/* From now on the next rank to arrive notifies; but it may have arrived. */
 		__atomic_store_n(&s->shared->taken, s->seen, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (!is_there(s->up, s->seen, &v))
@@ -149,7 +149,7 @@ void host_queue_wake(const struct host_queue *s)
 		progress_notify(s->progress, waitset, i);
 }
 
-/* The first entry is written last: who sees it, sees the whole batch. */
+/* The first entry is written last: a rank that sees it, sees the whole batch. */
 void host_queue_publish(struct host_queue *s, const uint16_t *ids, int count)
 {
 	struct ledger *l = s->ledger;

@@ -1,4 +1,4 @@
-/* host_queue.h - a host of several: what its ranks tell their leader, what it tells them. */
+/* host_queue.h - with several hosts: the queue between the ranks of a host and their leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_HOST_QUEUE_H
 #define ENGINE_HOST_QUEUE_H
@@ -14,32 +14,31 @@ struct progress;
 struct topo;
 
 /*
- * The ranks of a host agree in their ledger as ever, but what the last of them has
- * submitted is not ready yet: it goes on a list for the host's leader, its first
- * rank.  The leader tells the other hosts (tree.h), and when it hears that an id is
- * ready everywhere, puts it on the list that all ranks work through.  Only the
- * leader writes that list, and it marks where batches end.
+ * The ranks of a host agree in their ledger as usual, but an id that all of them have submitted
+ * is not ready yet: it goes on a list for the host's leader, its first rank.  The leader tells
+ * the other hosts (tree.h), and when an id is ready on all hosts, puts it on the list that all
+ * ranks work through.  Only the leader writes that list, and it marks where batches end.
  *
  *	agree_post() ---> up ---> leader ---> other hosts
  *	agree_next() <--- list <-- leader <--- other hosts
  */
 struct host_queue_shared {
 	alignas(64) uint64_t tail;  /* of the list upwards             */
-	alignas(64) uint64_t taken; /* how much of it the leader has seen */
+	alignas(64) uint64_t taken; /* entries that the leader has seen */
 };
 
 struct host_queue {
 	struct ledger *ledger;
 	struct progress *progress; /* of all ranks of the host */
 	int size, hosts;           /* of the group, all hosts together */
-	int *rank;                 /* of each of this host's, in the group */
+	int *rank;                 /* group rank of each rank of this host */
 	struct host_queue_shared *shared;
 	uint64_t *up;
 	uint64_t *rows; /* by id: of every rank of the group */
-	uint64_t seen;  /* the leader's: of the list upwards */
+	uint64_t seen;  /* the leader's: entries seen of the list upwards */
 };
 
-/* host_queue_bytes - what it takes of the segment, behind the ledger. */
+/* host_queue_bytes - bytes that it takes in the segment, behind the ledger. */
 size_t host_queue_bytes(int size);
 
 /* host_queue_open - let @l, which is open, serve a group of several hosts; its segment has
@@ -47,7 +46,7 @@ size_t host_queue_bytes(int size);
 int host_queue_open(struct host_queue *s, struct ledger *l, struct progress *progress,
 		    const struct topo *t, struct err *e);
 
-/* host_queue_close - may be zeroed. */
+/* host_queue_close - @s may be zeroed. */
 void host_queue_close(struct host_queue *s);
 
 /* ---- any rank, called by agree.c ---- */
@@ -66,27 +65,27 @@ bool host_queue_pending(const struct host_queue *s);
 /* host_queue_take - the next id that all ranks of this host have submitted. */
 bool host_queue_take(struct host_queue *s, uint32_t *id);
 
-/* host_queue_changed - has a rank of this host changed its signature of @id since this was
- * asked the last time? */
+/* host_queue_changed - has a rank of this host changed its signature of @id since the last call
+ * for @id? */
 bool host_queue_changed(struct host_queue *s, uint32_t id);
 
-/* host_queue_signatures - add the signatures of @id of this host's ranks, which they have all
- * submitted. */
+/* host_queue_signatures - add the signatures of this host's ranks, which have all submitted
+ * @id. */
 void host_queue_signatures(const struct host_queue *s, uint32_t id, struct op_signatures *w);
 
-/* host_queue_collect - put their rows where they belong in @rows, one entry per rank of the
- * group. */
+/* host_queue_collect - copy the rows of this host's ranks to @rows, which has an entry per rank
+ * of the group. */
 void host_queue_collect(const struct host_queue *s, uint32_t id, uint64_t *rows);
 
-/* host_queue_rows - the rows of the whole group, for the ranks of this host to read: set
- * before host_queue_publish(). */
+/* host_queue_rows - the rows of the whole group, for this host's ranks to read: set before
+ * host_queue_publish(). */
 uint64_t *host_queue_rows(const struct host_queue *s, uint32_t id);
 
-/* host_queue_wake - the ranks of this host shall look: there is something for them. */
+/* host_queue_wake - make the ranks of this host look for work. */
 void host_queue_wake(const struct host_queue *s);
 
-/* host_queue_publish - @ids are ready on all hosts, and the next batch; wakes whoever it
- * concerns. */
+/* host_queue_publish - @ids are ready on all hosts, and are the next batch; wakes the ranks of
+ * this host. */
 void host_queue_publish(struct host_queue *s, const uint16_t *ids, int count);
 
 #endif

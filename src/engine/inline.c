@@ -9,7 +9,7 @@
 
 enum { LOCAL_RANKS = 4096 };
 
-/* The sums of hosts are added up in their order only where they stand in a row. */
+/* Only hosts in a row have their sums added in the order of hosts. */
 _Static_assert((int)INLINE_HOSTS <= (int)GRID_RADIX, "one dimension");
 
 void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *w,
@@ -63,7 +63,7 @@ bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 	return true;
 }
 
-/* Where the result goes. */
+/* The slot for the result. */
 static void *result_slot(const struct ledger *l, struct eager_slots *at, uint32_t id)
 {
 	*at = ledger_slots(l, id, ledger_round(l, id));

@@ -1,4 +1,4 @@
-/* liveness.h - what a rank tells its host about its life: it runs, it has left. */
+/* liveness.h - state of a rank that its host's ranks watch: it runs, it has left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_LIVENESS_H
 #define ENGINE_LIVENESS_H
@@ -9,11 +9,11 @@
 
 /* In shared memory, one for each rank of the host; only that rank writes it, by atomics. */
 struct liveness {
-	alignas(64) uint32_t left; /* the rank has taken its leave: its end is no failure */
+	alignas(64) uint32_t left; /* the rank has left: its end is no failure     */
 	uint32_t beat;             /* changes while the process runs; 0: not yet  */
 };
 
-/* liveness_leave - this rank takes its leave; what it stored before is seen with that. */
+/* liveness_leave - this rank leaves; its earlier stores are visible with that. */
 static inline void liveness_leave(struct liveness *l)
 {
 	__atomic_store_n(&l->left, 1, __ATOMIC_RELEASE);

@@ -1,4 +1,4 @@
-/* name_table.c - names that this rank has used, by name and by number. */
+/* name_table.c - names that this rank has used, by name and by id. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/name_table.h"
 
@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 
-/* Its size is a power of two. */
+/* Doubles the table; its size is a power of two. */
 static int grow(struct name_table *t)
 {
 	size_t size = t->table_size ? t->table_size * 2 : 1024, i, at;
@@ -70,7 +70,7 @@ struct name_entry *name_table_unnamed(struct name_table *t, uint64_t unnamed)
 {
 	unsigned int number = (unsigned int)(unnamed % NAME_TABLE_UNNAMED);
 	struct name_entry **known = &t->unnamed[number];
-	char name[16] = ""; /* no caller's begins with a NUL */
+	char name[16] = ""; /* unlike a caller's name, it begins with a NUL */
 
 	if (!*known) {
 		snprintf(name + 1, sizeof(name) - 1, "#%u", number);
@@ -79,7 +79,7 @@ struct name_entry *name_table_unnamed(struct name_table *t, uint64_t unnamed)
 	return *known;
 }
 
-/* Linear probing: what follows in the same run may have to move up. */
+/* Removes an entry.  With linear probing, later entries of the same run may have to move up. */
 static void forget(struct name_table *t, struct name_entry *x)
 {
 	size_t at = x->hash & (t->table_size - 1), home;

@@ -1,4 +1,4 @@
-/* notify.c - tell threads and ranks that sleep: complete, ready, over. */
+/* notify.c - wake sleeping threads and ranks: an operation is complete, ready, or failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/notify.h"
 
@@ -51,8 +51,8 @@ void notify_call(struct comm *l)
 void notify_announce(struct comm *l)
 {
 	waitset_notify(l->waitset, l->waitset->me);
-	/* After the fence in there: a rank that joins sees the slot of this one, or this one
-	 * sees that rank. */
+	/* After the fence in there: a rank that joins sees this rank's slot, or this rank
+	 * sees the join. */
 	if (l->ledger && ledger_joined(l->ledger)) {
 		ledger_call(l->ledger);
 		notify_call(l);

@@ -1,4 +1,4 @@
-/* notify.h - tell threads and ranks that sleep: complete, ready, over. */
+/* notify.h - wake sleeping threads and ranks: an operation is complete, ready, or failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_NOTIFY_H
 #define ENGINE_NOTIFY_H
@@ -11,19 +11,18 @@ struct comm;
  */
 void notify_completed(struct engine *g);
 
-/* notify_news - the agreement or the alarm has changed: this rank looks again.  Any thread. */
+/* notify_news - the agreement or the alarm has changed: this rank has to look.  Any thread. */
 void notify_news(struct engine *g);
 
-/* notify_ranks - ranks @w of this host look again, whatever they wait for.  Any thread. */
+/* notify_ranks - make the ranks @w of this host look, whatever they wait for.  Any thread. */
 void notify_ranks(struct engine *g, const struct waitset *w);
 
 /* notify_call - wake the ranks of @l on this host that wait for news, and the progress threads
- * of the others.
- */
+ * of those where no thread waits. */
 void notify_call(struct comm *l);
 
-/* notify_announce - this rank has written something into shared memory that others of @l wait
- * for. */
+/* notify_announce - this rank has written to shared memory, and other ranks of @l wait for
+ * that. */
 void notify_announce(struct comm *l);
 
 /* notify_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;

@@ -19,10 +19,10 @@ struct progress {
 
 /*
  * progress_notify - wake the progress thread of rank @rank of @w, unless a thread there makes
- *                   progress.  @of_host: of all ranks of the host.  The work has been stored
- *                   before, and a full fence stands between.
- * progress_set_driving - a thread of this rank makes progress, or ends to: then it looks for
- *                   work once more, behind a full fence.
+ *                   progress.  @of_host: of all ranks of the host.  The caller has stored the
+ *                   work before, with a full fence in between.
+ * progress_set_driving - a thread of this rank begins or ends to make progress; at the end it
+ *                   looks for work once more, after a full fence.
  */
 void progress_notify(struct progress *of_host, const struct waitset *w, int rank);
 
@@ -32,9 +32,9 @@ static inline void progress_set_driving(struct progress *p, bool driving)
 }
 
 /*
- * The progress thread reads progress_seen(), looks for work, and if there is none calls
- * progress_sleep(), which returns when there has been a notification since then.
- * progress_wake - a notification whatever the rank does.
+ * The progress thread reads progress_seen(), looks for work, and without any calls
+ * progress_sleep(), which returns once there has been a notification since then.
+ * progress_wake - notify whatever the rank does.
  */
 static inline uint32_t progress_seen(const struct progress *p)
 {

@@ -1,4 +1,4 @@
-/* provider.c - the back ends of a communicator: opened, chosen for each plan, closed. */
+/* provider.c - the back ends of a communicator: open, choose for each plan, close. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/provider.h"
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* Open @b: 0; 1 if it cannot serve @l, which *@why says; or RINGUP_ENOMEM. */
+/* Opens @b: 0; 1 if it cannot serve @l, with the reason in *@why; or RINGUP_ENOMEM. */
 static int provider_open(struct comm *l, const struct backend *b, struct err *why,
 			 struct err *e)
 {

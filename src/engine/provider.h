@@ -1,4 +1,4 @@
-/* provider.h - the back ends of a communicator: opened, chosen for each plan, closed. */
+/* provider.h - the back ends of a communicator: open, choose for each plan, close. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_PROVIDER_H
 #define ENGINE_PROVIDER_H
@@ -8,21 +8,21 @@
 struct err;
 
 /*
- * providers_open - open those of the list that serve @l, and take a kind of memory that none
- * before them takes; with @only, which is not "", the one of that name.
+ * providers_open - open those back ends of the list that serve @l and take a kind of memory
+ * that none before them takes; with an @only that is not "", the one of that name.
  *
- * One of them takes RINGUP_HOST; RINGUP_ENOBACKEND if there is none, RINGUP_EINVAL if there
- * is no such name.  After a failure, too, @l has those that are open.
+ * One of them takes RINGUP_HOST; RINGUP_ENOBACKEND if there is none, RINGUP_EINVAL if there is
+ * no such name.  After a failure, too, @l has the open ones.
  */
 int providers_open(struct comm *l, const char *only, struct err *e);
 
-/* provider_for - the first of @l that carries out @p, on all ranks alike, or NULL. */
+/* provider_for - the first provider of @l that accepts @p, on all ranks alike, or NULL. */
 struct provider *provider_for(struct comm *l, const struct plan *p);
 
-/* provider_name - the name of the back end that the host's memory goes to, or "none". */
+/* provider_name - the name of the back end for host memory, or "none". */
 const char *provider_name(const struct comm *l);
 
-/* providers_abort - what is in flight is given up: no buffer of it is touched any more. */
+/* providers_abort - give up all plans in flight: afterwards none touches its buffers. */
 void providers_abort(struct comm *l);
 
 /* providers_close - close @count of them, and free them. */

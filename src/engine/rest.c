@@ -1,4 +1,4 @@
-/* rest.c - the news that all plans in flight wait for, as one thing to wait for. */
+/* rest.c - merges what all plans in flight wait for into one wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/rest.h"
 
@@ -8,9 +8,9 @@
 #include "engine/comm.h"
 #include "engine/comms.h"
 
-enum { LOOK_NS = 1000000 }; /* where there is no memory to wait for all */
+enum { LOOK_NS = 1000000 }; /* interval without memory for all descriptors */
 
-/* Descriptors of several back ends side by side; without memory those that are there, soon. */
+/* Joins the descriptors of several back ends; without memory, waits for some, for LOOK_NS. */
 static void rest_add_fds(struct engine *g, struct wait_on *all, const struct wait_on *one)
 {
 	int n = all->fds + one->fds + 1;
@@ -26,7 +26,7 @@ static void rest_add_fds(struct engine *g, struct wait_on *all, const struct wai
 		g->poll = more;
 		g->poll_room = n * 2;
 	}
-	/* What is there already, realloc() has kept. */
+	/* Descriptors that are already there survive realloc(). */
 	if (all->fds && !is_here)
 		memcpy(g->poll, all->fd, (size_t)all->fds * sizeof(*g->poll));
 	if (one->fds)
@@ -49,7 +49,7 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 		r->all.look_ns = one->look_ns;
 }
 
-/* Ask the back ends of @l that have plans in flight. */
+/* Asks the back ends of @l that have plans in flight. */
 static void rest_ask_comm(struct comm *l, struct rest *r)
 {
 	struct wait_on one;

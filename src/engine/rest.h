@@ -1,4 +1,4 @@
-/* rest.h - the news that all plans in flight wait for, as one thing to wait for. */
+/* rest.h - merges what all plans in flight wait for into one wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_REST_H
 #define ENGINE_REST_H
@@ -11,15 +11,15 @@ struct engine;
 
 struct rest {
 	struct wait_on all; /* the only back end's, or that of several together */
-	int providers;      /* back ends that have plans in flight              */
-	bool again;         /* one of them has given way: look again            */
+	int providers;      /* back ends with plans in flight                   */
+	bool again;         /* a back end has yielded: look again               */
 };
 
 /*
  * rest_ask - ask all back ends of @g that have plans in flight what they wait for.
  *
- * @r comes zeroed.  Of several back ends, @r->all has the descriptors of all and the shortest
- * time, and its waitset, rank and ready() are the caller's to set.  With the baton.
+ * @r comes zeroed.  With several back ends, @r->all has the descriptors of all and the shortest
+ * time, and the caller sets its waitset, rank and ready().  With the baton.
  */
 void rest_ask(struct engine *g, struct rest *r);
 

@@ -1,4 +1,4 @@
-/* timeline.c - when a rank records its operations, and where. */
+/* timeline.c - start and stop the recording of a rank's operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/timeline.h"
 
@@ -17,11 +17,11 @@
 #include "host/identity.h"
 #include "ringup.h"
 
-/* Held by the thread that starts or stops a timeline or adds a group; seldom, and for as long
- * as writing the file takes. */
+/* Held by the thread that starts or stops a timeline or adds a group; rarely, and for as long
+ * as the file takes to write. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
-/* Other ranks of the host tell when they are ready only while a rank of it asks. */
+/* Other ranks of this host publish arrival times only while one of its ranks asks for them. */
 static void ask_comm(struct comm *l, void *ask)
 {
 	if (!l->ledger || l->asks == (ask != NULL))
@@ -30,7 +30,7 @@ static void ask_comm(struct comm *l, void *ask)
 	ledger_ask(l->ledger, l->asks);
 }
 
-/* Put this rank's number into @path: for "%r", or behind it. */
+/* Puts this rank's number into @path: in place of "%r", or behind it. */
 static int name_file(char *out, size_t size, const char *path, int rank, struct err *e)
 {
 	const char *p = strstr(path, "%r");

@@ -1,4 +1,4 @@
-/* timeline.h - when a rank records its operations, and where. */
+/* timeline.h - start and stop the recording of a rank's operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_TIMELINE_H
 #define ENGINE_TIMELINE_H
@@ -11,7 +11,7 @@ struct err;
 struct comm;
 struct ringup_points;
 
-/* The rank whose timeline it is. */
+/* The rank that the timeline belongs to. */
 struct timeline_rank {
 	int rank, size;
 	const char *host;
@@ -28,9 +28,9 @@ int timeline_keep(struct engine *g, struct err *e);
 int timeline_points(const struct engine *g, uint64_t first, uint64_t count,
 		    struct ringup_points *out, struct err *e);
 
-/* timeline_begin - start the timeline that the settings ask for, when @g runs; an error is
- * logged.  timeline_join - a new group records, too, if there is a timeline.  timeline_close -
- * end the timeline, and free everything. */
+/* timeline_begin - start the timeline of the settings, when @g runs; an error is logged.
+ * timeline_join - a new group records, too, if there is a timeline.  timeline_close - end the
+ * timeline, and free everything. */
 void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c);
 void timeline_join(struct comm *l);
 void timeline_close(struct engine *g);

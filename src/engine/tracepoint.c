@@ -38,8 +38,7 @@ static enum trace_kind kind_of(const struct op_signature *w)
 	return w->kind < OP_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
 }
 
-/* The kind of a bundle is that of its first member, which a rank that has joined does not know.
- */
+/* The kind of a bundle is that of its first member, which a joined rank does not know. */
 static enum trace_kind kind_asked(const struct request *r)
 {
 	if (r->signature.kind == OP_BUNDLE && r->members)
@@ -49,8 +48,8 @@ static enum trace_kind kind_asked(const struct request *r)
 	return kind_of(&r->signature);
 }
 
-/* The operation in the name of a request that has none, as in Horovod.  All ranks that know
- * @w, joined ones too, know that it is a bundle, but not all know its members. */
+/* The operation in the name of a request without one, as in Horovod.  All ranks that know @w,
+ * joined ones too, know that it is a bundle, but not all know its members. */
 static const char *prefix_of(const struct op_signature *w)
 {
 	static const char *const prefixes[OP_KINDS] = {
@@ -67,13 +66,13 @@ static const char *prefix_of(const struct op_signature *w)
 	return w->kind < OP_KINDS ? prefixes[w->kind] : "unknown";
 }
 
-/* Does the engine, not the program, name @name, and by a number that any operation may get? */
+/* Has the engine, not the program, named @name, by a number that any operation may get? */
 static bool is_unnamed(const char *name, size_t len)
 {
 	return len > 2 && !*name;
 }
 
-/* Names that are the engine's own are shown as Horovod shows its own. */
+/* Enters a name; the engine's own names are shown as Horovod shows its own. */
 static uint32_t enter(const struct comm *l, const char *name, size_t len,
 		      const struct op_signature *w)
 {
@@ -88,7 +87,7 @@ static uint32_t enter(const struct comm *l, const char *name, size_t len,
 	return trace_label(trace_of(l), l->serial, text, strlen(text));
 }
 
-/* The label, kept in @kept, of the back end or the short way @name: in capitals. */
+/* The label, kept in @kept, of the back end or path @name, in capitals. */
 static uint32_t label_of(const struct comm *l, uint32_t *kept, const char *name)
 {
 	uint32_t label = __atomic_load_n(kept, __ATOMIC_RELAXED);
@@ -104,7 +103,7 @@ static uint32_t label_of(const struct comm *l, uint32_t *kept, const char *name)
 	return label;
 }
 
-/* The ranks of this host, by their places in its ledger: a number of the trace, or -1. */
+/* The trace's set of the ranks of this host, by their places in its ledger; or -1. */
 static int local_ranks(struct comm *l)
 {
 	const struct topo *t = &l->topo;
@@ -204,7 +203,7 @@ void tracepoint_short(struct comm *l, struct name_entry *t, const struct request
 
 /* ---- ready ---- */
 
-/* Tell when each rank of this host was ready; @of returns the time, 0 if it is unknown. */
+/* Records when each rank of this host was ready; @of returns the time, 0 if it is unknown. */
 static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
 		       int64_t (*of)(const struct comm *l, const void *arg, int rank),
 		       const void *arg)
@@ -268,7 +267,7 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, c
 	if (!trace_writes(trace_of(l)))
 		return;
 	name = ledger_name(l->ledger, id);
-	/* The name of a request without one begins with a NUL. */
+	/* The name of an unnamed request begins with a NUL. */
 	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
 	r.ns = clock_ns();
 	while (i < count) {

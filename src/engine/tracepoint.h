@@ -24,10 +24,10 @@ static inline bool tracepoint_on(const struct comm *l)
 
 /*
  * tracepoint_submitted - the request @r for the tensor @t is about to be published.
- * tracepoint_short - the same for a round of slots; if @r is NULL, for a request like @t's last
+ * tracepoint_short - the same for a round of slots; with @r NULL, for a request like @t's last
  * one.  Sets @round->when.
  *
- * The caller holds l->lock, or no other thread has @t.
+ * The caller holds l->lock, or no other thread uses @t.
  */
 void tracepoint_submitted(struct comm *l, struct name_entry *t, const struct request *r);
 void tracepoint_short(struct comm *l, struct name_entry *t, const struct request *r,
@@ -38,7 +38,7 @@ void tracepoint_ready(struct comm *l, int count);
 
 /* tracepoint_begin - the plan of @run begins, for its operations; or, without a back end, their
  * results have come.
- * tracepoint_end - it has ended, and the same operations need another one. */
+ * tracepoint_end - it has ended, and the same operations need another plan. */
 void tracepoint_begin(struct comm *l, struct run *run);
 void tracepoint_end(struct comm *l, const struct run *run);
 
@@ -49,8 +49,8 @@ void tracepoint_finished(struct comm *l, const struct name_entry *t,
 			 const struct eager_round *round, int status, const uint64_t *counts);
 
 /* tracepoint_message - the send or receive @op is in flight; with the lock of its communicator.
- * tracepoint_matched - its data move now, by @way, or, if that is NULL, the other side's count
- * or type is another one.  @rank: the other side, which is there; -1: it may not be. */
+ * tracepoint_matched - its data begin to move, by @way; with NULL there, count or type of the
+ * other side differ.  @rank: the other side, which is there; -1: it may not be. */
 void tracepoint_message(struct ringup_op *op);
 void tracepoint_matched(const struct ringup_op *op, int rank, const char *way);
 
