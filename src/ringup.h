@@ -930,8 +930,8 @@ RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t coun
  */
 RINGUP_EXPORT void *ringup_alloc(size_t bytes);
 
-/* ringup_free - free what ringup_alloc(), ringup_allgather() or ringup_alltoall()
- * returned; NULL is harmless. */
+/* ringup_free - free memory of ringup_alloc(), or an *out that the library has allocated; NULL
+ * is harmless. */
 RINGUP_EXPORT void ringup_free(void *p);
 
 #ifdef __cplusplus

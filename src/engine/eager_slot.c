@@ -110,8 +110,8 @@ static void fill(void *to, const void *in, uint64_t bytes)
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
 
-/* Does the reader own each other slot's cache lines?  With two ranks each slot has one reader,
- * which owns what it has read, and the slot comes back whole when it is filled again. */
+/* True for a sum of two ranks, each the only reader of the other's slot, on a processor where
+ * the reader owns the cache lines: the slot then comes back whole when it is filled again. */
 static bool is_claimed(const struct comm *l, const struct op_signature *w)
 {
 	return w->count >= OWN_LEAST && l->topo.size == 2 && w->pre == 1 &&

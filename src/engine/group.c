@@ -333,7 +333,7 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  * An eager operation takes one meeting of the ranks, another one three and an agreement; but
  * every rank then reads all data, instead of its slice only.  With two ranks that is the same
  * amount, so eager pays until the slots exceed the nearest caches.  Ranks that share a
- * processor change places at every meeting, which is worth more reading.
+ * processor change places at every meeting, which outweighs more reading.
  */
 static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
 {

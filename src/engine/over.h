@@ -38,10 +38,10 @@ static inline bool over_not_yet(const struct comm *l)
 	       !__atomic_load_n(&g->dead, __ATOMIC_RELAXED);
 }
 
-/* over_why - why the job has failed; this rank fails because of the same rank. */
+/* over_why - why the job has failed; tells the launcher that the same rank is to blame. */
 void over_why(struct engine *g, struct err *e);
 
-/* over_blame - this rank fails because of rank @culprit of the world; -1 has no effect. */
+/* over_blame - tell the launcher that world rank @culprit is to blame; -1 has no effect. */
 void over_blame(struct engine *g, int culprit);
 
 #endif
