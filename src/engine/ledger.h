@@ -285,7 +285,8 @@ static inline void ledger_put(const struct eager_slots *at, int rank, uint32_t r
  * arbitrary value if it published none.  ledger_record_when - the same for @rank's last post
  * of @id, on which this rank has an operation in flight.
  *
- * The time stands after the mark, or, without room, in place of the number of rows.
+ * The time stands behind mark and rows; in a slot of one cache line it takes the place of the
+ * rows, unless the operation has rows.
  */
 static inline bool ledger_asks(const struct ledger *l)
 {

@@ -469,8 +469,8 @@ int member_open(struct member *m, const struct ringup_init *how, struct err *e)
 
 /*
  * Ranks of a group exchange bytes by collectives of the world, in which all ranks take part:
- * those outside the group send nothing.  The number of exchanges depends on connections and
- * back ends; each begins with a byte: has the sender more to send?  The last is when none has.
+ * those outside the group send nothing.  Each message begins with a byte that says whether its
+ * sender has more; the exchange in which no rank has more is the last.
  */
 struct crossing {
 	struct member *member;

@@ -31,8 +31,8 @@ struct op_signature;
 struct tree;
 
 struct tree_events {
-	/* A rank leaves.  The job is over: a rank says so, or a neighbour sent a malformed
-	 * frame. These two must not call the tree. */
+	/* A rank leaves.  The job is over: a rank says so, or a frame was malformed.  These two
+	 * must not call the tree. */
 	void (*left)(void *ctx, int rank);
 	void (*alarm)(void *ctx, int culprit, int code, const char *why);
 	/* The connection to @rank, another host's leader, is lost. */
