@@ -36,7 +36,7 @@ enum {
 	VAIN_TURNS = 3,   /* vain waits after which the next ones sleep at once */
 };
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 static struct progress *my_progress(const struct engine *g)
 {

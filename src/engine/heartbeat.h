@@ -89,7 +89,7 @@ struct heartbeat_peer {
 	char host[HEARTBEAT_HOST_BYTES];
 };
 
-/* The words about a peer that is late or lost. */
+/* The parts of a sentence about a peer that is late or lost. */
 struct heartbeat_tale {
 	int rank, pid;
 	const char *host, *verb; /* "has been silent" */

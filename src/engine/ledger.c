@@ -522,7 +522,7 @@ int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 	l->end = alone ? at : agreed_end(l, at);
 	l->batches++;
 	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
-		/* Another rank may have seen more of the list than we had. */
+		/* The rank that cut the list may have seen more of it. */
 		while (!is_listed(l, l->head + (uint64_t)n, &id, &alone))
 			if (__atomic_load_n(&l->alarm->word, __ATOMIC_RELAXED))
 				return 0;

@@ -18,7 +18,7 @@ void notify_news(struct engine *g);
 void notify_ranks(struct engine *g, const struct waitset *w);
 
 /* notify_call - wake the ranks of @l on this host that wait for news, and the progress threads
- * of those where no thread waits. */
+ * of ranks in which no thread makes progress. */
 void notify_call(struct comm *l);
 
 /* notify_announce - this rank has written to shared memory, and other ranks of @l wait for

@@ -1,4 +1,4 @@
-/* watch.c - failure detector: the thread that notices when a rank dies, leaves or speaks. */
+/* watch.c - failure detector: the thread that notices a rank's death, silence or leave. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/watch.h"
 

@@ -1,4 +1,4 @@
-/* watch.h - failure detector: the thread that notices when a rank dies, leaves or speaks. */
+/* watch.h - failure detector: the thread that notices a rank's death, silence or leave. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_WATCH_H
 #define ENGINE_WATCH_H
