@@ -8,18 +8,18 @@
 struct err;
 
 /*
- * Zeroed memory is a silent alarm.  It is raised once; whoever is first names
- * the culprit, later calls change nothing.  May lie in shared memory.
+ * Zeroed memory is a silent alarm.  It is raised once: the first call names
+ * the culprit, later calls change nothing.  It may lie in shared memory.
  */
 struct alarm {
 	uint32_t word;    /* 0; ALARM_RAISING; then 16 - code.  Every wait looks at it */
-	uint32_t culprit; /* 1 + the rank that is the reason; 0: no single rank is      */
+	uint32_t culprit; /* 1 + the rank that caused it; 0: no single rank did         */
 	char why[500];
 };
 
 enum { ALARM_RAISING = 1 };
 
-/* alarm_raise - because of rank @culprit, -1: of no single rank.  Returns 1 if this call was
+/* alarm_raise - rank @culprit caused it; -1: no single rank did.  Returns 1 if this call was
  * the first, else 0. */
 int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -27,8 +27,7 @@ int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
 /* alarm_get - 0 while it is silent; else its code, with the sentence in @e. */
 int alarm_get(const struct alarm *a, struct err *e);
 
-/* alarm_culprit - the rank because of which it was raised; -1: of no single rank, or not yet.
- */
+/* alarm_culprit - the rank that caused the alarm; -1: no single rank did, or it is silent. */
 int alarm_culprit(const struct alarm *a);
 
 #endif

@@ -6,13 +6,13 @@
 #include "base/pidstat.h"
 
 /*
- * ancestor_launcher - who started this rank and will not outlive the job in peace:
+ * ancestor_launcher - the launcher that started this rank and lives as long as the job:
  * mpirun or its daemon, Hydra's proxy, Slurm's step daemon, torchrun.
  *
- * Such a launcher that is killed leaves ranks behind that are no MPI programs.  Our
- * own needs no watching: the kernel kills its ranks with it.
+ * Such a launcher, when killed, leaves ranks behind that are no MPI programs.  `ringup run`
+ * needs no watching: the kernel kills its ranks with it.
  *
- * Returns its process, with *@p filled, or 0 if none is in sight.
+ * Returns its process, with *@p filled, or 0 if there is none among the next ancestors.
  */
 pid_t ancestor_launcher(struct pidstat *p);
 

@@ -1,4 +1,4 @@
-/* cause.c - which rank each rank has failed because of, for the launcher of the job. */
+/* cause.c - root cause of a failure: each rank tells the launcher which rank it blames. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/cause.h"
 

@@ -1,4 +1,4 @@
-/* cause.h - which rank each rank has failed because of, for the launcher of the job. */
+/* cause.h - root cause of a failure: each rank tells the launcher which rank it blames. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_CAUSE_H
 #define WIRE_CAUSE_H
@@ -24,7 +24,7 @@ struct cause {
 struct cause_seen {
 	bool joined; /* it has been in a job                             */
 	bool left;   /* and has taken its leave: ringup_fini()           */
-	int rank;    /* because of which it has failed; -1: of no other  */
+	int rank;    /* the rank that made it fail; -1: no other did     */
 };
 
 /* cause_create - the launcher's side, for any number of ranks up to DISCOVER_RANKS. */

@@ -28,8 +28,8 @@ _Static_assert(crypto_shorthash_siphashx24_BYTES == MAC_BYTES &&
 		       crypto_shorthash_siphashx24_KEYBYTES <= 32,
 	       "a MAC and its key");
 
-/* What one direction needs.  The two share nothing, since they may be in use
- * by two threads. */
+/* The state of one direction.  The two directions share nothing, since two threads may
+ * use them at once. */
 struct side {
 	unsigned char key[32];
 	uint64_t seq;
@@ -71,7 +71,7 @@ void chan_close(struct chan *c)
 {
 	if (!c)
 		return;
-	/* A child that was forked meanwhile may hold the socket open, too. */
+	/* A child of fork() may hold the socket open, too. */
 	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
 	free(c->out.buf.data);
@@ -113,7 +113,7 @@ static int buffer_reserve(struct buffer *b, size_t more, struct err *e)
 	return 0;
 }
 
-/* Of a whole frame, whose own place for it is zero. */
+/* The MAC of a whole frame; the frame's own MAC field is zero. */
 static void make_mac(const struct side *s, const unsigned char *frame, size_t len,
 		     unsigned char out[MAC_BYTES])
 {
@@ -218,7 +218,7 @@ static int fill(struct chan *c, size_t want, struct err *e)
 	return 1;
 }
 
-/* Is the frame that is there the one that was sent?  Its length, or RINGUP_EAUTH. */
+/* Checks MAC and sequence number of the whole frame; returns its length, or RINGUP_EAUTH. */
 static int check_frame(struct side *s, struct err *e)
 {
 	unsigned char *head = s->buf.data, mac[MAC_BYTES], theirs[MAC_BYTES];
@@ -267,7 +267,7 @@ int chan_recv(struct chan *c, const void **datap, struct err *e)
 	rc = receive(c, &s->broken);
 	if (rc < 0)
 		return break_side(s, e);
-	/* A multiple of 16 into what malloc() returned. */
+	/* Aligned for any type: HEAD is a multiple of 16, and malloc() aligns to that. */
 	if (rc > 0)
 		*datap = s->buf.data + HEAD;
 	return rc;

@@ -13,7 +13,7 @@ enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20, CHAN_SILENCE_MS = 15000 };
 
 /*
  * A frame is: length of the payload (4), zero (4), sequence number (8), MAC (16),
- * payload.  The MAC is SipHash-2-4, 128 bits long, of the frame with zeros in its
+ * payload.  The MAC is SipHash-2-4, 128 bits long, of the frame with zeros in the MAC's
  * place, under half of the direction's key; the number starts at 0 in each
  * direction, so a frame that is repeated, dropped, reflected or moved is noticed.
  */
@@ -22,15 +22,15 @@ struct shake_keys;
 
 /*
  * chan_open - speak frames on @fd, connected and non-blocking, with the keys of
- * its handshake.  Takes @fd over, unless it fails; has the kernel give it up after
- * CHAN_SILENCE_MS.
+ * its handshake.  Takes @fd over, unless it fails; the kernel gives the connection up
+ * when the other side has been unreachable for CHAN_SILENCE_MS.
  */
 int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e);
 
 /* chan_fd - for poll(2). */
 int chan_fd(const struct chan *c);
 
-/* chan_watch - have the kernel give it up after @silence_ms instead; 0: never. */
+/* chan_watch - the kernel gives the connection up after @silence_ms instead; 0: never. */
 void chan_watch(struct chan *c, int silence_ms);
 
 /*

@@ -1,4 +1,4 @@
-/* cma.c - cross-memory attach: memory of another process, by way of the kernel, in one copy. */
+/* cma.c - cross-memory attach (CMA): the kernel copies from or to another process's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/cma.h"
 
@@ -8,8 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* What others look for.  A child of fork() has the same one at the same place, and a number
- * of its own. */
+/* The random word that others look for.  A child of fork() has the same word at the same
+ * address, and a process number of its own. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t word;
 
@@ -54,7 +54,7 @@ bool cma_mine(const void *p, size_t bytes)
 	       process_vm_readv(getpid(), &to, 1, from, 2, 0) == (ssize_t)sizeof(ends);
 }
 
-/* One call of many; how much of it was copied, or why nothing was. */
+/* The bytes that one call has copied; if none, *@why is the errno. */
 static size_t copied(ssize_t n, int *why)
 {
 	*why = n > 0 ? 0 : n < 0 ? errno : EFAULT;

@@ -1,4 +1,4 @@
-/* cma.h - cross-memory attach: memory of another process, by way of the kernel, in one copy. */
+/* cma.h - cross-memory attach (CMA): the kernel copies from or to another process's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_CMA_H
 #define WIRE_CMA_H
@@ -9,8 +9,8 @@
 
 /*
  * process_vm_readv(2) and process_vm_writev(2) copy between two processes of one user, if the
- * kernel lets the one trace the other.  A process tells others its number and where a random
- * word of its own lies: whoever reads that word there may go on, and has the right process, not
+ * kernel lets the one trace the other.  A process tells others its number and the address of a
+ * random word: a process that reads this word there may copy, and has the right process, not
  * one of the same number in another name space.
  */
 struct cma {
@@ -18,15 +18,15 @@ struct cma {
 	uint64_t at, word;
 };
 
-/* cma_self - how others find this process; false if there is no random number to be had.
- * Threads: any. */
+/* cma_self - what others need to find this process; false if the kernel gives no random
+ * number.  Threads: any. */
 bool cma_self(struct cma *r);
 
 /* cma_try - may this process read and write that one's memory?  Asks the kernel. */
 bool cma_try(const struct cma *r);
 
-/* cma_mine - can the kernel find the first and the last of @bytes at @p, so that others may
- * be sent there?  Not in a device's memory.  Asks it, unless there are none. */
+/* cma_mine - can other processes copy from @bytes at @p?  Asks the kernel for the first and
+ * the last byte: false for a device's memory, true for 0 bytes. */
 bool cma_mine(const void *p, size_t bytes);
 
 /* cma_read, cma_write - all @bytes, at @at in process @pid; 0, or an errno: ESRCH if it

@@ -14,7 +14,7 @@
 #include "ringup.h"
 
 enum { FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 200, REFUSED_MS = 2000 };
-/* Zero is a storage that was never opened. */
+/* The first state is 0, so that zeroed storage counts as closed. */
 enum state { RESTING, CONNECTING, SHAKING, DONE };
 
 int dial_open(struct dial *d, const char *where, enum shake_channel channel, uint32_t rank,
@@ -40,8 +40,8 @@ static void hang_up(struct dial *d)
 }
 
 /*
- * Refused for so long: the listener has ended, or was never what answers.  Between hosts a
- * firewall may be in the way; what a host sends to itself goes by its loopback.
+ * Refused for REFUSED_MS: the listener has ended, or another program answers.  Between hosts a
+ * firewall may be in the way; a host's packets to itself go by its loopback.
  */
 static int fail_refused(const struct dial *d, int code, struct err *e)
 {
@@ -96,7 +96,7 @@ static int try_again(struct dial *d, int code, struct err *e)
 	pause = (int64_t)FIRST_PAUSE_MS << (d->tries < 6 ? d->tries : 6);
 	if (pause > LONGEST_PAUSE_MS)
 		pause = LONGEST_PAUSE_MS;
-	/* Those who were sent away together must not come back together. */
+	/* Ranks that were refused together must not try again together. */
 	pause = pause / 2 + randombytes_uniform((uint32_t)pause);
 	d->tries++;
 	d->retry_ns = clock_deadline(pause);

@@ -1,4 +1,4 @@
-/* discover.c - rank, size and job of this process, under any launcher. */
+/* discover.c - rank, size and job of this process, from the environment of any launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/discover.h"
 
@@ -53,7 +53,7 @@ static int number(const char *name, long least, long most, int *out, struct err 
 	return 0;
 }
 
-/* The variables' values, in order; those that are not set leave no trace. */
+/* The launcher's name and the variables' values, in order; unset ones are left out. */
 static void key_of(char *key, const char *launcher, ...)
 {
 	int len = snprintf(key, DISCOVER_KEY_BYTES, "%s", launcher), any = 0;
@@ -85,8 +85,8 @@ static void key_horovod(char *key)
 		       "HOROVOD_GLOO_RENDEZVOUS_PORT", NULL);
 }
 
-/* Open MPI's namespace is a 16-bit hash in version 4; the launcher's port
- * tells two jobs apart whose hashes collide. */
+/* Open MPI's namespace is a 16-bit hash in version 4; where the hashes of two
+ * jobs collide, the launcher's port tells them apart. */
 static void key_openmpi(char *key)
 {
 	key_of(key, "openmpi", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
@@ -98,8 +98,8 @@ static void key_lsf(char *key)
 	key_of(key, "lsf", "JSM_NAMESPACE_ID", "LSB_JOBID", "PMIX_NAMESPACE", NULL);
 }
 
-/* A step of a job, not the job's script, which is no rank: that one has no
- * step, or "batch", or one of the reserved numbers at the end of the range. */
+/* True for a step of a job.  The job's script is no rank: it has no step, or
+ * "batch", or one of the reserved numbers at the end of the range. */
 static bool is_step(const char *text)
 {
 	char *end;
@@ -223,7 +223,7 @@ struct claim {
 	int rank, size;
 };
 
-/* Returns 1 if @s speaks, 0 if not, or an error. */
+/* Returns 1 if the variables of @s are set, 0 if not, or an error. */
 static int listen_to(const struct source *s, struct claim *c, struct err *e)
 {
 	const char *rank = first(s->rank), *size = first(s->size);
@@ -237,7 +237,7 @@ static int listen_to(const struct source *s, struct claim *c, struct err *e)
 			    rank ? rank : size, rank ? s->size[0] : s->rank[0],
 			    rank ? rank : size);
 	*c = (struct claim){ .from = s, .rank_name = rank, .size_name = size };
-	/* "-1" is what the table of settings gives for ringup's own. */
+	/* "-1" is the default of ringup's own variables in the table of settings. */
 	if (s == &sources[0] && !strcmp(lookup(rank), "-1") && !strcmp(lookup(size), "-1"))
 		return 0;
 	rc = number(size, 1, DISCOVER_RANKS, &c->size, e);
@@ -288,7 +288,7 @@ static int slurm_local_size(int *out, struct err *e)
 	return rc;
 }
 
-/* Is the variable there, and a number above one? */
+/* Is the variable set to a number above one? */
 static bool exceeds_one(const char *name)
 {
 	const char *value = lookup(name);
@@ -342,7 +342,7 @@ static int listen_to_slurm(struct claim *c, struct err *e)
 	return is_step(slurm_step()) && lookup("SLURM_PROCID") ? listen_to(&slurm, c, e) : 0;
 }
 
-/* The process manager told a rank but not how many there are. */
+/* PMIx tells a rank but not the size: the rank must agree with the launcher's. */
 static int check_pmix(const struct claim *c, struct err *e)
 {
 	int rank, rc;
@@ -364,7 +364,7 @@ static int check_pmix(const struct claim *c, struct err *e)
 	return 0;
 }
 
-/* Choose among all that speak; best->from stays NULL if nobody does. */
+/* Chooses among all launchers whose variables are set; without any, best->from stays NULL. */
 static int choose(struct claim *best, char *key, struct err *e)
 {
 	struct claim of_slurm = { 0 }, c;

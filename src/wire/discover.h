@@ -1,4 +1,4 @@
-/* discover.h - rank, size and job of this process, under any launcher. */
+/* discover.h - rank, size and job of this process, from the environment of any launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_DISCOVER_H
 #define WIRE_DISCOVER_H
@@ -10,7 +10,7 @@ struct err;
 enum { DISCOVER_KEY_BYTES = 512, DISCOVER_RANKS = 65536 };
 
 /*
- * What the launcher said through the environment.  Strings point into it.
+ * What the launcher's environment variables say.  Strings point into the environment.
  *
  * local_rank and local_size are claims, good for a cross-check only: where the
  * ranks really are is found out by comparing hosts.
@@ -38,13 +38,13 @@ struct discovery {
  * discover - find out from the environment.
  *
  * The order is: ringup's own variables, Horovod's, Open MPI's, LSF's, PMI's
- * (MPICH, Intel MPI, Cray), torchrun's, Slurm's; a process that nobody
- * launched is rank 0 of 1.  Launchers that are found together must agree, or
- * somebody's variables are left over from another job; Slurm alone may differ,
- * because it is what starts the other launchers.
+ * (MPICH, Intel MPI, Cray), torchrun's, Slurm's; a process without a
+ * launcher is rank 0 of 1.  Launchers that are found together must agree: else
+ * one's variables are left over from another job.  Slurm alone may differ,
+ * because it starts the other launchers.
  *
- * Returns 0 or RINGUP_EINVAL: a number that is none, half of a pair, a rank that
- * is not below the size, or two launchers that contradict each other.
+ * Returns 0 or RINGUP_EINVAL: a value that is no number, a rank without a size, a rank
+ * that is not below the size, or two launchers that contradict each other.
  */
 int discover(struct discovery *d, struct err *e);
 

@@ -1,4 +1,4 @@
-/* door.c - accept connections and let in who knows the secret. */
+/* door.c - accept connections, and hand those that know the secret to the owner. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/door.h"
 
@@ -63,7 +63,7 @@ static void send_away(struct door *d, int i, const char *why)
 	remove_guest(d, i);
 }
 
-/* Take the guest a step further; false if he is no guest any more. */
+/* One step of the guest's handshake; false if it has ended, well or not. */
 static bool serve_guest(struct door *d, int i, const struct door_owner *owner)
 {
 	struct door_guest *g = &d->guest[i];
@@ -165,7 +165,7 @@ void door_serve(struct door *d, const struct pollfd *p, const struct door_owner 
 
 	if (!d->guest)
 		return;
-	/* @p was made for the guests of before. */
+	/* @p has the guests as they were at door_poll(): handled ones leave d->guest[]. */
 	for (i = 0, n = d->guests; n > 0; n--) {
 		bool late = now >= d->guest[i].deadline_ns;
 

@@ -1,4 +1,4 @@
-/* door.h - a listener, and everybody who has not yet proved who he is. */
+/* door.h - a listening socket, and its connections that have yet to pass the handshake. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_DOOR_H
 #define WIRE_DOOR_H
@@ -13,22 +13,22 @@
 struct err;
 
 /*
- * Strangers may connect, in any number, say anything and be as slow as they
- * like; those who belong here are served as if they were alone.  Nobody has
- * more than SHAKE_MS from first to last; there are at most DOOR_GUESTS at a time,
- * and when one more comes, the oldest of the address with the most guests goes.
+ * Strangers may connect, in any number, send anything and be as slow as they
+ * like; ranks of the job are served as if they were alone.  A guest is a connection in
+ * its handshake.  It has SHAKE_MS from first to last; there are at most DOOR_GUESTS,
+ * and for one more, the oldest of the address with the most guests is closed.
  * A process that is out of descriptors stops accepting for a moment.
  */
 enum { DOOR_GUESTS = 64, DOOR_FDS = DOOR_GUESTS + 1 };
 
 struct door_guest;
 
-/* What the owner of a door decides. */
+/* The owner's callbacks, from within door_serve(). */
 struct door_owner {
-	/* May @h->peer, who has proved that he knows the secret, come in?  0 or the
-	 * code that shake_answer() takes. */
+	/* May @h->peer, which has proved that it knows the secret, enter?  0 or the
+	 * code for shake_answer(). */
 	int (*admit)(void *ctx, const struct shake *h);
-	/* He is in: @fd and the keys in @h are the owner's now. */
+	/* The handshake is complete: @fd and the keys in @h are the owner's now. */
 	void (*enter)(void *ctx, int fd, const struct shake *h);
 	void *ctx;
 };
@@ -45,11 +45,11 @@ struct door {
 	int guests;
 };
 
-/* door_open - to those who connect to @fd, from sock_listen(), which it takes
- * over, unless it fails; @s stays the caller's and must outlive the door. */
+/* door_open - accept connections to @fd, which is from sock_listen(); takes it over,
+ * unless it fails.  @s stays the caller's and must outlive the door. */
 int door_open(struct door *d, int fd, uint32_t rank, const struct secret *s, struct err *e);
 
-/* door_poll - what to wait for, into @p with room for DOOR_FDS; returns how many. */
+/* door_poll - put the descriptors to wait for into @p, of DOOR_FDS; returns how many. */
 int door_poll(const struct door *d, struct pollfd *p);
 
 /* door_until - when door_serve() is to be called even if nothing happens. */
@@ -58,7 +58,7 @@ int64_t door_until(const struct door *d);
 /* door_serve - after poll(2) on what door_poll() gave.  Never blocks, cannot fail. */
 void door_serve(struct door *d, const struct pollfd *p, const struct door_owner *owner);
 
-/* door_close - stop listening and send the guests away. */
+/* door_close - stop listening and close the guests' connections. */
 void door_close(struct door *d);
 
 #endif

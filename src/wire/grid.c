@@ -1,4 +1,4 @@
-/* grid.c - how many hosts are arranged, and who of them is connected to whom. */
+/* grid.c - the topology between hosts: a grid, and which hosts are connected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/grid.h"
 
@@ -52,7 +52,7 @@ bool grid_linked(const struct grid *g, int a, int b)
 	return differ == 1;
 }
 
-/* With dimension 0 as the most significant one. */
+/* The number of @host with dimension 0 as the most significant digit. */
 static int reversed(const struct grid *g, int host)
 {
 	int d, at = 0;

@@ -1,4 +1,4 @@
-/* grid.h - how many hosts are arranged, and who of them is connected to whom. */
+/* grid.h - the topology between hosts: a grid, and which hosts are connected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_GRID_H
 #define WIRE_GRID_H
@@ -19,7 +19,7 @@
  */
 enum { GRID_RADIX = 8, GRID_PRIME = 13, GRID_DIMS = 31 };
 
-/* Up to so many hosts are connected each with each, more only along their dimensions. */
+/* Up to so many hosts are connected each with each; more hosts, only along dimensions. */
 enum { GRID_COMPLETE = 64 };
 
 struct grid {
@@ -53,8 +53,8 @@ static inline int grid_leaner(const struct grid *g, int host)
 /* grid_linked - have these two hosts a connection for data? */
 bool grid_linked(const struct grid *g, int a, int b);
 
-/* grid_place, grid_host - hosts in another order, in which those that share the
- * first so many digits are neighbours, and each is followed by who leans on it. */
+/* grid_place, grid_host - hosts in another order: those that share their first
+ * digits are neighbours, and each is followed by the host that leans on it. */
 int grid_place(const struct grid *g, int host);
 int grid_host(const struct grid *g, int place);
 

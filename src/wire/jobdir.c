@@ -1,4 +1,4 @@
-/* jobdir.c - a directory in which rank 0 tells the others where to meet. */
+/* jobdir.c - rendezvous by a directory: rank 0 puts the meeting point's address there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/jobdir.h"
 
@@ -28,14 +28,14 @@
  *	owner BOOT:PIDNS:PID:START
  *	secret 64 hexadecimal digits
  *
- * It is written to "new-OWNER" first and renamed; whoever finds either file
- * can tell from it alone whether its maker still lives.
+ * It is written to "new-OWNER" first and renamed.  Either file alone tells
+ * whether the process that made it still lives.
  */
 enum { OFFER_BYTES = 512, OWNER_BYTES = 112, SWEEP_ENTRIES = 4096 };
 
 static const char head[] = "ringup offer 1\n";
 
-/* -- who made it ---------------------------------------------------------- */
+/* -- the process that made an offer --------------------------------------- */
 
 enum life { DEAD, ALIVE, UNKNOWN };
 
@@ -95,7 +95,7 @@ static int owner_parse(const char *text, struct owner *o)
 	return 0;
 }
 
-/* Another boot is another host as a rule, and nothing is known of it. */
+/* UNKNOWN for another boot, which is as a rule another host, or another PID name space. */
 static enum life owner_life(const struct owner *o, const struct owner *me)
 {
 	if (strcmp(o->boot, me->boot) || o->pidns != me->pidns)
@@ -149,7 +149,7 @@ static int open_dir(const char *path, int make, struct err *e)
 	return fd;
 }
 
-/* The name says which job without telling anybody its key. */
+/* The file's name is a hash of the job's key, so it tells jobs apart and hides the key. */
 static int offer_name(const char *key, unsigned round, char *out, size_t size, struct err *e)
 {
 	unsigned char sum[16];
@@ -165,7 +165,7 @@ static int offer_name(const char *key, unsigned round, char *out, size_t size, s
 
 /* -- offers --------------------------------------------------------------- */
 
-/* What follows "@word " on the line at *text, which then points to the next. */
+/* The rest of the line "@word ..." at *text, to @out; *text then points to the next line. */
 static int field(char **text, const char *word, char *out, size_t size)
 {
 	size_t len = strlen(word), value;
@@ -200,7 +200,7 @@ static int offer_parse(char *text, struct owner *o, char *where, struct secret *
 	return rc;
 }
 
-/* 0, or -1 if there is no such file or it is no offer of this user's. */
+/* Returns 0, or -1 if there is no such file or it is no offer of this user's. */
 static int offer_read(int dir, const char *name, struct owner *o, char *where, struct secret *s)
 {
 	char text[OFFER_BYTES + 1];
@@ -223,7 +223,7 @@ static int offer_read(int dir, const char *name, struct owner *o, char *where, s
 	return rc;
 }
 
-/* Replaces an older one; *@id is the file's. */
+/* Replaces an older offer; *@id identifies the new file. */
 static int offer_write(int dir, const char *name, const struct owner *me, const char *where,
 		       const struct secret *s, struct file_identity *id, struct err *e)
 {
@@ -257,7 +257,7 @@ out:
 	return rc;
 }
 
-/* Remove what the dead have left. */
+/* Removes the files of ended processes. */
 static void sweep(int dir, const struct owner *me)
 {
 	char where[JOBDIR_WHERE_BYTES];
@@ -301,7 +301,7 @@ static bool is_taken(int dir, const char *name, const struct owner *me, pid_t *b
 	return taken;
 }
 
-/* Fails, as it should, while another job uses it. */
+/* rmdir() fails, as it should, while another job's offer is in the directory. */
 static void drop_dir(const struct jobdir *j, const char *path)
 {
 	if (j->is_own && rmdir(path))
@@ -316,7 +316,7 @@ static int publish_in(struct jobdir *j, const char *path, const struct owner *me
 	bool removed;
 	pid_t by;
 
-	/* Another job may remove the directory, empty as it is, under our feet. */
+	/* Another job may remove the directory while it is empty. */
 	for (tries = 0; tries < 10; tries++) {
 		fd = open_dir(path, 1, e);
 		if (fd < 0)

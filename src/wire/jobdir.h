@@ -1,4 +1,4 @@
-/* jobdir.h - a directory in which rank 0 tells the others where to meet. */
+/* jobdir.h - rendezvous by a directory: rank 0 puts the meeting point's address there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_JOBDIR_H
 #define WIRE_JOBDIR_H
@@ -17,12 +17,12 @@ enum { JOBDIR_WHERE_BYTES = 128 };
 
 /*
  * The directory is this user's alone: $XDG_RUNTIME_DIR/ringup, else
- * /dev/shm/ringup-UID, else $TMPDIR/ringup-UID (/tmp); one that somebody else
- * owns or may write to is never used, and no symbolic link is followed.  Or it
- * is named by the user, for hosts that share it.
+ * /dev/shm/ringup-UID, else $TMPDIR/ringup-UID (/tmp); a directory that another
+ * user owns or may write to is never used, and no symbolic link is followed.  Or
+ * the user names one that all hosts share.
  *
- * An offer is one file of mode 0600, there wholly or not at all.  It says who
- * made it (boot, process, start time): offers of the dead are ignored and swept.
+ * An offer is one file of mode 0600, there wholly or not at all.  It names the process
+ * that made it (boot, number, start): offers of ended processes are ignored and removed.
  */
 
 /* An offer that this process has made. */
@@ -49,7 +49,7 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
  * jobdir_find - wait for that offer.
  *
  * Writes JOBDIR_WHERE_BYTES to @where.  An offer may be out of date if another
- * host made it: who finds nobody there should look again.
+ * host made it: a caller that finds no listener there should look again.
  * Returns 0, RINGUP_ETIMEDOUT, or RINGUP_EINVAL (the directory is unsafe).
  */
 int jobdir_find(const char *dir, const char *key, unsigned round, int64_t deadline_ns,

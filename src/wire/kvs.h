@@ -16,20 +16,20 @@ enum {
 /*
  * One protocol.  A process has one connection to its launcher, so there is no
  * object.  All functions but is_here() and close() may block for as long as the launcher or
- * another rank does.
+ * another rank takes.
  *
  * Threads: one at a time.
  */
 struct kvs {
-	const char *name; /* as people call it */
+	const char *name; /* the protocol's, for messages */
 
 	/* is_here - does the environment name such a store, of this rank of this job? */
 	bool (*is_here)(int rank, int size);
 
-	/* open - once in a process; its MPI library may have a connection already. */
+	/* open - called once in a process; its MPI library may have a connection already. */
 	int (*open)(int rank, struct err *e);
 
-	/* put - rank 0 alone; others see it after the next fence. */
+	/* put - rank 0 alone calls it; others see the value after the next fence. */
 	int (*put)(const char *key, const char *value, struct err *e);
 
 	/* fence - every rank calls it; it returns when all have. */
@@ -38,8 +38,8 @@ struct kvs {
 	/* get - rank 0's value of @key, to @value of KVS_VALUE_BYTES. */
 	int (*get)(const char *key, char *value, struct err *e);
 
-	/* close - as the process exits.  The launcher takes a process that ends without for
-	 * one that has failed, and one that has closed can open no second time. */
+	/* close - called as the process exits.  A process that ends without close() counts as
+	 * failed to the launcher; after close() it cannot open() again. */
 	void (*close)(void);
 };
 

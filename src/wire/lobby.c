@@ -1,4 +1,4 @@
-/* lobby.c - the waiting room of an elastic job: the launcher's side and a worker's. */
+/* lobby.c - rendezvous of an elastic job: the launcher's side and a worker's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/lobby.h"
 
@@ -28,16 +28,15 @@ enum kind { WAIT = 1, PLACE, REFUSAL, TAKEN };
 
 enum { PROCESS_LEN = 12, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
 enum { WAIT_LEN = 1 + 2 * PROCESS_LEN, TAKEN_LEN = 1 + PROCESS_LEN };
-enum { TRIES = 8 }; /* to be a worker whose processes end one after the other */
+enum { TRIES = 8 }; /* of WAIT after TAKEN: a worker's processes may end one after another */
 
-/* As its own host knows it. */
+/* A process as its own host knows it. */
 struct process {
 	uint32_t pid;   /* 0: none                          */
 	uint64_t start; /* clock ticks since boot; 0: unknown */
 };
 
-/* A connection of a worker.  After its answer the connection stays until the worker closes it.
- */
+/* A worker's connection.  After the answer it stays until the worker closes it. */
 struct guest {
 	uint32_t worker;
 	struct chan *chan;
@@ -73,7 +72,7 @@ static bool process_is(const struct process *a, const struct process *b)
 	return a->pid == b->pid && a->start == b->start;
 }
 
-/* One that waits. */
+/* The connection of @worker that waits, or NULL. */
 static struct guest *guest_find(struct lobby *l, uint32_t worker)
 {
 	size_t i;
@@ -120,7 +119,7 @@ static void guest_refuse(struct lobby *l, struct guest *g, const struct err *why
 	guest_tell(l, g, frame, REFUSAL_HEAD + len);
 }
 
-/* A place for the process that a worker is; NULL without memory. */
+/* The process that has last come as @worker, to read or set; NULL without memory. */
 static struct process *process_of(struct lobby *l, uint32_t worker)
 {
 	size_t count = (size_t)worker + 1;
@@ -137,7 +136,7 @@ static struct process *process_of(struct lobby *l, uint32_t worker)
 	return &l->process[worker];
 }
 
-/* Is it the process that came first as this worker, or has that one ended? */
+/* Checks a WAIT: another process that came as this worker and may still live is *@taken. */
 static int guest_check(struct lobby *l, const struct guest *g, const unsigned char *p,
 		       const struct process **taken, struct err *e)
 {
@@ -199,7 +198,7 @@ static void guest_serve(struct lobby *l, struct guest *g)
 	}
 }
 
-/* A worker with a connection may have left a moment ago: its end has to be read first. */
+/* A worker with a connection may have left a moment ago: its end of stream is read first. */
 static int lobby_admit(void *ctx, const struct shake *h)
 {
 	struct lobby *l = ctx;
@@ -284,7 +283,7 @@ const char *lobby_where(const struct lobby *l)
 
 size_t lobby_poll_count(const struct lobby *l)
 {
-	/* Those at the door may become guests before the next call. */
+	/* Connections in their handshake may become guests before the next call. */
 	return DOOR_FDS + l->count + DOOR_GUESTS;
 }
 
@@ -390,8 +389,8 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
-/* Without a limit of time: the launcher decides when there is a place.  Returns the length of
- * the next frame, or a negative code. */
+/* Waits without a time limit: the launcher decides when there is a place.  Returns the length
+ * of the next frame, or a negative code. */
 static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
 {
 	const void *data;
@@ -427,7 +426,7 @@ static int wait_say(struct chan *c, const struct process *gone, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
-/* The worker is another process: if it lives, this one cannot be it, too. */
+/* Fails if process @by, which is this worker, lives: one number is one process. */
 static int taken_check(uint32_t worker, const struct process *by, struct err *e)
 {
 	if (!pidstat_is_alive((pid_t)by->pid, by->start))

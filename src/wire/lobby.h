@@ -1,4 +1,4 @@
-/* lobby.h - the waiting room of an elastic job: processes wait in it for a rank. */
+/* lobby.h - rendezvous of an elastic job: workers wait until the launcher gives them ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_LOBBY_H
 #define WIRE_LOBBY_H
@@ -16,11 +16,11 @@ struct pollfd;
  * The launcher of an elastic job has one lobby for the whole job.  A worker is one process
  * that the launcher has started; its number is never used again.  A worker that calls
  * ringup_init() connects to the lobby, proves that it knows the job's secret, and waits until
- * the launcher has a place for it: a generation, a rank, a size, and the address of the
- * meeting point of that generation, whose secret is derived from the job's and the generation.
+ * the launcher has a place for it: a generation, a rank, a size, and the address of that
+ * generation's meeting point.  Its secret is derived from the job's and the generation.
  *
  * The worker is the process that comes first: the one that was started, or a wrapper's child.
- * Another one with its number, which has inherited it, is sent away as long as that one lives.
+ * Another process that has inherited its number is refused as long as the worker lives.
  *
  * The server has no thread: the launcher's own loop polls and serves it.
  */
@@ -32,7 +32,7 @@ enum { LOBBY_WORKERS = 1 << 20 };
 struct lobby_owner {
 	/* May worker @worker wait?  0 or a code for @e. */
 	int (*admit)(void *ctx, uint32_t worker, struct err *e);
-	/* It waits from now on.  It has left without an answer. */
+	/* arrive: the worker waits from now on; leave: it has left without an answer. */
 	void (*arrive)(void *ctx, uint32_t worker);
 	void (*leave)(void *ctx, uint32_t worker);
 	void *ctx;
@@ -64,8 +64,8 @@ size_t lobby_poll(struct lobby *l, struct pollfd *p);
 int64_t lobby_until(const struct lobby *l);
 void lobby_serve(struct lobby *l, const struct pollfd *p);
 
-/* lobby_assign, lobby_refuse - answer a worker that waits, which then has left the lobby; they
- * do nothing if it does not wait. */
+/* lobby_assign, lobby_refuse - answer a waiting worker, which then counts as gone; they do
+ * nothing if it does not wait. */
 void lobby_assign(struct lobby *l, uint32_t worker, const struct lobby_place *place);
 void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why);
 

@@ -1,4 +1,4 @@
-/* meet.c - the meeting point: server thread and the ranks' side of it. */
+/* meet.c - the meeting point (bootstrap allgather): its server thread and the ranks' side. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/meet.h"
 
@@ -27,9 +27,9 @@
 #include "wire/sock.h"
 
 /*
- * Frames, each with its kind in the first byte.  A rank says HELLO (size, 4) and
- * hears WELCOME; says GIVE (milliseconds that it will wait, 4; its bytes) and
- * hears PARTs (a part of all bytes, in order) or FAIL (status, 4; a sentence).
+ * Frames, each with its kind in the first byte.  A rank sends HELLO (size, 4) and
+ * gets WELCOME; sends GIVE (milliseconds that it will wait, 4; its bytes) and
+ * gets PARTs (a part of all bytes, in order) or FAIL (status, 4; a sentence).
  */
 enum kind { HELLO = 1, WELCOME, GIVE, PART, FAIL };
 
@@ -39,7 +39,7 @@ enum {
 	FAIL_HEAD = 5,
 	PART_BYTES = 32768,
 	MAX_SIZE = 65536,
-	GRACE_MS = 1000, /* beyond a rank's deadline, for the server's last word */
+	GRACE_MS = 1000, /* beyond a rank's deadline, for the server's answer */
 };
 #define NEVER_MS UINT32_MAX
 
@@ -47,7 +47,7 @@ enum {
 struct round {
 	unsigned char *data;
 	size_t len; /* of one rank */
-	int given;  /* by how many; once complete, how many still read it */
+	int given;  /* ranks that gave; once complete, ranks still to be served */
 };
 
 /* A rank, as the server sees it. */
@@ -56,10 +56,10 @@ struct guest {
 	bool welcome;      /* it has said HELLO                        */
 	bool met;          /* it has been there for the last round     */
 	bool given;        /* its bytes are in the current round       */
-	uint32_t wait_ms;  /* as it said                               */
+	uint32_t wait_ms;  /* how long it will wait, from its GIVE     */
 	int64_t until_ns;  /* it wants an answer by then               */
 	struct round *get; /* a complete round that it is being sent   */
-	size_t sent;       /* so many bytes of it                      */
+	size_t sent;       /* bytes of that round                      */
 	bool full;         /* the socket takes no more                 */
 };
 
@@ -73,9 +73,9 @@ struct meet_server {
 	struct pollfd *poll;  /* 1 + DOOR_FDS + size */
 	bool *came;           /* to the current round, even if it has left */
 	struct round *round;  /* the current one, or NULL before the first GIVE */
-	struct err complaint; /* about rank @culprit, until it comes in order */
+	struct err complaint; /* about rank @culprit, until it joins without fault */
 	int culprit;
-	int gone; /* the first who has met the others and left since, or -1 */
+	int gone; /* the first rank that was in the last round and has left since, or -1 */
 };
 
 static void round_put(struct round *r)
@@ -86,7 +86,7 @@ static void round_put(struct round *r)
 	}
 }
 
-/* What @g gave to the round that is not complete is no longer part of it. */
+/* Takes the bytes of @g out of the round that is not complete. */
 static void withdraw(struct meet_server *s, struct guest *g)
 {
 	bool last = g->given && s->round->given == 1;
@@ -109,8 +109,8 @@ static void drop(struct meet_server *s, struct guest *g)
 
 static void depart(struct meet_server *s, struct guest *g);
 
-/* A frame that does not fit into what a rank leaves unread costs it its
- * connection: a rank that waits for an answer reads. */
+/* A rank whose queue is full loses its connection: a rank that waits for an
+ * answer reads. */
 static void say(struct meet_server *s, struct guest *g, const void *frame, size_t len)
 {
 	int rc = chan_send(g->chan, frame, len, NULL);
@@ -121,7 +121,7 @@ static void say(struct meet_server *s, struct guest *g, const void *frame, size_
 		g->full = rc > 0;
 }
 
-/* An answer of the kind that nobody likes. */
+/* Answers @g with FAIL and @why. */
 static void refuse(struct meet_server *s, struct guest *g, const struct err *why)
 {
 	unsigned char frame[FAIL_HEAD + sizeof(why->text)];
@@ -144,8 +144,8 @@ static void refuse_gone(struct meet_server *s, struct guest *g)
 	refuse(s, g, &e);
 }
 
-/* A rank has closed its connection, or is dead.  Those who have met it would wait in vain: if
- * it comes back, then to begin anew. */
+/* A rank has closed its connection, or is dead.  Ranks that were in the last round with it
+ * would wait in vain: a rank that comes back begins anew. */
 static void depart(struct meet_server *s, struct guest *g)
 {
 	bool met = g->met;
@@ -160,7 +160,7 @@ static void depart(struct meet_server *s, struct guest *g)
 			refuse_gone(s, &s->guest[i]);
 }
 
-/* Everybody who waits in this round hears it. */
+/* Refuses every rank that waits in this round. */
 static void refuse_all(struct meet_server *s, const struct err *why)
 {
 	int i;
@@ -226,7 +226,7 @@ static int round_new(struct meet_server *s, size_t len)
 	struct round *r = calloc(1, sizeof(*r));
 	size_t all;
 
-	/* Not from the wire: len is what has come, size what we were told. */
+	/* Neither factor is a number from the wire: len counts received bytes. */
 	if (!r || __builtin_mul_overflow(len, (size_t)s->size, &all)) {
 		free(r);
 		return -1;
@@ -305,7 +305,7 @@ static bool take_frame(struct meet_server *s, struct guest *g, const unsigned ch
 	return true;
 }
 
-/* Read and write whatever goes without waiting. */
+/* Reads and writes as far as possible without blocking. */
 static void serve_guest(struct meet_server *s, struct guest *g)
 {
 	const void *data;
@@ -336,7 +336,7 @@ static int admit(void *ctx, const struct shake *h)
 	if (h->peer.channel != SHAKE_MEET || h->peer.rank >= (uint32_t)s->size)
 		return RINGUP_EINVAL;
 	g = &s->guest[h->peer.rank];
-	/* It may have left a moment ago, and nobody has looked yet. */
+	/* The rank may have left a moment ago: the end of the stream may be unread. */
 	if (g->chan)
 		serve_guest(s, g);
 	if (g->chan)
@@ -403,7 +403,7 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 	refuse(s, g, &e);
 }
 
-/* When somebody's patience ends; tells those whose has. */
+/* Answers the ranks whose deadline has passed; returns the next deadline. */
 static int64_t serve_clock(struct meet_server *s)
 {
 	int64_t until = INT64_MAX, now = clock_ns();
@@ -442,7 +442,7 @@ static void serve_round(struct meet_server *s)
 	}
 	if (poll(s->poll, (nfds_t)(1 + doors + s->size), clock_left_ms(until)) < 0)
 		return;
-	/* The ranks before the door: whoever has left may be coming back. */
+	/* The ranks before the door: a rank that has left may be connecting again. */
 	for (i = 0; i < s->size; i++)
 		if (p[i].revents && s->guest[i].chan)
 			serve_guest(s, &s->guest[i]);
@@ -562,7 +562,7 @@ struct meet {
 	struct err broken; /* why it can be used no more */
 };
 
-/* An answer may still come that nobody waits for: the end of this connection. */
+/* Ends the use of this connection: a late answer would be taken for the next one. */
 static int lose(struct meet *m, int code, const char *why, struct err *e)
 {
 	fail(&m->broken, code, "%s", why);

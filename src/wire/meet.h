@@ -15,10 +15,10 @@ enum { MEET_BYTES = 4096 };
 
 /*
  * The server: one thread, one poll loop, bounded in connections, in bytes and
- * in time for everybody who has not proved that he knows the secret.  Serves
+ * in time for a connection that has not proved that it knows the secret.  Serves
  * any number of rounds, and ranks that leave and come back.  A rank that leaves
- * in the middle of a round takes its bytes with it; who has been in a round with it, and has
- * not left since, is not kept waiting.  The thread takes no signals.
+ * in the middle of a round takes its bytes with it; a rank that was in the round before
+ * with it is refused instead of waiting.  The thread takes no signals.
  */
 struct meet_server;
 
@@ -42,14 +42,14 @@ void meet_stop(struct meet_server *s);
 struct meet;
 
 /*
- * meet_join - connect to @where, prove knowledge of @s and ask for the same.
+ * meet_join - connect to @where; both sides prove that they know @s.
  *
  * Returns 0 and sets *@mp, or
  *   RINGUP_EAUTH      the other side does not know the secret
  *   RINGUP_EMISMATCH  it is another version of ringup, or serves another number
  *		       of ranks; both are named
  *   RINGUP_EBUSY      this rank is connected already, and was for two seconds
- *   RINGUP_EPEER      nobody listens there
+ *   RINGUP_EPEER      the address refuses connections
  *   RINGUP_ETIMEDOUT  no answer until the deadline
  */
 int meet_join(const char *where, int rank, int size, const struct secret *s,
@@ -60,10 +60,10 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
  *
  * Blocks until all ranks have called it, at most until the deadline.  All
  * ranks pass the same @len, which may be 0.  RINGUP_ETIMEDOUT names the ranks that
- * did not come, as the server knows them; it is given a second for that beyond
- * the deadline.  RINGUP_EMISMATCH on all ranks if they disagree about @len or
- * one of another version came.  RINGUP_EPEER: the server is gone, or a
- * rank that was there in the round before.
+ * did not come; the server has a second beyond the deadline to tell their
+ * names.  RINGUP_EMISMATCH on all ranks if they disagree about @len or
+ * one of another version came.  RINGUP_EPEER: the server is gone, or a rank that
+ * was in the round before has left.
  */
 int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64_t deadline_ns,
 		  struct err *e);

@@ -8,8 +8,8 @@
 struct err;
 
 /*
- * memory_most - the bytes that it may have at most: the kernel applies the limit for files
- * (ulimit -f) to it, too, and kills who exceeds that.
+ * memory_most - the bytes that a memory file may have at most: the kernel applies the limit
+ * for files (ulimit -f) to it, too, and kills a process that exceeds the limit.
  *
  * memory_permit - fail with RINGUP_ESYSTEM if @what, a file with a name or without, may not
  * have @bytes.

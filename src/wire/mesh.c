@@ -39,27 +39,27 @@ enum {
 /* How a rank fared: status (4), enum insight (4), a sentence. */
 enum { REPORT_HEAD = 8, REPORT = REPORT_HEAD + 248 };
 
-/* How much one that fails knows: nothing; that another is gone; who does not come; that he
- * cannot be reached; why. */
+/* How much a failed rank knows: nothing; that another rank is gone; which ranks do not come;
+ * that one cannot be reached; why. */
 enum insight { KNOWS_NOTHING, KNOWS_GONE, KNOWS_WHO, KNOWS_SILENCE, KNOWS_WHY };
 
-/* Until when ranks may connect: then there is time to tell each other who did not. */
+/* Ranks stop connecting so long before the deadline, to tell each other which did not. */
 enum { TELL_MS = 2000, TELL_PART = 8 };
 
-/* One connection that this rank makes; those to it come in through the door. */
+/* One connection that this rank makes; the door accepts those that others make. */
 struct call {
 	struct dial dial;
 	int rank;
 	bool done;
 };
 
-/* A look whether a rank that is to connect to this one still listens. */
+/* The check that a rank which is to connect to this one still listens. */
 struct probe {
 	int fd; /* 0: none */
 	int refused;
 };
 
-/* How often, and how often in a row it may be refused. */
+/* The time between two probes of a rank, and the refusals in a row that mean it is gone. */
 enum { PROBE_MS = 700, PROBES = 2 };
 
 /* What exists only while a mesh is being opened. */
@@ -74,13 +74,13 @@ struct opening {
 	int64_t probe_ns;    /* when to look next */
 	unsigned char *cards;
 	struct pollfd *poll;
-	struct err *callers; /* where exchange() may have said why     */
+	struct err *callers; /* where exchange() may have put its error */
 	bool met;            /* the first exchange has succeeded */
 	int64_t began_ns, deadline_ns;
 	enum insight insight; /* of this rank, if it has failed in connect_all() */
 };
 
-/* ---- who is connected to whom ---- */
+/* ---- which ranks are connected ---- */
 
 static int shape_hosts(const struct mesh_shape *s)
 {
@@ -91,8 +91,7 @@ static int shape_hosts(const struct mesh_shape *s)
 	return most + 1;
 }
 
-/* The ranks of the smallest host.  Local ranks have no gaps, so it is the lowest
- * of the highest ones; who is the first of its host starts its count. */
+/* The number of ranks of the smallest host; 0 without memory. */
 int mesh_rails(const struct mesh_shape *s)
 {
 	int hosts = shape_hosts(s), r, h, least = INT_MAX;
@@ -181,7 +180,7 @@ static void make_card(unsigned char *card, const char *where)
 	snprintf((char *)card + AT_WHERE, SOCK_TEXT, "%s", where);
 }
 
-/* Is rank @from of our version?  Found on all ranks alike, since all see all cards. */
+/* Compares the version of rank @from with rank 0's, so that all ranks find the same. */
 static int check_card(const unsigned char *cards, int from, struct err *e)
 {
 	const unsigned char *card = cards + (size_t)from * CARD;
@@ -231,7 +230,7 @@ static int tell_all(struct opening *o, const void *mine, size_t len, void *all,
 
 /* ---- connecting ---- */
 
-/* Of two ranks the higher one dials.  Without a time limit of its own: connect_all()
+/* Of two ranks the higher one dials.  A call has no time limit of its own: connect_all()
  * has one, and names the ranks. */
 static int start_call(struct opening *o, const unsigned char *cards, int to,
 		      enum shake_channel channel, struct err *e)
@@ -268,7 +267,7 @@ static int start_calls(struct opening *o, const unsigned char *cards, struct err
 		       : fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
 }
 
-/* Listen, tell the others where, and learn where they do. */
+/* Listens, tells the others where, and learns where they listen. */
 static int meet_others(struct opening *o, const char *address, const struct secret *s,
 		       int (*exchange)(void *ctx, const void *mine, size_t len, void *all),
 		       void *ctx, struct err *e)
@@ -283,7 +282,7 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 	cards = calloc((size_t)m->size, CARD);
 	if (!cards)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
-	/* Who cannot listen must tell the others before they wait for it. */
+	/* A rank that cannot listen must tell the others before they wait for it. */
 	fd = sock_listen(address, where, &deaf);
 	make_card(card, fd < 0 ? "" : where);
 	rc = tell_all(o, card, CARD, cards, exchange, ctx, e);
@@ -382,7 +381,7 @@ static int make_calls(struct opening *o, struct err *e)
 	return 0;
 }
 
-/* Is everything there that connects this rank to @rank? */
+/* Are all connections to @rank there? */
 static bool has_rank(const struct opening *o, int rank)
 {
 	const struct mesh *m = o->m;
@@ -442,7 +441,7 @@ static int fail_gone(struct opening *o, int rank, struct err *e)
 	return fail(e, RINGUP_EPEER, "rank %d has left", rank);
 }
 
-/* One that has left closes its connections; nobody speaks yet. */
+/* A rank that has left closes its connections; no rank sends yet, so any event is the end. */
 static int check_alive(struct opening *o, const struct pollfd *p, struct err *e)
 {
 	const struct mesh *m = o->m;
@@ -487,9 +486,9 @@ static int wait_for_something(struct opening *o, struct err *e)
 }
 
 /*
- * Whoever waits for others to connect would not notice that they have died: so
- * now and then knock where they listen.  A rank that has closed its door has all
- * its connections, this one among them.
+ * A rank that waits for others to connect would not notice that they have died: so it
+ * tries now and then to connect to them.  A rank that has closed its door has all
+ * its connections, the one to this rank among them.
  */
 static int probe_rank(struct opening *o, int rank, struct err *e)
 {
@@ -574,7 +573,7 @@ static int find_culprit(const unsigned char *all, int size)
 	return best;
 }
 
-/* Everybody says how it went; returns how it went for all. */
+/* Exchanges the ranks' results; returns 0, or the failure that tells best what went wrong. */
 static int agree(struct opening *o, int rc,
 		 int (*exchange)(void *ctx, const void *mine, size_t len, void *all), void *ctx,
 		 struct err *e)
@@ -604,7 +603,7 @@ static int agree(struct opening *o, int rc,
 		fail(&told, code < 0 ? code : RINGUP_EPEER, "rank %d: %.*s", culprit,
 		     REPORT - REPORT_HEAD - 1, (const char *)theirs + REPORT_HEAD);
 	}
-	/* What this rank has seen itself is worth more, unless another knows more. */
+	/* This rank's own failure stands, unless another rank knows more. */
 	if (told.code && (!rc || known > o->insight)) {
 		*e = told;
 		rc = told.code;

@@ -15,7 +15,7 @@ struct chan;
 
 enum { MESH_FAN = 8, MESH_SOCKETS = 8 };
 
-/* Who is connected to whom follows from this alone; all ranks know it. */
+/* The ranks and their hosts.  All connections follow from this alone; all ranks know it. */
 struct mesh_shape {
 	int rank, size;
 	const int *host_of;  /* of every rank; hosts are numbered by their lowest rank */
@@ -34,7 +34,7 @@ struct mesh_link {
  * Each rank listens on one address during mesh_open() and never afterwards.
  * Every connection starts with a mutual challenge and response; control frames
  * carry a sequence number and a MAC, bulk data does not.  The keys depend on all
- * that was exchanged, so ranks that were told different things do not connect.
+ * exchanged bytes, so ranks that were told different things do not connect.
  *
  * Data: every host has as many rails as the smallest host has ranks.  Local rank
  * j of each host has links to local rank j of the hosts that grid_linked() says,
@@ -59,7 +59,7 @@ static inline int mesh_parent(int host)
 	return host ? (host - 1) / MESH_FAN : -1;
 }
 
-/* mesh_rails - how many there are. */
+/* mesh_rails - the number of rails; 0 without memory. */
 int mesh_rails(const struct mesh_shape *s);
 
 /* mesh_has_control, mesh_has_data - is there such a connection between ranks @a and @b? */
@@ -70,14 +70,14 @@ bool mesh_has_data(const struct mesh_shape *s, int a, int b);
  * mesh_open - connect to the others.
  *
  * @s is not needed afterwards.  @address is this rank's numeric address on the
- * chosen interface.  @exchange is called twice, to tell addresses and how it went,
+ * chosen interface.  @exchange is called twice, for addresses and for results,
  * with at most MEET_BYTES bytes; see struct ringup_init.  If it fails with a code
  * and a sentence in @e, they are kept.  With one rank nothing is called and
  * nothing connected.
  *
- * All or none: it succeeds on a rank only if all have connected to all that
- * they should.  Who fails says so in the second exchange, and its neighbours
- * notice at once and do likewise; all ranks hear whose fault it was.
+ * All or none: it succeeds on a rank only if all ranks have all their connections.
+ * A rank that fails says so in the second exchange, and its neighbours
+ * notice at once and do likewise; all ranks learn which rank is at fault.
  * Blocks until the deadline at most, if exchange() does.  mesh_close() is safe
  * after a failure.
  *
@@ -100,7 +100,7 @@ bool mesh_unheard(const struct mesh *m, int i, uint32_t ms);
 void mesh_close(struct mesh *m);
 
 /* mesh_forget - in a child of fork(): close the descriptors, and no more, so that
- * the others see the end of the parent when it comes. */
+ * other ranks notice when the parent ends. */
 void mesh_forget(struct mesh *m);
 
 #endif

@@ -8,9 +8,8 @@
 struct err;
 
 /*
- * One page in a memory file, which ranks inherit and map for reading.  The word in it has the
- * number of a generation and the changes since its ranks met: reading it is one load, no system
- * call.
+ * One page in a memory file, which ranks inherit and map for reading.  Its word holds a
+ * generation's number and the changes of hosts since its ranks met: to read it is one load.
  */
 struct notice {
 	int fd;         /* the launcher's; 0: none */
@@ -19,7 +18,7 @@ struct notice {
 
 enum { NOTICE_REMOVED = 1, NOTICE_ADDED = 2, NOTICE_BITS = 2 };
 
-/* notice_create - the launcher's side; only it can write. */
+/* notice_create - the launcher's side; the launcher alone can write. */
 int notice_create(struct notice *n, struct err *e);
 
 /* notice_map - a rank's side, of descriptor @fd, which stays open. */

@@ -1,4 +1,4 @@
-/* offer.c - what rank 0 says by way of its launcher: where to meet, and the key. */
+/* offer.c - rank 0's text in the launcher's store: the meeting point's address and the key. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/offer.h"
 

@@ -1,4 +1,4 @@
-/* offer.h - what rank 0 says by way of its launcher: where to meet, and the key. */
+/* offer.h - rank 0's text in the launcher's store: the meeting point's address and the key. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_OFFER_H
 #define WIRE_OFFER_H
@@ -8,7 +8,7 @@
 struct err;
 
 enum offer_kind {
-	OFFER_KEY = 'k',    /* the key itself: all that can read it can join the job  */
+	OFFER_KEY = 'k',    /* the key itself: a program that can read it can join    */
 	OFFER_NONCE = 'n',  /* the key is made of this and of RINGUP_SECRET           */
 	OFFER_FAILED = 'f', /* rank 0 has failed, and @text says why                  */
 };
@@ -28,8 +28,8 @@ struct offer {
 /* offer_print - as a line of hexadecimal digits, to @line of OFFER_LINE_BYTES. */
 void offer_print(const struct offer *o, char *line);
 
-/* offer_parse - read such a line, which may be anybody's.  RINGUP_EMISMATCH: it is not
- * this version's. */
+/* offer_parse - read such a line, which is not to be trusted.  RINGUP_EMISMATCH: this
+ * version does not write such lines. */
 int offer_parse(const char *line, struct offer *o, struct err *e);
 
 /*

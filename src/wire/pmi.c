@@ -32,7 +32,7 @@ enum {
 
 static struct {
 	int fd;       /* 0: none; a duplicate, since the MPI library closes its own */
-	bool is_ours; /* this file has introduced the process to the launcher   */
+	bool is_ours; /* this file, not MPI, has sent cmd=init to the launcher  */
 	char name[NAME_BYTES];
 } pmi;
 
@@ -46,7 +46,7 @@ static int number(const char *name)
 	return n < 0 || n > INT_MAX || *end ? -1 : (int)n;
 }
 
-/* Variables of another launcher may be left over, and the number be another file's by now. */
+/* Variables of another launcher may be left over, and PMI_FD may be another file by now. */
 static bool pmi_is_here(int rank, int size)
 {
 	int fd = number("PMI_FD");
@@ -82,8 +82,8 @@ static int send_all(const char *text, size_t len, struct err *e)
 	return 0;
 }
 
-/* One line to @line of LINE_BYTES, without its end.  Behind it there is nothing: what were
- * there would be the answer to nobody's question. */
+/* One line to @line of LINE_BYTES, without its end.  Bytes behind it are an error: each
+ * request has one answer. */
 static int receive(char *line, int64_t deadline_ns, struct err *e)
 {
 	size_t have = 0;
@@ -233,7 +233,7 @@ static int pmi_get(const char *key, char *value, struct err *e)
 	return rc;
 }
 
-/* An MPI library that came later says farewell itself. */
+/* An MPI library that was initialised later sends cmd=finalize itself. */
 static void pmi_close(void)
 {
 	char line[LINE_BYTES];

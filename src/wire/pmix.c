@@ -1,4 +1,4 @@
-/* pmix.c - PMIx, as Open MPI, PRRTE and Slurm keep it: by the library of the launcher. */
+/* pmix.c - the PMIx store of Open MPI, PRRTE and Slurm, by the launcher's libpmix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <limits.h>
@@ -32,7 +32,7 @@ static bool pmix_is_here(int rank, int size)
 	return space && *space && text && *text && strtol(text, &end, 10) == rank && !*end;
 }
 
-/* The file that @line of a process's maps is about, if that is the library; else NULL. */
+/* The path in @line of /proc/PID/maps, if it is the PMIx library; else NULL. */
 static char *mapped_library(char *line)
 {
 	char *path = strchr(line, '/'), *base;
@@ -45,8 +45,8 @@ static char *mapped_library(char *line)
 }
 
 /*
- * The library that the launcher itself has loaded: the one whose version is right, wherever it
- * lies.  Slurm's daemon is root's, and does not show its maps.
+ * Loads the library that the launcher itself has loaded, since its version is right.  NULL
+ * under Slurm: its daemon is root's, and the maps cannot be read.
  */
 static void *load_launchers(void)
 {
@@ -68,8 +68,8 @@ static void *load_launchers(void)
 	return handle;
 }
 
-/* An MPI library that is here has loaded one, or will, and there can be only one: libraries
- * are told apart by soname. */
+/* An MPI library in this process has loaded PMIx, or will, and the loader keeps one library
+ * of a soname: so a loaded one comes first, then the launcher's. */
 static int load(struct pmix_abi *a, struct err *e)
 {
 	const struct {
@@ -96,7 +96,7 @@ static int load(struct pmix_abi *a, struct err *e)
 			    "the launcher keeps its store by PMIx, and there is no %s on this "
 			    "host: install libpmix2, or name its folder in LD_LIBRARY_PATH",
 			    soname);
-	/* It stays: it has threads. */
+	/* The library is never unloaded: it has threads. */
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		*calls[i].to = dlsym(handle, calls[i].name);
 		if (!*calls[i].to)
@@ -169,7 +169,7 @@ static int pmix_get(const char *key, char *value, struct err *e)
 	return 0;
 }
 
-/* The library counts: one that MPI has initialised lives on until MPI ends it. */
+/* PMIx counts PMIx_Init() calls: a connection that MPI also uses lives on until MPI ends it. */
 static void pmix_close(void)
 {
 	pmix.call.Finalize(NULL, 0);

@@ -1,4 +1,4 @@
-/* pmix_abi.h - of the stable binary interface of PMIx (libpmix.so.2), what ringup calls. */
+/* pmix_abi.h - the part of PMIx's stable binary interface (libpmix.so.2) that ringup uses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_PMIX_ABI_H
 #define WIRE_PMIX_ABI_H
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * Written down here, since the library is opened at run time, where there is one, and its
- * headers are not wanted for building.  tests/cli/pmix-abi.bats compares with theirs.  Lists of
- * struct pmix_abi_info have one element: before version 3 they were eight bytes shorter.
+ * Declared here, since the library is opened at run time, where there is one, so that
+ * a build needs no PMIx headers.  tests/cli/pmix-abi.bats compares with them.  Lists of
+ * struct pmix_abi_info have one element: before version 3 an element was 8 bytes shorter.
  */
 enum {
 	PMIX_ABI_SPACE = 256, /* bytes of a namespace */

@@ -1,4 +1,4 @@
-/* quiesce.c - ranks that write to memory of other ranks, and the wait until none does. */
+/* quiesce.c - after an abort: wait until no rank writes to other ranks' memory any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/quiesce.h"
 
@@ -13,7 +13,7 @@
 #include "wire/waitset.h"
 
 enum {
-	SETTLE_MS = 100,      /* many times what is written between two looks whether to stop */
+	SETTLE_MS = 100,      /* many times the microseconds from quiesce_enter() to _leave() */
 	UNSETTLED_MS = 10000, /* the most, for a thread that runs but gets no processor */
 };
 

@@ -1,4 +1,4 @@
-/* quiesce.h - ranks that write to memory of other ranks, and the wait until none does. */
+/* quiesce.h - after an abort: wait until no rank writes to other ranks' memory any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_QUIESCE_H
 #define WIRE_QUIESCE_H

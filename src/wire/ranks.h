@@ -15,8 +15,8 @@ enum { RANKS_TEXT = 128 };
  */
 const char *ranks_text(char *out, const bool *in, int size);
 
-/* ranks_in_world - what the world calls a group's @rank; @world has that of each, NULL: the
- * group is the world. */
+/* ranks_in_world - the world rank of a group's @rank; @world has one for each rank of the
+ * group, NULL: the group is the world. */
 static inline int ranks_in_world(const int *world, int rank)
 {
 	return world ? world[rank] : rank;

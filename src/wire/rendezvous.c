@@ -30,7 +30,7 @@ static int through_meet(void *ctx, const void *mine, size_t len, void *all)
 	return meet_exchange(r->meet, mine, len, all, r->deadline_ns, &r->why);
 }
 
-/* Everybody is here, or has got here. */
+/* A barrier: returns when all ranks are here. */
 static int gather(struct rendezvous *r, struct err *e)
 {
 	return meet_exchange(r->meet, NULL, 0, NULL, r->deadline_ns, e);
@@ -58,8 +58,8 @@ static int join_launcher(struct rendezvous *r, const struct discovery *d, struct
 	return rc ? rc : gather(r, e);
 }
 
-/* Rank 0 hosts it.  The offer has to be gone before anybody can be done with
- * this meeting, lest a program that starts next takes it for its own. */
+/* Rank 0 hosts the meeting point.  The offer has to be gone before any rank leaves
+ * this meeting, lest the next program takes it for its own. */
 static int host(struct rendezvous *r, const char *address, const char *dir, const char *key,
 		unsigned round, struct err *e)
 {
@@ -78,8 +78,8 @@ static int host(struct rendezvous *r, const char *address, const char *dir, cons
 	return rc ? rc : gather(r, e);
 }
 
-/* An offer may be that of a host that has crashed: nobody listens there, or
- * somebody else.  Then look again until the deadline. */
+/* An offer may be that of a host that has crashed: no process listens there, or
+ * another job's.  Then it looks again until the deadline. */
 static int visit(struct rendezvous *r, const char *dir, const char *key, unsigned round,
 		 struct err *e)
 {
@@ -102,12 +102,12 @@ static int visit(struct rendezvous *r, const char *dir, const char *key, unsigne
 	return rc ? rc : gather(r, e);
 }
 
-/* By way of a directory; "": this user's own. */
+/* Meets in directory @dir; "": this user's own. */
 static int meet_in(struct rendezvous *r, const struct discovery *d, const char *dir,
 		   const char *address, struct err *e)
 {
-	/* How often this process has met others so.  Attempts in vain do not count: the
-	 * others may have made more of them, or fewer. */
+	/* Meetings of this process in directories.  Failed attempts do not count: the
+	 * other ranks may have made more of them, or fewer. */
 	static unsigned rounds;
 	int rc = d->rank == 0 ? host(r, address, dir, d->key, rounds + 1, e)
 			      : visit(r, dir, d->key, rounds + 1, e);
@@ -128,7 +128,7 @@ static int check_secret(const char *text, struct err *e)
 		strlen(text), RENDEZVOUS_SECRET_LEAST);
 }
 
-/* Rank 0 hosts the meeting; if it cannot, that is what it says. */
+/* Rank 0 hosts the meeting point; if it cannot, its offer says why. */
 static void prepare_offer(struct rendezvous *r, const char *secret, const char *address,
 			  struct offer *o, struct err *e)
 {
@@ -146,8 +146,8 @@ static void prepare_offer(struct rendezvous *r, const char *secret, const char *
 	}
 }
 
-/* By way of the store that the launcher keeps.  An offer there is of this meeting: all ranks
- * have come to the store for it. */
+/* Meets by the launcher's store.  An offer there is of this meeting: all ranks have come
+ * to the store for it. */
 static int meet_by_store(struct rendezvous *r, const struct discovery *d, const char *address,
 			 struct err *e)
 {
@@ -178,7 +178,7 @@ static int meet_by_store(struct rendezvous *r, const struct discovery *d, const 
 	return rc ? rc : gather(r, e);
 }
 
-/* One that MPI_Finalize() has left behind is told from none there. */
+/* After MPI_Finalize() the store counts as there: meeting by it then fails and says why. */
 static bool has_store(const struct discovery *d)
 {
 	return store_name(d->rank, d->size) || mpi_state() == MPI_STATE_FINALIZED;
@@ -228,7 +228,7 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 	else
 		rc = meet_in(r, d, is_shared ? d->meet : "",
 			     is_shared && address ? address : "127.0.0.1", e);
-	/* Nobody is to be waited for. */
+	/* rendezvous_close() must not wait for other ranks. */
 	if (rc)
 		r->why.code = rc;
 	return rc;
@@ -267,13 +267,13 @@ int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t pa
 	return rc;
 }
 
-/* What each rank says first, in the clear. */
+/* The first bytes that each rank sends, in the clear. */
 struct greeting {
 	unsigned char has_secret;          /* it was given one                      */
-	unsigned char bytes[SECRET_BYTES]; /* then its nonce; else rank 0's new key */
+	unsigned char bytes[SECRET_BYTES]; /* its nonce, or without: rank 0's new key */
 };
 
-/* Ranks are given a secret all together or not at all; nobody can talk them out of it. */
+/* All ranks have a secret, or none: a forged greeting cannot turn the secret off. */
 static int check_greetings(const struct greeting *all, int rank, int size, struct err *e)
 {
 	int r;
@@ -298,7 +298,7 @@ static void prove(unsigned char out[SECRET_BYTES], const struct secret *s, int r
 			   { "rank", 4 }, { &number, sizeof(number) }, { NULL, 0 } });
 }
 
-/* Each rank shows that it knows the key; one that does not is named. */
+/* Each rank proves that it knows the key; the sentence names the first that does not. */
 static int prove_all(const struct rendezvous *r, struct err *e)
 {
 	unsigned char want[SECRET_BYTES], *all = calloc((size_t)r->size, sizeof(want));
@@ -322,7 +322,7 @@ static int prove_all(const struct rendezvous *r, struct err *e)
 	return rc;
 }
 
-/* The key of this meeting comes of the text that all ranks were given and of all nonces. */
+/* Derives this meeting's key from the secret @text and all ranks' nonces. */
 static int derive(struct rendezvous *r, const char *text, const struct greeting *all,
 		  struct err *e)
 {
@@ -381,11 +381,11 @@ void rendezvous_close(struct rendezvous *r)
 	int64_t enough = clock_deadline(FAREWELL_MS);
 	int rc = 0;
 
-	/* Rank 0's server must not go before its last answers have: who asks
-	 * again has got them.  The answer to this is of no interest. */
+	/* Rank 0's server must not end before its last answers have arrived: a rank that
+	 * sends again has got them.  Only RINGUP_EPEER matters here. */
 	if (r->meet && !r->why.code)
 		rc = meet_exchange(r->meet, NULL, 0, NULL, enough, NULL);
-	/* Another one has left at once; those who come later may still read. */
+	/* Another rank has left at once; slower ranks may still read. */
 	if (rc == RINGUP_EPEER && r->server)
 		clock_sleep_ms(clock_left_ms(enough));
 	meet_leave(r->meet);

@@ -16,7 +16,7 @@ struct meet;
 struct meet_server;
 
 /*
- * What the ranks need to find each other, whoever launched them.
+ * What the ranks need to find each other, under any launcher.
  *
  * `ringup run` hosts a meeting point and says where (RINGUP_MEET=ADDRESS:PORT,
  * RINGUP_SECRET_FD).  Under any other launcher rank 0 hosts one itself and
@@ -56,7 +56,7 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 
 /*
  * rendezvous_await - the same in an elastic job: wait until the launcher gives this worker a
- * place in a generation, in *@place, then meet the others of it.
+ * place in a generation, in *@place, then meet its other ranks.
  *
  * The wait has no deadline of its own: see lobby_join().  Connecting to the launcher may take
  * @patience_ms, and so may the meeting that follows.
@@ -75,16 +75,16 @@ struct rendezvous_caller {
 };
 
 /*
- * rendezvous_adopt - the same on top of somebody else's exchange.
+ * rendezvous_adopt - the same on top of the program's own exchange.
  *
  * With a secret, which all ranks were given another way, only nonces go through the exchange
- * and proofs that each rank knows it; RINGUP_EAUTH names one that does not.  Without it rank
- * 0's new key goes through, and a program that can read that can join the job.
+ * and proofs that each rank knows it; RINGUP_EAUTH names one that does not.  Without a secret
+ * rank 0's new key goes through, and a program that can read it can join the job.
  */
 int rendezvous_adopt(struct rendezvous *r, const struct rendezvous_caller *c, struct err *e);
 
-/* rendezvous_close - part; @r may be all zero.  Blocks up to a second, so that
- * every rank gets what rank 0 has sent.  Wipes the secret. */
+/* rendezvous_close - leave the meeting point; @r may be all zero.  Blocks up to a second,
+ * so that every rank gets rank 0's last answers.  Wipes the secret. */
 void rendezvous_close(struct rendezvous *r);
 
 #endif

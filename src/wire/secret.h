@@ -17,9 +17,9 @@ struct secret {
 /* secret_new - from the kernel's random numbers. */
 int secret_new(struct secret *s, struct err *e);
 
-/* secret_to_fd - a sealed memfd that holds @s, for a child to inherit; each
- * child may read it from its start, since it is read by offset.  The caller
- * closes it.  Returns the descriptor or a negative code. */
+/* secret_to_fd - a sealed memfd that holds @s, for children to inherit; all may
+ * read it, since secret_from_fd() reads by offset.  The caller closes it.
+ * Returns the descriptor or a negative code. */
 int secret_to_fd(const struct secret *s, struct err *e);
 
 /* secret_from_fd - read what secret_to_fd() made.  Leaves @fd open. */
@@ -27,7 +27,7 @@ int secret_from_fd(struct secret *s, int fd, struct err *e);
 
 void secret_wipe(struct secret *s);
 
-/* secret_check - refuse a secret that nobody has set: a job always has one. */
+/* secret_check - refuse a secret of zeros, which was never set: a job always has one. */
 int secret_check(const struct secret *s, struct err *e);
 
 /* A piece of input; lists of them end with data == NULL. */

@@ -1,4 +1,4 @@
-/* segment.c - memory that all ranks of one host share. */
+/* segment.c - the shared memory segment of the ranks of one host. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/segment.h"
 
@@ -21,7 +21,7 @@
 #include "ringup.h"
 #include "wire/memory.h"
 
-enum { LOOK_MS = 50 /* how often to see whether those that do not come are alive */ };
+enum { LOOK_MS = 50 /* between two checks that ranks which are to come are alive */ };
 
 static socklen_t abstract_name(struct sockaddr_un *a, const unsigned char *name)
 {
@@ -93,7 +93,7 @@ void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t 
 	s->extra = (unsigned char *)base + extra;
 }
 
-/* Make pages present without changing what is in them. */
+/* Makes pages present without changing their contents. */
 static void touch(void *p, size_t len)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -117,7 +117,7 @@ static int map(struct segment *s, int fd, int rank, int ranks, size_t slot_area,
 	base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return fail_os(e, "map %zu bytes of shared memory", s->bytes);
-	/* A child of fork() has no business here: it would be a second self. */
+	/* A child of fork() must not act as this rank. */
 	madvise(base, s->bytes, MADV_DONTFORK);
 	segment_lay_out(s, base, rank, ranks, slot_area, extra_bytes);
 	touch(s->slots + (size_t)rank * slot_area, slot_area);
@@ -182,8 +182,7 @@ static int recv_fd(int from, int *fd, struct err *e)
 	return *fd < 0 ? fail_os(e, "shared memory") : 0;
 }
 
-/* Which of those that have not got it yet knocks there?  Others of this host may knock, too:
- * -1. */
+/* The index of the peer on connection @fd that still needs the segment; -1: another process. */
 static int who_knocks(int fd, const struct segment_peers *p, const bool *served)
 {
 	struct ucred u;
@@ -210,7 +209,7 @@ static bool has_died(pid_t pid)
 	return died;
 }
 
-/* Nobody has knocked for a while: is there anybody left to wait for? */
+/* Fails if the alarm was raised, or a rank that is still to come has died. */
 static int look_for_peers(const struct segment_peers *p, const bool *served, struct err *e)
 {
 	int i, rc = p->alarm ? alarm_get(p->alarm, e) : 0;
@@ -222,13 +221,13 @@ static int look_for_peers(const struct segment_peers *p, const bool *served, str
 	return rc;
 }
 
-/* Serve who knocks; 1 if that was one of them. */
+/* Accepts a connection; returns 1 if it was a peer's, which now has the descriptor. */
 static int answer(const struct segment_door *d, int memfd, const struct segment_peers *p,
 		  bool *served, struct err *e)
 {
 	int fd = file_lift(accept4(d->fd, NULL, NULL, SOCK_CLOEXEC)), i, rc = 0;
 
-	/* Whoever knocks would go on knocking. */
+	/* The connection would stay in the queue, and poll(2) would return at once. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
 		return fail_os(e, "hand out shared memory");
 	if (fd < 0)
@@ -267,7 +266,7 @@ static int hand_out(const struct segment_door *d, int memfd, const struct segmen
 		else
 			rc = 0;
 		left -= rc > 0;
-		/* Strangers may knock all the time. */
+		/* Checked also after strangers' connections, which may come all the time. */
 		if (!rc)
 			rc = look_for_peers(p, served, e);
 	}

@@ -1,4 +1,4 @@
-/* segment.h - memory that all ranks of one host share. */
+/* segment.h - the shared memory segment of the ranks of one host. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_SEGMENT_H
 #define WIRE_SEGMENT_H
@@ -16,7 +16,7 @@ enum {
 	SEGMENT_SLOT_BYTES = 65536,
 	SEGMENT_SLOT_AREA = SEGMENT_SLOTS * SEGMENT_SLOT_BYTES,
 	SEGMENT_FAR_AREA =
-		1 << 20, /* of a rank that talks to other hosts: more is on its way */
+		1 << 20, /* of a rank with links to other hosts: more data is in flight */
 	SEGMENT_COUNTER_BYTES = 512, /* of a rank, for the back end that serves the segment */
 	SEGMENT_SOCKET_BYTES = 16,   /* of the random name of a socket */
 };
@@ -30,13 +30,13 @@ enum {
  */
 struct segment_head {
 	alignas(64) uint32_t sleepers; /* see struct waitset                   */
-	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has taken its leave */
+	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has left the job */
 	uint32_t silent; /* the first rank hears nothing of some other host: see watch.c */
 	struct alarm alarm;
 };
 
 struct segment {
-	int rank, ranks; /* among those who share it */
+	int rank, ranks; /* of those that share it */
 	size_t bytes;
 	void *base;
 	struct segment_head *head;
@@ -66,8 +66,8 @@ struct segment_peers {
 int segment_door_open(struct segment_door *d, struct err *e);
 void segment_door_close(struct segment_door *d);
 
-/* segment_lay_out - say where things are in a segment at @base, the same on all ranks; NULL:
- * only how many bytes it has. */
+/* segment_lay_out - set the pointers into a segment at @base, in the same layout on all ranks;
+ * NULL: only its size. */
 void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t slot_area,
 		     size_t extra_bytes);
 
@@ -75,9 +75,9 @@ void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t 
  * segment_make - the first rank's half: make it, hand it out to the peers.
  * segment_join - the others' half: get it from the door called @name, of @pid.
  *
- * Each rank gets @slot_area bytes for its slots.  Both map it and touch the own part.  Block
- * until the deadline at most, and no longer than the other side lives.  segment_close() is safe
- * after a failure, and on a zeroed struct.
+ * Each rank gets @slot_area bytes for its slots.  Both map the segment and touch this rank's
+ * slots.  They block until the deadline at most, and no longer than the other side lives.
+ * segment_close() is safe after a failure, and on a zeroed struct.
  */
 int segment_make(struct segment *s, const struct segment_door *d, const struct segment_peers *p,
 		 size_t slot_area, size_t extra_bytes, int64_t deadline_ns, struct err *e);
@@ -87,7 +87,7 @@ int segment_join(struct segment *s, const unsigned char name[SEGMENT_SOCKET_BYTE
 void segment_close(struct segment *s);
 
 /* segment_touch - make the peers' slots present in this mapping, since a first
- * write to each page costs more than the copy itself. */
+ * access to each page costs more than the copy itself. */
 void segment_touch(struct segment *s);
 
 /* segment_slot - the memory of @rank's slot @index. */

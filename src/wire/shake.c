@@ -95,7 +95,7 @@ void shake_init(struct shake *h, enum shake_role role, enum shake_channel channe
 static void prove(const struct shake *h, char letter, const unsigned char *code,
 		  unsigned char out[SHAKE_PROOF])
 {
-	/* A proof covers what was sent before it, and nothing else exists yet. */
+	/* A proof covers the messages before it; later ones have length 0 here. */
 	size_t server = letter == 'S' ? 0 : SHAKE_PROOF;
 	size_t client = letter == 'V' ? SHAKE_PROOF : 0;
 	const struct secret_part parts[] = {
@@ -251,7 +251,7 @@ static int client_hello(struct shake *h, struct err *e)
 	protocol = pack_get16(theirs + AT_PROTOCOL);
 	if (protocol != SHAKE_PROTOCOL)
 		return fail_protocol(h, protocol, e);
-	/* Our own words, sent back to us? */
+	/* Not a reflection of this side's own hello. */
 	if (theirs[AT_ROLE] != SHAKE_SERVER ||
 	    !memcmp(mine + AT_NONCE, theirs + AT_NONCE, NONCE_BYTES))
 		return fail(e, RINGUP_EAUTH, "the other side only repeats what it is told");
@@ -269,7 +269,7 @@ static int client_proof(struct shake *h, struct err *e)
 	if (h->peer.rank != h->expect || h->peer.channel != h->me.channel)
 		return fail(e, RINGUP_EPEER, "rank %u's address now belongs to rank %u",
 			    h->expect, h->peer.rank);
-	/* Of another version, if it is one, the server hears after this. */
+	/* A server of another version refuses only after this proof, so that both name it. */
 	prove(h, 'C', (const unsigned char *)"", h->proof[BY_CLIENT]);
 	send_out(h, h->proof[BY_CLIENT], SHAKE_PROOF);
 	want(h, WANT_VERDICT, SHAKE_VERDICT);
@@ -326,7 +326,7 @@ static int advance(struct shake *h, struct err *e)
 	return settle(h, e);
 }
 
-/* A client speaks first, and says what @me held when it began. */
+/* A client sends its hello first, with the version that h->me has by then. */
 static void begin(struct shake *h)
 {
 	if (h->role != SHAKE_CLIENT || h->hello[OF_CLIENT][AT_ROLE])

@@ -47,7 +47,7 @@ enum shake_channel {
 	SHAKE_P2P = 6
 };
 
-/* The meeting point's place in the field for a rank. */
+/* Stands for a rank where the meeting point, which has none, takes part. */
 #define SHAKE_NO_RANK UINT32_MAX
 
 struct shake_who {
@@ -80,9 +80,9 @@ struct shake {
 /*
  * shake_init - take part as @me.channel and @me.rank.
  *
- * A client says in @peer_rank whom it means to reach and accepts nobody else; a
- * server passes SHAKE_NO_RANK and judges later.  A server learns the channel
- * from the client.  Fill in the version with shake_version() unless it is a test.
+ * A client passes in @peer_rank the rank that it means to reach, and accepts no other;
+ * a server passes SHAKE_NO_RANK and judges later.  A server learns the channel
+ * from the client.
  */
 void shake_init(struct shake *h, enum shake_role role, enum shake_channel channel,
 		uint32_t rank, uint32_t peer_rank, const struct secret *s);
@@ -90,8 +90,8 @@ void shake_init(struct shake *h, enum shake_role role, enum shake_channel channe
 /* shake_version - of this library, as it goes into a hello. */
 void shake_version(char out[SHAKE_VERSION + 1]);
 
-/* shake_read_version - somebody's version out of SHAKE_VERSION bytes of his; what
- * is no part of a version becomes '?'. */
+/* shake_read_version - the other side's version, from SHAKE_VERSION bytes of a hello;
+ * bytes that are not printable become '?'. */
 void shake_read_version(char out[SHAKE_VERSION + 1], const unsigned char *in);
 
 enum shake_progress { SHAKE_MORE = 0, SHAKE_DONE = 1, SHAKE_PROVED = 2 };
@@ -100,8 +100,8 @@ enum shake_progress { SHAKE_MORE = 0, SHAKE_DONE = 1, SHAKE_PROVED = 2 };
  * shake_step - as far as @fd, which is non-blocking, allows.
  *
  * Takes from the socket what belongs to the handshake and not a byte more.
- * Returns SHAKE_MORE; SHAKE_DONE; on a server SHAKE_PROVED, once: the client is
- * who h->peer says, and shake_answer() must come next; or a negative code:
+ * Returns SHAKE_MORE; SHAKE_DONE; on a server SHAKE_PROVED, once: h->peer is
+ * proved, and shake_answer() must come next; or a negative code:
  *   RINGUP_EAUTH      the other side does not know the secret, or is no ringup
  *   RINGUP_EMISMATCH  the protocols or libraries differ; both are named
  *   RINGUP_EPEER      the connection ended
@@ -112,11 +112,11 @@ int shake_step(struct shake *h, int fd, struct err *e);
 /*
  * shake_answer - the server's verdict: 0, or a RINGUP_E code with which both
  * this side's next shake_step() and the client's fail; RINGUP_EBUSY for a rank
- * that is here already, RINGUP_EINVAL for one that has no business here.
+ * that is connected already, RINGUP_EINVAL for one that does not belong here.
  */
 void shake_answer(struct shake *h, int code);
 
-/* shake_agree - RINGUP_EMISMATCH if @who runs another version of the library. */
+/* shake_agree - RINGUP_EMISMATCH if the other side runs another version of the library. */
 int shake_agree(const struct shake *h, struct err *e);
 
 void shake_wipe(struct shake *h);

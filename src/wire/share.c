@@ -1,4 +1,4 @@
-/* share.c - memory of this process that other ranks of the host can map. */
+/* share.c - an allocator of memory that other ranks of the host can map. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/share.h"
 
@@ -36,14 +36,14 @@ struct mapping {
 	unsigned uses;
 };
 
-/* The arena of a process that this one is a child of, or a child's child ... */
+/* The arena of this process's parent, or of an earlier ancestor. */
 struct ancestor {
 	unsigned char *base;
 	size_t bytes;
 	struct ancestor *next;
 };
 
-/* All of it under the lock, but for base and arena.bytes, which are written once. */
+/* The lock guards all fields but base and arena, which are written once. */
 static struct {
 	pthread_mutex_t lock;
 	struct share_arena arena;
@@ -67,14 +67,14 @@ static unsigned char *map(int fd, size_t bytes)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* Both are favours that a kernel may refuse. */
+	/* A kernel may refuse both; neither is needed. */
 	madvise(p, bytes, MADV_HUGEPAGE);
 	madvise(p, bytes, MADV_DONTDUMP);
 	return p;
 }
 
-/* A child has no arena: what it sees is its parent's, and who held the lock is
- * not here. */
+/* A child has no arena: it sees its parent's, and a thread that held the lock does
+ * not exist here. */
 static void disown(void *arg)
 {
 	(void)arg;
@@ -87,7 +87,7 @@ static void disown(void *arg)
 	heap.own = NULL;
 }
 
-/* As much as the machine has, or as this process may have: of addresses, or of a file. */
+/* The machine's memory, at most MOST_BYTES and the limit for files; rounded. */
 static uint64_t arena_bytes(void)
 {
 	uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -136,7 +136,7 @@ static size_t end_of(size_t i)
 	return i + 1 < heap.count ? heap.blocks[i + 1].at : heap.arena.bytes;
 }
 
-/* Block @i gets @bytes, and what is left of it becomes a block of its own. */
+/* Block @i shrinks to @bytes and is used; its rest becomes a free block. */
 static int split(size_t i, size_t bytes, struct err *e)
 {
 	size_t rest = heap.blocks[i].at + bytes;
@@ -289,7 +289,7 @@ static bool same(const struct share_arena *a, const struct share_arena *b)
 	       a->bytes == b->bytes;
 }
 
-/* What is behind the path may be another file by now: then it is none of ours. */
+/* Another file may have this path by now: inode and size tell. */
 static unsigned char *fetch(const struct share_arena *a)
 {
 	unsigned char *base = NULL;

@@ -1,4 +1,4 @@
-/* share.h - memory of this process that other ranks of the host can map. */
+/* share.h - an allocator of memory that other ranks of the host can map. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_SHARE_H
 #define WIRE_SHARE_H
@@ -11,15 +11,15 @@ struct err;
 
 /*
  * Each process has one arena: a memfd as large as the machine's memory, mapped
- * once and empty until something is allocated.  So a place in it is one number,
- * whatever has been allocated since somebody else mapped it, and there is nothing
- * to tell the others but where to find the descriptor: /proc/PID/fd, which the
- * kernel opens to processes of the same user.  Where it does not, nothing is
- * shared, and collectives copy as they do with other memory.
+ * once and empty until something is allocated.  So a place in it is one offset,
+ * which stays valid in the mappings of other processes, and they need to know only
+ * where the descriptor is: /proc/PID/fd, which the kernel opens to processes of the
+ * same user.  Where it does not, nothing is shared, and collectives copy as they do
+ * with other memory.
  *
- * The arena stays until the process ends, but others only as long as they are in use here: a
- * mapping keeps the memory of a process that has ended.  A child of fork() sees the same
- * memory, not a copy of it.
+ * The arena stays mapped until the process ends, other processes' arenas only as long as they
+ * are in use here: a mapping keeps the memory of a process that has ended.  A child of fork()
+ * sees the same memory, not a copy.
  */
 struct share_arena {
 	int32_t pid, fd;
@@ -36,17 +36,17 @@ struct share_arena {
 void *share_alloc(size_t bytes, struct err *e);
 bool share_free(void *p);
 
-/* share_find - does the arena hold all @bytes at @p?  Then where.  Threads: any. */
+/* share_find - does the arena hold all @bytes at @p?  If so, *@offset.  Threads: any. */
 bool share_find(const void *p, size_t bytes, uint64_t *offset);
 
 /* share_self - the arena of this process; false if it has none yet.  Threads: any. */
 bool share_self(struct share_arena *a);
 
 /*
- * share_map   - another process's arena, here; at once if it has been mapped before.
- *               NULL if it cannot be had.
- * share_unmap - what share_map() has returned is in use no longer; after as many calls as of
- *               share_map() it is gone.  NULL and this process's own arena are left alone.
+ * share_map   - map another process's arena, at once if it is mapped already; NULL on
+ *               failure.
+ * share_unmap - give back one share_map(); the last call for an arena unmaps it.  NULL and
+ *               this process's own arena are left alone.
  *
  * Threads: any.
  */

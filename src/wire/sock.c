@@ -21,7 +21,7 @@
 enum {
 	BACKLOG = 1024,
 	RETRY_MS = 1000,
-	KERNEL_RETRY_MS = 120000, /* what the kernel has, and its most */
+	KERNEL_RETRY_MS = 120000, /* the kernel's default and maximum */
 	TRIES = 12,               /* of full pauses, before it gives up */
 	DAY_MS = 24 * 3600 * 1000,
 	KEEP_S = 60,
@@ -174,18 +174,17 @@ static bool is_single(const struct sock_addr *a)
 
 static bool set(int fd, int level, int name, int value)
 {
-	/* Each of these makes things better, none is needed to be right; and
-	 * tests come with sockets that are not TCP. */
+	/* The caller may ignore a failure: no option is needed to be correct, and
+	 * tests pass sockets that are not TCP. */
 	return !setsockopt(fd, level, name, &value, sizeof(value));
 }
 
 /*
  * Small messages leave at once, and what was lost goes again each second: the kernel would
  * double the pause each time, so that a network that was away for four seconds is found out
- * to be back after six, and one of ten after twelve.  It counts tries, too, and fifteen of
- * these are soon over; but to give a host up is up to sock_watch().  Where that may take
- * longer, sock_patience() has to be told: of tries to send what is new, the kernel counts no
- * time.
+ * to be back after six, and one of ten after twelve.  It also gives up after fifteen tries,
+ * which are soon over; but sock_watch() decides when to give a host up.  Where that may take
+ * longer, sock_patience() has to be called: the kernel counts tries, not time, for new data.
  *
  * Firewalls forget connections that are idle, some after 350 s; so none is for so long.
  */
@@ -198,7 +197,7 @@ static void prepare(int fd)
 		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DAY_MS);
 }
 
-/* An address that no interface has may be missing from a loopback that is not set up. */
+/* If no interface has the address, a loopback that is not set up may be the reason. */
 static int fail_listen(const char *address, const struct sock_addr *a, struct err *e)
 {
 	bool missing = errno == EADDRNOTAVAIL;
@@ -238,7 +237,7 @@ int sock_listen(const char *address, char *where, struct err *e)
 	return fd;
 }
 
-/* Errors that another attempt may not meet, apart from those that it would. */
+/* RINGUP_EPEER for errors that may pass, so that another attempt makes sense. */
 static int fail_connect(struct err *e)
 {
 	int passing = errno == ECONNREFUSED || errno == ECONNRESET || errno == ETIMEDOUT ||
@@ -297,7 +296,7 @@ int sock_accept(int fd, struct sock_addr *from)
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 		return -2;
-	/* Others are errors of a connection that is gone by now. */
+	/* Other errors concern a connection that is gone by now. */
 	return -1;
 }
 

@@ -38,7 +38,7 @@ bool sock_same_host(const struct sock_addr *a, const struct sock_addr *b);
  * sock_listen - on exactly one numeric address of this host and a port that the
  * kernel picks; writes both to @where of SOCK_TEXT bytes.
  *
- * A wildcard, multicast or broadcast address is RINGUP_EINVAL: whoever listens
+ * A wildcard, multicast or broadcast address is RINGUP_EINVAL: a socket that listens
  * everywhere is reached from everywhere.  Returns the descriptor or a negative code.
  */
 int sock_listen(const char *address, char *where, struct err *e);
@@ -47,7 +47,7 @@ int sock_listen(const char *address, char *where, struct err *e);
  * sock_connect - begin to connect; poll the descriptor for POLLOUT, then ask
  * sock_connected().
  *
- * Returns the descriptor, RINGUP_EPEER if nobody listens or nothing leads there,
+ * Returns the descriptor, RINGUP_EPEER if the port is closed or there is no route,
  * which may change, or RINGUP_ESYSTEM.
  */
 int sock_connect(const struct sock_addr *to, struct err *e);
@@ -57,7 +57,7 @@ int sock_connect(const struct sock_addr *to, struct err *e);
 int sock_connected(int fd, struct err *e);
 
 /*
- * sock_accept - the next connection, non-blocking, and who it is from.  Both ends of
+ * sock_accept - the next connection, non-blocking, and its peer's address.  Both ends of
  * a connection send small messages at once, and lost ones again each second where the
  * kernel can (Linux 6.15), for a day.
  *
@@ -82,7 +82,7 @@ void sock_watch(int fd, int silence_ms);
 
 /*
  * sock_patience - the other side may be unreachable for @silence_ms before the kernel gives it
- * up; also for data.  If that is 0, for as long as the kernel can, some 20 minutes.
+ * up; also for data.  0: for as long as the kernel can, some 20 minutes.
  *
  * Returns the longest pause between two tries to reach it, in milliseconds: for so long this
  * connection may not notice that the other side can be reached again.
@@ -90,9 +90,8 @@ void sock_watch(int fd, int silence_ms);
 int sock_patience(int fd, int silence_ms);
 
 /*
- * sock_unheard - is something under way of which the other side has confirmed nothing for
- * @ms, or since it was sent?  Its kernel does, however slow the reader is.  False if that
- * cannot be found out.
+ * sock_unheard - is data under way, and the last acknowledgement @ms or longer ago?  The other
+ * side's kernel acknowledges, however slow the reader is.  False if TCP_INFO cannot be read.
  */
 bool sock_unheard(int fd, uint32_t ms);
 

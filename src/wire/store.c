@@ -1,4 +1,4 @@
-/* store.c - rank 0 says something to all ranks by way of the launcher that started them. */
+/* store.c - broadcast of a short text from rank 0, by the launcher's key-value store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/store.h"
 
@@ -19,20 +19,20 @@
 _Static_assert((int)STORE_VALUE_BYTES == (int)KVS_VALUE_BYTES, "what all launchers take");
 
 /*
- * A thread of its own calls the launcher, whose functions have no deadline; this is between
- * that thread and the caller.
+ * A thread of its own calls the launcher's functions, since they have no deadline; caller and
+ * thread share this.
  */
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t is_done; /* by the clock that only goes forward */
+	pthread_cond_t is_done; /* by CLOCK_MONOTONIC                  */
 	const struct kvs *kvs;  /* NULL: nothing has been tried        */
-	pid_t owner;            /* the process that has                */
+	pid_t owner;            /* the process that has set kvs        */
 	bool is_open, has_thread;
 	pthread_t thread; /* to be joined, as soon as it is not busy  */
-	bool is_busy;     /* the thread is with the launcher             */
+	bool is_busy;     /* the thread talks to the launcher            */
 	unsigned round;   /* fences that have begun                      */
 	int rank;
-	char value[KVS_VALUE_BYTES]; /* rank 0's: in on rank 0, out on all */
+	char value[KVS_VALUE_BYTES]; /* rank 0's: input there, output on all */
 	struct err why;
 } store = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -56,8 +56,8 @@ const char *store_name(int rank, int size)
 	return k ? k->name : NULL;
 }
 
-/* A process that exits says so to its launcher.  A child of fork() has a copy of the
- * connection, which is not its own. */
+/* Run by exit(3): closes the connection to the launcher.  A child of fork() has a copy of its
+ * parent's connection, and must not close it. */
 static void part(void)
 {
 	if (store.owner != getpid() || pthread_mutex_trylock(&store.lock))
@@ -69,7 +69,7 @@ static void part(void)
 	pthread_mutex_unlock(&store.lock);
 }
 
-/* With the launcher, for as long as that takes. */
+/* On the thread: opens the store once, puts rank 0's value, waits for all, gets the value. */
 static int converse(char *value, struct err *e)
 {
 	const struct kvs *k = store.kvs;
@@ -87,7 +87,7 @@ static int converse(char *value, struct err *e)
 	return rc ? rc : k->get(key, value, e);
 }
 
-/* What is not under the lock is this thread's while is_busy is set. */
+/* The thread.  While is_busy is set, fields that it uses without the lock are its own. */
 static void *work(void *arg)
 {
 	char value[KVS_VALUE_BYTES];
@@ -179,7 +179,7 @@ int store_share(int rank, int size, const char *mine, char *all, int64_t deadlin
 
 	pthread_mutex_lock(&store.lock);
 	rc = prepare(rank, size, e);
-	/* What an earlier call has begun. */
+	/* An earlier call that timed out may still be busy. */
 	if (!rc)
 		rc = await_work(deadline_ns, e);
 	if (!rc)

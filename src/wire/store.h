@@ -1,4 +1,4 @@
-/* store.h - rank 0 says something to all ranks by way of the launcher that started them. */
+/* store.h - broadcast of a short text from rank 0, by the launcher's key-value store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_STORE_H
 #define WIRE_STORE_H
@@ -20,12 +20,12 @@ const char *store_name(int rank, int size);
  * store_share - rank 0's @mine, to @all of STORE_VALUE_BYTES on every rank.
  *
  * Every rank of the job calls it, equally often; it returns when all have, or with
- * RINGUP_ETIMEDOUT.  A call that has ended so goes on in the background, and the next one waits
+ * RINGUP_ETIMEDOUT.  A call that timed out goes on in the background, and the next one waits
  * for it first, so that ranks which try again meet those that come late.  @mine is letters,
  * digits and '-'; other ranks may pass NULL.
  *
- * The connection to the launcher is kept until the process exits, since launchers take one that
- * is opened a second time, or not ended in order, for a failure.  Threads: one at a time.
+ * The connection to the launcher is kept until the process exits, since to launchers a second
+ * connection, or one that ends without a farewell, is a failure.  Threads: one at a time.
  */
 int store_share(int rank, int size, const char *mine, char *all, int64_t deadline_ns,
 		struct err *e);

@@ -1,4 +1,4 @@
-/* waitset.c - ranks of one host that wait for each other, and how they are woken. */
+/* waitset.c - wait and notify between the ranks of one host: spin, yield, futex or poll. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/waitset.h"
 
@@ -9,12 +9,12 @@
 #include "wire/wake_fd.h"
 
 enum {
-	YIELD_NS = 1000000, /* giving way, before sleeping: several times what waking takes */
+	YIELD_NS = 1000000, /* of yielding before sleeping: several times a wake-up's cost */
 	STRANGER_NS = 1000000,
-	ONE_LOOK = 1, /* pause, for what takes longer than to change places */
-	TRUST = 128,  /* pauses: with a processor for every rank, until then each has its own;
-		       * but a stranger may have driven two of them onto one */
-	SKIP_LEAST = 16, /* waits, after a yield to a stranger; twice as many after the next */
+	ONE_LOOK = 1, /* pause, for waits that outlast a context switch */
+	TRUST = 128,  /* pauses before a rank checks, where every rank has a processor, that no
+		       * foreign process has driven two ranks onto one */
+	SKIP_LEAST = 16, /* waits after a yield to a foreign process; doubles with the next */
 	SKIP_MOST = 512,
 	PART_NS = 100000, /* between two moves, each of which costs about 10 us */
 };
@@ -118,8 +118,8 @@ int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may)
 	if (here >= CPU_SETSIZE)
 		return -1;
 	/* Of equal processors the next one after this, so that ranks which leave different
-	 * processors do not meet again.  Most numbers have no processor: not all are looked
-	 * at. */
+	 * processors do not meet again.  The loop ends with the last processor of @may, since
+	 * most numbers have none. */
 	for (cpu = 0, left = CPU_COUNT(may); left; cpu++) {
 		int *to = cpu > here ? &above : &below;
 
@@ -134,9 +134,9 @@ int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may)
 }
 
 /*
- * A stranger, or the thread that woke this one, may have driven ranks together that have room
- * elsewhere; and the scheduler does not part threads that sleep in turn.  Then this thread
- * moves, but not too often.
+ * A foreign process, or the wake-up of this thread, may have driven ranks onto one processor
+ * while others are free; and the scheduler does not part threads that sleep in turn.  Then
+ * this thread moves, but not too often.
  */
 static bool cpu_part(struct waitset *w)
 {
@@ -156,8 +156,8 @@ static bool cpu_part(struct waitset *w)
 		return false;
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	/* The ranks that stay have to know before this thread runs over there: or they
-	 * would all follow, one after the other. */
+	/* The ranks that stay have to know before this thread runs over there: else they
+	 * would all follow. */
 	cpu_say(w, cpu);
 	gone = !sched_setaffinity(0, sizeof(one), &one);
 	if (gone)
@@ -166,7 +166,7 @@ static bool cpu_part(struct waitset *w)
 	return gone;
 }
 
-/* @away: pauses for a rank that has another processor, where they are short. */
+/* @away: pauses for a rank that has another processor, where processors are short. */
 static bool policy_spin(struct waitset *w, int away, const int *rank, bool (*ready)(void *arg),
 			void *arg)
 {
@@ -199,8 +199,8 @@ static void policy_learn(struct waitset *w, bool hurts)
 }
 
 /*
- * A yield took long, and it is ready: a sibling had to compute, or a stranger ran and all
- * siblings besides.  After the former the next yield is short.
+ * A yield took long, and the wait is over: a rank had to compute, or a foreign process ran,
+ * and all ranks besides.  After the former the next yield is short.
  */
 static void policy_suspect(struct waitset *w)
 {
@@ -210,7 +210,7 @@ static void policy_suspect(struct waitset *w)
 		__atomic_store_n(&w->policy.distrust, 1, __ATOMIC_RELAXED);
 }
 
-/* Give way until it is ready, for a while, or until a stranger has taken the processor. */
+/* Yields until it is ready, for YIELD_NS, or until a foreign process has the processor. */
 static bool policy_yield(struct waitset *w, int away, const int *rank, bool (*ready)(void *arg),
 			 void *arg)
 {

@@ -1,4 +1,4 @@
-/* waitset.h - ranks of one host that wait for each other, and how they are woken. */
+/* waitset.h - wait and notify between the ranks of one host: spin, yield, futex or poll. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_WAITSET_H
 #define WIRE_WAITSET_H
@@ -19,7 +19,7 @@ struct wake_fd;
  * A rank that changes something that others may be waiting for stores it, and then
  * calls waitset_notify(): a full fence and one load while all ranks are awake.  A
  * sleeper announces itself, fences, looks once more and only then sleeps, so
- * of the two at least one sees the other.
+ * at least one of the two ranks sees the other.
  *
  * All fields are accessed by atomics only.
  */
@@ -27,7 +27,7 @@ struct waiter {
 	alignas(64) uint32_t word;    /* futex: changes when the sleeper shall look again */
 	uint32_t asleep;              /* 0, or 1 + the rank it waits for, or WAITSET_ANY */
 	uint32_t polling;             /* it sleeps in poll(2), see waitset_poll()        */
-	uint64_t wake_fd[2];          /* and the name of the socket that wakes it there */
+	uint64_t wake_fd[2];          /* then: the name of the socket that wakes it     */
 	alignas(64) uint32_t cpu;     /* 1 + the processor it last waited on; 0: unknown */
 	alignas(64) uint32_t writing; /* its thread that writes to memory of others, or 0: see
 				       * quiesce.h */
@@ -38,14 +38,14 @@ enum { WAITSET_ANY = 0x7fffffff };
 /* How long a thread spins, and whether it yields, before it sleeps; learned from earlier waits.
  */
 struct wait_policy {
-	int pauses;        /* how long to spin before giving way        */
+	int pauses;        /* how long to spin before yielding          */
 	int away;          /* more ranks than processors: how long to spin for a rank
 			    * that has another processor; 0: there are enough */
-	int skips;         /* waits that will not yield, since one took long; atomic */
-	int distrust;      /* how many the last long one cost, less since; 1: it may have
-			    * been a sibling's; atomic */
-	int64_t parted_ns; /* when one thread went to another processor; atomic */
-	bool patient; /* false: sleep at once; for a thread that nobody waits for; atomic */
+	int skips;         /* waits that will not yield, since a yield took long; atomic */
+	int distrust;      /* skips set by the last long yield, halved by short ones; 1: a
+			    * long yield that may have been a sibling's; atomic */
+	int64_t parted_ns; /* when cpu_part() last looked for a processor; atomic */
+	bool patient; /* false: sleep at once; for a thread that no caller awaits; atomic */
 };
 
 /*
@@ -56,12 +56,12 @@ struct wait_policy {
 struct waitset {
 	struct waiter *waiters; /* of all ranks of the host          */
 	uint32_t *sleepers;     /* how many of them are asleep       */
-	int count, me;          /* ranks of this set; its own        */
-	const int *place_of;    /* of each rank among those of the host; NULL: rank i is i */
+	int count, me;          /* ranks of this set; this rank      */
+	const int *place_of; /* of each rank, its waiter's index; NULL: that of rank i is i */
 	struct wait_policy policy;
 };
 
-/* waitset_place - which rank of the host a rank of the set is. */
+/* waitset_place - the index in @waiters of a rank of the set. */
 static inline int waitset_place(const struct waitset *w, int rank)
 {
 	return w->place_of ? w->place_of[rank] : rank;
@@ -75,7 +75,7 @@ static inline struct waiter *waitset_at(const struct waitset *w, int rank)
 
 /* waitset_notify - wake the ranks that wait for rank @rank of the set (or, with
  * WAITSET_ANY, all of them); what they wait for has been stored already.
- * waitset_wake - its long way, if any rank sleeps. */
+ * waitset_wake - its slow path, if any rank sleeps. */
 void waitset_wake(const struct waitset *w, int rank) __attribute__((cold));
 
 static inline void waitset_notify(const struct waitset *w, int rank)
@@ -88,7 +88,7 @@ static inline void waitset_notify(const struct waitset *w, int rank)
 /* waitset_notify_one - make one rank look again, whatever it waits for. */
 void waitset_notify_one(const struct waitset *w, int rank);
 
-/* waitset_notify_asleep - the same if it sleeps; what it shall see has been stored already.  A
+/* waitset_notify_asleep - the same if the rank sleeps; what it waits for has been stored.  A
  * full fence and one load while it is awake. */
 static inline void waitset_notify_asleep(const struct waitset *w, int rank)
 {
@@ -100,16 +100,16 @@ static inline void waitset_notify_asleep(const struct waitset *w, int rank)
 /*
  * waitset_wait - wait until @ready(@arg) says true.
  *
- * Pauses, then gives way to other processes, then sleeps.  A rank on the processor of this
- * thread cannot go on before the thread gives way, so where processors are short it does that
+ * Pauses, then yields the processor, then sleeps.  A rank on the processor of this
+ * thread cannot go on before the thread yields, so where processors are short it yields
  * at once, unless another processor has fewer ranks: then this thread moves there, every
- * 0.1 ms at most.  It gives way also if the awaited rank runs elsewhere: these waits outlast
- * a change of threads, and other ranks on this processor may have to move data of their own.
- * A yield that took longer than a millisecond in vain, or two of them in a row, went to a
- * stranger and not to a sibling: then the next waits skip yielding, more of them each time it
- * happens again.
+ * 0.1 ms at most.  It yields also if the awaited rank runs elsewhere: these waits outlast
+ * a context switch, and other ranks on this processor may have to move data of their own.
+ * A yield that took longer than a millisecond in vain, or two long ones in a row, went to
+ * a foreign process and not to a rank: then the next waits skip yielding, more of them each
+ * time it happens again.
  *
- * @rank: whose notification shall wake it, a rank of the set or WAITSET_ANY.
+ * @rank: the rank of the set whose notification wakes this one, or WAITSET_ANY.
  * Threads: one per set at a time (the holder of the baton).
  * Returns false at @deadline_ns.
  */
@@ -124,16 +124,16 @@ static inline bool waitset_shares_cpu(const struct waitset *w, int rank)
 		       __atomic_load_n(&waitset_at(w, w->me)->cpu, __ATOMIC_RELAXED);
 }
 
-/* waitset_is_here - does @rank, as far as is known, wait for this thread's processor?  Where
- * there are enough, no. */
+/* waitset_is_here - does @rank, as far as is known, wait for this thread's processor?  False
+ * where there are enough processors. */
 static inline bool waitset_is_here(const struct waitset *w, int rank)
 {
 	return w->policy.away && waitset_shares_cpu(w, rank);
 }
 
 /*
- * waitset_better_cpu - a processor of @may where at least two ranks of the set fewer were last
- * seen than on this thread's, or -1.
+ * waitset_better_cpu - a processor of @may with at least two ranks of the set fewer, as last
+ * seen, than this thread's; or -1.
  */
 int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may);
 
@@ -152,7 +152,7 @@ bool waitset_spin(struct waitset *w, const int *rank, bool (*ready)(void *arg), 
 void waitset_poll(struct waitset *w, const struct wake_fd *wake_fd, bool (*ready)(void *arg),
 		  void *arg, struct pollfd *p, int n, int64_t deadline_ns);
 
-/* waitset_pauses - how long to spin before giving way. */
+/* waitset_pauses - how long to spin before yielding. */
 static inline int waitset_pauses(const struct waitset *w)
 {
 	return w->policy.pauses;

@@ -1,4 +1,4 @@
-/* wake_fd.c - a descriptor on which a rank that sleeps in poll(2) hears a notification. */
+/* wake_fd.c - a descriptor that becomes readable to wake a rank that sleeps in poll(2). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/wake_fd.h"
 
@@ -64,11 +64,11 @@ void wake_fd_notify(const uint64_t name[2])
 	socklen_t len = wake_fd_address(&a, name);
 
 	pthread_once(&once, sender_open);
-	/* A full queue is as good: its owner wakes from what is in there. */
+	/* If the queue is full, its contents wake the owner. */
 	(void)!sendto(sender, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len);
 }
 
-/* What strangers send is bounded; the rest wakes the next sleep early. */
+/* Bounded, since foreign processes may send; datagrams left over end the next sleep early. */
 void wake_fd_drain(const struct wake_fd *w)
 {
 	char byte;

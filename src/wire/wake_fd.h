@@ -1,4 +1,4 @@
-/* wake_fd.h - a descriptor on which a rank that sleeps in poll(2) hears a notification. */
+/* wake_fd.h - a descriptor that becomes readable to wake a rank that sleeps in poll(2). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_WAKE_FD_H
 #define WIRE_WAKE_FD_H
@@ -15,10 +15,10 @@ struct wake_fd {
 
 /*
  * wake_fd_open   - make one.  Ranks of this host that know its name can wake its owner.
- *                  Strangers who find the name can wake it, too, and no more.
+ *                  Foreign processes that find the name can wake it, too, and no more.
  * wake_fd_notify - make the one called @name readable; nothing happens if there is none.
  *                  Any thread.
- * wake_fd_drain  - forget what has come; a bounded number of system calls.
+ * wake_fd_drain  - discard notifications; a bounded number of system calls.
  */
 int wake_fd_open(struct wake_fd *w, struct err *e);
 void wake_fd_close(struct wake_fd *w);
