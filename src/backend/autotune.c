@@ -1,20 +1,20 @@
-/* autotune.c - the fastest of a few algorithms, learned from what calls take. */
+/* autotune.c - online autotuning: choose the fastest of a few algorithms by timing calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/autotune.h"
 
 #include <stdbool.h>
 
 /*
- * Of a few calls the quickest tells what an algorithm takes; the others were disturbed.  What
- * is tried has to beat the best so far before it and after it, for meanwhile processors may
- * have become faster.  Short calls have to be more, for until the caches hold what this way
- * needs they take up to twice as long. What is tried is paid for by who calls, so of a steady
- * job a hundredth goes that way.  If times change all the time, and the way never, that is
- * noise, and it is tried less and less often.
+ * The quickest of a batch of calls tells an algorithm's time; the others were disturbed.  A
+ * trial has to beat the best so far as measured before it and after it, since processors may
+ * have become faster meanwhile.  A batch of short calls is larger, since they take up to twice
+ * as long until the caches are warm.  Callers pay for trials, so in a steady job a hundredth
+ * of the calls are trials.  If times change all the time, and the best way never, the changes
+ * are noise, and trials become rarer.
  */
-enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls, and what they take together */
+enum { LEAST = 8, MOST = 64, ENOUGH_NS = 2000000 }; /* calls of a batch, and their time */
 enum { SPARE = 256, RARELY = 16384 };
-static const int64_t rarely_ns = 2000000000; /* if that is sooner */
+static const int64_t rarely_ns = 2000000000; /* or RARELY calls, the sooner of both */
 enum { CLEARLY = 12, CHANGED = 4 };          /* a twelfth, a quarter */
 enum { REFUSALS = 4, WAYS = 32 };
 
@@ -25,11 +25,11 @@ static bool has_changed(const struct autotune *t)
 	return t->least > t->known + much || t->least < t->known - much;
 }
 
-/* Is it time to try the others, one after the other? */
+/* Is it time for trials of the other ways, one after the other? */
 static bool is_time(const struct autotune *t)
 {
 	if (!t->known)
-		return t->calls > t->samples; /* the first ones found everything cold */
+		return t->calls > t->samples; /* the first batch found cold caches */
 	return t->calls >= RARELY || t->age >= rarely_ns ||
 	       (t->calls >= t->spare && has_changed(t));
 }
@@ -65,7 +65,7 @@ static bool is_better(const struct autotune *t, int64_t than)
 	return t->tried < than - than / CLEARLY;
 }
 
-/* The present few are enough. */
+/* The present batch is complete. */
 static void conclude(struct autotune *t, unsigned ways)
 {
 	int others;

@@ -32,7 +32,7 @@ enum {
 	MEMORY_HOST = 1 << RINGUP_HOST,
 	MEMORY_PINNED = 1 << RINGUP_PINNED,
 	MEMORY_CUDA = 1 << RINGUP_CUDA,
-	MEMORY_OF_HOST = MEMORY_HOST | MEMORY_PINNED, /* that a processor reads and writes */
+	MEMORY_OF_HOST = MEMORY_HOST | MEMORY_PINNED, /* that the CPU can read and write */
 };
 
 /*
@@ -55,8 +55,8 @@ struct piece {
  * only; the others have one piece).  The counts of the pieces are the same on all
  * ranks, except in an allgather, where counts[] tells every rank's.
  *
- * memory is what the ranks have agreed.  A rank that has joined gives zeros from the
- * host in a plan of any kind, which its piece says.
+ * The ranks have agreed on memory.  A rank that has joined gives zeros from the host in a
+ * plan of any kind of memory; its piece says so.
  *
  * Plans of one back end have the serials 0, 1 ... on all ranks alike; those that are in
  * flight at a time have different slots, serial % slots, on all ranks alike.
@@ -77,8 +77,8 @@ struct plan {
 	uint64_t serial;
 };
 
-/* Of two ranks of a host: does the kernel copy between their buffers what is large?  Where that
- * has been found to be faster, if not said otherwise. */
+/* Whether the kernel copies large moves between the buffers of two ranks of a host (CMA); the
+ * default is LEARNED: where that is found to be faster. */
 enum single_copy { SINGLE_COPY_OFF, SINGLE_COPY_ON, SINGLE_COPY_LEARNED };
 
 /*
@@ -106,14 +106,14 @@ struct topo {
 };
 
 /*
- * Seven functions, all mandatory, so nobody tests for NULL.  The thread that makes
+ * Seven functions, all mandatory, so callers do not test for NULL.  The thread that makes
  * progress calls them, one at a time, so no locks are needed.  Only open(), abort() and
  * close() may block.  After any failure close() must still be safe to call.
  *
  * A communicator has a list of back ends: for each kind of memory the first that opens, so a
  * second one for the host's memory is not opened.  It asks them in this order, for each plan,
- * with can().  A back end with several slots carries out several plans at a time, each to its
- * own end: plans that wait for each other are never in flight together.
+ * with can().  A back end with several slots carries out several plans at a time, each
+ * independent: plans that wait for each other are never in flight together.
  */
 struct backend {
 	const char *name;    /* as in RINGUP_BACKEND        */
@@ -121,7 +121,7 @@ struct backend {
 	size_t size;         /* of *self, which comes zeroed */
 	unsigned int memory; /* MEMORY_HOST and so on: kinds whose plans it may carry out */
 	int slots;           /* plans in flight at a time: 1 to BACKEND_SLOTS */
-	bool by_host;        /* adds up each host's ranks first, then the hosts in a row */
+	bool by_host;        /* adds up each host's ranks first, then hosts in order     */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
 	int (*open)(void *self, const struct topo *t, struct err *e);
@@ -134,13 +134,13 @@ struct backend {
 	int (*start)(void *self, const struct plan *p, struct err *e);
 
 	/* Do all that can be done for @p now: 1 when the plan is done, 0 when it has to
-	 * wait, negative on failure.  Of a piece with a stream it is done when what is put on
-	 * the stream from now on finds the result.  After a failure the back end is good for
-	 * abort() and close() only. */
+	 * wait, negative on failure.  A piece with a stream is done when work that is queued on
+	 * the stream from now on finds the result.  After a failure only abort() and close()
+	 * may be called. */
 	int (*step)(void *self, const struct plan *p, struct err *e);
 
-	/* step() said 0 of all plans in flight: into @w, which comes zeroed, what to wait for.
-	 * False if it has given way to others instead, and step() is to be tried again. */
+	/* step() returned 0 for all plans in flight: put into @w, which comes zeroed, what to
+	 * wait for.  False if step() is to be called again; it may have yielded meanwhile. */
 	bool (*wait)(void *self, struct wait_on *w);
 
 	/* Give up all plans in flight: no buffer of theirs is touched after it.  Only

@@ -3,8 +3,8 @@
 #include "backend/backend.h"
 
 /*
- * Order is policy: for each kind of memory the first that opens serves a communicator.  To add
- * one, write backend/NAME.c defining backend_NAME and put NAME here.
+ * The order decides: for each kind of memory the first that opens serves a communicator.  To
+ * add one, write backend/NAME.c defining backend_NAME and put NAME here.
  */
 #define BACKENDS(X) \
 	X(self)     \

@@ -1,4 +1,4 @@
-/* cut.c - how a plan between hosts is cut into chunks, and where their elements lie. */
+/* cut.c - pipelining between hosts: cuts a plan into chunks, and finds their elements. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cut.h"
 
@@ -10,7 +10,7 @@
 #include "coll/reduce.h"
 #include "coll/sweep.h"
 
-/* Not less than this in a chunk if several ranks could share the work: messages cost time. */
+/* Bytes of a chunk at least, even if more ranks could share the work: messages cost time. */
 enum { LEAST_BYTES = 16384, LINE = 64 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -135,7 +135,7 @@ static void place_blocks(struct cut *c, const uint64_t *counts)
 	}
 }
 
-/* How much each host has for each. */
+/* Sets the elements that each host has for each host. */
 static int add_pairs(struct cut *c, const uint64_t *matrix, struct err *e)
 {
 	size_t hosts = (size_t)c->grid->hosts, n = (size_t)c->topo->size, i, j;
@@ -227,7 +227,7 @@ static int cut_exchange(struct cut *c, const uint64_t *matrix, uint64_t room, st
 	return 0;
 }
 
-/* The most that comes in to be added on any host, were all one chunk. */
+/* *@mostp: the most summands that any host would receive if all were one chunk. */
 static int staged(struct cut *c, uint64_t *mostp, struct err *e)
 {
 	const struct grid *g = c->grid;
@@ -399,7 +399,7 @@ static bool next_of_pieces(struct cut_walk *w)
 	return true;
 }
 
-/* What of rank @r's block is in the chunk; false if nothing. */
+/* The run of rank @r's block that is in the chunk; false if there is none. */
 static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 		      const uint64_t *start)
 {
@@ -417,7 +417,7 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 		return false;
 	w->first = start[c->place[h]] + (from - low);
 	w->count = to - from;
-	/* The side on which there is but one block has it at the beginning. */
+	/* A buffer with one block has it at the beginning. */
 	user = from - b->offset[r];
 	if (c->plan->kind == PLAN_ALLTOALL || w->taking == (c->plan->kind == PLAN_ALLGATHER))
 		user += b->user[r];
@@ -439,7 +439,7 @@ static bool next_of_blocks(struct cut_walk *w)
 
 		if (own && r != t->rank)
 			continue;
-		/* What stays on this host lies where it was put. */
+		/* Blocks from this host's ranks lie in the outgoing half. */
 		if (exchange && w->taking && host_of(c, r) != t->host) {
 			if (block_run(w, &c->in, r, into))
 				return true;

@@ -1,4 +1,4 @@
-/* cut.h - how a plan between hosts is cut into chunks, and where their elements lie. */
+/* cut.h - pipelining between hosts: cuts a plan into chunks, and finds their elements. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_CUT_H
 #define BACKEND_CUT_H
@@ -13,15 +13,15 @@ struct err;
 
 /*
  * A chunk is a vector of elements that fits a slot.  Allreduce and broadcast: a
- * part of the concatenated pieces.  The others have a stream per host, which is
- * what its ranks contribute or receive, one rank after the other; every chunk
+ * part of the concatenated pieces.  The others have a stream per host: the blocks
+ * that its ranks contribute or receive, one rank after the other; every chunk
  * takes the same fraction of each stream, in the order of grid_place().  An
  * all-to-all has such a stream from each host to each host; its chunk consists
- * of two halves, what goes out and what comes in, and, where not all hosts are
- * connected, of what is on its way besides (see relay.h).
+ * of two halves, outgoing and incoming elements, and, where not all hosts are
+ * connected, of areas for elements to be passed on (see relay.h).
  *
- * So an element's place in a chunk depends on what is fused with it; the sum it
- * becomes does not (see sweep.h).
+ * So an element's place in a chunk depends on the tensors fused with it; its sum
+ * does not (see sweep.h).
  */
 struct cut_blocks {
 	uint64_t *total;       /* elements of each host's stream                  */
@@ -35,7 +35,7 @@ struct cut {
 	const struct topo *topo;
 	const struct grid *grid;
 	uint64_t slot_bytes,
-		stage_bytes; /* room for a chunk, and for what comes in to be added */
+		stage_bytes; /* room for a chunk, and for the summands that come in */
 	int *place;          /* of each host                         */
 	/* Of the plan that was cut last. */
 	const struct plan *plan;
@@ -50,7 +50,7 @@ struct cut {
 	struct cut_blocks out, in; /* all-to-all has both, others use the first   */
 	uint64_t *memory;          /* of the above */
 	uint64_t *pairs;           /* all-to-all: elements, [from * hosts + to]   */
-	uint64_t *relayed;         /* behind them: room for a number per host     */
+	uint64_t *relayed;         /* behind pairs: room for a number per host    */
 	uint64_t *start, *into;    /* of chunk vector_of - 1 */
 	uint64_t vector_of;
 };
@@ -62,8 +62,8 @@ void cut_close(struct cut *c);
 /* cut_plan - cut @p, for @rails ranks of each host that carry chunks in turn. */
 int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e);
 
-/* cut_vector - the blocks of chunk @k, hosts + 1 entries, as struct sweep wants them;
- * of an all-to-all also those that come in.  Valid until it is asked for another one. */
+/* cut_vector - the blocks of chunk @k, hosts + 1 entries, as in struct sweep; *intop: the
+ * incoming ones of an all-to-all.  Valid until the call for another chunk. */
 const uint64_t *cut_vector(struct cut *c, uint64_t k, const uint64_t **intop);
 
 /* cut_elements - how many chunk @k has. */
@@ -72,11 +72,11 @@ uint64_t cut_elements(struct cut *c, uint64_t k);
 /* cut_part - how many of @total elements are in chunk @k. */
 uint64_t cut_part(const struct cut *c, uint64_t total, uint64_t k);
 
-/* What of a chunk lies in this rank's buffers, a run of elements at a time. */
+/* An iterator over a chunk's elements in this rank's buffers, a run at a time. */
 struct cut_walk {
 	struct cut *cut;
 	uint64_t chunk;
-	bool taking; /* what this rank receives; else what it contributes */
+	bool taking; /* elements that this rank receives; else contributes */
 	int i;
 	uint64_t at, end;
 	/* The run. */

@@ -1,4 +1,4 @@
-/* mail.c - messages between hosts, over the sockets of a mesh. */
+/* mail.c - messages of the tcp back end between hosts, over the sockets of a mesh. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/mail.h"
 
@@ -57,8 +57,8 @@ int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 						   .host = l->host,
 						   .rank = l->rank };
 			n->last = &n->first;
-			/* Small messages shall leave at once; what is not TCP need not
-			 * be told. */
+			/* Small messages shall leave at once; other sockets than TCP's
+			 * do so anyway. */
 			(void)setsockopt(n->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 		}
 	}
@@ -180,13 +180,13 @@ static int check_head(const struct mail *m, const struct mail_socket *l, struct 
 		    reduce_dtype_name((enum ringup_dtype)want->dtype), want->sequence);
 }
 
-/* With a whole head: find out where the rest goes. */
+/* The head is whole: finds out where the payload goes. */
 static int place(const struct mail *m, struct mail_socket *l, struct err *e)
 {
 	int rc;
 
-	/* The other rank is through with this plan already, and its last words, if they
-	 * are for us, are on their way through another socket. */
+	/* The other rank has finished this plan; its last messages to this rank, if any,
+	 * come through other sockets. */
 	if (l->head.magic == MAIL_MAGIC && (int32_t)(l->head.sequence - m->plan.sequence) > 0) {
 		l->stalled = true;
 		return 0;
@@ -208,7 +208,7 @@ static void finish(struct mail_socket *l)
 	l->head_done = 0;
 }
 
-/* One read: what is left of this message, and the head of the next one. */
+/* One read: the rest of this message, and the head of the next one. */
 static int receive(struct mail *m, struct mail_socket *l, struct err *e)
 {
 	struct iovec v[2];

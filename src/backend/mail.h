@@ -1,4 +1,4 @@
-/* mail.h - messages between hosts, over the sockets of a mesh. */
+/* mail.h - messages of the tcp back end between hosts, over the sockets of a mesh. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_MAIL_H
 #define BACKEND_MAIL_H
@@ -22,9 +22,9 @@ struct mail_head {
 	uint8_t kind, dtype, redop, zero;
 	int32_t root;
 	uint64_t count;
-	uint64_t digest; /* of everything else that ranks must agree on */
+	uint64_t digest; /* hash of everything else that ranks must agree on */
 	/* The fields above are the plan's, and the same in all its messages. */
-	uint64_t chunk, bytes; /* bytes: of what follows */
+	uint64_t chunk, bytes; /* bytes: of the payload */
 	uint32_t round, none;
 };
 
@@ -47,10 +47,10 @@ struct mail_in {
 struct mail_socket {
 	int fd, host, rank;
 	struct mail_out *first, **last; /* to be sent */
-	struct mail_head head;          /* of what comes in */
+	struct mail_head head;          /* of the incoming message */
 	size_t head_done;
-	bool head_known; /* it is whole, and in says where the rest goes */
-	bool stalled;    /* it is whole, and there is no room for the rest yet */
+	bool head_known; /* head is whole, and in says where the payload goes */
+	bool stalled;    /* head is whole, and there is no room for the payload yet */
 	bool ended;      /* the other side has closed it, between two messages */
 	struct mail_in in;
 };
@@ -63,8 +63,8 @@ struct mail {
 	int *sockets_of; /* and how many                        */
 	int ended;       /* sockets */
 	struct mail_head plan;
-	/* Where does the message with this head go?  1 and *in; 0 if there is no room
-	 * for it yet; negative if it should not be there. */
+	/* Finds the place of a message with this head: 1 and *in; 0 if there is no room
+	 * for it yet; negative if no such message is due. */
 	int (*place)(void *ctx, int host, const struct mail_head *h, struct mail_in *in,
 		     struct err *e);
 	void *ctx;
@@ -80,19 +80,19 @@ void mail_begin(struct mail *m, const struct mail_head *h);
 /* mail_post - send @o to @host as sockets allow; its head's plan is filled in. */
 void mail_post(struct mail *m, int host, struct mail_out *o);
 
-/* mail_step - send and receive what can be now: 1 if anything happened, 0 if not,
- * or RINGUP_EPEER (a connection broke) or RINGUP_EMISMATCH (the other rank does
- * something else), with the rank named. */
+/* mail_step - send and receive without blocking: 1 if anything happened, 0 if not,
+ * or RINGUP_EPEER (a connection broke) or RINGUP_EMISMATCH (the other rank runs
+ * another plan), with the rank named. */
 int mail_step(struct mail *m, struct err *e);
 
 /* mail_check - @host still has to send: RINGUP_EPEER if it cannot any more.  A rank
  * that has done its part may leave before the others are through. */
 int mail_check(const struct mail *m, int host, struct err *e);
 
-/* mail_look - whoever was stalled may find room now. */
+/* mail_look - there is new room: stalled sockets try again. */
 void mail_look(struct mail *m);
 
-/* mail_poll - what to wait for, into @p with room for m->sockets entries; returns how many. */
+/* mail_poll - put the sockets to wait for into @p, of m->sockets; returns how many. */
 int mail_poll(const struct mail *m, struct pollfd *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* mpi.c - the back end that has MPI carry the bytes. */
+/* mpi.c - the back end whose transport is MPI: non-blocking collectives carry the bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sched.h>
 #include <stdio.h>
@@ -18,30 +18,30 @@
 #include "wire/segment.h"
 
 /*
- * MPI moves bytes, we do the sums.  What MPI_Allreduce adds in which order
+ * MPI moves bytes, this file does the sums.  MPI_Allreduce's order of summation
  * depends on its algorithm, and so on the size of the message and on the place of
  * an element in it; it knows no bf16, and makes no promise that all ranks get
  * the same bits.  An all-to-all, a sum in rank order, and an allgather carry as
  * few bytes as the best allreduce, and give the bits that the back end `node`
- * gives.  Small tensors are gathered whole, and everybody adds up everything.
+ * gives.  Small tensors are gathered whole, and every rank adds up all elements.
  *
  * A plan is cut into chunks that fit a window.  Chunk k uses window k mod 3: it is
  * put together and sent in round k, combined and sent back in round k + 1, and
- * taken in round k + 2; so something is under way while we copy.  All ranks go
+ * taken in round k + 2; so messages are under way during copies.  All ranks go
  * through the same rounds, hence start the same collectives in the same order,
  * as MPI demands.  Whatever the size of the tensors, no count exceeds an int.
  *
- * MPI never sees the callers' buffers: if the job fails while something is under
- * way, MPI may write to the windows for as long as it likes.
+ * MPI never sees the callers' buffers: if the job fails during a collective, MPI
+ * may go on writing to the windows.
  */
 enum {
 	WINDOWS = 3,
 	WINDOW_BYTES = 1 << 20,
 	SMALL_BYTES = 4096,   /* of tensors that every rank adds up for itself */
 	LINE = 64,            /* no two ranks' parts of a window share a line  */
-	POLLS = 2000,         /* at most, before it gives way: about 0.5 ms */
+	POLLS = 2000,         /* at most, before it yields: about 0.5 ms       */
 	YIELDS = 200,         /* and then, before it sleeps                    */
-	SLEEP_NS = 50 * 1000, /* for so long                                   */
+	SLEEP_NS = 50 * 1000, /* of one sleep                                  */
 	RANKS = 4096,         /* as reduce_many() takes                        */
 };
 
@@ -51,8 +51,8 @@ struct layout {
 };
 
 struct window {
-	unsigned char *mine, *all; /* what this rank sends; what it gets */
-	struct layout out, in;     /* of them                            */
+	unsigned char *mine, *all; /* sent bytes; received bytes         */
+	struct layout out, in;     /* of mine; of all                    */
 	bool busy;                 /* MPI may still read and write here  */
 };
 
@@ -62,7 +62,7 @@ struct mpi {
 	const struct mpi_module *mod;
 	struct mpi_comm *comm;
 	struct window window[WINDOWS];
-	void *memory, *arrays; /* what the windows are made of */
+	void *memory, *arrays; /* of the windows and their layouts */
 	size_t window_bytes;
 	const void *src[RANKS];
 
@@ -92,7 +92,7 @@ static struct window *window(struct mpi *m, uint64_t k)
 	return &m->window[k % WINDOWS];
 }
 
-/* MPI said @rc and why. */
+/* Marks window @k busy if the call that started its collective returned 0. */
 static int started(struct mpi *m, uint64_t k, int rc, const char *why, struct err *e)
 {
 	if (rc)
@@ -101,7 +101,7 @@ static int started(struct mpi *m, uint64_t k, int rc, const char *why, struct er
 	return 1;
 }
 
-/* Is what was started in chunk @k's window done? */
+/* Is the collective in chunk @k's window done? */
 static int finished(struct mpi *m, uint64_t k, struct err *e)
 {
 	char why[MODULE_WHY];
@@ -135,7 +135,7 @@ static int gather_all(struct mpi *m, uint64_t k, const void *mine, void *all,
 	return started(m, k, rc, why, e);
 }
 
-/* One after the other, rank @r's bytes being as told. */
+/* Sets rank @r's @bytes, behind those of rank @r - 1. */
 static void lay_out(struct layout *l, int r, size_t bytes)
 {
 	l->bytes[r] = (int)bytes;
@@ -242,7 +242,7 @@ static int small_take(struct mpi *m, uint64_t k, struct err *e)
 
 /* ---- parts of different length, one for each rank ---- */
 
-/* What chunk @k has of a part of @count elements. */
+/* The elements of chunk @k in a part of @count elements. */
 static uint64_t part(const struct mpi *m, uint64_t count, uint64_t k)
 {
 	uint64_t first = k * m->chunk;
@@ -406,14 +406,14 @@ static const struct course small = { { small_put, done, small_take } };
 
 /* ---- opening ---- */
 
-/* What a rank has to say to the others while they open. */
+/* A rank's result of a step of opening, as the others get it. */
 struct opinion {
 	int32_t code;
 	int32_t number;
 	char text[248];
 };
 
-/* All or none: fails on every rank if @rc is not 0 on one.  @all gets the opinions
+/* Agreement: fails on every rank if @rc is not 0 on one.  @all gets the results
  * of all ranks, each with its @number. */
 static int concur(const struct topo *t, int rc, int number, struct opinion *all, struct err *e)
 {
@@ -479,7 +479,7 @@ static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
 	return w->threads ? 0 : fail(e, RINGUP_ENOBACKEND, "this MPI serves one thread only");
 }
 
-/* Their numbers in MPI need not be ours. */
+/* Joins the ranks; their numbers in MPI_COMM_WORLD, @all's, may differ from the job's. */
 static int join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
 		struct err *e)
 {
@@ -585,7 +585,7 @@ static bool mpi_can(const void *self, const struct plan *p)
 	return true;
 }
 
-/* The length of what is cut into chunks, and how much of it fits a window. */
+/* Returns the longest part to be cut into chunks; sets m->chunk, its elements in a window. */
 static uint64_t measure(struct mpi *m, const struct plan *p)
 {
 	uint64_t size = (uint64_t)m->topo->size, longest = 0, i;
@@ -646,7 +646,7 @@ static int mpi_step(void *self, const struct plan *p, struct err *e)
 	return 1;
 }
 
-/* MPI moves only when it is called, and tells nobody when it could. */
+/* MPI makes progress only when it is called, and has no notification: poll, yield, sleep. */
 static bool mpi_wait(void *self, struct wait_on *w)
 {
 	struct mpi *m = self;
@@ -682,7 +682,7 @@ static void mpi_close(void *self)
 	if (m->comm)
 		m->mod->part(m->comm, clean);
 	if (clean) {
-		/* Else MPI may still write there. */
+		/* Without clean, MPI may still write there. */
 		free(m->memory);
 		free(m->arrays);
 	}

@@ -1,4 +1,4 @@
-/* mpi_early.c - begin MPI before this library itself connects to the launcher. */
+/* mpi_early.c - initialise MPI before this library itself connects to the launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/mpi_early.h"
 

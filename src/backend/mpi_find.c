@@ -1,4 +1,4 @@
-/* mpi_find.c - which MPI is this process's, and the module that speaks to it. */
+/* mpi_find.c - find this process's MPI library, and load the module that calls it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/mpi_find.h"
 
@@ -22,7 +22,7 @@ const char *mpi_find_kind(const char *summary)
 	return strstr(summary, "Open MPI") ? "openmpi" : "mpich";
 }
 
-/* dl_iterate_phdr(): the first library that is called as an MPI is. */
+/* For dl_iterate_phdr(): the path of the first library with an MPI's name, to @arg. */
 static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *base = strrchr(info->dlpi_name, '/');
@@ -204,8 +204,8 @@ const char *mpi_find_name(const char *loaded, const char *asked, const char *lau
 	return NULL;
 }
 
-/* The folder of the library that this code is in, or of the command: where it really is,
- * since a link to it has no modules beside it. */
+/* The folder of the library or command that this code is in, with links resolved, since the
+ * modules lie beside the file itself. */
 static void own_folder(char out[PATH_MAX])
 {
 	static const char here;
@@ -219,7 +219,7 @@ static void own_folder(char out[PATH_MAX])
 	snprintf(out, PATH_MAX, "%.*s", slash ? (int)(slash - real) : 1, slash ? real : ".");
 }
 
-/* Load @path if it exists; NULL with the reason, which stays @why's if not. */
+/* Loads @path; NULL on failure, with the reason in @why, which is left alone without a file. */
 static void *load(const char *path, char why[MODULE_WHY])
 {
 	void *handle;
@@ -258,8 +258,8 @@ static void *load_best(const char *dir, const char *kind, const char *version,
 	return handle;
 }
 
-/* Below this library as installed, beside it as built (and so for the command), or where it
- * was to go. */
+/* Looks below this library as installed, beside it as built (the same for the command), then
+ * in the folder chosen at build time. */
 static void *load_named(const char *name, const char *version, struct err *e)
 {
 	static const char *const near[] = { "/ringup", "", "/../lib/ringup", "/.libs" };
@@ -330,7 +330,7 @@ int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMAR
 	if (!mod || mod->abi != MODULE_ABI)
 		return fail(e, RINGUP_ENOBACKEND,
 			    "the module for %.80s belongs to another version of ringup", name);
-	/* The program's own MPI, and the one that the module is linked with. */
+	/* The program's MPI must be the one that the module is linked with. */
 	module_summary(mod, summary);
 	if (*loaded && strcmp(loaded, summary))
 		return fail(e, RINGUP_ENOBACKEND, "this process uses %.60s, the module %.60s",
@@ -360,8 +360,8 @@ static bool any_active_port(void)
 	return active;
 }
 
-/* dl_iterate_phdr(): what Open MPI has loaded and kept to drive a fabric; it
- * unloads what it does not use. */
+/* For dl_iterate_phdr(): finds Open MPI's plug-ins for fabrics; Open MPI
+ * unloads plug-ins that it does not use. */
 static int is_fabric(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;

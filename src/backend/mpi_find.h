@@ -1,4 +1,4 @@
-/* mpi_find.h - which MPI is this process's, and the module that speaks to it. */
+/* mpi_find.h - find this process's MPI library, and load the module that calls it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_MPI_FIND_H
 #define BACKEND_MPI_FIND_H
@@ -20,33 +20,33 @@ struct mpi_module;
 const char *mpi_find_name(const char *loaded, const char *asked, const char *launcher,
 			  struct err *e);
 
-/* mpi_find_summary - what counts of the text of MPI_Get_library_version(): "Open MPI
+/* mpi_find_summary - name and version from MPI_Get_library_version()'s text: "Open MPI
  * v4.1.4", "MPICH 4.0.2 (ch4:ucx)". */
 enum { MPI_FIND_SUMMARY = 128, MPI_FIND_VERSION = 32 };
 void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY]);
 
-/* mpi_find_kind - "openmpi" or "mpich" of a summary; what is not the one has the
- * binary interface of the other. */
+/* mpi_find_kind - "openmpi" or "mpich" for a summary; every MPI but Open MPI counts as
+ * "mpich", whose binary interface it has. */
 const char *mpi_find_kind(const char *summary);
 
-/* mpi_find_launcher - whose variables are in the environment: "openmpi", "mpich" or
- * ""; *size is how many processes it started, 0 if it does not say. */
+/* mpi_find_launcher - the launcher, by its variables in the environment: "openmpi",
+ * "mpich" or ""; *size: the processes that it started, 0 if it does not say. */
 const char *mpi_find_launcher(int *size);
 
 /* mpi_find_version - the version in a summary: "4.1.4" of "Open MPI v4.1.4"; "" if none. */
 void mpi_find_version(const char *summary, char out[MPI_FIND_VERSION]);
 
-/* mpi_find_launcher_version - what the launcher's variables tell of its version:
- * "5.0.11", "4" (any up to 4.1, which do not tell), or "". */
+/* mpi_find_launcher_version - the launcher's version, by its variables: "5.0.11",
+ * "4" (any up to 4.1, which do not tell), or "". */
 void mpi_find_launcher_version(char out[MPI_FIND_VERSION]);
 
 /*
- * mpi_find_best - which of @n names of files is the module for @kind in @version?
+ * mpi_find_best - the one of @n file names that is the module for @kind in @version.
  *
  * A module for one MPI of several is called ringup-mpi-KIND-VERSION.so, the one that was
  * built with ringup itself ringup-mpi-KIND.so.  The best is the very version; then the
- * newest of the same first number, whose binary interface is the same; then the one
- * without a version; where @version is "" that one, else the newest.  NULL: none will do.
+ * newest with the same first number, since its binary interface is the same; then the one
+ * without.  For @version "": the one without, else the newest.  NULL: there is none.
  */
 const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
 			  const char *version);
@@ -57,8 +57,8 @@ bool mpi_find_loaded(void);
 /*
  * mpi_find_module - load the module for this process's MPI.
  *
- * Loads no MPI beside one that is there already, and nothing twice; what is
- * loaded stays.  Returns 0, or RINGUP_ENOBACKEND or RINGUP_EINVAL with the reason.
+ * Loads no second MPI, and no module twice; a loaded module stays.  Returns 0, or
+ * RINGUP_ENOBACKEND or RINGUP_EINVAL with the reason.
  */
 int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
 		    struct err *e);
@@ -66,8 +66,8 @@ int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMAR
 /*
  * mpi_find_fabric - does MPI move data by something faster than TCP?
  *
- * Yes only if it can be seen: an RDMA port of this host is active, and the part
- * of MPI that drives such ports is in use.
+ * True only if an RDMA port of this host is active, and the part of MPI that drives
+ * such ports is loaded.
  */
 bool mpi_find_fabric(const char *summary);
 

@@ -15,15 +15,15 @@ struct mpi_comm {
 };
 
 /*
- * A thread that holds the baton is alone among those of its engine, but a process
- * may have several engines.  Where MPI does not sort that out, the lock does.
+ * One thread of an engine makes progress at a time (it holds the baton), but a process
+ * may have several engines.  Where MPI does not serialise them, the lock does.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int needs_lock;
 
 static int users;   /* communicators that are open            */
 static int dirty;   /* one was given back while it was in use */
-static pid_t owner; /* process that we called MPI_Init in     */
+static pid_t owner; /* the process in which init() was called */
 
 static void enter(void)
 {
@@ -75,8 +75,8 @@ static void world(struct mpi_world *w)
 	MPI_Comm_size(MPI_COMM_WORLD, &w->size);
 }
 
-/* A job that has failed, or a rank that has left without a word, must not wait
- * here for the others; and a child of fork() is no rank. */
+/* Run by exit(3).  A rank of a failed job, or one that still has communicators, must
+ * not wait here for the others; and a child of fork() is no rank. */
 static void finalize(void)
 {
 	int finalized = 1;
@@ -119,7 +119,7 @@ static int join_group(struct mpi_comm *c, const int *world_of, int size, char *w
 	if (some != MPI_GROUP_NULL)
 		MPI_Group_free(&some);
 	MPI_Group_free(&all);
-	/* Errors shall come back to us; by default they end the process. */
+	/* Errors shall be returned; by default they end the process. */
 	return rc ? rc
 		  : result(MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN),
 			   "MPI_Comm_set_errhandler", why);

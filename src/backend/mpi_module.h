@@ -1,4 +1,4 @@
-/* mpi_module.h - between libringup.so and the module that is built against an mpi.h. */
+/* mpi_module.h - the interface between libringup.so and a module built against an mpi.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_MPI_MODULE_H
 #define BACKEND_MPI_MODULE_H
@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 /*
- * Handles of Open MPI are pointers, those of MPICH are numbers: whoever calls
+ * Handles of Open MPI are pointers, those of MPICH are numbers: code that calls
  * MPI is compiled for one of them.  So all calls are in mpi_module.c, built once
- * for each MPI of the node into ringup-mpi-NAME.so, and this table is what the
- * library sees of it: bytes, numbers and one opaque pointer.
+ * for each MPI of the node into ringup-mpi-NAME.so, and the library knows only
+ * this table: bytes, numbers and one opaque pointer.
  *
  * A module exports `const struct mpi_module ringup_mpi_module` and is never
- * unloaded.  Any change below is a new MODULE_ABI; table and library with
- * different numbers have nothing to do with each other.
+ * unloaded.  Any change below is a new MODULE_ABI; the library refuses a table
+ * with another number.
  *
- * All functions that can fail return 0 and better, or -1 with a sentence in
+ * All functions that can fail return 0 or more, or -1 with a sentence in
  * @why, which has room for MODULE_WHY bytes.
  */
 enum { MODULE_ABI = 1, MODULE_SLOTS = 8, MODULE_WHY = 192, MODULE_VERSION = 8192 };
@@ -38,17 +38,17 @@ struct mpi_module {
 	void (*version)(char text[MODULE_VERSION]);
 	void (*world)(struct mpi_world *w);
 
-	/* init - MPI_Init_thread(), for whoever has no MPI of his own.  MPI_Finalize()
-	 * is then called when the process ends, if by then all communicators were
-	 * given back in order and nobody else has called it. */
+	/* init - MPI_Init_thread(), for a program that does not use MPI itself.
+	 * MPI_Finalize() is then called when the process exits, if all communicators
+	 * were given back clean and the program has not called it. */
 	int (*init)(char *why);
 
 	/* join - a communicator of the @size ranks of MPI_COMM_WORLD in @world_of, in
 	 * that order; all of them call it.  Blocks. */
 	int (*join)(struct mpi_comm **commp, const int *world_of, int size, char *why);
 
-	/* part - give it back.  With @clean 0 MPI may still be writing to the
-	 * buffers, and is not called again. */
+	/* part - give the communicator back.  With @clean 0 MPI may still be writing
+	 * to the buffers, and is not called again. */
 	void (*part)(struct mpi_comm *comm, int clean);
 
 	/*
@@ -66,7 +66,7 @@ struct mpi_module {
 			 char *why);
 	int (*barrier)(struct mpi_comm *comm, int slot, char *why);
 
-	/* test - 1 if what was started in @slot is done, 0 if not yet. */
+	/* test - 1 if the collective in @slot is done, 0 if not yet. */
 	int (*test)(struct mpi_comm *comm, int slot, char *why);
 };
 

@@ -1,4 +1,4 @@
-/* node.c - the back end of ranks that share memory: in place, in chunks. */
+/* node.c - the back end of ranks that share memory: the order of stages of chunks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -14,7 +14,7 @@
  */
 enum { LEAST_CHUNK = 8192 };
 
-/* A barrier is a chunk of nothing that everybody has to have reached. */
+/* A barrier is an empty chunk that all ranks have to reach. */
 static bool barrier_put(struct node *n, uint64_t k)
 {
 	node_publish(n, &node_counters(n, n->topo->rank)->in, n->base + k + 1);
@@ -111,10 +111,10 @@ static void cut(struct node *n)
 	const struct plan *p = n->plan;
 	uint64_t most = longest_block(p, (size_t)n->topo->size);
 
-	/* Even nothing is a meeting: a plan without elements runs as a barrier. */
+	/* A plan without elements runs as a barrier. */
 	n->stages = most ? stages[p->kind] : &barrier;
 	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
-	/* The last reader of a broadcast starts a chunk later: the shorter, the sooner. */
+	/* Readers of a broadcast start a chunk later than the root: short ones start soon. */
 	if (p->kind == PLAN_BROADCAST)
 		n->chunk_count = broadcast_chunk(n) / n->bytes;
 	else if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
@@ -126,7 +126,7 @@ static void cut(struct node *n)
 		node_set_wide(n);
 }
 
-/* Of what only moves between two ranks it is known which way. */
+/* Begins a plan whose path is known. */
 static void begin(struct node *n)
 {
 	n->reaches = n->path == NODE_CMA && (n->learns || node_can_reach(n));
@@ -185,15 +185,15 @@ static bool try_take(struct node *n)
 }
 
 /*
- * The next stage of some chunk, false if none can be carried out.  One apart is
- * best while the others keep pace.  If they do not, the next chunks are put as far
- * as slots are free: so ranks that share a processor change places less often.
- * The chunk to be combined comes last, for that is what is waited for.
+ * The next stage of some chunk, false if none can be carried out.  Stages one chunk apart
+ * are best while the others keep pace.  If they do not, the next chunks are put as far
+ * as slots are free: so ranks that share a processor switch less often.
+ * Combining comes last, so that its counter is the one remembered to wait for.
  */
 static bool go_on(struct node *n)
 {
 	bool drained = n->combined == n->chunks;
-	uint64_t room = n->taken + node_places(n); /* what is in a slot has to be taken first */
+	uint64_t room = n->taken + node_places(n); /* a slot's chunk has to be taken first */
 
 	if (try_put(n, node_least(n->combined + 2, room)) || (!drained && try_combine(n)))
 		return true;
@@ -254,7 +254,7 @@ static bool node_wait(void *self, struct wait_on *w)
 	return true;
 }
 
-/* Nothing moves but in step(), and what is lent is given back by close(). */
+/* Only step() touches buffers, and close() gives mapped memory back. */
 static void node_abort(void *self)
 {
 	(void)self;

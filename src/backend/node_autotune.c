@@ -1,4 +1,4 @@
-/* node_autotune.c - how two ranks move data: the fastest algorithm, the same on both. */
+/* node_autotune.c - autotuning of two ranks' moves: the fastest path, the same on both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -6,14 +6,14 @@
 #include "base/clock.h"
 
 /*
- * Of each kind and length one rank measures (see autotune.h) and says what both shall do: the
- * one that reads a broadcast, else rank 0.  It says so with one word of shared memory: the new
- * algorithm, and the chunk from which on it holds; and the one before that.  That chunk is so
- * far ahead that a rank which is there has seen a counter of this one's that was published
- * after the word.  And no word is replaced before nobody can be where the last one did not hold
- * yet.
+ * For each kind and length one rank, the judge, measures (see autotune.h) and orders the path
+ * of both: the rank that reads a broadcast, else rank 0.  An order is one word of shared
+ * memory: the new path, the chunk from which on it holds, and the path before.  That chunk is
+ * so far ahead that a rank which gets there has seen a counter of the judge's that was
+ * published after the word.  A word is replaced only when both ranks are past the chunk from
+ * which on it holds.
  *
- * A call begins when the later one comes.  So each publishes when that was.
+ * A call begins when the later rank comes.  So each publishes its time of arrival.
  */
 enum {
 	AHEAD = 2 * SEGMENT_SLOTS, /* chunks that a rank may be before the other one, at most */
@@ -21,7 +21,7 @@ enum {
 	LENGTHS = NODE_BINS / 4,
 	LARGE = 4 << 20, /* bytes from which on caches may be too small */
 	PATH_BITS = 2,
-	REFUSALS = 3, /* of the kernel; each time it is written down somewhere, perhaps */
+	REFUSALS = 3, /* by the kernel, which may log each of them */
 	TAG_BITS = 4, /* of the time of arrival: the call it belongs to */
 };
 
@@ -37,9 +37,7 @@ static uint64_t pack(struct order o)
 	return (o.from << PATH_BITS | (unsigned)o.before) << PATH_BITS | (unsigned)o.path;
 }
 
-/* What has been ordered of @bin by @judge; nothing yet is NODE_OWN, from the first chunk
- * on.
- */
+/* The last order of @judge for @bin; without one, NODE_OWN from the first chunk on. */
 static struct order order_of(const struct node *n, int judge, int bin)
 {
 	uint64_t word =
@@ -112,7 +110,7 @@ bool node_autotune_order(struct node *n, int bin, enum node_path path)
 	return true;
 }
 
-/* Those that make a difference. */
+/* The paths that differ for this plan, as bits. */
 static unsigned paths_of(const struct node *n)
 {
 	unsigned paths = 1 << NODE_OWN;

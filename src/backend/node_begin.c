@@ -1,4 +1,4 @@
-/* node_begin.c - how a plan of ranks that share memory begins, and begins anew. */
+/* node_begin.c - the start of a plan of the back end `node`, and the start anew. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -14,8 +14,8 @@ static uint64_t sum(const uint64_t *counts, size_t n)
 	return all;
 }
 
-/* Is it too much for the caches that all ranks will have?  Of a sum in place that does not
- * matter: its lines have just been read. */
+/* Do the results of all ranks exceed the caches?  A sum in place does not count: its lines
+ * have just been read. */
 static bool is_streaming(const struct node *n)
 {
 	const struct plan *p = n->plan;
@@ -54,7 +54,7 @@ void node_set_streaming(struct node *n)
 	n->streaming = is_streaming(n) != (n->path == NODE_STREAM);
 }
 
-/* A broadcast that goes through slots has all of them. */
+/* A broadcast by slots uses those of all ranks. */
 void node_set_wide(struct node *n)
 {
 	if (n->wide == (n->stages == &node_broadcast && !n->reaches))

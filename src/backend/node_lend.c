@@ -1,4 +1,4 @@
-/* node_lend.c - without slots: ranks lend each other their buffers. */
+/* node_lend.c - zero-copy plans of the back end `node`: ranks lend each other buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -10,28 +10,28 @@
 
 /*
  * Allreduce between buffers that all ranks can map (see share.h) copies nothing:
- * each rank combines its slice of everything where it lies, and writes the result
- * to where everybody wants it.  A rank whose buffers are such puts an offer into
- * its slot instead of chunk 0: where they are.  All ranks see the same offers, so
- * all decide alike.  If one has not offered, the plan begins anew behind the four
- * chunks that may have been put by then, and nobody offers.
+ * each rank combines its slice of all inputs in place, and writes the result
+ * to all outputs.  A rank with such buffers puts an offer, with their places, into
+ * its slot instead of chunk 0.  All ranks see the same offers, so all decide
+ * alike.  If a rank has not offered, the plan begins anew behind the four chunks
+ * that may have been put by then, without offers.
  *
- * Where the kernel's copies pay, two ranks move what is large and only moved from buffer to
- * buffer (see pair.h).  Such an offer both make, whatever their buffers are, and say in it
- * whether they can; so they refuse alike, too.
+ * Where the kernel's copies pay, two ranks carry out large moves from buffer to buffer (see
+ * pair.h).  Both always make such an offer, and say in it whether they can; so they refuse
+ * alike, too.
  */
 
-/* From which length on offers pay; whose are in vain makes fewer. */
+/* Offers pay from SHARE_LEAST bytes on; a rank whose offers are in vain makes fewer. */
 enum { SHARE_LEAST = 16384, SHARE_BLOCK = 65536, REFUSED_OFTEN = 3, REFUSED_TRIES = 64 };
 
-/* Where a rank's buffers are, as it lies in its slot. */
+/* An offer in a rank's slot: where its buffers are. */
 struct offer {
 	union {
 		struct share_arena arena;
 		struct cma process;
 	};
-	uint64_t ready;   /* this rank has mapped all others', or can reach the other's */
-	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's counts  */
+	uint64_t ready;   /* this rank has mapped all arenas, or can reach the other   */
+	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's is used */
 	struct {
 		uint64_t in, out; /* offsets into the arena; or addresses */
 	} piece[];
@@ -44,7 +44,7 @@ static struct offer *offer_of(const struct node *n, int rank)
 	return (struct offer *)(void *)segment_slot(n->seg, rank, n->base);
 }
 
-/* Is everything that this rank brings in its arena?  And is it worth a try? */
+/* Are all this rank's buffers in its arena, and is an offer worth a try? */
 bool node_can_offer(struct node *n)
 {
 	const struct plan *p = n->plan;
@@ -120,7 +120,7 @@ void node_return(struct node *n)
 	}
 }
 
-/* All ranks are in, and see the same: do all offer, and can all reach all? */
+/* All ranks are in, and see the same: does each offer, and can each reach all? */
 static bool all_offer(struct node *n)
 {
 	bool all = true, ready = true;
@@ -136,7 +136,7 @@ static bool all_offer(struct node *n)
 	return all && ready;
 }
 
-/* Both are in: can both reach each other?  If not yet, find out. */
+/* Both ranks are in: can they reach each other?  If this is not known yet, it is tried. */
 static bool both_reach(struct node *n)
 {
 	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
@@ -147,8 +147,8 @@ static bool both_reach(struct node *n)
 	return ready;
 }
 
-/* My slice of everything, from where it lies to where it is wanted; false if the
- * job has been aborted: then the others' buffers are theirs again. */
+/* Combines this rank's slice of all inputs into all outputs; false if the job has
+ * been aborted: then the others' buffers are theirs again. */
 static bool combine_shared(struct node *n)
 {
 	const struct plan *p = n->plan;
@@ -179,7 +179,7 @@ static bool combine_shared(struct node *n)
 	return true;
 }
 
-/* As pair_move(); what it did not do, somebody else will end. */
+/* As pair_move(); after 0 the plan waits for the other rank's counter until the alarm. */
 static int move_pair(struct node *n, struct err *e)
 {
 	int you = 1 - n->topo->rank, rc;
@@ -193,7 +193,7 @@ static int move_pair(struct node *n, struct err *e)
 	return rc;
 }
 
-/* Without slots, if all offer: as step(), or NODE_NOT_ALL. */
+/* One step without slots, if all offer: as step(), or NODE_NOT_ALL. */
 int node_lend_step(struct node *n, struct err *e)
 {
 	int rc;

@@ -1,32 +1,32 @@
-/* node_move.c - what ranks that share memory only move: broadcast, allgather, all-to-all. */
+/* node_move.c - moves of ranks that share memory: broadcast, allgather, all-to-all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
 /*
- * Broadcast and allgather: who has data puts it into its slot, the others copy
+ * Broadcast and allgather: a rank with data puts it into its slot, the others copy
  * it out of there.
  *
- * A broadcast has all slots for itself, since only the root fills any: so it runs
- * far ahead of readers that come late.  When that begins or ends, all that went
- * before has to be over; when it begins, all ranks have to be there, for who has done
- * its work on the others' slots may still read its own.
+ * A broadcast uses the slots of all ranks, since only the root fills any: so it runs
+ * far ahead of readers that come late.  When this use begins or ends, all earlier chunks
+ * have to be finished; when it begins, all ranks have to be there, since a rank that has
+ * finished its work on the others' slots may still read its own.
  *
- * All-to-all: a slot is divided into regions, one for each rank that data goes to, who
- * copies it out.  What a rank keeps never sees a slot.  So each line crosses once.
+ * All-to-all: a slot is divided into regions, one for each receiver, which copies it out.
+ * The block to the rank itself uses no slot.  So each cache line crosses once.
  *
- * A large all-to-all of more than two ranks goes by rounds: in each a rank fills whole slots
- * for the one that is so many places behind it, and empties those of the one so many before it.
- * So it waits for these two and not for all, and what it reads lies together.
+ * A large all-to-all of more than two ranks goes by rounds: in round i a rank fills whole
+ * slots for the rank i places behind it, and empties those of the rank i places before it.
+ * So it waits for these two and not for all, and reads contiguous memory.
  */
 
-/* How much of a result that goes past the caches is written at a time between other things: as
- * much as stays in the nearest cache. */
+/* Bytes of streaming stores at a time, between other copies: as many as stay in the nearest
+ * cache. */
 enum { BIT_BYTES = 4096 };
 
-/* From which block on an all-to-all goes by rounds: shorter ones, of all ranks, share slots. */
+/* Bytes of a block from which on an all-to-all goes by rounds: shorter blocks share slots. */
 enum { LEAST_ROUND = 32768 };
 
-/* To a buffer, which nobody here reads again. */
+/* Copies to a buffer of the caller, which this back end does not read again. */
 static void store(const struct node *n, void *dst, const void *src, size_t size)
 {
 	if (n->streaming)
@@ -35,8 +35,8 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 		copy_bytes(dst, src, size);
 }
 
-/* Into a slot.  If what stays goes past the caches it comes along, bit by bit, for memory takes
- * it while the slot is filled; else it has time until the others know of the slot. */
+/* Copies into a slot.  With streaming stores the own block @s comes along, bit by bit, since
+ * memory takes it while the slot is filled; else it waits until the slot is published. */
 static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
 		      size_t size, struct self_block *s)
 {
@@ -50,7 +50,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 	}
 }
 
-/* From a slot, by the only rank that reads it, or by one of several. */
+/* Copies from a slot, of which this rank is the @only reader or one of several. */
 static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
 	if (only && n->path != NODE_READ)
@@ -59,13 +59,13 @@ static void take(const struct node *n, bool only, void *dst, void *src, size_t s
 		store(n, dst, src, size);
 }
 
-/* Where a broadcast's chunk @g is: whose slot, by the root's use of all of them. */
+/* The rank whose slot has a broadcast's chunk @g, as the root uses all of them. */
 static int place_of(const struct node *n, uint64_t g)
 {
 	return (int)(g / SEGMENT_SLOTS % (uint64_t)n->topo->size);
 }
 
-/* Broadcast: only the root puts, into everybody's slots; it may want a copy, too. */
+/* Broadcast: only the root puts, into all ranks' slots; it may want a copy, too. */
 static bool broadcast_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k);
@@ -144,7 +144,7 @@ static bool gather_combine(struct node *n, uint64_t k)
 	return true;
 }
 
-/* Where what goes to @to begins in a sender's buffer, and what comes from @from in a result. */
+/* Elements before the block to @to in a sender's buffer; then, before @from's in a result. */
 static uint64_t before_to(const struct node *n, int from, int to)
 {
 	uint64_t all = 0;
@@ -165,7 +165,7 @@ static uint64_t before_from(const struct node *n, int from, int to)
 	return all;
 }
 
-/* So many elements, from the first of chunk @k on, of what a rank sends to itself. */
+/* @count elements of this rank's block to itself, from chunk @k on. */
 static struct self_block self_block_here(const struct node *n, uint64_t k, uint64_t count)
 {
 	int me = n->topo->rank;
@@ -213,7 +213,7 @@ static bool exchange_combine(struct node *n, uint64_t k)
 	return true;
 }
 
-/* The longest block of the round in which a rank sends to who is @apart places behind it. */
+/* The longest block of the round in which ranks send to those @apart places behind them. */
 static uint64_t longest_of(const struct node *n, int apart)
 {
 	int size = n->topo->size, r;
@@ -250,7 +250,7 @@ bool node_cut_rounds(struct node *n)
 	return true;
 }
 
-/* On to the round that chunk @k is of; which of its chunks is that? */
+/* Moves on to the round of chunk @k; returns the chunk's number in that round. */
 static uint64_t reach(const struct node *n, struct node_round *now, uint64_t k)
 {
 	while (k >= now->first + now->chunks) {
@@ -260,7 +260,7 @@ static uint64_t reach(const struct node *n, struct node_round *now, uint64_t k)
 	return k - now->first;
 }
 
-/* Is the slot for chunk @k free?  Who read the first ones, only earlier plans know. */
+/* Is the slot for chunk @k free?  The first chunks wait for all: an earlier plan's readers. */
 static bool is_free(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k;

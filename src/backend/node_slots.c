@@ -1,4 +1,4 @@
-/* node_slots.c - who has filled which slot, and who is through with it. */
+/* node_slots.c - which slots are filled, and which readers have finished with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -56,7 +56,7 @@ bool node_all_out(struct node *n, uint64_t g)
 	return all_passed(n, true, g);
 }
 
-/* All ranks are in: is what @rank has in its slot an offer? */
+/* All ranks are in: has @rank an offer in its slot? */
 bool node_has_offered(const struct node *n, int rank)
 {
 	return node_counters(n, rank)->offers[n->base % SEGMENT_SLOTS] == n->base + 1;

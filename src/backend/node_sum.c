@@ -8,12 +8,12 @@
  * Allreduce, in place: each rank owns a slice of the chunk.  It adds up its
  * slice in rank order, its own part from its own buffer and the others' from
  * their slots, and writes the sum to its buffer and back INTO their slots; then
- * everybody copies the foreign slices out of its own slot.  So each line
- * crosses twice, and nothing is invalidated that was not just read.
+ * every rank copies the foreign slices out of its own slot.  So each cache line
+ * crosses twice, and a rank invalidates only lines that it has just read.
  *
- * Reduce-scatter: a slot is divided into regions, one for each rank that data goes
- * to.  Its owner adds up the regions that are meant for it.  What a rank keeps never
- * sees a slot, unless it is scaled.  So each line crosses once.
+ * Reduce-scatter: a slot is divided into regions, one for each receiver, which adds
+ * up its regions of all slots.  A rank's own part uses no slot, unless it is scaled.
+ * So each line crosses once.
  */
 
 void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *first,
@@ -35,7 +35,7 @@ static bool allreduce_put(struct node *n, uint64_t k)
 
 	if (!node_slots_free(n, g))
 		return false;
-	/* What it adds up itself it has, but for what is scaled first. */
+	/* A rank adds up its own slice from its buffer, unless inputs are scaled first. */
 	if (n->plan->pre == 1)
 		node_slice(n, m, me, &first, &end);
 	pieces_put(n->plan, &n->put, slot, first);
@@ -136,14 +136,14 @@ static bool scatter_put(struct node *n, uint64_t k)
 	return true;
 }
 
-/* What all have brought for this rank, which is their only reader. */
+/* Adds up all ranks' regions for this rank, which is their only reader. */
 static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 			    unsigned char *out, uint64_t count)
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
 	uint64_t few = COPY_OWN_BYTES / n->bytes, first, m;
-	/* What is scaled on its way into a slot is no copy_over(). */
+	/* Scaled inputs are not written by copy_over(), so taking ownership pays. */
 	bool owns = p->pre != 1 || copy_ownership() == COPY_OWNS;
 	int me = n->topo->rank, r;
 

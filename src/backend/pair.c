@@ -1,4 +1,4 @@
-/* pair.c - what two ranks of a host move, from one's buffers into the other's. */
+/* pair.c - moves between two ranks of a host by CMA, from buffer to buffer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/pair.h"
 
@@ -15,18 +15,18 @@
 #include "wire/segment.h"
 
 /*
- * A copy by the kernel finds each page first, and then moves strings.  Who fills lines that
- * another rank will read does better to write them where they belong than to be read from:
- * they are overwritten without being fetched.  What stays here comes along piece by piece,
- * while its source is in the nearest caches.
+ * A copy by the kernel finds each page first, and then moves strings.  A rank that has data
+ * for the other writes it (process_vm_writev) rather than being read from: so lines are
+ * overwritten without being fetched.  The rank's own block is copied piece by piece in
+ * between, while its source is in the nearest caches.
  */
 enum {
-	PIECE_BYTES = 256 << 10, /* at a time, then it is looked whether to stop */
+	PIECE_BYTES = 256 << 10, /* between two checks for an abort, at most */
 	PIECE_LEAST = 64 << 10,
 	PAGE_BYTES = 4096,
 };
 
-/* From which length on it is faster than slots. */
+/* Bytes from which on CMA is faster than slots: of a broadcast, of others. */
 enum { LEAST_SPREAD = 32 << 10, LEAST_BYTES = 128 << 10 };
 
 struct move {
@@ -65,7 +65,7 @@ bool pair_pays(const struct plan *p, size_t element_bytes)
 	       (p->kind == PLAN_BROADCAST ? LEAST_SPREAD : LEAST_BYTES);
 }
 
-/* The elements of what @rank gets. */
+/* The elements that @rank gets. */
 static uint64_t out_count(const struct plan *p, int rank)
 {
 	if (p->kind == PLAN_ALLGATHER)
@@ -83,7 +83,7 @@ bool pair_lends(const struct plan *p, size_t element_bytes, int rank)
 			(root ? p->count : out_count(p, rank)) * element_bytes);
 }
 
-/* A quarter is enough to share the work; each call costs as much as some KiB. */
+/* Quarters are small enough to share the work; each call costs as much as some KiB. */
 static size_t piece_of(size_t size)
 {
 	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : least(size / 2, PIECE_LEAST);
@@ -91,7 +91,7 @@ static size_t piece_of(size_t size)
 	return (least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* One more piece is dealt with: how many were before? */
+/* Claims one more piece; returns the number claimed before. */
 static uint64_t claim(const struct pair_other *other)
 {
 	return __atomic_fetch_add(other->claimed, 1, __ATOMIC_RELAXED);
@@ -102,7 +102,7 @@ static bool is_over(const struct move *m)
 	return __atomic_load_n(m->topo->abort, __ATOMIC_RELAXED);
 }
 
-/* Who has ended is found out by others, who know why; and after an abort buffers go. */
+/* 0 if the other process has ended, which the watch reports, or the job was aborted. */
 static int failed(const struct move *m, int why, struct err *e)
 {
 	if (why == ESRCH || is_over(m))
@@ -113,7 +113,7 @@ static int failed(const struct move *m, int why, struct err *e)
 		    strerror(why));
 }
 
-/* @size bytes of this rank's to where they are wanted. */
+/* Writes @size bytes into the other rank's memory. */
 static int give(struct move *m, uint64_t at, const unsigned char *in, size_t size,
 		struct err *e)
 {
@@ -134,7 +134,7 @@ static int fetch(struct move *m, unsigned char *out, uint64_t at, size_t size, s
 	return why ? failed(m, why, e) : 1;
 }
 
-/* All of it, and what stays beside it. */
+/* Writes all, and copies this rank's own block in between. */
 static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t size,
 		    struct err *e)
 {
@@ -150,8 +150,8 @@ static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t
 	return rc;
 }
 
-/* The root gives from the front, the other fetches from the back, until nothing is left.  A
- * root that wants a copy makes that first. */
+/* The root writes from the front, the other reads from the back, until no piece is left.  A
+ * root that wants a copy makes it first. */
 static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct err *e)
 {
 	size_t size = p->count * bytes, piece = piece_of(size), at;
@@ -184,7 +184,7 @@ static int gather(struct move *m, const struct plan *p, size_t bytes, struct err
 	return give_all(m, m->other->out + before, in, size, e);
 }
 
-/* Behind what comes from rank 0 lies what comes from rank 1. */
+/* The block from rank 1 lies behind that from rank 0. */
 static int exchange(struct move *m, const struct plan *p, size_t bytes, struct err *e)
 {
 	int me = m->topo->rank, you = 1 - me;

@@ -1,4 +1,4 @@
-/* pair.h - what two ranks of a host move, from one's buffers into the other's. */
+/* pair.h - moves between two ranks of a host by CMA, from buffer to buffer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_PAIR_H
 #define BACKEND_PAIR_H
@@ -15,26 +15,25 @@ struct topo;
 struct pair_other {
 	int32_t pid;
 	uint64_t in, out;
-	uint64_t *claimed; /* pieces of a broadcast that either is at: one number for both */
+	uint64_t *claimed; /* pieces of a broadcast that the two have claimed; shared      */
 };
 
-/* pair_bytes - what both ranks get of @p, if that is only moved; else 0. */
+/* pair_bytes - the bytes that both ranks get, if @p only moves data; else 0. */
 uint64_t pair_bytes(const struct plan *p, size_t element_bytes);
 
-/* pair_pays - is @p one of those that are only moved, and large enough?  Both ranks say the
- * same. */
+/* pair_pays - does @p only move data, and enough of it?  The same on both ranks. */
 bool pair_pays(const struct plan *p, size_t element_bytes);
 
-/* pair_lends - may the other be sent to what @rank has of @p: can its kernel find it? */
+/* pair_lends - can the kernel copy from or to @rank's buffer of @p?  See cma_mine(). */
 bool pair_lends(const struct plan *p, size_t element_bytes, int rank);
 
 /*
- * pair_move - this rank's half of @p: writes what the other wants into its buffers, and takes
- * what of a broadcast it does not write itself; @streaming: past the caches what stays here.
+ * pair_move - this rank's half of @p: writes its data into the other's buffers, and reads its
+ * share of a broadcast's pieces; @streaming: streaming stores for the rank's own block.
  *
- * Both ranks have lent their buffers, and get them back when both are through.
- * Returns 1, or 0 if the job was aborted or the other has ended: then somebody will say so.
- * Negative if the kernel does not copy.
+ * Both ranks have lent their buffers, and get them back when both are done.
+ * Returns 1, or 0 if the job was aborted or the other process has ended: then the alarm
+ * tells.  Negative if the kernel does not copy.
  */
 int pair_move(const struct plan *p, const struct topo *t, const struct pair_other *other,
 	      bool streaming, struct err *e);

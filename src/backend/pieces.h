@@ -17,20 +17,20 @@ struct pieces_at {
 /* pieces_skip - moves @c on by @count elements. */
 void pieces_skip(const struct plan *p, struct pieces_at *c, uint64_t count);
 
-/* pieces_run - how many of the next @want elements, not none, lie in one piece; moves @c to
- * where that has them. */
+/* pieces_run - how many of the next @want elements (at least 1) lie in one piece; moves @c
+ * past pieces that have ended. */
 uint64_t pieces_run(const struct plan *p, struct pieces_at *c, uint64_t want);
 
-/* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on.  As
- * copy_over(), for who reads them there is another rank. */
+/* pieces_put - the next @count elements to @dst, times the plan's pre; moves @c on.  By
+ * copy_over(), since another rank reads them there. */
 void pieces_put(const struct plan *p, struct pieces_at *c, void *dst, uint64_t count);
 
-/* pieces_take - @count elements from @src to where they belong; moves @c on.  @streaming: past
- * the caches, but where that is in place, for then its lines have just been read. */
+/* pieces_take - @count elements from @src to their pieces; moves @c on.  @streaming: by
+ * streaming stores, except in place, where the lines have just been read. */
 void pieces_take(const struct plan *p, struct pieces_at *c, const void *src, uint64_t count,
 		 bool streaming);
 
-/* pieces_are_streamed - is that so of @piece? */
+/* pieces_are_streamed - does pieces_take() use streaming stores for @piece? */
 static inline bool pieces_are_streamed(const struct plan *p, int piece, bool streaming)
 {
 	return streaming && p->piece[piece].in != p->piece[piece].out;

@@ -1,4 +1,4 @@
-/* relay.c - an all-to-all between more hosts than are connected with each other. */
+/* relay.c - all-to-all on a grid where not all hosts are connected: blocks are relayed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/relay.h"
 
@@ -7,12 +7,12 @@
 #include "coll/copy.h"
 
 /*
- * What lies on host h at depth d has senders that share the digits from d on with it, and
- * receivers that share those before.  Hosts that lean stand right behind those they lean
- * on.  What has come is in the order of senders, then receivers; what is to be sent along
- * dimension d is first sorted by the receiver's digit d.
+ * The blocks on host h at depth d have senders with the same digits as h from d on, and
+ * receivers with the same digits before d.  Hosts that lean stand right behind those they
+ * lean on.  Received blocks are in the order of senders, then receivers; blocks to send
+ * along dimension d are first sorted by the receiver's digit d.
  */
-enum { PUT, TAKEN, SENDING, CAME }; /* areas; the last, plus d, for what came to depth d */
+enum { PUT, TAKEN, SENDING, CAME }; /* areas; CAME + d: blocks received for depth d */
 
 enum { RADIX_MOST = GRID_RADIX > GRID_PRIME ? GRID_RADIX : GRID_PRIME };
 
@@ -63,7 +63,7 @@ static uint64_t block(const struct cut *c, uint64_t k, int from, int to)
 	return cut_part(c, c->pairs[(size_t)from * (size_t)c->grid->hosts + (size_t)to], k);
 }
 
-/* A walk over what lies on this host at a depth. */
+/* A walk over the blocks on this host at a depth. */
 struct walk {
 	const struct grid *grid;
 	struct line senders, receivers;
@@ -142,7 +142,7 @@ uint64_t relay_busiest(const struct cut *c, uint64_t *load, uint64_t *pairsp)
 					c->pairs[(size_t)from * (size_t)n + (size_t)to];
 		for (to = 0; to < n; to++)
 			most = load[to] > most ? load[to] : most;
-		/* Those who lean are on the first hosts, so none has more than host 0. */
+		/* Leaning hosts lean on the first hosts, so no host has more pairs than 0. */
 		for (from = s.first; from >= 0; from = behind(g, &s, from))
 			tcp_from++;
 		for (to = r.first; to >= 0; to = behind(g, &r, to))
@@ -160,7 +160,7 @@ static struct step *emit(struct step *s, enum step_kind kind, int round, int pee
 	return s + 1;
 }
 
-/* All that @host sends, or gets. */
+/* The elements that @host sends, or gets. */
 static uint64_t all_of(const struct cut *c, uint64_t k, int host, bool sends)
 {
 	uint64_t sum = 0;
@@ -215,7 +215,7 @@ int relay_steps(struct cut *c, uint64_t k, struct step *out)
 	return (int)(s - out);
 }
 
-/* Where each host's block begins in what @host sends, or gets, in the order of places. */
+/* Sets where each host's block begins among those that @host sends, or gets, by place. */
 static void by_place(struct cut *c, uint64_t k, int host, bool sends, uint64_t first)
 {
 	uint64_t *at = c->relayed, sum, size;
@@ -257,7 +257,7 @@ static void fill_along(struct cut *c, uint64_t k, int d, unsigned char *vector)
 	}
 }
 
-/* What is for this host's ranks, and for who leans on it. */
+/* Sorts the blocks for this host's ranks, and those for the host that leans on it. */
 static void fill_last(struct cut *c, uint64_t k, unsigned char *vector)
 {
 	const struct grid *g = c->grid;

@@ -45,7 +45,7 @@ static int self_step(void *self, const struct plan *p, struct err *e)
 			copy_scaled(p->dtype, t->out, t->in, t->count, pre);
 		else if (t->out && t->out != t->in)
 			copy_bytes(t->out, t->in, t->count * reduce_dtype_bytes(p->dtype));
-		/* Apart, as where there are others: each time integers lose their fraction. */
+		/* Apart from pre, as with several ranks: integers lose their fraction twice. */
 		if (post != 1)
 			copy_scaled(p->dtype, t->out, t->out, t->count, post);
 	}

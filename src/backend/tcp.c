@@ -13,16 +13,16 @@
 #include "coll/reduce.h"
 #include "wire/mesh.h"
 
-/* Small enough that fewer rounds are worth more bytes; of two hosts, where the bytes are
- * the same, worth adding up everything twice. */
+/* Below this, fewer rounds are worth more bytes; between two hosts, where the bytes are the
+ * same, they are worth adding up all elements on both. */
 enum { SMALL_BYTES = 4096, SMALL_OF_TWO = 32768 };
 
-/* The most that a wait for the sockets takes until it looks for an alarm. */
+/* SLICE_NS: a wait for sockets at most, before it checks for an abort. */
 enum { SLICE_NS = 100000000, YIELD_NS = 300000, STRANGER_NS = 1000000, SKIP_WAITS = 500 };
 
 /* ---- counters ---- */
 
-/* Changes when another rank of this host has got on. */
+/* A number that changes when another rank of this host has made progress. */
 static uint64_t look(const struct tcp *h)
 {
 	uint64_t sum = 0;
@@ -125,7 +125,7 @@ static int check_topo(const struct topo *t, struct err *e)
 	return 0;
 }
 
-/* Rounds that matter to what this host does with sums. */
+/* Finds the last round in which this host adds up; -1: none. */
 static void find_rounds(struct tcp *h)
 {
 	int host = h->topo->host;
@@ -183,7 +183,7 @@ static void put_run(const struct tcp *h, const struct cut_walk *w, unsigned char
 
 /* ---- within the host ---- */
 
-/* Has this rank anything to contribute that its owner does not fetch itself? */
+/* Must this rank put its contribution, which the chunk's owner does not fetch itself? */
 static bool must_put(const struct tcp *h, uint64_t k)
 {
 	if (h->plan->kind == PLAN_BROADCAST)
@@ -229,10 +229,10 @@ static bool take_next(struct tcp *h)
 
 	if (k >= h->cut.chunks || !tcp_above(&h->counters[from].out, h->base + k))
 		return false;
-	/* The chunk in flight stays as it is until all ranks here have taken it. */
+	/* The chunk in flight is not reused until all ranks here have taken it. */
 	if (from == h->me)
 		placed = h->in_flight[k / (uint64_t)h->rails % TCP_IN_FLIGHT].placed;
-	/* The root has it. */
+	/* The root has the data. */
 	if (p->kind != PLAN_BROADCAST || p->root != h->topo->rank) {
 		if (placed.first)
 			take(h, k, 0, placed.first);
@@ -265,7 +265,7 @@ static struct mail_head describe(const struct tcp *h, const struct plan *p)
 		m.digest += hash_bytes(p->counts, n * sizeof(*p->counts));
 	if (p->kind == PLAN_ALLTOALL)
 		m.digest = hash_bytes(p->matrix, n * n * sizeof(*p->matrix));
-	/* The ranks' own differ. */
+	/* These counts differ between ranks, and are in the digest. */
 	if (p->kind == PLAN_ALLGATHER || p->kind == PLAN_ALLTOALL || p->kind == PLAN_BARRIER)
 		m.count = 0;
 	if (p->kind == PLAN_BARRIER)
@@ -285,8 +285,8 @@ static uint64_t contributed(const struct tcp *h, const struct plan *p)
 	return all;
 }
 
-/* Parts come out at other places than they went in: where the buffers overlap, the
- * input is copied first. */
+/* Blocks change places between in and out: where the buffers overlap, the input is
+ * copied first. */
 static int part_buffers(struct tcp *h, const struct plan **pp, struct err *e)
 {
 	const struct plan *p = *pp;
@@ -317,7 +317,7 @@ static int part_buffers(struct tcp *h, const struct plan **pp, struct err *e)
 	return 0;
 }
 
-/* Is what the ranks of this host get too much for its caches? */
+/* Do the results of this host's ranks exceed its caches? */
 static bool is_streaming(const struct tcp *h, const struct plan *p)
 {
 	uint64_t all = 0;
@@ -375,7 +375,7 @@ static bool is_done(const struct tcp *h)
 	return h->next_take == h->cut.chunks && h->next_put == h->cut.chunks;
 }
 
-/* Nothing can be done now: is there anybody who will never send what we wait for? */
+/* Nothing can be done now: fails if a host that still has to send has closed its sockets. */
 static int check_senders(const struct tcp *h, struct err *e)
 {
 	uint64_t q;
@@ -436,9 +436,9 @@ static bool may_go_on(void *arg)
 }
 
 /*
- * Give way for a while; true if step() shall look again.  To look at sockets takes a system
- * call anyway, so pauses would save nothing; and while several hosts of a test, or others,
- * have the processors in common, ranks that wait are in the way of ranks that work.
+ * Yields for a while; true if step() shall be called again.  Checking sockets takes a system
+ * call anyway, so pauses would save nothing; and where several hosts of a test, or other
+ * processes, share the processors, ranks that wait are in the way of ranks that work.
  */
 static bool tcp_yield(struct tcp *h)
 {
@@ -448,8 +448,8 @@ static bool tcp_yield(struct tcp *h)
 		return false;
 	if (!h->idle_since)
 		h->idle_since = now;
-	/* The processor was away for so long, and nothing has come of it: it went to a
-	 * stranger. */
+	/* The last yield took long, and no rank has made progress: the processor went to a
+	 * foreign process. */
 	if (h->long_away)
 		h->skips = SKIP_WAITS;
 	h->long_away = false;
@@ -482,7 +482,7 @@ static bool tcp_wait(void *self, struct wait_on *w)
 	return true;
 }
 
-/* Nothing moves but in step(). */
+/* Only step() touches buffers. */
 static void tcp_abort(void *self)
 {
 	(void)self;

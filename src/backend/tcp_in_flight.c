@@ -1,4 +1,4 @@
-/* tcp_in_flight.c - a chunk that this rank owns, between hosts, step by step. */
+/* tcp_in_flight.c - the steps of a chunk between hosts, on the rank that owns it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -40,9 +40,9 @@ static int root_host(const struct tcp *h)
 }
 
 /*
- * May the ranks' shares of what this host adds up in round 1 be added up only then, before
- * what the other hosts send?  The sum is the same to the bit if this host is the first of
- * them or the second, since two summands may change places.
+ * May the local ranks' summands for round 1 be added up only in that round, in front of the
+ * other hosts' summands?  The sum is the same to the bit if this host is the first or the
+ * second of them, since two summands may change places.
  */
 static bool may_be_late(const struct tcp *h)
 {
@@ -185,7 +185,7 @@ static void send_step(struct tcp *h, struct in_flight *f, int i)
 	mail_post(&h->mail, t->peer, o);
 }
 
-/* Has everybody here contributed who should? */
+/* Have all ranks of this host contributed that should? */
 static bool all_put(const struct tcp *h, uint64_t k)
 {
 	const struct topo *t = h->topo;

@@ -1,4 +1,4 @@
-/* tcp_state.h - a plan between hosts, and how far it has come on this rank. */
+/* tcp_state.h - the state of the back end `tcp`: counters, chunks in flight, slots. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_TCP_STATE_H
 #define BACKEND_TCP_STATE_H
@@ -23,7 +23,7 @@
  * counters per rank, each written by that rank only; chunk g of all that ever
  * ran here uses slot g mod slots, and
  *
- *	in   > g   I have put what I contribute to chunk g where its owner looks
+ *	in   > g   I have put my contribution to chunk g where its owner looks
  *	out  > g   I own chunk g and have finished it: its result is in my slot
  *	took > g   I have the result of chunk g, and need its slots no more
  *
@@ -31,16 +31,16 @@
  * rank order, does the steps of the chunk (see sweep.h) with the owners of the
  * other hosts, and leaves the result in its own slot, from where the others take
  * it.  Where nothing is added up, every rank puts right into the owner's slot.
- * Of what this host is to add up itself the shares wait for what the others send,
- * and all of it is read once; the sums go to the owner's own buffer, too.  A rank
+ * The host's own slice is reduced only when the remote contributions have arrived,
+ * so each input is read once; the sums go to the owner's own buffer, too.  A rank
  * that is alone on its host sends from its buffers and receives into them.
  *
  * A slot is written again when all ranks here have taken the chunk that was in
  * it.  Several chunks are in flight at once, so that puts, sums, messages and
  * takes overlap; a message that comes before there is room for it stays in its
- * socket.  That cannot lock up: a rank that sends for chunk g has room for it itself,
- * so all that it has to say about chunk g - slots stands before it in the stream,
- * and the oldest chunk of all can always be completed.
+ * socket.  That cannot deadlock: a rank that sends for chunk g has room for g itself,
+ * so all its messages of chunk g - slots are before it in the stream, and the
+ * oldest chunk of all can always be completed.
  *
  * Partial sums of f16 and bf16 are f32, also on their way, and rounded once.
  */
@@ -50,8 +50,8 @@ enum {
 	TCP_ROUNDS = 2 * GRID_DIMS + 2,
 };
 
-/* What a rank tells the others of its host, in shared memory; see above.  Accessed by atomics
- * only. */
+/* A rank's progress, in shared memory, for the others of its host; see above.  Accessed by
+ * atomics only. */
 struct tcp_counters {
 	alignas(64) uint64_t in;
 	alignas(64) uint64_t out;
@@ -71,13 +71,13 @@ struct in_flight {
 	uint64_t chunk;
 	const unsigned char *in; /* its elements in this rank's own buffers, if no */
 	unsigned char *out;      /* slot is needed, or NULL                        */
-	struct range late;       /* to be gathered in round 1 only                    */
+	struct range late;       /* elements to be gathered in round 1 only           */
 	struct range placed;     /* sums that are in this rank's own buffer already   */
 	int round, sending, due[TCP_ROUNDS];
 	int steps;
 	struct step *step;
 	uint64_t *stage_at; /* of each step that brings contributions: bytes into stage */
-	bool *come;         /* of each step: its message has come, or begun to */
+	bool *come;         /* of each step: its message has begun to arrive */
 	struct mail_out *mail;
 	unsigned char *partial; /* sums: in the slot, or f32 in memory of its own */
 	unsigned char *result;  /* the slot                                      */
@@ -102,7 +102,7 @@ struct tcp {
 
 	const struct plan *plan;
 	bool whole, active;
-	bool streaming; /* results go past the caches   */
+	bool streaming; /* results by streaming stores  */
 	uint64_t base;  /* chunks of all plans before */
 	uint64_t next_put, next_take;
 	uint64_t next_open, next_out; /* of the chunks that this rank owns */
@@ -114,8 +114,8 @@ struct tcp {
 	struct piece bounced_piece;
 	uint64_t seen;      /* the others' counters, when last looked at */
 	int64_t idle_since; /* 0: not idle */
-	bool long_away;     /* the last time it gave way took long     */
-	int skips;          /* waits that shall not give way any more */
+	bool long_away;     /* the last yield took long                */
+	int skips;          /* waits to come that do not yield        */
 };
 
 /* tcp_adds - is the plan a sum? */
@@ -131,7 +131,7 @@ static inline bool tcp_above(const uint64_t *word, uint64_t g)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE) > g;
 }
 
-/* tcp_publish - sets one of this rank's counters, after what it stands for. */
+/* tcp_publish - sets one of this rank's counters, after the work that it counts. */
 static inline void tcp_publish(struct tcp *h, uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -152,34 +152,34 @@ static inline int tcp_owner(const struct tcp *h, uint64_t k)
 	return (int)(k % (uint64_t)h->rails);
 }
 
-/* tcp_wire_bytes - of an element on its way to where it is added up. */
+/* tcp_wire_bytes - of an element in a message of summands. */
 static inline uint64_t tcp_wire_bytes(const struct tcp *h)
 {
 	return h->cut.wide ? sizeof(float) : h->cut.bytes;
 }
 
-/* tcp_sums - this host's, as far as they have come in this round. */
+/* tcp_sums - this host's partial sums in this round. */
 static inline const unsigned char *tcp_sums(const struct in_flight *f, int round)
 {
 	return f->in && round == 1 ? f->in : f->partial;
 }
 
-/* tcp_slots_free - have all ranks here taken what was where chunk @k will be? */
+/* tcp_slots_free - have all ranks here taken the chunk that was in chunk @k's slot? */
 bool tcp_slots_free(struct tcp *h, uint64_t k);
 
-/* tcp_open_next - begin with the next chunk that this rank owns; false if none can be.
- * tcp_advance - go on with one.  tcp_deliver - tell the others here of the oldest, if all
- * is done.  Each says whether anything happened. */
+/* tcp_open_next - begin with the next chunk that this rank owns.  tcp_advance - go on with
+ * one.  tcp_deliver - publish the oldest to the ranks of this host, if it is done.  Each
+ * returns whether anything happened. */
 bool tcp_open_next(struct tcp *h);
 bool tcp_advance(struct tcp *h, struct in_flight *f);
 bool tcp_deliver(struct tcp *h);
 
-/* tcp_place - a mail_place: what a message is, and where it goes. */
+/* tcp_place - mail's place(): check a message, and find where it goes. */
 int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in,
 	      struct err *e);
 
-/* tcp_gather - add up what ranks of this host have put of elements [first, end) of a chunk.
- * tcp_combine - the end of a round: add up what has come, in the order of the hosts. */
+/* tcp_gather - add up elements [first, end) of a chunk from the ranks of this host.
+ * tcp_combine - at the end of a round: add up the hosts' summands, in the order of hosts. */
 void tcp_gather(struct tcp *h, struct in_flight *f, uint64_t first, uint64_t end);
 void tcp_combine(struct tcp *h, struct in_flight *f);
 

@@ -1,4 +1,4 @@
-/* tcp_sum.c - sums of what ranks of this host and other hosts bring. */
+/* tcp_sum.c - the sums of the back end `tcp`: over ranks of this host, and over hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/tcp_state.h"
 #include "coll/copy.h"
@@ -22,7 +22,7 @@ static struct reduce how_to(const struct tcp *h, bool last)
 	return how;
 }
 
-/* Up to SOURCES vectors of f32, and what becomes of them: f32 again, or rounded. */
+/* Adds up to SOURCES vectors of f32, to f32 (@partial) or rounded (@result). */
 static void combine_wide(struct tcp *h, const struct reduce *how, const float *const *src,
 			 int n, uint64_t count, float *partial, unsigned char *result)
 {
@@ -43,7 +43,7 @@ static void combine_wide(struct tcp *h, const struct reduce *how, const float *c
 	}
 }
 
-/* One rank of this host: its share of a run of elements. */
+/* Where local rank @local's summands of a run of elements lie. */
 static const unsigned char *share(const struct tcp *h, const struct cut_walk *w, int local)
 {
 	if (local == h->me && h->plan->pre == 1)
@@ -56,14 +56,14 @@ static bool is_late(const struct in_flight *f)
 	return f->round == 1 && f->late.end;
 }
 
-/* Of a sum: in place, the lines of a result have just been read. */
+/* Streaming stores for a sum?  Not in place, where a result's lines have just been read. */
 static bool is_streamed(const struct tcp *h, const struct cut_walk *w)
 {
 	return h->streaming && w->in != w->out && copy_sums_stream();
 }
 
-/* What lies in runs in this rank's buffers: the last sums go there, too, and to the slot if
- * anybody else wants them.  In front of @src come the shares of this host's ranks, if late. */
+/* Adds up run by run of this rank's buffers: the last sums go there, and also to the slot,
+ * unless f->out is set.  If late, this host's ranks' summands come in front of @src. */
 static void combine_runs(struct tcp *h, struct in_flight *f, const struct reduce *how,
 			 const void *const *src, int n, const struct step *t, bool last)
 {
@@ -91,7 +91,7 @@ static void combine_runs(struct tcp *h, struct in_flight *f, const struct reduce
 		f->placed = (struct range){ t->first, t->first + t->count };
 }
 
-/* The end of a round: add up what has come, in the order of the hosts. */
+/* At the end of a round: adds up the hosts' summands, in the order of the hosts. */
 void tcp_combine(struct tcp *h, struct in_flight *f)
 {
 	bool last = f->round == h->last_sum, mine = is_late(f);

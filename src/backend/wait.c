@@ -1,4 +1,4 @@
-/* wait.c - wait for the news that a back end describes. */
+/* wait.c - how a back end waits: for a notification, for descriptors, or for a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/wait.h"
 

@@ -1,4 +1,4 @@
-/* wait.h - the news that a back end waits for, and how to wait for it. */
+/* wait.h - how a back end waits: for a notification, for descriptors, or for a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_WAIT_H
 #define BACKEND_WAIT_H
@@ -16,13 +16,13 @@ struct wake_fd;
  */
 struct wait_on {
 	struct waitset *waitset;       /* a notification for this rank; NULL: none */
-	int rank;                      /* of the set, that notifies, or WAITSET_ANY */
+	int rank;                      /* the rank of the set that notifies, or WAITSET_ANY */
 	bool (*ready)(void *self);     /* with waitset: may step() do more now? */
 	void *self;                    /* for ready()                                    */
 	struct pollfd *fd;             /* descriptors, and room for one more behind them */
-	int fds;                       /* so many; 0: none                               */
-	const struct wake_fd *wake_fd; /* with waitset and fd: on which poll(2) hears it */
-	int64_t look_ns; /* look again after so long at most; 0: at the deadline */
+	int fds;                       /* number of descriptors                          */
+	const struct wake_fd *wake_fd; /* with waitset and fd: notifications for poll(2) */
+	int64_t look_ns; /* longest wait before another step(); 0: until the deadline */
 };
 
 /*
@@ -33,7 +33,7 @@ struct wait_on {
  */
 bool wait_news(const struct wait_on *w, int64_t deadline_ns);
 
-/* wait_until - the earlier of @deadline_ns and in @w->look_ns. */
+/* wait_until - the earlier of @deadline_ns and @w->look_ns from now. */
 int64_t wait_until(const struct wait_on *w, int64_t deadline_ns);
 
 #endif
