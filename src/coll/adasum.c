@@ -1,4 +1,4 @@
-/* adasum.c - add gradients so that what they have in common counts once. */
+/* adasum.c - Adasum: add gradients so that their common direction counts once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/adasum.h"
 
@@ -7,18 +7,18 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 
-/* Elements widened to f64 at a time, and sums that run side by side.  Both decide
- * the order of additions, so they are the same everywhere. */
+/* Elements widened to f64 at a time, and parallel partial sums.  Both determine the
+ * order of additions, so they are the same on all processors. */
 enum { BLOCK = 512, LANES = 8 };
 
-/* Results wait for their partner: one of 2^k vectors for each k. */
+/* Results that wait for their partner: at most one of 2^k vectors for each k. */
 enum { DEPTH = 32 };
 
 /* A vector: one of the ranks', or the combination of some. */
 struct part {
 	const void *at;
 	enum ringup_dtype dtype;
-	uint32_t of; /* so many ranks */
+	uint32_t of; /* number of ranks combined */
 };
 
 struct products {
@@ -87,7 +87,7 @@ static double total(const double *s)
 	return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-/* How much of a vector is left, of which the other has a part. */
+/* The factor of a vector, by its @square and its dot product with the other, @product. */
 static double share(double product, double square)
 {
 	return square >= 0x1p-511 ? 1 - product / square * 0.5 : 1;
@@ -134,9 +134,9 @@ static struct part merge(const struct part *a, const struct part *b, void *out, 
 }
 
 /*
- * Equals meet, like the digits of a binary counter, so few results wait at any
- * time; at the end the rest meet, the last ones first.  Vector k of the scratch
- * holds what waits in place k.
+ * Results of equally many ranks are merged, like the digits of a binary counter, so
+ * few wait at any time; at the end the rest are merged, the last ones first.  Vector
+ * k of the scratch holds the result that waits in place k.
  */
 void adasum(enum ringup_dtype dtype, void *out, const void *blocks, int n, uint64_t count,
 	    void *scratch)

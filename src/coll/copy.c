@@ -1,4 +1,4 @@
-/* copy.c - copy bytes, and elements with a factor. */
+/* copy.c - memory copies for this processor, and copies scaled by a factor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/copy.h"
 
@@ -27,14 +27,14 @@ void copy_settle(void)
 
 enum {
 	STRING_LEAST = 256, /* bytes; for fewer, starting it takes longer than it saves */
-	ZEN5 = 26,          /* family() from which on it is one, or what follows        */
+	ZEN5 = 26,          /* family() of Zen 5; later processors have greater ones    */
 };
 
 static enum copy_ownership forced = COPY_OWNERSHIPS; /* atomic */
 
 #ifdef __x86_64__
-/* As cpuid has it: 25 is Zen 3 and Zen 4, 26 Zen 5.  Where a hypervisor is asked it takes
- * microseconds, so it is asked once. */
+/* The family from cpuid: 25 is Zen 3 and Zen 4, 26 Zen 5.  Read once, since a hypervisor takes
+ * microseconds to emulate cpuid. */
 static int family(void)
 {
 	static int known = -1; /* atomic */
@@ -53,10 +53,10 @@ static int family(void)
 #endif
 
 /*
- * Intel's processors ask a reader to forget its lines as fast as they bring them over; on
- * them owning a line costs its own time and saves none.  AMD's from Zen 5 on move strings
- * without waiting for readers to forget what is overwritten; Zen 4's wait, and what comes
- * before them moves strings four times slower if the places within a page are close.
+ * Intel's processors invalidate a reader's lines as fast as they fetch them; owning a line
+ * costs time there and saves none.  AMD's from Zen 5 on move strings without waiting until
+ * readers' lines are invalidated; Zen 4's wait, and earlier ones move strings four times
+ * slower if source and destination are close within a page.
  */
 static enum copy_ownership suits(void)
 {
@@ -100,7 +100,7 @@ void copy_use_ownership(enum copy_ownership how)
 	__atomic_store_n(&forced, how, __ATOMIC_RELAXED);
 }
 
-/* Its stores come before whatever is stored after it, as all others do. */
+/* Its stores are ordered before later ones, so no fence is needed. */
 static void move_string(void *dst, const void *src, size_t n)
 {
 #ifdef __x86_64__
@@ -148,7 +148,7 @@ void copy_and_own(void *dst, void *src, size_t n, bool streaming)
 	}
 }
 
-/* Towards zero; what does not fit becomes the nearest that does, a NaN zero. */
+/* Rounds towards zero; saturates; a NaN becomes 0. */
 #define SCALE_INTEGER(name, elem, low, high)                                       \
 	static void name(elem *d, const elem *s, uint64_t count, double factor)    \
 	{                                                                          \
@@ -170,7 +170,7 @@ SCALE_INTEGER(scale_u16, uint16_t, 0, UINT16_MAX)
 SCALE_INTEGER(scale_i16, int16_t, INT16_MIN, INT16_MAX)
 SCALE_INTEGER(scale_i32, int32_t, INT32_MIN, INT32_MAX)
 
-/* Its limits are no doubles: 2^63 is the first that does not fit. */
+/* int64_t's maximum is no double: 2^63 is the first that does not fit. */
 static void scale_i64(int64_t *d, const int64_t *s, uint64_t count, double factor)
 {
 	uint64_t i;

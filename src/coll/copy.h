@@ -1,4 +1,4 @@
-/* copy.h - copy bytes with our own vector loops. */
+/* copy.h - memory copies by vector loops: cached, by streaming stores, or owning lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_COPY_H
 #define COLL_COPY_H
@@ -10,7 +10,7 @@
 
 #include "ringup.h"
 
-/* So much is read before this processor owns it. */
+/* Bytes that are copied before this processor takes ownership of their lines. */
 enum { COPY_OWN_BYTES = 1024 };
 
 /*
@@ -49,72 +49,72 @@ static inline void copy_few(void *dst, const void *src, size_t n)
 }
 
 /*
- * copy_streaming - copy_bytes() past the caches, for what is larger than they are: a line
- * that is written whole need not be read first, and what is in the caches stays there.
+ * copy_streaming - copy_bytes() with streaming stores (past the caches), for copies larger than
+ * the caches: a line that is written whole need not be read first, and cached lines stay.
  *
- * copy_settle - to be called before another thread is told that the copy is there.
+ * copy_settle - a store fence; to be called before the copy is published to another thread.
  */
 void copy_streaming(void *dst, const void *src, size_t n);
 void copy_settle(void);
 
 /*
  * Memory that one processor fills again and again and another only reads stays in
- * both their caches, and then each line that is filled has to ask the reader to
- * forget it, one at a time: 2 GB/s between distant processors.  What helps depends
- * on the processor:
+ * both caches, and then each store to a line has to invalidate the reader's copy,
+ * one line at a time: 2 GB/s between distant processors.  The remedy depends on
+ * the processor:
  *
- *	COPY_ASKS     nothing: it asks as fast as it brings lines over
- *	COPY_OWNS     the last reader writes to the line, and owns it; it then comes over whole
- *	COPY_STRINGS  whole lines are written by a string move, which fetches none
+ *	COPY_ASKS     none is needed: it invalidates as fast as it fetches lines
+ *	COPY_OWNS     the last reader writes to the line, and so owns it; one fetch moves it
+ *back COPY_STRINGS  whole lines are written by a string move, which fetches none
  */
 enum copy_ownership { COPY_ASKS, COPY_OWNS, COPY_STRINGS, COPY_OWNERSHIPS };
 
 /* copy_ownership - which of them is in use. */
 enum copy_ownership copy_ownership(void);
 
-/* copy_use_ownership - from now on, for tests; COPY_OWNERSHIPS: what suits this processor. */
+/* copy_use_ownership - from now on, for tests; COPY_OWNERSHIPS: as suits this processor. */
 void copy_use_ownership(enum copy_ownership how);
 
-/* copy_sums_stream - should the rank that adds up a large sum write it past the caches?  True
- * on Intel's processors, where a line fetched in vain costs more than on AMD's; ranks that take
- * a sum which others have added up always may (docs/WHY.md). */
+/* copy_sums_stream - should the reducing rank use streaming stores for a large sum?  True on
+ * Intel's processors, where a needless fetch of a line costs more than on AMD's; other ranks
+ * always may (docs/WHY.md). */
 bool copy_sums_stream(void);
 
 /* Which ranks touch the lines of a result while it is made. */
 enum copy_result {
-	COPY_SHARED,   /* other ranks, too                                           */
-	COPY_ALONE,    /* only the rank whose result it is                           */
+	COPY_SHARED,   /* also other ranks than the receiver                         */
+	COPY_ALONE,    /* only the receiver                                          */
 	COPY_GATHERED, /* the same, and slots and inputs are smaller than the result */
 	COPY_LENT,     /* other ranks, by ringup_alloc(): there are no slots         */
 	COPY_RESULTS
 };
 
-/* copy_streaming_from - the bytes from which on such results, all ranks' of a host together,
- * are worth writing past the caches, on this processor. */
+/* copy_streaming_from - the bytes of such results, all ranks' of a host together, from which on
+ * streaming stores pay on this processor. */
 size_t copy_streaming_from(enum copy_result what);
 
 /*
- * copy_over - copy_bytes() to such memory, and to any other whose lines are likely to be
- * in no cache of this processor: by a string move where COPY_STRINGS.
+ * copy_over - copy_bytes() to memory that another processor reads, or whose lines are likely
+ * to be in no cache of this processor: by a string move where COPY_STRINGS.
  */
 void copy_over(void *dst, const void *src, size_t n);
 
 /*
- * copy_own - make the cache lines of @n bytes at @p this processor's own,
- * without changing what is in them; nothing where COPY_ASKS.
+ * copy_own - take ownership of the cache lines of @n bytes at @p, without
+ * changing their contents; nothing where COPY_ASKS.
  *
- * To be called by the last reader, while nobody else reads or writes there; where
- * COPY_STRINGS only for what copy_over() will not fill.
+ * The last reader calls it, while no other thread reads or writes there; where
+ * COPY_STRINGS only for memory that copy_over() will not fill.
  */
 void copy_own(void *p, size_t n);
 
-/* copy_and_own - copy_bytes(), or copy_streaming(), of what copy_over() filled, and where
- * COPY_OWNS copy_own() of it, bit by bit. */
+/* copy_and_own - copy_bytes(), or copy_streaming(), from memory that copy_over() filled, and
+ * where COPY_OWNS copy_own() of the source, bit by bit. */
 void copy_and_own(void *dst, void *src, size_t n, bool streaming);
 
 /* copy_scaled - dst[i] = src[i] * factor in the arithmetic of @dtype: floating
  * types in their own precision (f16, bf16 by way of f32), integers through double
- * and truncated; a bool stays what it is, as 0 or 1.  @dst may equal @src. */
+ * and truncated; a bool keeps its value, as 0 or 1.  @dst may equal @src. */
 void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
 		 double factor);
 

@@ -1,4 +1,4 @@
-/* loops.c - the innermost loops for AVX-512, AVX2 and everything else. */
+/* loops.c - vectorised kernels for AVX-512, AVX2 and other processors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/loops.h"
 
@@ -14,7 +14,7 @@
 
 #include "coll/copy.h"
 
-/* Fewer bytes than a vector has. */
+/* Copies fewer bytes than a vector has. */
 static inline void copy_small(unsigned char *d, const unsigned char *s, size_t n)
 {
 	unsigned char a[16];
@@ -79,7 +79,7 @@ static inline uint16_t f16_narrow(float f)
 	x &= 0x7fffffff;
 	if (x > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x3ff));
-	if (x >= 0x477ff000) /* 65520 is half way to what 65536 would be */
+	if (x >= 0x477ff000) /* 65520: rounds to 65536, which is infinite in f16 */
 		return (uint16_t)(sign | 0x7c00);
 	if (x >= 0x38800000)
 		return (uint16_t)(sign | (x - 0x38000000 + 0xfff + (x >> 13 & 1)) >> 13);
@@ -116,7 +116,7 @@ static bool has_f16c(void)
 #endif
 
 #define LOOPS_NAME   plain
-#define LOOPS_TARGET /* what every processor of this architecture has */
+#define LOOPS_TARGET /* the architecture's baseline */
 #define LOOPS_BYTES  16
 #ifdef __aarch64__
 #define LOOPS_HALF 4

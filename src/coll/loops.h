@@ -1,4 +1,4 @@
-/* loops.h - the innermost loops, once for each instruction set: copy and combine. */
+/* loops.h - vectorised kernels, once for each instruction set: copy and reduce. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_LOOPS_H
 #define COLL_LOOPS_H
@@ -21,16 +21,16 @@ typedef void loops_many(void *const *dst, int ndst, const void *const *src, int 
 
 /*
  * One set for each instruction set, all with the same results to the bit, but
- * for the payload and sign of a NaN.  Nothing here is contracted into fused
- * operations, so compile loops.c with -ffp-contract=off.
+ * for the payload and sign of a NaN.  loops.c is compiled with
+ * -ffp-contract=off, so that no operations are fused.
  */
 struct loops {
 	const char *name;   /* "avx2" */
-	bool (*runs)(void); /* on this processor? */
+	bool (*runs)(void); /* can this processor run it? */
 
 	void (*copy)(void *dst, const void *src, size_t n); /* bytes; no overlap */
 	void (*copy_streaming)(void *dst, const void *src,
-			       size_t n); /* the same, past the caches */
+			       size_t n); /* the same, by streaming stores */
 
 	loops_many *many[RINGUP_ADASUM][RINGUP_DTYPE_COUNT]; /* an average is a sum */
 
@@ -42,9 +42,9 @@ struct loops {
 /* Every set of this build, best first; ends with NULL, and the last one runs everywhere. */
 extern const struct loops *const loops_all[];
 
-extern const struct loops *loops_chosen; /* atomic; NULL: nobody has asked yet */
+extern const struct loops *loops_chosen; /* atomic; NULL before the first use */
 
-/* loops_choose - the best that runs here, from now on. */
+/* loops_choose - choose the best set that this processor runs. */
 const struct loops *loops_choose(void) __attribute__((cold));
 
 /* loops_best - the set in use: at first the best that runs here.  Threads: any. */

@@ -1,4 +1,4 @@
-/* neutral.c - what changes nothing in a reduction. */
+/* neutral.c - the neutral element of a reduction, for ranks that have joined. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/neutral.h"
 
@@ -29,7 +29,7 @@ static void put_whole(enum ringup_dtype t, int64_t x, unsigned char *to)
 	memcpy(to, &x, reduce_dtype_bytes(t));
 }
 
-/* Of all that others may have, scaled like everything, the greatest or the least. */
+/* The greatest or the least value of the type. */
 static void put_limit(enum ringup_dtype t, bool greatest, unsigned char *to)
 {
 	size_t size = reduce_dtype_bytes(t);
@@ -55,7 +55,7 @@ static bool scales_to(enum ringup_dtype t, const unsigned char *x, double pre,
 	return !memcmp(out, want, reduce_dtype_bytes(t));
 }
 
-/* What the floating @x is when it has been multiplied by @pre. */
+/* The floating @x times @pre, as copy_scaled() computes it. */
 static double scaled(enum ringup_dtype t, const unsigned char *x, double pre)
 {
 	alignas(WIDEST) unsigned char in[WIDEST], out[WIDEST];
@@ -74,17 +74,17 @@ static double scaled(enum ringup_dtype t, const unsigned char *x, double pre)
 	return (double)f;
 }
 
-/* Is all that anybody may have 0 once it has been multiplied by @pre? */
+/* Is every integer of the type 0 after it is multiplied by @pre? */
 static bool are_all_zero(enum ringup_dtype t, double pre)
 {
 	bool is_signed = t != RINGUP_U8 && t != RINGUP_U16;
 	double most = __builtin_ldexp(1, 8 * (int)reduce_dtype_bytes(t) - is_signed);
 
-	/* Of unsigned ones the greatest is one less than that. */
+	/* The greatest unsigned value is most - 1; of signed ones the least is -most. */
 	return (pre < 0 && !is_signed) || (most - !is_signed) * __builtin_fabs(pre) < 1;
 }
 
-/* What is 1 when it has been multiplied by @pre; false if there is no such number. */
+/* A number that is 1 after it is multiplied by @pre; false if there is none. */
 static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 {
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
@@ -105,7 +105,7 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 	}
 	put_floating(t, 1, one);
 	put_floating(t, 1 / pre, first);
-	/* That may be rounded, and the product again: then a neighbour may do better. */
+	/* The quotient is rounded, and the product again: a neighbour may do better. */
 	for (k = 0; k <= 2 * NEIGHBOURS; k++) {
 		memcpy(&bits, first, sizeof(bits));
 		bits += (uint64_t)(k % 2 ? (k + 1) / 2 : -(k / 2));
@@ -113,18 +113,18 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 		if (scales_to(t, to, pre, one))
 			return true;
 	}
-	/* Within two units of the last place of f16 or bf16, unless 1 / pre is none of its
-	 * numbers, or one of so few digits that it is far from it. */
+	/* Within two units of the last place of f16 or bf16, unless 1 / pre overflows in the
+	 * type, or is so small that it loses digits. */
 	memcpy(to, first, WIDEST);
 	return __builtin_fabs(scaled(t, to, pre) - 1) <= (t == RINGUP_BF16 ? 0x1p-6 : 0x1p-9);
 }
 
-/* What leaves a minimum or maximum as it is; what is negated changes places, but a factor
- * leaves bools alone. */
+/* The neutral element of a minimum or maximum; a negative factor swaps the two, except for
+ * bools, which are not scaled. */
 static void put_last(enum ringup_dtype t, enum ringup_redop op, double pre, unsigned char *to)
 {
 	put_limit(t, (op == RINGUP_MIN) == (pre > 0 || t == RINGUP_BOOL), to);
-	/* A factor that is 0 in its type makes 0 of every number. */
+	/* A factor that is 0 in the type makes every number 0, and infinity a NaN. */
 	if (reduce_is_floating(t) && __builtin_isnan(scaled(t, to, pre)))
 		memset(to, 0, WIDEST);
 }
@@ -141,7 +141,7 @@ bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pr
 	if (op == RINGUP_MIN || op == RINGUP_MAX)
 		put_last(t, op, pre, one);
 	else if (op != RINGUP_PRODUCT)
-		/* A factor that is infinite in its type makes no number of 0. */
+		/* A factor that is infinite in the type makes 0 a NaN. */
 		return !reduce_is_floating(t) || !__builtin_isnan(scaled(t, one, pre));
 	else if (!put_one(t, pre, one))
 		return false;

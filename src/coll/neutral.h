@@ -1,4 +1,4 @@
-/* neutral.h - what changes nothing in a reduction. */
+/* neutral.h - the neutral element of a reduction, for ranks that have joined. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_NEUTRAL_H
 #define COLL_NEUTRAL_H
@@ -9,12 +9,11 @@
 #include "ringup.h"
 
 /*
- * neutral_fill - @count elements that leave a reduction by @op as it is, though they are scaled
- * by @pre, which is not 0, before it like those of others.  @to holds zeros, which do that in
- * sums.
+ * neutral_fill - @count elements that leave a reduction by @op unchanged after they are scaled
+ * by @pre (not 0), like all inputs.  @to holds zeros, which are neutral in sums.
  *
- * Returns false if there are none, and then writes nothing: no integer is 1 once it has been
- * multiplied by 2, no f16 once by 1e-5, and 0 times what is infinite in a type is none.
+ * Returns false if there is no such element, and then writes nothing: no integer times 2 is 1,
+ * no f16 times 1e-5 is 1, and 0 times a factor that is infinite in the type is a NaN.
  */
 bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pre,
 		  uint64_t count);

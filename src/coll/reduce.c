@@ -1,4 +1,4 @@
-/* reduce.c - combine several vectors into one, and divide or scale the result. */
+/* reduce.c - local reduction: combine several vectors into one, divide or scale the result. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/reduce.h"
 
@@ -8,10 +8,10 @@
 /* Elements taken at a time where one pass is not enough; they stay in the nearest cache. */
 enum { BLOCK = 1024 };
 
-/* Sources combined at a time there. */
+/* Sources combined at a time in a block. */
 enum { GROUP = 8 };
 
-/* What reduce_streaming() adds up at a time: it stays in the nearest cache. */
+/* Bytes that reduce_streaming() combines at a time: they stay in the nearest cache. */
 enum { NEAR_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)
@@ -47,8 +47,8 @@ void reduce_narrow(enum ringup_dtype dtype, void *dst, const float *src, size_t 
 }
 
 /*
- * One pass.  A division by a power of two is a multiplication without loss,
- * which costs nothing next to the addition; others are carried out, so that
+ * One pass.  A division by a power of two becomes an exact multiplication, which
+ * costs nothing next to the addition; other divisions are carried out, so that
  * the average of equal numbers is that number.
  */
 static void reduce_floating(const struct reduce *how, void *const *dst, int ndst,
@@ -115,7 +115,7 @@ static void reduce_integers(const struct reduce *how, void *const *dst, int ndst
 		int k = 0, done = 0;
 
 		n = count - first < BLOCK ? count - first : BLOCK;
-		/* A few sources at a time; what is there already is the first. */
+		/* A few sources at a time; the first is the result so far. */
 		while (done < nsrc) {
 			if (done)
 				from[k++] = block;
@@ -145,7 +145,7 @@ void reduce_many(const struct reduce *how, void *const *dst, int ndst, const voi
 		loops_best()->many[how->redop][how->dtype](dst, ndst, src, nsrc, count, 1, 1);
 }
 
-/* A block at a time, which is near enough to be copied for nothing. */
+/* A block at a time, whose copy from the nearest cache costs next to nothing. */
 void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int near,
 		      const void *const *src, int nsrc, uint64_t count)
 {

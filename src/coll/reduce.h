@@ -1,4 +1,4 @@
-/* reduce.h - combine several vectors into one, element by element. */
+/* reduce.h - local reduction: combine several vectors into one, element by element. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_REDUCE_H
 #define COLL_REDUCE_H
@@ -12,7 +12,7 @@
 /* The operations that combine element by element: all but Adasum. */
 enum { REDUCE_OPS = RINGUP_ADASUM };
 
-/* Sources for which reduce_streaming() goes past the caches. */
+/* The most sources for which reduce_streaming() uses streaming stores. */
 enum { REDUCE_PAST = 64 };
 
 /* What is done to each element. */
@@ -29,19 +29,18 @@ struct reduce {
  * One pass: every result is written to all @ndst destinations.  A destination
  * may be one of the sources exactly, else nothing overlaps.  f16 and bf16 are
  * widened to f32 once, combined there, and rounded once (to nearest even).
- * A minimum or maximum with a NaN is a NaN.  Bools have no average, and a factor
- * leaves them alone.  Same bits on every processor,
- * whichever loops are chosen, but for the payload and sign of a NaN.  Pointers
- * are aligned to the element, no more.
+ * A minimum or maximum with a NaN is a NaN.  Bools have no average, and are not
+ * scaled.  The bits are the same on every processor, whichever loops are chosen, but
+ * for the payload and sign of a NaN.  Pointers are aligned to the element, no more.
  *
  * Threads: any.  nsrc >= 1, ndst >= 1, both at most 4096.
  */
 void reduce_many(const struct reduce *how, void *const *dst, int ndst, const void *const *src,
 		 int nsrc, uint64_t count);
 
-/* reduce_streaming - the same, but only the first @near destinations, at least one, are left in
- * the caches: to the others results are written as copy_streaming() does, a few KiB at a time.
- * Of more than REDUCE_PAST sources, all are left there. */
+/* reduce_streaming - the same, but only the first @near destinations, at least one, are written
+ * to the caches: the others by copy_streaming(), a few KiB at a time.  With more than
+ * REDUCE_PAST sources, all are written to the caches. */
 void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int near,
 		      const void *const *src, int nsrc, uint64_t count);
 

@@ -1,12 +1,12 @@
-/* sweep.c - collectives between hosts: along one dimension of a grid after the other. */
+/* sweep.c - algorithms between hosts: along one dimension of a grid after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/sweep.h"
 
 /*
  * Rounds: 0 is for the hosts that lean, 1 .. dims go up the dimensions (reduce,
- * scatter), dims + 1 .. 2 dims down again (gather), the last is for those who lean.
+ * scatter), dims + 1 .. 2 dims down again (gather), the last is for hosts that lean.
  *
- * Having gone up dimensions 0 .. d-1, a host works on the blocks of those that
+ * After dimensions 0 .. d-1, a host works on the blocks of the hosts that
  * share these digits with it: its share at depth d.
  */
 struct out {
@@ -47,7 +47,7 @@ static struct range block(const struct out *o, int host)
 	return (struct range){ o->sweep->start[place], o->sweep->start[place + 1] };
 }
 
-/* The first and the last host, in the order of places, that share digits 0 .. depth-1. */
+/* The share of @host at @depth: blocks of hosts with the same digits 0 .. depth-1. */
 static struct range share(const struct out *o, int host, int depth)
 {
 	const struct grid *g = o->grid;
@@ -78,7 +78,7 @@ static bool combines(const struct sweep *s)
 	return s->kind == SWEEP_ALLREDUCE || s->kind == SWEEP_REDUCESCATTER;
 }
 
-/* To each of the line along @d its share at @depth, the next one first. */
+/* Sends to each host of the line along @d its share at @depth, the next host first. */
 static void send_line(struct out *o, int round, int d, int depth)
 {
 	const struct grid *g = o->grid;
@@ -132,7 +132,7 @@ static void gather_down(struct out *o, int d)
 	}
 }
 
-/* What a host that leans does, and the other half of it, on the host it leans on. */
+/* The step of a host that leans, or its other half, on the host it leans on. */
 static void lean(struct out *o, bool last)
 {
 	const struct sweep *s = o->sweep;
