@@ -20,7 +20,7 @@
  *
  * The times at which other ranks of the host were ready come only with the record that all are
  * ready.  So the beginning of a negotiation is kept back until then, or until chrome_settle()
- * finds it old.  An old one begins when this rank was ready, even if another was before.
+ * finds it old.  An old one begins when this rank was ready, even if another was earlier.
  */
 
 /* The rank and the moment that a file begins with; strings belong to the caller. */
@@ -30,7 +30,7 @@ struct chrome_origin {
 	int size;          /* of the world                                            */
 	const char *host;  /* its name                                                */
 	const char *clock; /* the same text wherever clock_ns() is the same           */
-	int64_t start_ns;  /* time 0 of the file, of clock_ns()                       */
+	int64_t start_ns;  /* time 0 of the file, by clock_ns()                       */
 	int64_t epoch_us;  /* the same moment, since 1970                             */
 };
 

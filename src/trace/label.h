@@ -15,7 +15,7 @@
  */
 enum {
 	LABEL_STEP = 1024,  /* labels allocated at a time */
-	LABEL_STEPS = 1024, /* so many times: a million names */
+	LABEL_STEPS = 1024, /* steps at most: a million names */
 	LABEL_BYTES = 1024, /* of a name; the rest is not shown */
 	LABEL_SETS = 256,
 };

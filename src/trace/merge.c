@@ -1,4 +1,4 @@
-/* merge.c - the timelines of several ranks as one, on one clock. */
+/* merge.c - merge the timelines of several ranks into one, with clocks aligned. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/merge.h"
 
@@ -14,11 +14,11 @@
 
 enum {
 	MOST_PROCESSES = 1 << 22, /* of a file: tensors                            */
-	MOST_ROUNDS = 1 << 20,    /* of a file that are looked at for the clocks   */
+	MOST_ROUNDS = 1 << 20,    /* of a file that are used to align clocks       */
 	MOST_FILES = 8192,
 };
 
-/* When this rank submitted a round of a tensor, and when it knew that all had: by its clock. */
+/* When a rank submitted a round of a tensor, and when it knew that all had, by its clock. */
 struct merge_round {
 	uint32_t tensor;
 	uint64_t round;
@@ -267,8 +267,8 @@ static bool same_clock(const struct merge_file *a, const struct merge_file *b)
 	return a == b || (*a->clock && !strcmp(a->clock, b->clock));
 }
 
-/* The rounds of all ranks of one clock: when the last of them submitted, and the first knew
- * that all had.  Sorted, the caller's to free(). */
+/* The rounds of all ranks of one clock: when the last of them submitted, and when the first
+ * knew that all had.  Sorted; the caller's to free(). */
 static int rounds_of(const struct merge *m, const struct merge_file *of,
 		     struct merge_round **outp, size_t *count, struct err *e)
 {
@@ -351,7 +351,7 @@ static int settle_clock(const struct merge *m, struct merge_file *f, struct err 
 	return 0;
 }
 
-/* Its beginning by the first file's clock. */
+/* The file's beginning by the first file's clock. */
 static double begins(const struct merge_file *f)
 {
 	return f->start_us - f->ahead_us;

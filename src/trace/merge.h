@@ -1,4 +1,4 @@
-/* merge.h - the timelines of several ranks as one, on one clock. */
+/* merge.h - merge the timelines of several ranks into one, with clocks aligned. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_MERGE_H
 #define TRACE_MERGE_H
@@ -20,7 +20,7 @@ struct merge_round;
  * knows that all are ready only after each rank has submitted.  So each round of a tensor
  * bounds the offset from both sides; the middle between the narrowest bounds is wrong by at
  * most the time that a message takes.  Where there are no rounds, or they contradict each
- * other, the hosts' wall clocks have to do.
+ * other, the hosts' wall clocks are used.
  */
 enum merge_how {
 	MERGE_SAME, /* the first file's clock */
@@ -32,7 +32,7 @@ enum merge_how {
 struct merge_file {
 	const char *path;
 	int rank;
-	char *host, *clock; /* "": it does not say */
+	char *host, *clock; /* "": not in the file */
 	double epoch_us;    /* its beginning, since 1970             */
 	double start_us;    /* its beginning by its own clock        */
 	uint64_t events;

@@ -1,4 +1,4 @@
-/* outfile.c - a JSON array in a file, which is whole after every write. */
+/* outfile.c - append to a JSON array in a file, which is valid after every write. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/outfile.h"
 
@@ -195,7 +195,7 @@ int outfile_append(struct outfile *f, const char *text, size_t len, struct err *
 		room = PAGE - (size_t)(f->end % PAGE) - 1;
 		n = fitting_bytes(text, len, room);
 		if (n) {
-			/* What comes next does not fit. */
+			/* The next element does not fit into the page. */
 			rc = put(f, text, n, n < len ? room - n : 0, e);
 		} else if (first_bytes(text, len) >= PAGE) {
 			n = first_bytes(text, len);

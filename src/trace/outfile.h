@@ -1,4 +1,4 @@
-/* outfile.h - a JSON array in a file, which is whole after every write. */
+/* outfile.h - append to a JSON array in a file, which is valid after every write. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_OUTFILE_H
 #define TRACE_OUTFILE_H

@@ -1,4 +1,4 @@
-/* points.c - when operations came to their trace points, out of records. */
+/* points.c - the times at which operations came to their trace points, from records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/points.h"
 
@@ -10,7 +10,7 @@ struct search {
 	uint64_t first, count;
 	int64_t ahead_ns;
 	struct ringup_points *out;
-	uint32_t *latest; /* by label: 1 + the place in out of what is in flight; 0: none */
+	uint32_t *latest; /* by label: 1 + the place in out of its operation; 0: none    */
 	uint32_t labels;
 };
 
@@ -37,7 +37,7 @@ static struct ringup_points *by_number(const struct search *s, const struct trac
 	return at < s->count ? &s->out[at] : NULL;
 }
 
-/* One of a tensor begins: whatever was in flight by that label is not any more. */
+/* An operation of a tensor begins: an earlier one of that label is no longer in flight. */
 static struct ringup_points *submit(struct search *s, const struct trace_record *r)
 {
 	uint64_t at = place_of(s, r->rank[3]);
@@ -59,7 +59,7 @@ static void set_complete(struct ringup_points *p, const struct trace_record *r, 
 	p->failed = r->arg != 0;
 }
 
-/* Each record but the first of an operation says something of one that is known. */
+/* Takes a record.  Only an operation's first record may name one that is not known yet. */
 static void take(struct search *s, const struct trace_record *r)
 {
 	bool begins = r->what == TRACE_SUBMITTED || r->what == TRACE_MESSAGE;
@@ -89,7 +89,7 @@ static void take(struct search *s, const struct trace_record *r)
 			set_once(&p->begun, ns);
 		break;
 	case TRACE_FINISHED:
-		/* The short way has no other points. */
+		/* An operation without a coordinator has no other points. */
 		if (!r->arg) {
 			set_once(&p->ready, ns);
 			set_once(&p->begun, ns);

@@ -1,4 +1,4 @@
-/* points.h - when operations came to their trace points, out of records. */
+/* points.h - the times at which operations came to their trace points, from records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_POINTS_H
 #define TRACE_POINTS_H
@@ -10,9 +10,9 @@
 #include "trace/record.h"
 
 /*
- * points_find - what @n records, in order of time, tell of the operations @first and up.
+ * points_find - the times of operations from @first on, by @n records in order of time.
  *
- * Fills @out of the operation @first + i at i, for @count operations; all zero is unknown.  A
+ * Fills out[i] for operation @first + i, for @count operations; all zero is unknown.  A
  * record has the low 32 bits of a number; @count is less than 2^32.  Times are @ahead_ns behind
  * those of the records.  Returns 0, or RINGUP_ENOMEM.
  */

@@ -19,7 +19,7 @@ struct ring {
 	/* The producer's. */
 	alignas(64) uint64_t head; /* records ever put; atomic                  */
 	uint64_t seen;             /* the tail, as last read                    */
-	uint64_t dropped;          /* for want of room; atomic                  */
+	uint64_t dropped;          /* records for which there was no room; atomic */
 	/* The consumer's. */
 	alignas(64) uint64_t tail; /* records ever taken; atomic */
 	alignas(64) struct trace_record record[RING_RECORDS];
@@ -63,7 +63,7 @@ static inline size_t ring_copy(const struct ring *q, struct trace_record *out)
 		memcpy(&out[at - from], word, sizeof(word));
 	}
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	/* What has been overwritten meanwhile, and what is being, is not what it was. */
+	/* Records that were overwritten meanwhile, and the one being written, are torn. */
 	first = __atomic_load_n(&q->head, __ATOMIC_RELAXED) + 1;
 	first = first < RING_RECORDS ? 0 : first - RING_RECORDS;
 	if (first <= from)

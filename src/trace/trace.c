@@ -1,4 +1,4 @@
-/* trace.c - a rank's recorder: trace points, rings, the thread that writes the file. */
+/* trace.c - a rank's trace recorder: trace points, rings, the thread that writes the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/trace.h"
 
@@ -25,7 +25,7 @@
 #include "trace/points.h"
 #include "trace/ring.h"
 
-/* After this many records their producer may use the room again. */
+/* Records after which the writer gives their room back to the producer. */
 enum { TAKE = 1024 };
 
 struct recorder {
@@ -39,7 +39,7 @@ struct recorder {
 	uint32_t wake;                    /* futex                     */
 	bool stop;                        /* atomic                    */
 
-	/* The writer's while it runs, else the thread's that starts or stops it. */
+	/* The writer uses these while it runs, else the thread that starts or stops it. */
 	bool runs;
 	pthread_t thread;
 	char path[PATH_MAX];
@@ -47,7 +47,7 @@ struct recorder {
 	struct chrome chrome;
 	uint64_t dropped; /* records, before this file was begun   */
 	uint64_t told;    /* records that the file says are dropped */
-	uint64_t lost;    /* records, for want of memory            */
+	uint64_t lost;    /* records for which there was no memory  */
 	int64_t flushed_ns;
 	bool broken; /* the file cannot be written any more; atomic */
 };
@@ -146,7 +146,7 @@ int trace_ranks(const struct trace *t, const int *ranks, int count)
 	return label_set(&recorder_of(t)->labels, ranks, count);
 }
 
-/* Whether there is a file, and what is in it; records are kept or not as before. */
+/* Sets the bits of a recording to a file; TRACE_KEEP stays as it is. */
 static void set_file(struct trace *t, uint32_t on)
 {
 	__atomic_fetch_and(&t->on, TRACE_KEEP, __ATOMIC_RELAXED);
@@ -182,7 +182,7 @@ static void write_text(struct recorder *w)
 
 	if (w->chrome.len && !is_broken(w) &&
 	    outfile_append(&w->file, w->chrome.text, w->chrome.len, &e)) {
-		/* The job is worth more than its timeline. */
+		/* A failed timeline must not end the job. */
 		__atomic_store_n(&w->broken, true, __ATOMIC_RELAXED);
 		set_file(w->trace, 0);
 		log_warn("timeline %s: %s; it ends here", w->path, e.text);
@@ -199,8 +199,8 @@ static const struct trace_record *next_of(const struct ring *q, uint64_t at, int
 }
 
 /*
- * Take all records up to @until, which is now.  A record is put after the record of its cause,
- * on any ring; so the cause is there, too, with an earlier time.
+ * Takes all records up to @until, which is now.  A record is put after the record of its cause,
+ * whose ring may be another; so the cause is there, too, with an earlier time.
  */
 static void take_all(struct recorder *w, int64_t until)
 {
@@ -409,7 +409,7 @@ int trace_keep(struct trace *t, struct err *e)
 	return 0;
 }
 
-/* By time; of one time as they lie, which for records of one ring is their order. */
+/* By time; records of the same time keep their order in memory, which is that of a ring. */
 static int by_time(const void *a, const void *b)
 {
 	const struct trace_record *x = *(const struct trace_record *const *)a;

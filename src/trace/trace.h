@@ -1,4 +1,4 @@
-/* trace.h - a rank's recorder: trace points, rings, the thread that writes the file. */
+/* trace.h - a rank's trace recorder: trace points, rings, the thread that writes the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
@@ -79,7 +79,7 @@ struct trace_origin {
  * an earlier recording goes on; or if there is no thread.  A failure of the writer is logged
  * once, and ends the recording.
  *
- * trace_stop - write what is left, and close the file; nothing happens if there is none.
+ * trace_stop - write remaining records, and close the file; nothing happens if there is none.
  * trace_close - the same, and free all; no thread may be at a trace point.
  *
  * One thread at a time.  All three block until the file is written.
