@@ -1,4 +1,4 @@
-/* argv.c - the words of a command, put together one by one. */
+/* argv.c - build a command's argument list, word by word. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/argv.h"
 

@@ -1,4 +1,4 @@
-/* argv.h - the words of a command, put together one by one. */
+/* argv.h - build a command's argument list, word by word. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_ARGV_H
 #define BASE_ARGV_H
@@ -23,7 +23,7 @@ void argv_put(struct argv *a, ...) __attribute__((sentinel));
 /* argv_take - the next word is @word, which is on the heap and @a's now; NULL: no memory. */
 void argv_take(struct argv *a, char *word);
 
-/* argv_words - what proc_start() takes, or NULL if there was no memory; @a's. */
+/* argv_words - the list for proc_start(), or NULL if there was no memory; @a's. */
 char *const *argv_words(const struct argv *a, struct err *e);
 
 void argv_free(struct argv *a);

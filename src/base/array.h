@@ -14,7 +14,7 @@
  */
 void *array_more(void *listp, int *count, size_t size);
 
-/* array_room - the same element, not yet counted: it is in the list once *@count says so. */
+/* array_room - the same element, not yet counted: the caller adds it by raising the count. */
 void *array_room(void *listp, int count, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* batch.c - several files replaced together or not at all. */
+/* batch.c - a transaction on files: several are replaced together or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/batch.h"
 
@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "ringup.h"
 
-/* Where @full really is; a link that leaves @root would change another machine. */
+/* Resolves links in @full; refuses one that leaves @root: it would change another machine. */
 static int follow(char full[PATH_MAX], const char *root, struct err *e)
 {
 	char real[PATH_MAX], base[PATH_MAX];
@@ -36,7 +36,7 @@ static int follow(char full[PATH_MAX], const char *root, struct err *e)
 	return 0;
 }
 
-/* Only what is empty goes; somebody may have put a file there meanwhile. */
+/* Removes empty folders only: another process may have put a file there meanwhile. */
 static void drop_folders(const char *path, int count)
 {
 	char dir[PATH_MAX];
@@ -58,7 +58,7 @@ static int fill(int fd, const char *data, size_t len)
 	return file_put(fd, data, len) ? -1 : fsync(fd);
 }
 
-/* A sibling whose name nobody takes for a setting: ".nccl.conf.ringup-4711". */
+/* A sibling whose name no program takes for settings: ".nccl.conf.ringup-4711". */
 static char *sibling(const char *full)
 {
 	const char *slash = strrchr(full, '/');
@@ -79,7 +79,7 @@ static void folder_of(const char *path, char dir[PATH_MAX])
 	slash[slash == dir] = 0;
 }
 
-/* A file without a name, or, where the file system knows none such, the sibling. */
+/* Opens a file without a name, or, where the file system has no such files, the sibling. */
 static int open_part(const struct batch_file *f)
 {
 	char dir[PATH_MAX];
@@ -101,7 +101,7 @@ static int name_part(const struct batch_file *f)
 
 	if (fstat(f->fd, &st) || st.st_nlink)
 		return st.st_nlink ? 0 : -1;
-	/* Only a process of this number that was killed can have left it. */
+	/* An older one is of a killed process that had this number. */
 	unlink(f->part);
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", f->fd);
 	return linkat(AT_FDCWD, from, AT_FDCWD, f->part, AT_SYMLINK_FOLLOW);
@@ -183,7 +183,7 @@ int batch_remove(struct batch *b, const char *root, const char *path, int folder
 	return faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) ? fail_os(e, "%s", f->path) : 0;
 }
 
-/* Old and new change places, so that the old is at hand until the end. */
+/* Exchanges old and new, so that the old contents are kept until the end. */
 static int swap(struct batch_file *f)
 {
 	char old[PATH_MAX + 8];
@@ -217,7 +217,7 @@ static void swap_back(struct batch_file *f)
 	if (f->is_new)
 		unlink(f->path);
 	else
-		/* Either way the old contents are in part. */
+		/* With and without an exchange, part has the old contents. */
 		rename(f->part, f->path);
 	f->done = false;
 }
@@ -249,7 +249,7 @@ void batch_end(struct batch *b)
 		if (f->fd >= 0)
 			close(f->fd);
 		unlink(f->part);
-		/* Folders made for a file that did not come, or kept one that went. */
+		/* Folders made for a file that was not written, or left empty by a removal. */
 		if (f->done == f->is_gone)
 			drop_folders(f->path, f->folders);
 		free(f->path);

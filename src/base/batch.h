@@ -1,4 +1,4 @@
-/* batch.h - several files replaced together or not at all. */
+/* batch.h - a transaction on files: several are replaced together or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_BATCH_H
 #define BASE_BATCH_H
@@ -18,15 +18,14 @@ struct batch_file {
 	bool is_new;  /* there was no such file                              */
 	bool is_gone; /* the file is to be removed                           */
 	bool done;    /* the new contents are in place                       */
-	int folders;  /* made for it, or to be removed with it               */
+	int folders;  /* number made for it, or to be removed with it        */
 };
 
 /*
- * A batch in the making.  Everything that can run out (space, permission, the
- * folder) is used when a file is staged, where nothing is visible yet and even
- * SIGKILL leaves nothing; what remains for batch_commit() are names, and those
- * are taken back in reverse if one fails.  Zero-initialise; batch_end() in any
- * case.
+ * A batch in the making.  All steps that can fail for want of space, permission or
+ * a folder are done when a file is staged: nothing is visible then, and even
+ * SIGKILL leaves nothing.  batch_commit() only changes names, and takes them back
+ * in reverse order if one fails.  Zero-initialise; call batch_end() in any case.
  */
 struct batch {
 	struct batch_file file[BATCH_FILES];

@@ -166,8 +166,8 @@ const char *conf_alias(const struct setting *s)
 	return s->alias + (*s->alias == '!');
 }
 
-/* What the alias says, in the setting's own words; what makes no sense stays as
- * it is, for the parser to refuse. */
+/* The alias's value in the setting's own form; a value that cannot be translated stays
+ * as it is, and the parser refuses it. */
 static const char *translate(const struct setting *s, const char *value, char *buf)
 {
 	int64_t seconds;
@@ -182,7 +182,7 @@ static const char *translate(const struct setting *s, const char *value, char *b
 	return buf;
 }
 
-/* What the environment says itself, or NULL. */
+/* The value of the setting's own variable in the environment, or NULL. */
 static const char *set_value(const struct setting *s)
 {
 	char **p;
@@ -241,7 +241,7 @@ const char *conf_value(const struct setting *s, enum conf_from *from,
 	return s->def;
 }
 
-/* Does some profile answer to what the choosing setting says? */
+/* Refuses a value of a setting that chooses profiles if no profile has that name. */
 static int check_choice(const struct setting *s, const char *name, const char *value,
 			struct err *e)
 {

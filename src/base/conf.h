@@ -38,15 +38,15 @@ struct setting {
 };
 extern const struct setting settings[]; /* ends with name == NULL */
 
-/* What to do about a RINGUP_ variable that is not a setting: a misspelling in
- * a command, perhaps a newer launcher's in a training job. */
+/* The reaction to a RINGUP_ variable that is not a setting: in a command it is a
+ * misspelling; in a training job it may be a newer launcher's. */
 enum conf_unknown { CONF_FORBID, CONF_WARN };
 
 /*
  * conf_load - fill @c from the environment, whose strings it then points to.
  *
- * A value that does not parse is an error: silence there costs somebody a day.
- * RINGUP_TEST_* belongs to the tests and is nobody else's business.
+ * A value that does not parse is an error, since silence would hide a mistake.
+ * RINGUP_TEST_* belongs to the tests and is not checked.
  */
 int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e);
 
@@ -70,7 +70,7 @@ void conf_name(const struct setting *s, char out[CONF_NAME_BYTES]);
 /* conf_size - parse "4096", "64K", "2M", "1G" or "1T"; 0, or -1 if it is none of them. */
 int conf_size(const char *text, uint64_t *out);
 
-/* conf_env - somebody else's variable (OMPI_COMM_WORLD_RANK, HOME), or NULL.
+/* conf_env - a variable that is not ringup's (OMPI_COMM_WORLD_RANK, HOME), or NULL.
  * The only way to the environment outside conf.c. */
 const char *conf_env(const char *name);
 

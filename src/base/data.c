@@ -1,4 +1,4 @@
-/* data.c - files of this program's own, in a build tree or where it was installed. */
+/* data.c - find this program's data files, in a build tree or installed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data.h"
 

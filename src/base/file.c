@@ -1,4 +1,4 @@
-/* file.c - whole files, below a movable root, never torn. */
+/* file.c - read and replace whole files atomically, below a movable root. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
@@ -74,7 +74,7 @@ int file_read(const char *root, const char *path, size_t cap, char **datap, size
 	rc = file_path(full, root, path, e);
 	if (rc)
 		return rc;
-	/* O_NONBLOCK: opening a FIFO that somebody put there must not hang. */
+	/* O_NONBLOCK: opening a FIFO must not hang. */
 	fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return fail_os(e, "%s", full);
@@ -195,7 +195,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 	return file_sync_parent(full) ? fail_os(e, "%s: folder", full) : 0;
 }
 
-/* Into what is there, or what a link to nothing names. */
+/* Writes into the file that is there, or creates the file that a dangling link names. */
 static int write_into(const char *path, mode_t mode, const void *data, size_t len,
 		      struct err *e)
 {
@@ -218,7 +218,7 @@ static bool can_write(int fd)
 	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* Is that what this process has as its output or for its errors?  Then the number of it. */
+/* The descriptor, 1 or 2, if the file is this process's stdout or stderr; else none. */
 static int standard(const struct stat *st)
 {
 	struct stat own;

@@ -1,4 +1,4 @@
-/* file.h - whole files, below a movable root, never torn. */
+/* file.h - read and replace whole files atomically, below a movable root. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -38,19 +38,19 @@ bool file_exists(const char *root, const char *path);
  * file_write - replace a file by @len bytes of @data, wholly or not at all.
  *
  * A sibling is written with @mode, synced and renamed over it; the folder is
- * made if need be (mode 0755) and synced.  A symbolic link at @path is
- * followed by nobody: it is replaced.  On failure nothing is left behind.
+ * made if need be (mode 0755) and synced.  A symbolic link at @path is not
+ * followed, but replaced.  On failure nothing is left behind.
  */
 int file_write(const char *root, const char *path, mode_t mode, const void *data, size_t len,
 	       struct err *e);
 
 /*
- * file_save - the same for a path that a person has named as output.
+ * file_save - the same for a path that the user has named as output.
  *
- * What is there stays what it is: a symbolic link stays one, and the file that it names is
- * replaced, and not for more people than could read it; a device, a FIFO or whatever else
- * is no regular file is written to, as a shell's > would, which may wait for who reads it.
- * What goes to this process's stdout or stderr goes behind what is there.
+ * The kind of file is kept: a symbolic link stays one, and the file that it names is
+ * replaced, readable by no more users than before; a device, a FIFO or any other file that
+ * is not regular is written to, as a shell's > does, which may wait for a reader.
+ * If @path is this process's stdout or stderr, the data are appended.
  */
 int file_save(const char *path, mode_t mode, const void *data, size_t len, struct err *e);
 
@@ -65,14 +65,14 @@ int file_put(int fd, const void *from, size_t len);
 /*
  * file_lift - move a descriptor away from 0, 1 and 2 if it is one of them.
  *
- * In a process that has these closed the next file or socket gets such a number, and
- * whatever anybody prints.  @fd may be -1; returns the descriptor, or -1 with errno.
+ * In a process that has these closed the next file or socket gets such a number, and then
+ * everything that is printed.  @fd may be -1; returns the descriptor, or -1 with errno.
  */
 int file_lift(int fd);
 
 /*
- * What tells a file or folder from one that gets its name later, and perhaps its inode number,
- * too: numbers are used again as soon as they are free.  A rename changes neither.
+ * Tells a file or folder from a later one of the same name, and perhaps the same inode number:
+ * numbers are used again as soon as they are free.  A rename changes neither field.
  */
 struct file_identity {
 	uint64_t inode;

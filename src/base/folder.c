@@ -1,4 +1,4 @@
-/* folder.c - whole folders: made with what is above them, walked, removed. */
+/* folder.c - make folders with their parents, walk trees, remove them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/folder.h"
 
@@ -56,7 +56,7 @@ bool folder_is_empty(const char *path)
 	return is_empty;
 }
 
-/* What could not be seen, as an error; 0 for what has gone meanwhile. */
+/* The error of an entry that could not be read; 0 if it has been removed meanwhile. */
 static int unseen(const FTSENT *it, struct err *e)
 {
 	if (it->fts_errno == ENOENT)

@@ -1,4 +1,4 @@
-/* forks.c - tell a child of fork() from its parent. */
+/* forks.c - detect fork(): count forks, and run hooks in the child. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/forks.h"
 
@@ -25,7 +25,7 @@ static void in_child(void)
 	struct forks_hook *h;
 
 	__atomic_fetch_add(&forks_number, 1, __ATOMIC_RELAXED);
-	/* They were the parent's; for a child of this one they may be added again. */
+	/* Hooks are the parent's; this process may add its own for its children. */
 	while ((h = hooks)) {
 		hooks = h->next;
 		fn = h->fn;
@@ -37,7 +37,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-	/* Without memory for it the number stays 0: no worse than not to ask. */
+	/* Without memory for the handlers the count stays 0, and forks go unnoticed. */
 	if (pthread_atfork(before, in_parent, in_child))
 		return;
 }

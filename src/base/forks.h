@@ -1,4 +1,4 @@
-/* forks.h - tell a child of fork() from its parent. */
+/* forks.h - detect fork(): count forks, and run hooks in the child. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FORKS_H
 #define BASE_FORKS_H
@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /*
- * forks_count - how many forks lie between the first process that asked and this one.
+ * forks_count - the number of forks since the first process that called it.
  *
- * A child of fork() has copies of locks that nobody will open and of threads
- * that do not run.  Who keeps the count of its birth can tell, at the price of
- * a load.  The first call must come before the fork.  Threads: any.
+ * A child of fork() has copies of locks that no thread will release and of threads
+ * that do not run.  An object that keeps the count of its creation can tell, at the
+ * price of a load.  The first call must come before the fork.  Threads: any.
  *
- * forks_seen - the same, for whoever has called that before.
+ * forks_seen - the same, faster, for a process that has called forks_count() before.
  */
 uint32_t forks_count(void);
 
@@ -24,10 +24,10 @@ static inline uint32_t forks_seen(void)
 }
 
 /*
- * Something to be done in a child, right after fork(): a child that goes on
- * living must not keep connections open whose end tells others that its parent
- * has died.  @fn may do only what a signal handler may.  In the child the hook is
- * gone then, its fn NULL.
+ * A hook that runs in a child, right after fork(): a child that lives on must not
+ * keep connections open, since their end tells others that its parent has died.
+ * @fn may call only async-signal-safe functions.  The child removes the hook
+ * first and sets its fn to NULL.
  *
  * Ownership: *@h is the caller's, from forks_add() to forks_remove().
  */

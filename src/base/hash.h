@@ -1,4 +1,4 @@
-/* hash.h - a hash for tables; not for secrets, not for strangers. */
+/* hash.h - a hash for tables; not cryptographic, and not for keys that an attacker picks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -1,4 +1,4 @@
-/* horovod.c - what Horovod's variables mean here. */
+/* horovod.c - the environment variables of Horovod, and their meaning for ringup. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/horovod.h"
 

@@ -1,4 +1,4 @@
-/* horovod.h - what Horovod's variables mean here. */
+/* horovod.h - the environment variables of Horovod, and their meaning for ringup. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_HOROVOD_H
 #define BASE_HOROVOD_H
@@ -7,9 +7,9 @@
 
 enum horovod_fate {
 	HOROVOD_ALIAS, /* a setting of ringup             */
-	HOROVOD_TOLD,  /* what a launcher tells           */
+	HOROVOD_TOLD,  /* a launcher sets it for its ranks */
 	HOROVOD_MOOT,  /* there is nothing to set         */
-	HOROVOD_UNMET, /* asks for what is not done here  */
+	HOROVOD_UNMET, /* asks for a missing feature      */
 	HOROVOD_BUILD, /* concerns the build of Horovod   */
 };
 
@@ -36,8 +36,8 @@ const char *horovod_meaning(const struct horovod *h, char out[HOROVOD_TEXT]);
 int horovod_is(const char *var, size_t *len);
 
 /*
- * horovod_tell - tell, once in a process, what the variables of the environment ask for
- * that is not done (a warning), and those that do nothing here (at level info).
+ * horovod_tell - log, once in a process, the variables in the environment that ask for a
+ * missing feature (a warning), and those that have no effect here (at level info).
  */
 void horovod_tell(void);
 

@@ -1,4 +1,4 @@
-/* jsonio.c - any text into JSON, and checked values out of anybody's. */
+/* jsonio.c - write any text as JSON, and read checked values from untrusted JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jsonio.h"
 

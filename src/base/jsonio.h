@@ -1,4 +1,4 @@
-/* jsonio.h - any text into JSON, and checked values out of anybody's. */
+/* jsonio.h - write any text as JSON, and read checked values from untrusted JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_JSONIO_H
 #define BASE_JSONIO_H
@@ -9,12 +9,12 @@
 
 struct err;
 
-/* jsonio_text - a string; JSON holds UTF-8 only, so each byte that is part of none becomes
- * '?', and nothing grows longer; null if @s is NULL.  The caller's reference, or
- * NULL without memory. */
+/* jsonio_text - a JSON string of @s; each byte that is not part of UTF-8 becomes '?', so
+ * the length stays; JSON's null if @s is NULL.  The caller's reference, or NULL without
+ * memory. */
 json_t *jsonio_text(const char *s);
 
-/* jsonio_is_absent - not there, or null. */
+/* jsonio_is_absent - is @j missing (NULL), or JSON's null? */
 bool jsonio_is_absent(const json_t *j);
 
 /* jsonio_string - member @key if it is a string, else ""; belongs to @j. */

@@ -1,10 +1,10 @@
-/* lock.c - a lock for a few dozen instructions, which costs one atomic operation. */
+/* lock.c - a spin lock that yields, for a few dozen instructions: one atomic operation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
 #include <sched.h>
 
-/* Looks before giving way: about what somebody needs who is running. */
+/* Spins before sched_yield(): about as long as a running holder needs. */
 enum { LOOKS = 100 };
 
 void lock_wait(struct lock *l)

@@ -1,4 +1,4 @@
-/* lock.h - a lock for a few dozen instructions, which costs one atomic operation. */
+/* lock.h - a spin lock that yields, for a few dozen instructions: one atomic operation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -7,16 +7,16 @@
 #include <stdint.h>
 
 /*
- * All zero is open.  Who has to wait gives way to others but does not sleep, so the
- * one that opens it need not ask whether to wake anybody: that saves the second of
- * the two atomic operations of a pthread_mutex_t, and is why nothing that waits for
- * a person, a disk or a network is done inside.
+ * All zero is open.  A thread that waits yields the processor but does not sleep, so
+ * the holder need not check for sleepers when it opens the lock: that saves the second
+ * of the two atomic operations of a pthread_mutex_t.  So no code inside the lock may
+ * wait for a user, a disk or a network.
  */
 struct lock {
 	uint32_t shut; /* atomic */
 };
 
-/* lock_wait - the long way of lock_take(). */
+/* lock_wait - the slow path of lock_take(). */
 void lock_wait(struct lock *l) __attribute__((cold));
 
 static inline void lock_take(struct lock *l)
@@ -25,7 +25,7 @@ static inline void lock_take(struct lock *l)
 		lock_wait(l);
 }
 
-/* lock_try - only if it is open; true if it was. */
+/* lock_try - take the lock if it is open; returns whether it was. */
 static inline bool lock_try(struct lock *l)
 {
 	return !__atomic_exchange_n(&l->shut, 1, __ATOMIC_ACQUIRE);

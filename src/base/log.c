@@ -1,4 +1,4 @@
-/* log.c - messages for people, one line and one write each. */
+/* log.c - log messages for the user, one line and one write each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
@@ -66,7 +66,7 @@ static void put(enum log_level level, const char *word, const char *fmt, va_list
 	n = strlen(line);
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, n) < 0) {
-		/* Nobody is left to be told. */
+		/* A failure to log cannot be logged. */
 	}
 	errno = saved;
 }

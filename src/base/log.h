@@ -1,4 +1,4 @@
-/* log.h - messages for people, on stderr. */
+/* log.h - log messages for the user, on stderr. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -10,7 +10,7 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 /* log_set_level - by name: "warn", or Horovod's spelling "warning", in any case. */
 int log_set_level(const char *name, struct err *e);
 
-/* log_set_who - what stands in front of every message, e.g. "rank 3"; copied. */
+/* log_set_who - the text in front of every message, e.g. "rank 3"; copied. */
 void log_set_who(const char *who);
 
 /* log_is_on - would a message of this level be shown? */

@@ -1,4 +1,4 @@
-/* near.c - the known word that somebody meant. */
+/* near.c - "did you mean": the known word that is nearest to a misspelt one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/near.h"
 
@@ -18,8 +18,8 @@ static int is_same(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Damerau and Levenshtein, neighbours only; both words are short.  More than @most need not
- * be exact: what follows two rows without less has no less either. */
+/* Damerau-Levenshtein distance, swaps of neighbours only; both words are short.  Results above
+ * @most need not be exact: after two rows above it all later ones are above it, too. */
 static int words_distance(const char *a, int la, const char *b, int lb, int most)
 {
 	int d[3][NEAR_CHARS + 1]; /* the row of letter i, and the two before it */

@@ -1,4 +1,4 @@
-/* near.h - the known word that somebody meant. */
+/* near.h - "did you mean": the known word that is nearest to a misspelt one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_NEAR_H
 #define BASE_NEAR_H
@@ -13,7 +13,7 @@ struct near {
 };
 
 /*
- * near_offer - is @known what was meant by @typed?
+ * near_offer - keep @known if it is nearer to @typed than the best so far.
  *
  * Distance counts letters put in, left out, changed, or swapped with their
  * neighbour; case does not matter.  A third of the letters may be wrong.  Words

@@ -1,4 +1,4 @@
-/* pidstat.c - what the kernel says about a process: parent, session, start. */
+/* pidstat.c - a process's parent, session, state and start time, from /proc/PID/stat. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/pidstat.h"
 
@@ -15,7 +15,7 @@ int pidstat_parse(const char *text, struct pidstat *p)
 	size_t len;
 	char state;
 
-	/* The name may hold anything, also ") R 1 2 3". */
+	/* The name may contain any bytes, also ") R 1 2 3". */
 	if (!open || !close || close < open)
 		return -1;
 	if (sscanf(text, "%ld (", &pid) != 1)

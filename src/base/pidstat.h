@@ -1,4 +1,4 @@
-/* pidstat.h - what the kernel says about a process: parent, session, start. */
+/* pidstat.h - a process's parent, session, state and start time, from /proc/PID/stat. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_PIDSTAT_H
 #define BASE_PIDSTAT_H

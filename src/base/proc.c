@@ -41,7 +41,7 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Whatever the caller's own parent left open is no business of the child's. */
+/* Descriptors that the caller inherited must not reach the child. */
 static void close_others_on_exec(int from)
 {
 	if (!syscall(SYS_close_range, from, ~0U, CLOSE_RANGE_CLOEXEC))
@@ -109,7 +109,7 @@ static void reap(pid_t pid)
 		;
 }
 
-/* All of @size bytes, which come as they were written, at once, or false. */
+/* Reads @size bytes, which the pipe delivers at once, as written; false otherwise. */
 static bool read_all(int fd, void *to, size_t size)
 {
 	ssize_t n;
@@ -120,7 +120,7 @@ static bool read_all(int fd, void *to, size_t size)
 	return n == (ssize_t)size;
 }
 
-/* @pid has been made: wait until it runs its program, or says why not.  Closes @report. */
+/* Waits until the new process @pid runs its program, or reports why not.  Closes @report. */
 static int await_exec(const struct proc_how *how, int report, pid_t pid, int *pidfd,
 		      struct err *e)
 {
@@ -170,7 +170,7 @@ int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e
 	return rc;
 }
 
-/* The leader of a session: makes children of its own parent's, and ends. */
+/* The session's leader: creates the children as its siblings, and ends. */
 static void lead_session(const struct proc_how *how, int n, pid_t parent, int (*report)[2],
 			 int tell)
 {
@@ -209,7 +209,7 @@ static void close_ends(int (*report)[2], int n, int end)
 			close(report[i][end]);
 }
 
-/* The numbers of all that the leader has made; then each runs its program, or says why not. */
+/* Reads the children's numbers from the leader; waits until each runs its program, or fails. */
 static int await_execs(const struct proc_how *how, int n, int said, int (*report)[2],
 		       pid_t *pid, int *pidfd, struct err *e)
 {
@@ -326,7 +326,7 @@ int proc_capture(char *const *argv, size_t cap, int64_t timeout_ms, char **outp,
 	}
 	ended = drain(out[0], text, cap, deadline);
 	close(out[0]);
-	/* It may have closed its output and gone on. */
+	/* The program may have closed its output and gone on. */
 	gone = (struct pollfd){ pidfd, POLLIN, 0 };
 	if (!ended || poll(&gone, 1, clock_left_ms(deadline)) <= 0) {
 		kill(-pid, SIGKILL);
@@ -361,7 +361,7 @@ int proc_run(const struct proc_how *how, int64_t timeout_ms, int *status, struct
 	do
 		ended = poll(&gone, 1, clock_left_ms(deadline)) > 0;
 	while (!ended && clock_left_ms(deadline));
-	/* Before it is reaped, so that its number is nobody else's. */
+	/* Before it is reaped, so that its number still is its own. */
 	kill(-pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;

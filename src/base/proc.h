@@ -38,12 +38,12 @@ int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e
 /*
  * proc_start_all - @n children in one new session, each a process group of its own.
  *
- * Linux may deal processors out by session (sched_autogroup): then a process that gives
- * way does so to those of its own session only.  Children that wait for each other by
- * giving way have to share one.
+ * Linux may share processors out by session (sched_autogroup): then sched_yield() yields
+ * to processes of the same session only.  Children that wait for each other by yielding
+ * have to share a session.
  *
  * Like proc_start() for each.  The session's leader has ended when this returns; it
- * stays a zombie, so that its number *@session belongs to nobody else, until the caller
+ * stays a zombie, so that its number *@session is not used again, until the caller
  * waits for it.  After a failure children whose @pid is not 0 may run.
  */
 int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pid_t *session,
@@ -52,8 +52,8 @@ int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pi
 /*
  * proc_run - run a program to its end, which comes after @timeout_ms at the latest.
  *
- * It gets a session of its own; whatever of that is left when it ends, or when its time is
- * over, is killed.  Sets *@status to its wait status.
+ * It gets a session of its own; processes of its group that are left when it ends, or when its
+ * time is over, are killed.  Sets *@status to its wait status.
  * Returns 0, RINGUP_ESYSTEM or RINGUP_ETIMEDOUT.
  */
 int proc_run(const struct proc_how *how, int64_t timeout_ms, int *status, struct err *e);

@@ -1,4 +1,4 @@
-/* release.c - the order of version numbers. */
+/* release.c - compare version numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/release.h"
 

@@ -1,4 +1,4 @@
-/* release.h - the order of version numbers. */
+/* release.h - compare version numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_RELEASE_H
 #define BASE_RELEASE_H
@@ -8,9 +8,9 @@
 /*
  * release_compare - negative, 0 or positive, by the numbers between dots.
  *
- * What is missing counts as 0 and what follows the numbers (rc1, +cu126,
- * .dev2025) is not looked at: for "is this 2.10 or later" a candidate of 2.10
- * is 2.10.  The empty string is older than all.
+ * A missing number counts as 0, and a suffix (rc1, +cu126, .dev2025) is
+ * ignored: for "is this 2.10 or later" a candidate of 2.10 is 2.10.  The
+ * empty string is older than all.
  */
 int release_compare(const char *a, const char *b);
 

@@ -1,4 +1,4 @@
-/* shell.c - words as a shell takes them. */
+/* shell.c - quote words for a shell. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/shell.h"
 

@@ -1,4 +1,4 @@
-/* utf8.c - characters in bytes that may be anything. */
+/* utf8.c - decode UTF-8 from untrusted bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 

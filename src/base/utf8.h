@@ -1,4 +1,4 @@
-/* utf8.h - characters in bytes that may be anything. */
+/* utf8.h - decode UTF-8 from untrusted bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H

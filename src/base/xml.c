@@ -1,4 +1,4 @@
-/* xml.c - foreign text in XML and HTML: nothing of it is markup. */
+/* xml.c - escape untrusted text for XML and HTML. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/xml.h"
 

@@ -1,4 +1,4 @@
-/* xml.h - foreign text in XML and HTML: nothing of it is markup. */
+/* xml.h - escape untrusted text for XML and HTML. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_XML_H
 #define BASE_XML_H

@@ -1,4 +1,4 @@
-/* yaml.c - the YAML of settings: sections of keys with one value each. */
+/* yaml.c - a reader of a YAML subset for settings: sections of keys with one value each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/yaml.h"
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* What is known while the lines are read. */
+/* The reader's state. */
 struct reader {
 	int line;
 	char section[YAML_KEY_BYTES];
@@ -136,7 +136,7 @@ static bool is_null(const char *value)
 	       !strcmp(value, "NULL");
 }
 
-/* Decide from the indentation whose line this is. */
+/* Decides from the indentation to which section a line belongs. */
 static int level_check(struct reader *r, size_t indent, struct err *e)
 {
 	if (!indent) {

@@ -1,4 +1,4 @@
-/* yaml.h - the YAML of settings: sections of keys with one value each. */
+/* yaml.h - a reader of a YAML subset for settings: sections of keys with one value each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_YAML_H
 #define BASE_YAML_H
@@ -17,7 +17,7 @@ enum {
 struct yaml_item {
 	const char *section; /* "" for a key that stands on its own */
 	const char *key, *value;
-	int is_quoted; /* 'true' is a word, true is a truth value */
+	int is_quoted; /* 'true' is a word, true is a boolean     */
 	int line;
 };
 
