@@ -23,8 +23,8 @@ static bool is_listed(const char *list, size_t len, const char *name)
 	return false;
 }
 
-/* "0::/a" is version 2, "4:cpu,cpuacct:/a" a hierarchy of version 1.  Where the controller
- * has one of those, version 2 knows nothing of it. */
+/* "0::/a" is version 2, "4:cpu,cpuacct:/a" a hierarchy of version 1.  A controller with a
+ * hierarchy of version 1 is not in version 2. */
 static void read_line(struct cgroup *g, const char *line)
 {
 	const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;

@@ -13,16 +13,16 @@ struct cgroup {
 	char path[CGROUP_PATH]; /* "" is the root */
 };
 
-/* cgroup_find - that of this process, for @controller ("cpu", "memory"); false if there is
+/* cgroup_find - this process's group for @controller ("cpu", "memory"); false if there is
  * none. */
 bool cgroup_find(struct cgroup *g, const char *root, const char *controller);
 
-/* cgroup_read - one of its files, whole and as text; false if it has none of that name,
- * maybe because a container sees no group but its own, which it takes for the root. */
+/* cgroup_read - one of the group's files, whole and as text; false if there is none of that
+ * name, for example since a container sees its own group as the root. */
 bool cgroup_read(const struct cgroup *g, const char *root, const char *file,
 		 char text[CGROUP_TEXT]);
 
-/* cgroup_up - on to the group that it is in; false if it is the root. */
+/* cgroup_up - move on to the parent group; false at the root. */
 bool cgroup_up(struct cgroup *g);
 
 #endif

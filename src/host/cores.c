@@ -1,4 +1,4 @@
-/* cores.c - how many processors this process may really use. */
+/* cores.c - the processors that this process may use: affinity mask and cgroup quota. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/cores.h"
 

@@ -1,4 +1,4 @@
-/* cores.h - how many processors this process may really use. */
+/* cores.h - the processors that this process may use: affinity mask and cgroup quota. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_CORES_H
 #define HOST_CORES_H

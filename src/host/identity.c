@@ -1,4 +1,4 @@
-/* identity.c - which host this is, whatever it is called. */
+/* identity.c - a hash that identifies this host, independent of its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/identity.h"
 

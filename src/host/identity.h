@@ -1,4 +1,4 @@
-/* identity.h - which host this is, whatever it is called. */
+/* identity.h - a hash that identifies this host, independent of its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_IDENTITY_H
 #define HOST_IDENTITY_H
@@ -6,11 +6,11 @@
 enum { IDENTITY_BYTES = 32 };
 
 /*
- * identity_get - the same on all processes that can share memory and see each
- * other end, different everywhere else.
+ * identity_get - the same in all processes that can share memory and see each
+ * other's end, different everywhere else.
  *
  * A hash of the machine's id, of this boot, of the pid, network and user
- * namespaces, and of the user.  Host names are not asked: containers share them.
+ * namespaces, and of the user.  Host names do not count: containers share them.
  */
 void identity_get(unsigned char out[IDENTITY_BYTES]);
 

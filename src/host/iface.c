@@ -45,7 +45,7 @@ static const struct {
 	{ NULL, 0 },
 };
 
-/* The kernel's word for a driver's links, and ours. */
+/* The kernel's name for a driver's links, and its kind. */
 static const struct {
 	const char *kernel;
 	enum iface_kind kind;
@@ -194,7 +194,7 @@ static int on_link(const struct nlmsghdr *h, void *data)
 	else if (t.at[IFLA_LINKINFO])
 		i->kind = driver_kind(t.at[IFLA_LINKINFO]);
 	else if (m->ifi_type == ARPHRD_ETHER)
-		/* Software links say what they are; what does not is hardware. */
+		/* Software links report their kind; a link without one is hardware. */
 		i->kind = IFACE_PHYSICAL;
 	return MNL_CB_OK;
 }
@@ -316,7 +316,7 @@ static int on_answer(const struct nlmsghdr *h, void *data)
 	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*m))
 		return MNL_CB_OK;
 	mnl_attr_parse(h, sizeof(*m), keep_attr, &t);
-	/* An address of this host is reached by lo, which is no help. */
+	/* A route to this host's own address is by lo, and not recorded. */
 	if (m->rtm_type != RTN_UNICAST)
 		return MNL_CB_OK;
 	how.prefix = q->peer.family == AF_INET ? 32 : 128;
@@ -366,7 +366,7 @@ static int dump(struct iface_list *l, uint16_t type, size_t size, mnl_cb_t on)
 	return rc < 0 ? -1 : 0;
 }
 
-/* No route to @peer is a fact like any other, so nothing fails here. */
+/* A missing route to @peer is a result, so nothing fails here. */
 static void ask_route(struct iface_list *l, const struct iface_ip *peer)
 {
 	struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -452,8 +452,8 @@ static void add_turns_v6(struct iface_list *l, const char *root)
 	free(data);
 }
 
-/* And IPv4 addresses, when asked in this way, in the order of its interfaces' arrival,
- * which is not that of their indexes where some came from other namespaces. */
+/* SIOCGIFCONF lists IPv4 addresses in the order in which their interfaces arrived, which is
+ * not that of their indexes where some came from other namespaces. */
 static void add_turns_v4(struct iface_list *l)
 {
 	const struct sockaddr_in *sin;

@@ -10,7 +10,7 @@ struct err;
 
 enum { IFACE_NAME = 16, IFACE_TEXT = 64, IFACE_MAC = 64 };
 
-/* What stands behind an interface, by the kernel's word and not by its name. */
+/* The kind of an interface, as the kernel reports it, not by its name. */
 #define IFACE_KINDS(X)              \
 	X(OTHER, "other")           \
 	X(PHYSICAL, "physical")     \
@@ -74,8 +74,8 @@ struct iface_route {
  * Everything about interfaces that a decision may rest on.  Decisions take
  * only this, so they are the same for a live machine and for a recorded one.
  * Both orders are the kernel's, because libraries depend on them: links by
- * index; addresses as getifaddrs(3) lists them, all of IPv4 before IPv6.  Who
- * asks in the older ways gets each family in another order, its turns.
+ * index; addresses as getifaddrs(3) lists them, all of IPv4 before IPv6.  The
+ * older interfaces list each family in another order: iface_addr's turn.
  */
 struct iface_list {
 	struct iface *ifaces;
@@ -120,8 +120,8 @@ const struct iface_route *iface_route(const struct iface_list *l, const struct i
 /* iface_parse - "10.0.0.5", "fe80::1%eth0"; false if it is not numeric. */
 bool iface_parse(struct iface_ip *ip, const char *text);
 
-/* iface_parse_recorded - the same of another machine's: a scope that is a name would mean
- * an interface of this one, so it has to be a number. */
+/* iface_parse_recorded - the same for another machine's address: a scope by name would mean
+ * an interface of this machine, so it has to be a number. */
 bool iface_parse_recorded(struct iface_ip *ip, const char *text);
 
 /* iface_text - numeric, with %index for a scoped address; returns @out. */

@@ -1,4 +1,4 @@
-/* linkwatch.c - changes of links, addresses and routes, as the kernel tells them. */
+/* linkwatch.c - notice changes of links, addresses and routes, by netlink. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/linkwatch.h"
 
@@ -38,7 +38,7 @@ void linkwatch_drain(int fd)
 		;
 }
 
-/* Who is told, so that it is handed on as one thing. */
+/* The caller's callback and its data, passed on together. */
 struct listener {
 	linkwatch_said *on;
 	void *data;

@@ -1,4 +1,4 @@
-/* linkwatch.h - changes of links, addresses and routes, as the kernel tells them. */
+/* linkwatch.h - notice changes of links, addresses and routes, by netlink. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_LINKWATCH_H
 #define HOST_LINKWATCH_H
@@ -12,14 +12,14 @@ enum { LINKWATCH_TEXT = 200 };
 /* linkwatch_open - a socket that becomes readable after any change; -1 if there is none. */
 int linkwatch_open(struct err *e);
 
-/* linkwatch_drain - take everything that is there; what it was, two lists will tell. */
+/* linkwatch_drain - discard all messages; linkwatch_compare() finds the changes. */
 void linkwatch_drain(int fd);
 
 /*
  * linkwatch_compare - call @on with one sentence for each difference of two moments.
  *
  * Lists are compared rather than messages read, so nothing is missed when the kernel's
- * queue overflows, and what changes back at once is no news.  Pure.
+ * queue overflows, and a change that is undone at once is not reported.  Pure.
  */
 typedef void linkwatch_said(void *data, const char *what);
 void linkwatch_compare(const struct iface_list *before, const struct iface_list *after,

@@ -1,4 +1,4 @@
-/* nearend.c - this host's end of a connection that has become silent. */
+/* nearend.c - diagnose this host's end of a connection that has become silent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/nearend.h"
 
@@ -40,7 +40,7 @@ bool nearend_self(const struct iface_list *l, const struct iface_ip *ip, char *o
 {
 	const struct iface *lo = loopback_of(l);
 	bool owned = iface_owner(l, ip), local = iface_is_loopback(ip);
-	/* All of 127.0.0.0/8 is lo's as soon as any of it is. */
+	/* lo with any address of 127.0.0.0/8 has all of it. */
 	struct iface_ip first = *ip;
 	char text[IFACE_TEXT];
 

@@ -1,4 +1,4 @@
-/* netconf.c - what the network libraries of this machine are told, and by whom. */
+/* netconf.c - settings of this machine's network libraries, and the sources of each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/netconf.h"
 
@@ -19,7 +19,7 @@
 #include "host/pins.h"
 #include "ringup.h"
 
-/* Files of a few lines; somebody's gigabyte is not one. */
+/* Limits: settings files have a few lines. */
 enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64, MAX_PLUGINS = 64 };
 
 static const char ompi_prefix[] = "OMPI_MCA_", prte_prefix[] = "PRTE_MCA_";
@@ -273,7 +273,7 @@ static int add_trimmed(struct netconf *c, const struct line *l, const char *sour
 	return rc;
 }
 
-/* The last line of these files wins, the first row of a list does. */
+/* In these files the last line of a name wins, in a list the first row. */
 static void last_first(struct netconf *c, int first)
 {
 	int i, j;
@@ -362,7 +362,7 @@ static int read_below(struct netconf *c, const char *root, const char *home, con
 	return read_file(c, root, path, read, via, names, e);
 }
 
-/* Which of them a version reads is for its picker to say. */
+/* Reads all; NCCL's picker knows which files a version reads. */
 static int read_nccl_files(struct netconf *c, const char *root, const char *const *names,
 			   struct err *e)
 {
@@ -459,7 +459,7 @@ static int read_prte_files(struct netconf *c, const char *root, const char *cons
 	return read_file(c, root, path, netconf_prte, NETCONF_FILE, names, e);
 }
 
-/* What a plug-in would answer stands before all else that is said. */
+/* A plug-in's answers are the strongest source. */
 static int read_pins(struct netconf *c, const char *root, const char *const *names,
 		     struct err *e)
 {

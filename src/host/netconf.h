@@ -1,4 +1,4 @@
-/* netconf.h - what the network libraries of this machine are told, and by whom. */
+/* netconf.h - settings of this machine's network libraries, and the sources of each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_NETCONF_H
 #define HOST_NETCONF_H
@@ -12,8 +12,8 @@ struct err;
 
 enum { NETCONF_SOURCE = 160, NETCONF_IPS = 16, NETCONF_PLUGIN = 512 };
 
-/* The way that leads to a source, where not every version of a library goes it; PINNED: it is
- * answered by libnccl-env-ringup.so, if that is NCCL's env plug-in (host/pins.h). */
+/* How a library comes to a source, since not every version reads all of them; PINNED:
+ * libnccl-env-ringup.so answers, if it is NCCL's env plug-in (host/pins.h). */
 #define NETCONF_VIAS(X)          \
 	X(ANY, "any")            \
 	X(FILE, "file")          \
@@ -50,10 +50,10 @@ struct netconf_host {
 };
 
 /*
- * A name by which NCCL would load an env plug-in, and what the loader makes of it.
+ * A name by which NCCL would load an env plug-in, and the file that the loader finds.
  *
- * Such a library answers NCCL's questions instead of the environment.  Only a library of
- * ringup's own is known to answer what the PINNED rows say.
+ * Such a library answers NCCL's queries instead of the environment.  Only ringup's own
+ * library is known to answer with the PINNED rows.
  */
 enum { NETCONF_ENV_V1 = 1, NETCONF_ENV_V2 = 2 };
 
@@ -84,7 +84,7 @@ struct netconf {
  * .nccl.conf of the home by passwd and of $HOME, /etc/nccl.conf, of which a version reads some
  * (see via); for Open MPI and its PRRTE the files of $HOME, then of the installation; for UCX
  * ucx.conf here, in $UCX_CONFIG_DIR, $HOME and /etc/ucx.  All files below @root.
- * A file that cannot be read says nothing: the libraries pass over it as well.
+ * A file that cannot be read is passed over, as the libraries do.
  * @names ends with NULL.
  *
  * Ownership: the contents are the caller's until netconf_free(), also on failure.
@@ -99,7 +99,7 @@ int netconf_copy(struct netconf *to, const struct netconf *from, struct err *e);
 int netconf_add(struct netconf *c, const char *name, const char *value, const char *source,
 		struct err *e);
 
-/* netconf_add_row, netconf_add_hosts - what another one says: a row, all names. */
+/* netconf_add_row, netconf_add_hosts - copy a row, or all host names, of another one. */
 int netconf_add_row(struct netconf *c, const struct netconf_row *r, struct err *e);
 int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err *e);
 
@@ -107,7 +107,7 @@ int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err
 const char *netconf_via_text(enum netconf_via via);
 enum netconf_via netconf_via_find(const char *text);
 
-/* netconf_version, netconf_set_version - "" if it is not known; the last word counts. */
+/* netconf_version, netconf_set_version - "" if it is not known; the last one set counts. */
 const char *netconf_version(const struct netconf *c, const char *library);
 int netconf_set_version(struct netconf *c, const char *library, const char *version,
 			struct err *e);
@@ -150,7 +150,7 @@ void netconf_mca_file(char *out, const char *root);
 /*
  * netconf_resolve - ask the resolver about @name and remember the answer.
  *
- * May block as long as the resolver likes: some name servers never answer.
+ * May block for as long as the resolver does: some name servers never answer.
  */
 int netconf_resolve(struct netconf *c, const char *name, struct err *e);
 

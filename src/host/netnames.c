@@ -1,4 +1,4 @@
-/* netnames.c - the variables by which libraries are told about the network. */
+/* netnames.c - the environment variables that configure libraries' use of the network. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/netnames.h"
 
@@ -22,7 +22,7 @@ static const struct {
 
 enum { NAMES = sizeof(names) / sizeof(names[0]), FOREIGN_SHORTEST = 15, FEW_WRONG = 2 };
 
-/* Beginnings that are one library's alone, so whatever follows was meant for it. */
+/* Prefixes of one library alone: a variable that begins so was meant for it. */
 static const char *const families[] = { "NCCL_",    "OMPI_MCA_btl_tcp_", "OMPI_MCA_oob_tcp_",
 					"GLOO_",    "HOROVOD_GLOO_",     "TP_",
 					"PRTE_MCA_" };
@@ -66,7 +66,7 @@ static void offer(struct near *n, const char *typed, size_t family, const char *
 		near_offer(n, typed, known);
 }
 
-/* Newer versions know more names; only what tells of interfaces is worth a bold guess. */
+/* Newer versions know more names, so only names about interfaces may differ in many letters. */
 static int most_wrong(const char *best, size_t family)
 {
 	return family && (strstr(best, "IFNAME") || strstr(best, "if_") ||

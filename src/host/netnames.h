@@ -1,9 +1,9 @@
-/* netnames.h - the variables by which libraries are told about the network. */
+/* netnames.h - the environment variables that configure libraries' use of the network. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_NETNAMES_H
 #define HOST_NETNAMES_H
 
-/* What a variable is: nobody's we know, some library's, or one about the network. */
+/* A variable of no known library, of a library, or of a library about the network. */
 enum netnames_use { NETNAMES_UNKNOWN, NETNAMES_OTHER, NETNAMES_NETWORK };
 
 enum netnames_use netnames_find(const char *name);

@@ -1,4 +1,4 @@
-/* oom.h - processes that the kernel has ended for want of memory. */
+/* oom.h - the OOM killer's counters: processes killed for want of memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_OOM_H
 #define HOST_OOM_H
@@ -10,8 +10,8 @@
 #include "host/cgroup.h"
 
 /*
- * The kernel counts them, by control group and altogether, before they die; which they
- * were only its log says.  So this is a fact to be told beside a death, not its proof.
+ * The kernel counts them, by control group and altogether, before they die; only its log
+ * names them.  So a count is reported together with a death, but proves nothing.
  */
 struct oom {
 	struct cgroup group; /* of this process, as far as it can be seen; version 0: none */
@@ -22,9 +22,9 @@ struct oom {
 void oom_mark(struct oom *o, const char *root);
 
 /*
- * oom_since - have there been more since?  Then writes to @out "; out of memory in control
- * group /job_7 (64 MiB)" or "; out of memory on this host", else "".  With the group comes
- * the smallest limit that it is under.
+ * oom_since - have there been more since oom_mark()?  Then writes to @out "; out of memory in
+ * control group /job_7 (64 MiB)" or "; out of memory on this host", else "".  The number is
+ * the smallest limit of the group and those above it.
  */
 bool oom_since(const struct oom *o, const char *root, char *out, size_t size);
 

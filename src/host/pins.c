@@ -1,4 +1,4 @@
-/* pins.c - the NCCL settings that are pinned: what libnccl-env-ringup.so answers. */
+/* pins.c - pinned NCCL settings, with which libnccl-env-ringup.so answers NCCL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/pins.h"
 
@@ -15,7 +15,7 @@ static bool line_starts(const char *line, size_t len, const char *with)
 	return len >= n && !memcmp(line, with, n);
 }
 
-/* NCCL asks for these before there is a plug-in, so nobody could pin them. */
+/* NCCL reads the two others before it loads a plug-in, so they cannot be pinned. */
 static bool is_pinnable(const char *name)
 {
 	return !strncmp(name, "NCCL_", 5) && strcmp(name, "NCCL_ENV_PLUGIN") != 0 &&

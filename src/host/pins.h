@@ -1,4 +1,4 @@
-/* pins.h - the NCCL settings that are pinned: what libnccl-env-ringup.so answers. */
+/* pins.h - pinned NCCL settings, with which libnccl-env-ringup.so answers NCCL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_PINS_H
 #define HOST_PINS_H
@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * They are those that `ringup net fix` has written: the lines NAME=VALUE of NCCL's file
- * between its two marks.  The plug-in and the prediction of what it answers read them with
- * this code, so they cannot differ.  Nothing here allocates or fails: what does not fit is
+ * The pins are written by `ringup net fix`: the lines NAME=VALUE of NCCL's file between
+ * its two marks.  The plug-in and the prediction of its answers read them with this code,
+ * so they cannot differ.  Nothing here allocates or fails: a pin that does not fit is
  * passed over, and a file that cannot be read pins nothing.
  */
 #define PINS_FILE   "/etc/nccl.conf"
@@ -34,7 +34,7 @@ void pins_parse(struct pins *p, const char *text, size_t len);
 /* pins_get - the value that @name is pinned to, or NULL. */
 const char *pins_get(const struct pins *p, const char *name);
 
-/* What a plug-in that contains it is taken for: ours. */
+/* A plug-in that contains this text counts as ringup's own. */
 #define PINS_MARK "ringup answers NCCL's settings"
 
 #endif

@@ -1,4 +1,4 @@
-/* snapshot.c - everything a choice of interface rests on, as one JSON object. */
+/* snapshot.c - all inputs of the choice of an interface, as one JSON object. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/snapshot.h"
 
@@ -11,7 +11,7 @@
 #include "base/jsonio.h"
 #include "ringup.h"
 
-/* More than a node has; what is judged pair by pair would take minutes. */
+/* More than a node has; with more, comparisons of all pairs would take minutes. */
 enum { FILE_CAP = 64 << 20, MOST = 4096, MOST_ADDRESSES = 1024 };
 
 static const char schema[] = "ringup.net.snapshot/1";
@@ -84,7 +84,7 @@ static json_t *row_json(const struct netconf_row *r)
 	return j;
 }
 
-/* A name that the loader does not find is told as well: it was looked for. */
+/* A name that the loader does not find is recorded, too. */
 static json_t *plugin_json(const struct netconf_plugin *p)
 {
 	json_t *takes = json_array();
@@ -125,7 +125,7 @@ json_t *snapshot_json(const struct snapshot *s)
 		json_array_append_new(routes, route_json(l, &l->routes[i]));
 	for (int i = 0; i < c->nhosts; i++)
 		json_array_append_new(hosts, snapshot_host(&c->hosts[i]));
-	/* Readers that know no pins take every setting for one that counts. */
+	/* Pins have a list of their own: older readers take every row for one in force. */
 	for (int i = 0; i < c->nrows; i++)
 		json_array_append_new(c->rows[i].via == NETCONF_PINNED ? pins : rows,
 				      row_json(&c->rows[i]));

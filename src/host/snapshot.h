@@ -1,4 +1,4 @@
-/* snapshot.h - everything a choice of interface rests on, as one JSON object. */
+/* snapshot.h - all inputs of the choice of an interface, as one JSON object. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_SNAPSHOT_H
 #define HOST_SNAPSHOT_H
@@ -11,7 +11,7 @@
 
 struct err;
 
-/* A machine, live or recorded; whoever decides cannot tell which. */
+/* A machine, live or recorded; the code that decides cannot tell which. */
 struct snapshot {
 	struct iface_list ifaces;
 	struct netconf settings;
@@ -22,7 +22,7 @@ struct snapshot {
 json_t *snapshot_json(const struct snapshot *s);
 
 /*
- * snapshot_parse - the reverse; @json may be anybody's and anything.
+ * snapshot_parse - the reverse; @json is not trusted.
  *
  * Absent lists are empty.  Unknown members are passed over, so that a newer
  * version's files can be read.  RINGUP_EINVAL says what is wrong and where.

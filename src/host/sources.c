@@ -1,4 +1,4 @@
-/* sources.c - settings of the network as they are written, line by line. */
+/* sources.c - the source lines of network settings, in files and the environment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/sources.h"
 
@@ -51,7 +51,7 @@ struct sources_file *sources_file(struct sources *s, enum sources_grammar g, con
 	return f;
 }
 
-/* Of scheme://user:password@host only the password is anybody's secret. */
+/* Masks the password of scheme://user:password@host. */
 static void mask(char *text)
 {
 	char *at, *colon, *s = text;
@@ -209,7 +209,7 @@ static bool is_assignment(const char *word, size_t len)
 }
 
 /* Where the next word of a script's line begins that sets a variable, at @at or behind; @len:
- * nowhere.  What stands behind the name of a program is not for the script. */
+ * nowhere.  Words behind a program's name are its arguments. */
 static size_t next_assignment(const char *line, size_t len, size_t at)
 {
 	bool is_program = false;
@@ -303,7 +303,7 @@ static bool is_added(const struct sources *s, const char *path)
 	return false;
 }
 
-/* Most scripts say nothing about the network, and are no source. */
+/* Adds a script if any of its lines is about the network. */
 static int add_script(struct sources *s, const char *root, const char *path, struct err *e)
 {
 	struct sources_file *f;
@@ -392,7 +392,7 @@ static int add_file(struct sources *s, enum sources_grammar g, const char *root,
 	return rc;
 }
 
-/* Of two homes, $HOME's and the passwd entry's, it depends on NCCL's version which is read. */
+/* Reads both homes, $HOME's and the passwd entry's: NCCL's versions use one or the other. */
 static int add_nccl(struct sources *s, const char *root, struct err *e)
 {
 	const char *given = conf_env("NCCL_CONF_FILE"), *home = conf_env("HOME");

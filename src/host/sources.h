@@ -1,4 +1,4 @@
-/* sources.h - settings of the network as they are written, line by line. */
+/* sources.h - the source lines of network settings, in files and the environment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_SOURCES_H
 #define HOST_SOURCES_H
@@ -7,7 +7,7 @@
 
 struct err;
 
-/* Who reads it, and so by which grammar. */
+/* The grammar of a source, by the program that reads it. */
 enum sources_grammar {
 	SOURCES_ENVIRONMENT,
 	SOURCES_NCCL,
@@ -39,8 +39,8 @@ struct sources {
  * /etc/profile.d, Spark's spark-env.sh), NCCL's files, Open MPI's files, below @root.
  *
  * Only lines about the network are kept, also misspelt ones, and passwords in
- * URLs are masked: this leaves the machine in tickets.  A file that cannot be
- * read is left out, as its readers do.
+ * URLs are masked: users attach this to tickets.  A file that cannot be read is
+ * left out, as its readers do.
  *
  * Ownership: the contents are the caller's until sources_free(), also on failure.
  */
@@ -59,8 +59,8 @@ int sources_line(struct sources_file *f, int number, const char *text, size_t le
 void sources_free(struct sources *s);
 
 /*
- * sources_meant - the variable that a line was meant to set, whatever is wrong
- * with it: "export", blanks, quotes, a byte order mark, OMPI_MCA_ in a file.
+ * sources_meant - the variable that a line was meant to set, even with mistakes:
+ * "export", blanks, quotes, a byte order mark, OMPI_MCA_ in a file.
  *
  * Returns the bytes of @line in front of its value's '=' or blank; *@out is "" in
  * a comment and in a line that names nothing.
@@ -70,7 +70,7 @@ size_t sources_meant(enum sources_grammar g, const char *line, size_t len,
 		     char out[SOURCES_NAME]);
 
 /*
- * sources_shell_value - what a shell makes of the text behind NAME= up to the end of the
+ * sources_shell_value - the value of the text behind NAME= in a shell, up to the end of the
  * word: quotes and backslashes taken away, nothing evaluated.
  *
  * Returns it, for the caller to free, or NULL if there is something to evaluate ($, `, *,
