@@ -1,4 +1,4 @@
-/* bridge.c - the job that the operations of a framework belong to. */
+/* bridge.c - the current job of a framework's operations, and the threads that use it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frameworks/bridge.h"
 

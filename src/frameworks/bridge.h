@@ -1,4 +1,4 @@
-/* bridge.h - the job that the operations of a framework belong to. */
+/* bridge.h - the current job of a framework's operations, and the threads that use it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FRAMEWORKS_BRIDGE_H
 #define FRAMEWORKS_BRIDGE_H
@@ -37,7 +37,7 @@ uint64_t bridge_number(void);
 /* bridge_is_closed - is the job with this number closed? */
 bool bridge_is_closed(uint64_t number);
 
-/* bridge_is_closing - shall threads come back and leave?  They ask while they wait. */
+/* bridge_is_closing - must waiting threads leave the bridge?  They poll it as they wait. */
 bool bridge_is_closing(void);
 
 #endif

@@ -9,8 +9,7 @@
 
 #include "frameworks/bridge.h"
 
-/* So long a thread waits at a time; in between it looks whether Python wants to leave the job.
- */
+/* Milliseconds between two checks of a waiting thread whether Python wants to leave the job. */
 #define SLICE_MS 100
 
 static const char *const kind_names[] = {
@@ -112,7 +111,7 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 	return n;
 }
 
-/* The number of dimensions of @t from @first on that the library is told.  A type whose
+/* The number of dimensions of @t from @first on, as passed to the library.  A type whose
  * elements the library carries in parts has one more. */
 static int dims_told(struct collective_tensor *t, int first)
 {
@@ -258,7 +257,7 @@ static int start_allgather(struct collective_run *run)
 	return rc;
 }
 
-/* The place in the group of the root, which is a rank of the job; -1 if it is not there. */
+/* The group's rank of the root, which is given as a rank of the job; -1: not in the group. */
 static int place_of_root(const struct collective_run *run)
 {
 	int i, n = ringup_size(run->group);
@@ -354,7 +353,7 @@ static int start_alltoall(struct collective_run *run)
 	return rc;
 }
 
-/* Does the collective deal with rows, which a tensor of no dimensions has not? */
+/* Does the collective need rows?  A tensor without dimensions has none. */
 static int needs_rows(enum collective_kind kind)
 {
 	return kind == COLLECTIVE_ALLGATHER || kind == COLLECTIVE_ALLTOALL ||
@@ -416,7 +415,7 @@ int collective_start(struct collective_run *run)
 	return rc < 0 && !run->status ? library_failed(run, rc) : rc;
 }
 
-/* What has come is counted. */
+/* Sums the received rows of each tensor. */
 static void count_rows(struct collective_run *run)
 {
 	int i, j, n = ringup_size(run->group);

@@ -24,7 +24,7 @@ const char *collective_word(enum collective_kind kind);
 #define COLLECTIVE_DIMS 32  /* dimensions that a tensor has at most */
 #define COLLECTIVE_TEXT 640 /* bytes of a sentence, with its NUL   */
 
-/* The same each time that an operation of a graph runs. */
+/* The parameters of a collective, the same each time that an operation of a graph runs. */
 struct collective_plan {
 	enum collective_kind kind;
 	char name[COLLECTIVE_NAME]; /* under which ranks match it; "": by order */
@@ -84,7 +84,7 @@ int collective_prepare(struct collective_run *run, const struct collective_plan 
  * run->text.  The caller has entered the bridge. */
 int collective_group(struct collective_run *run, struct ringup *job);
 
-/* collective_own_rows - how many rows of a reducescatter of @rows come to this rank. */
+/* collective_own_rows - the rows of a reducescatter of @rows that this rank receives. */
 uint64_t collective_own_rows(const struct collective_run *run, uint64_t rows);
 
 /*

@@ -1,4 +1,4 @@
-/* handles.c - numbers for collectives in flight, which travel from operation to operation. */
+/* handles.c - integer handles of collectives in flight, passed between a graph's operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frameworks/handles.h"
 
@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place *places;
 static uint32_t place_count, first_free; /* first_free: index + 1; 0: none */
 
-/* Runs that nobody uses; there is room for each that was ever made. */
+/* Unused runs; there is room for each that was ever made. */
 static struct collective_run **spare;
 static size_t spare_count, spare_room, made;
 

@@ -1,10 +1,10 @@
-/* jax_ops.c - functions that JAX calls from compiled code: each collective on arrays of XLA. */
+/* jax_ops.c - XLA custom calls for JAX: each collective on arrays of XLA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A function starts its collective and returns; XLA goes on with what does not depend on it,
- * and keeps arguments and results alive until the future is set.  A jaxlib without futures has
- * the function block.  Ranks match collectives by name; each device of a process has its own.
+ * A function starts its collective and returns; XLA goes on with independent operations, and
+ * keeps arguments and results alive until the future is set.  With a jaxlib without futures
+ * the function blocks.  Ranks match collectives by name; each device of a process has its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool api_reaches(const struct xla_api *api, size_t end)
 	(api_reaches(api, offsetof(struct xla_api, function) + sizeof((api)->function)) && \
 	 (api)->function)
 
-/* What went wrong, as XLA takes it.  Python reads the status at the end. */
+/* An error for XLA.  Python parses the status at the end of its text. */
 static struct xla_error *failure(const struct xla_api *api, int status, const char *text)
 {
 	static const char *const names[] = {
@@ -81,8 +81,8 @@ static double attribute_factor(const struct xla_frame *f, const char *name)
 	return s && s->dtype == XLA_F64 ? *(double *)s->value : 1;
 }
 
-/* Which of this process's devices calls.  With jax.distributed each process counts its devices
- * from a number of its own, which the program tells. */
+/* The number of the calling device.  With jax.distributed each process counts its devices from
+ * a number of its own, which is an attribute of the call. */
 static int device_of(const struct xla_frame *f)
 {
 	struct xla_ordinal_args a = { .size = sizeof(a), .context = f->context };
@@ -92,7 +92,7 @@ static int device_of(const struct xla_frame *f)
 	return a.ordinal - (int)attribute_number(f, "first_device");
 }
 
-/* What the program asks for.  The frame of a call does not outlive it; the plan is copied. */
+/* Copies the call's attributes to @p, since the frame of a call does not outlive it. */
 static void plan_read(const struct xla_frame *f, enum collective_kind kind,
 		      struct collective_plan *p)
 {
@@ -166,7 +166,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 	return 0;
 }
 
-/* Are the rows that have come where XLA wants them?  It has to know their number before. */
+/* Fails unless the received rows are in XLA's result: their number is compiled in. */
 static int result_check(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
@@ -211,8 +211,8 @@ static void run_finish(struct collective_run *run)
 	run->op = NULL;
 }
 
-/* Called by a thread that waits.  XLA goes on in it, as far as the next collective between the
- * devices of this process, in which it waits for the others. */
+/* Called by a thread of later.c.  XLA goes on in this thread, up to the next collective between
+ * the devices of this process, where it waits for the other devices. */
 static void promise_done(struct later *l)
 {
 	struct promise *p = (struct promise *)l;
@@ -229,7 +229,7 @@ static void promise_done(struct later *l)
 	free(p);
 }
 
-/* Leave the waiting to another thread; false if that cannot be done here. */
+/* Lets a thread of later.c wait; false if this XLA has no futures, or without memory. */
 static bool promise_make(struct xla_frame *f, struct collective_run *run)
 {
 	struct xla_future_args a = { .size = offsetof(struct xla_future_args, future) };
@@ -263,7 +263,7 @@ static bool promise_make(struct xla_frame *f, struct collective_run *run)
 	return true;
 }
 
-/* XLA asks which version of the interface a function was written for. */
+/* Answers XLA if it asks for the version of the interface that a function was written for. */
 static bool is_question(struct xla_frame *f)
 {
 	struct xla_metadata *m;
@@ -316,7 +316,7 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 	return e;
 }
 
-/* What JAX is told of, by the addresses of these functions. */
+/* The functions that Python registers with JAX, by their addresses. */
 
 #define JAX_FUNCTIONS(X)        \
 	X(allreduce, ALLREDUCE) \

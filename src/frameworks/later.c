@@ -1,12 +1,12 @@
-/* later.c - threads that wait for collectives, for operations that must not block. */
+/* later.c - background threads that wait for collectives, so that operations need not block. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
  * One thread at a time leads: it waits for the collectives that are under way.  A thread that
  * calls done() does not lead meanwhile; mostly the same one leads again afterwards.  Where
- * done() may wait for what the done() of another collective begins (struct later, apart),
- * another thread leads at once, and there are as many threads as were ever kept waiting by
- * done(), and one more.
+ * done() may wait for work that the done() of another collective begins (struct later, apart),
+ * another thread leads at once, so there is one thread more than were ever in done() at a
+ * time.
  */
 #include "frameworks/later.h"
 
@@ -16,7 +16,7 @@
 
 #include "frameworks/bridge.h"
 
-/* So long the thread waits for the oldest collective before it looks at the others. */
+/* Milliseconds that the leader waits for the oldest collective before it checks the others. */
 #define LOOK_MS 1
 
 /* A list whose end is known. */
@@ -99,7 +99,7 @@ static void later_end(struct later *l, struct queue *ended)
 	bridge_leave();
 }
 
-/* Put those that are held and whose job is closed on @ended; their collectives are no more. */
+/* Move held ones whose job is closed to @ended; their collectives no longer exist. */
 static void later_release(struct queue *ended)
 {
 	struct later **at = &held, *l;
@@ -116,7 +116,7 @@ static void later_release(struct queue *ended)
 	}
 }
 
-/* Put on @ended what has ended; wait for a moment if nothing has. */
+/* Move those that have ended to @ended; if none has, wait for a moment. */
 static void later_look(struct queue *ended)
 {
 	struct later **at, *l;
@@ -158,8 +158,8 @@ static void later_sleep(void)
 
 static void *later_run(void *unused);
 
-/* Let another thread go on.  The caller has the lock.  Returns 0; or an error number: there is
- * none. */
+/* Wake or start another thread.  The caller has the lock.  Returns 0, or an error number if
+ * there is no thread. */
 static int later_wake(void)
 {
 	sigset_t all, before;

@@ -1,4 +1,4 @@
-/* later.h - threads that wait for collectives, for operations that must not block. */
+/* later.h - background threads that wait for collectives, so that operations need not block. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FRAMEWORKS_LATER_H
 #define FRAMEWORKS_LATER_H
@@ -7,18 +7,18 @@
 
 #include "frameworks/collective.h"
 
-/* What is waited for.  The caller allocates and sets all but the last; done() frees it. */
+/* Collectives to wait for.  The caller allocates it, sets all up to frees; done() frees it. */
 struct later {
 	struct collective_run **runs; /* count of them, which have been started        */
 	int count;
 	void (*done)(struct later *l); /* called by a thread, when all have ended: well, or
 					* with run->status and run->text             */
-	bool apart;                    /* done() may wait for what that of another one begins */
+	bool apart;                    /* done() may wait for the done() of another later     */
 	/* The memory of the collectives goes away with done(): if the process leaves the job
 	 * before they have completed, done() waits for bridge_closed(). */
 	bool frees;
-	bool left;    /* the bridge, already */
-	uint64_t job; /* number of the job, once done() waits for that */
+	bool left;    /* the bridge was left */
+	uint64_t job; /* the job whose end done() waits for, if frees  */
 	struct later *next;
 };
 

@@ -15,7 +15,7 @@ const char *tensorflow_api_find(void)
 	struct tensorflow_api found;
 	void *handle, *f;
 
-	/* Only if Python has loaded it: a second copy would have no part in that TensorFlow. */
+	/* Only if Python has loaded it: a second copy would be another TensorFlow. */
 	handle = dlopen(library, RTLD_NOLOAD | RTLD_NOW);
 	if (!handle)
 		return library;

@@ -131,7 +131,7 @@ extern struct tensorflow_api tf;
 /*
  * tensorflow_api_find - set tf from the library of TensorFlow that this process has.
  *
- * Returns NULL; or the name of what there is not: a library that is not loaded, a function.
+ * Returns NULL; or the name of a library that is not loaded, or of a function that is missing.
  */
 const char *tensorflow_api_find(void);
 

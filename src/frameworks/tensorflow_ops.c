@@ -1,15 +1,15 @@
-/* tensorflow_ops.c - operations of TensorFlow: each collective, in one or in two steps. */
+/* tensorflow_ops.c - TensorFlow operations: each collective, blocking or as start and wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
  * A collective is one operation that blocks, or a Start operation that does not and
  * RingupWaitAll, which waits for any number of them.  A graph that reduces many gradients has
- * the latter: all of them are under way before anything waits, in whatever order they come.
+ * the latter: all of them are under way before any operation waits, in any order.
  * Operations are stateful, or TensorFlow would fold, merge and prune them.
  *
- * A Start operation has its result as output already, but there is nothing in it before
- * RingupWaitAll has passed it on.  Where only the collective knows how many rows will come,
- * the output is empty, and RingupWaitAll makes another tensor.
+ * A Start operation has its result as output already, but it is not filled before
+ * RingupWaitAll has passed it on.  Where the number of rows is known only at the end, the
+ * output is empty, and RingupWaitAll makes another tensor.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -36,10 +36,10 @@ enum {
 	ATTR_QUERY = 32,    /* what                                          */
 };
 
-/* What RingupQuery can be asked. */
+/* The queries of RingupQuery. */
 enum { QUERY_RANK, QUERY_SIZE, QUERY_LOCAL_RANK, QUERY_LOCAL_SIZE, QUERY_INCLUDED };
 
-/* What an operation is. */
+/* The description of an operation. */
 struct tensorflow_op {
 	const char *name;
 	enum collective_kind kind;
@@ -66,7 +66,7 @@ struct kept {
 
 /* Failures */
 
-/* What went wrong, as TensorFlow takes it.  Python reads the status at the end. */
+/* Reports an error to TensorFlow.  Python parses the status at the end of its text. */
 static void report(struct tf_context *ctx, struct tf_status *s, int status, const char *text)
 {
 	static const char *const names[] = {
@@ -81,7 +81,7 @@ static void report(struct tf_context *ctx, struct tf_status *s, int status, cons
 	tf.OpKernelContext_Failure(ctx, s);
 }
 
-/* What TensorFlow itself says. */
+/* Fails with TensorFlow's own message. */
 static int framework_failed(struct collective_run *run, const struct tf_status *s)
 {
 	return collective_fail(run, RINGUP_ENOMEM, "%s", tf.Message(s));
@@ -137,7 +137,7 @@ static struct tf_tensor **kept_output(struct collective_run *run, int i)
 
 /* Inputs and outputs */
 
-/* Set what @t knows of a tensor's kind. */
+/* Set dtype and shape of @t from TensorFlow's tensor. */
 static int tensor_describe(struct collective_run *run, struct collective_tensor *t,
 			   const struct tf_tensor *from)
 {
@@ -177,7 +177,7 @@ static struct tf_tensor *output_allocate(struct tf_context *ctx, int i,
 	return tf.AllocateOutput(ctx, i, tf.TensorType(like), dims, t->dims, bytes, s);
 }
 
-/* Let the i-th output be in the memory of the i-th input, if nobody else uses that. */
+/* Let the i-th output be in the memory of the i-th input, if that has no other user. */
 static int output_forward(struct tf_context *ctx, struct collective_run *run, int i,
 			  struct tf_status *s)
 {
@@ -204,7 +204,7 @@ static int output_forward(struct tf_context *ctx, struct collective_run *run, in
 	return 0;
 }
 
-/* Take the i-th input, and make room for its result where that is known. */
+/* Take the i-th input, and make room for its result if the size is known. */
 static int tensor_take(struct tf_context *ctx, struct collective_run *run, bool starts, int i,
 		       struct tf_status *s)
 {
@@ -257,7 +257,7 @@ static int splits_take(struct tf_context *ctx, struct collective_run *run, struc
 	return 0;
 }
 
-/* Called by TensorFlow when nobody needs a result any more. */
+/* Called by TensorFlow when the last user of a result is gone. */
 static void result_free(void *data, size_t length, void *unused)
 {
 	(void)length;
@@ -265,7 +265,7 @@ static void result_free(void *data, size_t length, void *unused)
 	ringup_free(data);
 }
 
-/* Make a tensor of the rows that have come, and the i-th output of it. */
+/* Make a tensor of the received rows, and set the i-th output to it. */
 static int result_set(struct tf_context *ctx, struct collective_run *run, int j, int i,
 		      struct tf_status *s)
 {
@@ -303,7 +303,7 @@ static int result_set(struct tf_context *ctx, struct collective_run *run, int j,
 	return tf.GetCode(s) == TF_OK ? 0 : framework_failed(run, s);
 }
 
-/* A vector of int32: how many rows have come from each rank. */
+/* A vector of int32: the number of rows received from each rank. */
 static int received_set(struct tf_context *ctx, struct collective_run *run, int i,
 			struct tf_status *s)
 {
@@ -393,11 +393,11 @@ static int run_start(struct tf_context *ctx, struct collective_run *run, struct 
 	}
 	if (scalar_set(ctx, n, TF_INT64, handle, s) < 0)
 		tf.OpKernelContext_Failure(ctx,
-					   s); /* nobody waits for it: see handles_drop() */
+					   s); /* without a wait handles_drop() will end it */
 	return 0;
 }
 
-/* What has been started and may still be under way is kept until the job has ended. */
+/* A run whose collective may still be under way is kept until the job has ended. */
 static void run_end(struct collective_run *run)
 {
 	if (run->op && run->status == RINGUP_ESHUTDOWN && handles_put(run))
@@ -521,17 +521,17 @@ static void wait_compute(void *kernel, struct tf_context *ctx)
 /* RingupWaitLater */
 
 /*
- * As RingupWaitAll, but without blocking a thread of TensorFlow.  Where nothing orders the
- * operations of a graph, as in a session of TensorFlow 1, some that block would keep others
- * from being started, and those may be what the other ranks wait for.
+ * As RingupWaitAll, but without blocking a thread of TensorFlow.  Where a graph's operations
+ * have no order, as in a session of TensorFlow 1, blocking ones would keep others from being
+ * started, for which the other ranks may wait.
  *
- * TensorFlow tells an asynchronous kernel what to call when it is done, by the address of a
+ * TensorFlow passes an asynchronous kernel its completion callback by the address of a
  * std::function<void()> that is gone when the kernel returns.  The C interface has no way to
- * keep it.  It is moved as libstdc++ does that: copied, and the original made empty.
+ * keep it.  It is moved as libstdc++ moves it: copied, and the original made empty.
  */
 enum { CALLBACK_MANAGER = 2, CALLBACK_INVOKER = 3, CALLBACK_WORDS = 4, CALLBACK_DESTROY = 3 };
 
-/* A std::function of libstdc++: room for what it holds, and two functions. */
+/* A std::function of libstdc++: storage for its target, and two functions. */
 struct callback {
 	void *word[CALLBACK_WORDS];
 };
@@ -543,7 +543,7 @@ struct waiting {
 	struct collective_run *runs[]; /* later.count of them */
 };
 
-/* Does @from look like what it should be?  Then it is moved to @to. */
+/* Moves @from to @to, if it looks like a std::function of libstdc++. */
 static bool callback_move(struct callback *to, struct callback *from)
 {
 	Dl_info unused;
@@ -557,7 +557,7 @@ static bool callback_move(struct callback *to, struct callback *from)
 	return true;
 }
 
-/* Call what has been moved, then destroy it. */
+/* Call the moved function, then destroy it. */
 static void callback_run(struct callback *c)
 {
 	int (*manage)(void *, void *, int);
@@ -589,7 +589,7 @@ static void waiting_done(struct later *l)
 	free(w);
 }
 
-/* Nobody will wait for these: they are kept until the job has ended. */
+/* These runs will not be waited for: they are kept until the job has ended. */
 static void waiting_drop(struct waiting *w)
 {
 	for (int i = 0; i < w->later.count; i++)
@@ -721,8 +721,8 @@ static double attr_factor(struct tf_construction *c, const char *name, struct tf
 	return value;
 }
 
-/* The name of a collective: what it is, a dot, and what the program says; "" if it says
- * nothing. */
+/* The name of a collective: its kind, a dot, and the program's name for it; "" without
+ * one. */
 static void attr_name(struct tf_construction *c, const char *prefix, char name[COLLECTIVE_NAME],
 		      struct tf_status *s)
 {
@@ -743,7 +743,7 @@ static void attr_name(struct tf_construction *c, const char *prefix, char name[C
 	}
 }
 
-/* Attributes that are not asked for have a value that does nothing. */
+/* Attributes that the operation does not have get a neutral value. */
 static void *kernel_make(struct tf_construction *c, const struct tensorflow_op *op)
 {
 	struct tf_status *s = tf.NewStatus();
@@ -921,8 +921,8 @@ static void shapes_none(struct tf_inference *c, struct tf_status *s)
 	X(wait_all, "RingupWaitAll", BARRIER, false, 0, ANY, shapes_wait, wait)                \
 	X(wait_later, "RingupWaitLater", BARRIER, false, 0, ANY, shapes_wait, wait)
 
-/* TensorFlow tells a function that makes a kernel nothing of the operation, so each has its
- * own. */
+/* TensorFlow does not pass the operation to the function that makes its kernel, so each
+ * operation has a function of its own. */
 #define X(word, ...) static void *create_##word(struct tf_construction *c);
 TENSORFLOW_OPS(X)
 #undef X
@@ -1023,14 +1023,14 @@ static __attribute__((constructor)) void ops_register(void)
 	struct tf_status *s;
 
 	if (tensorflow_api_find())
-		return; /* Python asks for the operations, and says that there are none */
+		return; /* Python finds no operations, and reports it */
 	s = tf.NewStatus();
 	for (size_t i = 0; i < OP_COUNT && op_register(&ops[i], s); i++)
 		;
 	tf.DeleteStatus(s);
 }
 
-/* What Python calls */
+/* Functions that Python calls */
 
 /*
  * ringup_tensorflow_attach - operations belong to @r from now on; NULL: to no job.
@@ -1044,7 +1044,7 @@ void ringup_tensorflow_attach(struct ringup *r)
 {
 	bridge_attach(NULL);
 	if (!r)
-		return; /* what is under way may still use its tensors */
+		return; /* collectives under way may still use their tensors */
 	handles_drop(run_clear);
 	bridge_attach(r);
 }
