@@ -1,4 +1,4 @@
-/* cipher.c - bytes of a connection that only its two sides can read, and make. */
+/* cipher.c - authenticated encryption of a connection (libsodium's secretstream). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/cipher.h"
 

@@ -1,4 +1,4 @@
-/* cipher.h - bytes of a connection that only its two sides can read, and make. */
+/* cipher.h - authenticated encryption of a connection (libsodium's secretstream). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CIPHER_H
 #define LAUNCH_CIPHER_H
@@ -17,15 +17,15 @@ struct err;
  * both sides have put a random number into it, so what was recorded of another connection is
  * refused, too.
  *
- * That the connection ends is for its owner to judge: a protocol that says goodbye knows
- * whether something is missing at the end.
+ * The owner judges the end of the connection: a protocol with a last message knows whether
+ * the stream was cut short.
  */
 struct cipher;
 
 enum {
 	CIPHER_HEAD = 24,
 	CIPHER_TEXT = 65536, /* bytes of text in a piece, at most   */
-	CIPHER_MORE = 21,    /* how much longer than that a piece is */
+	CIPHER_MORE = 21,    /* bytes of a piece besides its text    */
 };
 
 enum cipher_side { CIPHER_CLIENT, CIPHER_SERVER };
@@ -45,11 +45,11 @@ const unsigned char *cipher_head(const struct cipher *c);
 size_t cipher_seal(struct cipher *c, unsigned char *out, const void *text, size_t len);
 
 /*
- * cipher_open - take the head or the next piece, if it is whole, out of what has come.
+ * cipher_open - take the head or the next piece, if it is whole, from received bytes.
  *
- * Sets *@usedp to how many bytes were taken; 0: there is nothing whole yet.  Returns how many
- * bytes of text are in @text now, which has room for CIPHER_TEXT; or RINGUP_EAUTH if the other
- * side has not sent this, or not at this place, and then each further call does.
+ * Sets *@usedp to the number of bytes taken; 0: no whole piece yet.  Returns the number of
+ * bytes put into @text, of CIPHER_TEXT; or RINGUP_EAUTH if the other side has not sent this
+ * piece, or not at this place, and then each further call fails likewise.
  */
 int cipher_open(struct cipher *c, const unsigned char *data, size_t len, size_t *usedp,
 		unsigned char *text, struct err *e);

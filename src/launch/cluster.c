@@ -36,7 +36,7 @@ enum { LOST_STATUS = 255, ADDRESS = 128, REFUSED_MS = 1000 };
 /* How a worker is made to end, one step after the other. */
 enum stage {
 	STAYS,
-	REFUSED, /* it has been told in the lobby, and may end by itself */
+	REFUSED, /* the lobby has refused it, and it may end by itself   */
 	TERMED,  /* it has got SIGTERM  */
 	KILLED_ONE,
 };
@@ -72,9 +72,9 @@ struct cluster {
 
 	bool planned; /* static: all ranks have been started */
 	struct ending ending;
-	/* Of a static job, until it is clear which rank is the reason. */
-	int64_t failed_ns; /* the first failure was seen; 0: none was        */
-	int64_t name_ns;   /* when its culprit is named, whatever is missing */
+	/* Of a static job, until the culprit is known. */
+	int64_t failed_ns; /* when the first failure was seen; 0: none was   */
+	int64_t name_ns;   /* when the culprit is named at the latest        */
 	struct err why;    /* the job could not be started; code 0: it was */
 };
 
@@ -114,7 +114,7 @@ static void describe_end(const struct cluster *c, int i, char *out, size_t size)
 		 c->worker[i].memory ? c->worker[i].memory : "");
 }
 
-/* -- the way down ------------------------------------------------------------ */
+/* -- ending ------------------------------------------------------------------ */
 
 /* The worker has ended, or will not start. */
 static void worker_gone(struct cluster *c, int i)
@@ -179,8 +179,8 @@ static void mourn(struct cluster *c, const struct culprit *x)
 	ending_mourn(&c->ending, culprit_status(&c->ends[x->rank]));
 }
 
-/* The job of a static size is over when a rank has failed; which one is the reason may be
- * clear later only. */
+/* A job of a static size is over when a rank has failed; the culprit may be known only
+ * later. */
 static void failure_look(struct cluster *c)
 {
 	struct culprit x;
@@ -246,8 +246,8 @@ static int host_threads(const struct cluster *c, int h, int local_size)
 	return threads > 0 ? threads : 1;
 }
 
-/* Rank and size of a worker of an elastic job are known only when it has met the others; its
- * environment has likely ones. */
+/* Likely rank and size for the environment of an elastic job's worker: they are known only when
+ * it has met the others. */
 static void guess_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
 {
 	const struct worker *w = &c->worker[i];
@@ -276,7 +276,7 @@ static void know_place(const struct cluster *c, int i, struct rankenv *r, int *r
 	r->meet = c->server ? meet_where(c->server) : NULL;
 }
 
-/* What the ranks inherit of the launcher's environment: nothing if their daemons have one. */
+/* The environment that ranks inherit from the launcher: empty if their daemons have one. */
 static char *const *base_environ(const struct cluster *c)
 {
 	static char *const none[] = { NULL };
@@ -326,8 +326,8 @@ static bool all_are_up(const struct cluster *c)
 	return true;
 }
 
-/* The ranks of a static job start when all hosts have answered: if one does not answer, no rank
- * has to be ended again. */
+/* A static job starts its ranks when all hosts have answered: so if a host does not answer,
+ * there are no ranks to end. */
 static void take_up(void *ctx, int host)
 {
 	struct cluster *c = ctx;
@@ -711,14 +711,14 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	return 0;
 }
 
-/* Nobody is left whom the job's end would interest, so the ranks get SIGKILL at once. */
+/* If the parent is gone, no process reads how ranks end, so they get SIGKILL at once. */
 static void parent_look(struct cluster *c)
 {
 	if (!parent_serve(c->how->parent) && c->ending.phase < ENDING_KILLED)
 		ending_kill(&c->ending);
 }
 
-/* After poll(2): whatever has come, and whatever can be passed on. */
+/* After poll(2): handles input, and passes output on. */
 static void serve(struct cluster *c)
 {
 	fleet_serve(&c->fleet);
@@ -795,7 +795,7 @@ static int name_job(struct cluster *c, struct err *e)
 	return rankenv_mark(c->mark, c->how->name, e);
 }
 
-/* Where the ranks meet: on the interface that the hosts share, unless this is the only one. */
+/* The meeting point's address: on the interface between hosts, or loopback for one host. */
 static int choose_address(struct cluster *c, struct err *e)
 {
 	const struct hostlist *l = c->how->hosts;
@@ -832,7 +832,7 @@ static int open_meeting(struct cluster *c, struct err *e)
 	return rc ? rc : lobby_open(&c->lobby, c->address, &c->secret, owner, e);
 }
 
-/* A connection of each rank to the lobby, one to the meeting point, two pipes of each host. */
+/* Descriptors: each rank's connections to lobby and meeting point, two pipes of each host. */
 static void raise_limit(const struct cluster_how *j)
 {
 	rlim_t need = 3 * (rlim_t)j->size + 1024;

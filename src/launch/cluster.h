@@ -43,8 +43,8 @@ struct cluster_how {
  * With a parent the daemons are those that it has connections to, the ranks' commands and
  * environments are the daemons' (struct rankd_task), and the job ends with the parent.
  *
- * Returns an exit status as crew_run() does; 1 if an elastic job has too few ranks or has met
- * too often; or a negative code.
+ * Returns an exit status as crew_run() does; 1 if an elastic job has too few ranks or has
+ * reached its reset limit; or a negative code.
  */
 int cluster_run(const struct cluster_how *j, struct err *e);
 

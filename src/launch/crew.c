@@ -35,7 +35,7 @@
 
 /*
  * A rank that has ended stays a zombie until the end of the job, so that its
- * number, which is that of its group, belongs to nobody else.
+ * number, which is also its group's, is not used again.
  */
 struct rank {
 	pid_t pid; /* 0: not started */
@@ -47,8 +47,8 @@ struct watch {
 	struct rank *ranks;
 	struct culprit_end *ends; /* of all ranks */
 	unsigned ended;
-	int64_t failed_ns; /* the first failure was seen; 0: none was        */
-	int64_t name_ns;   /* when its culprit is named, whatever is missing */
+	int64_t failed_ns; /* when the first failure was seen; 0: none was   */
+	int64_t name_ns;   /* when the culprit is named at the latest        */
 	int started, running;
 	pid_t session; /* of all ranks; its leader stays a zombie until the end, too */
 	struct output *output;
@@ -67,7 +67,7 @@ struct watch {
 
 /* -- before --------------------------------------------------------------- */
 
-/* Enough descriptors, or a sentence before anything is started. */
+/* Raises the limit of descriptors, or fails before any rank is started. */
 static int check_fds(const struct crew *j, struct err *e)
 {
 	rlim_t need = (rlim_t)j->size * (j->output_dir ? 10 : 8) + 64;
@@ -86,7 +86,7 @@ static int check_fds(const struct crew *j, struct err *e)
 	return setrlimit(RLIMIT_NOFILE, &l) ? fail_os(e, "limit of open files") : 0;
 }
 
-/* The job's secret, in no environment and no argument list, and in no core dump. */
+/* Hosts the meeting point; the secret is in no environment, argument list or core dump. */
 static int host_meeting(struct watch *w, struct err *e)
 {
 	int rc;
@@ -116,13 +116,13 @@ static int cores(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Rank 0 reads what the launcher would, unless a terminal would stop it for
+/* Rank 0 gets the launcher's standard input, unless a terminal would stop it for
  * reading in the background. */
 static int stdin_for(int rank)
 {
 	int flags = fcntl(STDIN_FILENO, F_GETFL);
 
-	/* What was closed is something by now that cannot be read: see out_start(). */
+	/* A closed stdin has been replaced by a write-only descriptor: see out_start(). */
 	if (rank > 0 || flags < 0 || (flags & O_ACCMODE) == O_WRONLY)
 		return -1;
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp())
@@ -130,7 +130,7 @@ static int stdin_for(int rank)
 	return STDIN_FILENO;
 }
 
-/* What rank @rank is to be; its environment and descriptors are the caller's to release. */
+/* How to start rank @rank; its environment and descriptors are the caller's to release. */
 static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
 			struct proc_how *how, int fds[3], struct err *e)
 {
@@ -150,7 +150,7 @@ static int prepare_rank(struct watch *w, const struct rankenv *common, int rank,
 	return output_pipes(w->output, rank, &fds[1], &fds[2], e);
 }
 
-/* All of them, or those before one that cannot be started. */
+/* Enters the started ranks: all, or those before one that could not be started. */
 static void note_started(struct watch *w, const pid_t *pid, const int *pidfd)
 {
 	if (w->session > 0)
@@ -158,7 +158,7 @@ static void note_started(struct watch *w, const pid_t *pid, const int *pidfd)
 	for (int i = 0; i < w->how->size; i++) {
 		if (!pid[i])
 			continue;
-		/* Closed up: one that is not there leaves no hole. */
+		/* Without gaps for ranks that were not started. */
 		w->ranks[w->started++] = (struct rank){ pid[i], pidfd[i] };
 		w->running++;
 	}
@@ -221,7 +221,7 @@ static int start_all(struct watch *w, int port, struct err *e)
 
 /* -- children that are not ranks ------------------------------------------ */
 
-/* Who has this process for a parent; ends with 0; NULL if that cannot be told. */
+/* The children of this process; ends with 0; NULL if /proc does not tell. */
 static int *children(void)
 {
 	char path[64];
@@ -262,8 +262,8 @@ static bool is_rank(const struct watch *w, int pid)
 }
 
 /*
- * Orphans of the ranks have become our children: bury the dead, send @sig (0:
- * nothing) to the others and count them.
+ * Orphans of the ranks have become this process's children: reaps those that have
+ * ended, sends @sig (0: nothing) to the others and counts them.
  */
 static int reap_orphans(const struct watch *w, int sig)
 {
@@ -278,7 +278,7 @@ static int reap_orphans(const struct watch *w, int sig)
 		if (waitpid(*p, NULL, WNOHANG) != 0)
 			continue;
 		alive++;
-		/* Orphans of somebody else's children come to us as well. */
+		/* With older children, an orphan may be one of theirs. */
 		if (sig && w->older && !*w->older)
 			kill(*p, sig);
 	}
@@ -286,9 +286,9 @@ static int reap_orphans(const struct watch *w, int sig)
 	return alive;
 }
 
-/* -- the way down --------------------------------------------------------- */
+/* -- ending --------------------------------------------------------------- */
 
-/* @all: and to all that is in its process group, which the rank itself may have left. */
+/* @all: also to all processes of its group, which the rank itself may have left. */
 static void signal_rank(const struct rank *r, int sig, bool all)
 {
 	if (all)
@@ -306,7 +306,7 @@ static void ranks_signal(void *ctx, int sig, bool all)
 			signal_rank(&w->ranks[i], sig, all);
 }
 
-/* Has somebody stopped it (SIGSTOP, a debugger)?  Then it can heed nothing. */
+/* Is the rank stopped (SIGSTOP, a debugger)?  Then it handles no signal. */
 static bool is_stopped(const struct rank *r)
 {
 	struct pidstat s;
@@ -314,7 +314,7 @@ static bool is_stopped(const struct rank *r)
 	return r->pidfd >= 0 && !pidstat_read(r->pid, &s) && (s.state == 'T' || s.state == 't');
 }
 
-/* The others have failed because of it, most likely. */
+/* Names stopped ranks: most likely the others have failed because of them. */
 static void name_stopped(const struct watch *w)
 {
 	for (int i = 0; i < w->started; i++)
@@ -323,15 +323,15 @@ static void name_stopped(const struct watch *w)
 				   (int)w->ranks[i].pid, w->host);
 }
 
-/* Its state as in ps(1), and the function of the kernel where it sleeps, if that may be
- * known. */
+/* Says the state of rank @i as in ps(1), and the kernel's function in which it sleeps, if
+ * readable. */
 static void say_where(const struct watch *w, int i)
 {
 	struct pidstat s = { .state = '?' };
 	char path[64], *where = NULL;
 	size_t len;
 
-	/* A rank that has become another user's, say. */
+	/* The rank may have become another user's process. */
 	if (kill(w->ranks[i].pid, SIGKILL)) {
 		output_say(w->output, "rank %d (pid %d) on %s cannot be killed: %s; given up",
 			   i, (int)w->ranks[i].pid, w->host, strerror(errno));
@@ -376,7 +376,7 @@ static void ranks_kill_stopped(void *ctx)
 			signal_rank(&w->ranks[i], SIGKILL, true);
 }
 
-/* A failure, and the first: the job is over. */
+/* The first failure is certain: names the culprit, and the job ends. */
 static void mourn(struct watch *w, const struct culprit *c)
 {
 	const struct culprit_end *end = &w->ends[c->rank];
@@ -396,7 +396,7 @@ static void mourn(struct watch *w, const struct culprit *c)
 	ending_mourn(&w->ending, culprit_status(end));
 }
 
-/* Which ranks have ended? */
+/* Records the ranks that have ended. */
 static void find_dead(struct watch *w)
 {
 	siginfo_t how;
@@ -422,7 +422,7 @@ static void find_dead(struct watch *w)
 	}
 }
 
-/* A rank that is stopped, because of which another has failed, is not waited for. */
+/* Finds the culprit.  A stopped rank that others have failed because of is not waited for. */
 static void bury(struct watch *w)
 {
 	struct culprit c;
@@ -457,7 +457,7 @@ static void sleep_until_needed(struct watch *w)
 	poll(w->polls, n, clock_left_ms(until));
 }
 
-/* Without it, what the ranks have started would outlive a launcher that is killed. */
+/* Without the guard, children of the ranks would outlive a launcher that is killed. */
 static void keep_guard(struct watch *w)
 {
 	struct err e;
@@ -487,7 +487,7 @@ static void watch_ranks(struct watch *w)
 
 /* -- afterwards ----------------------------------------------------------- */
 
-/* The ranks are gone; what they have started goes as well. */
+/* The ranks have ended; ends the processes that they have left behind. */
 static void end_strays(struct watch *w)
 {
 	const struct ending *x = &w->ending;
@@ -558,7 +558,7 @@ static int prepare(struct watch *w, struct err *e)
 	rc = stray_open(&w->stray, w->mark, e);
 	if (rc)
 		return rc;
-	/* Without it the first end that is seen counts. */
+	/* Without the file the first end that is seen counts as the cause. */
 	if (cause_create(&w->cause, e)) {
 		log_warn("%s; so the first rank that is seen to end is named", e->text);
 		e->code = 0;

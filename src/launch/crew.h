@@ -23,11 +23,11 @@ struct crew {
  * crew_run - run @j to its end.
  *
  * The first rank that fails, that is, ends with a status other than 0, ends
- * the job: the others have ENDING_MOURN_MS to notice it and to say so, then get
+ * the job: the others have ENDING_MOURN_MS to notice and report it, then get
  * SIGTERM, then SIGKILL; one that is stopped is named, and gets SIGKILL at once.  SIGINT,
  * SIGTERM, SIGHUP and SIGQUIT are passed on; a second one kills at once.  No process of the job
  * outlives it, however it ends. SIGINT goes to all processes of a rank, as from a terminal; the
- * others to the rank itself, which knows best how to end what it has started.
+ * others to the rank itself, which knows best how to end its own children.
  *
  * Call it from the main thread of a process that has no other: the ranks die
  * with the thread that starts them.  It changes how the process treats signals.

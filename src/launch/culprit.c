@@ -1,4 +1,4 @@
-/* culprit.c - which rank has failed first, of ranks that end one after the other. */
+/* culprit.c - root cause: which of the ranks that end one after another failed first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/culprit.h"
 
@@ -13,13 +13,13 @@ static bool has_failed(const struct culprit_end *x)
 	return x->ended && ending_status(x->code, x->status) != 0;
 }
 
-/* Without ringup_fini(), in the midst of the job. */
+/* Has it ended in the midst of the job, without ringup_fini()? */
 static bool has_died(const struct culprit_end *x)
 {
 	return x->ended && x->cause.joined && !x->cause.left;
 }
 
-/* From rank @rank to the one because of which it failed, and so on. */
+/* Follows the notes from rank @rank to the rank that it blames, and so on. */
 static struct culprit origin_of(const struct culprit_end *ends, int count, int rank)
 {
 	struct culprit c = { .rank = rank, .awaited = -1, .left = -1 };
@@ -44,9 +44,9 @@ static struct culprit origin_of(const struct culprit_end *ends, int count, int r
 	return c;
 }
 
-/* Is @a, of the failed rank @i, a better answer than @b?  A rank that others name is; then one
- * that a signal has ended, because others may have failed for want of it, hardly the other way
- * round; then the one that ended first. */
+/* Is @a a better answer than @b?  A rank that others blame is; then a rank that a signal has
+ * ended, since others fail because of a killed rank, hardly the other way round; then the
+ * rank that ended first. */
 static bool is_better(const struct culprit_end *ends, const struct culprit *a,
 		      const struct culprit *b)
 {

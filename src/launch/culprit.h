@@ -1,4 +1,4 @@
-/* culprit.h - which rank has failed first, of ranks that end one after the other. */
+/* culprit.h - root cause: which of the ranks that end one after another failed first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CULPRIT_H
 #define LAUNCH_CULPRIT_H
@@ -26,24 +26,24 @@ struct culprit_end {
 
 struct culprit {
 	int rank; /* the first that failed; -1: none has                                      */
-	int awaited; /* it has failed because of this one, which still runs; -1: of none      */
-	int left; /* because of this one, which had left the job with status 0; -1: of none */
-	bool proved; /* by what another rank has noted, so that no later end changes it       */
+	int awaited; /* it failed because of this rank, which still runs; -1: of none         */
+	int left; /* it failed because of this rank, which had left with status 0; -1: none */
+	bool proved; /* by another rank's note, so that no later end changes it               */
 };
 
 /* How long to wait for others. */
 enum {
-	CULPRIT_SECOND_LOOK_MS = 100, /* for a rank that was killed to be dead, too         */
-	CULPRIT_AWAIT_MS = 10000,     /* for a rank to end because of which another failed */
+	CULPRIT_SECOND_LOOK_MS = 100, /* for the end of a killed rank to be seen           */
+	CULPRIT_AWAIT_MS = 10000,     /* for the end of a rank that another one blames     */
 };
 
-/* culprit_find - which of the @count ranks has failed first? */
+/* culprit_find - the one of @count ranks that failed first. */
 struct culprit culprit_find(const struct culprit_end *ends, int count);
 
-/* culprit_patience_ms - so long after the first failure *@c may still change. */
+/* culprit_patience_ms - how long after the first failure *@c may still change. */
 int64_t culprit_patience_ms(const struct culprit *c, const struct culprit_end *ends);
 
-/* culprit_status - what the launcher ends with. */
+/* culprit_status - the launcher's exit status. */
 int culprit_status(const struct culprit_end *end);
 
 /* culprit_describe - "exited with status 3"; with the reason if status 0 is none. */

@@ -1,4 +1,4 @@
-/* elastic.c - the decisions of an elastic job: which ranks start, meet and end. */
+/* elastic.c - the state machine of an elastic job: which ranks start, meet and end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/elastic.h"
 
@@ -37,7 +37,7 @@ static bool host_is_usable(const struct elastic_host *h)
 	return h->listed && !h->blacklisted;
 }
 
-/* Slots in which workers may be. */
+/* The slots of a host in which workers may be; 0 if it is not usable. */
 static int host_slots(const struct elastic *x, int host)
 {
 	const struct elastic_host *h = &x->hosts[host];
@@ -70,7 +70,7 @@ static bool is_alive(const struct elastic_worker *w)
 	       w->state == ELASTIC_MEMBER;
 }
 
-/* May it be in the next generation? */
+/* May the worker be in the next generation? */
 static bool worker_has_place(const struct elastic *x, const struct elastic_worker *w)
 {
 	const struct elastic_host *h = &x->hosts[w->host];
@@ -165,7 +165,7 @@ void elastic_arrive(struct elastic *x, int worker, int64_t now)
 		return;
 	if (w->state == ELASTIC_MEMBER)
 		generation_break(x);
-	/* A new worker does not keep a generation waiting that goes on. */
+	/* A new worker's wait does not count while a generation is running. */
 	if (!x->waiting_ns && (!x->generation || w->rank >= 0))
 		x->waiting_ns = now;
 	w->state = ELASTIC_WAITING;
@@ -194,8 +194,7 @@ static uint32_t random_next(struct elastic *x)
 	return x->random;
 }
 
-/* The lower limit times two, four, eight ..., and up to once more at random; as Horovod does.
- */
+/* As in Horovod: the lower limit times 2, 4, 8 ..., plus at most as much again at random. */
 static int64_t cooldown_ms(struct elastic *x, int failures)
 {
 	int64_t least = x->how.cooldown_min_ms, most = x->how.cooldown_max_ms;
@@ -289,7 +288,7 @@ static void sooner(int64_t *until, int64_t ns)
 		*until = ns;
 }
 
-/* A host that has rested is as good as any other. */
+/* After its pause a host is used like any other. */
 static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 {
 	for (int i = 0; i < x->host_count; i++) {
@@ -306,8 +305,8 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 	}
 }
 
-/* Workers that have no place: those on a host that failed end at once, those on one that was
- * taken away when the generation is over, so that the others choose the moment. */
+/* Ends one worker without a place: on a failed host at once, on a removed host when the
+ * generation is over, so that the ranks choose the moment. */
 static bool end_one(struct elastic *x, struct elastic_action *a)
 {
 	for (int i = 0; i < x->worker_count; i++) {
@@ -480,7 +479,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	a->count = n;
 }
 
-/* Was it started to join the generation, and may it still come in time? */
+/* Was the worker started to join the generation, and may it still come in time? */
 static bool is_coming(const struct elastic *x, const struct elastic_worker *w, int64_t now,
 		      int64_t *until)
 {
@@ -494,10 +493,10 @@ static bool is_coming(const struct elastic *x, const struct elastic_worker *w, i
 }
 
 /*
- * Are there newcomers that wait, and no others to wait for?  What is added together is met
- * together: each meeting costs the generation time, and is one of those that are allowed.  But
- * a newcomer is waited for no longer than a worker before the first meeting is, and no newcomer
- * that is ready waits longer than that for others.
+ * Are there new workers that wait, and none that may still come?  Workers that are added
+ * together shall join together: each meeting costs the generation time, and counts for the
+ * reset limit.  But no new worker has longer to come than one before the first meeting
+ * (start_ms), and no new worker that is ready waits longer than that for others.
  */
 static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *until)
 {
@@ -537,8 +536,8 @@ static void notice_bits(struct elastic *x, int64_t now, int64_t *until)
 		x->bits |= 2;
 }
 
-/* A worker has ended with success: there are no more meetings, and the job is over when all of
- * the generation have ended or have come back in vain. */
+/* A worker has ended with success: there are no more meetings, and the job is over when all
+ * workers of the generation have ended or have returned to the lobby. */
 static bool end_well(struct elastic *x, struct elastic_action *a)
 {
 	if (!x->succeeded || count_state(x, ELASTIC_MEMBER))
@@ -549,7 +548,7 @@ static bool end_well(struct elastic *x, struct elastic_action *a)
 	return true;
 }
 
-/* Can there be more workers than there are, ever? */
+/* Can more workers be started, now or later? */
 static bool has_hope(const struct elastic *x)
 {
 	if (x->how.discovers)
@@ -570,11 +569,11 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 		act_fail(x, a);
 		return true;
 	}
-	/* Workers that have never met the others have nothing to go on with. */
+	/* Workers that have never met the others have no state to go on with. */
 	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) && !veterans) {
 		int i;
 
-		/* One that has left the lobby, and lives, may come back. */
+		/* A living worker that has left the lobby may come back. */
 		for (i = 0; i < x->worker_count; i++)
 			if (x->workers[i].rank >= 0 && is_alive(&x->workers[i]))
 				return false;
@@ -595,7 +594,7 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	return false;
 }
 
-/* Too few for too long? */
+/* Ends the job if there have been too few workers for too long. */
 static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elastic_action *a,
 		      int64_t *until)
 {
@@ -623,7 +622,7 @@ static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elas
 	return true;
 }
 
-/* Is no worker of the generation before, or of those that were started, still to come? */
+/* Are all workers of the generation before, or all started ones, in the lobby or ended? */
 static bool is_assembled(const struct elastic *x)
 {
 	if (x->generation)

@@ -1,4 +1,4 @@
-/* elastic.h - the decisions of an elastic job: which ranks start, meet and end. */
+/* elastic.h - the state machine of an elastic job: which ranks start, meet and end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_ELASTIC_H
 #define LAUNCH_ELASTIC_H
@@ -10,20 +10,20 @@
 #include "launch/hostlist.h"
 
 /*
- * Pure: the caller tells it what has happened and what time it is, and it answers what to do
- * next.  It starts no process, and reads no clock and no random number.
+ * Pure: the caller tells it events and the time, and it answers with the next action.  It
+ * starts no process, and reads no clock and no random number.
  *
  * A worker is one process, with a number that is never used again, in a slot of a host.  A
  * generation is a set of workers that have met.  It is broken when one of them ends or comes
  * back to the lobby; when each of its workers has done either, the next one is formed of all
  * workers in the lobby.  Rank 0 is always a worker of the generation before; workers keep their
- * order, and new ones come after.  New ones are announced to a generation that goes on when all
- * that were started have come to the lobby or have failed, so that they are met at once; one
- * that is slow keeps the others for start_ms.
+ * order, and new ones come after.  New workers are announced to a running generation when all
+ * that were started have come to the lobby or have failed, so that they join together; a slow
+ * one keeps the others for start_ms.
  *
  * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
- * the other hosts have slots enough for the job.  If they have not, it is used again after a
- * pause that doubles from failure to failure.
+ * the other hosts have slots enough for the job.  Otherwise it is used again after a pause
+ * that doubles from failure to failure.
  */
 struct elastic_how {
 	int np;                  /* slots that must be there at the start          */
@@ -38,7 +38,7 @@ struct elastic_how {
 
 enum {
 	ELASTIC_STEADY_MS =
-		60000,           /* a worker that has lived so long makes its host good again */
+		60000, /* a worker that lives so long clears the failures of its host */
 	ELASTIC_PAUSE_MS = 1000, /* before the second failing worker in a row is replaced     */
 	ELASTIC_PAUSE_MAX_MS = 64000,
 };
@@ -55,7 +55,7 @@ struct elastic_worker {
 	enum elastic_state state;
 	int host, slot;
 	int rank;           /* in the last generation that it was in; -1: none */
-	int64_t started_ns; /* or when it met the others last                  */
+	int64_t started_ns; /* when it was started, or last met the others     */
 	int64_t ready_ns;   /* when it came to the lobby last                  */
 };
 
@@ -70,7 +70,7 @@ struct elastic_host {
 
 /* What to do next. */
 enum elastic_act {
-	ELASTIC_NOTHING, /* until time until_ns, or something happens     */
+	ELASTIC_NOTHING, /* until until_ns or the next event              */
 	ELASTIC_START,   /* @worker on @host                              */
 	ELASTIC_END,     /* @worker: for @why                             */
 	ELASTIC_BREAK,   /* close the meeting point, if ranks still meet  */
@@ -102,7 +102,7 @@ struct elastic {
 	bool started;        /* slots for np ranks have been there          */
 	int failed;          /* status of the first failure                */
 	int final;           /* status of the first failure in this generation */
-	int64_t short_ns;    /* since when there are too few; 0: there are enough */
+	int64_t short_ns;    /* since when slots are too few; 0: there are enough */
 	int64_t waiting_ns;  /* since when a worker waits for others       */
 	unsigned bits, told; /* changes; those in the last ELASTIC_NOTICE  */
 	bool over, out_of_memory;
@@ -115,7 +115,7 @@ int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed
 		 struct err *e);
 void elastic_fini(struct elastic *x);
 
-/* elastic_hosts - these are the hosts now. */
+/* elastic_hosts - set the present hosts. */
 void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now);
 
 /* elastic_arrive, elastic_leave - a worker waits in the lobby; it has left it. */
@@ -126,8 +126,8 @@ void elastic_leave(struct elastic *x, int worker);
 void elastic_exit(struct elastic *x, int worker, int status, int64_t now);
 
 /*
- * elastic_next - what to do now, into *@a.  The caller does it and calls again, until it is
- * ELASTIC_NOTHING or ELASTIC_DONE.  *@until_ns: when to call even if nothing has happened.
+ * elastic_next - the next action, into *@a.  The caller does it and calls again, until it is
+ * ELASTIC_NOTHING or ELASTIC_DONE.  *@until_ns: when to call even without an event.
  */
 void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until_ns);
 

@@ -1,4 +1,4 @@
-/* ending.c - how a job ends, by phases: a failed rank, a signal or the time limit begins it. */
+/* ending.c - the phases in which a job ends, after a failure, a signal or the time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/ending.h"
 
@@ -33,15 +33,15 @@ int ending_catch(struct ending *x, struct err *e)
 				      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
 	sigset_t set;
 
-	/* A shell script's background jobs ignore SIGINT, and an ignored signal
-	 * never arrives; what nohup(1) did is respected. */
+	/* Background jobs of a shell script ignore SIGINT, and an ignored signal never
+	 * arrives, so all are reset; but SIGHUP stays ignored, for nohup(1). */
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		sigaddset(&set, wanted[i]);
 		if (wanted[i] != SIGHUP)
 			signal(wanted[i], SIG_DFL);
 	}
-	/* A reader that has gone away, a limit for files: write(2) says so. */
+	/* For a closed pipe and the limit for files, the error of write(2) suffices. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
@@ -176,7 +176,7 @@ bool ending_signals(struct ending *x)
 	return child;
 }
 
-/* -- the last words -------------------------------------------------------- */
+/* -- the last output ------------------------------------------------------- */
 
 void ending_flush(struct ending *x)
 {

@@ -1,4 +1,4 @@
-/* ending.h - how a job ends, by phases: a failed rank, a signal or the time limit begins it. */
+/* ending.h - the phases in which a job ends, after a failure, a signal or the time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_ENDING_H
 #define LAUNCH_ENDING_H
@@ -21,7 +21,7 @@ enum {
 /* They follow in this order, and some may be left out. */
 enum ending_phase {
 	ENDING_RUNNING,  /* the job does not end yet                                      */
-	ENDING_MOURNING, /* a rank has failed; the others may report what they noticed    */
+	ENDING_MOURNING, /* a rank has failed; the others may report their failures       */
 	ENDING_ASKED,    /* the ranks have got SIGINT                                     */
 	ENDING_WARNED,   /* they have got SIGTERM, or the signal that the launcher got    */
 	ENDING_KILLED,   /* they have got SIGKILL                                         */
@@ -35,7 +35,7 @@ struct ending_owner {
 	void (*begun)(void *ctx);
 	/* Send @sig, with @all to every process in a rank's group. */
 	void (*signal)(void *ctx, int sig, bool all);
-	/* The ranks have got SIGTERM; see to stopped ones, which cannot handle it. */
+	/* The ranks have got SIGTERM; handle stopped ones, which cannot react to it. */
 	void (*stopped)(void *ctx);
 	/* Say that each is killed now or, if @given_up, that it cannot be. */
 	void (*name)(void *ctx, bool given_up);
@@ -44,13 +44,13 @@ struct ending_owner {
 
 struct ending {
 	struct ending_owner owner;
-	struct output *output; /* the owner's; set before anything can be said       */
+	struct output *output; /* the owner's; set before the first message          */
 	int64_t timeout_ms;    /* time limit of the job; 0: none                     */
 	int64_t grace_ms;      /* between SIGTERM and SIGKILL                        */
 	int64_t next_ns;       /* when the phase ends                                */
 	int64_t deadline_ns;   /* when the job has to be done                        */
 	enum ending_phase phase;
-	int status;    /* of the launcher; 0 while all is well                       */
+	int status;    /* the launcher's exit status; 0: no failure so far           */
 	int signal;    /* the first one that the launcher got; 0: none               */
 	int signal_fd; /* readable when ending_signals() has something to do; or -1  */
 };
@@ -90,8 +90,7 @@ int64_t ending_until(const struct ending *x);
 /* ending_turn - begin the next phase if it is time; @running: ranks that have not ended. */
 void ending_turn(struct ending *x, int running);
 
-/* ending_flush - pass the last output on.  Its reader may take its time, until a signal comes.
- */
+/* ending_flush - pass the last output on, even to a slow reader, until a signal comes. */
 void ending_flush(struct ending *x);
 
 /*

@@ -1,4 +1,4 @@
-/* finder.c - run a discovery script again and again, and read the hosts that it prints. */
+/* finder.c - host discovery: run the user's script periodically, and read its hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/finder.h"
 
@@ -98,7 +98,7 @@ static bool has_ended(const struct finder *f)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* 1 when it has ended and its output is complete. */
+/* Reads output; 1 when the script has ended and its output is complete. */
 static int script_go_on(struct finder *f, struct err *e)
 {
 	bool ended = has_ended(f);

@@ -1,4 +1,4 @@
-/* finder.h - run a discovery script again and again, and read the hosts that it prints. */
+/* finder.h - host discovery: run the user's script periodically, and read its hosts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_FINDER_H
 #define LAUNCH_FINDER_H
@@ -33,8 +33,8 @@ struct finder {
 	bool failing;          /* its last run failed, which was reported  */
 };
 
-/* finder_open - @script is run at once, by finder_serve(), and then every @every_ms, which is
- * taken for 10 if it is less. */
+/* finder_open - finder_serve() runs @script at once, and then every @every_ms, at least
+ * FINDER_SOONEST_MS. */
 void finder_open(struct finder *f, const char *script, int slots, int64_t every_ms);
 
 /* finder_poll - put the descriptors to wait for into @p, which has room for two; returns how

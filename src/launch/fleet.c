@@ -1,4 +1,4 @@
-/* fleet.c - the hosts of a job, each with a rank daemon that starts its ranks. */
+/* fleet.c - the rank daemons of a job's hosts, as the launcher starts and drives them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/fleet.h"
 
@@ -65,7 +65,7 @@ static void host_lose(struct fleet *f, struct fleet_host *h, const char *why)
 	f->owner.lost(f->owner.ctx, (int)(h - f->host), text);
 }
 
-/* ssh says why it gives up, and a shell that there is no such command. */
+/* Keeps the last line of stderr: ssh's reason for giving up, or a shell's missing command. */
 static void host_hear_errors(struct fleet_host *h)
 {
 	char text[1024], *line, *end;
@@ -240,7 +240,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	h->late_ns = clock_deadline(f->how->start_ms);
 	order_open(&h->order, h->starter.fd, h->starter.fd, true);
 	if (f->how->parent) {
-		/* A connection that has ended is noticed when something is said or read. */
+		/* The end of a connection is noticed at the next write or read. */
 		rc = order_seal(&h->order, &key, CIPHER_CLIENT, e);
 		secret_wipe(&key);
 		if (rc < 0 && rc != RINGUP_EPEER)
@@ -315,7 +315,7 @@ void fleet_finish(struct fleet *f)
 		struct fleet_host *h = &f->host[i];
 
 		if (h->state == FLEET_STARTING) {
-			/* It has started no rank. */
+			/* This daemon has started no rank. */
 			h->state = FLEET_DONE;
 			starter_hang_up(&h->starter);
 			continue;

@@ -1,4 +1,4 @@
-/* fleet.h - the hosts of a job, each with a rank daemon that starts its ranks. */
+/* fleet.h - the rank daemons of a job's hosts, as the launcher starts and drives them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_FLEET_H
 #define LAUNCH_FLEET_H
@@ -18,16 +18,16 @@ struct parent;
 struct pollfd;
 
 /*
- * A daemon is a child of the launcher on this host, or behind ssh on another one, or somebody
- * else has started it and the launcher's parent has a connection to it; there is a socket to it
- * in all cases.  When the connection ends, the daemon ends its ranks and itself.
+ * A daemon is a child of the launcher on this host, or behind ssh on another one, or was
+ * started by another program, and the launcher's parent has a connection to it; in all cases
+ * there is a socket to it.  When the connection ends, the daemon ends its ranks and itself.
  */
 enum fleet_state {
 	FLEET_IDLE,     /* no daemon has been asked for */
 	FLEET_STARTING, /* it has not answered yet      */
 	FLEET_UP,
 	FLEET_LOST, /* with the reason; fleet_begin() tries again */
-	FLEET_DONE, /* it has said goodbye */
+	FLEET_DONE, /* it has sent ORDER_BYE */
 };
 
 enum { FLEET_SAID = 200, FLEET_CLOCK_S = 300 };
@@ -55,8 +55,8 @@ struct fleet_owner {
 };
 
 struct fleet_host {
-	char name[HOSTLIST_NAME]; /* as the user or the script says it */
-	char self[HOSTLIST_NAME]; /* as the host calls itself          */
+	char name[HOSTLIST_NAME]; /* from the user or the script       */
+	char self[HOSTLIST_NAME]; /* the host's own name for itself    */
 	char ip[64];              /* hint for messages; may be empty   */
 	enum fleet_state state;
 	bool is_local, finishing;
@@ -97,8 +97,8 @@ void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits);
  */
 void fleet_hold(struct fleet *f, bool held);
 
-/* fleet_finish - tell all daemons to end their ranks and themselves.  fleet_is_done - have
- * they? */
+/* fleet_finish - tell all daemons to end their ranks and themselves.  fleet_is_done - have all
+ * ended? */
 void fleet_finish(struct fleet *f);
 bool fleet_is_done(const struct fleet *f);
 

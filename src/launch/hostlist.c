@@ -1,4 +1,4 @@
-/* hostlist.c - hosts and their slots, as -H, a hostfile or a discovery script names them. */
+/* hostlist.c - parse hosts and their slots from -H, a hostfile or a discovery script. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/hostlist.h"
 
@@ -43,7 +43,7 @@ static int slots_read(const char *text, size_t len, int *slots)
 	return len ? 0 : -1;
 }
 
-/* The same host twice has the slots of both. */
+/* Adds a host; one that is in the list already gets the slots of both entries. */
 static int host_add(struct hostlist *l, const char *name, size_t len, int slots, struct err *e)
 {
 	struct hostlist_host *h;
@@ -125,7 +125,7 @@ static const char *word_next(const char **p, const char *end, size_t *len)
 	return *len ? word : NULL;
 }
 
-/* "h1", "h1:2", "h1 slots=2 max_slots=4": what mpirun's and horovodrun's files have. */
+/* "h1", "h1:2", "h1 slots=2 max_slots=4", as in mpirun's and horovodrun's hostfiles. */
 static int line_read(struct hostlist *l, const char *line, const char *end, int slots,
 		     struct err *e)
 {

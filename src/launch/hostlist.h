@@ -1,4 +1,4 @@
-/* hostlist.h - hosts and their slots, as -H, a hostfile or a discovery script names them. */
+/* hostlist.h - parse hosts and their slots from -H, a hostfile or a discovery script. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_HOSTLIST_H
 #define LAUNCH_HOSTLIST_H

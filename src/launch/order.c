@@ -146,7 +146,7 @@ short order_events(const struct order *o)
 	return o->out_sent < o->out_len ? POLLOUT : 0;
 }
 
-/* Read once; what comes goes behind the *@len bytes of *@p. */
+/* Reads once, to behind the *@len bytes of *@p. */
 static int bytes_read(int fd, unsigned char **p, size_t *len, size_t *room, struct err *e)
 {
 	int rc = room_make(p, room, *len + READ_BYTES, e);
@@ -166,7 +166,7 @@ static int bytes_read(int fd, unsigned char **p, size_t *len, size_t *room, stru
 	return 0;
 }
 
-/* Decrypt the frames that have come whole. */
+/* Decrypts the pieces that are whole. */
 static int sealed_open(struct order *o, struct err *e)
 {
 	size_t at = 0, used = 1;

@@ -16,8 +16,8 @@ struct err;
  * a line of text, ORDER_GREETING and its version.  Lines before the greeting are of a login
  * shell; the last one is kept in struct order, since it may say why there is no daemon.
  *
- * ssh keeps others from reading this.  A connection that nothing protects has a key of its own,
- * see order_seal(), and is a cipher's (launch/cipher.h) from its first byte to its last.
+ * ssh encrypts its connections.  Any other connection between hosts has a key of its own, see
+ * order_seal(), and is encrypted from its first byte to its last (launch/cipher.h).
  */
 #define ORDER_GREETING "ringup-rankd/1 "
 
@@ -69,11 +69,11 @@ struct order {
 void order_open(struct order *o, int in, int out, bool greets);
 void order_close(struct order *o);
 
-/* order_seal - from now on all is sealed with this connection's key; before anything is said.
+/* order_seal - encrypt with this connection's key from now on; to be called before any frame.
  */
 int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e);
 
-/* order_greet - a rank daemon's first words. */
+/* order_greet - send a rank daemon's greeting. */
 int order_greet(struct order *o, struct err *e);
 
 /*
@@ -91,7 +91,7 @@ int order_flush(struct order *o, struct err *e);
 short order_events(const struct order *o);
 
 /* order_read - read without blocking; RINGUP_EPEER at the end of the connection, RINGUP_EAUTH
- * if the other side has not sent what comes. */
+ * if the bytes are not from the other side. */
 int order_read(struct order *o, struct err *e);
 
 /*
@@ -104,8 +104,8 @@ int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struc
 /* order_numbers - the first @n numbers of a payload; false if it is shorter. */
 bool order_numbers(const unsigned char **datap, size_t *lenp, uint32_t *numbers, int n);
 
-/* order_text - @to, of @size bytes, becomes text of another host; blanks take the place of
- * control characters, which could tell the terminal what to do. */
+/* order_text - copy text of another host to @to, of @size bytes; blanks replace control
+ * characters, which a terminal would obey. */
 void order_text(char *to, size_t size, const void *text, size_t len);
 
 /* order_strings - a list of strings, each with its NUL, as an array that ends with NULL; the

@@ -1,4 +1,4 @@
-/* output.c - what the ranks print, line by line, with their number in front. */
+/* output.c - forward the ranks' output, line by line, with the rank in front. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/output.h"
 
@@ -19,12 +19,12 @@
 #include "ringup.h"
 
 enum {
-	FULL_BYTES = 1 << 20, /* as much waiting: read no more from the ranks    */
+	FULL_BYTES = 1 << 20, /* waiting bytes at which ranks are read no more   */
 	READ_BYTES = 65536,
 	SAFE_BYTES = 4096, /* a pipe that is ready takes this without blocking  */
 };
 
-/* Where lines go: the launcher's stdout or stderr. */
+/* A destination of lines: the launcher's stdout or stderr. */
 struct sink {
 	int fd;
 	char *data; /* not written yet: len bytes from start on */
@@ -34,7 +34,7 @@ struct sink {
 	int error; /* errno of the write that failed; 0: none has */
 };
 
-/* Where lines come from: one stream of one rank. */
+/* A source of lines: one stream of one rank. */
 struct stream {
 	int rank;    /* in front of its lines; -1: it has none yet       */
 	int number;  /* of its folder                                    */
@@ -52,7 +52,7 @@ struct output {
 	char dir[PATH_MAX];
 	struct sink sinks[2];
 	int error; /* errno of the first file or stream that could not be written; 0: none */
-	char lost[160];         /* where that was */
+	char lost[160];         /* the name of that file or stream */
 	struct stream *streams; /* 2 * size: rank 0's stdout, its stderr, rank 1's... */
 };
 
@@ -69,7 +69,7 @@ static void sink_open(struct sink *s, int fd)
 	s->has_colour = isatty(fd) && (!plain || !*plain) && term && strcmp(term, "dumb");
 }
 
-/* Memory that runs out costs output, not the job. */
+/* Without memory output is dropped, and the job goes on. */
 static void sink_put(struct sink *s, const char *data, size_t len)
 {
 	char *more;
@@ -104,8 +104,8 @@ static void sink_write(struct sink *s)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			return;
 		if (n < 0) {
-			/* A reader that has gone away, a full disk: the ranks
-			 * are not to die of it. */
+			/* A reader that has gone away, or a full disk, must not
+			 * end the ranks. */
 			s->is_dead = true;
 			s->len = 0;
 			s->error = errno == EPIPE ? 0 : errno;
@@ -118,7 +118,7 @@ static void sink_write(struct sink *s)
 		s->start = 0;
 }
 
-/* Lines of both streams must not mix where both end in the same place. */
+/* True if stdout and stderr are the same file: then their lines must not mix. */
 static bool is_same_place(int a, int b)
 {
 	struct stat x, y;
@@ -167,7 +167,7 @@ static void put_prefix(const struct output *o, const struct stream *s)
 	sink_put(s->sink, text, (size_t)n);
 }
 
-/* The line so far is all there will be of it. */
+/* Passes on the line so far, which will not be completed. */
 static void end_line(const struct output *o, struct stream *s)
 {
 	if (!s->len)
@@ -221,7 +221,7 @@ static void split(const struct output *o, struct stream *s, const char *data, si
 	keep(o, s, data, len);
 }
 
-/* The job goes on without it; the launcher's status tells. */
+/* Output is lost from here on: the job goes on, and the launcher's exit status reports it. */
 static void output_lost(struct output *o, const char *where, int error)
 {
 	if (o->error)
@@ -474,7 +474,7 @@ void output_move(struct output *o)
 			continue;
 		output_lost(o, i ? "stderr" : "stdout", o->sinks[i].error);
 		o->sinks[i].error = 0;
-		/* On the other stream, if it is not the one that is full. */
+		/* On stderr, if it is not the stream that failed. */
 		if (!i)
 			output_say(o, "what ranks print on stdout is lost from here on: %s",
 				   strerror(o->error));

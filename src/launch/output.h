@@ -1,4 +1,4 @@
-/* output.h - what the ranks print, line by line, with their number in front. */
+/* output.h - forward the ranks' output, line by line, with the rank in front. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_OUTPUT_H
 #define LAUNCH_OUTPUT_H
@@ -24,7 +24,7 @@ enum {
  * passed on to the launcher's own stdout and stderr, and all bytes, as they
  * are, to files if there is a directory for them.  Nothing here blocks: if the
  * reader of the launcher's output is slow, the ranks have to wait for it; if
- * it has gone away, output is dropped and the ranks are none the wiser.
+ * it has gone away, output is dropped and the ranks do not notice.
  */
 struct output;
 
@@ -44,13 +44,13 @@ int output_pipes(struct output *o, int rank, int *out, int *err, struct err *e);
 void output_started(struct output *o, int rank);
 
 /*
- * Streams that come from elsewhere, as those of ranks of other hosts do.
+ * Streams without a pipe here, such as those of ranks on other hosts.
  *
- * output_grow - room for @size of them in all; what is there stays.
- * output_label - stream pair @i is rank @rank's from now on; -1: of one that is none yet.
- * output_feed - bytes of its stdout (@stream 0) or stderr (1).
- * output_end - it will write no more.
- * output_is_full - enough waits to be written: more should not be fed.
+ * output_grow - room for @size stream pairs in all; existing ones stay.
+ * output_label - stream pair @i is rank @rank's from now on; -1: of a worker without a rank.
+ * output_feed - bytes of pair @i's stdout (@stream 0) or stderr (1).
+ * output_end - the pair gets no more bytes.
+ * output_is_full - too many bytes wait to be written: the caller should not feed more.
  */
 int output_grow(struct output *o, int size, struct err *e);
 void output_label(struct output *o, int i, int rank);
@@ -58,7 +58,7 @@ void output_feed(struct output *o, int i, int stream, const char *data, size_t l
 void output_end(struct output *o, int i);
 bool output_is_full(const struct output *o);
 
-/* output_say - one line of the launcher's own, on stderr, in order with the rest. */
+/* output_say - one line of the launcher's own, on stderr, in order with the ranks' output. */
 void output_say(struct output *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* output_poll - fill @p, which has room for output_poll_count(), with what to
@@ -66,10 +66,10 @@ void output_say(struct output *o, const char *fmt, ...) __attribute__((format(pr
 size_t output_poll_count(const struct output *o);
 size_t output_poll(const struct output *o, struct pollfd *p);
 
-/* output_move - do whatever can be done now. */
+/* output_move - read and write as far as possible without blocking. */
 void output_move(struct output *o);
 
-/* output_drain - read what is left of a rank that has ended. */
+/* output_drain - read the rest of the output of a rank that has ended. */
 void output_drain(struct output *o, int rank);
 
 /* output_finish - no rank will write any more: pass on the last, unfinished lines. */
@@ -78,8 +78,8 @@ void output_finish(struct output *o);
 /* output_is_idle - has everything been passed on? */
 bool output_is_idle(const struct output *o);
 
-/* output_check - RINGUP_ESYSTEM if something of the output could not be written, as on a full
- * disk; a reader that has gone away is none.  @o may be NULL. */
+/* output_check - RINGUP_ESYSTEM if a part of the output could not be written, as on a full
+ * disk; a reader that has gone away is no error.  @o may be NULL. */
 int output_check(const struct output *o, struct err *e);
 
 /* output_close - @o may be NULL. */

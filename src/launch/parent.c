@@ -1,4 +1,4 @@
-/* parent.c - the program that started the launcher: it has connections to the rank daemons. */
+/* parent.c - the launcher's parent program, which has connections to the rank daemons. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/parent.h"
 
@@ -95,7 +95,7 @@ int parent_connect(struct parent *p, const char *host, struct secret *key, struc
 	return fd;
 }
 
-/* A parent that is gone is noticed by parent_serve(). */
+/* Sends a frame; errors are ignored, since parent_serve() notices that the parent is gone. */
 static void parent_say(struct parent *p, enum order_kind kind, const uint32_t *numbers, int n,
 		       const void *data, size_t len)
 {

@@ -1,4 +1,4 @@
-/* parent.h - the program that started the launcher: it has connections to the rank daemons. */
+/* parent.h - the launcher's parent program, which has connections to the rank daemons. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_PARENT_H
 #define LAUNCH_PARENT_H
@@ -35,7 +35,7 @@ struct parent {
 
 enum {
 	PARENT_ANSWER_MS = 10000, /* limit for the answer to ORDER_CONNECT        */
-	PARENT_FULL = 1 << 20,    /* bytes that it has not read, before ranks wait */
+	PARENT_FULL = 1 << 20,    /* unread bytes at which ranks have to wait     */
 };
 
 /* parent_open - @fd stays the caller's; RINGUP_EINVAL if it is no socket. */
@@ -55,19 +55,19 @@ struct parent_end {
 	pid_t pid;
 	int code, status;   /* as in siginfo                              */
 	int phase;          /* enum ending_phase, when it ended           */
-	const char *host;   /* as it calls itself                         */
+	const char *host;   /* its own name for itself                    */
 	const char *memory; /* a remark about memory that ran out, or ""  */
 };
 
-/* parent_ended - a rank has ended; nothing of it is reported after that. */
+/* parent_ended - a rank has ended; there are no reports of it afterwards. */
 void parent_ended(struct parent *p, const struct parent_end *end);
 
-/* parent_poll - what to wait for.  parent_serve - after poll(2); false if the parent is gone.
+/* parent_poll - for poll(2).  parent_serve - after poll(2); false if the parent is gone.
  */
 struct pollfd parent_poll(const struct parent *p);
 bool parent_serve(struct parent *p);
 
-/* parent_is_full - should nothing more be reported until it has read what there is? */
+/* parent_is_full - must reports wait until the parent has read more? */
 bool parent_is_full(const struct parent *p);
 
 #endif

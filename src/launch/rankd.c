@@ -1,4 +1,4 @@
-/* rankd.c - the rank daemon: starts ranks here, for a launcher that may be on another host. */
+/* rankd.c - the rank daemon: starts a host's ranks for the launcher of the job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/rankd.h"
 
@@ -56,7 +56,7 @@ struct rankd {
 	int secret_fd, signal_fd;
 	bool has_stdin;
 	uint64_t unread;   /* bytes of output that the launcher has not passed on */
-	int64_t heard_ns;  /* of the launcher */
+	int64_t heard_ns;  /* when the launcher last sent a frame */
 	bool is_paused;    /* the launcher has stopped the job, and itself        */
 	bool finish, lost; /* ORDER_FINISH has come; the launcher is gone         */
 };
@@ -84,8 +84,7 @@ static int say_hello(struct rankd *a)
 	return say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
 }
 
-/* Make the name that marks this daemon's ranks: another daemon of the host leaves them alone.
- */
+/* Makes the mark of this daemon's ranks, so that other daemons of the host leave them alone. */
 static int daemon_name(struct rankd *a, struct err *e)
 {
 	unsigned char random[8];
@@ -374,7 +373,7 @@ static int take_orders(struct rankd *a, struct err *e)
 
 /* -- ranks ------------------------------------------------------------------- */
 
-/* Output for the log that the daemon's stderr is; what cannot be written there is lost. */
+/* Copies output to the daemon's stderr, a log; bytes that cannot be written are lost. */
 static void copy_output(const char *data, size_t len)
 {
 	ssize_t n;
@@ -418,7 +417,7 @@ static void output_drain_worker(struct rankd *a, struct worker *w)
 			;
 }
 
-/* Processes that a failed rank leaves in its process group would disturb its successor. */
+/* Reports a rank's end; kills a failed rank's process group: it would disturb a successor. */
 static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how)
 {
 	/* In a job that is not elastic the number of a worker is that of its rank. */
@@ -445,7 +444,7 @@ static struct worker *worker_of(struct rankd *a, pid_t pid)
 	return NULL;
 }
 
-/* Ranks that have ended, and orphans of theirs, which have become our children. */
+/* Reaps ranks that have ended, and their orphans, which have become this process's children. */
 static void reap(struct rankd *a)
 {
 	struct worker *w;

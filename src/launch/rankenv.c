@@ -15,8 +15,8 @@
 #include "ringup.h"
 
 /*
- * What other launchers tell a process about its place in their job; a name
- * that ends in '*' stands for all that begin so.  Their settings (OMPI_MCA_btl,
+ * Other launchers' variables about a process's place in their job; a name that
+ * ends in '*' stands for all that begin so.  Their settings (OMPI_MCA_btl,
  * SLURM_JOB_ID) stay: they are not about ranks.
  */
 static const char *const foreign[] = {
@@ -125,7 +125,7 @@ static void put(struct argv *l, const char *fmt, ...)
 	take(l, var);
 }
 
-/* What a process of the job inherits of @base. */
+/* Copies the variables of @base that are neither foreign nor the launcher's own. */
 static void take_base(struct argv *l, char *const *base)
 {
 	for (; *base; base++)
@@ -199,7 +199,7 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 	put_unless_set(&l, "MASTER_PORT", text);
 	snprintf(text, sizeof(text), "%d", r->threads);
 	put_unless_set(&l, "OMP_NUM_THREADS", text);
-	/* Else a rank that crashes takes its last words with it. */
+	/* Else the last output of a rank that crashes is lost. */
 	put_unless_set(&l, "PYTHONUNBUFFERED", "1");
 	for (p = r->extra; p && *p; p++)
 		take(&l, strdup(*p));

@@ -1,4 +1,4 @@
-/* starter.c - start an agent on a node, over whatever starts things there. */
+/* starter.c - start an agent on another node, by ssh, mpirun or srun. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/starter.h"
 
@@ -21,7 +21,7 @@
 
 enum { TERM_MS = 300, COMMAND = 2048 };
 
-/* Whoever cannot be asked for a password, and who is not there, is not waited for. */
+/* ssh must neither ask for a password nor wait long for a host that does not answer. */
 static const char *const ssh[] = {
 	"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "LogLevel=ERROR"
 };
@@ -73,7 +73,7 @@ static void add_ssh(struct line *l, const struct starter_how *how)
 		add_list(l, (const char *const[]){ "-i", how->identity }, 2);
 }
 
-/* The user's own words; true if the node was among them. */
+/* Adds the user's own words; true if the node was among them. */
 static bool add_shell(struct line *l, const char *words, const char *node)
 {
 	char word[COMMAND];

@@ -1,4 +1,4 @@
-/* stray.c - what the ranks have started and left behind: find it, end it. */
+/* stray.c - find and end processes that a job's ranks have left behind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/stray.h"
 
@@ -69,14 +69,14 @@ int stray_signal(const struct stray *s, int sig)
 
 		if (pid < 2 || pid == getpid() || pid == s->guard)
 			continue;
-		/* Hold the process first, so that the number cannot change hands. */
+		/* A pidfd first, so that the number cannot become another process's. */
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (fd < 0)
 			continue;
 		if (is_ours(s, pid, &p)) {
 			found++;
-			/* The guard of a job within this one still has to end what only it
-			 * knows, and then ends by itself. */
+			/* The guard of a job within this one still has to end that job's
+			 * processes, and then ends by itself. */
 			if (strcmp(p.name, guard_name))
 				syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 		}
@@ -89,14 +89,14 @@ int stray_signal(const struct stray *s, int sig)
 
 /* -- the guard ------------------------------------------------------------ */
 
-/* The launcher is gone: kill until nothing is left, for two seconds at most. */
+/* The launcher is gone: kills the job's processes until none is left, for 2 s at most. */
 static void avenge(const struct stray *s)
 {
 	for (int times = 0; times < 100 && stray_signal(s, SIGKILL); times++)
 		clock_sleep_ms(20);
 }
 
-/* Numbers come down the pipe: the ranks' session, or 0 for "all is well". */
+/* The guard process.  It reads numbers from a pipe: the ranks' session, or 0: dismissed. */
 static void guard(struct stray *s, int fd)
 {
 	pid_t session;
@@ -109,7 +109,7 @@ static void guard(struct stray *s, int fd)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	if (fd && dup2(fd, 0) < 0)
 		_exit(1);
-	/* Nobody is to wait for the end of a file that only the guard holds. */
+	/* The guard must not hold pipes open whose end other processes wait for. */
 	if (syscall(SYS_close_range, 1, ~0U, 0))
 		for (fd = 1; fd < 1024; fd++)
 			close(fd);
@@ -158,7 +158,7 @@ int stray_open(struct stray *s, const char *mark, struct err *e)
 
 static void tell(const struct stray *s, pid_t number)
 {
-	/* A guard that somebody has killed is replaced by stray_keep(). */
+	/* stray_keep() replaces a guard that was killed. */
 	if (s->guard_fd >= 0 && write(s->guard_fd, &number, sizeof(number)) < 0)
 		return;
 }

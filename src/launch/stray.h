@@ -1,4 +1,4 @@
-/* stray.h - what the ranks have started and left behind: find it, end it. */
+/* stray.h - find and end processes that a job's ranks have left behind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_STRAY_H
 #define LAUNCH_STRAY_H
@@ -14,7 +14,7 @@ struct err;
  * do to their session, group and parent.
  */
 struct stray {
-	const char *mark; /* "RINGUP_JOB=..." unlike any other job's   */
+	const char *mark; /* "RINGUP_JOB=...", unique among jobs       */
 	uint64_t since;   /* nothing that started earlier belongs to it */
 	pid_t session;    /* of the ranks; 0: not known yet            */
 	pid_t guard;      /* 0: none                                   */
@@ -22,18 +22,18 @@ struct stray {
 };
 
 /*
- * stray_open - also start the guard: a process that does nothing but wait for
- * the launcher's end, and then ends whatever the ranks leave behind.
+ * stray_open - also start the guard: a process that waits for the launcher's
+ * end, and then kills the processes that the ranks leave behind.
  *
  * @mark stays the caller's and alive.
  */
 int stray_open(struct stray *s, const char *mark, struct err *e);
 
-/* stray_keep - start another guard if somebody has killed it: 1 if so, 0 if it lives; call it
- * when a child has ended. */
+/* stray_keep - start another guard if it was killed: 1 if so, 0 if it lives; to be called when
+ * a child has ended. */
 int stray_keep(struct stray *s, struct err *e);
 
-/* stray_add - @session is that of the ranks. */
+/* stray_add - set the ranks' session. */
 void stray_add(struct stray *s, pid_t session);
 
 /* stray_signal - send @sig (0: nothing) to each process of the job that is
