@@ -1,4 +1,4 @@
-/* agent.c - what runs on each node of a check: tells, answers, probes, and goes. */
+/* agent.c - the agent on each node of a check: reports its node, answers and sends probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/agent.h"
 
@@ -42,7 +42,7 @@ struct agent {
 
 /* Facts of this node. */
 
-/* The machine's id is not for everybody; a hash of it tells machines apart as well. */
+/* The machine's id is confidential; a hash of it tells machines apart as well. */
 static void node_machine_id(char out[FACTS_ID])
 {
 	unsigned char sum[16];
@@ -64,7 +64,7 @@ static int node_add_uses(struct probe_node *n, const char *library, const struct
 	struct probe_use *u;
 
 	for (int r = 0; r < p->nroles; r++)
-		/* Of what is not known nothing is claimed. */
+		/* A use whose address is unknown is left out of the facts. */
 		for (int i = 0; i < p->roles[r].npicks && !*p->roles[r].unknown; i++) {
 			u = facts_add_use(n);
 			if (!u)
@@ -101,7 +101,7 @@ static int node_find_uses(struct probe_node *n, const struct snapshot *s, struct
 	return rc;
 }
 
-/* What Gloo and NCCL will be told when they ask for this machine's own name. */
+/* Keeps the resolved addresses of this machine's own name, which Gloo and NCCL look up. */
 static void host_remember(struct netconf *c, const struct netconf_host *h)
 {
 	struct netconf_host *own;
@@ -113,7 +113,7 @@ static void host_remember(struct netconf *c, const struct netconf_host *h)
 		*own = *h;
 }
 
-/* All nodes' names and our own, which libraries look up to find out who they are. */
+/* Resolves all nodes' names and this machine's own; libraries look these up. */
 static int node_find_names(struct agent *a, struct probe_node *n, struct err *e)
 {
 	int count = (int)json_array_size(a->names) + 1, i;
@@ -139,7 +139,7 @@ static int node_find_names(struct agent *a, struct probe_node *n, struct err *e)
 	return 0;
 }
 
-/* Whoever breaks in here shall find no rights: what has to be asked as root was asked. */
+/* Drops all capabilities: a break-in gains nothing, and what needs root has been read. */
 static int agent_shed_rights(struct err *e)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -161,8 +161,8 @@ static void port_note(json_t *listens, const struct probe_use *u, int port, cons
 							 port, "kind", kind));
 }
 
-/* An ephemeral port as NCCL, Gloo and Horovod take it, the first from 1024 as Open MPI
- * does, and the one where torch's store usually is. */
+/* Listens on an ephemeral port like NCCL, Gloo and Horovod, on the first free one from 1024
+ * like Open MPI, and on torch's usual store port. */
 static void use_listen(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
 {
 	struct sock_addr at;
@@ -192,7 +192,7 @@ static json_t *node_listen(struct agent *a, const struct probe_node *n, int wish
 	return listens;
 }
 
-/* What is asked. */
+/* Handlers of requests. */
 
 static int on_hello(struct agent *a, const json_t *msg, struct err *e)
 {
@@ -295,7 +295,7 @@ static int on_measure(struct agent *a, const json_t *msg, struct err *e)
 	    bandwidth_ms < 0 || bandwidth_ms > 10000)
 		return fail(e, RINGUP_EINVAL, "this cannot be measured");
 	p = a->plan.paths[at];
-	/* Whoever does not answer any more has no latency; that is an answer, too. */
+	/* A peer that no longer answers has no latency, which is a result as well. */
 	speed_measure(&p, &a->key, latency_ms, bandwidth_ms, NULL);
 	rc = talk_say(a->talk,
 		      json_pack("{ss si so so so}", "op", "measured", "path", at,
@@ -317,7 +317,7 @@ static int on_order(struct agent *a, const json_t *msg, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
-/* The check does not want an agent that was started by hand. */
+/* The check refuses an agent that was started by hand. */
 static int on_refusal(const json_t *msg, struct err *e)
 {
 	const char *why = json_string_value(json_object_get(msg, "why"));
@@ -381,14 +381,14 @@ static int agent_converse(struct agent *a, struct err *e)
 			rc = talk_read(a->talk, e);
 		rc = rc < 0 ? rc : agent_hear(a, e);
 	}
-	/* Nobody wants to know any more: that is how it ends. */
+	/* The other end has closed the conversation, which is how a check ends. */
 	return rc == RINGUP_EPEER ? 0 : rc;
 }
 
 int agent_run(struct talk *t, const char *root, const struct secret *known,
 	      const struct agent_orders *orders, struct err *e)
 {
-	/* Names are asked for later, and not waited for for ever. */
+	/* The check asks for names later, with a time limit. */
 	struct netfacts_from from = { .root = root };
 	struct snapshot s;
 	struct agent a = { .talk = t, .snapshot = &s, .orders = orders, .known = known };

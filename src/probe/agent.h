@@ -1,4 +1,4 @@
-/* agent.h - what runs on each node of a check: tells, answers, probes, and goes. */
+/* agent.h - the agent on each node of a check: reports its node, answers and sends probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_AGENT_H
 #define PROBE_AGENT_H
@@ -13,9 +13,9 @@ struct err;
 
 /*
  * An agent lives no longer than AGENT_SECONDS, and no longer than its conversation.  It starts
- * no program but nft and iptables-save, which list rules.  An agent either checks: then it
- * gives up its rights before it listens, and answers nobody but agents of the same check.  Or
- * it carries out the orders of its caller, and listens to nobody but its conversation.
+ * no program but nft and iptables-save, which list rules.  In a check it gives up its rights
+ * before it listens, and answers only agents of the same check.  With orders it carries out
+ * its caller's requests, and listens only to its conversation.
  *
  * The conversation of a check, each line with "op":
  *
@@ -37,26 +37,26 @@ struct err;
  */
 enum {
 	AGENT_SECONDS = 180,
-	AGENT_WAIT_SECONDS = 1800, /* by hand: for the others, before it is greeted */
+	AGENT_WAIT_SECONDS = 1800, /* an agent started by hand waits this long for "hello" */
 	AGENT_REGISTERED = 1024,
 	AGENT_STORE = 29500,
 	AGENT_NAMES_MS = 1500
 };
 
-/* What an agent can be told to do besides a check; see settle/writer.h. */
+/* Requests that an agent carries out besides a check; see settle/writer.h. */
 struct agent_orders {
 	bool (*knows)(const char *op);
-	/* Carry out @msg; the answer, the agent's to release, to *@replyp. */
+	/* Carries out @msg; *@replyp is the answer, which the agent releases. */
 	int (*obey)(void *self, const json_t *msg, json_t **replyp, struct err *e);
 	void *self;
 };
 
 /*
- * agent_run - take part, on the node whose files are below @root; returns when the
- * conversation ends.
+ * agent_run - run the agent of the node whose files are below @root, until its conversation
+ * ends.
  *
- * An agent that was started by hand has its secret already, @known.  Without @orders, NULL,
- * it checks and does nothing else.
+ * @known is the secret of an agent that was started by hand, else NULL.  With @orders NULL the
+ * agent only checks.
  */
 int agent_run(struct talk *t, const char *root, const struct secret *known,
 	      const struct agent_orders *orders, struct err *e);

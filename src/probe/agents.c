@@ -1,4 +1,4 @@
-/* agents.c - agents on all nodes of a roster, and what is said to them and by them. */
+/* agents.c - a check's agents, one for each node of a roster: start, requests, answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/agents.h"
 
@@ -33,12 +33,12 @@ void agents_lose(struct agents *c, int i, const char *why)
 
 void agents_say(struct agents *c, int i, json_t *msg, const char *expect)
 {
-	/* Who does not listen will not answer either, and then says why. */
+	/* A member that does not listen fails later, by a silence with a reason. */
 	c->m[i].expect = expect;
 	talk_say(&c->m[i].talk, msg, NULL);
 }
 
-/* The last whole line that its starter has complained with. */
+/* Keeps the last whole line that the starter has written to its stderr. */
 static void read_errors(struct agents_member *m)
 {
 	char buf[4096], *line, *save = NULL;
@@ -90,7 +90,7 @@ static void hear(struct agents *c, int i)
 		talk_clean(e.text);
 		agents_lose(c, i, e.text);
 	} else if (ended == RINGUP_EPEER) {
-		/* Its starter's last words may lie in the other pipe still. */
+		/* The starter's last words may still lie in the other pipe. */
 		if (m->starter.errors >= 0)
 			read_errors(m);
 		agents_lose(c, i,

@@ -1,4 +1,4 @@
-/* blame.c - what failed trials between nodes have in common, in the fewest words. */
+/* blame.c - find the smallest scopes (nodes, interface, port) that explain failed trials. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/blame.h"
 
@@ -21,7 +21,7 @@ struct count {
 	int good, bad;
 };
 
-/* Scopes of bad trials, found by their key. */
+/* The search for scopes: all candidates, found by their key, with their trials counted. */
 struct search {
 	struct blame_trial *trials;
 	int n, nodes;
@@ -104,7 +104,7 @@ static int make_room(struct search *s, struct err *e)
 	return 0;
 }
 
-/* A bad trial has scopes; a good one speaks against those that there are. */
+/* Bad trials create candidate scopes; good trials count only against existing ones. */
 static int count_trials(struct search *s, bool bad, struct err *e)
 {
 	uint64_t key[WHO * CHOICES];
@@ -140,7 +140,7 @@ static bool is_various(const struct search *s, int t)
 	return false;
 }
 
-/* Where interfaces and networks go by pairs, one of the two says everything. */
+/* True where interfaces and networks occur in fixed pairs, so that one trait suffices. */
 static bool is_net_told_by_nic(const struct search *s)
 {
 	static const int none = 0;
@@ -171,7 +171,7 @@ static int traits(const struct blame_scope *s)
 	return n;
 }
 
-/* Is @a the better explanation?  The last word is the key's, for determinism. */
+/* Is @a the better explanation?  On a tie the key decides, for determinism. */
 static bool is_better(const struct count *a, const struct count *b)
 {
 	struct blame_scope x, y;
@@ -198,7 +198,7 @@ static const struct count *best_of(const struct search *s)
 	return best;
 }
 
-/* @t is explained by @scope: it counts for no other. */
+/* Explains @t by @scope, so that it counts for no other scope. */
 static void explain(struct search *s, struct blame_trial *t, int scope)
 {
 	uint64_t key[WHO * CHOICES];
@@ -234,9 +234,9 @@ static int find_root(const int *parent, int i)
 }
 
 /*
- * Groups of nodes that are whole in themselves and cut off from each other: give each
- * node the number of its group.  Returns how many groups of two or more there are; the
- * others stand alone, which is no group.
+ * Finds groups of nodes that are connected within and cut off from each other, and gives each
+ * node the number of its group.  Returns how many groups have two or more nodes; a single node
+ * is no group.
  */
 static int find_groups(const struct search *s, int *group)
 {
@@ -260,7 +260,7 @@ static int find_groups(const struct search *s, int *group)
 	return groups;
 }
 
-/* Explain all that is left by groups, if they do. */
+/* Explains all remaining bad trials by groups, if groups do. */
 static bool split(struct search *s, struct blame *b, struct blame_scope *scope, struct err *e)
 {
 	int i, *group = calloc((size_t)s->nodes + 1, sizeof(*group));

@@ -1,4 +1,4 @@
-/* byhand.c - agents that people start where nothing can be started from afar. */
+/* byhand.c - agents that the user starts by hand, where the check cannot start them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/byhand.h"
 
@@ -15,11 +15,11 @@
 #include "wire/dial.h"
 #include "wire/door.h"
 
-/* Those who know the secret and have not said who they are: few, and not for long. */
+/* Connections that have proved the secret but not named their node: few, and not for long. */
 enum { NAMELESS = 16, NAMELESS_MS = 5000, JOIN_MS = 10000 };
 
 struct nameless {
-	struct talk talk; /* its chan is NULL where there is nobody */
+	struct talk talk; /* chan is NULL in a free place */
 	int64_t deadline_ns;
 };
 
@@ -52,7 +52,7 @@ static void enter(void *ctx, int fd, const struct shake *h)
 	g->nameless[i].deadline_ns = clock_deadline(NAMELESS_MS);
 }
 
-/* "n1" is also what a host "n1.example.org" is called. */
+/* "n1" also names the host "n1.example.org". */
 static bool is_called(const char *node, const char *name)
 {
 	size_t len = strcspn(node, ".");
@@ -61,7 +61,7 @@ static bool is_called(const char *node, const char *name)
 				       (!node[len] || !name[len]));
 }
 
-/* The node that it says it is; or why not. */
+/* The member whose name the agent gives, or -1 with the reason. */
 static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));

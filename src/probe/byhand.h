@@ -1,4 +1,4 @@
-/* byhand.h - agents that people start where nothing can be started from afar. */
+/* byhand.h - agents that the user starts by hand, where the check cannot start them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_BYHAND_H
 #define PROBE_BYHAND_H
@@ -13,24 +13,22 @@ enum { BYHAND_SECONDS = 300, BYHAND_HEX = 2 * SECRET_BYTES + 1 };
 struct byhand_how {
 	const char *address; /* of this host, to listen on */
 	int seconds;         /* how long; 0: BYHAND_SECONDS */
-	/* Tell people what to start; @hex is the secret, good for this one time. */
+	/* Tells the user what to start; @hex is the secret, valid for this one check. */
 	void (*invite)(const char *where, const char *hex, int seconds);
 };
 
-/*
- * byhand_gather - wait until each node's agent has come, or time is over; who has not is lost.
+/* byhand_gather - wait until each node's agent has connected, or time is over; a node without
+ * an agent is lost.
  *
- * Agents prove that they know @s, then say which node they are.  Strangers may do at that port
- * whatever they like; see door.h.
- */
+ * Agents prove that they know @s, then name their node.  Strangers cannot disturb that port;
+ * see door.h. */
 int byhand_gather(struct agents *a, const struct byhand_how *how, const struct secret *s,
 		  struct err *e);
 
-/* byhand_read - the secret out of what people paste: hexadecimal, blanks around it. */
+/* byhand_read - parse the secret that the user pastes: hexadecimal, blanks around it. */
 int byhand_read(struct secret *s, const char *text, struct err *e);
 
-/* byhand_join - the agent's side: a proved connection to @where, to say who it is with @name.
- */
+/* byhand_join - the agent's side: connect to @where, prove the secret, and send @name. */
 int byhand_join(struct talk *t, const char *where, const char *name, const struct secret *s,
 		struct err *e);
 

@@ -16,12 +16,12 @@
 
 enum { FIRST_PORT = 33000, PORTS = 20000 };
 
-/* What an agent has told, beside its facts. */
+/* State of one agent, beside its facts. */
 struct member {
 	json_t *listens;
 	int first, npaths; /* its part of the facts' paths */
-	bool tried;        /* it has told how they ended   */
-	int measuring;     /* one of them                  */
+	bool tried;        /* it has reported their states */
+	int measuring;     /* position of the path under way */
 };
 
 struct check {
@@ -38,7 +38,7 @@ static bool is_lost(const struct check *c, int i)
 	return c->agents.m[i].lost;
 }
 
-/* What they say. */
+/* Answers of the agents. */
 
 static int take_facts(struct check *c, int i, const json_t *msg, struct err *e)
 {
@@ -62,7 +62,7 @@ static int take_facts(struct check *c, int i, const json_t *msg, struct err *e)
 	return rc;
 }
 
-/* The agent may say how attempts ended, not what was attempted. */
+/* An agent may report how attempts ended, not which were made. */
 static int take_paths(struct check *c, int i, const json_t *msg, struct err *e)
 {
 	struct member *m = &c->m[i];
@@ -118,7 +118,7 @@ static int take(void *ctx, int i, const json_t *msg, struct err *e)
 	return !strcmp(op, "reached") ? take_paths(ctx, i, msg, e) : take_speed(ctx, i, msg, e);
 }
 
-/* The first part: agents. */
+/* The first part: start the agents. */
 
 static json_t *names_json(const struct check *c)
 {
@@ -135,7 +135,7 @@ static void greet(struct check *c, int i, int port)
 
 	sodium_bin2hex(hex, sizeof(hex), c->secret.key, SECRET_BYTES);
 	agents_say(&c->agents, i,
-		   /* Who was started by hand has it, and is not reached over ssh. */
+		   /* Agents started by hand already have the secret, and no ssh. */
 		   json_pack("{ss ss* si so si}", "op", "hello", "secret",
 			     c->how->by_hand ? NULL : hex, "node", i, "names", names_json(c),
 			     "port", port),
@@ -145,8 +145,8 @@ static void greet(struct check *c, int i, int port)
 
 static int start_all(struct check *c, struct err *e)
 {
-	/* The same everywhere where it is free: then an address that leads to the wrong
-	 * node leads to somebody who can say who he is. */
+	/* The same port on all nodes where it is free: an address that leads to the wrong node
+	 * then reaches that node's agent, which can name itself. */
 	int port = FIRST_PORT + (int)randombytes_uniform(PORTS), i, rc = 0;
 
 	if (c->how->by_hand)
@@ -161,7 +161,7 @@ static int start_all(struct check *c, struct err *e)
 	return rc;
 }
 
-/* The second part: who reaches whom. */
+/* The second part: try every address of every node from every other node. */
 
 static int plan_port(struct check *c, int from, int to, const json_t *at, struct err *e)
 {
@@ -206,7 +206,7 @@ static int plan_paths(struct check *c, int from, struct err *e)
 	return rc;
 }
 
-/* Names of all nodes, and the paths of one of them. */
+/* Names of all nodes, and the paths from @from. */
 static json_t *plan_json(const struct check *c, int from)
 {
 	struct probe_facts part = { 0 };
@@ -225,7 +225,7 @@ static json_t *plan_json(const struct check *c, int from)
 	return j;
 }
 
-/* Paths that nobody has told anything about are no facts. */
+/* Paths without any result are no facts. */
 static void drop_untried(struct check *c)
 {
 	struct probe_facts *f = c->f;
@@ -261,7 +261,7 @@ static int reach_all(struct check *c, struct err *e)
 	return rc;
 }
 
-/* The third part: how fast.  In each round a node meets one other. */
+/* The third part: measure.  In each round a node is measured with one other. */
 
 struct duel {
 	int a, b;
@@ -274,7 +274,7 @@ static bool is_worth_it(const struct check *c, const struct probe_path *p)
 	       !is_lost(c, p->to);
 }
 
-/* The paths between two nodes that can be measured. */
+/* Collects the paths from @from to @to that can be measured. */
 static void fill(const struct check *c, struct duel *d, int from, int to)
 {
 	const struct member *m = &c->m[from];
@@ -284,8 +284,8 @@ static void fill(const struct check *c, struct duel *d, int from, int to)
 			d->path[d->n++] = k;
 }
 
-/* Has it nothing to wait for?  Begins with its next path where there is one, unless it
- * is too late for that. */
+/* True if this pair is done for the round.  Otherwise its next path is under way, or has just
+ * been started; none starts when @late. */
 static bool go_on(struct check *c, struct duel *d, int ms, bool late)
 {
 	struct probe_path *p;
@@ -328,8 +328,7 @@ static void play(struct check *c, struct duel *d, int n, int ms)
 				    "its agent has not come back from measuring");
 }
 
-/* All pairs within about @ms, where nobody is slow to answer; none begins after @deadline_ns.
- */
+/* Measures all pairs, in about @ms if agents answer fast; none begins after @deadline_ns. */
 static int measure_all(struct check *c, int ms, int64_t deadline_ns, struct err *e)
 {
 	int rounds = rounds_count(c->n), seats = (c->n + 1) / 2, round, k, n;
@@ -364,12 +363,12 @@ static int measure_all(struct check *c, int ms, int64_t deadline_ns, struct err 
 	return 0;
 }
 
-/* What was measured of a path. */
+/* Measured values of a path. */
 struct pace {
 	double min_us, median_us, mbs;
 };
 
-/* Take it, and leave nothing. */
+/* Takes the values out of @p, which is then unmeasured. */
 static struct pace take_pace(struct probe_path *p)
 {
 	struct pace was = { p->latency_min_us, p->latency_median_us, p->bandwidth_mbs };
@@ -378,7 +377,7 @@ static struct pace take_pace(struct probe_path *p)
 	return was;
 }
 
-/* What is shorter, where both are known. */
+/* The smaller value, where both are known. */
 static double shorter(double a, double b)
 {
 	return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -391,8 +390,8 @@ static void give_better(struct probe_path *p, const struct pace *was)
 	p->bandwidth_mbs = p->bandwidth_mbs > was->mbs ? p->bandwidth_mbs : was->mbs;
 }
 
-/* If some are slow, all are measured again, and of each path the best counts: who is slow
- * for a reason is so each time. */
+/* If some paths are slow, all are measured again and the best value of each path counts: a real
+ * fault shows each time. */
 static int doubt(struct check *c, struct err *e)
 {
 	int64_t deadline = clock_deadline(CHECK_DOUBT_MS);

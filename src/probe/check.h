@@ -19,10 +19,10 @@ struct check_how {
 };
 
 /*
- * Bounds of the parts that follow the start, in this order.  Time to measure is shared by the
- * rounds, so that it does not grow with the nodes; a round that takes too long begins with
- * no other path, and has CHECK_PATH_MS to end the one it is at.  For CHECK_DOUBT_MS what
- * seems slow is doubted, and all measured again, CHECK_AGAIN_MS at a time.
+ * Bounds of the parts that follow the start, in this order.  Rounds share the time to measure,
+ * so that it does not grow with the nodes.  A round that takes too long starts no further path,
+ * and has CHECK_PATH_MS to end the path under way.  While paths seem slow and CHECK_DOUBT_MS
+ * has not passed, all are measured again, CHECK_AGAIN_MS at a time.
  */
 enum {
 	CHECK_REACH_MS = 8000,
@@ -40,8 +40,8 @@ enum {
  * and measure between all pairs, each node with one other at a time.
  *
  * A node without an agent, or whose agent dies, is silent or talks nonsense, gets its error
- * into its facts, and the others are checked all the same.  When this returns, no process
- * and no connection of it is left anywhere.
+ * into its facts, and the others are checked all the same.  On return, no process and no
+ * connection of the check is left on any node.
  *
  * Ownership: the contents of @f are the caller's until facts_free(), also on failure.
  */

@@ -1,4 +1,4 @@
-/* echo.c - the side of an agent that answers probes. */
+/* echo.c - an agent's server for probes: seals answers, swallows bandwidth data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/echo.h"
 
@@ -24,9 +24,9 @@ struct echo_guest {
 	int64_t since_ns;
 	unsigned char in[SEAL_BYTES];
 	size_t have;
-	uint32_t sink; /* bytes still to be thrown away */
+	uint32_t sink; /* bytes still to be discarded */
 	size_t owed;   /* bytes of @order that have not gone back yet */
-	bool waits;    /* until they can                              */
+	bool waits;    /* for room to send them                       */
 	unsigned char order[ECHO_ORDER];
 };
 
@@ -44,11 +44,11 @@ int echo_open(struct echo *x, int me, const struct seal_key *key, struct err *e)
 
 static void leave(struct echo_guest *g)
 {
-	close(g->fd); /* which takes it out of the epoll set */
+	close(g->fd); /* this also takes it out of the epoll set */
 	g->kind = GONE;
 }
 
-/* A free place, else that of the stranger who has been here longest; or NULL. */
+/* A free place, else the one of the oldest stranger, which is dropped; or NULL. */
 static struct echo_guest *place(struct echo *x)
 {
 	struct echo_guest *oldest = NULL, *g;
@@ -67,7 +67,7 @@ static struct echo_guest *place(struct echo *x)
 	return oldest;
 }
 
-/* Takes @fd over. */
+/* Registers @fd, which it takes over; NULL: no place. */
 static struct echo_guest *seat(struct echo *x, int fd, enum kind kind)
 {
 	struct echo_guest *g = place(x);
@@ -96,7 +96,7 @@ static int bound(const struct sock_addr *at, int port, int type)
 	if (fd < 0)
 		return -1;
 	sock_set_port(&a, port);
-	/* Ours are closed by the one who asked; what is left of them is nobody's. */
+	/* A connection in TIME_WAIT from an earlier agent must not keep the port busy. */
 	if (type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	if (!bind(fd, (struct sockaddr *)&a.sa, a.len) &&
@@ -130,7 +130,7 @@ int echo_listen(struct echo *x, const struct sock_addr *at, int port, int tcp_on
 	return port;
 }
 
-/* The sealed answer to what stands in @in, to @out; false if it is nobody's question. */
+/* Writes the sealed answer to the question @in to @out; false if it is no question to us. */
 static bool answer(const struct echo *x, const unsigned char *in, size_t size,
 		   unsigned char out[SEAL_BYTES])
 {
@@ -178,7 +178,7 @@ static void welcome(struct echo *x, int listener)
 	}
 }
 
-/* Wait for @events of a guest from now on. */
+/* Polls for @events of a guest from now on. */
 static void wait_for(const struct echo *x, const struct echo_guest *g, uint32_t events)
 {
 	struct epoll_event v = { .events = events, .data.u32 = (uint32_t)(g - x->guest) };
@@ -186,8 +186,8 @@ static void wait_for(const struct echo *x, const struct echo_guest *g, uint32_t 
 	epoll_ctl(x->epoll, EPOLL_CTL_MOD, g->fd, &v);
 }
 
-/* What is owed, as far as it goes: on a busy machine, where the kernel acknowledges late, a
- * socket may be full of answers.  Then nothing else is read.  Returns as converse() does. */
+/* Sends the owed bytes, and reads nothing before all have gone: on a busy machine with late
+ * acknowledgements a socket may be full of answers.  Returns as converse() does. */
 static int give_back(const struct echo *x, struct echo_guest *g)
 {
 	ssize_t n = send(g->fd, g->order + ECHO_ORDER - g->owed, g->owed, MSG_NOSIGNAL);
@@ -230,7 +230,7 @@ static int converse(const struct echo *x, struct echo_guest *g)
 	g->have = 0;
 	if (g->kind == STRANGER) {
 		g->kind = KNOWN;
-		/* The first that is sent there: there is room for it. */
+		/* The first bytes that go out: the socket has room for them. */
 		return answer(x, g->in, SEAL_BYTES, out) &&
 				       send(g->fd, out, sizeof(out), MSG_NOSIGNAL) == SEAL_BYTES
 			       ? 1
@@ -264,7 +264,7 @@ static void serve(struct echo *x, struct echo_guest *g)
 	}
 }
 
-/* A stranger has a few seconds to say who he is. */
+/* Drops strangers that have not identified themselves within ECHO_SILENCE_MS. */
 static void sweep(struct echo *x)
 {
 	int64_t now = clock_ns(), old = now - ECHO_SILENCE_MS * 1000000ll;

@@ -1,4 +1,4 @@
-/* facts.c - what a check of the network has found out, before anybody judges it. */
+/* facts.c - the facts of a network check: nodes, paths, findings; to and from JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/facts.h"
 
@@ -13,7 +13,7 @@
 #include "base/jsonio.h"
 #include "ringup.h"
 
-/* What is read at most: a thousand nodes' check fits, a mistake does not. */
+/* Limits on input: the check of a thousand nodes fits, a mistake does not. */
 enum { FILE_CAP = 256 << 20, NODES_CAP = 4095, LIST_CAP = 4096, PATHS_CAP = 1 << 18 };
 
 static const char schema[] = "ringup.net.check/1";
@@ -318,7 +318,7 @@ static bool parse_rule(struct probe_node *n, const json_t *j)
 	return json_is_string(j) && !facts_add_rule(n, json_string_value(j));
 }
 
-/* Every element of the list @key of node @j, if there is such a list. */
+/* Parses every element of the list @key of node @j, if there is such a list. */
 static bool each(struct probe_node *n, const json_t *j, const char *key,
 		 bool (*parse)(struct probe_node *, const json_t *))
 {
@@ -358,7 +358,7 @@ static int parse_node(struct probe_facts *f, const json_t *j, struct err *e)
 	return 0;
 }
 
-/* Nodes by name, for paths refer to them so. */
+/* Nodes sorted by name, since paths refer to them by name. */
 struct index {
 	const char *name;
 	int node;

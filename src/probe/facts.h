@@ -1,4 +1,4 @@
-/* facts.h - what a check of the network has found out, before anybody judges it. */
+/* facts.h - the facts of a network check: nodes, paths, findings; to and from JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_FACTS_H
 #define PROBE_FACTS_H
@@ -11,13 +11,12 @@
 struct err;
 
 /*
- * `ringup net check --json` and these structures say the same; facts.c turns one
- * into the other.  Who probes only fills in nodes and paths; who judges reads those
- * and adds findings and the verdict.  Nodes are referred to by position.
+ * `ringup net check --json` and these structures hold the same; facts.c converts one into the
+ * other.  A check fills in nodes and paths only; verdict.c reads these and adds findings and
+ * the verdict.  Nodes are referred to by position.
  *
- * Everything that is pointed to belongs to the struct probe_facts, which
- * facts_free() empties.  Texts come from other machines: they may hold any
- * character but NUL.
+ * All pointers are owned by the struct probe_facts, which facts_free() empties.  Texts come
+ * from other machines: they may hold any character but NUL.
  */
 enum { FACTS_ALL = 1000 };
 enum { FACTS_NAME = 256, FACTS_WORD = 24, FACTS_TEXT = 256, FACTS_ID = 40 };
@@ -40,7 +39,7 @@ enum facts_state {
 
 enum facts_severity { FACTS_NOTE, FACTS_WARNING, FACTS_ERROR };
 
-/* An address that a library would take on its node, or one it would announce. */
+/* An address that a library would use on its node, or would announce. */
 struct probe_use {
 	char library[FACTS_WORD], role[FACTS_WORD]; /* as picker.h calls them */
 	char interface[IFACE_NAME];                 /* "": of no interface */
@@ -50,15 +49,15 @@ struct probe_use {
 struct probe_node {
 	char name[FACTS_NAME];     /* as the user called it                  */
 	char hostname[FACTS_NAME]; /* as it calls itself; "" if not known    */
-	char error[FACTS_TEXT];    /* why it has told nothing; "": it has    */
+	char error[FACTS_TEXT];    /* why it reported nothing; "": it did    */
 	char machine_id[FACTS_ID]; /* "" if it has none                      */
 	bool has_snapshot;
 	struct snapshot snapshot;
 	struct probe_use *uses;
 	int nuses;
-	struct netconf_host *resolves; /* what names of nodes mean on this one */
+	struct netconf_host *resolves; /* the nodes' names as this node resolves them */
 	int nresolves;
-	char **firewall; /* rules that may be to blame, one line each */
+	char **firewall; /* rules that may block connections, one line each */
 	int nfirewall;
 };
 
@@ -84,7 +83,7 @@ struct probe_path {
 	struct probe_port port;
 	enum facts_state state;
 	char error[FACTS_WORD]; /* "ECONNREFUSED"; "" if nothing failed */
-	int answered;           /* who really answered; -1: nobody who is known */
+	int answered;           /* the node that really answered; -1: no known one */
 	struct probe_mtu mtu;
 	double latency_min_us, latency_median_us; /* a round trip; < 0: not measured   */
 	double bandwidth_mbs;                     /* 10^6 bytes a second; < 0: likewise */
@@ -93,30 +92,30 @@ struct probe_path {
 struct probe_finding {
 	char code[48]; /* "duplicate-address" */
 	enum facts_severity severity;
-	int *nodes; /* the guilty first */
+	int *nodes; /* those at fault first */
 	int nnodes;
 	char interface[IFACE_NAME], address[IFACE_TEXT]; /* "" if there is none */
 	int from, to;                                    /* -1 if there is none */
-	int stops;                         /* libraries that suffer; FACTS_ALL: any */
+	int stops;                         /* libraries that are affected; FACTS_ALL: any */
 	char *what, *why, *next, *command; /* sentences; NULL if there is none */
 };
 
 struct probe_facts {
-	double seconds; /* how long it took */
+	double seconds; /* duration of the check */
 	struct probe_node *nodes;
 	int nnodes;
 	struct probe_path *paths;
 	int npaths;
 	struct probe_finding *findings; /* the worst first */
 	int nfindings;
-	char *verdict; /* one line; NULL until somebody has judged */
+	char *verdict; /* one line; NULL before verdict_find() */
 };
 
 /*
- * facts_add_node, ... - append; the new element is zeroed, except that what is
- * "not known" is so (answered, latency, from, ...).
+ * facts_add_node, ... - append; the new element is zeroed, except that fields with a value for
+ * "not known" (answered, latency, from, ...) have that.
  *
- * Returns NULL without memory.  Pointers to elements last until the next one.
+ * Returns NULL without memory.  Pointers to elements last until the next one is added.
  */
 struct probe_node *facts_add_node(struct probe_facts *f, const char *name);
 struct probe_use *facts_add_use(struct probe_node *n);
@@ -128,35 +127,34 @@ struct probe_finding *facts_add_finding(struct probe_facts *f);
 const char *facts_state_text(enum facts_state s);
 const char *facts_severity_text(enum facts_severity s);
 
-/* facts_is_live - has this node told us about itself? */
+/* facts_is_live - has this node reported its facts? */
 bool facts_is_live(const struct probe_facts *f, int node);
 
-/* facts_unmeasured - over how many of the *@ofp paths that bytes get through, between live
- * nodes, no round trip is known. */
+/* facts_unmeasured - count the paths between live nodes that carry data but have no round trip;
+ * *@ofp: all such paths, measured or not. */
 int facts_unmeasured(const struct probe_facts *f, int *ofp);
 
-/* facts_owner - the address of @node that is written so, or NULL. */
+/* facts_owner - the address of @node that equals the text @address, or NULL. */
 const struct iface_addr *facts_owner(const struct probe_facts *f, int node,
 				     const char *address);
 
 /*
- * facts_net - the network of an address of @node: "10.0.0.0/24"; "" if it has none such.
+ * facts_net - the network of an address of @node: "10.0.0.0/24"; "" if the node lacks it.
  *
- * Where the prefix says nothing, as /32 in some clouds, the interface's name; returns @out.
+ * Where the prefix tells nothing, as /32 in some clouds, the interface's name; returns @out.
  */
 const char *facts_net(const struct probe_facts *f, int node, const char *address,
 		      char out[IFACE_TEXT]);
 
-/* facts_json - `ringup.net.check/1`, findings and verdict included; the caller's
- * reference, or NULL without memory. */
+/* facts_json - `ringup.net.check/1`, findings and verdict included; the caller owns the
+ * reference; NULL without memory. */
 json_t *facts_json(const struct probe_facts *f);
 
 /*
  * facts_parse - the reverse, so that a check can be judged and shown elsewhere.
  *
- * @json may be anybody's and anything.  Unknown members are passed over; findings and
- * verdict as well, since whoever reads facts judges them anew.  RINGUP_EINVAL says
- * what is wrong and where.
+ * @json is untrusted.  Unknown members are ignored; so are findings and verdict, which
+ * verdict_find() makes anew.  The text of RINGUP_EINVAL says which member is wrong.
  *
  * Ownership: the contents are the caller's until facts_free(), also on failure.
  */

@@ -1,4 +1,4 @@
-/* judge.c - what those who look for faults in the facts of a check share. */
+/* judge.c - code shared by the judges, each of which finds one kind of fault in the facts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/judge.h"
 
@@ -56,7 +56,7 @@ void judge_say(struct judge_case *c, char **sentence, const char *fmt, ...)
 	*sentence = made;
 }
 
-/* Append to the text of @len bytes in @out what fits; returns the new length. */
+/* Appends to the text of @len bytes in @out as much as fits; returns the new length. */
 static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -72,7 +72,7 @@ static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
 	return len < JUDGE_TEXT ? len : JUDGE_TEXT - 1;
 }
 
-/* What stands before the @i-th of @n words. */
+/* The separator before the @i-th of @n words. */
 static const char *before(int i, int n)
 {
 	return !i ? "" : i < n - 1 ? ", " : " and ";
@@ -140,8 +140,8 @@ static void add_user(struct users *u, const struct probe_use *use)
 			 use->role);
 }
 
-/* Does Horovod's probe keep it?  Another host has to reach it from its interface of that name.
- */
+/* Does Horovod's probe keep @use?  It does if a host connects to it by its interface of the
+ * same name. */
 static bool is_kept(const struct judge_case *c, int node, const struct probe_use *use)
 {
 	for (int i = 0; i < c->f->npaths; i++) {
@@ -154,8 +154,8 @@ static bool is_kept(const struct judge_case *c, int node, const struct probe_use
 	return false;
 }
 
-/* horovodrun tries the interfaces that it is not told, and drops those that lead nowhere;
- * where that leaves none, each of them is missed. */
+/* Without a named interface horovodrun tries all, and drops those that lead nowhere; if none is
+ * left, each of them counts as missed. */
 static bool is_dropped(const struct judge_case *c, int node, const struct probe_use *use)
 {
 	const struct probe_node *n = &c->f->nodes[node];

@@ -1,4 +1,4 @@
-/* judge_names.c - what names mean, and libraries that would announce a loopback address. */
+/* judge_names.c - names that resolve wrongly, libraries that would announce a loopback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const struct netconf_host *find_host(const struct probe_node *n, const ch
 	return *name && n->has_snapshot ? netconf_host_find(&n->snapshot.settings, name) : NULL;
 }
 
-/* Gloo's own choice on a node: NULL if it is not known. */
+/* Gloo's own choice on a node; NULL: unknown. */
 static const struct probe_use *gloo_of(const struct probe_node *n)
 {
 	for (int i = 0; i < n->nuses; i++)
@@ -40,7 +40,7 @@ static bool owns(const struct probe_node *n, const struct netconf_host *h)
 
 enum own_name { NAME_RIGHT, NAME_LOOPBACK, NAME_UNKNOWN, NAME_FOREIGN };
 
-/* What Gloo makes of the node's own name, unless it is told an interface. */
+/* The address that Gloo takes from the node's own name, unless an interface is set. */
 static enum own_name judge_own(const struct judge_case *c, int node)
 {
 	const struct probe_node *n = &c->f->nodes[node];
@@ -114,7 +114,7 @@ static void judge_own_names(struct judge_case *c)
 	}
 }
 
-/* Which other node has an address of @h? -1: none. */
+/* The other node that has an address of @h; -1: none. */
 static int find_owner(const struct judge_case *c, const struct netconf_host *h)
 {
 	for (int i = 0; i < c->f->nnodes; i++)
@@ -123,7 +123,7 @@ static int find_owner(const struct judge_case *c, const struct netconf_host *h)
 	return -1;
 }
 
-/* Does the name of @node lead elsewhere when asked for on @on? */
+/* Does the name of @node lead elsewhere when @on resolves it? */
 static const struct netconf_host *is_misled(const struct judge_case *c, int on, int node)
 {
 	const struct probe_node *n = &c->f->nodes[node];
@@ -174,7 +174,7 @@ static void judge_peer_name(struct judge_case *c, int node)
 	judge_say(c, &p->command, "getent ahosts %s", judge_word(first->name, list));
 }
 
-/* Libraries that would announce the loopback although their setting could name better. */
+/* Finds libraries that would announce the loopback although a setting could avoid it. */
 static void judge_picks(struct judge_case *c, const char *library, const char *role)
 {
 	struct probe_finding *p = NULL;

@@ -9,7 +9,7 @@
 #include "host/netconf.h"
 #include "probe/judge.h"
 
-/* An address that can be a network's: of an interface that is up, with a subnet. */
+/* True for an address that can stand for a network: it has a subnet, its interface is up. */
 static bool is_in_subnet(const struct iface_list *l, const struct iface_addr *a)
 {
 	return l->ifaces[a->iface].flags & IFF_UP &&
@@ -17,7 +17,7 @@ static bool is_in_subnet(const struct iface_list *l, const struct iface_addr *a)
 	       iface_is_global(&a->ip) && a->prefix < (a->ip.family == AF_INET ? 32 : 128);
 }
 
-/* Two interfaces of @node in one subnet: positions of two addresses, or false. */
+/* Finds two interfaces of @node in one subnet: positions of two addresses, or false. */
 static bool find_shared(const struct judge_case *c, int node, int *first, int *second)
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
@@ -36,7 +36,7 @@ static bool find_shared(const struct judge_case *c, int node, int *first, int *s
 	return false;
 }
 
-/* Which way packets to and from @node go has its reason. */
+/* Marks the routes to and from @node as explained. */
 static void explain_routes(struct judge_case *c, bool *known, int node)
 {
 	for (int i = 0; i < c->f->npaths; i++)
@@ -75,7 +75,7 @@ static void judge_shared(struct judge_case *c, bool *known)
 		  judge_word(c->f->nodes[p->nodes[0]].name, list));
 }
 
-/* An interface of which Open MPI 4.1 would announce two IPv4 addresses; or -1. */
+/* Finds an interface of which Open MPI 4.1 would announce two IPv4 addresses; or -1. */
 static int find_double(const struct judge_case *c, int node, char nic[IFACE_NAME])
 {
 	const struct probe_node *n = &c->f->nodes[node];
@@ -126,14 +126,14 @@ static void judge_double(struct judge_case *c)
 		  judge_word(c->f->nodes[p->nodes[0]].name, list), p->address, p->interface);
 }
 
-/* Is Open MPI told by network, and NCCL by node, so that names may differ? */
+/* True if Open MPI is set by network, and NCCL by node, so that names may differ. */
 static bool is_told(const struct probe_node *n)
 {
 	return netconf_get(&n->snapshot.settings, "OMPI_MCA_btl_tcp_if_include") &&
 	       netconf_get(&n->snapshot.settings, "NCCL_SOCKET_IFNAME");
 }
 
-/* The interface by which @node stands in the network @net; "" if it does not. */
+/* The interface of @node in the network @net; "" if it has none there. */
 static const char *nic_in(const struct judge_case *c, int node, const char *net)
 {
 	const struct iface_list *l = &c->f->nodes[node].snapshot.ifaces;
@@ -146,7 +146,7 @@ static const char *nic_in(const struct judge_case *c, int node, const char *net)
 	return "";
 }
 
-/* The name that most of @n nodes give their interface, of equals the first. */
+/* The interface name that most of @n nodes use; on a tie, the first. */
 static const char *usual_nic(const char *const *nic, int n)
 {
 	const char *best = "";
@@ -204,7 +204,7 @@ static void judge_names_in(struct judge_case *c, const char *net)
 	free(nic);
 }
 
-/* Each network that two nodes use between them. */
+/* Judges each network that two nodes use between them. */
 static void judge_all_names(struct judge_case *c)
 {
 	struct judge_texts nets = { 0 };
@@ -238,7 +238,7 @@ static const char *nic_towards(const struct judge_case *c, int node, const char 
 	return NULL;
 }
 
-/* It leaves by another interface than the one that is in that subnet. */
+/* Does @p leave by another interface than the one in the subnet of its address? */
 static bool is_astray(const struct judge_case *c, const struct probe_path *p)
 {
 	const char *nic = nic_towards(c, p->from, p->address);
@@ -246,7 +246,7 @@ static bool is_astray(const struct judge_case *c, const struct probe_path *p)
 	return nic && *p->via && strcmp(nic, p->via) != 0;
 }
 
-/* Paths in the order of their nodes, to find those of a pair. */
+/* Paths in the order of their nodes, to find the paths of a pair. */
 struct way {
 	int from, to, path;
 };
@@ -270,7 +270,7 @@ static struct way *sort_ways(const struct judge_case *c)
 	return w;
 }
 
-/* The path to where @p comes from, if it leaves by another interface than @p arrives at. */
+/* The path back from @p's target, if it leaves by another interface than @p arrives at. */
 static const struct probe_path *find_back(const struct judge_case *c, const struct way *w,
 					  const struct probe_path *p)
 {
@@ -328,7 +328,7 @@ static void say_astray(struct judge_case *c, const struct probe_path *p,
 		  back ? back->address : p->address);
 }
 
-/* Once for each node that sends so. */
+/* Reports once for each node that sends by another interface. */
 static void judge_routes(struct judge_case *c, const bool *known)
 {
 	bool *said = calloc((size_t)c->f->nnodes + 1, sizeof(*said));

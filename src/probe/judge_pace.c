@@ -1,4 +1,4 @@
-/* judge_pace.c - who is slower than the others, or than its link. */
+/* judge_pace.c - paths slower than the others, or than their links promise. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include "base/stats.h"
 #include "probe/judge.h"
 
-/* Noise: so many standard deviations from what is usual may be chance. */
+/* Noise: deviations below so many standard deviations may be chance. */
 static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5, noise = 6;
 
-/* Of what the links promise, one connection reaches at least this on a free way. */
+/* On a free way, one connection reaches at least this share of the links' rate. */
 static const double kept_promise = 0.4;
 
 bool judge_is_slow(double us, double usual_us)
@@ -24,7 +24,7 @@ bool judge_is_weak(double mbs, double usual_mbs)
 	return mbs < weak_factor * usual_mbs;
 }
 
-/* Something that is measured of a path. */
+/* One measured quantity of a path. */
 struct measure {
 	bool (*has)(const struct probe_path *p);
 	double (*cost)(const struct probe_path *p); /* the higher, the worse */
@@ -66,10 +66,8 @@ struct sample {
 	int n;
 };
 
-/*
- * What is usual: the median over nodes of each node's best path.  The median over paths
- * would be wrong where it matters most: one slow node of three is in four of six paths.
- */
+/* The usual cost: the median over nodes of each node's best path.  The median over paths would
+ * be wrong where it matters most: one slow node of three is in four of six paths. */
 static double usual(struct judge_case *c, const struct sample *s)
 {
 	double *best = calloc((size_t)c->f->nnodes + 1, sizeof(*best)), cost, m = 0;
@@ -94,8 +92,8 @@ static double usual(struct judge_case *c, const struct sample *s)
 	return m;
 }
 
-/* The median distance from what is usual, of those paths that are not obviously slow:
- * scaled as if they were distributed normally, so that it is a standard deviation. */
+/* The median distance from the usual of the paths that are not obviously slow, scaled to be the
+ * standard deviation of a normal distribution. */
 static double spread(struct judge_case *c, const struct sample *s, double m)
 {
 	double *away = calloc((size_t)s->n + 1, sizeof(*away)), d = 0;
@@ -114,8 +112,8 @@ static double spread(struct judge_case *c, const struct sample *s, double m)
 	return d;
 }
 
-/* The network of each path that can be compared, as a number from 1; 0: of no other.
- * Returns how many there are. */
+/* Sets @net to the network of each comparable path, as a number from 1; 0: not comparable.
+ * Returns the number of networks. */
 static int sort_by_net(struct judge_case *c, const struct measure *of, int *net)
 {
 	struct judge_texts nets = { 0 };
@@ -147,7 +145,7 @@ static void mark_sample(struct judge_case *c, const struct sample *s, unsigned c
 	}
 }
 
-/* Mark all paths of which it was measured; each network has its own usual. */
+/* Marks all paths that have this measure; each network has its own usual cost. */
 static unsigned char *mark_all(struct judge_case *c, const struct measure *of)
 {
 	int i, k, nets, *net = calloc((size_t)c->f->npaths + 1, sizeof(*net));
@@ -168,8 +166,8 @@ static unsigned char *mark_all(struct judge_case *c, const struct measure *of)
 	return mark;
 }
 
-/* What the better quarter of the paths to the network of @x costs at most: of a few, the
- * slow ones may be more than half. */
+/* The cost that the better quarter of the paths in the network of @x stays below: where paths
+ * are few, the slow ones may be more than half. */
 static double elsewhere(struct judge_case *c, const struct probe_path *x,
 			const struct measure *of)
 {
@@ -258,7 +256,7 @@ static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
 		  *x->via ? x->via : x->interface);
 }
 
-/* An interface whose speed is a promise: a virtual one may say anything. */
+/* The speed of a real interface; -1 for a virtual one, whose speed means nothing. */
 static int speed_of(const struct judge_case *c, int node, const char *name)
 {
 	const struct iface *f = judge_iface(c, node, name);
@@ -269,7 +267,7 @@ static int speed_of(const struct judge_case *c, int node, const char *name)
 		       : -1;
 }
 
-/* In MB/s; a single connection fills 10 Gb/s, not always more.  < 0: nobody knows. */
+/* In MB/s; a single connection fills 10 Gb/s, not always more.  < 0: unknown. */
 static double promise(const struct judge_case *c, const struct probe_path *p)
 {
 	int a = speed_of(c, p->from, p->via), b = speed_of(c, p->to, p->interface);
@@ -297,7 +295,7 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 		  judge_word(c->f->nodes[x->from].name, who), *x->via ? x->via : x->interface);
 }
 
-/* Mark the paths of which the links promise something. */
+/* Marks the paths whose links have a known speed. */
 static unsigned char *mark_links(struct judge_case *c)
 {
 	unsigned char *mark = judge_marks(c);
@@ -313,7 +311,7 @@ static unsigned char *mark_links(struct judge_case *c)
 	return mark;
 }
 
-/* The interface of each node that paths lead to, and its speed, in the first network. */
+/* Compares, in the first network, the speeds of the interfaces that paths lead to. */
 static void judge_speeds(struct judge_case *c)
 {
 	double *speed = calloc((size_t)c->f->nnodes + 1, sizeof(*speed)), usual_mbps;
@@ -331,7 +329,7 @@ static void judge_speeds(struct judge_case *c)
 		}
 	}
 	usual_mbps = n ? stats_median(speed, n) : 0;
-	/* Of two, the faster is what it should be. */
+	/* With two nodes, the faster speed is the usual one. */
 	usual_mbps = n == 2 ? speed[1] : usual_mbps;
 	for (int i = 0; n && i < c->f->nnodes; i++) {
 		double is = nic[i] ? speed_of(c, i, nic[i]) : usual_mbps;

@@ -1,4 +1,4 @@
-/* judge_reach.c - who cannot reach whom, and whose fault that is. */
+/* judge_reach.c - connections that fail, and the node or firewall rule at fault. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 
 #include "probe/judge.h"
 
-/* A scope in which nothing connects, with what its paths say. */
+/* A scope in which nothing connects, with the text and evidence of its paths. */
 struct blocked {
 	const struct blame *b;
 	const struct blame_scope *s;
-	const struct probe_path *sample; /* in the state that most of them are in */
+	const struct probe_path *sample; /* in the state that most paths are in */
 	char on[JUDGE_TEXT]; /* " on docker0 (172.17.0.0/16) at port 29500 (store)" */
 	const char *how;     /* "refused", "there is no route", ... */
-	const char *rule;    /* of a firewall, that explains it; or NULL */
-	int ruler;           /* whose rule */
+	const char *rule;    /* the firewall rule that explains it; or NULL */
+	int ruler;           /* the node of the rule */
 };
 
 static const char *state_words(const struct probe_path *p)
@@ -34,7 +34,7 @@ static const char *state_words(const struct probe_path *p)
 	}
 }
 
-/* Why a connection fails so, in general. */
+/* The general reason for a connection to fail in this way. */
 static const char *state_why(const struct probe_path *p)
 {
 	switch (p->state) {
@@ -85,7 +85,7 @@ static void describe(struct judge_case *c, struct blocked *x)
 	x->how = state_words(p);
 }
 
-/* Is it a rule for what leaves its node, or for what comes?  rules.c says which. */
+/* Does the rule apply to outgoing (@out) or incoming packets?  rules.c marks this. */
 static bool is_rule_for(const char *rule, bool out)
 {
 	bool leaves = strcasestr(rule, "output") != NULL;
@@ -93,7 +93,7 @@ static bool is_rule_for(const char *rule, bool out)
 	return out ? leaves : !leaves || strcasestr(rule, "input");
 }
 
-/* Does the piece of a rule name an address or a network that @ip is in?  -1: it names none. */
+/* Does the word of a rule name an address or network with @ip in it?  -1: it names none. */
 static int names_ip(const char *piece, size_t len, const struct iface_ip *ip)
 {
 	char text[IFACE_TEXT];
@@ -118,9 +118,9 @@ static int names_ip(const char *piece, size_t len, const struct iface_ip *ip)
 }
 
 /*
- * How well does the rule explain that @x failed: 2 if it names an address of it, 1 if none,
- * 0 if it is about others.  What it says with "!", of sets and of marks is not understood,
- * and speaks neither for nor against.
+ * Rates how well the rule explains that @x failed: 2 if it names an address of @x, 1 if it
+ * names no address, 0 if only others.  Words with "!", sets and marks are not understood, and
+ * count neither way.
  */
 static int fit_of(const char *rule, const struct probe_path *x)
 {
@@ -143,7 +143,7 @@ static int fit_of(const char *rule, const struct probe_path *x)
 	return same ? 2 : !other ? 1 : 0;
 }
 
-/* The best rule of @node for @x, better than *@fitp; NULL if there is none. */
+/* The rule of @node that fits @x best, and better than *@fitp; NULL if there is none. */
 static const char *find_rule(const struct judge_case *c, int node, bool out,
 			     const struct probe_path *x, int *fitp)
 {
@@ -161,11 +161,11 @@ static const char *find_rule(const struct judge_case *c, int node, bool out,
 	return best;
 }
 
-/* A rule that explains the scope, and in x->ruler whose it is. */
+/* The search for the rule that explains the scope; x->ruler is its node. */
 struct guilt {
 	const struct judge_case *c;
 	struct blocked *x;
-	int fit; /* of what has been found so far */
+	int fit; /* of the best rule so far */
 };
 
 static void try_rules(struct guilt *g, int node, bool out)
@@ -178,8 +178,8 @@ static void try_rules(struct guilt *g, int node, bool out)
 	}
 }
 
-/* A rule proves it: of who is connected to for what comes, of who connects for what leaves.
- * What fits better comes first, then what keeps all of the scope's connections out. */
+/* Finds a rule as proof: of the target for incoming packets, of the source for outgoing ones.
+ * The best fit wins; on a tie, the rule tried first. */
 static void find_guilt(const struct judge_case *c, struct blocked *x)
 {
 	const struct blame_scope *s = x->s;
@@ -237,7 +237,7 @@ static void say_guilt(struct judge_case *c, struct probe_finding *p, const struc
 		  *users ? " would use it." : "");
 }
 
-/* Does @to reach @from, with nothing that fails? */
+/* Does @to reach @from, without any failure? */
 static bool is_back_open(const struct judge_case *c, int from, int to)
 {
 	bool open = false;
@@ -251,7 +251,7 @@ static bool is_back_open(const struct judge_case *c, int from, int to)
 	return open;
 }
 
-/* Who fails whom: the sentence that becomes the verdict. */
+/* The sentence that says which nodes are cut off; it becomes the verdict. */
 static void say_blocked(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
 {
 	const char *a = x->s->a < 0 ? "" : c->f->nodes[x->s->a].name;
@@ -330,7 +330,7 @@ static void say_split(struct judge_case *c, struct probe_finding *p, const struc
 			  parts, x->how, p->what);
 }
 
-/* Is there another interface by which the two reach each other? */
+/* Do the two reach each other by another interface? */
 static bool has_other_way(const struct judge_case *c, const struct blocked *x)
 {
 	bool there = false, back = false;
@@ -386,7 +386,7 @@ static void say_about(struct judge_case *c, struct probe_finding *p, const struc
 		memcpy(p->address, x->sample->address, sizeof(p->address));
 }
 
-/* The state of most paths of a scope, as one of them. */
+/* One path in the state that most paths of the scope are in. */
 static const struct probe_path *find_sample(const struct judge_case *c,
 					    const struct blame_trial *t, const int *path, int n,
 					    int scope)
@@ -455,7 +455,7 @@ void judge_silence(struct judge_case *c)
 	}
 }
 
-/* Somebody who is none of ours answers at an address of one of our nodes. */
+/* Reports foreign machines that answer at an address of one of our nodes. */
 static void judge_impostors(struct judge_case *c)
 {
 	struct probe_finding *p;
@@ -490,7 +490,7 @@ static void judge_impostors(struct judge_case *c)
 	}
 }
 
-/* What no scope explains: one port of several of a kind, say; by pairs, some of them. */
+/* Reports the paths that no scope explains, such as one port of several of a kind. */
 static void judge_rest(struct judge_case *c, const struct blame_trial *t, const int *path,
 		       int n)
 {

@@ -1,4 +1,4 @@
-/* judge_sizes.c - sizes of packets: what the ends think, what fits, what gets lost. */
+/* judge_sizes.c - packet sizes: MTUs that differ, MTUs that do not pass, lost segments. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "probe/judge.h"
 
-/* What IP and UDP put in front of a payload. */
+/* Bytes of IP and UDP headers before the payload. */
 static int headers(const struct probe_path *p)
 {
 	return strchr(p->address, ':') ? 48 : 28;
@@ -28,14 +28,14 @@ static bool has_size(const struct probe_path *p)
 	return p->mtu.link > 0 && p->mtu.df > 0;
 }
 
-/* An interface of a node, and what it thinks of the network that it shares. */
+/* An interface of a node, its network, and the MTU that it has there. */
 struct end {
 	char net[IFACE_TEXT];
 	int node, mtu;
 	char nic[IFACE_NAME];
 };
 
-/* In the order of networks and nodes, so that each stands there once. */
+/* In the order of networks, then nodes, so that an end's duplicates are adjacent. */
 static int by_net(const void *a, const void *b)
 {
 	const struct end *x = a, *y = b;
@@ -69,7 +69,7 @@ static int find_ends(const struct judge_case *c, const struct probe_path *p, str
 	return 2;
 }
 
-/* The MTU that most of @n ends have; of equals, the larger. */
+/* The MTU that most of @n ends have; on a tie, the larger. */
 static int usual(const struct end *e, int n)
 {
 	int k, count, best = 0, most = 0;
@@ -86,12 +86,12 @@ static int usual(const struct end *e, int n)
 }
 
 /*
- * Cures only ever lower an MTU, so following them comes to an end: what was lowered for a
- * switch's sake is never told to be raised again, which nobody knows to work.  Whoever
- * knows that the switches carry more is told so in words.
+ * Remedies only ever lower an MTU, so following them comes to an end: an MTU that was lowered
+ * for a switch is never raised again by a command, since no fact shows that it works.  The text
+ * tells users what to do whose switches carry more.
  */
 
-/* A command that sets the MTU of one interface name on some nodes, behind what is there. */
+/* Appends a command that sets the MTU of one interface name on some nodes. */
 static void add_command(struct judge_case *c, char **command, const struct end *e, int n,
 			int mtu)
 {
@@ -128,7 +128,7 @@ static int by_nic(const void *a, const void *b)
 	return d ? d : x->node - y->node;
 }
 
-/* What lowers those of the @n ends, which are put into order, that have more than @mtu. */
+/* Sets the command that lowers the MTU of the ends above @mtu; sorts the @n ends. */
 static void say_lower(struct judge_case *c, struct probe_finding *p, struct end *e, int n,
 		      int mtu)
 {
@@ -148,7 +148,7 @@ static void say_lower(struct judge_case *c, struct probe_finding *p, struct end 
 	p->command = command;
 }
 
-/* Paths of a node that thinks otherwise are explained; did one of them lose segments? */
+/* Explains the paths of a node with an unusual MTU; true if one of them lost segments. */
 static bool explain_odd(struct judge_case *c, int node, const char *nic)
 {
 	bool lost = false;
@@ -243,7 +243,7 @@ static struct end end_of(const struct judge_case *c, const struct probe_path *p,
 	return e;
 }
 
-/* Is the path one of those of @s? */
+/* Is @p one of the paths of @s? */
 static bool is_of(const struct judge_case *c, const struct blame_scope *s,
 		  const struct probe_path *x, const struct probe_path *p)
 {
@@ -264,7 +264,7 @@ static bool is_of(const struct judge_case *c, const struct blame_scope *s,
 	}
 }
 
-/* The ends to lower: of the node that all these paths have in common, else of all. */
+/* Names the ends to lower: those of the node that all these paths share, else all. */
 static void say_cure(struct judge_case *c, struct probe_finding *p, const struct blame_scope *s,
 		     const struct probe_path *x, int mtu)
 {
@@ -288,7 +288,7 @@ static void say_cure(struct judge_case *c, struct probe_finding *p, const struct
 	free(e);
 }
 
-/* The next size to try where nothing tells what passes; 0: it is not the size. */
+/* The next size to try where nothing tells the path's MTU; 0: size is not the cause. */
 static int next_smaller(int link)
 {
 	return link > 1500 ? 1500 : link > 1280 ? 1280 : 0;
@@ -353,7 +353,7 @@ static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 	say_cure(c, p, s, x, path_mtu(x));
 }
 
-/* The scopes of those paths that are @tried and @bad. */
+/* Judges the scopes of the paths that are @tried and @bad. */
 static void judge_those(struct judge_case *c, bool (*tried)(const struct probe_path *),
 			bool (*bad)(const struct probe_path *), judge_sayer *say)
 {

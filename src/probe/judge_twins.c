@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 
-/* Something that should exist once, and where it is. */
+/* An address, MAC or name that should exist once, and where it was seen. */
 struct thing {
 	char text[FACTS_NAME];
 	int node, iface; /* iface: position in the node's list, or -1 */
@@ -50,14 +50,14 @@ static bool is_real_mac(const char *mac)
 	return strspn(mac, "0:") < strlen(mac);
 }
 
-/* A bridge's MAC is seen by its own ports only, and a tunnel has none. */
+/* A bridge's MAC reaches only its own ports, and a tunnel has none. */
 static bool is_on_a_wire(enum iface_kind k)
 {
 	return k != IFACE_LOOPBACK && k != IFACE_BRIDGE && k != IFACE_TUN &&
 	       k != IFACE_TUNNEL && k != IFACE_VXLAN && k != IFACE_DUMMY;
 }
 
-/* Has a machine the same interfaces, cards and addresses, index for index? */
+/* Do both lists have the same interfaces, cards and addresses, index for index? */
 static bool is_same_network(const struct iface_list *a, const struct iface_list *b)
 {
 	bool real = false;
@@ -119,7 +119,7 @@ static void blame_all(struct judge_case *c, struct probe_finding *p, const struc
 		judge_blame(c, p, t[i].node);
 }
 
-/* Did one of the nodes that share an address answer for another? */
+/* A path on which one of the nodes that share an address answered for another. */
 static const struct probe_path *find_proof(const struct judge_case *c, const char *address)
 {
 	const struct probe_path *p;
@@ -133,7 +133,7 @@ static const struct probe_path *find_proof(const struct judge_case *c, const cha
 	return NULL;
 }
 
-/* Traffic to the address, and answers to it, go astray. */
+/* Explains the paths to the address and from it, since both go astray. */
 static void explain_address(struct judge_case *c, const char *address)
 {
 	for (int i = 0; i < c->f->npaths; i++)
@@ -178,7 +178,7 @@ static void say_proof(struct judge_case *c, struct probe_finding *p, const char 
 		  *users ? " would use it." : " would use it as it is set.");
 }
 
-/* One address on several machines. */
+/* Reports one address on several machines. */
 static void judge_address(struct judge_case *c, const struct thing *t, int n)
 {
 	struct probe_finding *p = judge_find(c, "duplicate-address", FACTS_ERROR);
@@ -191,7 +191,7 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 	snprintf(p->address, sizeof(p->address), "%.63s", t->text);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	judge_users(c, p->nodes, p->nnodes, NULL, t->text, users);
-	/* On a wire it stops whatever else the nodes send there, too. */
+	/* With a shared MAC it affects all other traffic of the nodes as well. */
 	if (!hardware)
 		p->stops = judge_count_users(c, p->nodes, p->nnodes, NULL, t->text);
 	say_where(c, t, n, p, where);
@@ -209,7 +209,7 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 	explain_address(c, t->text);
 }
 
-/* Is it a node whose address is a twin as well, which says enough? */
+/* Is the shared address of the same interface already reported, which suffices? */
 static bool is_known(const struct judge_case *c, const struct thing *t, int n)
 {
 	const struct iface_list *l;
@@ -270,7 +270,7 @@ static void judge_hostname(struct judge_case *c, const struct thing *t, int n)
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));
 }
 
-/* Containers of one host share it, and harm nobody: a note, or the reason of worse. */
+/* Containers of one host share it without harm: a note, or the reason of worse. */
 static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 {
 	struct probe_finding *p = judge_find(c, "duplicate-machine-id", FACTS_NOTE);
@@ -288,7 +288,7 @@ static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));
 }
 
-/* Each run of equal things on more than one node. */
+/* Calls @judge for each run of equal things on more than one node. */
 static void judge_runs(struct judge_case *c, struct things *all,
 		       void (*judge)(struct judge_case *, const struct thing *, int))
 {

@@ -1,4 +1,4 @@
-/* mtu.c - the largest packet that gets through unbroken. */
+/* mtu.c - find a path's MTU with datagrams that must not be fragmented. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/mtu.h"
 
@@ -9,7 +9,7 @@
 
 #include "wire/sock.h"
 
-/* What is found on the way: jumbo frames, Ethernet, PPPoE, tunnels, VPNs, the least. */
+/* Common MTUs: jumbo frames, Ethernet, PPPoE, tunnels, VPNs, the minimum. */
 static const int common[] = { 9000, 8951, 4000, 1500, 1492, 1480, 1450, 1400, 1280, 576 };
 
 static bool set_dont_fragment(int fd, int family)
@@ -23,7 +23,7 @@ static bool set_dont_fragment(int fd, int family)
 
 static void plan(struct mtu *m, int link, int headers)
 {
-	/* Loopback's 65536 would not fit into a datagram; nobody's network is like that. */
+	/* The loopback's 65536 would not fit into a datagram; no real network has that. */
 	link = link < 16384 ? link : 16384;
 	m->size[m->sizes++] = link - headers;
 	for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
@@ -58,7 +58,7 @@ static void volley(struct mtu *m)
 	static unsigned char packet[65536];
 
 	seal_write(packet, &m->question, m->key);
-	/* The smallest last: it must not push the large ones out of a short queue.  The
+	/* The smallest goes last: it must not push the large ones out of a short queue.  The
 	 * first try may only fetch an old ICMP error from the socket. */
 	for (int i = 0; i < m->sizes && m->size[i] > m->answered; i++)
 		if (send(m->fd, packet, (size_t)m->size[i], 0) < 0)

@@ -1,4 +1,4 @@
-/* mtu.h - the largest packet that gets through unbroken. */
+/* mtu.h - find a path's MTU with datagrams that must not be fragmented. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_MTU_H
 #define PROBE_MTU_H
@@ -13,9 +13,9 @@ struct sock_addr;
 enum { MTU_SIZES = 12, MTU_VOLLEYS = 5, MTU_PAUSE_MS = 200 };
 
 /*
- * Datagrams of several sizes at once, up to the interface's, with "don't fragment" set
- * and without regard to what the kernel believes the path to take; those not answered
- * are sent again.  Caller's storage; zeroed is closed.
+ * Datagrams of several sizes at once, up to the interface's MTU, with "don't fragment" set and
+ * regardless of the MTU that the kernel assumes for the path; those without an answer are sent
+ * again.  Caller's storage; zeroed is closed.
  */
 struct mtu {
 	int fd;
@@ -27,12 +27,12 @@ struct mtu {
 	int64_t next_ns;
 };
 
-/* mtu_open - towards @to, of an interface whose MTU is @link; false if that cannot be. */
+/* mtu_open - probe towards @to, by an interface whose MTU is @link; false if that fails. */
 bool mtu_open(struct mtu *m, const struct sock_addr *to, int link, const struct seal *question,
 	      const struct seal_key *key);
 
-/* mtu_step - take answers, send what is due; true when it is over.  Poll m->fd for POLLIN
- * and come back at m->next_ns. */
+/* mtu_step - take answers, send what is due; true when done.  Poll m->fd for POLLIN and call
+ * again at m->next_ns. */
 bool mtu_step(struct mtu *m, int64_t now_ns);
 void mtu_close(struct mtu *m);
 

@@ -1,4 +1,4 @@
-/* names.c - what names mean on this machine, as far as its resolver says in time. */
+/* names.c - resolve many names at once, with a time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/names.h"
 
@@ -16,7 +16,7 @@
 
 enum { THREADS = 16 };
 
-/* Shared by those who ask and the one who waits; the last one frees it. */
+/* Shared by the resolving threads and the caller; the last user frees it. */
 struct desk {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
@@ -106,7 +106,7 @@ static void start(struct desk *d)
 	pthread_attr_destroy(&attr);
 }
 
-/* Under the lock. */
+/* Copies the answers that are there.  Call with the lock held. */
 static int collect(const struct desk *d, struct netconf_host *out)
 {
 	const struct netconf_host *h;
@@ -137,7 +137,7 @@ int names_resolve(struct netconf_host *out, const char *const *names, int n, int
 	while (!rc && d->finished < d->n && d->users > 1)
 		rc = pthread_cond_timedwait(&d->done, &d->lock, &until);
 	rc = collect(d, out);
-	d->next = d->n; /* whoever comes back now asks no more */
+	d->next = d->n; /* threads that come back later take no more names */
 	pthread_mutex_unlock(&d->lock);
 	leave(d);
 	return rc;

@@ -1,4 +1,4 @@
-/* pairs.c - the paths of a check as one square: from each node to each other. */
+/* pairs.c - the paths of a check as a matrix: from each node to each other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/pairs.h"
 
@@ -10,7 +10,7 @@
 #include "probe/judge.h"
 #include "ringup.h"
 
-/* The nodes to show, in their order: those that a finding names, then the others. */
+/* Chooses the nodes to show, in their order: those that a finding names, then the others. */
 static void pairs_choose(struct pairs *p, const struct probe_facts *f, char *wanted)
 {
 	int i, k, room;
@@ -42,8 +42,8 @@ static const char *main_address(const struct probe_node *n)
 	return NULL;
 }
 
-/* A link-local address always works on the same wire, and a bridge's twins never do: what
- * they do must not hide what the others do. */
+/* Leaves out link-local addresses, which always work on the same wire, and bridges' twins,
+ * which never do: neither must hide the other paths. */
 static bool is_main(const struct probe_facts *f, const struct probe_path *p)
 {
 	const char *address = main_address(&f->nodes[p->to]);
@@ -60,7 +60,7 @@ static void pair_add(struct pair *x, const struct probe_path *p, bool is_main)
 	x->main_tried += is_main;
 	if (p->state != FACTS_OPEN) {
 		x->failed++;
-		/* The state of the main address is the one to tell. */
+		/* The main address's state takes precedence. */
 		if (is_main && !x->main_failed++)
 			x->state = p->state;
 		else if (is_main || !x->main_failed)
@@ -73,7 +73,7 @@ static void pair_add(struct pair *x, const struct probe_path *p, bool is_main)
 	x->lost |= p->mtu.segment == 0;
 }
 
-/* Mark those that are far from the better quarter. */
+/* Marks the pairs that are far from the better quarter. */
 static void pairs_mark(struct pairs *p, double *all)
 {
 	int i, cells = p->n * p->n, us = 0, mbs = 0;

@@ -1,4 +1,4 @@
-/* reach.c - try many addresses and ports at once, and tell how each attempt ends. */
+/* reach.c - try many addresses and ports at once, and report how each attempt ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/reach.h"
 
@@ -40,7 +40,7 @@ struct attempt {
 	size_t have, sent;
 	struct mtu mtu;
 	bool bursts, measures_mtu;
-	int self; /* this node, if the address is its own; else -1 */
+	int self; /* the node, if the address is this machine's own; else -1 */
 };
 
 void reach_errno(char out[FACTS_WORD], int number)
@@ -66,8 +66,8 @@ enum facts_state reach_state(int number, int origin, int type, int code)
 	bool by_icmp = origin == SO_EE_ORIGIN_ICMP && type == 3;
 	bool by_icmp6 = origin == SO_EE_ORIGIN_ICMP6 && type == 1;
 
-	/* Network, host and communication administratively prohibited; and port
-	 * unreachable, which a TCP stack never says: it resets.  A firewall does. */
+	/* Network, host and communication administratively prohibited; and port unreachable,
+	 * which only a firewall sends for TCP, since a TCP stack resets. */
 	if (by_icmp && (code == 9 || code == 10 || code == 13 || code == 3))
 		return FACTS_PROHIBITED;
 	if (by_icmp6 && (code == 1 || code == 4 || code == 5 || code == 6))
@@ -84,7 +84,7 @@ enum facts_state reach_state(int number, int origin, int type, int code)
 	return FACTS_UNREACHABLE;
 }
 
-/* The ICMP message that ended the attempt, if the kernel kept one. */
+/* Reads the ICMP message that ended the attempt, if the kernel kept one. */
 static void icmp_behind(int fd, int *origin, int *type, int *code)
 {
 	char control[512];
@@ -113,7 +113,7 @@ static void end(struct attempt *t, enum facts_state state, int number)
 	t->fd = -1;
 	t->stage = DONE;
 	t->path->state = state;
-	/* Whatever came of it, it was this machine and not the one that was meant. */
+	/* In any case this machine was tried, and not the intended one. */
 	if (state != FACTS_OPEN && t->self >= 0 && t->self != t->path->to) {
 		t->path->state = FACTS_IMPOSTOR;
 		t->path->answered = t->self;
@@ -136,7 +136,7 @@ static void within(struct attempt *t, int64_t ms)
 	t->deadline_ns = clock_deadline(ms);
 }
 
-/* Where the packets of this attempt leave; MTU included. */
+/* Finds the interface and source address of this attempt's packets, and its MTU. */
 static void look_up(struct attempt *t, const struct iface_ip *to, struct way *w)
 {
 	struct probe_path *p = t->path;
@@ -238,7 +238,7 @@ static void on_answer(struct attempt *t, const struct reach *r)
 		return;
 	if (rc < 0 || !seal_read(&a, SEAL_ANSWER, t->in, r->key) ||
 	    !seal_answers(&a, &t->question)) {
-		/* Somebody listens there, but no agent of this check. */
+		/* A process listens there, but it is no agent of this check. */
 		end(t, FACTS_IMPOSTOR, number);
 		return;
 	}
@@ -298,7 +298,7 @@ static void step(struct attempt *t, const struct reach *r, const struct pollfd p
 	}
 }
 
-/* What to poll for; its descriptors are -1 where there is nothing to wait for. */
+/* Sets what to poll for; a descriptor is -1 where there is nothing to wait for. */
 static void await(const struct attempt *t, struct pollfd p[2], int64_t *until)
 {
 	p[0].fd = t->stage == DONE ? -1 : t->fd;
@@ -314,7 +314,7 @@ static void await(const struct attempt *t, struct pollfd p[2], int64_t *until)
 		*until = t->mtu.next_ns;
 }
 
-/* The lifeline may bring words, too, which wait; only its end counts. */
+/* The lifeline may also become readable, which can wait; only its end counts. */
 static bool is_cut(const struct pollfd *p)
 {
 	return p->revents & (POLLHUP | POLLERR | POLLRDHUP);
@@ -358,7 +358,7 @@ int reach_descriptors(void)
 	return l.rlim_cur < INT_MAX ? (int)l.rlim_cur : INT_MAX;
 }
 
-/* How many attempts may be under way: two descriptors each, half of all. */
+/* The number of concurrent attempts: two descriptors each, half of the limit. */
 static int batch_size(int n)
 {
 	int most = reach_descriptors() / 4;

@@ -1,4 +1,4 @@
-/* roster.c - the nodes of a cluster, as users and schedulers write them down. */
+/* roster.c - the list of a cluster's nodes, read from hostfiles, Slurm or Spark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/roster.h"
 
@@ -41,7 +41,7 @@ int roster_add(struct roster *r, const char *name, struct err *e)
 	return 0;
 }
 
-/* MPICH writes HOST:RANKS; an IPv6 address has more colons than one. */
+/* MPICH writes HOST:RANKS; a name with more than one colon is an IPv6 address. */
 static void cut_count(char *name)
 {
 	char *colon = strchr(name, ':');
@@ -75,7 +75,7 @@ int roster_text(struct roster *r, const char *text, struct err *e)
 	return 0;
 }
 
-/* Names that @head and the ranges between brackets at @range make up, "]" excluded. */
+/* Adds the names that @head and the ranges between brackets at @range form, "]" excluded. */
 static int add_ranges(struct roster *r, const char *head, const char *range, const char *end,
 		      const char *tail, struct err *e)
 {
@@ -136,7 +136,7 @@ int roster_slurm(struct roster *r, const char *list, struct err *e)
 	return rc;
 }
 
-/* "host:port", also of IPv6 in brackets. */
+/* Adds the host of "host:port", IPv6 in brackets included. */
 static int add_host_port(struct roster *r, const char *at, struct err *e)
 {
 	char name[2 * ROSTER_NAME], *colon;

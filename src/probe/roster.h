@@ -1,4 +1,4 @@
-/* roster.h - the nodes of a cluster, as users and schedulers write them down. */
+/* roster.h - the list of a cluster's nodes, read from hostfiles, Slurm or Spark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_ROSTER_H
 #define PROBE_ROSTER_H
@@ -13,19 +13,19 @@ struct roster {
 	int n;
 };
 
-/* roster_add - a name that is there already is passed over.  A name consists of letters,
- * digits and .-_:%@ and does not begin with "-": it becomes a word of a command. */
+/* roster_add - add a name; a duplicate is ignored.  A name consists of letters, digits and
+ * .-_:%@ and does not begin with "-", since it becomes a word of a command. */
 int roster_add(struct roster *r, const char *name, struct err *e);
 
-/* roster_text - a hostfile: one node a line, first word; "#" begins a comment, and what
- * stands behind the name (slots=4, :4 of MPICH) is the launcher's. */
+/* roster_text - add a hostfile's nodes: one a line, first word; "#" begins a comment; what
+ * follows the name (slots=4, :4 of MPICH) is ignored. */
 int roster_text(struct roster *r, const char *text, struct err *e);
 
-/* roster_slurm - a node list in Slurm's notation: "gpu[01-04,7],login". */
+/* roster_slurm - add a node list in Slurm's notation: "gpu[01-04,7],login". */
 int roster_slurm(struct roster *r, const char *list, struct err *e);
 
-/* roster_spark - what GET /api/v1/applications/ID/executors of a driver answers, or GET /json/
- * of a standalone master: who is active. */
+/* roster_spark - add the active hosts of a driver's answer to GET
+ * /api/v1/applications/ID/executors, or of a standalone master's to GET /json/. */
 int roster_spark(struct roster *r, const char *json, struct err *e);
 
 void roster_free(struct roster *r);

@@ -1,9 +1,9 @@
-/* rounds.c - who meets whom in which round, so that pairs do not disturb each other. */
+/* rounds.c - a round-robin schedule of pairs that do not disturb each other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/rounds.h"
 
-/* The circle method: one stays, the others move on by one place each round.  An odd number
- * is made even by somebody who is not there. */
+/* The circle method: one node stays, the others move on by one place each round.  A dummy makes
+ * an odd number even. */
 static int seats(int n)
 {
 	return n + n % 2;

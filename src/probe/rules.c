@@ -1,4 +1,4 @@
-/* rules.c - rules of this machine's firewall that could keep a job from talking. */
+/* rules.c - this machine's firewall rules that could block a job's connections. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/rules.h"
 
@@ -17,7 +17,7 @@
 
 enum { CHAINS = 256, WORD = 64, TEXT_CAP = 1 << 20, ASK_MS = 1000 };
 
-/* Which packets of this machine's own can come through a chain. */
+/* Directions of this machine's own packets that can pass a chain. */
 enum { WAY_IN = 1, WAY_OUT = 2 };
 
 struct chain {
@@ -30,7 +30,7 @@ struct chains {
 	int n;
 };
 
-/* One line of somebody's text at a time; blanks around it are gone. */
+/* Takes one line of a program's output; strips blanks around it. */
 static const char *next_line(const char *text, char line[FACTS_TEXT])
 {
 	const char *end = text + strcspn(text, "\n"), *stop = end;
@@ -71,8 +71,8 @@ static struct chain *chain_of(struct chains *c, const char *table, const char *n
 	return x;
 }
 
-/* A chain of any name may stand behind the hook for what leaves: that is said, since it
- * tells whose connections the rule is about. */
+/* The suffix that tells the direction of a rule, where its chain's name does not: an output
+ * chain may have any name, and the direction tells whose connections the rule is about. */
 static const char *way_words(const struct chain *x, const char *text)
 {
 	if (!(x->ways & WAY_OUT) || (x->ways == WAY_OUT && strcasestr(text, "output")))
@@ -92,7 +92,7 @@ static int add(struct probe_node *n, const char *head, const char *what, struct 
 
 /* nftables. */
 
-/* "table inet filter {" and "chain input {": what is behind the first word, without brace. */
+/* For "table inet filter {" and "chain input {", what follows the first word, without "{". */
 static bool opens(const char *line, const char *what, char out[WORD])
 {
 	size_t len = strlen(what);
@@ -107,7 +107,7 @@ static bool opens(const char *line, const char *what, char out[WORD])
 	return true;
 }
 
-/* The packets that a base chain sees; 0: none of this machine's own, or no base chain. */
+/* The directions of a base chain's packets; 0: not this machine's, or no base chain. */
 static int ways_of(const char *line)
 {
 	static const struct {
@@ -123,7 +123,7 @@ static int ways_of(const char *line)
 	return 0;
 }
 
-/* What @line of a chain with these ways leads to has them too; true if that is news. */
+/* Adds @ways to the chain that @line jumps to; true if that changed something. */
 static bool use_target(struct chains *c, const char *table, const char *line, const char *verb,
 		       int ways)
 {
@@ -270,7 +270,7 @@ int rules_iptables(struct probe_node *n, const char *program, const char *text, 
 	return rc;
 }
 
-/* What a program prints, or NULL: no right to ask is no error. */
+/* The output of a program, or NULL: a lack of rights is no error. */
 static char *ask(const char *const *argv)
 {
 	char *text = NULL;

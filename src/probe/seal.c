@@ -1,4 +1,4 @@
-/* seal.c - questions and answers of probes, which only who knows the secret can make. */
+/* seal.c - authenticated questions and answers of probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/seal.h"
 

@@ -1,4 +1,4 @@
-/* seal.h - questions and answers of probes, which only who knows the secret can make. */
+/* seal.h - authenticated questions and answers of probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_SEAL_H
 #define PROBE_SEAL_H
@@ -9,10 +9,10 @@
 #include "wire/secret.h"
 
 /*
- * Both are SEAL_BYTES long, so nobody can use an agent to make more traffic out of less:
+ * Both are SEAL_BYTES long, so an agent cannot be used to amplify traffic:
  * magic (8), what (1), zero (1), from (2), to (2), zero (2), size (4), nonce (12), MAC (32).
  * The MAC is HMAC-SHA256 of the rest under a key derived from the secret of this check, so
- * @from of an answer is who really answered, and the nonce ties it to its question.
+ * @from of an answer proves the node, and the nonce ties the answer to its question.
  */
 enum { SEAL_BYTES = 64, SEAL_NONCE = 12 };
 
@@ -25,7 +25,7 @@ struct seal_key {
 struct seal {
 	enum seal_what what;
 	uint16_t from, to; /* nodes, by number */
-	uint32_t size;     /* of an answer: how many bytes the question arrived with */
+	uint32_t size;     /* of an answer: the size at which the question arrived, in bytes */
 	unsigned char nonce[SEAL_NONCE];
 };
 
@@ -36,11 +36,11 @@ void seal_ask(struct seal *s, int from, int to);
 
 void seal_write(unsigned char out[SEAL_BYTES], const struct seal *s, const struct seal_key *k);
 
-/* seal_read - false unless it is of kind @what and whole. */
+/* seal_read - false unless @in is whole, authentic and of kind @what. */
 bool seal_read(struct seal *s, enum seal_what what, const unsigned char in[SEAL_BYTES],
 	       const struct seal_key *k);
 
-/* seal_answers - is @a the answer to @q, whoever gives it? */
+/* seal_answers - is @a the answer to @q, from any node? */
 bool seal_answers(const struct seal *a, const struct seal *q);
 
 #endif

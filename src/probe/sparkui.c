@@ -21,7 +21,7 @@ bool sparkui_is_url(const char *text)
 	return !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8);
 }
 
-/* What stands at @path below @url; the caller's to free(). */
+/* Fetches @path below @url; the text is the caller's to free(). */
 static int fetch(const char *url, const char *path, char **textp, struct err *e)
 {
 	char where[PATH_MAX];
@@ -52,7 +52,7 @@ static int fetch(const char *url, const char *path, char **textp, struct err *e)
 		    code);
 }
 
-/* Its number becomes part of a path. */
+/* True for a valid id, since it becomes part of a path. */
 static bool is_id(const char *s)
 {
 	return s && *s && strlen(s) < ID &&
@@ -106,6 +106,6 @@ int sparkui_ask(struct roster *r, const char *url, struct err *e)
 		snprintf(path, sizeof(path), "/api/v1/applications/%s/executors", id);
 		return take(r, url, path, e);
 	}
-	/* A master answers, but has its own format; what is said is what went wrong first. */
+	/* A master has its own format; on failure the first error is reported. */
 	return take(r, url, "/json/", &no_master) ? rc : 0;
 }

@@ -8,7 +8,7 @@
 struct err;
 struct roster;
 
-/* sparkui_is_url - does @text begin like an address of the web? */
+/* sparkui_is_url - does @text begin like a URL? */
 bool sparkui_is_url(const char *text);
 
 /*
@@ -18,8 +18,8 @@ bool sparkui_is_url(const char *text);
  *
  * Blocking: three requests, made by curl(1), of ten seconds each at most.
  * Returns 0, or
- *   RINGUP_ESYSTEM	no curl, nobody answers, or there is no job
- *   RINGUP_EINVAL	what answered is no Spark
+ *   RINGUP_ESYSTEM	no curl, no answer, or there is no job
+ *   RINGUP_EINVAL	the answer is not Spark's
  * Source: Spark's "Monitoring and Instrumentation", REST API.
  */
 int sparkui_ask(struct roster *r, const char *url, struct err *e);

@@ -1,4 +1,4 @@
-/* speed.c - how long a round trip takes, and how much gets through, to one agent. */
+/* speed.c - measure round-trip time and bandwidth to one agent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/speed.h"
 
@@ -30,7 +30,7 @@ static int await(int fd, short events, int64_t deadline_ns)
 	return poll(&p, 1, clock_left_ms(deadline_ns)) > 0;
 }
 
-/* All of it, or -1. */
+/* Sends (@out) or receives all @len bytes; 0, or -1. */
 static int move(int fd, void *data, size_t len, bool out, int64_t deadline_ns)
 {
 	char *at = data;
@@ -66,7 +66,7 @@ static int connect_to(const struct probe_path *p, int64_t deadline_ns, struct er
 		return fail(e, RINGUP_EPEER, "%s: no connection", p->address);
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	/* What is still queued in the end must not disturb the next pair. */
+	/* Data still queued at the end must not disturb the next pair. */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	return fd;
 }
@@ -108,7 +108,7 @@ static void latency(int fd, struct probe_path *p, int ms)
 	p->latency_min_us = us[0];
 }
 
-/* Chunks go out as fast as they are taken; what counts is which have been answered. */
+/* Sends chunks as fast as the socket takes them; only answered chunks count. */
 static void bandwidth(int fd, struct probe_path *p, int ms)
 {
 	static unsigned char data[CHUNK];

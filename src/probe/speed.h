@@ -1,4 +1,4 @@
-/* speed.h - how long a round trip takes, and how much gets through, to one agent. */
+/* speed.h - measure round-trip time and bandwidth to one agent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_SPEED_H
 #define PROBE_SPEED_H
@@ -12,9 +12,9 @@ enum { SPEED_ROUNDS = 200, SPEED_CONNECT_MS = 1000, SPEED_PATIENCE_MS = 1000 };
 /*
  * speed_measure - fill in latency and bandwidth of @p.
  *
- * SPEED_ROUNDS round trips of 8 bytes, at most @latency_ms of them; then data for
- * @bandwidth_ms (0: none), on a thin line until the first of it has arrived.  Blocks for
- * hardly longer than that, at most SPEED_CONNECT_MS and SPEED_PATIENCE_MS more.
+ * SPEED_ROUNDS round trips of 8 bytes, for at most @latency_ms; then data for @bandwidth_ms (0:
+ * none), on a slow link until its first chunk has arrived.  Blocks for at most SPEED_CONNECT_MS
+ * and SPEED_PATIENCE_MS longer than that.
  */
 int speed_measure(struct probe_path *p, const struct seal_key *key, int latency_ms,
 		  int bandwidth_ms, struct err *e);

@@ -1,4 +1,4 @@
-/* talk.c - what a check and its agents say to each other: one JSON object a line. */
+/* talk.c - the message stream between a check and its agents: one JSON object a line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/talk.h"
 
@@ -47,7 +47,7 @@ short talk_events(const struct talk *t)
 	return t->out_len || t->chan_left ? POLLIN | POLLOUT : POLLIN;
 }
 
-/* MSG_NOSIGNAL is for sockets only; an agent's pipe to nobody may well end it. */
+/* MSG_NOSIGNAL is for sockets only; SIGPIPE may end an agent whose pipe has no reader. */
 static ssize_t put(int fd, const char *data, size_t len)
 {
 	ssize_t n = send(fd, data, len, MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-/* talk.h - what a check and its agents say to each other: one JSON object a line. */
+/* talk.h - the message stream between a check and its agents: one JSON object a line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_TALK_H
 #define PROBE_TALK_H
@@ -10,18 +10,18 @@ struct chan;
 struct err;
 
 /*
- * A line is "ringup-agent/1 ", a JSON object and a newline.  Shells greet and launchers
- * remark on the same stream: a line that does not begin so is noise, and the last of it is
- * kept, since it may say why nobody answers.
+ * A line is "ringup-agent/1 ", a JSON object and a newline.  Shells and launchers write to the
+ * same stream: a line with another beginning is noise, and the last such line is kept, since it
+ * may say why there is no agent.
  */
 enum { TALK_LINE = 16 << 20, TALK_NOISE = 160 };
 
 /* Caller's storage; talk_open() fills it. */
 struct talk {
 	int in, out;       /* equal for a socket; not closed here        */
-	struct chan *chan; /* instead of them, if not NULL; closed here  */
+	struct chan *chan; /* replaces both, if not NULL; closed here    */
 	char *inbox, *outbox;
-	int chan_left; /* the chan has something to send still */
+	int chan_left; /* the chan still has something to send */
 	size_t in_len, in_room, in_used, in_seen, out_len, out_sent;
 	char noise[TALK_NOISE];
 };
@@ -35,26 +35,26 @@ int talk_fd(const struct talk *t);
 short talk_events(const struct talk *t);
 
 /*
- * talk_say - queue @msg, whose reference it takes, and send what goes now.
+ * talk_say - queue @msg, taking over its reference, and send as much as goes now.
  *
- * Returns 0, 1 if something is left (talk_flush() when poll(2) says so), RINGUP_EPEER if
- * nobody reads, RINGUP_ENOMEM.
+ * Returns 0, 1 if something is left (talk_flush() when poll(2) says so), RINGUP_EPEER if the
+ * other end is closed, RINGUP_ENOMEM.
  */
 int talk_say(struct talk *t, json_t *msg, struct err *e);
 int talk_flush(struct talk *t, struct err *e);
 
-/* talk_read - take in what has arrived; RINGUP_EPEER at the end, RINGUP_EINVAL for a line
- * that is too long. */
+/* talk_read - take in arrived bytes; RINGUP_EPEER at the end, RINGUP_EINVAL for a line that is
+ * too long. */
 int talk_read(struct talk *t, struct err *e);
 
 /* talk_feed - the same without a descriptor. */
 int talk_feed(struct talk *t, const void *data, size_t len, struct err *e);
 
-/* talk_next - 1 and *@msgp, the caller's, if a whole one is there; 0; or RINGUP_EINVAL if
- * it is none of ours, RINGUP_EMISMATCH if it is another version's. */
+/* talk_next - 1 and *@msgp, the caller's, if a whole message is there; 0 if none is;
+ * RINGUP_EINVAL if it is malformed, RINGUP_EMISMATCH if it is another version's. */
 int talk_next(struct talk *t, json_t **msgp, struct err *e);
 
-/* talk_clean - control characters out of a text of somebody else's. */
+/* talk_clean - replace control characters in a foreign text. */
 void talk_clean(char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* verdict.c - what is wrong with a network, from the facts of a check. */
+/* verdict.c - derive findings and a verdict from the facts of a check. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/verdict.h"
 
@@ -24,8 +24,8 @@ static bool is_first(const struct probe_finding *a, const struct probe_finding *
 	return a->stops >= b->stops;
 }
 
-/* The worst first: by severity, then by how many libraries it stops.  Where those are the
- * same the order of judges is kept, for it is that of causes. */
+/* The worst first: by severity, then by how many libraries it stops.  On a tie the order of
+ * judges remains, which is that of causes. */
 static void sort(struct judge_case *c)
 {
 	struct probe_finding *list = c->f->findings, x;
@@ -54,7 +54,7 @@ bool verdict_is_well(const struct probe_facts *f)
 	return !serious;
 }
 
-/* One line: what foreign texts hold must not make it two. */
+/* Makes one line of a text: foreign texts may hold line breaks. */
 static void flatten(char *s)
 {
 	for (; *s; s++)
@@ -84,7 +84,7 @@ static void say(struct judge_case *c)
 		flatten(f->verdict);
 }
 
-/* What was said before is void. */
+/* Drops earlier findings and the earlier verdict. */
 static void forget(struct probe_facts *f)
 {
 	struct probe_facts old = { .findings = f->findings,

@@ -1,4 +1,4 @@
-/* way.c - how this machine would send something: interface, source address, MTU. */
+/* way.c - this machine's route to an address: interface, source address, MTU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/way.h"
 

@@ -1,4 +1,4 @@
-/* way.h - how this machine would send something: interface, source address, MTU. */
+/* way.h - this machine's route to an address: interface, source address, MTU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_WAY_H
 #define PROBE_WAY_H
@@ -11,7 +11,7 @@ struct way {
 	int error;     /* errno of the kernel's refusal, or 0 */
 	bool is_local; /* to this machine itself             */
 	char via[IFACE_NAME];
-	struct iface_ip source; /* family 0: not told */
+	struct iface_ip source; /* family 0: unknown */
 	int mtu;                /* of the interface, or of the route where it has one */
 };
 
