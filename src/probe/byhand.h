@@ -17,11 +17,12 @@ struct byhand_how {
 	void (*invite)(const char *where, const char *hex, int seconds);
 };
 
-/* byhand_gather - wait until each node's agent has connected, or time is over; a node without
- * an agent is lost.
+/*
+ * byhand_gather - wait for each node's agent, or until time is over; absent ones are lost.
  *
  * Agents prove that they know @s, then name their node.  Strangers cannot disturb that port;
- * see door.h. */
+ * see door.h.
+ */
 int byhand_gather(struct agents *a, const struct byhand_how *how, const struct secret *s,
 		  struct err *e);
 

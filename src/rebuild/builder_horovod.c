@@ -1,4 +1,4 @@
-/* builder_horovod.c - the engine horovod: upstream's sources, by a recipe. */
+/* builder_horovod.c - the engine horovod: builds upstream's sources by a recipe. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static int horovod_foresee(const struct rebuild_how *how, const json_t *facts,
 			   struct err *e)
 {
 	struct recipe recipe = { 0 };
-	/* A dry run shows what is known; whether that is accepted is asked when it matters. */
+	/* A dry run shows the advisories; only a real build requires that they are accepted. */
 	int rc = how->dry_run ? 0 : upstream_check_advisories(how, &plan->advisories, said, e);
 
 	if (!rc)
@@ -33,8 +33,8 @@ static int horovod_foresee(const struct rebuild_how *how, const json_t *facts,
 	return rc ? rc : upstream_foresee(facts, plan, said, e);
 }
 
-/* A folder of this user's, for one build of this Python at a time; what a killed one has left
- * in it goes. */
+/* Makes a folder of this user's, for one build of this Python at a time, and removes the
+ * contents that a killed run left. */
 static int horovod_open_dir(struct upstream *u, struct err *e)
 {
 	snprintf(u->dir, sizeof(u->dir), "%.*s/ringup-rebuild-%ld-%08llx", PATH_MAX - 64,
@@ -44,7 +44,7 @@ static int horovod_open_dir(struct upstream *u, struct err *e)
 		return fail_os(e, "%s", u->dir);
 	if (rebuild_lock(u->said, u->dir, &u->lock, e))
 		return e->code;
-	/* The new one is another folder, and another lock. */
+	/* The new folder needs a lock of its own. */
 	folder_remove(u->dir, NULL);
 	close(u->lock);
 	u->lock = -1;
@@ -55,7 +55,7 @@ static int horovod_open_dir(struct upstream *u, struct err *e)
 	snprintf(u->home, sizeof(u->home), "%.*s/home", PATH_MAX - 64, u->dir);
 	snprintf(u->nest, sizeof(u->nest), "%.*s/nest", PATH_MAX - 64, u->dir);
 	snprintf(u->out, sizeof(u->out), "%.*s/out", PATH_MAX - 64, u->dir);
-	/* What the builder can write, nobody else works in. */
+	/* No other user works in a folder that the builder can write to. */
 	if (mkdir(u->home, 0700) || mkdir(u->nest, 0755) ||
 	    (u->builder.changes && chown(u->nest, u->builder.uid, u->builder.gid)))
 		return fail_os(e, "%s", u->nest);
@@ -77,7 +77,7 @@ static int horovod_open_log_in(struct upstream *u, const char *dir, struct err *
 	return u->log_fd < 0 ? fail_os(e, "%s", u->said->log) : 0;
 }
 
-/* Where this user's logs are; if that cannot be written, beside where the build works. */
+/* Opens a log in this user's folder; if that is not writable, beside the build folder. */
 static int horovod_open_log(struct upstream *u, struct err *e)
 {
 	struct passwd *pw = getpwuid(geteuid());
@@ -143,7 +143,7 @@ static int horovod_build(const struct rebuild_how *how, const json_t *facts,
 		rc = upstream_decide(&u, e);
 	if (!rc) {
 		u.builder = errand_builder(u.python);
-		/* Open MPI's mpicxx complains where there is not even a loopback. */
+		/* Open MPI's mpicxx complains where even the loopback is missing. */
 		if (upstream_mpi(&u))
 			u.builder.offline = false;
 		if (!geteuid() && !u.builder.changes)

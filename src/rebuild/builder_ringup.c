@@ -1,4 +1,4 @@
-/* builder_ringup.c - the engine ringup: modules for MPI, the Python package. */
+/* builder_ringup.c - the engine ringup: builds the modules for MPI and the Python package. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,18 +27,18 @@
 #include "ringup.h"
 
 /*
- * Two places are served, each by a journal of its own: the folder of modules, which belongs
- * to whoever installed ringup, and the site-packages of one Python.  Both are staged, proved
- * from where they are staged, and then renamed.
+ * Two places are served, each by a journal of its own: the folder of modules, which belongs to
+ * the installer of ringup, and the site-packages of one Python.  Both are staged, proved in the
+ * staging folder, and then renamed.
  */
 struct work {
 	const struct rebuild_how *how;
 	const struct buildplan *plan;
 	struct rebuild_said *said;
 	const json_t *facts; /* of find_all(), for the plan's Python        */
-	char dir[PATH_MAX];  /* of this user; locked, and removed if all goes well */
+	char dir[PATH_MAX];  /* of this user; locked, and removed on success */
 	int lock;
-	char home[PATH_MAX];   /* HOME and TMPDIR of what is run; removed     */
+	char home[PATH_MAX];   /* HOME and TMPDIR of child programs; removed  */
 	char tool[PATH_MAX];   /* this program                                */
 	char folder[PATH_MAX]; /* of the modules                              */
 	char compiler[80];     /* "gcc 12.2.0"                                */
@@ -57,7 +57,7 @@ static void work_step(struct work *w, const char *what, const json_t *mpi)
 	rebuild_step(w->how, line, 0, 0);
 }
 
-/* A folder of this user's, for one run at a time; what a killed one has left in it goes. */
+/* Makes a folder of this user's for one run at a time; removes a killed run's contents. */
 static int work_open_dir(struct work *w, struct err *e)
 {
 	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own", rebuild_place(),
@@ -70,7 +70,7 @@ static int work_open_dir(struct work *w, struct err *e)
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
 }
 
-/* Modules, the package and what ranks write while they are tried take a few megabytes. */
+/* Modules, the package and the files of trial ranks take a few megabytes. */
 static int work_check_space(struct work *w, struct err *e)
 {
 	enum { NEED_MB = 16 };
@@ -107,7 +107,7 @@ static int work_open(struct work *w, struct err *e)
 	return modules_folder(w->folder, "", e);
 }
 
-/* Of what went well nobody reads the log. */
+/* On success the log is removed, since it has nothing to tell. */
 static void work_close(struct work *w, bool good)
 {
 	struct err ignored;
@@ -146,7 +146,7 @@ struct batch {
 	} * modules;
 };
 
-/* The module of @mpi in @dir, from the cache or built. */
+/* Puts the module of @mpi in @dir, from the cache or built. */
 static int module_provide(struct work *w, const struct modules_how *how, const json_t *mpi,
 			  const char *dir, struct batch *b, struct err *e)
 {
@@ -178,7 +178,7 @@ static int module_provide(struct work *w, const struct modules_how *how, const j
 	return folder_remove(into, e);
 }
 
-/* What came of the proofs, in the order of the modules; the first that failed is the error. */
+/* Records the proofs' results, in the order of the modules; the first failure is the error. */
 static int proofs_conclude(struct work *w, const struct batch *b, struct err *e)
 {
 	int rc = 0;
@@ -218,7 +218,7 @@ static int modules_try(struct work *w, const struct modules_how *how, struct bat
 	return rc ? rc : proofs_conclude(w, b, e);
 }
 
-/* A stamp's entry for the module of @mpi. */
+/* The stamp's entry for the module of @mpi. */
 static json_t *stamp_entry(const json_t *mpi, const char *module, const char *source)
 {
 	json_t *o = json_deep_copy(mpi);
@@ -228,7 +228,7 @@ static json_t *stamp_entry(const json_t *mpi, const char *module, const char *so
 	return o;
 }
 
-/* modules.json for what there will be, into @dir. */
+/* Writes modules.json, as it will be after the switch, to @dir. */
 static int stamp_modules(struct work *w, const json_t *have, const char *dir, struct err *e)
 {
 	const struct stamp_of of = { .engine = "ringup",
@@ -246,10 +246,9 @@ static int stamp_modules(struct work *w, const json_t *have, const char *dir, st
 	return rc;
 }
 
-/*
- * What is stamped and not in @have: its MPI may be one that only another Python's facts show,
- * and then it stays, in @have, too; where its library is gone, so is the module, by @moves.
- */
+/* Handles stamped modules that are not in @have: a module's MPI may show in another Python's
+ * facts only, and then the module stays, and is added to @have; a module whose library is gone
+ * is removed by @moves. */
 static void moves_add_others(const struct work *w, json_t *have, json_t *moves)
 {
 	char path[PATH_MAX], to[PATH_MAX + 256];
@@ -286,7 +285,7 @@ static void moves_add(const struct work *w, const char *dir, const char *name, j
 	json_array_append_new(moves, json_pack("{ss ss}", "to", to, "new", new));
 }
 
-/* Build what is wanted of the states into @dir, and say what to rename. */
+/* Builds the wanted modules into @dir, and adds the renames to @moves. */
 static int modules_stage(struct work *w, const char *source, const char *dir, json_t *moves,
 			 struct err *e)
 {
@@ -326,13 +325,13 @@ static int modules_stage(struct work *w, const char *source, const char *dir, js
 	return rc;
 }
 
-/* Modules are their installer's, a Python may be a user's. */
+/* The folder belongs to the installer of ringup, while a Python may be a user's. */
 static bool folder_may_write(const char *folder)
 {
 	return !access(folder, W_OK) || (errno == ENOENT && !geteuid());
 }
 
-/* What cannot be built, and what this user may not build; returns how many are to be built. */
+/* Notes modules that cannot be built, or not by this user; returns how many are to be built. */
 static int modules_count(struct work *w, bool is_mine)
 {
 	int n = 0;
@@ -389,7 +388,7 @@ static json_t *stamp_package(const struct work *w, const char *python)
 	return stamp_make(&of, w->facts);
 }
 
-/* Is what is installed this release's, and stamped for what is here? */
+/* Is the installed package this release's, and stamped for the installed software? */
 static bool is_package_good(const json_t *facts, const char *site, const char *python)
 {
 	char path[PATH_MAX];
@@ -408,7 +407,7 @@ static bool is_package_good(const json_t *facts, const char *site, const char *p
 	return good;
 }
 
-/* Train with @framework, in two ranks with the package in @dir. */
+/* Trains with @framework, in two ranks with the package in @dir. */
 static int prove_framework(struct work *w, const struct package_how *p, const char *dir,
 			   const char *framework, struct err *e)
 {
@@ -446,7 +445,7 @@ static int prove_framework(struct work *w, const struct package_how *p, const ch
 	return rc;
 }
 
-/* Train with each framework that the package serves and that has a proof. */
+/* Trains with each framework that the package serves and that has a proof. */
 static int prove_package(struct work *w, const struct package_how *p, const char *dir,
 			 const json_t *stamp, struct err *e)
 {
@@ -466,8 +465,8 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 
 enum { BYTECODE_MS = 60000 };
 
-/* Bytecode beside the package, as pip leaves it: users that import it may not write there.
- * Files that do not compile are none of this step's failures. */
+/* Compiles bytecode beside the package, as pip does: importing users may not write there. Files
+ * that do not compile do not fail this step. */
 static int compile_package(const struct work *w, const struct package_how *p, const char *dir,
 			   const char *site, struct err *e)
 {
@@ -535,7 +534,7 @@ static int build_package(struct work *w, const char *site, struct err *e)
 	return rc;
 }
 
-/* Has @python a framework that ringup serves? */
+/* Does @python have a framework that ringup serves? */
 static bool has_framework(const json_t *facts, const char *python)
 {
 	return lookup_entry(facts, "frameworks", python, "torch") ||
@@ -543,8 +542,8 @@ static bool has_framework(const json_t *facts, const char *python)
 	       lookup_entry(facts, "frameworks", python, "jax");
 }
 
-/* Is there something to install, then into @site?  A Python that nobody named gets it only if
- * it has a use for it. */
+/* Does the package have to be installed, and to which @site?  A Python that the user did not
+ * name gets it only if it has a framework for it. */
 static bool wants_package(const struct rebuild_how *how, const json_t *facts,
 			  const struct buildplan *plan, char site[PATH_MAX])
 {

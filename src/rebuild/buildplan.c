@@ -1,4 +1,4 @@
-/* buildplan.c - from what a node has to what will be built for it: nothing is run here. */
+/* buildplan.c - turn the facts about a node into a build plan: runs no program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/buildplan.h"
 
@@ -15,7 +15,7 @@
 #include "rebuild/versions.h"
 #include "ringup.h"
 
-/* Engine horovod: the recipe, and what its build is told. */
+/* Engine horovod: the recipe, and the environment of its build. */
 
 static void env_set(struct draft *d, const char *name, const char *value)
 {
@@ -23,7 +23,7 @@ static void env_set(struct draft *d, const char *name, const char *value)
 		textpool_set(&d->plan->pool, &d->plan->env, name, value);
 }
 
-/* Upstream's own limits hold where the recipe does nothing about them. */
+/* Applies upstream's own limits, except where the recipe lifts them. */
 static void upstream_check_known(struct draft *d, const struct textpairs *world)
 {
 	const struct recipe *r = d->how->recipe;
@@ -34,7 +34,7 @@ static void upstream_check_known(struct draft *d, const struct textpairs *world)
 		const struct buildplan_framework *t = d->at[i].plan;
 		char nearest[160];
 
-		/* The attribute is called like the framework. */
+		/* The attribute has the framework's name. */
 		f = versions_ask(d->table, "horovod", r->version, t->name, NULL);
 		end = f ? strrchr(f->value, '-') : NULL;
 		if (!end || !end[1] || !*t->version || versions_in(t->version, f->value) ||
@@ -76,7 +76,7 @@ static void env_set_gpu(struct draft *d)
 
 	env_set(d, "HOROVOD_GPU_OPERATIONS", "NCCL");
 	env_set(d, "HOROVOD_CUDA_HOME", d->plan->cuda.path);
-	/* torch guesses from where nvcc is first in PATH. */
+	/* torch otherwise takes the first nvcc in PATH. */
 	env_set(d, "CUDA_HOME", d->plan->cuda.path);
 	env_set(d, "CUDAHOSTCXX", d->plan->compiler.cxx);
 	if (slash) {
@@ -170,7 +170,7 @@ int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 	};
 	draft_choose_python(d);
 	draft_find_targets(d);
-	/* With nothing to build for there is nothing to choose. */
+	/* Without a target there is nothing to choose. */
 	if (d->count || !horovod) {
 		draft_plan_mpi(d);
 		draft_plan_cuda(d);

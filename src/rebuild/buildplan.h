@@ -1,4 +1,4 @@
-/* buildplan.h - from what a node has to what will be built for it, with what, and why. */
+/* buildplan.h - turn the facts about a node into a build plan: parts, flags and reasons. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_BUILDPLAN_H
 #define REBUILD_BUILDPLAN_H
@@ -15,27 +15,25 @@ struct probes;
 struct recipe;
 struct versions;
 
-/* What is wanted.  Zero-initialise, then set what you need. */
+/* The request.  Zero-initialise, then set what you need. */
 struct buildplan_how {
 	const char *engine; /* "ringup" (NULL: the same) or "horovod"               */
-	const char *const *frameworks; /* these only, and all of them; NULL: what is there */
+	const char *const *frameworks; /* these only, and all of them; NULL: all installed */
 	int framework_count;
 	const struct recipe
 		*recipe;     /* of horovod's version; NULL: there is none, so no build */
-	const char *machine; /* "x86_64", of this node; NULL: not known                */
+	const char *machine; /* "x86_64", of this node; NULL: unknown                  */
 	bool without_mpi;    /* every MPI is rejected                                  */
-	const struct probes *probes;     /* what was tried; NULL: nothing               */
-	const struct packages *packages; /* what could be installed; NULL: nobody asked */
+	const struct probes *probes;     /* probe results; NULL: none                   */
+	const struct packages *packages; /* installable packages; NULL: not looked up */
 };
 
 enum { BUILDPLAN_FRAMEWORKS = 8 };
 
-/*
- * Parts of a plan (jsonrecord.h), in the order of their JSON.  Texts are never NULL: "" is what
- * does not apply or is not known.
- */
+/* Parts of a plan (jsonrecord.h), in the order of their JSON.  Texts are never NULL: "" means
+ * unknown or not applicable. */
 #define BUILDPLAN_PYTHON(T, N, F, S) T(S, path) T(S, version) T(S, prefix)
-/* compiler: "gcc 13.3.1"; _by: "elf", "probe" or "table", which tells it */
+/* compiler: "gcc 13.3.1"; _by: its source, "elf", "probe" or "table" */
 #define BUILDPLAN_FRAMEWORK(T, N, F, S) \
 	T(S, name)                      \
 	T(S, version)                   \
@@ -51,7 +49,7 @@ enum { BUILDPLAN_FRAMEWORKS = 8 };
 	T(S, version) T(S, mpicc) T(S, mpirun) T(S, library) T(S, header) T(S, mpicxx)
 #define BUILDPLAN_CUDA(T, N, F, S) T(S, path) T(S, version) T(S, nvcc)
 #define BUILDPLAN_NCCL(T, N, F, S) T(S, version) T(S, library) T(S, header)
-/* what a probe or a library shows, and what the table of versions has otherwise */
+/* probe: a value that a probe or a library shows; table: the table's other value */
 #define BUILDPLAN_DISAGREEMENT(T, N, F, S) T(S, about) T(S, probe) T(S, table)
 
 RECORD_STRUCT(buildplan_python, BUILDPLAN_PYTHON);
@@ -62,11 +60,11 @@ RECORD_STRUCT(buildplan_cuda, BUILDPLAN_CUDA);
 RECORD_STRUCT(buildplan_nccl, BUILDPLAN_NCCL);
 RECORD_STRUCT(buildplan_disagreement, BUILDPLAN_DISAGREEMENT);
 
-/* What a plan takes from the facts as it is there. */
+/* Fields that a plan copies from the facts. */
 extern const struct jsonrecord_field buildplan_python_fields[], buildplan_framework_fields[],
 	buildplan_mpi_fields[], buildplan_cuda_fields[], buildplan_nccl_fields[];
 
-/* A plan; its texts are its own. */
+/* A plan; it owns its texts. */
 struct buildplan {
 	struct textpool pool;
 	const char *engine, *version;
@@ -81,43 +79,43 @@ struct buildplan {
 	struct buildplan_nccl nccl;
 	struct buildplan_mpi *mpi;
 	int mpi_count;
-	const char *manager;         /* of packages: "apt", "dnf" or ""         */
+	const char *manager;         /* package manager: "apt", "dnf" or ""     */
 	struct textpairs packages;   /* to be installed, and why               */
-	struct textpairs build;      /* what is made, and for whom             */
-	struct textpairs env;        /* variables of the build                 */
-	struct textpairs edits;      /* of the sources, and why                */
-	struct textpairs adds;       /* files of the sources, and from where   */
-	struct textpairs advisories; /* ids, and what they say                 */
-	struct textpairs rejected;   /* what is not taken, and why             */
+	struct textpairs build;      /* the artefacts to build, and for whom   */
+	struct textpairs env;        /* environment variables of the build     */
+	struct textpairs edits;      /* names of the recipe's edits, and why   */
+	struct textpairs adds;       /* files added to the sources, and their origin */
+	struct textpairs advisories; /* ids and texts                          */
+	struct textpairs rejected;   /* rejected candidates, and why           */
 	struct buildplan_disagreement *disagreements;
 	int disagreement_count;
 	bool possible;
-	const char *why_not, *nearest; /* if it is not; nearest: what could be, or "" */
+	const char *why_not, *nearest; /* if not possible; nearest: an alternative, or "" */
 };
 
-/* buildplan_check - are there such an engine and such frameworks?  RINGUP_EINVAL says what
- * there is. */
+/* buildplan_check - are engine and frameworks known?  The text of RINGUP_EINVAL lists the known
+ * ones. */
 int buildplan_check(const struct buildplan_how *how, struct err *e);
 
 /*
- * buildplan_make - decide; nothing is read, run or changed.
+ * buildplan_make - make the plan; reads no file, runs no program, changes nothing.
  *
- * @facts is what find_all() gives.  The evidence in the framework's library goes first, then a
- * probe's, then the table's; where they differ, that is among the disagreements.  What cannot
- * be is no failure: possible is false, why_not says why, and nearest what could be.
+ * @facts comes from find_all().  Evidence in the framework's library comes before a probe's,
+ * then the table's; where they differ, the plan has a disagreement.  An impossible plan is no
+ * failure: possible is false, why_not says why, and nearest names an alternative.
  *
- * Ownership: *@plan is the caller's storage, for buildplan_free() whatever is returned.
+ * Ownership: *@plan is the caller's storage, for buildplan_free() on any return value.
  * Returns 0, RINGUP_EINVAL (no such engine or framework) or RINGUP_ENOMEM.
  */
 int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 		   const struct versions *t, struct buildplan *plan, struct err *e);
 
-/* buildplan_blank - a plan for nothing yet, by @engine.  buildplan_free - a blank one again
- * owns nothing. */
+/* buildplan_blank - an empty plan for @engine, which owns nothing.
+ * buildplan_free - free the plan's contents. */
 void buildplan_blank(struct buildplan *plan, const char *engine);
 void buildplan_free(struct buildplan *plan);
 
-/* buildplan_framework - that called @name, or NULL. */
+/* buildplan_framework - the plan's framework @name, or NULL. */
 const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
 						      const char *name);
 
@@ -129,7 +127,7 @@ const struct buildplan_framework *buildplan_framework(const struct buildplan *pl
  * mpi [{flavour, version, mpicc, mpirun, library, header, mpicxx}], packages [{name, why}],
  * build [{what, why}], env {NAME: value}, edits [name], adds [{to, from}], advisories [{id,
  * text}], rejected [{what, why}], disagreements [{about, probe, table}], possible, why_not,
- * nearest.  What does not apply is null or empty.
+ * nearest.  Inapplicable members are null or empty.
  * buildplan_json_mpi - one of its MPIs.
  *
  * The caller's reference, or NULL without memory.

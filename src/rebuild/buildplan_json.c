@@ -1,4 +1,4 @@
-/* buildplan_json.c - a plan as the JSON that is printed, and that keys of the cache hash. */
+/* buildplan_json.c - a plan as JSON, for printing and for hashing into cache keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jsonio.h"
 #include "rebuild/buildplan.h"

@@ -1,4 +1,4 @@
-/* cache.c - what one node has built, for the others: addressed by content, signed, shared. */
+/* cache.c - the shared build cache: entries addressed by a key, signed, checked before use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/cache.h"
 
@@ -50,7 +50,7 @@ static int cache_open(struct cache *c, const struct cache_how *how, struct err *
 	return keyring_open(&c->ring, how->key, how->trust, e);
 }
 
-/* The same for the entry @key, of which nothing is said yet. */
+/* The same for the entry @key; clears @said. */
 static int cache_open_for(struct cache *c, const struct cache_how *how, const char *key,
 			  struct cache_said *said, struct err *e)
 {
@@ -72,7 +72,7 @@ static void note(struct cache_said *said, const char *text)
 		snprintf(said->note, sizeof(said->note), "%s", text);
 }
 
-/* entry_fetch(), with a note about what could not be used. */
+/* entry_fetch(), with a note on why the cache was not used. */
 static int fetch(const struct cache *c, const char *key, const char *into,
 		 enum entry_found *found, struct cache_said *said, struct err *e)
 {
@@ -86,7 +86,7 @@ static int fetch(const struct cache *c, const char *key, const char *into,
 	return rc;
 }
 
-/* What cache_provide() is about. */
+/* Arguments of cache_provide(). */
 struct want {
 	const struct cache *c;
 	const char *key, *into;
@@ -108,7 +108,7 @@ static int build(const struct want *w, struct err *e)
 	return rc;
 }
 
-/* Build, and publish if that can be done. */
+/* Builds, and publishes if possible. */
 static int build_for_all(const struct want *w, struct err *e)
 {
 	struct err why = { 0 };
@@ -122,7 +122,7 @@ static int build_for_all(const struct want *w, struct err *e)
 	return rc;
 }
 
-/* With the lock: it may have come while we waited for that. */
+/* Runs with the lock held: the entry may have come while we waited for it. */
 static int fetch_or_build(const struct want *w, struct err *e)
 {
 	enum entry_found found;
@@ -134,13 +134,13 @@ static int fetch_or_build(const struct want *w, struct err *e)
 	return build_for_all(w, e);
 }
 
-/* The cache folder itself, but nothing above it: a volume that is not mounted is not made. */
+/* Makes the cache folder itself, but nothing above it, so that an unmounted volume shows. */
 static void make_dir(const char *dir)
 {
-	mkdir(dir, 0755); /* or it is there, or what comes next fails and says why */
+	mkdir(dir, 0755); /* on failure the next step says why */
 }
 
-/* One try at the lock: 1 if somebody else has it. */
+/* Tries the lock once: 1 if another process has it. */
 static int build_alone(const struct want *w, const char *lock, struct err *e)
 {
 	int64_t life = w->c->how->lease_ms ? w->c->how->lease_ms : LEASE_MS;
@@ -153,7 +153,7 @@ static int build_alone(const struct want *w, const char *lock, struct err *e)
 	if (rc == LEASE_BUSY)
 		return 1;
 	if (rc) {
-		/* Read-only, full or not there: what somebody has put there is still good. */
+		/* The folder is read-only, full or missing; existing entries are still good. */
 		fail_in(&why, "not published");
 		note(w->said, why.text);
 		return build(w, e);
@@ -163,7 +163,7 @@ static int build_alone(const struct want *w, const char *lock, struct err *e)
 	return rc;
 }
 
-/* Somebody holds the lock, or is expected to: sleep a little, longer each time. */
+/* Sleeps a little, longer each time, while another process builds or is expected to. */
 static void nap(const struct want *w, const struct lease_watch *watch, bool is_held,
 		int64_t *ms, bool *told)
 {
@@ -174,7 +174,7 @@ static void nap(const struct want *w, const struct lease_watch *watch, bool is_h
 	*ms = *ms * 3 / 2 < LONGEST_NAP_MS ? *ms * 3 / 2 : LONGEST_NAP_MS;
 }
 
-/* Until it is there, or we may build, or the time is over. */
+/* Waits until the entry is there, or we may build, or the time is over. */
 static int provide(const struct want *w, struct err *e)
 {
 	const struct cache_how *how = w->c->how;
@@ -190,7 +190,7 @@ static int provide(const struct want *w, struct err *e)
 	if (snprintf(lock, sizeof(lock), "%s/%s.lock", how->dir, w->key) >= (int)sizeof(lock))
 		rc = fail(e, RINGUP_EINVAL, "%.80s...: path too long", how->dir);
 	while (!rc) {
-		/* First the lock, then the entry: who gives the lock has published before. */
+		/* The lock comes first: its holder publishes before giving it back. */
 		state = lease_look(&watch, lock);
 		rc = fetch(w->c, w->key, w->into, &found, w->said, e);
 		w->said->waited_ms = told ? (clock_ns() - begin) / 1000000 : 0;

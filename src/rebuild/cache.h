@@ -1,4 +1,4 @@
-/* cache.h - what one node has built, for the others: addressed by content, signed, shared. */
+/* cache.h - the shared build cache: entries addressed by a key, signed, checked before use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_CACHE_H
 #define REBUILD_CACHE_H
@@ -15,27 +15,27 @@ struct err;
  * The cache is a folder that nodes share: NFS, a volume of the platform, or on one node just
  * a folder.
  *
- *	KEY/MANIFEST        what it holds (manifest.h)
- *	KEY/MANIFEST.sig    Ed25519 over that, by a key that the reader trusts
+ *	KEY/MANIFEST        the list of its files (manifest.h)
+ *	KEY/MANIFEST.sig    Ed25519 over the list, by a key that the reader trusts
  *	KEY/files/...       plain files; modes and links stand in the manifest only, and
  *	                    folders without files nowhere
- *	KEY.lock/           somebody builds it (lease.h)
- *	quarantine/         entries that were not what their manifest says
+ *	KEY.lock/           a process is building it (lease.h)
+ *	quarantine/         entries that differ from their manifest
  *
- * KEY says all that matters to what is built, so an entry never changes.  It appears whole, by
- * a rename that replaces nothing, and is used only after its signature and the SHA-256 of
- * each file have been checked on the copy that was made of it.
+ * KEY covers all inputs of the build, so an entry never changes.  It appears whole, by a
+ * rename that replaces nothing, and is used only after its signature and the SHA-256 of each
+ * file have been checked on the private copy of it.
  *
- * Whatever is wrong with the folder (not there, read-only, full, damaged) costs a build and is
- * no error; what was wrong stands in cache_said.
+ * A fault of the folder (missing, read-only, full, damaged) costs a build and is no error;
+ * struct cache_said reports it.
  */
 struct cache_how {
 	const char *dir;   /* NULL or "": no cache                                    */
 	const char *key;   /* private key: a file or its line; NULL or "": only reads */
-	const char *trust; /* public keys that are believed, blanks between; the builder's
-			    * own is always                                           */
-	int64_t wait_ms;   /* for somebody else who builds; then build here           */
-	int64_t yield_ms;  /* for somebody else to begin, before beginning            */
+	const char *trust; /* trusted public keys, blanks between; the builder's own always
+			    * is */
+	int64_t wait_ms;   /* wait for another builder, then build here               */
+	int64_t yield_ms;  /* wait for another builder to begin                       */
 	int64_t lease_ms;  /* 0: LEASE_MS                                             */
 	void (*waits)(void *arg, const char *who); /* once, when it waits; may be NULL     */
 	void *arg;
@@ -43,43 +43,42 @@ struct cache_how {
 
 enum cache_from { CACHE_NONE, CACHE_BUILT, CACHE_HIT };
 
-/* What came of it, for a report. */
+/* The result, for a report. */
 struct cache_said {
 	enum cache_from from;
-	bool is_published; /* what was built is in the cache now                      */
+	bool is_published; /* the new build is in the cache now                       */
 	int64_t waited_ms;
 	char note[256]; /* why the cache was not used, or not filled; or ""        */
 };
 
-/* cache_conf - what RINGUP_CACHE and the settings beside it say; points into @c. */
+/* cache_conf - take RINGUP_CACHE and related settings from @c, into which @how then points. */
 void cache_conf(struct cache_how *how, const struct conf *c);
 
-/* cache_key - the key for @text, which names all that matters; canonical JSON for instance. */
+/* cache_key - the key for @text, which lists all inputs, for instance as canonical JSON. */
 void cache_key(char out[MANIFEST_KEY_BYTES], const char *text);
 
 /*
- * cache_provide - have the artefact @key in the folder @into: from the cache, or from whoever
- * builds it now, or by @make.
+ * cache_provide - provide the artefact @key in the folder @into: from the cache, by waiting for
+ * another builder, or by @make.
  *
- * @into: not there, or empty; its parent exists.
+ * @into: missing, or empty; its parent exists.
  * @make: fills the empty folder it is given.  Called at most once.
- * Several call this with one key at the same time, on several nodes: one of them builds, as
- *   long as it lives and the cache can be written, and the others wait for it.
+ * Several callers, on several nodes, may share a key at the same time: one of them builds, as
+ * long as it lives and the cache can be written, and the others wait for it.
  *
- * Returns 0; what make() returned; RINGUP_EINVAL if a key is missing or is none; RINGUP_ESYSTEM
- * if @into cannot be written.  After a failure @into is not there.
+ * Returns 0; the result of make(); RINGUP_EINVAL if a key is missing or malformed;
+ * RINGUP_ESYSTEM if @into cannot be written.  After a failure @into does not exist.
  */
 typedef int cache_make(void *arg, const char *into, struct err *e);
 int cache_provide(const struct cache_how *how, const char *key, const char *into,
 		  cache_make *make, void *arg, struct cache_said *said, struct err *e);
 
-/* cache_get - only from the cache, without waiting; 1: it is not there, and said->note says
- * why. */
+/* cache_get - only from the cache, without waiting; 1: not there, and said->note says why. */
 int cache_get(const struct cache_how *how, const char *key, const char *into,
 	      struct cache_said *said, struct err *e);
 
-/* cache_put - publish the folder @from; here what cannot be done is an error.  An entry that is
- * there already stays: then said->is_published is false. */
+/* cache_put - publish the folder @from; here a fault of the cache is an error.  An existing
+ * entry stays: then said->is_published is false. */
 int cache_put(const struct cache_how *how, const char *key, const char *from,
 	      struct cache_said *said, struct err *e);
 
@@ -93,8 +92,8 @@ struct cache_entry {
 	char wrong[256];  /* why it cannot be used; or "" */
 };
 
-/* cache_each - call @see for every entry, ordered by key; with @all also the content of its
- * files is checked.  Entries that are damaged stay where they are. */
+/* cache_each - call @see for every entry, ordered by key; with @all the content of its files is
+ * checked as well.  Damaged entries stay in their place. */
 typedef int cache_see(void *arg, const struct cache_entry *entry, struct err *e);
 int cache_each(const struct cache_how *how, bool all, cache_see *see, void *arg, struct err *e);
 

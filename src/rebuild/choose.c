@@ -1,4 +1,4 @@
-/* choose.c - which compiler: judge each, then take the best that is left. */
+/* choose.c - choose a compiler: judge each candidate, then take the best that fits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/choose.h"
 
@@ -16,7 +16,7 @@
 
 enum { MOST = 96, REASON = 300 };
 
-/* What compilers that fit are compared by. */
+/* The criteria by which compilers that fit are compared. */
 enum rank { HERE, MAKER, RUNTIME, FAMILY, NEAR, VERSION, RANKS };
 
 static const char *const loses[RANKS] = {
@@ -31,8 +31,8 @@ static const char *const loses[RANKS] = {
 struct candidate {
 	const char *family, *version, *cc, *cxx, *package;
 	bool installed, is_default;
-	char why_not[REASON]; /* empty: it will do */
-	long rank[RANKS];     /* smaller is better, the first first */
+	char why_not[REASON]; /* empty: it fits */
+	long rank[RANKS];     /* smaller is better; the first difference decides */
 };
 
 static int major_of(const char *version)
@@ -53,7 +53,7 @@ static void candidate_refuse(struct candidate *c, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What the table says of this compiler, or "". */
+/* The table's value for this compiler, or "". */
 static const char *table_value(const struct choose_how *how, const struct candidate *c,
 			       const char *attr)
 {
@@ -68,13 +68,13 @@ static bool is_gcc(const struct candidate *c)
 	return !strcmp(c->family, "gcc");
 }
 
-/* "gcc 4.8": before the ABI of today. */
+/* True for gcc before 5, which has the old C++ ABI only. */
 static bool is_ancient(const char *family, const char *version)
 {
 	return !strcmp(family, "gcc") && *version && major_of(version) < 5;
 }
 
-/* aarch64-linux-gnu-g++ on a machine that is none. */
+/* Refuses cross compilers, such as aarch64-linux-gnu-g++ on another machine. */
 static void judge_target(const struct choose_how *how, struct candidate *c)
 {
 	const char *path = *c->cxx ? c->cxx : c->cc, *name = strrchr(path, '/');
@@ -124,12 +124,12 @@ static void judge_abi(const struct choose_how *how, struct candidate *c)
 		candidate_refuse(c, "has the old C++ ABI only");
 }
 
-/* Objects of it have to find their symbols where the result is loaded. */
+/* Refuses a compiler whose objects would lack symbols where the result is loaded. */
 static void judge_runtime(const struct choose_how *how, struct candidate *c)
 {
 	const char *wants = table_value(how, c, "glibcxx");
 
-	/* Toolsets link what the system's libstdc++ lacks; a package brings its libstdc++. */
+	/* Toolsets link what the system's libstdc++ lacks; a package has its own libstdc++. */
 	if (!*how->glibcxx || !*wants || !c->installed || strstr(c->cxx, "/opt/rh/"))
 		return;
 	if (release_compare(wants, how->glibcxx) > 0)
@@ -141,7 +141,7 @@ static void judge_runtime(const struct choose_how *how, struct candidate *c)
 				 wants, how->glibcxx);
 }
 
-/* What was found by having it compile something. */
+/* Refuses by the results of probe compilations. */
 static void judge_probe(const struct choose_how *how, struct candidate *c)
 {
 	const struct probe_compiler *p = probe_of_compiler(how->probes, c->cxx);
@@ -184,7 +184,7 @@ static bool is_maker(const struct candidate *c, const struct choose_maker *m)
 {
 	if (strcmp(c->family, m->family) || major_of(c->version) != major_of(m->version))
 		return false;
-	/* 4.8 and 4.9 are as different as 8 and 9. */
+	/* Before gcc 5, minor versions differ as much as major ones do later. */
 	return major_of(m->version) >= 5 || release_within(c->version, m->version, "-");
 }
 
@@ -208,7 +208,7 @@ static void candidate_rank(const struct choose_how *how, struct candidate *c)
 	c->rank[MAKER] = made;
 	c->rank[RUNTIME] = older;
 	c->rank[FAMILY] = !is_gcc(c);
-	/* With nothing to be near to, the node's own; else the newest. */
+	/* With no version to be near to: the node's default, else the newest. */
 	c->rank[NEAR] = far >= 0 ? far : !c->is_default;
 	c->rank[VERSION] = far >= 0 ? major_of(c->version) : -(long)major_of(c->version);
 }
@@ -230,7 +230,7 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 	return a->rank[i] < b->rank[i];
 }
 
-/* Those that the node has, and then those that packages would bring; how many of the first. */
+/* Gathers installed compilers, then those in packages; returns the number of the former. */
 static int candidates_gather(const struct choose_how *how, const json_t *here,
 			     struct candidate *at, int *count)
 {
@@ -264,7 +264,7 @@ static int candidates_gather(const struct choose_how *how, const json_t *here,
 	return installed;
 }
 
-/* Is it one of those that the node has, too? */
+/* Does the node also have this compiler installed? */
 static bool is_here(const struct candidate *at, int n, const struct candidate *c)
 {
 	for (int i = 0; i < n; i++)
@@ -288,7 +288,7 @@ static void candidate_reject(const struct candidate *c, const char *why, struct 
 	textpool_add(pool, rejected, what, why);
 }
 
-/* Of what framework is it the compiler, or the nearest to one? */
+/* Says why: it is a framework's own compiler, or the nearest to one. */
 static void choice_explain(const struct choose_how *how, const struct candidate *c,
 			   struct choice *out)
 {
@@ -372,7 +372,7 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, struct t
 		choice_explain_none(how, at, n, out);
 	}
 	for (int i = 0; i < n; i++) {
-		/* For C any will do, and nobody asks why not the others. */
+		/* For C any compiler will do, so no reasons are given for the others. */
 		if (&at[i] == best || (best && !how->cxx) ||
 		    (i >= here && is_here(at, here, &at[i])))
 			continue;

@@ -1,4 +1,4 @@
-/* choose.h - which compiler: the framework's own, or the best that fits all limits. */
+/* choose.h - choose a compiler: the framework's own, or the best that fits all limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_CHOOSE_H
 #define REBUILD_CHOOSE_H
@@ -14,32 +14,32 @@ struct versions;
 
 enum { CHOOSE_LIMITS = 16, CHOOSE_MAKERS = 8 };
 
-/* From @min to @max of @family, both included and either "-"; others if it is not of that
- * family. */
+/* Versions @min to @max of @family, both included and either "-" (open); no limit on other
+ * families. */
 struct choose_limit {
 	char family[8];
 	char min[32], max[32];
 	char who[64]; /* "CUDA 12.4" */
 };
 
-/* What a framework was built with. */
+/* The compiler of a framework. */
 struct choose_maker {
 	char framework[80]; /* "torch 2.13.0" */
-	char family[8];     /* empty: not known */
+	char family[8];     /* empty: unknown */
 	char version[32];
-	char glibcxx[16]; /* the newest symbols that it wants, "3.4.30", or empty */
+	char glibcxx[16]; /* newest symbols that it needs, "3.4.30", or empty */
 };
 
-/* What is needed.  Zero-initialise, then set what applies. */
+/* The requirements.  Zero-initialise, then set what applies. */
 struct choose_how {
 	const struct versions *table;
-	const struct probes *probes;     /* NULL: nothing was tried               */
-	const struct packages *packages; /* NULL: nothing more can be had         */
+	const struct probes *probes;     /* NULL: none was probed                 */
+	const struct packages *packages; /* NULL: none is installable             */
 	bool cxx;            /* C++, not just C                                        */
 	int abi;             /* _GLIBCXX_USE_CXX11_ABI of the frameworks; -1: any       */
 	int standard;        /* C++17 is 17; 0: any                                    */
 	const char *machine; /* "x86_64"; NULL: any                                    */
-	char glibcxx[16];    /* the newest symbols where the result runs; empty: unknown */
+	char glibcxx[16];    /* newest symbols where the result runs; empty: unknown */
 	struct choose_maker makers[CHOOSE_MAKERS];
 	int maker_count;
 	struct choose_limit limits[CHOOSE_LIMITS];
@@ -49,24 +49,24 @@ struct choose_how {
 struct choice {
 	bool found, installed;
 	const char *family, *version, *cc, *cxx; /* texts of the facts */
-	const char *package;                     /* that brings it, if it is not installed */
-	char why[400];                           /* it, and not another; or why there is none */
-	char nearest[300]; /* what would be possible; empty if nothing is known */
+	const char *package;                     /* that has it, if it is not installed */
+	char why[400];                           /* why this one; or why there is none */
+	char nearest[300]; /* a possible alternative; empty if none is known */
 };
 
 /*
  * choose_compiler - the best of @facts' compilers and of those that packages would bring.
  *
- * One that the node has goes before one to be installed.  Of these: what a framework was built
- * with; then what has no older libstdc++ than the frameworks want; then gcc, with which all
- * frameworks have been tried, the nearest to theirs, and of two as near the older.  What
- * probes found of a compiler goes before what the table knows.
+ * An installed compiler comes before one to be installed.  Next comes a framework's own
+ * compiler; then one whose libstdc++ is not older than the frameworks need; then gcc, with
+ * which all frameworks have been tried; then the version nearest to theirs, the older of two.
+ * Probe results take precedence over the table.
  *
- * A framework of a gcc before 5 takes objects of such a gcc only: the layout of std::function
- * is not what the ABI flag is about.  Nothing is chosen that wants a newer libstdc++ than the
- * one there will be when the result is loaded.
+ * A framework built with a gcc before 5 accepts only objects of such a gcc: the layout of
+ * std::function differs, beyond the ABI flag.  No compiler is chosen whose objects need a newer
+ * libstdc++ than the one present when the result is loaded.
  *
- * Adds to @rejected, of @pool, each that was not taken, and why.
+ * Adds each rejected compiler with the reason to @rejected, of @pool.
  */
 void choose_compiler(const struct choose_how *how, const json_t *facts, struct textpool *pool,
 		     struct textpairs *rejected, struct choice *out);

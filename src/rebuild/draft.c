@@ -1,4 +1,4 @@
-/* draft.c - a plan in the making: what all its parts write into. */
+/* draft.c - a plan under construction: helpers that write into it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/draft.h"
 

@@ -1,4 +1,4 @@
-/* draft_compiler.c - which compiler a plan takes, within the limits of all that it must fit. */
+/* draft_compiler.c - choose the compiler of a plan, within the limits of all its parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/draft.h"
 
@@ -13,7 +13,7 @@
 #include "rebuild/recipe.h"
 #include "rebuild/versions.h"
 
-/* The recipe, asked. */
+/* Questions to the recipe. */
 
 struct textpairs draft_world(struct draft *d)
 {
@@ -44,8 +44,7 @@ struct textpairs draft_world(struct draft *d)
 	return w;
 }
 
-/* Would the recipe do the same if @name were @other?  Then it knows nothing of the difference.
- */
+/* Compares the recipe's decisions with @name at @world's version and at @other. */
 bool draft_minds(const struct draft *draft, const struct textpairs *world, const char *name,
 		 const char *other)
 {
@@ -97,7 +96,7 @@ static void limit_add(const struct draft *d, struct choose_how *c, const char *s
 	}
 }
 
-/* The newest gcc that upstream takes, unless its recipe does something for newer ones. */
+/* Adds upstream's newest gcc as a limit, unless the recipe lifts it for newer ones. */
 static void limit_add_engine(struct draft *d, struct choose_how *c)
 {
 	static const char *const gcc[] = { "gcc", NULL };
@@ -153,7 +152,7 @@ static void makers_gather(struct draft *d, struct choose_how *c)
 	}
 }
 
-/* One set of flags serves all that is built at once. */
+/* Refuses frameworks of different ABIs: one build has one set of flags. */
 void draft_check_abi(struct draft *d)
 {
 	char nearest[256];
@@ -183,7 +182,7 @@ void draft_check_abi(struct draft *d)
 	}
 }
 
-/* The first CUDA from that of the plan on that takes @c's best compiler; "" if none does. */
+/* Finds the first newer CUDA that takes an installed gcc; "" if none does. */
 static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 {
 	const json_t *all = json_object_get(d->facts, "compilers"), *o;
@@ -215,7 +214,7 @@ static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 	}
 }
 
-/* The first release of a framework that a gcc of today fits. */
+/* Finds the first later release of a framework that was built with gcc 5 or newer. */
 static bool release_find_nearest(const struct draft *d, char *out, size_t cap)
 {
 	const struct version_fact *f;
@@ -265,7 +264,7 @@ void draft_plan_compiler(struct draft *d)
 	const struct choice *got = &d->compiler;
 	struct buildplan *p = d->plan;
 
-	/* Modules are C, and only an MPI wants one. */
+	/* Modules are C, and only an MPI needs one. */
 	if (!d->horovod && !p->mpi_count)
 		return;
 	c.cxx = d->horovod;

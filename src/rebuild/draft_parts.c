@@ -1,4 +1,4 @@
-/* draft_parts.c - which MPI, CUDA and NCCL a plan takes. */
+/* draft_parts.c - choose the MPI, CUDA and NCCL of a plan. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/draft.h"
 
@@ -21,7 +21,7 @@ static void mpi_title(const struct buildplan_mpi *m, char *out, size_t cap)
 		 m->version);
 }
 
-/* mpicc.openmpi's C++ sister is mpicxx.openmpi. */
+/* Derives the C++ compiler's name: mpicc.openmpi's is mpicxx.openmpi. */
 static const char *mpi_mpicxx(struct draft *d, const char *mpicc)
 {
 	const char *name = strrchr(mpicc, '/');
@@ -33,7 +33,7 @@ static const char *mpi_mpicxx(struct draft *d, const char *mpicc)
 	return draft_keep(d, path);
 }
 
-/* Can anything be compiled against it, by this engine? */
+/* Can this engine compile against @m?  If not, rejects it with the reason. */
 static bool mpi_is_usable(struct draft *d, const struct buildplan_mpi *m, const json_t *fact,
 			  const char *title)
 {
@@ -67,7 +67,7 @@ static bool mpi_is_usable(struct draft *d, const struct buildplan_mpi *m, const 
 	return true;
 }
 
-/* Versions of one MPI have a module each: they share neither launchers nor libraries. */
+/* Each version of an MPI has its own module: versions share neither launchers nor libraries. */
 static void mpi_take(struct draft *d, const struct buildplan_mpi *m, const json_t *fact,
 		     const char *title)
 {
@@ -125,7 +125,7 @@ static const char *cuda_wanted(const struct draft *d, const struct target **whos
 	return "";
 }
 
-/* The toolkit for @want; its nvcc is "" if there is none. */
+/* Chooses the toolkit for @want; its nvcc is "" if there is none. */
 static struct buildplan_cuda toolkit_choose(struct draft *d, const char *want, const char *who)
 {
 	const json_t *all = json_object_get(json_object_get(d->facts, "cuda"), "toolkits");
@@ -152,7 +152,7 @@ static struct buildplan_cuda toolkit_choose(struct draft *d, const char *want, c
 	return best;
 }
 
-/* The NCCL for @cuda; its library is "" if there is none. */
+/* Chooses the NCCL for @cuda; its library is "" if there is none. */
 static struct buildplan_nccl nccl_choose(struct draft *d, const char *cuda)
 {
 	struct buildplan_nccl best, nccl;
@@ -179,7 +179,7 @@ static struct buildplan_nccl nccl_choose(struct draft *d, const char *cuda)
 		else if (f && !versions_in(cuda, f->value))
 			draft_reject(d, what, "it is for CUDA %s", f->value);
 		else if (!*best.library || own)
-			best = nccl; /* the Python's own is the one that will be loaded */
+			best = nccl; /* the Python's own is loaded first */
 	}
 	return best;
 }

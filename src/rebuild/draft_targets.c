@@ -1,4 +1,4 @@
-/* draft_targets.c - which Python a plan is for, and what is known of its frameworks. */
+/* draft_targets.c - choose the Python of a plan, and find its frameworks' properties. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/draft.h"
 
@@ -18,7 +18,7 @@
 
 enum { VARIANTS = 6 };
 
-/* What people call them, what they are, and for whom there is something to build. */
+/* Names that users type, the frameworks they mean, and the engines that serve these. */
 static const struct {
 	const char *typed, *name;
 	bool for_ringup, for_horovod;
@@ -32,7 +32,7 @@ static const struct {
 	{ "jax", "jax", true, false },
 };
 
-/* What is asked for. */
+/* Names in the request. */
 
 static const char *framework_name(const char *typed)
 {
@@ -83,14 +83,14 @@ int buildplan_check(const struct buildplan_how *how, struct err *e)
 	return 0;
 }
 
-/* Which Python, and what of it. */
+/* The Python and its frameworks. */
 
 const json_t *draft_framework(const struct draft *d, const json_t *python, const char *name)
 {
 	return lookup_entry(d->facts, "frameworks", jsonio_string(python, "path"), name);
 }
 
-/* How many frameworks of @python could be served; those that are asked for. */
+/* Rates @python by its wanted frameworks: 16 for each that is served, 1 for each other. */
 static int frameworks_count(const struct draft *d, const json_t *python)
 {
 	static const char *const names[] = { "torch", "tensorflow", "mxnet", "jax" };
@@ -135,7 +135,7 @@ void draft_choose_python(struct draft *d)
 	}
 }
 
-/* What the table calls this edition of a framework, the most telling first. */
+/* The table's names for this edition of a framework, the most specific first. */
 struct variants {
 	char word[VARIANTS][24];
 	const char *at[VARIANTS + 1];
@@ -158,8 +158,8 @@ static void variant_add(struct variants *v, const char *fmt, ...)
 	v->at[v->count] = NULL;
 }
 
-/* Does the table speak of this edition at all?  Of makers' builds that nobody else has it
- * does not, and of conda's and Debian's only where it says so. */
+/* Sets @v; false if the table does not cover this edition: a maker's own build, such as
+ * "+nv24".  It covers conda's and Debian's builds only where it says so. */
 static bool variants_find(const struct draft *d, const json_t *fact, struct variants *v)
 {
 	const char *by = jsonio_string(fact, "installer"),
@@ -188,7 +188,7 @@ static bool variants_find(const struct draft *d, const json_t *fact, struct vari
 	return true;
 }
 
-/* What is known of a distribution's own build is about that alone. */
+/* A fact about all variants does not hold for a distribution's build, except cxx_standard. */
 const struct version_fact *draft_ask(const struct draft *d, const json_t *fact,
 				     const char *attr)
 {
@@ -285,7 +285,7 @@ static void target_add(struct draft *d, const json_t *fact)
 
 	t->fact = fact;
 	t->plan = o;
-	/* What the library shows, until the others have been heard. */
+	/* Starts with the library's evidence; probes and table follow. */
 	jsonrecord_read(buildplan_framework_fields, o, fact, &d->plan->pool);
 	snprintf(t->title, sizeof(t->title), "%s%s%s", o->name, *o->version ? " " : "",
 		 o->version);
@@ -301,7 +301,7 @@ static void framework_refuse(struct draft *d, const char *name)
 	char nearest[200], python[PATH_MAX];
 
 	snprintf(python, sizeof(python), "%.300s", jsonio_string(d->python, "path"));
-	/* A distribution's own Python is the distribution's. */
+	/* The system's Python belongs to the distribution. */
 	if (!*python || !strcmp(kind, "system"))
 		snprintf(nearest, sizeof(nearest),
 			 "python3 -m venv /opt/venv; /opt/venv/bin/pip install %s", name);

@@ -1,4 +1,4 @@
-/* drift.c - builds that no longer fit what is installed, and what makes them fit. */
+/* drift.c - find builds that no longer fit the installed software, and how to fix them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/drift.h"
 
@@ -37,7 +37,7 @@ static void command_of(char out[MAX_COMMAND], const char *engine, const char *py
 		 *python ? " --python " : "", word);
 }
 
-/* What it was built with in spite of, it is built with again. */
+/* Appends --accept for the advisories that the build accepted. */
 static void add_accepted(char command[MAX_COMMAND], const json_t *stamp)
 {
 	char word[256];
@@ -96,7 +96,7 @@ static void drift_text(char *out, size_t size, const json_t *diff, const char *e
 		 *is ? "is " : "is gone", is);
 }
 
-/* All that differs from the stamp at @path, if there is one. */
+/* Adds all differences from the stamp at @path; false if there is no stamp. */
 static bool compare(json_t *out, const char *root, const char *path, const char *engine,
 		    const char *python, const json_t *facts)
 {
@@ -123,7 +123,7 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 	return true;
 }
 
-/* The package in @site against this release's; false: this user cannot know. */
+/* Compares the package in @site with this release; false: this user cannot tell. */
 static bool judge_package(json_t *out, const char *root, const char *site, const char *command)
 {
 	const char *state = package_state(root, site);
@@ -161,7 +161,7 @@ static void find_in_site(json_t *out, const char *root, const char *site, const 
 		compare(out, root, path, "horovod", python, facts);
 }
 
-/* Without the wheel's "+cpu", which Horovod's note may lack. */
+/* Are the versions equal?  Horovod's note may lack the wheel's "+cpu". */
 static bool is_same(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "+"), m = strcspn(b, "+");
@@ -169,7 +169,7 @@ static bool is_same(const char *a, const char *b)
 	return n == m && !strncmp(a, b, n) && (!a[n] || !b[m] || !strcmp(a + n, b + m));
 }
 
-/* A Horovod that others have built notes its frameworks. */
+/* Compares a foreign Horovod's own note of its frameworks. */
 static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 			    const json_t *facts)
 {
@@ -178,7 +178,7 @@ static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 	json_t *x, *f;
 	size_t i, j;
 
-	/* With a stamp of ours find_in_site() has said all. */
+	/* find_in_site() has handled builds with a stamp of ours. */
 	if (snprintf(path, sizeof(path), "%s/ringup-build.json",
 		     jsonio_string(engine, "location")) >= PATH_MAX ||
 	    file_exists(root, path))
@@ -199,7 +199,7 @@ static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 		}
 }
 
-/* The Python in whose folders @mpi is, since only its facts show it; or "". */
+/* The Python in whose folders @file is, since only its facts show that MPI; or "". */
 static const char *python_of(const json_t *facts, const char *file)
 {
 	json_t *o;
@@ -225,7 +225,7 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 
 	if (modules_folder(folder, root, &e))
 		return;
-	/* Of another machine's tree this program's source says nothing. */
+	/* For another machine's tree, this program's source proves nothing. */
 	if (*root || modules_source(source, &e))
 		*source = 0;
 	n = modules_states(root, folder, source, facts, &states);

@@ -1,4 +1,4 @@
-/* edit.c - a recipe's edits made to unpacked sources, exactly or not at all. */
+/* edit.c - apply a recipe's edits to unpacked sources, exactly or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/edit.h"
 
@@ -14,7 +14,7 @@
 
 enum { EDIT_BYTES = 1 << 22, EDIT_GROUPS = 10 };
 
-/* @with for one match in @line, groups and escapes replaced. */
+/* Writes @with for one match in @line, groups and escapes replaced. */
 static void template_put(FILE *out, const char *with, const char *line, const regmatch_t *m)
 {
 	const char *p;
@@ -37,7 +37,7 @@ static void template_put(FILE *out, const char *with, const char *line, const re
 	}
 }
 
-/* Each line of @text to @out; returns how many have matched. */
+/* Writes each line of @text to @out, edited; returns the number of matches. */
 static int lines_replace(const regex_t *ere, const char *with, char *text, FILE *out)
 {
 	regmatch_t m[EDIT_GROUPS];
@@ -128,7 +128,7 @@ static int edit_make(const struct recipe_edit *d, const char *dir, struct err *e
 	return rc;
 }
 
-/* A file from beside the recipe into the sources. */
+/* Copies a file from beside the recipe into the sources. */
 static int file_lay_over(const struct recipe *r, const char *from, const char *to,
 			 const char *dir, struct err *e)
 {

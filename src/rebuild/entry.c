@@ -1,4 +1,4 @@
-/* entry.c - one entry of the cache: published whole, checked before it is used, set aside. */
+/* entry.c - one cache entry: published whole, checked before use, quarantined if damaged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/entry.h"
 
@@ -30,10 +30,8 @@ static int path_of(char out[PATH_MAX], const struct shelf *s, const char *key, c
 	return 0;
 }
 
-/*
- * Copy @in to @out, unless that is -1, and hash it on the way: what is checked is the copy, so
- * nobody can change it in between.  -1: read failed, -2: write failed, with errno.
- */
+/* Copies @in to @out, unless that is -1, and hashes it on the way: the copy is checked, so no
+ * process can change it in between.  -1: read failed, -2: write failed, with errno. */
 static int copy_hash(int in, int out, uint64_t most, uint64_t *size, unsigned char sum[32])
 {
 	static _Thread_local unsigned char buf[CHUNK];
@@ -72,8 +70,8 @@ static int open_plain(const char *path)
 	return fd;
 }
 
-/* Is the text signed by somebody we believe?  The manifest says who has signed, so that a
- * stranger's entry is told from a damaged one. */
+/* Is the text signed by a trusted key?  The manifest names its signer, which tells a foreign
+ * entry from a damaged one. */
 static enum entry_found check_signature(const struct shelf *s, const struct manifest *m,
 					const char *text, size_t len, const unsigned char *sig,
 					size_t sig_len, struct err *e)
@@ -95,7 +93,7 @@ static enum entry_found check_signature(const struct shelf *s, const struct mani
 	return ENTRY_FOREIGN;
 }
 
-/* Unlike what cannot be read for a moment, what is not there or not a file stays so. */
+/* A missing file or one of a wrong type stays so; other errors may pass. */
 static enum entry_found unreadable(int rc)
 {
 	if (rc == RINGUP_EINVAL)
@@ -104,7 +102,7 @@ static enum entry_found unreadable(int rc)
 								     : ENTRY_MISSING;
 }
 
-/* Read, parse and believe the manifest of the entry @key. */
+/* Reads, parses and verifies the manifest of the entry @key. */
 static enum entry_found read_manifest(const struct shelf *s, const char *key,
 				      struct manifest *m, struct err *e)
 {
@@ -139,7 +137,7 @@ static enum entry_found read_manifest(const struct shelf *s, const char *key,
 	return found;
 }
 
-/* Make the folders above @path, which is below @top. */
+/* Makes the folders above @path, which is below @top. */
 static int make_above(const char *top, const char *path, struct err *e)
 {
 	char dir[PATH_MAX];
@@ -151,7 +149,7 @@ static int make_above(const char *top, const char *path, struct err *e)
 	return strlen(dir) > strlen(top) ? folder_make(dir, 0755, e) : 0;
 }
 
-/* One file of the entry: into the new file @to, or just checked if that is NULL. */
+/* Checks one file of the entry, and copies it to the new file @to unless that is NULL. */
 static int take_file(const char *from, const char *to, const struct manifest_item *it,
 		     enum entry_found *found, struct err *e)
 {
@@ -212,8 +210,8 @@ static int take_item(const struct shelf *s, const struct manifest *m, int i, con
 	return into && symlink(it->target, to) ? fail_os(e, "%s", to) : 0;
 }
 
-/* All files of the entry, into the folder @into (empty) or, with NULL, just checked.  A code
- * with ENTRY_GOOD means that it could not be written here: nothing is wrong with the entry. */
+/* Checks all files of the entry, and copies them to the empty folder @into unless that is NULL.
+ * A code with ENTRY_GOOD: writing failed here, and the entry is good. */
 static int take(const struct shelf *s, const struct manifest *m, const char *into,
 		enum entry_found *found, struct err *e)
 {
@@ -225,19 +223,19 @@ static int take(const struct shelf *s, const struct manifest *m, const char *int
 	return *found == ENTRY_GOOD ? rc : 0;
 }
 
-/* Rename @new to @path unless that is there: 0, 1 if it is. */
+/* Renames @new to @path unless that exists: 0, 1 if it does. */
 static int move_in(const char *new, const char *path, struct err *e)
 {
 	if (!syscall(SYS_renameat2, AT_FDCWD, new, AT_FDCWD, path, 1 /* NOREPLACE */))
 		return 0;
-	/* NFS and others know no flags; but nowhere is a folder renamed onto one that is not
-	 * empty. */
+	/* NFS and others know no flags; but no file system renames a folder onto one that is
+	 * not empty. */
 	if ((errno == EINVAL || errno == ENOSYS) && !rename(new, path))
 		return 0;
 	return errno == EEXIST || errno == ENOTEMPTY ? 1 : fail_os(e, "%s", path);
 }
 
-/* Is the entry at @path still what it was?  One that is rebuilt is another. */
+/* Is the entry at @path still the same one?  A rebuilt entry is another. */
 static bool is_still(const char *path, const struct file_identity *was)
 {
 	struct file_identity now;
@@ -245,8 +243,8 @@ static bool is_still(const char *path, const struct file_identity *was)
 	return file_identity(AT_FDCWD, path, &now) && file_is_same(&now, was);
 }
 
-/* Out of the way and kept, for whoever wants to know what happened to it; unless somebody has
- * done that already and there is a new one. */
+/* Moves the entry away and keeps it for inspection, unless another process has done so already
+ * and there is a new one. */
 static void quarantine(const struct shelf *s, const char *key, const struct file_identity *was)
 {
 	char from[PATH_MAX], to[PATH_MAX];
@@ -267,7 +265,7 @@ static void quarantine(const struct shelf *s, const char *key, const struct file
 		close(guard);
 }
 
-/* What was found, in words; @why says what is wrong. */
+/* Adds the outcome to @why, which has the cause, and quarantines a damaged entry. */
 static void judge(const struct shelf *s, const char *key, enum entry_found found,
 		  const struct file_identity *was, struct err *why)
 {
@@ -289,7 +287,7 @@ enum entry_found entry_check(const struct shelf *s, const char *key, bool all,
 	return found;
 }
 
-/* Into @into, which is there only afterwards if all of it is good. */
+/* Fills @into, which exists afterwards only if the entry is good. */
 static int fill_folder(const struct shelf *s, const struct manifest *m, const char *into,
 		       enum entry_found *found, struct err *why, struct err *e)
 {
@@ -326,7 +324,7 @@ int entry_fetch(const struct shelf *s, const char *key, const char *into,
 	return rc;
 }
 
-/* What put_item() needs. */
+/* Arguments of put_item(). */
 struct putting {
 	const char *from, *files; /* .../files of the new entry */
 	struct manifest m;
@@ -344,7 +342,7 @@ static int put_file(const char *from, const char *to, struct manifest_item *it, 
 	else if (copy_hash(in, out, MANIFEST_TOTAL, &it->size, it->sum))
 		rc = fail_os(e, "%s", to);
 	else
-		fchmod(out, 0644); /* others read it, whatever our umask; FUSE may refuse */
+		fchmod(out, 0644); /* for other users, whatever our umask; FUSE may refuse */
 	close(in);
 	if (out >= 0 && close(out) && !rc)
 		rc = fail_os(e, "%s", to);
@@ -391,7 +389,7 @@ static int write_in(const char *dir, const char *name, const void *data, size_t 
 	return file_write(NULL, path, 0644, data, len, e);
 }
 
-/* The folder @new: files, manifest, signature. */
+/* Fills the folder @new: files, manifest, signature. */
 static int fill_entry(const struct shelf *s, const char *key, const char *from, const char *new,
 		      struct err *e)
 {

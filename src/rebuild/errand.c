@@ -1,4 +1,4 @@
-/* errand.c - a program sent to do something long, as nobody in particular, and followed. */
+/* errand.c - run long external programs: unprivileged, logged, limited, with no strays left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/errand.h"
 
@@ -27,14 +27,14 @@
 #include "launch/stray.h"
 #include "ringup.h"
 
-/* Do signals end errands rather than this process; and which has, or 0. */
+/* is_tidy: signals end errands, not this process.  caught: the signal that came, or 0. */
 static bool is_tidy;
 static int caught;
 
-/* An identity of nobody: of the range that systemd gives to services while they run. */
+/* An unused user id, of the range that systemd gives to services while they run. */
 enum { NOBODY = 64717, MAX_ARGS = 64, LINE = 4096, ASK_MS = 20000 };
 
-/* The words that change who runs what follows them, into @argv; how many. */
+/* Writes the command prefix that switches user and network to @argv; returns its length. */
 static int words_for(const struct errand_who *w, const char **argv, char ids[2][32])
 {
 	int n = 0;
@@ -53,12 +53,12 @@ static int words_for(const struct errand_who *w, const char **argv, char ids[2][
 	argv[n++] = "--clear-groups";
 	argv[n++] = "--no-new-privs";
 	argv[n++] = "--pdeathsig=KILL";
-	/* setpriv finds its program with rights that the program then lacks; env does not. */
+	/* setpriv searches PATH with rights that its program lacks; env does not. */
 	argv[n++] = "env";
 	return n;
 }
 
-/* Does @argv, run by @w, end well? */
+/* Does @argv succeed when @w runs it? */
 static bool works(const struct errand_who *w, const char *const *argv)
 {
 	const char *all[MAX_ARGS];
@@ -132,8 +132,8 @@ json_t *errand_env(const char *home, bool net)
 		"REQUESTS_CA_BUNDLE", "PIP_CERT",        "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
 		"PIP_FIND_LINKS",     "PIP_CONFIG_FILE", "PIP_NO_INDEX",  NULL
 	};
-	/* Ranks leave what they share in /dev/shm when they are killed; MPICH's own is always
-	 * there, but UCX serves it as well. */
+	/* Killed ranks leave shared files in /dev/shm; MPICH's own are always there, but UCX
+	 * can replace them. */
 	static const char *const homes[] = { "HOME",
 					     "TMPDIR",
 					     "OMPI_MCA_btl_vader_backing_directory",
@@ -158,7 +158,7 @@ json_t *errand_env(const char *home, bool net)
 	return env;
 }
 
-/* "NAME=value" of each member, and the mark by which strays are known. */
+/* Makes "NAME=value" of each member, and the mark that identifies strays. */
 static void env_make(struct argv *list, const json_t *env, const char *mark)
 {
 	const char *name;
@@ -175,15 +175,15 @@ struct running {
 	const struct errand *job;
 	const char *argv[MAX_ARGS];
 	char ids[2][32];
-	int fds[3], out; /* out: where it says something, or -1 */
+	int fds[3], out; /* out: the read end of its output, or -1 */
 	struct argv env;
 	int64_t deadline;
 	bool has_ended, is_late;
-	char line[LINE]; /* what it has said of one */
+	char line[LINE]; /* its unfinished line of output */
 	size_t len;
 };
 
-/* Cut what comes into lines. */
+/* Logs @n bytes of output and cuts them into lines. */
 static void take(struct running *w, const char *from, size_t n)
 {
 	if (w->job->log_fd >= 0)
@@ -200,7 +200,7 @@ static void take(struct running *w, const char *from, size_t n)
 	}
 }
 
-/* Something has happened to @w: @said to what it says, or @ended. */
+/* Handles events of @w: output to read (@said), the process's end (@ended). */
 static void attend(struct running *w, bool said, bool ended)
 {
 	char part[1 << 14];
@@ -209,7 +209,7 @@ static void attend(struct running *w, bool said, bool ended)
 	if (n > 0) {
 		take(w, part, (size_t)n);
 	} else if (ended) {
-		/* Whoever still holds the pipe is a stray. */
+		/* A process that still holds the pipe is a stray. */
 		w->has_ended = true;
 	} else if (said) {
 		close(w->out);
@@ -217,7 +217,7 @@ static void attend(struct running *w, bool said, bool ended)
 	}
 }
 
-/* How long until the first of those that run is late; who is late now, runs no more. */
+/* Kills late errands; returns the time in ms until the next is late, or -1. */
 static int look_at_clock(struct running *all, int n, const pid_t *pid)
 {
 	int left, least = -1;
@@ -245,7 +245,7 @@ static bool is_any_left(const struct running *all, int n)
 	return i < n;
 }
 
-/* What comes of @signals, a descriptor. */
+/* Takes a signal off the descriptor @signals; false if there is none. */
 static bool is_told_to_end(int signals)
 {
 	struct signalfd_siginfo what;
@@ -256,7 +256,7 @@ static bool is_told_to_end(int signals)
 	return true;
 }
 
-/* Until each has ended, or is late, or this process is to end. */
+/* Waits until each errand has ended or is late, or this process is told to end. */
 static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd, int signals)
 {
 	struct pollfd p[2 * ERRAND_MOST + 1];
@@ -317,7 +317,7 @@ static void release(struct running *all, int n)
 	free(all);
 }
 
-/* Nothing of them goes on: @session is that of all. */
+/* Ends all errands and their descendants; @session is the parent of all. */
 static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session, int *wait)
 {
 	for (int i = 0; i < 100 && stray_signal(strays, SIGKILL); i++)
@@ -329,7 +329,7 @@ static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session
 		;
 }
 
-/* What would end this process waits in *@signals until all is cleaned up. */
+/* Blocks the ending signals; they wait in *@signals until all is cleaned up. */
 static int hold_signals(sigset_t *was, int *signals, struct err *e)
 {
 	sigset_t ends;
@@ -346,7 +346,7 @@ static int hold_signals(sigset_t *was, int *signals, struct err *e)
 
 static void release_signals(const sigset_t *was, int signals)
 {
-	/* One that came after the last look is as good. */
+	/* A signal that came after the last look counts as well. */
 	if (signals >= 0) {
 		is_told_to_end(signals);
 		close(signals);

@@ -1,4 +1,4 @@
-/* fetch.c - sources of an engine: got, compared with what the recipe says, unpacked. */
+/* fetch.c - fetch an engine's sources, check them against the recipe, and unpack them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/fetch.h"
 
@@ -122,14 +122,14 @@ static int check_sum(const struct fetch_how *how, const char *path, struct err *
 	return rc;
 }
 
-/* What pip says of a file that has another hash than it is to have. */
+/* Recognises pip's message about a file with a wrong hash. */
 static void see_hash(void *arg, const char *line)
 {
 	if (strstr(line, "DO NOT MATCH THE HASHES"))
 		*(bool *)arg = true;
 }
 
-/* The builder runs @argv in how->dir. */
+/* Runs @argv as the builder in how->dir. */
 static int do_it(const struct fetch_how *how, const char *const *argv, bool net,
 		 const char *failed, struct err *e)
 {
@@ -156,7 +156,7 @@ static int do_it(const struct fetch_how *how, const char *const *argv, bool net,
 	return fail(e, is_other ? RINGUP_EINVAL : RINGUP_ESYSTEM, "%s", failed);
 }
 
-/* pip checks the hash before it runs anything of what it gets. */
+/* pip checks the hash before it runs any downloaded code. */
 static int download(const struct fetch_how *how, struct err *e)
 {
 	const char *argv[] = { how->python,
@@ -191,7 +191,7 @@ static int download(const struct fetch_how *how, struct err *e)
 	return do_it(how, argv, true, text, e);
 }
 
-/* A private copy, so that nobody can swap what has been checked. */
+/* Makes a private copy, so that no process can swap the checked file. */
 static int copy_file(const char *from, const char *to, struct err *e)
 {
 	char part[1 << 16];
@@ -283,7 +283,7 @@ int fetch_sources(const struct fetch_how *how, struct err *e)
 	if (how->source && stat(how->source, &st))
 		return fail_os(e, "--source %s", how->source);
 	if (how->source && S_ISDIR(st.st_mode)) {
-		/* Root may read what the builder may not. */
+		/* Root may read folders that the builder may not. */
 		struct fetch_how mine = *how;
 
 		mine.who = (struct errand_who){ 0 };

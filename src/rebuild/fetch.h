@@ -1,4 +1,4 @@
-/* fetch.h - sources of an engine: got, compared with what the recipe says, unpacked. */
+/* fetch.h - fetch an engine's sources, check them against the recipe, and unpack them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_FETCH_H
 #define REBUILD_FETCH_H
@@ -11,31 +11,31 @@
 struct fetch_how {
 	const struct recipe *recipe;
 	const char *source;    /* a release file or a folder; NULL: from pip's index */
-	const char *python;    /* whose pip                                         */
+	const char *python;    /* the Python whose pip is used                      */
 	const char *tools;     /* for PYTHONPATH, or NULL                           */
-	const char *dir;       /* whose sub-folders "src" and "got" are made        */
-	const char *home;      /* a folder of who's, for what it leaves             */
-	struct errand_who who; /* does all of it                                    */
+	const char *dir;       /* parent of the sub-folders "src" and "got"         */
+	const char *home;      /* HOME; a folder of @who's                          */
+	struct errand_who who; /* runs all programs                                 */
 	bool offline;
 	int log_fd;
 };
 
-/* fetch_foresee - is there a @source to read, or, without one, a network to ask?  Looks, and
- * asks nobody. */
+/* fetch_foresee - can @source be read or, without one, may the network be used?  Looks at files
+ * only. */
 int fetch_foresee(const struct recipe *recipe, const char *source, bool offline, struct err *e);
 
 /*
  * fetch_sources - fresh sources in dir/src.
  *
- * A file is taken only with the recipe's SHA-256, a folder as it is: then the edits, which have
- * to match exactly, tell whether it is what the recipe is for.  An archive is unpacked only if
+ * A file is accepted only with the recipe's SHA-256, a folder as it is: then the edits, which
+ * have to match exactly, prove that it is the recipe's version.  An archive is unpacked only if
  * it has nothing but files and folders below one folder, and is not absurdly large.
  *
- * Returns 0, RINGUP_EINVAL for what is not what it should be, or RINGUP_ESYSTEM.
+ * Returns 0, RINGUP_EINVAL for wrong sources, or RINGUP_ESYSTEM.
  */
 int fetch_sources(const struct fetch_how *how, struct err *e);
 
-/* fetch_list_is_sound - is that which `tar -tv` prints harmless?  Else why not, in @e. */
+/* fetch_list_is_sound - is the output of `tar -tv` harmless?  If not, @e says why. */
 int fetch_list_is_sound(const char *list, struct err *e);
 
 #endif

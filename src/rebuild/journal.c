@@ -1,4 +1,4 @@
-/* journal.c - an engine put in another's place by renames, each of which can be taken back. */
+/* journal.c - replace one engine by another with journaled renames that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/journal.h"
 
@@ -24,7 +24,7 @@
 
 enum { JOURNAL_BYTES = 1 << 20, RECORD_BYTES = 1 << 24 };
 
-/* A test says before which step to be killed. */
+/* For tests: kills the process before the step that they name. */
 static void boundary(void)
 {
 	static int steps;
@@ -44,7 +44,7 @@ static const char *text_of(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* The inode's number as text: JSON's integers are signed. */
+/* Writes the inode's number as text: JSON's integers are signed. */
 static bool inode_of(const char *path, char out[32])
 {
 	struct file_identity id;
@@ -64,10 +64,10 @@ static bool is_inode(const char *path, const char *inode)
 }
 
 /*
- * Is what lies at @path what the move has put there?  Whoever has removed that has freed its
- * number, which the next thing there may have got: so its birth has to be the same, too.  The
- * number of the old one is not free while the old one is kept.  (Nor would its birth help: an
- * overlay makes a file anew when it is renamed for the first time.)
+ * Is the file at @path the one that the move put there?  Its number alone does not prove that:
+ * if the file was removed, another may have got the number, so the birth time has to match as
+ * well.  The old file's number is not free while that is kept.  (Its birth time would not help:
+ * an overlay makes a file anew on its first rename.)
  */
 static bool is_new(const char *path, const json_t *m)
 {
@@ -78,7 +78,7 @@ static bool is_new(const char *path, const json_t *m)
 	       (!born || !id.born_ns || json_integer_value(born) == id.born_ns);
 }
 
-/* Renamed, and the journal is not behind the disk. */
+/* Renames; the journal is on disk by then. */
 static int move(const char *from, const char *to, struct err *e)
 {
 	boundary();
@@ -97,8 +97,8 @@ static void settle(const struct journal *j)
 	}
 }
 
-/* Into *@out, or NULL if there is none.  One that says nothing is not taken for none: old/
- * holds an engine then that nobody else has. */
+/* Reads the journal to *@out, or NULL if there is none.  A damaged one is an error: old/ then
+ * has the only copy of an engine. */
 static int read_journal(const struct journal *j, json_t **out, struct err *e)
 {
 	char path[PATH_MAX];
@@ -134,7 +134,7 @@ static int write_journal(const struct journal *j, const json_t *journal, struct 
 	return rc;
 }
 
-/* Bring the old of one move back, wherever killed runs have left the two. */
+/* Brings the old file of one move back, from any state that killed runs left. */
 static int undo_one(const json_t *m, struct err *e)
 {
 	const char *to = text_of(m, "to"), *new = text_of(m, "new"), *old = text_of(m, "old"),
@@ -196,7 +196,7 @@ int journal_open(struct journal *j, const char *site, struct err *e)
 	if (j->lock < 0)
 		return fail_os(e, "%s", j->dir);
 	if (flock(j->lock, LOCK_EX | LOCK_NB)) {
-		/* Nothing in there is ours to remove. */
+		/* The folder belongs to the other process. */
 		close(j->lock);
 		j->lock = -1;
 		return fail(e, RINGUP_EBUSY, "another ringup rebuild works in %s; wait for it",
@@ -220,7 +220,7 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
 	return 0;
 }
 
-/* One move with what it is known by, or NULL. */
+/* The move @m with all that identifies its files, or NULL. */
 static json_t *planned(const struct journal *j, const json_t *m, size_t i, struct err *e)
 {
 	const char *to = text_of(m, "to"), *new = text_of(m, "new");
@@ -253,7 +253,7 @@ static int make_dir(const struct journal *j, const char *name, struct err *e)
 	return mkdir(path, 0755) ? fail_os(e, "%s", path) : 0;
 }
 
-/* Forward: all old out, all new in. */
+/* Makes all moves: old files out, new files in. */
 static int carry_out(const json_t *moves, struct err *e)
 {
 	const json_t *m;
@@ -277,7 +277,7 @@ int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 	size_t i;
 	int rc;
 
-	/* The way back of the switch before this ends here. */
+	/* From here on the previous switch can no longer be undone. */
 	rc = file_remove(j->dir, "/journal.json", e);
 	if (!rc)
 		rc = make_dir(j, "old", e);
@@ -316,7 +316,7 @@ int journal_undo(struct journal *j, struct err *e)
 
 	if (!journal)
 		return rc ? rc : 1;
-	/* From here on a kill leaves something to undo, not something done. */
+	/* From here on a kill leaves a switch to undo, not a finished one. */
 	json_object_del(journal, "done");
 	rc = write_journal(j, journal, e);
 	if (!rc)
@@ -348,7 +348,7 @@ void journal_close(struct journal *j)
 
 /* Distributions. */
 
-/* Is @dir, "Some_Name-1.2.dist-info", the metadata of @name? */
+/* Is @dir, such as "Some_Name-1.2.dist-info", the metadata of @name? */
 static bool is_metadata_of(const char *dir, const char *name)
 {
 	size_t n = strlen(name), i;
@@ -376,7 +376,7 @@ static void add_entry(json_t *list, const char *path)
 	json_array_append_new(list, json_string(path));
 }
 
-/* Take the first "../" off @path as often as it is there, and as much off @base. */
+/* Takes each leading "../" off @path, and one component off @base for it. */
 static const char *climb(const char *path, char *base)
 {
 	while (!strncmp(path, "../", 3)) {
@@ -389,7 +389,7 @@ static const char *climb(const char *path, char *base)
 	return path;
 }
 
-/* What owns one line of RECORD: a folder of site-packages, or a file elsewhere. */
+/* Adds the owner of one line of RECORD: a folder of site-packages, or a file elsewhere. */
 static int add_line(json_t *list, const char *site, const char *prefix, const char *line,
 		    struct err *e)
 {
@@ -413,7 +413,7 @@ static int add_line(json_t *list, const char *site, const char *prefix, const ch
 	return 0;
 }
 
-/* PATH,HASH,SIZE with PATH in quotes where it has commas. */
+/* Adds the paths of RECORD: PATH,HASH,SIZE lines, with PATH in quotes if it has commas. */
 static int add_record(json_t *list, const char *site, const char *prefix, char *text,
 		      struct err *e)
 {

@@ -1,4 +1,4 @@
-/* journal.h - an engine put in another's place by renames, each of which can be taken back. */
+/* journal.h - replace one engine by another with journaled renames that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_JOURNAL_H
 #define REBUILD_JOURNAL_H
@@ -10,45 +10,44 @@
 struct err;
 
 /*
- * In site-packages, below .ringup-rebuild, which no import finds: new/ (what comes), old/ (what
- * went), and journal.json, which says what was to be renamed and is there before the first
- * rename.  A thing is known by its inode, not by its name (and what is new by its birth, too:
- * whoever removes it frees its number), so a run that was killed between
- * any two system calls is understood by the next, which brings the old engine back; the
- * journal's "done" is what makes a switch one that stays.
+ * In site-packages, below .ringup-rebuild, which no import finds: new/ (to be installed), old/
+ * (the replaced files), and journal.json, which lists the renames and is there before the first
+ * one.  A file is identified by its inode, not its name (new ones by their birth time as well,
+ * since a removed file frees its number), so the next run understands a run that was killed
+ * between any two system calls, and brings the old engine back.  The journal's "done" makes a
+ * switch permanent.
  */
 struct journal {
 	char site[PATH_MAX]; /* site-packages                      */
 	char dir[PATH_MAX];  /* site/.ringup-rebuild               */
 	int lock;            /* of dir: one at a time              */
-	bool was_unfinished; /* a run that was killed is undone    */
+	bool was_unfinished; /* a killed run has been undone       */
 };
 
-/* journal_open - take the lock, undo what a killed run has left; RINGUP_EBUSY: somebody else
- * is at it. */
+/* journal_open - take the lock, undo a killed run; RINGUP_EBUSY: another process works here. */
 int journal_open(struct journal *j, const char *site, struct err *e);
 
-/* journal_stage - an empty new/, whose path is in @out. */
+/* journal_stage - make an empty new/ and write its path to @out. */
 int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e);
 
 /*
- * journal_switch - put each path of @moves in place: [{to, new}], new null for what only goes.
+ * journal_switch - put each path of @moves in place: [{to, new}], new null for a mere removal.
  *
- * All are absolute and on one file system; what is at `to` goes to old/, if anything is.  All
- * of it or, after a failure, none.
+ * All are absolute and on one file system; an existing `to` goes to old/.  All moves are made
+ * or, after a failure, none.
  */
 int journal_switch(struct journal *j, const json_t *moves, struct err *e);
 
-/* journal_undo - what was there before the last switch; 1: there is nothing to undo. */
+/* journal_undo - restore the state before the last switch; 1: nothing to undo. */
 int journal_undo(struct journal *j, struct err *e);
 
-/* journal_close - give the lock back, and remove what is not needed for undo. */
+/* journal_close - release the lock, and remove all that undo does not need. */
 void journal_close(struct journal *j);
 
 /*
- * journal_entries - the paths, absolute, that the distribution @name owns in @site: its
- * folders and files there, its metadata and its programs, as its RECORD says; an array, empty
- * if it is not there.  Paths that lead out of @prefix are refused.
+ * journal_entries - the absolute paths that the distribution @name owns in @site: its folders
+ * and files there, its metadata and its programs, as its RECORD says; an array, empty if it is
+ * not installed.  Paths that lead out of @prefix are refused.
  */
 int journal_entries(const char *site, const char *prefix, const char *name, json_t **out,
 		    struct err *e);

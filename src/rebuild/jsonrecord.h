@@ -21,13 +21,13 @@ struct jsonrecord_field {
 };
 
 /*
- * A struct and its table are said once, as a list in the order of the JSON:
+ * A struct and its table are declared once, as a list in the order of the JSON:
  *
  *	#define PART(T, N, F, S) T(S, name) N(S, abi, -1) F(S, installed)
  *	RECORD_STRUCT(part, PART);
  *	static RECORD_FIELDS(part_fields, part, PART);
  *
- * T is a text, N a number and what it is if there is none, F a flag.
+ * T is a text, N a number with its value for "none", F a flag.
  */
 #define RECORD_STRUCT(tag, LIST)                                            \
 	struct tag {                                                        \
@@ -45,11 +45,11 @@ struct jsonrecord_field {
 #define RECORD_NUMBER(tag, name, none)      RECORD_FIELD(tag, name, FIELD_NUMBER, none)
 #define RECORD_FLAG(tag, name)              RECORD_FIELD(tag, name, FIELD_FLAG, 0)
 
-/* jsonrecord_clear - every field of @record is empty, none or false. */
+/* jsonrecord_clear - set every field of @record to empty, none or false. */
 void jsonrecord_clear(const struct jsonrecord_field *fields, void *record);
 
-/* jsonrecord_read - the fields of @record out of @o, texts kept in @pool; what is missing or of
- * another type is as jsonrecord_clear() leaves it. */
+/* jsonrecord_read - fill @record from @o, texts kept in @pool; fields that are missing or of
+ * another type are as jsonrecord_clear() leaves them. */
 void jsonrecord_read(const struct jsonrecord_field *fields, void *record, const json_t *o,
 		     struct textpool *pool);
 

@@ -1,4 +1,4 @@
-/* keyring.c - the keys of a cache: the one that signs, and those that are believed. */
+/* keyring.c - the keys of a cache: the private key that signs, and the trusted public keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/keyring.h"
 
@@ -17,7 +17,7 @@ static void trust(struct keyring *r, const struct signkey_public *k)
 	r->trust[r->trusts++] = *k;
 }
 
-/* Wherever it stands: a key that cannot be had is a setting that is wrong. */
+/* Any failure to get a key is a wrong setting. */
 static int no_key(const char *setting, struct err *e)
 {
 	fail_in(e, "%s", setting);
@@ -25,7 +25,7 @@ static int no_key(const char *setting, struct err *e)
 	return e->code;
 }
 
-/* Each word of @list; one place is kept for our own. */
+/* Reads each key of @list; one place stays free for our own. */
 static int read_trust(struct keyring *r, const char *list, struct err *e)
 {
 	struct signkey_public k;

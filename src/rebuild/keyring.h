@@ -1,4 +1,4 @@
-/* keyring.h - the keys of a cache: the one that signs, and those that are believed. */
+/* keyring.h - the keys of a cache: the private key that signs, and the trusted public keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_KEYRING_H
 #define REBUILD_KEYRING_H
@@ -19,15 +19,15 @@ struct keyring {
 };
 
 /*
- * keyring_open - the private key @key, and the public ones in the list @trust.
+ * keyring_open - read the private key @key, and the public ones in the list @trust.
  *
- * Each as signkey.h has it; NULL or "": none.  @trust has blanks or commas between.  Who
- * signs believes what it has signed.  Returns 0, or RINGUP_EINVAL or RINGUP_ESYSTEM with the
- * setting that is wrong; without any key there is nothing to believe, which is RINGUP_EINVAL.
+ * Their form is that of signkey.h; NULL or "": none.  @trust has blanks or commas between.
+ * The public half of @key is trusted as well.  Returns 0, or RINGUP_EINVAL or RINGUP_ESYSTEM
+ * with the name of the wrong setting; RINGUP_EINVAL if no key is given at all.
  */
 int keyring_open(struct keyring *r, const char *key, const char *trust, struct err *e);
 
-/* keyring_close - wipe it. */
+/* keyring_close - wipe the private key. */
 void keyring_close(struct keyring *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* lease.c - a lock that nodes share through a folder, and that the dead lose. */
+/* lease.c - a lock in a folder that nodes share; a dead holder loses it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/lease.h"
 
@@ -26,7 +26,7 @@
 #include "host/identity.h"
 #include "ringup.h"
 
-/* An owner writes who it is at once; who did not will never. */
+/* An owner writes owner.json at once; a lock without it dies after NAMELESS_MS. */
 enum {
 	OWNER_MOST = 4096,
 	SHORTEST_MS = 50,
@@ -35,7 +35,7 @@ enum {
 	NAMELESS_MS = 5000
 };
 
-/* What owner.json says; a file of others, so nothing in it is taken on trust. */
+/* The contents of owner.json; it comes from other users, so every field is checked. */
 struct owner {
 	char token[LEASE_TOKEN_BYTES], identity[2 * IDENTITY_BYTES + 1], host[65];
 	int pid, life_ms;
@@ -89,15 +89,15 @@ static int write_owner(const struct lease *l, struct err *e)
 	return rc;
 }
 
-/* In place and of one length: no reader sees a file that is shorter than before, and a full
- * file system has nothing against it. */
+/* Rewrites the beat in place with the same length: no reader sees a shorter file, and a full
+ * file system does not stop it. */
 static void beat(struct lease *l, unsigned count)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%014u\n", count);
 	if (pwrite(l->beat, text, sizeof(text) - 1, 0) > 0)
-		fdatasync(l->beat); /* over NFS, others see it from here on */
+		fdatasync(l->beat); /* over NFS, other hosts see it from here on */
 }
 
 static void *keep(void *arg)
@@ -185,13 +185,13 @@ int lease_guard(const char *path)
 	fd = open(file, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return -1;
-	/* Somebody may hold it who was stopped: then without. */
+	/* The holder may be a stopped process: after GUARD_MS go on without the lock. */
 	while (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && clock_left_ms(end))
 		clock_sleep_ms(1);
 	return fd;
 }
 
-/* The text of a small file in the lock, into @out; its length. */
+/* Reads a small file in the lock into @out; returns its length. */
 static size_t look_at(const char *path, const char *name, char *out, size_t size)
 {
 	char file[PATH_MAX], *text;
@@ -226,7 +226,7 @@ static void parse_owner(struct owner *o, const char *text, size_t len)
 	json_decref(j);
 }
 
-/* Of this host, by what the kernel says, and ended?  Other hosts cannot be asked. */
+/* Has an owner on this host ended, as the kernel tells?  Other hosts cannot be asked. */
 static bool is_dead_here(const struct owner *o)
 {
 	char here[2 * IDENTITY_BYTES + 1];
@@ -235,14 +235,14 @@ static bool is_dead_here(const struct owner *o)
 	return o->pid > 0 && !strcmp(o->identity, here) && !pidstat_is_alive(o->pid, o->start);
 }
 
-/* Could somebody hold it whom we only cannot see for a moment?  Not where nobody can go. */
+/* May a lock exist that cannot be seen now?  Not where the path itself is impossible. */
 static bool may_be_held(int why)
 {
 	return why != ENOENT && why != ENOTDIR && why != EACCES && why != ELOOP &&
 	       why != ENAMETOOLONG;
 }
 
-/* The name that an owner gives its host is shown on our terminal. */
+/* Cleans the owner's name for its host, since that is shown on our terminal. */
 static void name_owner(struct lease_watch *w, const struct owner *o)
 {
 	char host[61];
@@ -278,7 +278,7 @@ enum lease_state lease_look(struct lease_watch *w, const char *path)
 								       : LEASE_HELD;
 }
 
-/* Out of the way in one step, then taken apart. */
+/* Moves the lock away in one step, then removes it. */
 static bool take_away(const char *path)
 {
 	char gone[PATH_MAX], token[LEASE_TOKEN_BYTES];
@@ -298,7 +298,7 @@ bool lease_break(struct lease_watch *w, const char *path)
 	struct lease_watch now = *w;
 	bool is_gone = true;
 
-	/* Whoever was here before has put a live one in its place. */
+	/* Another process may have put a live lock in the dead one's place. */
 	if (lease_look(&now, path) == LEASE_DEAD && now.seen == w->seen)
 		is_gone = take_away(path);
 	w->seen = 0;
@@ -313,7 +313,7 @@ static bool is_still_ours(const struct lease *l)
 	struct owner o;
 
 	parse_owner(&o, text, look_at(l->path, "owner.json", text, sizeof(text)));
-	/* None: it could not be written, and nobody else begins without one. */
+	/* Without an owner the lock is ours: writing failed, and no other process starts so. */
 	return *o.token ? !strcmp(o.token, l->token) : !l->has_thread;
 }
 

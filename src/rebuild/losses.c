@@ -1,4 +1,4 @@
-/* losses.c - what a rebuild would take away of what is there, said before it begins. */
+/* losses.c - abilities of the installed Horovod that a rebuild would take away. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/losses.h"
 
@@ -21,7 +21,7 @@ static void loss_add(json_t *out, const char *sentence)
 	json_array_append_new(out, text_json(sentence));
 }
 
-/* What the extension at @path is linked with. */
+/* Finds the libraries that the extension at @path is linked with. */
 static void extension_look(const char *path, bool *nccl, bool *mpi)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), i;
@@ -36,7 +36,7 @@ static void extension_look(const char *path, bool *nccl, bool *mpi)
 				!strncmp(l->needed[i], "libmpich", 8) ||
 				!strncmp(l->needed[i], "libmpicxx.", 10);
 		}
-		/* Linked in, it still is among the names that the extension defines. */
+		/* A static NCCL still is among the names that the extension defines. */
 		*nccl |= l->needed_count && elflink_defines(l, "ncclAllReduce");
 	}
 	free(l);
@@ -44,7 +44,7 @@ static void extension_look(const char *path, bool *nccl, bool *mpi)
 		close(fd);
 }
 
-/* Why @plan has no build for GPUs; "" where it does not say. */
+/* The reason why @plan has no GPU support; "" if it gives none. */
 static const char *plan_why_no_gpu(const struct buildplan *plan)
 {
 	const char *why = textpool_get(&plan->rejected, "a build for GPUs");
@@ -52,7 +52,7 @@ static const char *plan_why_no_gpu(const struct buildplan *plan)
 	return why ? why : "";
 }
 
-/* What @horovod has, against what @plan makes. */
+/* Compares the abilities of @horovod with those of @plan. */
 static void horovod_compare(json_t *out, const json_t *horovod, const struct buildplan *plan,
 			    bool is_upstream)
 {

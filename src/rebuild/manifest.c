@@ -1,4 +1,4 @@
-/* manifest.c - the list of what an entry of the cache holds: names, sizes, SHA-256. */
+/* manifest.c - the manifest of a cache entry: paths, sizes and SHA-256 of its files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/manifest.h"
 
@@ -18,7 +18,7 @@ bool manifest_is_key(const char *text)
 	return strspn(text, "0123456789abcdef") == 64 && !text[64];
 }
 
-/* Printable, without what separates words here or means something to sha256sum. */
+/* True for printable text without separators or characters special to sha256sum. */
 static bool is_plain(const char *s)
 {
 	for (; *s; s++)
@@ -34,7 +34,7 @@ static bool is_name(const char *s, size_t len)
 	       !(len == 2 && s[0] == '.' && s[1] == '.');
 }
 
-/* Names with single slashes between. */
+/* True for names with single slashes between. */
 static bool is_path(const char *s)
 {
 	size_t len;
@@ -50,11 +50,8 @@ static bool is_path(const char *s)
 	}
 }
 
-/*
- * Does @target, in a link called @path, stay in the tree whatever other links lead to?
- * "../" in front climbs from where the link is, and there are no links above a path; what
- * follows only goes down.
- */
+/* Does @target, in a link at @path, stay in the tree, wherever other links lead?  Leading "../"
+ * climb from the link's folder, and no link lies above a path; the rest only goes down. */
 static bool is_target(const char *target, const char *path)
 {
 	for (; !strncmp(target, "../", 3); target += 3) {
@@ -81,7 +78,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Is a path twice there, or below another one? */
+/* Finds a path that occurs twice, or lies below another one. */
 static const char *find_clash(const struct manifest *m, char **sorted)
 {
 	char up[MANIFEST_PATH_BYTES], *key = up, *slash;
@@ -162,7 +159,7 @@ void manifest_free(struct manifest *m)
 	*m = (struct manifest){ 0 };
 }
 
-/* The next word of a line, which ends with a blank or the line; NULL: there is none. */
+/* The next word of a line, which ends with a blank or the line; NULL: no more words. */
 static char *word(char **line)
 {
 	char *w = *line;
@@ -176,7 +173,7 @@ static char *word(char **line)
 	return len ? w : NULL;
 }
 
-/* Decimal as it is written: no sign, no zero in front, no more than 18 digits. */
+/* Parses a plain decimal number: no sign, no leading zero, at most 18 digits. */
 static bool number(const char *s, uint64_t *out)
 {
 	size_t len = strspn(s, "0123456789");
@@ -195,7 +192,7 @@ static bool parse_sum(const char *hex, unsigned char out[32])
 	       n == 32;
 }
 
-/* "file 644|755 SIZE SHA-256 PATH" or "link TARGET PATH", behind its first word. */
+/* Parses "file 644|755 SIZE SHA-256 PATH" or "link TARGET PATH", after its first word. */
 static int parse_item(struct manifest *m, bool is_link, char *line, struct err *e)
 {
 	const char *mode = is_link ? NULL : word(&line), *size = is_link ? NULL : word(&line);
@@ -204,7 +201,7 @@ static int parse_item(struct manifest *m, bool is_link, char *line, struct err *
 
 	it.target = is_link ? word(&line) : NULL;
 	it.path = word(&line);
-	/* Two blanks make an empty word, which is none. */
+	/* Two blanks make an empty word, which is wrong. */
 	if (!it.path || line || (is_link ? !it.target : !mode || !size || !sum))
 		return fail(e, RINGUP_EINVAL, "manifest: too few words, or too many");
 	if (!is_link) {
@@ -223,7 +220,7 @@ static int parse_item(struct manifest *m, bool is_link, char *line, struct err *
 	return manifest_add(m, &it, e);
 }
 
-/* One field, `NAME VALUE`, into @out of @size bytes. */
+/* Parses one field, `NAME VALUE`, into @out of @size bytes. */
 static int parse_field(char *line, const char *name, char *out, size_t size, struct err *e)
 {
 	const char *w = word(&line), *value = word(&line);
@@ -234,7 +231,7 @@ static int parse_field(char *line, const char *name, char *out, size_t size, str
 	return 0;
 }
 
-/* What stands behind the head; sets *@ended at the last line. */
+/* Parses a line after the head; sets *@ended at the last line. */
 static int parse_line(struct manifest *m, char *line, bool *ended, struct err *e)
 {
 	const char *w = word(&line);
@@ -273,7 +270,7 @@ static int parse_head(struct manifest *m, int at, char *line, struct err *e)
 	}
 }
 
-/* Lines, each with its newline; @text is cut into them. */
+/* Parses all lines, each with its newline; cuts @text into them. */
 static int parse_lines(struct manifest *m, char *text, char *end, struct err *e)
 {
 	bool ended = false;
@@ -313,7 +310,7 @@ int manifest_parse(struct manifest *m, const char *text, size_t len, struct err 
 	return rc ? rc : check_clashes(m, e);
 }
 
-/* One line of the text. */
+/* Writes one line of the text. */
 static void print_item(FILE *f, const struct manifest_item *it)
 {
 	char sum[65];

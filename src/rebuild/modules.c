@@ -1,4 +1,4 @@
-/* modules.c - the modules by which the back end mpi speaks to each MPI of a node. */
+/* modules.c - the modules of the back end mpi, one for each MPI of a node: build and prove. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/modules.h"
 
@@ -49,7 +49,7 @@ static bool is_file(const char *root, const char *folder, const char *name)
 	       file_exists(root, path);
 }
 
-/* In a build tree beside the library, else where an installation has them. */
+/* In a build tree beside the library, else in the folder of an installation. */
 int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 {
 	static const struct {
@@ -69,7 +69,7 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 		if (access(path, R_OK))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", self, tries[i].folder);
-		/* Perhaps nobody has built any yet. */
+		/* The folder may not exist before the first build. */
 		if (!realpath(path, out) && snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
 			return fail(e, RINGUP_EINVAL, "%.100s: too long", path);
 		return 0;
@@ -87,7 +87,7 @@ void modules_name(char out[MODULES_NAME], const json_t *mpi)
 		 jsonio_string(mpi, "version"));
 }
 
-/* A file of this program's data, NUL-terminated and to be freed. */
+/* Reads a file of this program's data, NUL-terminated and to be freed. */
 static int read_data(const char *name, char **data, struct err *e)
 {
 	char path[PATH_MAX];
@@ -130,7 +130,7 @@ const char *modules_why_not(const json_t *mpi)
 				 "here";
 	if (!*jsonio_string(mpi, "mpicc"))
 		return "it has no mpicc: install its development files";
-	/* What is root's is loaded by everybody, so it is made of root's files only. */
+	/* All users load root's modules, so these are made of root's files only. */
 	if (geteuid() == 0 && !stat(jsonio_string(mpi, "mpicc"), &st) && st.st_uid)
 		return "it belongs to another user, and root does not run it: rebuild as that "
 		       "user";
@@ -161,7 +161,7 @@ static bool is_first(const json_t *list, const json_t *mpi)
 	return false;
 }
 
-/* What keeps the module that @noted tells of from being the one for @mpi; or NULL. */
+/* The reason why the module of @noted is not the one for @mpi; or NULL. */
 static const char *why_stale(const json_t *noted, const json_t *mpi, const char *source,
 			     bool exists)
 {
@@ -212,7 +212,7 @@ int modules_states(const char *root, const char *folder, const char *source,
 	*statesp = calloc(json_array_size(all) + 1, sizeof(**statesp));
 	if (!*statesp)
 		return 0;
-	/* A stamp that cannot be read is none: what it was about is built again. */
+	/* An unreadable stamp counts as none: its modules are built again. */
 	if (snprintf(path, sizeof(path), "%s/" STAMP_MODULES, folder) < (int)sizeof(path) &&
 	    stamp_read(root, path, &stamp, &e))
 		stamp = NULL;
@@ -228,7 +228,7 @@ int modules_states(const char *root, const char *folder, const char *source,
 	return (int)json_array_size(all);
 }
 
-/* What mpicc adds to a compiler's words, so that @key changes when it does. */
+/* The flags that mpicc adds, so that @key changes when they do. */
 static char *flags_of(const json_t *mpi)
 {
 	const char *const words[2] = { !strcmp(kind_of(mpi), "openmpi") ? "--showme" : "-show",
@@ -256,7 +256,7 @@ int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json
 	flags = flags_of(mpi);
 	if (uname(&machine))
 		*machine.machine = 0;
-	/* Its own name tells the library's build, where nothing else does. */
+	/* The library's real name may be the only sign of its build. */
 	if (!realpath(jsonio_string(mpi, "library"), real))
 		*real = 0;
 	all = json_pack("{ss si ss ss ss ss ss ss ss so}", "what", "ringup-mpi", "abi",
@@ -275,7 +275,7 @@ int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json
 	return rc;
 }
 
-/* The environment of compilers and ranks: this process's, but no job's. */
+/* The environment of compilers and ranks: this process's, without a job's variables. */
 static json_t *make_env(const struct modules_how *how, const char *cc)
 {
 	json_t *env = errand_env(how->home, false);
@@ -287,7 +287,7 @@ static json_t *make_env(const struct modules_how *how, const char *cc)
 	return env;
 }
 
-/* 0, or a failure that names @doing, for what errand_run() says of @program. */
+/* Turns the exit status of @program into 0, or a failure that names @doing. */
 static int judge(int status, int64_t limit_ms, const char *doing, const char *program,
 		 struct err *e)
 {
@@ -299,7 +299,7 @@ static int judge(int status, int64_t limit_ms, const char *doing, const char *pr
 		      : 0;
 }
 
-/* Run @argv; 0, or a failure that names @doing. */
+/* Runs @argv; 0, or a failure that names @doing. */
 static int run(const struct modules_how *how, const char *const *argv, json_t *env,
 	       int64_t limit_ms, const char *doing, struct err *e)
 {
@@ -341,7 +341,7 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 	snprintf(include, sizeof(include), "-I%.*s",
 		 (int)(strlen(source) - strlen("/backend/mpi_module.c")), source);
 	snprintf(out, sizeof(out), "%s/%s", into, name);
-	/* Several MPIs have libraries of one name: this module takes its own. */
+	/* Several MPIs have libraries of one name: this module loads its own. */
 	snprintf(folder, sizeof(folder), "%s", jsonio_string(mpi, "library"));
 	slash = strrchr(folder, '/');
 	if (slash)
@@ -354,7 +354,7 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 	return run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
 }
 
-/* Does the installation's file for all users choose among Open MPI's ways (BTLs)? */
+/* Does the installation's file for all users choose Open MPI's transports (BTLs)? */
 static bool chooses_ways(const json_t *mpi)
 {
 	static const char *const names[] = { "OMPI_MCA_btl", NULL };
@@ -383,9 +383,9 @@ static bool chooses_ways(const json_t *mpi)
 }
 
 /*
- * Open MPI 5 sleeps for a second where its OFI BTL finds no device, in every rank.  That way is
- * for one-sided operations, of which the module has none, so it may be left out; but not where
- * somebody has chosen the ways, for then that is what has to work.
+ * Open MPI 5 sleeps for a second in every rank if its OFI BTL finds no device.  That BTL is for
+ * one-sided operations, which the module does not use, so it is left out; but not if the
+ * administrator has chosen BTLs, since then that choice has to work.
  */
 static void spare_second(json_t *env, const json_t *mpi)
 {
@@ -394,11 +394,11 @@ static void spare_second(json_t *env, const json_t *mpi)
 		json_object_set_new(env, "OMPI_MCA_btl", json_string("^ofi"));
 }
 
-/* What mpirun is asked, for one module. */
+/* The run of mpirun for one module. */
 struct proof {
 	const char *argv[16];
 	char home[PATH_MAX + 16], doing[128];
-	int said; /* all that it says */
+	int said; /* all its output */
 };
 
 static int prepare_proof(struct proof *p, struct errand *job, const struct modules_how *how,
@@ -409,7 +409,7 @@ static int prepare_proof(struct proof *p, struct errand *job, const struct modul
 
 	snprintf(p->doing, sizeof(p->doing), "two ranks that add up by %.20s %.40s",
 		 jsonio_string(t->mpi, "flavour"), jsonio_string(t->mpi, "version"));
-	/* What mpirun leaves in its TMPDIR is no business of another's. */
+	/* Each mpirun has its own TMPDIR, so that leftovers do not meet. */
 	snprintf(p->home, sizeof(p->home), "%.4000s/%d", how->home, number);
 	p->said = memfd_create("said", MFD_CLOEXEC);
 	if (p->said < 0)
@@ -441,7 +441,7 @@ static int prepare_proof(struct proof *p, struct errand *job, const struct modul
 	return 0;
 }
 
-/* What came of one, and its words to the log. */
+/* Copies the output of one proof to the log and sets its result. */
 static void finish_proof(const struct proof *p, const struct modules_how *how, int status,
 			 struct modules_trial *t)
 {

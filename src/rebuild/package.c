@@ -1,4 +1,4 @@
-/* package.c - ringup's Python package in the site-packages of one Python. */
+/* package.c - ringup's Python package in a Python's site-packages: state, install, moves. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/package.h"
 
@@ -53,7 +53,7 @@ bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 	return first != NULL;
 }
 
-/* Whether a site has what the release has. */
+/* The comparison of a site with the release. */
 struct comparison {
 	const char *root, *from, *site;
 	int files, missing, different, unreadable;
@@ -68,10 +68,10 @@ static int compare(void *arg, const char *name, const struct stat *st, struct er
 	const char *last = strrchr(name, '/');
 	struct err ignored = { 0 };
 
-	/* Bytecode is no part of a release, and where root's umask is 077, only root's. */
+	/* Bytecode is no part of a release, and with root's umask 077 only root can read it. */
 	if (S_ISDIR(st->st_mode))
 		return strcmp(last ? last + 1 : name, "__pycache__") ? 0 : FOLDER_PRUNE;
-	/* Not what builds the packages, which lies beside them. */
+	/* Leaves out the packages' build scripts, which lie beside them. */
 	if (!S_ISREG(st->st_mode) || n < 4 || strcmp(name + n - 3, ".py") || !strchr(name, '/'))
 		return 0;
 	if (snprintf(ours, sizeof(ours), "%s/%s", c->from, name) >= PATH_MAX ||
@@ -102,11 +102,11 @@ const char *package_state(const char *root, const char *site)
 		return "missing";
 	if (c.different || (c.missing && !c.unreadable))
 		return "stale";
-	/* Behind what may not be entered nothing is seen to be missing. */
+	/* In a folder that cannot be entered, missing files do not show. */
 	return c.unreadable ? "unreadable" : "current";
 }
 
-/* Lines of "PATH<tab>SIZE<tab>WHAT": what Python reads in microseconds. */
+/* Makes lines of "PATH<tab>SIZE<tab>WHAT", which Python parses in microseconds. */
 static char *watch_text(const json_t *watch)
 {
 	char *all = NULL;
@@ -118,7 +118,7 @@ static char *watch_text(const json_t *watch)
 	if (!f)
 		return NULL;
 	json_array_foreach(watch, i, o) {
-		/* What would break a line is not watched. */
+		/* Paths and names that would break a line are not watched. */
 		if (strpbrk(jsonio_string(o, "path"), "\t\n") ||
 		    strpbrk(jsonio_string(o, "what"), "\t\n"))
 			continue;
@@ -129,7 +129,7 @@ static char *watch_text(const json_t *watch)
 	return fclose(f) ? (free(all), NULL) : all;
 }
 
-/* Python and @argv of it; 0, or a failure that says what was not done. */
+/* Runs Python with @argv; 0, or a failure that names @doing. */
 static int run(const struct package_how *how, const char *const *argv, const char *doing,
 	       struct err *e)
 {
@@ -157,7 +157,7 @@ void package_library(char out[PATH_MAX], const char *folder)
 	char ours[PATH_MAX] = "", theirs[PATH_MAX], path[PATH_MAX + 32];
 
 	*out = 0;
-	/* Beside the modules in a build tree, else above them, who may not be there yet. */
+	/* Beside the modules in a build tree, else above their folder, if any. */
 	snprintf(path, sizeof(path), "%s/libringup.so.0", folder);
 	if (!realpath(path, ours)) {
 		snprintf(path, sizeof(path), "%.*s/libringup.so.0",
@@ -171,7 +171,7 @@ void package_library(char out[PATH_MAX], const char *folder)
 	snprintf(out, PATH_MAX, "%s", ours);
 }
 
-/* The first line of what foreign.py says. */
+/* Keeps the first line of foreign.py's output. */
 static void note_first(void *arg, const char *line)
 {
 	char *first = arg;
@@ -180,14 +180,14 @@ static void note_first(void *arg, const char *line)
 		snprintf(first, FIRST_LINE, "%s", line);
 }
 
-/* Does pip know of a Horovod in @site?  That one can be put away, and brought back. */
+/* Does pip know of a Horovod in @site?  That one can be put away and brought back. */
 static bool is_pips(const char *site)
 {
 	struct err ignored;
 	json_t *entries = NULL;
 	bool any;
 
-	/* A RECORD that leads elsewhere is the switch's to refuse. */
+	/* A RECORD that leads elsewhere is refused later, by the switch. */
 	(void)!journal_entries(site, site, "horovod", &entries, &ignored);
 	any = json_array_size(entries) > 0;
 	json_decref(entries);
@@ -242,7 +242,7 @@ int package_stage(const struct package_how *how, const char *into, const json_t 
 	return rc ? rc : run(how, argv, "write the Python package", e);
 }
 
-/* What the distribution @name has in @site goes, where nothing of the same name comes. */
+/* Adds moves for the files of @name in @site that no new file replaces. */
 static int add_old(json_t *moves, const char *site, const char *prefix, const char *name,
 		   struct err *e)
 {
@@ -275,8 +275,8 @@ int package_moves(const char *from, const char *site, const char *prefix, json_t
 			json_array_append_new(*moves,
 					      json_pack("{ss ss}", "to", to, "new", new));
 	closedir(dir);
-	/* Two packages called horovod, or sparkdl, cannot live together: the other goes, and
-	 * undo brings it back. */
+	/* Two packages called horovod, or sparkdl, cannot coexist: the other one goes, and undo
+	 * brings it back. */
 	rc = add_old(*moves, site, prefix, "ringup", e);
 	if (!rc)
 		rc = add_old(*moves, site, prefix, "horovod", e);
@@ -301,8 +301,8 @@ static void watch_path(json_t *out, const char *path, bool sized, const char *na
 					"what", what));
 }
 
-/* The folder in which pip notes that version; where there is none, the size of a file that
- * tells the version. */
+/* Watches the folder in which pip notes the version; without one, the size of a file that tells
+ * the version. */
 static void watch_framework(json_t *out, const json_t *f)
 {
 	static const char *const ends[] = { "dist-info", "egg-info" };

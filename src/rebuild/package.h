@@ -1,4 +1,4 @@
-/* package.h - ringup's Python package in the site-packages of one Python. */
+/* package.h - ringup's Python package in a Python's site-packages: state, install, moves. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_PACKAGE_H
 #define REBUILD_PACKAGE_H
@@ -9,55 +9,52 @@
 
 struct err;
 
-/* package_site - the folder of @python in @facts that has the package, or is to have it: the
- * first of its site-packages.  False: @facts do not know @python. */
+/* package_site - the folder of @python in @facts that has the package or will have it: the
+ * first of its site-packages.  False: @python is not in @facts. */
 bool package_site(char out[PATH_MAX], const json_t *facts, const char *python);
 
 /*
- * package_state - "current", "stale", "missing" or "unreadable" for what is in @site, below
+ * package_state - "current", "stale", "missing" or "unreadable" for the package in @site, below
  * @root.
  *
- * Current is what holds every file of this release's package, byte for byte; unreadable is
- * what this user may not look at, which says nothing about its release.  Reads, and runs
- * nothing.
+ * Current: it has every file of this release's package, byte for byte.  Unreadable: this user
+ * may not read it, so its release is unknown.  Reads files, runs nothing.
  */
 const char *package_state(const char *root, const char *site);
 
-/* What package_stage() needs to know. */
+/* Inputs of package_stage(). */
 struct package_how {
 	const char *python;  /* the program                                             */
-	const char *home;    /* a folder for HOME and TMPDIR, and to hand files over in */
-	const char *library; /* libringup.so.0 to link beside the package; "": it is found */
+	const char *home;    /* HOME and TMPDIR, and a place to hand files over */
+	const char *library; /* libringup.so.0 to link beside the package; "": found anyway */
 	int log_fd;
 };
 
-/* package_library - the library of this release in @out, or "" if the package finds it where
- * it looks anyway.  @folder is that of modules_folder(). */
+/* package_library - the library of this release in @out, or "" if the package finds it by
+ * itself.  @folder is modules_folder()'s. */
 void package_library(char out[PATH_MAX], const char *folder);
 
 /* package_foreign - 0, or RINGUP_EBUSY with a sentence about another Horovod that this Python
- * would import, or would lose, and that is not one which pip knows of in @site: that goes, by
- * package_moves(), for as long as ours is there. */
+ * would import or lose.  A Horovod in @site that pip knows is no obstacle: package_moves() puts
+ * it away for as long as ours is there. */
 int package_foreign(const struct package_how *how, const char *site, struct err *e);
 
-/*
- * package_stage - put all of it into the empty folder @into, @stamp as its build.json and
- * @watch for its import; nobody sees it there yet.
- */
+/* package_stage - write the package to the empty folder @into, with @stamp as its build.json
+ * and @watch for its import; no Python sees it there yet. */
 int package_stage(const struct package_how *how, const char *into, const json_t *stamp,
 		  const json_t *watch, struct err *e);
 
-/* package_moves - what journal_switch() has to do for the package staged in @from to be the
- * one in @site; the caller's reference. */
+/* package_moves - the moves for journal_switch() that bring the package from @from to @site;
+ * the caller's reference. */
 int package_moves(const char *from, const char *site, const char *prefix, json_t **moves,
 		  struct err *e);
 
 /*
- * package_watch - what the package itself looks at when it is imported.
+ * package_watch - the files that the package compares when it is imported.
  *
- * Array of {path, size, what}: files or folders that are gone, or of another size, when @what
- * ("torch 2.13.0") has changed; size -1 is not compared.  For what @stamp depends on in
- * @facts, of which it reads sizes.
+ * Array of {path, size, what}: a file or folder that is gone, or has another size, shows that
+ * @what ("torch 2.13.0") has changed; size -1 is not compared.  Covers what @stamp depends on
+ * in @facts, of which it reads sizes.
  */
 json_t *package_watch(const json_t *stamp, const json_t *facts);
 

@@ -1,4 +1,4 @@
-/* packages.c - compilers of the distribution: asked for by name, installed side by side. */
+/* packages.c - compilers in the node's distribution: list and install their packages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/packages.h"
 
@@ -27,7 +27,7 @@ enum {
 };
 enum { SAID_BYTES = 1 << 16, MAX_MAJOR = 40 };
 
-/* NAME=value or NAME="value"; empty if it is not there. */
+/* Reads NAME=value or NAME="value"; empty if it is not there. */
 static void os_field(const char *data, size_t len, const char *name, char *out, size_t cap)
 {
 	char raw[128];
@@ -91,7 +91,7 @@ static void compiler_add(struct packages *p, const char *family, const char *ver
 						 .package = textpool_keep(&p->pool, package) };
 }
 
-/* "12", "4.8": what a package's name may end in. */
+/* Is @s a version such as "12" or "4.8", in which a package's name may end? */
 static bool is_series(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -129,7 +129,7 @@ void packages_parse_names(struct packages *p, const char *manager, const char *s
 	}
 }
 
-/* Have the package manager list them; false if it cannot. */
+/* Asks the package manager for its list; false if it cannot tell. */
 static bool manager_ask(const char *manager, struct packages *p)
 {
 	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search",
@@ -150,11 +150,11 @@ static bool manager_ask(const char *manager, struct packages *p)
 	if (good)
 		packages_parse_names(p, manager, said);
 	free(said);
-	/* Without lists there is nothing to search in. */
+	/* apt finds no package before its lists are downloaded. */
 	return good && p->count;
 }
 
-/* What the table says that the distribution has. */
+/* Adds the distribution's compilers from the table. */
 static void table_recall(const struct versions *t, const char *name, const char *release,
 			 const char *manager, struct packages *p)
 {
@@ -218,7 +218,7 @@ static void listen_close(struct said *s)
 	free(s->text);
 }
 
-/* The last of what was said, into s->text; and all of it to the log. */
+/* Reads the last SAID_BYTES of the output to s->text and to the log. */
 static void hear(struct said *s, int log_fd)
 {
 	off_t end = lseek(s->fd, 0, SEEK_END), at;
@@ -274,7 +274,7 @@ static enum packages_fate read_fate(const struct said *s)
 	return says(s, missing) ? PACKAGES_MISSING : PACKAGES_FAILED;
 }
 
-/* One call; 0 if it succeeded. */
+/* Runs the package manager once; 0 if it succeeded. */
 static int call(const struct packages_how *how, char *const *argv, struct said *s,
 		enum packages_fate *fate, struct err *e)
 {
@@ -296,7 +296,7 @@ static int call(const struct packages_how *how, char *const *argv, struct said *
 	return fail(e, RINGUP_ESYSTEM, "%s", argv[0]);
 }
 
-/* Are there lists of packages that apt could know any from? */
+/* Does apt have any package lists? */
 static bool has_lists(void)
 {
 	const char *dir = conf_env("APT_LISTS");
@@ -348,8 +348,8 @@ static void begin(struct call *c, const struct packages_how *how)
 	}
 }
 
-/* Is there a package of exactly this name?  apt-get takes one that it does not know for a
- * pattern, and g++-7 matches much. */
+/* Does a package of exactly this name exist?  apt-get takes an unknown name for a pattern, and
+ * g++-7 matches many. */
 static bool is_known(const char *name)
 {
 	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search";
@@ -395,7 +395,7 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 	return call(how, c->argv, s, fate, e);
 }
 
-/* The last line that somebody has said, for there the reason is. */
+/* The last line of the output, which has the reason. */
 static void last_words(const struct said *s, char *out, size_t size)
 {
 	const char *text = s && s->text ? s->text : "", *end = text + strlen(text), *at;
@@ -439,7 +439,7 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, const
 	}
 }
 
-/* Names come from a plan, whose words came from a package manager or the table. */
+/* Checks names of packages: they come from a package manager or the table. */
 static bool is_name(const char *s)
 {
 	return *s && isalnum((unsigned char)*s) && strlen(s) < 64 &&
@@ -481,7 +481,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 		return fail_os(e, "memory for what the package manager says");
 	apt = !strcmp(how->manager, "apt");
 	rc = apt && !has_lists() ? -1 : install(how, &c, &s, fate, e);
-	/* Old lists lead to packages that are gone, or do not know them yet. */
+	/* Old lists have packages that are gone, or lack new ones. */
 	if (rc && apt && !how->offline && rc != RINGUP_ETIMEDOUT && *fate != PACKAGES_LOCKED &&
 	    *fate != PACKAGES_DENIED) {
 		begin(&c, how);

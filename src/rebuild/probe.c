@@ -1,4 +1,4 @@
-/* probe.c - what a compiler and a framework's headers really do: have it compile, then look. */
+/* probe.c - probe compilers and framework headers by compiling with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/probe.h"
 
@@ -38,7 +38,7 @@ enum { SAID_BYTES = 4096, ANSWER = 120 };
 
 static const char prefix[] = "ringup-probe.";
 
-/* A folder of our own, locked as long as we live. */
+/* A private folder, locked while this process lives. */
 
 struct room {
 	char dir[PATH_MAX];
@@ -60,7 +60,7 @@ static void room_empty(int dir)
 		close(again);
 }
 
-/* What somebody who was killed has left in @tmp: ours, and not locked any more. */
+/* Removes folders of killed runs in @tmp: those of this user that are not locked. */
 static void rooms_sweep(const char *tmp)
 {
 	DIR *all = opendir(tmp);
@@ -117,8 +117,7 @@ static void room_close(struct room *r)
 
 /* Running a compiler. */
 
-/* Run @argv, which ends with NULL, in @r; what it says on stderr goes to @said.  True if it
- * succeeded. */
+/* Runs @argv, which ends with NULL, in @r; its stderr goes to @said.  True if it succeeded. */
 static bool compiler_run(const struct room *r, const char *const *argv, int64_t ms,
 			 char said[SAID_BYTES])
 {
@@ -142,7 +141,7 @@ static bool compiler_run(const struct room *r, const char *const *argv, int64_t 
 	return !e.code && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* The line that tells the reason: with "error:" in it, or else the first. */
+/* The line with the reason: the first with "error:" in it, or else the first. */
 static void first_error(const char *said, char *out, size_t cap)
 {
 	const char *at = strstr(said, "error:"), *start;
@@ -157,7 +156,7 @@ static void first_error(const char *said, char *out, size_t cap)
 		text_set(out, cap, "it fails and does not say why");
 }
 
-/* What has been found out. */
+/* Results. */
 
 void probes_free(struct probes *p)
 {
@@ -209,7 +208,7 @@ static struct probe_framework *framework_entry(struct probes *p, const char *loc
 	return f;
 }
 
-/* Does it make a library, and of which ABI? */
+/* Building a library, and the ABI of the result. */
 
 static const char program[] = "#include <string>\n"
 			      "namespace ringupprobe {\n"
@@ -262,7 +261,7 @@ int probe_compiler(struct probes *p, const char *cxx, int abi, struct err *e)
 	return rc;
 }
 
-/* Do a framework's headers compile? */
+/* Compiling frameworks' headers. */
 
 static const struct {
 	const char *framework, *header, *below[3];
@@ -298,7 +297,7 @@ static bool try_standard(const struct room *r, const struct buildplan *plan, int
 	return compiler_run(r, argv, HEADERS_MS, said);
 }
 
-/* The oldest that is taken, from the plan's on; a header that is not there proves nothing. */
+/* Finds the oldest standard that works, from the plan's on; a missing header proves nothing. */
 static int try_headers(struct probes *p, const struct room *r, const struct buildplan *plan,
 		       const char *location, size_t h, struct err *e)
 {
@@ -347,7 +346,7 @@ int probe_headers(struct probes *p, const struct buildplan *plan, struct err *e)
 	return rc;
 }
 
-/* What does a framework say of itself? */
+/* Asking frameworks for their ABI. */
 
 static const struct {
 	const char *framework, *code;
@@ -366,7 +365,7 @@ static void hear_abi(void *arg, const char *line)
 		*(int *)arg = abi;
 }
 
-/* The C++ ABI that the framework says it has, or -1. */
+/* The C++ ABI that the framework states, or -1. */
 static int ask_abi(const char *python, const char *code)
 {
 	const char *argv[] = { python, "-c", code, NULL };
@@ -389,8 +388,8 @@ static int ask_abi(const char *python, const char *code)
 	return status ? -1 : abi;
 }
 
-/* Ask those of @plan whose library is silent about it for their C++ ABI: each is imported once,
- * by its Python, as the owner of that.  One that does not answer stays silent. */
+/* Asks the plan's frameworks whose library shows no C++ ABI: each is imported once, by its
+ * Python, as that Python's owner.  Without an answer the ABI stays unknown. */
 static void probe_frameworks(struct probes *p, const struct buildplan *plan)
 {
 	const struct buildplan_framework *f;
@@ -408,7 +407,7 @@ static void probe_frameworks(struct probes *p, const struct buildplan *plan)
 	}
 }
 
-/* The numbers in "cmake version 3.25.1". */
+/* Reads the version in "cmake version 3.25.1". */
 static void tool_version(struct probes *probes, const char *name, const char **to)
 {
 	char *argv[] = { (char *)(uintptr_t)name, (char *)(uintptr_t) "--version", NULL };
@@ -429,7 +428,7 @@ static void tool_version(struct probes *probes, const char *name, const char **t
 	free(said);
 }
 
-/* libstdc++.so.6.0.30 has the symbols up to GLIBCXX_3.4.30: the last numbers run together. */
+/* libstdc++.so.6.0.30 has symbols up to GLIBCXX_3.4.30: the last numbers are the same. */
 static bool libstdcxx_at(const char *dir, char *out, size_t cap)
 {
 	char path[PATH_MAX], real[PATH_MAX];
@@ -453,7 +452,7 @@ void probe_tools(struct probes *p, const struct buildplan *plan)
 	char dir[PATH_MAX], glibcxx[16] = "";
 
 	tool_version(p, "cmake", &p->cmake);
-	/* conda's Python brings its own, which is then the one that is loaded. */
+	/* conda's Python has its own, which is the one that is loaded. */
 	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, plan->python.prefix);
 	if (!*plan->python.prefix || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
 		for (size_t i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)
@@ -461,7 +460,7 @@ void probe_tools(struct probes *p, const struct buildplan *plan)
 	p->glibcxx = *glibcxx ? textpool_keep(&p->pool, glibcxx) : NULL;
 }
 
-/* The plan again, with what has been found out meanwhile. */
+/* Plans again, with the new results. */
 static int plan_again(const struct buildplan_how *how, const json_t *facts,
 		      const struct versions *t, struct buildplan *plan, struct err *e)
 {
@@ -469,7 +468,7 @@ static int plan_again(const struct buildplan_how *how, const json_t *facts,
 	return buildplan_make(how, facts, t, plan, e);
 }
 
-/* Try what the plan chose, unless it has been tried; true if that has taught something. */
+/* Probes the plan's choices unless they have been probed; true if there are new results. */
 static bool plan_try(struct probes *p, const struct buildplan *plan, int *rc, struct err *e)
 {
 	const struct buildplan_compiler *c = &plan->compiler;
@@ -485,7 +484,7 @@ static bool plan_try(struct probes *p, const struct buildplan *plan, int *rc, st
 	return true;
 }
 
-/* Hear the first words of a program that fails. */
+/* Keeps the first line of a failing program's output. */
 static void hear_first(void *arg, const char *line)
 {
 	char *first = arg;
@@ -494,7 +493,7 @@ static void hear_first(void *arg, const char *line)
 		snprintf(first, ANSWER, "%s", line);
 }
 
-/* A wrapper is no compiler: conda's mpicc calls one that may not be here. */
+/* mpicc is a wrapper: conda's calls a compiler that may be missing. */
 static void probe_mpi(json_t *facts)
 {
 	json_t *env = errand_env("/", false), *m;
@@ -543,7 +542,7 @@ int probe_plan(const struct buildplan_how *how, json_t *facts, const struct vers
 				break;
 		}
 	}
-	/* None of the node's: what could be had? */
+	/* No installed compiler fits: ask for those in packages. */
 	if (!rc && !*plan->compiler.family && !plan->possible) {
 		packages_find(&packages, "", t);
 		ask.packages = &packages;

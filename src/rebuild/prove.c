@@ -1,4 +1,4 @@
-/* prove.c - an engine proved by training: two ranks, different data, averaged weights. */
+/* prove.c - prove an engine by training: two ranks, different data, averaged weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/prove.h"
 
@@ -13,7 +13,7 @@
 
 enum { PROVE_BYTES = 1 << 16, PROVE_MS = 120000, PROVE_ARGS = PROVE_LAUNCH + 4 };
 
-/* Single precision and five steps: what is right is within 1e-6, what is not beyond 1e-2. */
+/* Single precision and five steps: right weights differ by at most 1e-6, wrong by 1e-2. */
 static const double tolerance = 1e-4;
 
 static int script_of(char out[PATH_MAX], const char *framework, struct err *e)
@@ -67,7 +67,7 @@ int prove_judge(const json_t *told, char *why, size_t size)
 	return 0;
 }
 
-/* What the ranks have told, or NULL if one of them has not. */
+/* The ranks' reports, or NULL if one is missing. */
 static json_t *read_ranks(const char *dir)
 {
 	json_t *told = json_array();
@@ -88,7 +88,7 @@ static json_t *read_ranks(const char *dir)
 	return told;
 }
 
-/* The first line that names an error, for the reason; what follows is its echo. */
+/* Keeps the first line that names an error; later ones are its echo. */
 struct first {
 	char text[200];
 };

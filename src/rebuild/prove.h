@@ -1,4 +1,4 @@
-/* prove.h - an engine proved by training: two ranks, different data, averaged weights. */
+/* prove.h - prove an engine by training: two ranks, different data, averaged weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_PROVE_H
 #define REBUILD_PROVE_H
@@ -13,9 +13,9 @@ enum { PROVE_RANKS = 2, PROVE_LAUNCH = 24 };
 struct prove_how {
 	const char *framework;            /* torch, tensorflow or keras             */
 	const char *way;                  /* for the report: "gloo", "mpi", ...     */
-	const char *launch[PROVE_LAUNCH]; /* starts what follows it in two ranks    */
+	const char *launch[PROVE_LAUNCH]; /* prefix that starts a command in two ranks */
 	const char *python;
-	const json_t *env; /* of errand_env(), with what else the ranks need           */
+	const json_t *env; /* errand_env(), with the ranks' other variables            */
 	const char *dir;   /* an empty folder that errand_who can write to             */
 	struct errand_who who;
 	int log_fd;
@@ -26,15 +26,15 @@ struct prove_how {
 int prove_exists(const char *framework);
 
 /*
- * prove_run - train; into *@out {framework, way, ranks, version, off, error}, where error is
- * null: all ranks have the same weights, those that averaging gives.
+ * prove_run - train; *@out is {framework, way, ranks, version, off, error}, where error is null
+ * if all ranks have the same weights, those that averaging gives.
  *
  * An engine that fails is no failure of this function.
  */
 int prove_run(const struct prove_how *how, json_t **out, struct err *e);
 
-/* prove_judge - what is wrong with the ranks' words, an array of what prove.py tells, into
- * @why; 0: nothing. */
+/* prove_judge - write the fault in @told, an array of the ranks' reports (prove.py), to @why;
+ * 0: none. */
 int prove_judge(const json_t *told, char *why, size_t size);
 
 #endif

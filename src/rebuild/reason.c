@@ -1,4 +1,4 @@
-/* reason.c - why a rebuild failed, in one word, for programs that go on from there. */
+/* reason.c - the reason why a rebuild failed, as one word that programs can test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/reason.h"
 

@@ -1,12 +1,12 @@
-/* reason.h - why a rebuild failed, in one word, for programs that go on from there. */
+/* reason.h - the reason why a rebuild failed, as one word that programs can test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_REASON_H
 #define REBUILD_REASON_H
 
 struct err;
 
-/* Constant, the word, and what to do next where nobody knows better; ringup-rebuild(1) says
- * what each is about.  Programs compare the words: they stay. */
+/* Constant, word, and the next step where no better one is known; ringup-rebuild(1) explains
+ * each.  Programs compare the words, so these never change. */
 #define REASONS(X)                                                                         \
 	X(ADVISORY, "advisory", "name it by --accept, or build --engine ringup")           \
 	X(IMPOSSIBLE, "impossible", "`ringup plan` tells what is in the way")              \
@@ -30,14 +30,12 @@ enum reason {
 #undef X
 };
 
-/* reason_word, reason_hint - "advisory", and what to do next; both "" for REASON_NONE. */
+/* reason_word, reason_hint - "advisory", and the next step; both "" for REASON_NONE. */
 const char *reason_word(enum reason r);
 const char *reason_hint(enum reason r);
 
-/*
- * reason_of - what @e alone tells: a full disk, rights that are missing, a limit of time,
- * somebody else at work; otherwise @other.  REASON_NONE if nothing has failed.
- */
+/* reason_of - the reason that @e alone shows: a full disk, missing rights, a time limit,
+ * another process at work; otherwise @other.  REASON_NONE if nothing has failed. */
 enum reason reason_of(const struct err *e, enum reason other);
 
 #endif

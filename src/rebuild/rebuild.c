@@ -1,4 +1,4 @@
-/* rebuild.c - an engine made again for what is installed: what is asked, and who does it. */
+/* rebuild.c - rebuild an engine for the installed software: the request, and the builders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/rebuild.h"
 
@@ -51,13 +51,13 @@ const struct builder *rebuild_builder(const char *engine)
 	return NULL;
 }
 
-/* Has @plan a reason why not that no compiler could change? */
+/* Is @plan impossible for a reason that no compiler could change? */
 static bool is_hopeless(const struct buildplan *plan)
 {
 	return !plan->possible && (!plan->framework_count || *plan->compiler.family);
 }
 
-/* A plan by what there is to see, and whether it is worth trying compilers for. */
+/* Plans by existing files, and decides whether it is worth probing compilers. */
 static int plan_foresee(const struct rebuild_how *how, const struct buildplan_how *ask,
 			const json_t *facts, const struct versions *t,
 			struct rebuild_said *said, struct err *e)
@@ -107,7 +107,7 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildpla
 	}
 	if (!uname(&node))
 		ask.machine = node.machine;
-	/* A build is for what is installed: its programs get no PYTHONPATH either. */
+	/* A build is for installed software: its programs get no PYTHONPATH either. */
 	if (conf_env("PYTHONPATH") && *conf_env("PYTHONPATH")) {
 		rebuild_note(said, "PYTHONPATH is not looked at: a framework there would hide "
 				   "the one that is installed, and built for");
@@ -133,7 +133,7 @@ out:
 	return rc;
 }
 
-/* The compilers that the plan wants and the node lacks. */
+/* Installs the compilers that the plan needs and the node lacks. */
 static int packages_get(const struct rebuild_how *how, const struct buildplan *plan,
 			struct rebuild_said *said, struct err *e)
 {
@@ -183,9 +183,9 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts,
 	int rc;
 
 	errand_be_tidy();
-	/* What is put in place is for every user of that Python; root's 077, which ringup-init
-	 * has, too, would keep it from all others.  Folders of the work itself are private by
-	 * their own mode. */
+	/* All users of that Python read the installed files; root's umask 077, which
+	 * ringup-init also has, would keep the others out.  Working folders have private modes
+	 * of their own. */
 	umask(022);
 	rc = packages_get(how, plan, said, e);
 	if (!rc && *plan->python.path)

@@ -1,4 +1,4 @@
-/* rebuild.h - an engine made again for what is installed: what is asked, and who does it. */
+/* rebuild.h - rebuild an engine for the installed software: the request, and the builders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_REBUILD_H
 #define REBUILD_REBUILD_H
@@ -14,7 +14,7 @@ struct buildplan;
 struct cache_how;
 struct err;
 
-/* What is asked.  Zero-initialise, then set what you need. */
+/* The request.  Zero-initialise, then set what you need. */
 struct rebuild_how {
 	const char *engine;            /* the name of a builder                          */
 	const char *python;            /* NULL: the first                                */
@@ -24,102 +24,102 @@ struct rebuild_how {
 	const char *const *accepted; /* advisories, by names with blanks or commas between */
 	int accepted_count;
 	int jobs;         /* compilers at the same time; 0: as many as fit             */
-	bool offline;     /* nothing is asked of the network                           */
+	bool offline;     /* do not use the network                                    */
 	bool without_mpi; /* even if there is one                                      */
-	bool dry_run;     /* only a plan is wanted                                     */
+	bool dry_run;     /* make only a plan                                          */
 	int64_t limit_ms; /* for a build; 0: an hour                                    */
 	const struct cache_how *cache; /* NULL: none                                     */
 
-	/* What is done now, and how much of that: @done of @of, or 0 of 0. */
+	/* Reports progress: the current step, and @done of @of parts, or 0 of 0. */
 	void (*step)(void *arg, const char *what, int done, int of);
 	void *arg;
 };
 
-/* What came of it. */
+/* The result. */
 struct rebuild_said {
 	char log[PATH_MAX];  /* of the build, or ""                                 */
-	char site[PATH_MAX]; /* where it was installed, or ""                       */
-	enum reason reason;  /* that the node has, not this program: exit status 1  */
-	char hint[200];      /* what to do next, if known better than by reason     */
+	char site[PATH_MAX]; /* site-packages of the new build, or ""               */
+	enum reason reason;  /* a fault of the node, not this program: exit status 1 */
+	char hint[200];      /* the next step, if better known than by reason       */
 	bool is_from_cache;  /* nothing was compiled                                */
 	json_t *proofs;      /* [{framework, way, ranks, error}], or NULL           */
-	json_t *notes;       /* [text], what a person should know besides, or NULL  */
+	json_t *notes;       /* [text], further remarks for the user, or NULL       */
 };
 
 /*
- * One engine.  build() does what @plan (buildplan.h) says: builds, verifies, proves, replaces
- * what was there; after any failure what was there works as before.  @facts is what
- * find_all() found, for the stamp.
+ * One engine.  build() carries out @plan (buildplan.h): builds, verifies, proves, replaces the
+ * old installation; after a failure the old one works as before.  @facts, of find_all(), go
+ * into the stamp.
  */
 struct builder {
 	const char *name, *summary;
-	/* whatever stands in the way and can be told by looking, for people to hear of it at
-	 * once: starts no program; @plan is one that no compiler has been tried for */
+	/* reports obstacles that files show, so that the user learns of them at once: starts no
+	 * program; no compiler has been tried for @plan */
 	int (*foresee)(const struct rebuild_how *how, const json_t *facts,
 		       const struct buildplan *plan, struct rebuild_said *said, struct err *e);
-	/* what else can be found out without changing anything, for a dry run: programs may
-	 * be started; compilers have been tried for @plan.  May be NULL. */
+	/* finds further obstacles without changes, for a dry run: may start programs; compilers
+	 * have been tried for @plan.  May be NULL. */
 	int (*look)(const struct rebuild_how *how, const json_t *facts,
 		    const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 	int (*build)(const struct rebuild_how *how, const json_t *facts,
 		     const struct buildplan *plan, struct rebuild_said *said, struct err *e);
-	/* take back the last build for the Python of @plan, which says nothing else; 1: there
-	 * is none */
+	/* undo the last build for the Python of @plan, which is otherwise blank; 1: there is
+	 * none */
 	int (*undo)(const struct rebuild_how *how, const json_t *facts,
 		    const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 };
 
 extern const struct builder *const builders[]; /* ends with NULL */
 
-/* rebuild_builder - that of @engine, or NULL. */
+/* rebuild_builder - the builder of @engine, or NULL. */
 const struct builder *rebuild_builder(const char *engine);
 
 /*
- * rebuild_plan - what the node has, into *@factsp, the caller's reference, and what will be
- * done, into *@plan, for buildplan_free(); its engine is NULL if there is none.
+ * rebuild_plan - read the node's facts to *@factsp, the caller's reference, and plan the build
+ * in *@plan, for buildplan_free(); its engine is NULL if there is no plan.
  *
- * What needs no compiler to be found out, and is in the way, is told before one is tried.
- * What would be lost is in said->notes.
+ * Obstacles that show without a compiler are reported before one is tried.  Losses are in
+ * said->notes.
  */
 int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildplan *plan,
 		 struct rebuild_said *said, struct err *e);
 
-/* rebuild_check - can it be done at all? */
+/* rebuild_check - is @plan possible?  If not, refuse with its reason. */
 int rebuild_check(const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
-/* rebuild_look - for a dry run: whatever would be in the way, as far as it can be seen. */
+/* rebuild_look - for a dry run: report all obstacles that can be found. */
 int rebuild_look(const struct rebuild_how *how, const json_t *facts,
 		 const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
-/* rebuild_run - do it: packages first, as root; then, as the owner of the Python, the rest. */
+/* rebuild_run - install packages as root; then, as the owner of the Python, build. */
 int rebuild_run(const struct rebuild_how *how, const json_t *facts,
 		const struct buildplan *plan, struct rebuild_said *said, struct err *e);
 
-/* rebuild_undo - take back the last build for how->python; 1: there is none. */
+/* rebuild_undo - undo the last build for how->python; 1: there is none. */
 int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struct err *e);
 
-/* rebuild_step - tell how->step, if there is one. */
+/* rebuild_step - report progress to how->step, if set. */
 void rebuild_step(const struct rebuild_how *how, const char *what, int done, int of);
 
-/* rebuild_note - one more for said->notes. */
+/* rebuild_note - append a sentence to said->notes. */
 void rebuild_note(struct rebuild_said *said, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* rebuild_refuse - fail() for what the node, not this program, is in the way of. */
+/* rebuild_refuse - fail() for a fault of the node, not of this program. */
 int rebuild_refuse(struct rebuild_said *said, enum reason reason, struct err *e,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* rebuild_blame - that @e is the node's doing, by @reason where @e does not tell and none is
- * known yet; returns e->code. */
+/* rebuild_blame - note that @e is a fault of the node; @reason counts where @e shows none and
+ * none is known yet; returns e->code. */
 int rebuild_blame(struct rebuild_said *said, enum reason reason, const struct err *e);
 
-/* rebuild_place - the folder for temporary files.  rebuild_lock - hold the folder @dir in it,
- * in
- * *@lock, which is set only then; a refusal if it is somebody else's, or another run's. */
+/* rebuild_place - the folder for temporary files.
+ * rebuild_lock - lock the folder @dir in it, in *@lock, which is set only then; refuses a
+ * folder of another user, or one that another run has locked. */
 const char *rebuild_place(void);
 int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct err *e);
 
-/* rebuild_may_write - 0, or a refusal: this user cannot write the folder of packages @site. */
+/* rebuild_may_write - 0, or a refusal if this user cannot write to the site-packages @site. */
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e);
 
 void rebuild_free(struct rebuild_said *said);

@@ -1,4 +1,4 @@
-/* recipe.c - what it takes to build a version of somebody else's engine: read, then decided. */
+/* recipe.c - recipes for building foreign engines: parse one, decide what of it applies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/recipe.h"
 
@@ -23,7 +23,7 @@ enum { RECIPE_BYTES = 1 << 18, RECIPE_ITEMS = 256, WORLD_WORD = 64 };
 
 static const char operators[] = "<>=!";
 
-/* One word: `name`, `!name`, `name OP version`; false in *@ok if it is none. */
+/* Evaluates one word: `name`, `!name`, `name OP version`; *@ok is false if it is malformed. */
 static bool word_holds(const char *word, const struct textpairs *world, bool *ok)
 {
 	bool negated = *word == '!';
@@ -53,7 +53,7 @@ static bool word_holds(const char *word, const struct textpairs *world, bool *ok
 	return (order < 0 && *op == '<') || (order > 0 && *op == '>') || (!order && op[1]);
 }
 
-/* Do all words hold?  And is each of them one? */
+/* Do all words hold?  *@ok tells whether each of them is well-formed. */
 static bool words_hold(const char *when, const struct textpairs *world, bool *ok)
 {
 	char word[2 * WORLD_WORD];
@@ -122,7 +122,7 @@ static int word_keep(struct reading *in, const char **to, const char *from)
 	return 0;
 }
 
-/* Within the sources: no way out of them. */
+/* True for a path that stays within the sources. */
 static bool is_inside(const char *path)
 {
 	const char *p;
@@ -138,7 +138,7 @@ static bool is_inside(const char *path)
 	return true;
 }
 
-/* Another of the @n things of @size bytes at *@list. */
+/* Appends one of the @n things of @size bytes at *@list. */
 static void *item_add(struct reading *in, void *list, int *n, size_t size)
 {
 	void *one = *n < RECIPE_ITEMS ? textpool_more(&in->r->pool, list, n, size) : NULL;
@@ -148,7 +148,7 @@ static void *item_add(struct reading *in, void *list, int *n, size_t size)
 	return one;
 }
 
-/* Cut @text at @mark; what follows it, blanks removed on both sides, or NULL. */
+/* Cuts @text at @mark; the rest, blanks removed on both sides, or NULL. */
 static char *line_cut(char *text, const char *mark)
 {
 	char *at = strstr(text, mark), *end = at;
@@ -162,7 +162,7 @@ static char *line_cut(char *text, const char *mark)
 	return at + strspn(at, " \t");
 }
 
-/* "A<mark>B [when W]", any of it. */
+/* Parses "A<mark>B [when W]". */
 static int read_line(struct reading *in, struct recipe_line **list, int *n, char *text,
 		     const char *mark)
 {
@@ -206,7 +206,7 @@ static int read_add(struct reading *in, char *text)
 	return rc;
 }
 
-/* "WHEN: TEXT" */
+/* Parses "WHEN: TEXT". */
 static int read_bad(struct reading *in, char *text)
 {
 	struct recipe *r = in->r;
@@ -319,7 +319,7 @@ static int read_text(struct reading *in, char *text)
 	return indented ? read_part(in, key, rest) : read_directive(in, key, rest);
 }
 
-/* Is all of it there? */
+/* Refuses a recipe that lacks a part. */
 static int recipe_check(struct reading *in)
 {
 	const struct recipe *r = in->r;
@@ -430,7 +430,7 @@ int recipe_find(struct recipe *r, const char *name, const char *version, struct 
 
 /* Deciding. */
 
-/* The lines that hold. */
+/* Adds the lines whose condition holds. */
 static void lines_decide(const struct recipe_line *l, int n, const struct textpairs *world,
 			 struct textpool *pool, struct textpairs *out)
 {
@@ -439,7 +439,7 @@ static void lines_decide(const struct recipe_line *l, int n, const struct textpa
 			textpool_add(pool, out, l[i].a, l[i].b);
 }
 
-/* "REASON; WAY OUT" */
+/* Splits "REASON; WAY OUT". */
 static void bad_add(struct textpool *pool, struct textpairs *out, const char *text)
 {
 	const char *semicolon = strstr(text, "; ");

@@ -1,4 +1,4 @@
-/* signkey.c - Ed25519 keys as openssl writes them, to sign small files and to check that. */
+/* signkey.c - Ed25519 keys in openssl's file format, to sign small files and verify them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/signkey.h"
 
@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "ringup.h"
 
-/* RFC 8410: all that stands before the 32 bytes of a key; nothing of it varies. */
+/* RFC 8410: the constant bytes before the 32 bytes of a key. */
 static const unsigned char private_head[] = { 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
 					      0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20 };
 static const unsigned char public_head[] = { 0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
@@ -37,7 +37,7 @@ static int ready(struct err *e)
 		       : 0;
 }
 
-/* What stands between the lines BEGIN and END of @text, or NULL. */
+/* The text between the lines BEGIN and END of @text, or NULL. */
 static const char *body(const char *text, const char *label, size_t *len)
 {
 	char mark[64];
@@ -56,7 +56,7 @@ static const char *body(const char *text, const char *label, size_t *len)
 	return from;
 }
 
-/* The key in a base64 line, which may be broken; -1 if there is none of this form. */
+/* Decodes the key of a base64 line, which may be broken; -1 if it is not of this form. */
 static int decode(const struct form *f, const char *line, size_t len,
 		  unsigned char out[SIGNKEY_BYTES])
 {
@@ -146,7 +146,7 @@ void signkey_public_of(const struct signkey_private *k, struct signkey_public *o
 	memcpy(out->key, k->key + SIGNKEY_BYTES, SIGNKEY_BYTES);
 }
 
-/* BEGIN, the base64 line, END. */
+/* Writes BEGIN, the base64 line, END. */
 static int write_file(const struct form *f, const unsigned char key[SIGNKEY_BYTES],
 		      const char *path, mode_t mode, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* signkey.h - Ed25519 keys as openssl writes them, to sign small files and to check that. */
+/* signkey.h - Ed25519 keys in openssl's file format, to sign small files and verify them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_SIGNKEY_H
 #define REBUILD_SIGNKEY_H
@@ -8,12 +8,12 @@
 struct err;
 
 /*
- * The files are those of `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`, and
- * a signature is what `openssl pkeyutl -sign -rawin` makes of the same key: a node that has
- * no ringup yet checks with openssl what ringup has signed.
+ * The files are those of `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`, and a
+ * signature equals that of `openssl pkeyutl -sign -rawin` with the same key: a node without
+ * ringup verifies ringup's signatures with openssl.
  *
- * Where a key is asked for, @from is a file (it holds a '/') or the base64 line between the
- * BEGIN and the END of one, which fits into a variable or a secret of a platform.
+ * A key argument @from is a file (it holds a '/') or the base64 line between the BEGIN and the
+ * END of one, which fits into a variable or a secret of a platform.
  */
 enum { SIGNKEY_BYTES = 32, SIGNKEY_SIGNATURE_BYTES = 64, SIGNKEY_ID_BYTES = 65 };
 
@@ -34,7 +34,7 @@ int signkey_new(struct signkey_private *k, struct err *e);
 int signkey_read_private(struct signkey_private *k, const char *from, struct err *e);
 int signkey_read_public(struct signkey_public *k, const char *from, struct err *e);
 
-/* signkey_public_of - the half that others may know. */
+/* signkey_public_of - the public half of @k. */
 void signkey_public_of(const struct signkey_private *k, struct signkey_public *out);
 
 /* signkey_write - both files of @k, the private one for its owner only; neither replaces a

@@ -1,4 +1,4 @@
-/* stamp.c - what a build was made for, beside the build. */
+/* stamp.c - the stamp beside a build: the versions that it was made for, as JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/stamp.h"
 
@@ -79,7 +79,7 @@ json_t *stamp_make(const struct stamp_of *of, const json_t *facts)
 	json_object_set_new(stamp, "compiler", jsonio_text(of->compiler));
 	json_object_set_new(stamp, "key", jsonio_text(of->key));
 	json_object_set_new(stamp, "accepted", make_accepted(of->advisories));
-	/* jansson hands NULL on; a part that is missing is memory that was. */
+	/* jansson passes NULL on; a missing part means that memory was short. */
 	if (json_object_size(stamp) == 14)
 		return stamp;
 	json_decref(stamp);
@@ -100,7 +100,7 @@ int stamp_write(const char *root, const char *path, const json_t *stamp, struct 
 	return rc;
 }
 
-/* Absent, null, or text that fits and is fit to be printed. */
+/* True for absent, null, or text that is short enough and printable. */
 static bool is_text(const json_t *v)
 {
 	char clean[MAX_TEXT];
@@ -121,7 +121,7 @@ static bool are_texts(const json_t *o, const char *const *keys)
 	return true;
 }
 
-/* Every member of @o, if any: text, or with @numbers a number. */
+/* Is every member of @o, if any, a text, or with @numbers a number? */
 static bool is_map(json_t *o, bool numbers)
 {
 	const char *key;
@@ -254,12 +254,12 @@ static bool are_siblings(const char *a, const char *b)
 }
 
 /*
- * The Python of @facts that @stamp speaks of, or NULL.
+ * The Python of @facts that @stamp means, or NULL.
  *
- * One program has several names: python3 and python3.11 of an environment, and the
- * environment itself may be reached through a link.  So after the name itself, @here
- * counts, the Python in whose folders the build lies, if it is of the same series; then a
- * neighbour in the same folder, which tells at least what has come in its place.
+ * One program has several names: python3 and python3.11 of an environment, and the environment
+ * itself may be reached through a link.  So after the name itself, @here counts, the Python in
+ * whose folders the build lies, if it is of the same series; then another in the same folder,
+ * which at least is the replacement.
  */
 static const json_t *python_of(const json_t *stamp, const json_t *facts, const char *here)
 {
@@ -318,7 +318,7 @@ static void diff_frameworks(json_t *out, const json_t *stamp, const json_t *fact
 	}
 }
 
-/* What @m has become: the MPI with its library, else its equal, else its kin. */
+/* The MPI that replaces @m: the one with its library, else its equal, else its kind. */
 static const json_t *now_of(const json_t *m, const json_t *found)
 {
 	const char *library = jsonio_string(m, "library"),
@@ -350,7 +350,7 @@ static void diff_mpi(json_t *out, const json_t *stamp, const json_t *facts)
 	}
 }
 
-/* One of several versions in @list will do. */
+/* Reports a change unless one version in @list is still @was. */
 static void diff_any(json_t *out, const char *what, const char *was, const json_t *list)
 {
 	if (*was && !jsonrecord_find(list, "version", was))

@@ -1,4 +1,4 @@
-/* textpool.c - strings, and lists of pairs of strings, that are freed together. */
+/* textpool.c - a pool of strings and lists of string pairs that are freed together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/textpool.h"
 
@@ -52,7 +52,7 @@ void *textpool_more(struct textpool *p, void *arrayp, int *count, size_t size)
 	char *array;
 
 	memcpy(&array, arrayp, sizeof(array));
-	/* Full at each power of two. */
+	/* The array is full at each power of two. */
 	if (!(n & (n - 1))) {
 		char *grown = block_take(p, (n ? 2 * n : 1) * size);
 

@@ -1,4 +1,4 @@
-/* upstream.c - what a build of Horovod is decided by, and how its programs are run. */
+/* upstream.c - a Horovod build's decisions by the recipe, and how its programs are run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 
@@ -30,7 +30,7 @@ static struct textpairs upstream_world(struct upstream *u)
 
 	for (int i = 0; i < p->framework_count; i++)
 		recipe_tell(&u->pool, &world, p->frameworks[i].name, p->frameworks[i].version);
-	/* Keras counts where TensorFlow is served, and then whichever there is. */
+	/* Keras counts only where TensorFlow is served, at its installed version. */
 	if (buildplan_framework(p, "tensorflow"))
 		recipe_tell(&u->pool, &world, "keras", u->told.keras);
 	recipe_tell(&u->pool, &world, "python", u->told.full);
@@ -83,7 +83,7 @@ int upstream_check_advisories(const struct rebuild_how *how, const struct textpa
 	return 0;
 }
 
-/* Again what has been foreseen, for now Python has told what it really has. */
+/* Repeats the foreseen decision, now with Python's own answers. */
 int upstream_decide(struct upstream *u, struct err *e)
 {
 	struct textpairs world = upstream_world(u);
@@ -143,7 +143,7 @@ static void follow(void *arg, const char *line)
 	note_why(arg, line);
 }
 
-/* A disk, or a compiler that the kernel has killed for its memory. */
+/* True for a full disk, or a compiler that the kernel killed for memory. */
 static bool is_room_gone(const char *why)
 {
 	return strstr(why, "No space left on device") || strstr(why, "Disk quota exceeded") ||

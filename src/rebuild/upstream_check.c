@@ -1,4 +1,4 @@
-/* upstream_check.c - what a build of Horovod needs, asked before it begins. */
+/* upstream_check.c - check the needs of a Horovod build before it begins. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 
@@ -24,7 +24,7 @@ enum {
 	MB_JOB = 1500,
 };
 
-/* What a build depends on, told by the Python that is to be served. */
+/* Prints the properties of the target Python that a build depends on. */
 static const char ask_code[] =
 	"import sys\n"
 	"out = sys.stdout; sys.stdout = sys.stderr\n"
@@ -53,7 +53,7 @@ static const char ask_code[] =
 
 static RECORD_FIELDS(told_fields, upstream_told, UPSTREAM_TOLD);
 
-/* What Python has answered. */
+/* Stores Python's answers. */
 static void told_read(struct upstream *u, const json_t *answer)
 {
 	json_t *one;
@@ -68,7 +68,7 @@ static void told_read(struct upstream *u, const json_t *answer)
 	}
 }
 
-/* Run ask_code in the target's Python. */
+/* Runs ask_code in the target's Python. */
 int upstream_ask(struct upstream *u, struct err *e)
 {
 	const char *argv[32] = { u->python, "-I", "-c", ask_code };
@@ -84,7 +84,7 @@ int upstream_ask(struct upstream *u, struct err *e)
 			  &text, &status, e);
 	if (rc)
 		return rc;
-	/* What a sitecustomize prints stands before it. */
+	/* Output of a sitecustomize stands before the answer. */
 	answer = strrchr(text, '\n');
 	json = status ? NULL : json_loads(answer ? answer + 1 : text, 0, NULL);
 	free(text);
@@ -97,7 +97,7 @@ int upstream_ask(struct upstream *u, struct err *e)
 	return rc;
 }
 
-/* What @argv prints, on its first line. */
+/* The first line that @argv prints. */
 static void first_line(const char *const *argv, char *out, size_t size)
 {
 	struct err e = { 0 };
@@ -122,7 +122,7 @@ void upstream_cmake(char *out, size_t size)
 	snprintf(out, size, "%s", !strncmp(line, "cmake version ", 14) ? line + 14 : "");
 }
 
-/* Checks: what would fail in an hour fails now. */
+/* Checks: a fault that would show after an hour shows now. */
 
 static long memory_mb(void)
 {
@@ -188,7 +188,7 @@ static int check_disk(struct upstream *u, const char *path, long need, const cha
 	return 0;
 }
 
-/* Horovod's CMake files read four lines that Python prints; one more and it finds nothing. */
+/* Horovod's CMake files read four lines of Python's output; one more breaks them. */
 static int check_noise(struct upstream *u, struct err *e)
 {
 	const char *start[] = { u->python, "-c", "pass", NULL };
@@ -214,7 +214,7 @@ static int check_noise(struct upstream *u, struct err *e)
 	return 0;
 }
 
-/* Some distributions have torch's headers in a package of their own. */
+/* Some distributions have torch's headers in a separate package. */
 static int check_headers(const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	static const char *const own[] = { "include/torch/extension.h",
@@ -234,7 +234,7 @@ static int check_headers(const struct buildplan *plan, struct rebuild_said *said
 				      "pybind11-dev)");
 }
 
-/* Which of its folders Python installs into only Python knows; but if it is none of them... */
+/* Only Python knows its install folder; but one of its sites has to be writable. */
 static int check_sites(const json_t *facts, const char *python, struct rebuild_said *said,
 		       struct err *e)
 {
@@ -260,7 +260,7 @@ int upstream_foresee(const json_t *facts, const struct buildplan *plan,
 	return rc ? rc : check_sites(facts, plan->python.path, said, e);
 }
 
-/* How the headers of this kind of Python are had. */
+/* The way to get the headers of this kind of Python. */
 static const char *headers_cure(const struct upstream *u, char out[128])
 {
 	const json_t *y =

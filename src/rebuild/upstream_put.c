@@ -1,4 +1,4 @@
-/* upstream_put.c - a wheel of Horovod, installed aside, imported, proved and put in place. */
+/* upstream_put.c - install a Horovod wheel aside, import it, prove it and put it in place. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 
@@ -32,7 +32,7 @@ static int see_site(const char *path, const struct stat *st, int kind, struct FT
 	return 1;
 }
 
-/* Where pip has put packages below @stage. */
+/* Finds the folder below @stage to which pip has installed. */
 static int staged_site(const char *stage, char out[PATH_MAX], struct err *e)
 {
 	*found_site = 0;
@@ -103,7 +103,7 @@ int upstream_stamp(struct upstream *u, const char *site, struct err *e)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (buildplan_framework(p, all[i]))
 			names[n++] = all[i];
-	/* Not compiled for, but edited for: unedited, Horovod averages nothing with Keras 3. */
+	/* The edits depend on Keras: unedited, Horovod averages nothing with Keras 3. */
 	if (buildplan_framework(p, "tensorflow"))
 		names[n++] = "keras";
 	snprintf(text, sizeof(text), "%s %s", p->compiler.family, p->compiler.version);
@@ -202,7 +202,7 @@ static int prove_one(struct upstream *u, const char *framework, const char *way,
 	return 0;
 }
 
-/* Every framework over Gloo; the first of them over MPI, too, if that was built in. */
+/* Every framework over Gloo; the first of them over MPI as well, if that is built in. */
 int upstream_prove(struct upstream *u, const char *site, struct err *e)
 {
 	static const char *const all[] = { "torch", "tensorflow", "keras" };
@@ -223,7 +223,7 @@ int upstream_prove(struct upstream *u, const char *site, struct err *e)
 	return rc;
 }
 
-/* [{to, new}] of all in @from. */
+/* Adds [{to, new}] of all files in @from. */
 static void moves_of(json_t *moves, const char *from, const char *to)
 {
 	DIR *dir = opendir(from);
@@ -242,7 +242,7 @@ static void moves_of(json_t *moves, const char *from, const char *to)
 		closedir(dir);
 }
 
-/* What the two distributions that have a package horovod own there, and do not get back. */
+/* Adds removals for the files of both distributions with a package horovod. */
 static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 {
 	static const char *const names[] = { "horovod", "ringup" };

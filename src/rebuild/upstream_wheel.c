@@ -1,4 +1,4 @@
-/* upstream_wheel.c - Horovod's sources, edited and compiled into a wheel. */
+/* upstream_wheel.c - edit Horovod's sources and compile them into a wheel. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 
@@ -22,7 +22,7 @@
 
 enum { BUILD_MS = 3600000 };
 
-/* Packages that only the build needs, in a folder of its own. */
+/* Installs packages that only the build needs in a separate folder. */
 static int add_tools(struct upstream *u, struct err *e)
 {
 	const char *argv[32] = { u->python,        "-m",       "pip",   "install", "-q",
@@ -38,7 +38,7 @@ static int add_tools(struct upstream *u, struct err *e)
 		argv[n++] = "packaging";
 	if (release_compare(u->cmake, "3.13") < 0)
 		argv[n++] = "cmake";
-	/* setup.py wants to see what Horovod needs at run time. */
+	/* setup.py checks for Horovod's run-time needs. */
 	for (int i = 0; i < u->missing.count && n < 31; i++)
 		argv[n++] = u->missing.at[i].text;
 	if (n == first)
@@ -61,7 +61,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	return rc;
 }
 
-/* mpicxx of the MPI that is wanted, first in PATH, for CMake looks nowhere else. */
+/* Puts the mpicxx of the wanted MPI first in PATH, since CMake looks nowhere else. */
 static int choose_mpi(struct upstream *u, const char *mpicxx, json_t *env, struct err *e)
 {
 	char path[PATH_MAX], text[2 * PATH_MAX];
@@ -80,10 +80,8 @@ static int choose_mpi(struct upstream *u, const char *mpicxx, json_t *env, struc
 	return 0;
 }
 
-/*
- * pip's NCCL has no libnccl.so to link with, and no loader finds it: both are seen to where the
- * build looks.  @env has HOROVOD_NCCL_HOME, the folder of include and lib.
- */
+/* pip's NCCL has no libnccl.so to link with, and no loader finds it: this adds both a link and
+ * a run path.  @env has HOROVOD_NCCL_HOME, the folder of include and lib. */
 static int link_nccl(struct upstream *u, json_t *env, struct err *e)
 {
 	const char *library = u->plan->nccl.library, *slash = strrchr(library, '/');
@@ -111,7 +109,7 @@ static int link_nccl(struct upstream *u, json_t *env, struct err *e)
 	json_object_set_new(env, "HOROVOD_NCCL_HOME", json_string(path));
 	snprintf(text, sizeof(text), "%s -Wl,-rpath,%.*s", jsonio_string(env, "LDFLAGS"),
 		 (int)(slash - library), library);
-	/* What make or the compiler would take apart is left to who imports torch first. */
+	/* For a path that make would split, torch's import loads NCCL. */
 	if (!strpbrk(library, " \t,'\"\\$"))
 		json_object_set_new(env, "LDFLAGS", json_string(text));
 	return 0;
@@ -145,7 +143,7 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 	env_add(env, &u->decided.env);
 	json_object_set_new(env, "CC", jsonio_text(compiler->cc));
 	json_object_set_new(env, "CXX", jsonio_text(compiler->cxx));
-	/* What does not compile does so thousands of times, for minutes. */
+	/* A file that fails has thousands of errors, which take minutes. */
 	snprintf(text, sizeof(text), "%s %s", jsonio_string(env, "CXXFLAGS"),
 		 strcmp(compiler->family, "clang") ? "-fmax-errors=5" : "-ferror-limit=5");
 	json_object_set_new(env, "CXXFLAGS", json_string(text));
@@ -197,7 +195,7 @@ static int check_edits(struct upstream *u, struct err *e)
 				      "the recipe's edits do not fit these sources", e);
 }
 
-/* The wheel, into the empty folder @into. */
+/* Compiles the wheel into the empty folder @into. */
 static int compile(void *arg, const char *into, struct err *e)
 {
 	struct upstream *u = arg;
@@ -235,7 +233,7 @@ static int compile(void *arg, const char *into, struct err *e)
 	rebuild_step(u->how, u->how->source ? "unpack sources" : "get sources", 0, 0);
 	rc = fetch_sources(&fetch, e);
 	if (rc) {
-		/* Whatever was got and is not taken is a wrong source, too. */
+		/* A download that is refused is a wrong source, too. */
 		is_wrong = u->how->source || (rc == RINGUP_EINVAL && !u->how->offline);
 		return rebuild_blame(u->said, is_wrong ? REASON_SOURCE : REASON_NETWORK, e);
 	}
@@ -288,7 +286,7 @@ int upstream_wheel(struct upstream *u, struct err *e)
 	const struct cache_how none = { 0 };
 	struct cache_said said = { 0 };
 	struct stat st;
-	/* The key does not know what a folder of somebody's own sources holds. */
+	/* The key does not cover the contents of a user's own source folder. */
 	bool is_folder = u->how->source && !stat(u->how->source, &st) && S_ISDIR(st.st_mode);
 	int rc;
 
@@ -297,7 +295,7 @@ int upstream_wheel(struct upstream *u, struct err *e)
 	u->said->is_from_cache = said.from == CACHE_HIT;
 	if (*said.note)
 		rebuild_note(u->said, "%s", said.note);
-	/* Whatever makes it tells its own reason. */
+	/* Errors of the build itself have their own reason. */
 	return rc == RINGUP_EINVAL ? rebuild_blame(u->said, REASON_CACHE, e) : rc;
 }
 

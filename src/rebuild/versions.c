@@ -1,4 +1,4 @@
-/* versions.c - the table of what goes with what: read with care, then asked. */
+/* versions.c - the table of compatible versions: strict parser and look-up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/versions.h"
 
@@ -18,7 +18,7 @@
 
 enum { TABLE_BYTES = 1 << 20, TABLE_LINES = 8192, FIELDS = 8, WORD = 64 };
 
-/* What a value has to look like. */
+/* Forms of values. */
 enum kind { VERSION, RANGES, ABI, STANDARD, COMPILER, NAMES };
 
 static const struct {
@@ -54,7 +54,7 @@ static int bad(struct err *e, const char *name, int line, const char *what, cons
 	return fail(e, RINGUP_EINVAL, "%s:%d: %s '%.40s'", name, line, what, word);
 }
 
-/* "12", "7.3.1", "2.6": digits with single dots between them. */
+/* Is @s a version such as "12", "7.3.1", "2.6": digits with single dots between? */
 static bool is_number(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static bool is_bound(const char *s)
 	return !strcmp(s, "-") || is_number(s, strlen(s));
 }
 
-/* The next of "2.7,3.5-3.8" at *@s; false at the end, or where there is none. */
+/* Takes the next range of "2.7,3.5-3.8" at *@s; false at the end, or where there is none. */
 static bool next_range(const char **s, char *min, char *max)
 {
 	size_t n = strcspn(*s, ","), m;
@@ -81,7 +81,7 @@ static bool next_range(const char **s, char *min, char *max)
 	m = dash ? (size_t)(dash - *s) : n;
 	snprintf(min, WORD, "%.*s", (int)m, *s);
 	snprintf(max, WORD, "%.*s", dash ? (int)(n - m - 1) : (int)n, dash ? dash + 1 : *s);
-	/* "3.9-": no end. */
+	/* "3.9-" has no end. */
 	if (dash && !*max)
 		snprintf(max, WORD, "-");
 	if (!*min)
@@ -143,7 +143,7 @@ static bool is_of_kind(enum kind kind, const char *v)
 	return false;
 }
 
-/* Cut *@at at the next tab, or where the line ends; the line goes on behind it. */
+/* Cuts *@at at the next tab or the end of the line; *@at is then behind it. */
 static char *field(char **at)
 {
 	char *start = *at, *tab = strchr(start, '\t');
@@ -242,7 +242,7 @@ static bool is_open(const char *bound)
 	return !strcmp(bound, "-");
 }
 
-/* Does any version lie in both? */
+/* Does any version lie in both ranges? */
 static bool overlap(const struct version_fact *a, const struct version_fact *b)
 {
 	bool a_first =
@@ -266,7 +266,7 @@ static int order(const struct version_fact *a, const struct version_fact *b)
 	return o || is_open(a->min) ? o : release_compare(a->min, b->min);
 }
 
-/* In order, so only neighbours with the same name have to be compared. */
+/* Facts are in order, so only neighbours with the same name are compared. */
 static int check(const struct versions *t, const char *name, struct err *e)
 {
 	for (int i = 1; i < t->count; i++) {
@@ -347,7 +347,7 @@ void versions_free(struct versions *t)
 	memset(t, 0, sizeof(*t));
 }
 
-/* How well the variant of a fact fits: 0: it does not; all of them: 1. */
+/* How well the variant of a fact fits: 0: it does not; a fact about all: 1. */
 static int fit(const struct version_fact *f, const char *const *variants)
 {
 	int n = 0;

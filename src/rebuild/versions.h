@@ -1,4 +1,4 @@
-/* versions.h - the table of what goes with what: frameworks, compilers, CUDA, NCCL, engines. */
+/* versions.h - the table of compatible versions: frameworks, compilers, CUDA, NCCL, engines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_VERSIONS_H
 #define REBUILD_VERSIONS_H
@@ -9,8 +9,8 @@ struct err;
 
 /*
  * compat/versions.tsv: one fact a line, eight fields with tabs between them; lines that begin
- * with '#' and the line of headings are for people.  An attribute may end in @VARIANT: the
- * fact is then one of that variant only (cp37, cpu, cu126, conda, debian).
+ * with '#' and the line of headings are ignored.  An attribute may end in @VARIANT: the fact
+ * then holds for that variant only (cp37, cpu, cu126, conda, debian).
  */
 enum version_trust {
 	VERSION_MEMORY,
@@ -29,17 +29,17 @@ struct version_fact {
 };
 
 struct versions {
-	char *text; /* what the facts point into */
+	char *text; /* the storage of the facts' texts */
 	struct version_fact *at;
 	int count;
 };
 
 /*
- * versions_parse - facts out of @len bytes of @text, which @name calls.
+ * versions_parse - parse @len bytes of @text; @name is for messages.
  *
- * A subject, an attribute or a trust that is not known, a value that is not of its
- * attribute's kind, a range whose end is before its start: refused, with the line.  So are
- * lines out of order, and two facts of equal trust about overlapping ranges that differ.
+ * Refused, with the line: an unknown subject, attribute or trust, a value that is not of its
+ * attribute's kind, a range whose end is before its start, lines out of order, and two facts of
+ * equal trust about overlapping ranges that differ.
  *
  * Ownership: versions_free() also after a failure.
  */
@@ -51,18 +51,17 @@ int versions_load(struct versions *t, const char *path, struct err *e);
 void versions_free(struct versions *t);
 
 /*
- * versions_ask - what is known of @attr of @subject at @version, or NULL.
+ * versions_ask - the fact about @attr of @subject at @version, or NULL.
  *
- * @variants, ended by NULL, or NULL, are those that the thing is, the most telling first:
- * a fact about a variant goes before one about all of them, and then the more trusted goes
- * before the less.
+ * @variants, ended by NULL, or NULL, are the variants of the thing, the most specific first: a
+ * fact about a variant takes precedence over one about all of them, and then the more trusted
+ * one over the less trusted.
  */
 const struct version_fact *versions_ask(const struct versions *t, const char *subject,
 					const char *version, const char *attr,
 					const char *const *variants);
 
-/* versions_in - is @version in a value that is a range or several, "3.9-3.13" or "2.7,3.5-3.8"?
- */
+/* versions_in - is @version in @ranges, such as "3.9-3.13" or "2.7,3.5-3.8"? */
 int versions_in(const char *version, const char *ranges);
 
 #endif
