@@ -1,4 +1,4 @@
-/* common.c - the one network that all nodes of a job share, and each node's name for it. */
+/* common.c - choose one network for all nodes of a job, and each node's interface in it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/common.h"
 
@@ -35,7 +35,7 @@ static int choose_one(struct common_node *nodes, int n, int me, struct own_node 
 	return own_choose(nodes[me].ifaces, &h, &nodes[me].own, e);
 }
 
-/* Does the way from each chosen interface lead to the others' chosen addresses? */
+/* Do the routes from each chosen interface lead to the other's chosen address? */
 static int check_meeting(const struct common_node *a, const struct common_node *b,
 			 const struct common_ask *ask, struct err *e)
 {
@@ -74,7 +74,7 @@ static int common_bits(const struct iface_ip *a, const struct iface_ip *b)
 	return bits;
 }
 
-/* The address's own length of prefix on that node; 0 if it is none of its own. */
+/* The prefix length of @ip on that node; 0 if the node does not own it. */
 static int own_prefix(const struct common_node *n, const struct iface_ip *ip)
 {
 	const struct iface_addr *a = iface_owner(n->ifaces, ip);
@@ -82,7 +82,7 @@ static int own_prefix(const struct common_node *n, const struct iface_ip *ip)
 	return a ? a->prefix : 0;
 }
 
-/* Is another interface of some node in there, which the CIDR would name as well? */
+/* Does another interface of a node have an address in @net, so that the CIDR names it, too? */
 static bool is_shared(const struct common_node *nodes, int n, const struct iface_ip *net,
 		      int prefix)
 {
@@ -98,8 +98,8 @@ static bool is_shared(const struct common_node *nodes, int n, const struct iface
 	return false;
 }
 
-/* The smallest network that all chosen addresses are in, by their own masks if those agree
- * and else by their bits: in some clouds every address is a /32. */
+/* The smallest network with all chosen addresses, by their own masks if those agree and else by
+ * their bits: in some clouds every address is a /32. */
 static void find_network(const struct common_node *nodes, int n, char out[COMMON_NETWORK])
 {
 	struct iface_ip first, ip;
@@ -144,7 +144,7 @@ int common_choose(struct common_node *nodes, int n, const struct common_ask *ask
 		}
 	}
 	free(others);
-	/* Whoever names an interface has decided. */
+	/* A user who names an interface has decided. */
 	if (!rc && !ask->interface)
 		rc = check_all(nodes, n, ask, e);
 	if (!rc && ask->network)

@@ -1,4 +1,4 @@
-/* common.h - the one network that all nodes of a job share, and each node's name for it. */
+/* common.h - choose one network for all nodes of a job, and each node's interface in it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_COMMON_H
 #define NICPICK_COMMON_H
@@ -11,13 +11,13 @@ enum { COMMON_NETWORK = IFACE_TEXT };
 
 struct common_node {
 	const char *name;         /* for messages                                       */
-	const char *address;      /* numeric, what the name means; NULL: not known      */
-	const char *container_ip; /* the platform's word on that node, or NULL          */
+	const char *address;      /* numeric, which the name resolves to; NULL: unknown */
+	const char *container_ip; /* the platform's setting on that node, or NULL       */
 	const struct iface_list *ifaces;
-	struct picked own; /* the answer: own_choose()'s                                */
+	struct picked own; /* the result, own_choose()'s                                */
 };
 
-/* What the user says; NULL where nothing. */
+/* The user's wishes; NULL: none. */
 struct common_ask {
 	const char *interface, *named_by;
 	const char *network;
@@ -28,11 +28,11 @@ struct common_ask {
 /*
  * common_choose - own_choose() for each node, knowing the others, and one network for all.
  *
- * @network gets the CIDR in which each node's chosen address is and no other interface's,
- * if nodes call theirs by different names or the user asked for a network; else "".
+ * @network gets the CIDR that contains each node's chosen address and no other interface's, if
+ * the interfaces' names differ between nodes or the user asked for a network; else "".
  *
- * Returns 0, RINGUP_EINVAL with a sentence that names the node that cannot decide or the
- * two that would not meet, or RINGUP_ENOMEM.  nodes[].own belongs to the caller until
+ * Returns 0, RINGUP_EINVAL with a sentence that names the node that cannot decide or the two
+ * that would not meet, or RINGUP_ENOMEM.  nodes[].own belongs to the caller until
  * picker_free(), also on failure; then some may be empty.
  */
 int common_choose(struct common_node *nodes, int n, const struct common_ask *ask,

@@ -1,4 +1,4 @@
-/* envplugin.c - the env plug-in that NCCL would load and ask for its settings. */
+/* envplugin.c - find the env plug-in that NCCL would load and ask for its settings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/envplugin.h"
 
@@ -8,12 +8,12 @@
 
 #include "base/release.h"
 
-/* Where its rules changed, by asking real libraries and by NCCL's history. */
+/* Versions whose rules changed, found by asking real libraries and in NCCL's history. */
 static const char knows_plugins[] = "2.28.7", knows_v2[] = "2.30.7";
 
 static const char setting[] = "NCCL_ENV_PLUGIN", usual[] = "libnccl-env.so";
 
-/* NCCL keeps so much of a name, its end included. */
+/* NCCL keeps so many bytes of a name, its end included. */
 enum { NAME = 255 };
 
 bool envplugin_since(const char *version)
@@ -21,7 +21,7 @@ bool envplugin_since(const char *version)
 	return release_compare(version, knows_plugins) >= 0;
 }
 
-/* A name that is a whole file's is not made a part of one. */
+/* True for a complete file name, which NCCL does not extend to libnccl-env-NAME.so. */
 static bool is_whole(const char *name)
 {
 	size_t len = strlen(name);
@@ -30,7 +30,7 @@ static bool is_whole(const char *name)
 	       (len >= 3 && !strncmp(name, "lib", 3) && !strcmp(name + len - 3, ".so"));
 }
 
-/* What became of the library called @name: UNKNOWN also stands for one that is used. */
+/* The kind of the library @name: UNKNOWN also means a foreign one that is used. */
 static enum envplugin_kind try_name(struct envplugin *out, const struct netconf *c,
 				    const char *name, const char *version)
 {
@@ -41,13 +41,13 @@ static enum envplugin_kind try_name(struct envplugin *out, const struct netconf 
 		wants |= NETCONF_ENV_V2;
 	if (!p)
 		return strcmp(name, usual) ? ENVPLUGIN_UNKNOWN : ENVPLUGIN_NONE;
-	/* The folder in which the job will run is not known here. */
+	/* A relative path depends on the job's working folder, which is unknown here. */
 	if (strchr(name, '/') && *name != '/')
 		return ENVPLUGIN_UNKNOWN;
 	if (!*p->path)
 		return ENVPLUGIN_NONE;
 	out->what = p->path;
-	/* NCCL goes on with the next name if the loader refuses this one. */
+	/* NCCL tries the next name if the loader refuses this one. */
 	if (!p->loads)
 		return ENVPLUGIN_MISSING;
 	if (!(p->takes & wants))
@@ -85,7 +85,7 @@ void envplugin_find(struct envplugin *out, const struct netconf *c, const char *
 	}
 	if (!strcasecmp(asked, "none"))
 		return;
-	/* Any beginning of that word is taken for it. */
+	/* NCCL accepts any prefix of that word. */
 	if (!strncasecmp(asked, program, strlen(asked))) {
 		out->kind = ENVPLUGIN_UNKNOWN;
 		out->what = "the program itself";

@@ -1,4 +1,4 @@
-/* envplugin.h - the env plug-in that NCCL would load: who answers its questions. */
+/* envplugin.h - find the env plug-in that NCCL would load and ask for its settings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_ENVPLUGIN_H
 #define NICPICK_ENVPLUGIN_H
@@ -7,10 +7,10 @@
 
 enum envplugin_kind {
 	ENVPLUGIN_NONE,    /* the environment answers                               */
-	ENVPLUGIN_MISSING, /* one is asked for and not found: the environment answers */
-	ENVPLUGIN_UNFIT,   /* one is found that NCCL passes over: the same          */
-	ENVPLUGIN_OURS,    /* ringup's, which answers what is pinned                */
-	ENVPLUGIN_UNKNOWN, /* another: nobody knows but it                          */
+	ENVPLUGIN_MISSING, /* one is set but not found: the environment answers */
+	ENVPLUGIN_UNFIT,   /* one is found that NCCL rejects: the same              */
+	ENVPLUGIN_OURS,    /* ringup's, which answers the pinned settings           */
+	ENVPLUGIN_UNKNOWN, /* a foreign one, whose answers are unknown              */
 };
 
 struct envplugin {
@@ -19,10 +19,10 @@ struct envplugin {
 	const char *what;  /* the library's path, or what is loaded */
 };
 
-/* envplugin_find - by the rules of @version of NCCL; @c is what that version hears, or all. */
+/* envplugin_find - by the rules of NCCL @version; @c has the settings that it reads, or all. */
 void envplugin_find(struct envplugin *out, const struct netconf *c, const char *version);
 
-/* envplugin_since - does that version know env plug-ins at all? */
+/* envplugin_since - does that version load env plug-ins at all? */
 bool envplugin_since(const char *version);
 
 #endif

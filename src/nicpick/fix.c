@@ -1,4 +1,4 @@
-/* fix.c - write one interface into the settings of all libraries, and take it out again. */
+/* fix.c - write one interface into the settings of all libraries, and undo that. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/fix.h"
 
@@ -22,11 +22,11 @@ static const char environment[] = "/etc/environment";
 static const char spark_conf[] = "/databricks/spark/conf";
 static const char spark_env[] = "/databricks/spark/conf/spark-env.sh";
 
-/* As what a library takes the interface. */
+/* The form in which a library takes the interface. */
 enum form { NAME, EXACT, NETWORK, PLUGIN, NOTHING };
 
-/* When a setting is written; a line of somebody else that differs is a conflict if it is
- * written, or always if it would beat what is. */
+/* When a setting is written.  A foreign line that differs is a conflict if the setting is
+ * written, or always if the line would override ours. */
 enum when { ALWAYS, WITHOUT_RDMA, WITHOUT_FILE, PINNED, NEVER };
 
 static const struct setting {
@@ -47,8 +47,7 @@ static const struct setting {
 	{ FIX_SHELL, "TP_SOCKET_IFNAME", NAME, ALWAYS },
 	{ FIX_SHELL, "HOROVOD_GLOO_IFACE", NAME, ALWAYS },
 	{ FIX_SHELL, "FI_TCP_IFACE", NAME, ALWAYS },
-	/* The list holds for all devices: a network's name there is none of an InfiniBand
-	 * card's. */
+	/* The list covers all devices: an interface's name in it excludes InfiniBand cards. */
 	{ FIX_SHELL, "UCX_NET_DEVICES", NAME, WITHOUT_RDMA },
 	{ FIX_SHELL, "PRTE_MCA_prte_if_include", NETWORK, ALWAYS },
 	{ FIX_SHELL, "PRTE_MCA_prte_if_exclude", NOTHING, NEVER },
@@ -63,7 +62,7 @@ static const struct setting {
 
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-/* The node for which a plan is made. */
+/* The node that a plan is for. */
 struct site {
 	const char *root;
 	const struct fix_want *want;
@@ -124,7 +123,7 @@ static bool is_written(const struct site *s, const struct setting *set)
 	       (set->when == PINNED && s->want->pin);
 }
 
-/* Every variable is one of Open MPI's or NCCL's, which beat the files, or is written. */
+/* Variables of Open MPI and NCCL override files, so each needs a rule; others are written. */
 static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rule *rules)
 {
 	int n = 0;
@@ -142,7 +141,7 @@ static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rul
 	rules[n].name = NULL;
 }
 
-/* The lines of our block in a file of @g, for free(). */
+/* The lines of our block in a file of syntax @g, for free(). */
 static char *make_lines(const struct site *s, enum fix_grammar g)
 {
 	enum fix_grammar in = g == FIX_ENVIRON ? FIX_SHELL : g;
@@ -232,7 +231,7 @@ static int plan_undo(struct fix *p, const struct site *s, struct err *e)
 	return rc;
 }
 
-/* A comma or a quote in a value means something to the files' readers. */
+/* Refuses values with a comma or a quote, which are special in these files. */
 static int check_want(const struct fix_want *w, struct err *e)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -346,8 +345,7 @@ static int add_files(const struct fix *p, bool variables, const char *const *nam
 	return rc;
 }
 
-/* What is no setting: the host's name, what names mean, which versions and plug-ins there are.
- */
+/* Copies all facts but settings: host name, resolved names, versions and plug-ins. */
 static int copy_facts(const struct netconf *now, struct netconf *then, struct err *e)
 {
 	int rc;
@@ -360,7 +358,7 @@ static int copy_facts(const struct netconf *now, struct netconf *then, struct er
 	return rc ? rc : netconf_add_plugins(then, now, e);
 }
 
-/* What ringup's plug-in will answer, and that it is there if the plan is to load it. */
+/* Adds the pins that ringup's plug-in will answer, and the plug-in if the plan loads it. */
 static int add_pins(const struct fix *p, const char *const *names, struct netconf *then,
 		    struct err *e)
 {

@@ -1,4 +1,4 @@
-/* fixfile.c - our block in a file of settings: put in, taken out, every other byte kept. */
+/* fixfile.c - ringup's block in a settings file: insert or remove it, keep all other bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/fixfile.h"
 
@@ -34,7 +34,7 @@ static bool starts(const char *s, const char *with)
 	return !strncmp(s, with, strlen(with));
 }
 
-/* Did --force silence this line?  It silences settings, never comments or what is ours. */
+/* Did --force silence this line?  It silences settings, never comments or our block. */
 static bool is_hidden(const char *line)
 {
 	const char *rest = line + sizeof(hidden) - 1;
@@ -42,12 +42,12 @@ static bool is_hidden(const char *line)
 	return starts(line, hidden) && *rest != '#' && memchr(rest, '=', line_length(rest));
 }
 
-/* Our block in a text, and what its first line remembers. */
+/* Our block in a text, and the state that its first line records. */
 struct block {
 	const char *begin, *end; /* NULL: there is none */
 	bool made;               /* the file is ours as well           */
 	bool newline;            /* the line above had no end          */
-	int folders;             /* that were made for the file        */
+	int folders;             /* created for the file               */
 };
 
 static int find_block(const char *text, struct block *b, const char *path, struct err *e)
@@ -88,7 +88,7 @@ static char *slice(const char *from, const char *to)
 	return strndup(from, (size_t)(to - from));
 }
 
-/* The file without our block; with @undo, as it was before us. */
+/* The file without our block; with @undo, as it was before ringup. */
 static char *without(const char *text, const struct block *b, bool undo)
 {
 	char *out = NULL;
@@ -114,7 +114,7 @@ static char *without(const char *text, const struct block *b, bool undo)
 	return fclose(f) ? NULL : out;
 }
 
-/* "NAME" and "VALUE" of one line, as its readers take it; false: says nothing. */
+/* Parses NAME and VALUE of one line by its file's syntax; false: it sets nothing. */
 static bool parse(enum fix_grammar g, const char *line, size_t len, char **name, char **value)
 {
 	const char *end = line + len, *eq;
@@ -146,7 +146,7 @@ static bool parse(enum fix_grammar g, const char *line, size_t len, char **name,
 	return true;
 }
 
-/* Does this line say something else than @rules want? */
+/* Does this line contradict @rules? */
 static bool differs(enum fix_grammar g, const char *line, size_t len,
 		    const struct fix_rule *rules)
 {
@@ -164,8 +164,8 @@ static bool differs(enum fix_grammar g, const char *line, size_t len,
 	return bad;
 }
 
-/* Copy the text; silence the lines that differ, or report them.  What was silenced
- * once stays so as long as it differs. */
+/* Copies the text, and silences or reports lines that contradict.  A silenced line stays
+ * silenced as long as it contradicts. */
 static void copy_lines(const struct fix_file *file, const char *text, const struct fix_ask *ask,
 		       FILE *f)
 {
@@ -221,7 +221,7 @@ static char *compose(const struct fix_file *file, struct block b, const char *te
 	size_t size, len = strlen(text);
 	char *out = NULL;
 	FILE *f = open_memstream(&out, &size);
-	/* NCCL believes the first line of a name; everybody else the last. */
+	/* In NCCL's file the first line of a name counts, in all others the last. */
 	bool on_top = file->grammar == FIX_NCCL;
 
 	if (!f)
@@ -237,7 +237,7 @@ static char *compose(const struct fix_file *file, struct block b, const char *te
 	return fclose(f) ? NULL : out;
 }
 
-/* The file as it should be, into file->after; NULL there if there should be none. */
+/* Builds file->after, the wanted contents; NULL there if the file is to be removed. */
 static int rewrite(struct fix_file *file, const struct block *b, const struct fix_ask *ask,
 		   struct err *e)
 {
@@ -297,7 +297,7 @@ static bool is_listed(const char *const *names, const char *name)
 	return false;
 }
 
-/* From the last line to the first, since the last of a name is in force. */
+/* Goes from the last line to the first, since the last of a name is in force. */
 static int shell_settings(const struct fix_file *file, const char *const *names,
 			  struct netconf *c, struct err *e)
 {

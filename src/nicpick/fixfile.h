@@ -1,4 +1,4 @@
-/* fixfile.h - our block in a file of settings: put in, taken out, every other byte kept. */
+/* fixfile.h - ringup's block in a settings file: insert or remove it, keep all other bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_FIXFILE_H
 #define NICPICK_FIXFILE_H
@@ -9,36 +9,36 @@
 
 struct err;
 
-/* How a file is read by those for whom it is; from FIX_SHELL on, its lines are variables. */
+/* The syntax of a settings file.  FIX_SHELL and later are VAR=value files. */
 enum fix_grammar { FIX_NCCL, FIX_MCA, FIX_SHELL, FIX_ENVIRON };
 
 /*
- * A file of settings, as it is and as it should be.
+ * A settings file, before and after the change.
  *
- * What is ours stands between "# >>> ringup" and "# <<< ringup"; the first of
- * these lines also says what else was done to make room for it, so that taking
- * it out leaves every byte as it was found.
+ * Our block stands between "# >>> ringup" and "# <<< ringup"; the first of these lines also
+ * records the other changes that made room for it, so that removing the block restores every
+ * byte.
  */
 struct fix_file {
 	char path[256];
 	enum fix_grammar grammar;
-	char *before; /* NULL: there is no such file     */
-	char *after;  /* NULL: there should not be one   */
-	int folders;  /* that are made, or removed, with it */
+	char *before; /* NULL: the file does not exist   */
+	char *after;  /* NULL: the file is to be removed */
+	int folders;  /* created, or removed, with it */
 };
 
-/* A setting that may say nothing else than one of two values; NULL: nothing. */
+/* A setting and the one or two values it may have; NULL: none. */
 struct fix_rule {
 	const char *name; /* NULL ends a list */
 	const char *accept[2];
 };
 
-/* What a file should say. */
+/* The wanted contents of a file. */
 struct fix_ask {
-	const char *settings; /* the lines of our block; NULL: none, as before us */
+	const char *settings; /* the lines of our block; NULL: no block, restore */
 	const struct fix_rule *rules;
-	bool force; /* comment out lines that break a rule, to come back with undo ... */
-	/* ... instead of reporting each. */
+	bool force; /* comment out lines that break a rule until undo ... */
+	/* ... instead of reporting each */
 	void (*conflict)(void *arg, const char *path, int number, const char *line);
 	void *arg;
 };
@@ -52,10 +52,10 @@ int fixfile_plan(struct fix_file *file, const char *root, const struct fix_ask *
 		 struct err *e);
 void fixfile_free(struct fix_file *file);
 
-/* fixfile_changes - is it different afterwards? */
+/* fixfile_changes - does the plan change the file? */
 bool fixfile_changes(const struct fix_file *f);
 
-/* fixfile_settings - what the file will say about @names, as netconf_read() would add it. */
+/* fixfile_settings - add the file's future values of @names, as netconf_read() would. */
 int fixfile_settings(const struct fix_file *file, const char *const *names, struct netconf *c,
 		     struct err *e);
 

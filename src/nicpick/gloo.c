@@ -1,4 +1,4 @@
-/* gloo.c - Gloo as torch.distributed opens it: the device of its pairs. */
+/* gloo.c - the picker for Gloo as torch.distributed opens it: the device of its pairs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "host/netconf.h"
 #include "nicpick/picker.h"
 
-/* The first address of exactly that name; no flag is looked at. */
+/* The first address of exactly that name; flags are ignored. */
 static const struct iface_addr *named(const struct iface_list *l, const char *name, size_t len)
 {
 	for (int i = 0; i < l->naddrs; i++)
@@ -41,7 +41,7 @@ static void pick_named(const struct iface_list *l, const char *list, struct pick
 	}
 }
 
-/* Would bind(2) take it?  Of a loopback's IPv4 net every address is local. */
+/* Would bind(2) accept @ip?  Every address in a loopback's IPv4 net is local. */
 static const struct iface_addr *bindable(const struct iface_list *l, const struct iface_ip *ip)
 {
 	const struct iface_addr *a = iface_owner(l, ip);
@@ -102,7 +102,7 @@ static void explain(struct picked *p, const struct iface_list *l, int i, const c
 static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const struct netconf_row *row = netconf_get(c, "GLOO_SOCKET_IFNAME");
-	/* torch asks for more than one character before it believes in a name. */
+	/* torch ignores a name of a single character. */
 	const char *list = row && strlen(row->value) > 1 ? row->value : NULL;
 
 	if (list)

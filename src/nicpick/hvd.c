@@ -1,4 +1,4 @@
-/* hvd.c - Horovod 0.28: the interfaces that horovodrun settles on, or Gloo is told. */
+/* hvd.c - the picker for Horovod 0.28: the interfaces of horovodrun's probe or of Gloo. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static const char given[] = "--network-interface"; /* of horovodrun */
 static const char told[] = "HOROVOD_GLOO_IFACE";
 
-/* The first IPv4 address under that name, as Python's psutil lists them. */
+/* The first IPv4 address of that name, in the order of Python's psutil. */
 static const struct iface_addr *first_address(const struct iface_list *l, const char *name,
 					      size_t len, bool v4_only)
 {
@@ -56,7 +56,7 @@ static void pick_told(const struct iface_list *l, const char *name, struct picke
 	picker_note(&p->roles[0], "horovodrun would overrule it with what its probes find");
 }
 
-/* What one host can know of the probes between hosts: who takes part. */
+/* Picks the candidates of the probe between hosts; one host cannot know its result. */
 static void pick_probed(const struct iface_list *l, struct picked *p)
 {
 	struct pick_role *r = &p->roles[0];

@@ -1,4 +1,4 @@
-/* libfabric.c - libfabric 1.10 to 2.7: the addresses that its tcp provider offers. */
+/* libfabric.c - the picker for libfabric 1.10 to 2.7: addresses of its tcp provider. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { NO_DATA = -61 };
 
-/* Where its rules changed. */
+/* Versions whose rules changed. */
 static const char spares_loopback[] = "1.19"; /* unless FI_TCP_IFACE asks for it */
 static const char believes_names[] = "2.5";   /* and offers nothing for an unknown one */
 static const char skips_tunnels[] = "2.7";    /* unless they are named */
@@ -23,8 +23,8 @@ static bool is_known(const struct iface_list *l, const char *name)
 	return iface_find(l, name) != NULL;
 }
 
-/* Does @a come before @b?  Of one speed and family the last one does: the library
- * inserts before the first that differs. */
+/* Does @a come before @b?  With equal speed and family the last one does: the library inserts
+ * before the first that differs. */
 static bool is_before(const struct iface_list *l, const struct iface_addr *a,
 		      const struct iface_addr *b)
 {
@@ -102,7 +102,7 @@ static void explain(const struct iface_list *l, struct picked *p, const char *na
 	}
 }
 
-/* FI_PROVIDER: names, or with ^ in front all others. */
+/* FI_PROVIDER is a list of names, or with ^ in front of excluded names. */
 static bool is_provider(const char *list)
 {
 	bool negate = list && *list == '^', found = false;

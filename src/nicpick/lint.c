@@ -1,4 +1,4 @@
-/* lint.c - what is wrong with the network settings of a recorded machine. */
+/* lint.c - find faults in the network settings of a recorded machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/lint.h"
 
@@ -9,8 +9,8 @@
 #include "nicpick/trap.h"
 #include "ringup.h"
 
-/* What NCCL's settings say is moot while somebody else answers for them; who that is, and the
- * form of lines, are not. */
+/* NCCL's settings are moot while a foreign plug-in answers for them; checks of the plug-in
+ * itself and of the form of lines are not. */
 static bool is_moot(const struct trap_case *t)
 {
 	static const char nccl[] = "nccl-", plugin[] = "nccl-env-";

@@ -1,4 +1,4 @@
-/* lint.h - what is wrong with the network settings of a recorded machine. */
+/* lint.h - find faults in the network settings of a recorded machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_LINT_H
 #define NICPICK_LINT_H
@@ -7,18 +7,18 @@
 
 struct err;
 
-/* A note bites nobody; a warning may, on more than one host; an error does. */
+/* A note harms no job; a warning may, on more than one host; an error does. */
 enum lint_severity { LINT_NOTE, LINT_WARNING, LINT_ERROR };
 
 struct lint_finding {
-	const char *code; /* "nccl-prefix"; static, as why is */
+	const char *code; /* "nccl-prefix"; static, like why */
 	enum lint_severity severity;
-	const char *why; /* which library does what, since when */
+	const char *why; /* the library's behaviour, and since when */
 	char *where;     /* "/etc/nccl.conf:3", "environment", "this machine"   */
 	char *setting;   /* the variable, or NULL                               */
 	char *line;      /* as it is written, or NULL                           */
 	char *what;
-	char *fix; /* the line to write instead, or NULL where a person decides */
+	char *fix; /* the line to write instead; NULL: the user decides */
 };
 
 struct lint_report {
@@ -28,7 +28,7 @@ struct lint_report {
 };
 
 /*
- * lint_run - every trap that the machine @s is in.
+ * lint_run - find every trap of traps.def on the machine @s.
  *
  * A function of @s alone.  Fails only without memory.
  *

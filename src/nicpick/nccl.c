@@ -1,4 +1,4 @@
-/* nccl.c - NCCL 2.16 to 2.32: sockets of its bootstrap and of its NET/Socket transport. */
+/* nccl.c - the picker for NCCL 2.16 to 2.32: sockets of its bootstrap and NET/Socket. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -12,7 +12,7 @@
 #include "nicpick/envplugin.h"
 #include "nicpick/picker.h"
 
-/* Where its rules changed, found by asking 19 versions. */
+/* Versions whose rules changed, found by asking 19 versions. */
 static const char reads_conf_file[] = "2.23.4";
 static const char calls_it_usage[] = "2.24.3";
 static const char asks_running[] = "2.28.3";
@@ -51,7 +51,7 @@ static void parse_spec(struct spec *s, const char *text)
 	text += s->exact;
 	for (; *text && s->n < MAX_NAMES; text += len + (text[len] == ',')) {
 		len = strcspn(text, ",");
-		/* A port is cut off, and plays no part for sockets. */
+		/* A port is cut off, and does not matter for sockets. */
 		name = strcspn(text, ",:");
 		if (!name)
 			continue;
@@ -69,7 +69,7 @@ static bool is_listed(const struct spec *s, const char *label)
 	return s->n == 0;
 }
 
-/* What the search goes by. */
+/* Criteria of the search. */
 struct want {
 	const char *named; /* NCCL_SOCKET_IFNAME, or NULL */
 	const char *id;    /* NCCL_COMM_ID, or NULL       */
@@ -77,7 +77,7 @@ struct want {
 	bool running;      /* must it be RUNNING?         */
 };
 
-/* Why an address is out of the question whatever its name is; NULL: it is not. */
+/* The reason to exclude an address whatever its name; NULL: none. */
 static const char *unfit(const struct iface_list *l, const struct iface_addr *a,
 			 const struct want *w)
 {
@@ -120,7 +120,7 @@ static void find(struct found *f, const struct iface_list *l, const char *text,
 	}
 }
 
-/* "[v6]:port" or "[fe80::1%eth0]:port"; the interface is looked for in @l. */
+/* Parses "[v6]:port" or "[fe80::1%eth0]:port"; the interface is looked up in @l. */
 static bool bracket_address(const struct iface_list *l, const char *id, struct iface_ip *ip)
 {
 	size_t len = strcspn(id, "]"), text = strcspn(id, "%]");
@@ -141,8 +141,8 @@ static bool bracket_address(const struct iface_list *l, const char *id, struct i
 	return true;
 }
 
-/* The host of NCCL_COMM_ID: the first thing that stands before a colon, which for an
- * IPv6 address without brackets is not what was meant. */
+/* The host of NCCL_COMM_ID: the text before the first colon, which for an IPv6 address without
+ * brackets is not the intended one. */
 static bool id_address(const struct iface_list *l, const struct netconf *c, const char *id,
 		       struct iface_ip *ip)
 {
@@ -173,13 +173,13 @@ static bool id_address(const struct iface_list *l, const struct netconf *c, cons
 	return true;
 }
 
-/* In between IPv4 networks are compared the wrong way round. */
+/* Between these versions IPv4 networks are compared the wrong way round. */
 static bool errs(const struct picked *p)
 {
 	return picker_since(p, errs_about_nets) && !picker_since(p, errs_no_more);
 }
 
-/* The first interface in whose subnet @ip is; no flag is looked at. */
+/* The first interface whose subnet contains @ip; flags are ignored. */
 static void find_subnet(struct found *f, const struct iface_list *l, const struct picked *p,
 			const struct iface_ip *ip)
 {
@@ -195,10 +195,10 @@ static void find_subnet(struct found *f, const struct iface_list *l, const struc
 	}
 }
 
-/* How the search went, to say so: which step found something. */
+/* The steps of the search, to report which one found an interface. */
 enum step { NAMED, IB, SUBNET, USUAL, DOCKER, LO, VIRBR, NOTHING };
 
-/* What a step of @p's version looks for, or NULL if it has no such step. */
+/* The names that a step of @p's version searches for, or NULL if it has no such step. */
 static const char *step_spec(const struct picked *p, enum step s)
 {
 	static const char *const specs[] = {
@@ -240,7 +240,7 @@ static void add_all(struct picked *p, struct pick_role *r, const struct found *f
 		picker_add(p, r, f->at[i]->label, &f->at[i]->ip);
 }
 
-/* Why interface @i was passed over by the name. */
+/* Explains why the name excluded interface @i. */
 static void explain_name(struct picked *p, int i, const char *name, enum step step,
 			 const char *named)
 {
@@ -278,7 +278,7 @@ static void explain_name(struct picked *p, int i, const char *name, enum step st
 	picker_rule(p, i, false, "skipped: another step of the search found something first");
 }
 
-/* Why interface @i, which no role uses, was passed over. */
+/* Explains why interface @i, which no role uses, was skipped. */
 static void explain_unused(struct picked *p, const struct iface_list *l, int i, enum step step,
 			   const struct want *w)
 {
@@ -292,7 +292,7 @@ static void explain_unused(struct picked *p, const struct iface_list *l, int i, 
 			explain_name(p, i, l->addrs[a].label, step, w->named);
 			return;
 		}
-		/* An address tells more than ::1 does. */
+		/* An IPv4 address tells more than ::1 does. */
 		if (!why || l->addrs[a].ip.family == AF_INET)
 			why = reason;
 	}
@@ -335,7 +335,7 @@ static void refuse(struct pick_role *r, int result, const char *named)
 	picker_result(r, result, results[result]);
 }
 
-/* The bootstrap where NCCL_COMM_ID says who the root is: that network or none. */
+/* The bootstrap where NCCL_COMM_ID names the root: an interface in its network or none. */
 static void pick_by_id(const struct iface_list *l, const struct netconf *c, struct picked *p,
 		       const struct want *w)
 {
@@ -384,7 +384,7 @@ static struct want wanted(const struct netconf *c, struct picked *p)
 	return w;
 }
 
-/* A value that does not what whoever wrote it meant. */
+/* Warns of values with an effect that the user did not intend. */
 static void warn_traps(struct pick_role *r, const struct want *w)
 {
 	const char *named = w->named;
@@ -400,7 +400,7 @@ static void warn_traps(struct pick_role *r, const struct want *w)
 		picker_note(r, "beware: loopback; other hosts cannot reach it");
 }
 
-/* Somebody else than the environment may answer. */
+/* Notes that a plug-in may answer instead of the environment. */
 static void tell_plugin(struct picked *p, const struct netconf *c)
 {
 	struct pick_role *r = &p->roles[0];
@@ -453,14 +453,14 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 
 static bool hears(const struct netconf *all, struct netconf_row *row, const char *version);
 
-/* Is it ringup's plug-in that @version would ask?  What names the plug-in is no pin. */
+/* Would @version ask ringup's plug-in?  The setting that names the plug-in is no pin. */
 static bool hears_pins(const struct netconf *all, const char *version)
 {
 	struct netconf heard = *all;
 	struct netconf_row row = { 0 };
 	struct envplugin x;
 
-	/* Of all settings only the first that names it counts, if that version hears it. */
+	/* Only the first setting that names a plug-in counts, if this version reads it. */
 	heard.rows = &row;
 	heard.nrows = 0;
 	for (int i = 0; i < all->nrows && !heard.nrows; i++) {
@@ -477,8 +477,8 @@ static bool hears_pins(const struct netconf *all, const char *version)
 	return x.kind == ENVPLUGIN_OURS;
 }
 
-/* NCCL_CONF_FILE replaces ~/.nccl.conf, whose home the passwd entry told until 2.30,
- * and a final CR of a file is dropped since then. */
+/* NCCL_CONF_FILE replaces ~/.nccl.conf, whose home came from the passwd entry before 2.30;
+ * since then a final CR in a file is dropped. */
 static bool hears(const struct netconf *all, struct netconf_row *row, const char *version)
 {
 	const struct netconf_row *file = netconf_get(all, conf_file);

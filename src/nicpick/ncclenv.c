@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL from 2.28.7 on asks an env plug-in for each of its settings instead of the environment.
- * This one answers from PINS_FILE what `ringup net fix` has written there, and passes every
- * other name on to the environment.  So a variable that somebody has left in an image, a
- * profile or a notebook does not beat what the node's administrator has settled.
+ * This one answers from PINS_FILE, which `ringup net fix` writes, and takes every other name
+ * from the environment.  So a variable in an image, a profile or a notebook does not override
+ * the settings of the node's administrator.
  *
- * It runs in everybody's training job: it allocates nothing, prints nothing, starts no thread
- * and cannot fail.  NCCL calls init() once, before any getEnv(); from then on the pins do not
+ * It runs in every training job: it allocates nothing, prints nothing, starts no thread and
+ * cannot fail.  NCCL calls init() once, before any getEnv(); from then on the pins do not
  * change, so that getEnv() may be called from every thread and its answers stay valid.
  */
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 enum { NCCL_SUCCESS = 0, FILE_CAP = 1 << 16 };
 
-/* The two interfaces, from NCCL's documentation; they differ in what init() is given. */
+/* The two interfaces, from NCCL's documentation; they differ in init()'s arguments. */
 struct env_v1 {
 	const char *name;
 	int (*init)(uint8_t major, uint8_t minor, uint8_t patch, const char *suffix);
@@ -40,7 +40,7 @@ static const char mark[] __attribute__((used)) = PINS_MARK;
 static struct pins pins;
 static char text[FILE_CAP];
 
-/* Whatever cannot be read, or is longer than any such file, pins nothing. */
+/* A file that cannot be read, or is longer than any valid one, pins nothing. */
 static size_t text_read(void)
 {
 	int fd = open(PINS_FILE, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

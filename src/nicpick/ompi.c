@@ -1,4 +1,4 @@
-/* ompi.c - Open MPI 4.1 and 5: btl/tcp for data, oob/tcp for the control of the job. */
+/* ompi.c - the picker for Open MPI 4.1 and 5: btl/tcp for data, oob/tcp for control. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -18,27 +18,26 @@ static const char btl_exclude[] = "OMPI_MCA_btl_tcp_if_exclude";
 static const char oob_include[] = "OMPI_MCA_oob_tcp_if_include";
 static const char oob_exclude[] = "OMPI_MCA_oob_tcp_if_exclude";
 static const char no_family[] = "OMPI_MCA_btl_tcp_disable_family";
-/* Open MPI 5 leaves control to PRRTE. */
+/* Open MPI 5 delegates control to PRRTE. */
 #define PRTE_NAMES(what) \
 	"PRTE_MCA_prte_if_" what, "PRTE_MCA_oob_tcp_" what, "PRTE_MCA_oob_tcp_if_" what
 static const char *const prte_include[] = { PRTE_NAMES("include") };
 static const char *const prte_exclude[] = { PRTE_NAMES("exclude") };
 
-/* What mpirun exits with. */
+/* mpirun's exit statuses. */
 enum { RANKS_APART_4 = 1, RANKS_APART_5 = 14, NO_CONTROL_4 = 1, NO_CONTROL_5 = 213 };
 enum { BOTH_SET = 1, SEGFAULT = 139 };
 
-/* Since this version PRRTE is lost in its own list when it adds a second name to it. */
+/* Since this version PRRTE crashes when it adds a second name to its own list. */
 static const char bears_one_name[] = "5.0.8";
 
 /*
  * The addresses as Open MPI lists them, in its order: IPv6 of global scope by
- * /proc/net/if_inet6, then IPv4 of interfaces that are UP (idle bridges too) by
- * SIOCGIFCONF.
+ * /proc/net/if_inet6, then IPv4 of interfaces that are UP (idle bridges too) by SIOCGIFCONF.
  *
- * Of several IPv4 addresses under one label it sees the first each time: it asks the
- * kernel for the address in a structure whose family the interface's index has
- * overwritten before.  Only index 2, which is AF_INET, lets it see each.
+ * Of several IPv4 addresses under one label it sees the first each time: it asks the kernel for
+ * the address in a structure whose family the interface's index has overwritten before.  Only
+ * with index 2, which is AF_INET, does it see each.
  */
 struct known {
 	const struct iface_list *l;
@@ -71,7 +70,7 @@ static const struct iface_addr *seen_as(const struct known *k, const struct ifac
 	return a;
 }
 
-/* Those of @family that are listed after turn @after, the next one first. */
+/* The next address of @family after turn @after. */
 static const struct iface_addr *next_turn(const struct iface_list *l, int family,
 					  const struct iface_addr *after)
 {
@@ -102,7 +101,7 @@ static bool known_init(struct known *k, const struct iface_list *l)
 	return true;
 }
 
-/* The first address of an interface, by position or by name; NULL: there is none. */
+/* The first address of an interface, by position or by name; NULL: none. */
 static const struct iface_addr *first_of(const struct known *k, int iface)
 {
 	for (int i = 0; i < k->n; i++)
@@ -121,8 +120,8 @@ static const struct iface_addr *first_called(const struct known *k,
 	return NULL;
 }
 
-/* "10.0.0.0/24", with anything behind the number.  The mask is made with shifts of which
- * the processor sees five bits: /32, like /0 and no number at all, matches everything. */
+/* Parses "10.0.0.0/24", with any text after the number.  The mask is made by shifts that the
+ * processor takes modulo 32: /32, like /0 or no number, matches everything. */
 static bool parse_net(const struct picker_item *x, struct iface_ip *net, uint32_t *mask)
 {
 	const char *slash = memchr(x->text, '/', (size_t)x->len);
@@ -148,11 +147,11 @@ static bool in_net(const struct iface_addr *a, const struct iface_ip *net, uint3
 
 enum { MOST_NAMES = 2048 };
 
-/* A list of the user's after Open MPI has made names of its nets. */
+/* A user's list after Open MPI has replaced nets by names. */
 struct names {
 	struct picker_item at[MOST_NAMES]; /* each once */
 	int n;
-	struct picker_item dropped; /* an entry it passes over    */
+	struct picker_item dropped; /* an entry that it ignores   */
 	struct picker_item missing; /* a name that does not exist */
 };
 
@@ -170,7 +169,7 @@ static void add_name(struct names *s, const struct picker_item *x)
 		s->at[s->n++] = *x;
 }
 
-/* PRRTE compares a net with the first address of each interface only. */
+/* PRRTE compares a net only with the first address of each interface. */
 static bool add_net(struct names *s, const struct known *k, const struct picker_item *x,
 		    bool only_first)
 {
@@ -209,8 +208,8 @@ static void names_init(struct names *s, const struct known *k, const char *list,
 	}
 }
 
-/* In the exclude list of btl/tcp names are prefixes, unlike anywhere else, and also those
- * that a net became: the default's 127.0.0.1/8 is lo, and takes lowlat0 along. */
+/* Only in btl/tcp's exclude list are names prefixes, also those that replaced a net: the
+ * default's 127.0.0.1/8 becomes lo, and also excludes lowlat0. */
 static bool begins_like_one_of(const struct names *s, const char *name)
 {
 	for (int i = 0; i < s->n; i++)
@@ -226,7 +225,7 @@ static const char *value(const struct netconf *c, const char *name)
 	return r && *r->value ? r->value : NULL;
 }
 
-/* The list in force; an empty one of the user's replaces the default as well. */
+/* The list in force; a user's empty list replaces the default as well. */
 static const char *excluded(const struct netconf *c)
 {
 	const struct netconf_row *r = netconf_get(c, btl_exclude);
@@ -257,8 +256,8 @@ static void btl_refuse(struct picked *p, const char *fmt, ...)
 		      "MPI communications.");
 }
 
-/* A module for interface @iface, which is asked for as @name.  4.1 publishes every address
- * of it, 5 the first, and makes no module without one.  Returns whether there is one. */
+/* Adds a module for interface @iface, asked for as @name.  4.1 publishes all its addresses, 5
+ * the first, and makes no module without one.  Returns whether there is one. */
 static bool add_module(const struct known *k, const struct netconf *c, struct picked *p,
 		       int iface, const char *name, int len)
 {
@@ -338,7 +337,7 @@ static int shown(const struct picker_item *x)
 	return x->len < 80 ? x->len : 80;
 }
 
-/* Returns whether the include list decides. */
+/* Picks for btl/tcp; returns whether the include list decides. */
 static bool pick_btl(const struct known *k, const struct netconf *c, struct picked *p)
 {
 	const char *include = value(c, btl_include);
@@ -373,14 +372,14 @@ static bool pick_btl(const struct known *k, const struct netconf *c, struct pick
 	return decides;
 }
 
-/* An IPv6 address never counts as loopback: its flags are looked up too early. */
+/* An IPv6 address never counts as loopback, since its flags are looked up too early. */
 static bool is_loopback(const struct known *k, const struct iface_addr *a)
 {
 	return a->ip.family == AF_INET && k->l->ifaces[a->iface].flags & IFF_LOOPBACK;
 }
 
-/* The lists for control; PRRTE has three names for each, of which the last that is set
- * counts, even if it is empty. */
+/* The lists for control.  PRRTE has three names for each; the last one set counts, even if it
+ * is empty. */
 struct lists {
 	const char *include, *exclude; /* NULL: not set */
 };
@@ -429,7 +428,7 @@ static bool is_named(const struct known *k, const struct names *s, const struct 
 	return false;
 }
 
-/* PRRTE keeps the loopback only where there is nothing else, 4.1 also if a list is left. */
+/* PRRTE keeps the loopback only if there is nothing else, 4.1 also if a list is left. */
 static bool keeps_loopback(const struct known *k, const struct picked *p, const struct names *s)
 {
 	if (!is_5(p))
@@ -454,9 +453,9 @@ static void add_control(const struct known *k, struct picked *p, const struct na
 	}
 }
 
-/* What becomes of the interfaces by the lists for control. */
+/* The kind of list for control. */
 struct control {
-	bool include, any; /* is it an include list, and is anything of it left? */
+	bool include, any; /* is it an include list; does it have entries */
 };
 
 static struct control pick_oob(const struct known *k, const struct netconf *c, struct picked *p)
@@ -534,7 +533,7 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 					  : "exclude list names it");
 }
 
-/* mpirun and its ranks talk over 127.0.0.1 as well, and wait for it for ever. */
+/* Without 127.0.0.1 mpirun and its ranks cannot talk, and wait for each other forever. */
 static bool is_speechless(const struct iface_list *l)
 {
 	for (int i = 0; i < l->nifaces; i++)
@@ -588,7 +587,7 @@ static const char *const listens[] = {
 	PRTE_NAMES("include"), PRTE_NAMES("exclude"), NULL,
 };
 
-/* 4.1 knows no PRRTE.  5 still shows what it is given for oob: a trap worth a note. */
+/* 4.1 ignores PRRTE's names.  5 still reads oob's, which a note warns of. */
 static bool hears(const struct netconf *all, struct netconf_row *row, const char *version)
 {
 	(void)all;

@@ -1,4 +1,4 @@
-/* outcome.c - does each library take the interface that it is told to take? */
+/* outcome.c - check a plan: would each library take the interface that it is given? */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/outcome.h"
 
@@ -15,7 +15,7 @@ static bool is_of_plan(const struct fix *plan, const struct netconf_row *r)
 	return f && f->after;
 }
 
-/* Does the plan say anything to this library?  To UCX it does not where there is RDMA. */
+/* Does the plan set a variable of this library?  It sets none of UCX's if there is RDMA. */
 static bool is_told(const struct picker *k, const struct fix *plan, const struct netconf *c)
 {
 	for (int i = 0; k->settings[i]; i++)
@@ -26,7 +26,7 @@ static bool is_told(const struct picker *k, const struct fix *plan, const struct
 	return false;
 }
 
-/* The setting in force that the plan did not write: the culprit if there is one. */
+/* The setting in force that the plan did not write: the culprit, if any. */
 static const struct netconf_row *stranger(const struct picker *k, const struct fix *plan,
 					  const struct netconf *c)
 {
@@ -46,7 +46,7 @@ static bool is_loopback(const struct iface_list *l, const char *name)
 	return f && f->flags & IFF_LOOPBACK;
 }
 
-/* The names in order, each once; true if @interface is the only one that leads outside. */
+/* Lists the names in order, each once; true if only @interface leads to other hosts. */
 static bool list_takes(const struct pick_role *r, const struct iface_list *l,
 		       const char *interface, char *out, size_t size)
 {
@@ -58,7 +58,7 @@ static bool list_takes(const struct pick_role *r, const struct iface_list *l,
 		const char *name = r->picks[i].interface;
 		bool again = i && !strcmp(name, r->picks[i - 1].interface);
 
-		/* libfabric keeps the loopback behind what it is told. */
+		/* libfabric keeps the loopback after the interface that it is given. */
 		if (strcmp(name, interface) != 0 && (!i || !is_loopback(l, name)))
 			only = false;
 		if (!again && len < size)

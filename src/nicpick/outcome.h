@@ -1,4 +1,4 @@
-/* outcome.h - does each library take the interface that it is told to take? */
+/* outcome.h - check a plan: would each library take the interface that it is given? */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_OUTCOME_H
 #define NICPICK_OUTCOME_H
@@ -11,13 +11,13 @@ struct err;
 
 enum { OUTCOME_ROWS = 32, OUTCOME_WHY = 240 };
 
-/* One role of one library, once a plan is carried out. */
+/* One role of one library, after the plan. */
 struct outcome_row {
 	const struct picker *library;
 	const char *role;
 	char takes[160]; /* its interfaces in its order; "" if it refuses */
 	bool agrees;
-	char why[OUTCOME_WHY]; /* if not: who tells it otherwise */
+	char why[OUTCOME_WHY]; /* if not: the setting that contradicts */
 };
 
 struct outcome {
@@ -27,10 +27,10 @@ struct outcome {
 };
 
 /*
- * outcome_of - ask the picker of every library that the plan tells something.
+ * outcome_of - run the picker of every library that the plan has settings for.
  *
- * The machine is @s, with what the plan writes in place of what stands there now.
- * @names are all settings that any picker listens to.
+ * The machine is @s, with the plan's lines in place of the current ones.  @names are all
+ * settings that any picker reads.
  */
 int outcome_of(struct outcome *o, const struct fix *plan, const struct snapshot *s,
 	       const char *interface, const char *const *names, struct err *e);

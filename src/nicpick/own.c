@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* From the least to the most likely to lead to the other hosts. */
+/* The likelihood that an interface leads to the other hosts, ascending. */
 enum claim { NEVER, TUNNEL_OUT, VIRTUAL, HARDWARE, WAY_OUT, ON_THE_WAY };
 
 static bool is_set(const char *s)
@@ -47,7 +47,7 @@ static bool is_asked(const struct iface_ip *ip, const struct own_hint *h)
 	       iface_within(ip, &net, prefix);
 }
 
-/* Who else has this address?  On its way it would come back to ourselves. */
+/* The other node that has the same address: packets to it would come back to us. */
 static const struct own_node *double_of(const struct iface_ip *ip, const struct own_hint *h,
 					const struct iface **where)
 {
@@ -68,7 +68,7 @@ static bool is_usable(const struct iface_addr *a)
 	return a->scope == IFACE_GLOBAL && iface_is_global(&a->ip);
 }
 
-/* The address to listen on: IPv4 if there is one, since all libraries speak it. */
+/* The address to listen on: IPv4 if there is one, since all libraries support it. */
 static const struct iface_addr *best_address(const struct iface_list *l, int i,
 					     const struct own_hint *h)
 {
@@ -108,7 +108,7 @@ static bool own_reaches(const struct iface_list *l, int i, const struct iface_li
 	return false;
 }
 
-/* Is it on the way to all other nodes, by the names that the user gave? */
+/* Is interface @i on the way to all other nodes, by the names that the user gave? */
 static bool is_on_the_way(const struct iface_list *l, int i, const struct own_hint *h)
 {
 	struct iface_ip ip;
@@ -137,7 +137,7 @@ static bool is_tunnel(const struct iface *i)
 	return i->kind == IFACE_TUN || i->kind == IFACE_TUNNEL || i->kind == IFACE_VXLAN;
 }
 
-/* Why has interface @i no address to be reached at?  True: it has one. */
+/* Does interface @i have an address that other hosts can reach?  If not, says why. */
 static bool has_address(const struct iface_list *l, int i, const struct own_hint *h,
 			struct picked *p)
 {
@@ -178,7 +178,7 @@ static bool leads_to_all(const struct iface_list *l, int i, const struct own_hin
 	return true;
 }
 
-/* How good is interface @i?  Says so as a rule if it is out of the question. */
+/* Judges interface @i, and adds a rule if it is excluded. */
 static enum claim judge(const struct iface_list *l, int i, const struct own_hint *h,
 			struct picked *p)
 {
@@ -250,7 +250,7 @@ static void choose_loopback(struct picked *p, const struct iface_list *l, const 
 	picker_note(&p->roles[0], "%s", why);
 }
 
-/* "eth0, eth1" of all interfaces that have an address, for error messages. */
+/* Lists all interfaces that have an address, "eth0, eth1", for error messages. */
 static const char *list_names(const struct iface_list *l, char *out, size_t size)
 {
 	size_t len = 0;
@@ -303,7 +303,7 @@ static void choose_named(struct picked *p, const struct iface_list *l, const cha
 			      name, others);
 }
 
-/* The address from which @peer is reached: its own if it is ours. */
+/* The address from which @peer is reached: @peer itself if it is ours. */
 static const struct iface_addr *towards(const struct iface_list *l, const struct iface_ip *peer)
 {
 	const struct iface_addr *a = iface_owner(l, peer), *best = NULL;
@@ -316,7 +316,7 @@ static const struct iface_addr *towards(const struct iface_list *l, const struct
 		a = &l->addrs[n];
 		if (a->iface != r->iface || a->ip.family != peer->family)
 			continue;
-		/* The one in the peer's subnet; else the first. */
+		/* The address in the peer's subnet; else the first. */
 		if (!best || (!iface_within(peer, &best->ip, best->prefix) &&
 			      iface_within(peer, &a->ip, a->prefix)))
 			best = a;
@@ -324,14 +324,14 @@ static const struct iface_addr *towards(const struct iface_list *l, const struct
 	return best;
 }
 
-/* Does a hint decide? */
+/* Chooses by a hint; false if none decides. */
 static bool follow_hint(struct picked *p, const struct iface_list *l, const struct own_hint *h)
 {
 	const struct iface_addr *a;
 	struct iface_ip ip;
 	char why[PICKER_RULE];
 
-	/* The user knows better than the platform. */
+	/* A network that the user set overrides the platform's address. */
 	if (is_set(h->container_ip) && !is_set(h->network) &&
 	    iface_parse(&ip, h->container_ip)) {
 		a = iface_owner(l, &ip);
@@ -354,14 +354,14 @@ static bool follow_hint(struct picked *p, const struct iface_list *l, const stru
 	return true;
 }
 
-/* A tie is none if both are in one subnet: either address reaches everybody. */
+/* Two interfaces in one subnet do not tie: either address reaches all nodes. */
 static bool same_network(const struct iface_addr *a, const struct iface_addr *b)
 {
 	return a->prefix == b->prefix && iface_within(&a->ip, &b->ip, a->prefix);
 }
 
 struct race {
-	int64_t wish; /* how well it fulfils what is preferred */
+	int64_t wish; /* rank by the preference */
 	enum claim claim;
 	int64_t metric;    /* among default routes the lowest wins, as in the kernel */
 	int first, second; /* positions; -1: none */
@@ -395,7 +395,7 @@ static void enter(struct race *r, const struct iface_list *l, int i, enum claim 
 		r->second = i;
 }
 
-/* What the winner won by. */
+/* The reason why the winner won. */
 static void explain_win(const struct race *r, const struct iface_list *l,
 			const struct own_hint *h, char why[PICKER_RULE])
 {
@@ -465,7 +465,7 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 	}
 }
 
-/* Remarks about what the user named and the other nodes contradict. */
+/* Notes where the other nodes contradict the user's choice. */
 static void beware_of_others(struct picked *p, const struct iface_list *l,
 			     const struct iface_addr *mine, const struct own_hint *h)
 {
@@ -482,7 +482,7 @@ static void beware_of_others(struct picked *p, const struct iface_list *l,
 				    h->others[n].name);
 }
 
-/* Remarks about an address that works for ringup and hurts others. */
+/* Notes on an address that works for ringup and harms other libraries. */
 static void beware(struct picked *p, const struct iface_list *l, const struct own_hint *h)
 {
 	struct pick_role *r = &p->roles[0];
@@ -530,7 +530,7 @@ int own_choose(const struct iface_list *l, const struct own_hint *h, struct pick
 	return 0;
 }
 
-/* "10.0.0.5:41217" or "[::1]:41217" to the address alone; "" for a directory. */
+/* Extracts the address of "10.0.0.5:41217" or "[::1]:41217"; "" for a directory. */
 static const char *meeting_address(const char *where, char out[IFACE_TEXT])
 {
 	struct iface_ip ip;
@@ -552,8 +552,8 @@ static const char *meeting_address(const char *where, char out[IFACE_TEXT])
 	return out;
 }
 
-/* Of "eth0,ib0" the first that this host has; hosts of one job may differ.  All of it if it has
- * none, which is then the error. */
+/* The first name of "eth0,ib0" that this host has, since hosts of one job may differ.  Without
+ * any, the whole list, which then becomes the error. */
 static const char *listed_here(const struct iface_list *l, const char *names, char *out,
 			       size_t size)
 {

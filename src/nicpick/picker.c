@@ -1,4 +1,4 @@
-/* picker.c - what all pickers share: room for their answer. */
+/* picker.c - shared code of all pickers: storage for their answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/picker.h"
 
@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* Addresses a role may hold that no interface owns (a fallback to 127.0.0.1),
- * and names that a library is told without looking at the machine. */
+/* Room for addresses of no interface (a fallback to 127.0.0.1), and for names that a library
+ * takes without looking at the machine. */
 enum { SPARE = 32 };
 
 int picker_init(struct picked *p, const struct iface_list *l, const char *const *roles,

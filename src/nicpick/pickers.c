@@ -1,4 +1,4 @@
-/* pickers.c - the libraries whose choice of interface is known, and how to ask one. */
+/* pickers.c - the list of libraries whose choice of interface is known, and how to run one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

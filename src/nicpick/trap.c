@@ -1,4 +1,4 @@
-/* trap.c - what the checks of traps.def share: rows, machine, report. */
+/* trap.c - shared code of the checks in traps.def: settings rows, machine facts, findings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nicpick/trap.h"
 
@@ -39,7 +39,7 @@ static struct trap_row *add_row(struct trap_case *t, enum sources_grammar g, con
 	return r;
 }
 
-/* Open MPI takes blanks away from both ends, and a CR. */
+/* Open MPI strips blanks from both ends, and a CR. */
 static char *trimmed(const char *text, size_t len)
 {
 	while (len && isblank((unsigned char)*text)) {
@@ -99,7 +99,7 @@ static void add_file(struct trap_case *t, const struct sources_file *f)
 	}
 }
 
-/* What an older version wrote has values without their lines. */
+/* A snapshot of an older version has values without their lines. */
 static void add_setting(struct trap_case *t, const struct netconf_row *c)
 {
 	bool mca = !strncmp(c->name, mca_prefix, strlen(mca_prefix));
@@ -117,8 +117,8 @@ static void add_setting(struct trap_case *t, const struct netconf_row *c)
 	t->no_memory |= !r->name || !r->meant || !r->value;
 }
 
-/* In a file of Open MPI and in scripts the last line of a name wins, everywhere else the
- * first.  What the environment has from a script is the script's to answer for. */
+/* In a file of Open MPI and in scripts the last line of a name wins, everywhere else the first.
+ * A script answers for a value that the environment has from it. */
 static bool beats(const struct trap_row *other, const struct trap_row *r, bool after)
 {
 	bool script = r->grammar == SOURCES_SHELL, by_script = other->grammar == SOURCES_SHELL;
@@ -170,7 +170,7 @@ static int choose_good(struct trap_case *t, struct err *e)
 	return rc;
 }
 
-/* What is set once the scripts have run. */
+/* Sets the values that hold once the scripts have run. */
 static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
 {
 	int rc = 0;
@@ -297,7 +297,7 @@ static char *shell_line(const char *name, const char *value)
 	return out;
 }
 
-/* NAME and value as @g wants them. */
+/* NAME and value in the syntax of @g. */
 static char *line_of(enum sources_grammar g, const char *name, const char *value)
 {
 	char *out;
@@ -333,7 +333,7 @@ static char *place_of(const struct trap_row *r)
 	return out;
 }
 
-/* A finding with what every one has, or NULL; @what was just made. */
+/* A finding with the common fields set, or NULL; takes @what over. */
 static struct lint_finding *add_finding(struct trap_case *t, char *what, char *where)
 {
 	struct lint_report *r = t->report;
@@ -466,7 +466,7 @@ static bool has_default_route(const struct iface_list *l, int iface)
 	return false;
 }
 
-/* For files that do not tell what an interface is. */
+/* Judges by the name, for files without the kind of an interface. */
 static bool sounds_virtual(const char *name)
 {
 	static const char *const begin[] = { "docker", "br-",   "virbr", "cni",  "flannel",
@@ -529,7 +529,7 @@ const char *trap_net(const struct trap_case *t, char out[IFACE_TEXT])
 
 	*out = 0;
 	for (int i = 0; i < l->naddrs; i++)
-		/* A network of one address is a name's business: see ompi-everything. */
+		/* A network of one address is better given by name: see ompi-everything. */
 		if (l->addrs[i].ip.family == AF_INET && l->addrs[i].prefix != 32 &&
 		    !strcmp(l->ifaces[l->addrs[i].iface].name, t->good))
 			return iface_net_text(&l->addrs[i].ip, l->addrs[i].prefix, out);

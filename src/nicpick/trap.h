@@ -1,4 +1,4 @@
-/* trap.h - what the checks of traps.def share: rows, machine, report. */
+/* trap.h - shared code of the checks in traps.def: settings rows, machine facts, findings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NICPICK_TRAP_H
 #define NICPICK_TRAP_H
@@ -9,7 +9,7 @@
 #include "nicpick/lint.h"
 #include "nicpick/picker.h"
 
-/* One line that sets something, as its library reads it. */
+/* One line that sets a variable, as its library reads it. */
 struct trap_row {
 	enum sources_grammar grammar;
 	const char *path;
@@ -18,23 +18,23 @@ struct trap_row {
 	char *name;       /* as the library reads it: blanks, quotes and all    */
 	char *meant;      /* the variable that it was meant for                 */
 	char *value;
-	bool unknown;  /* a shell would have to evaluate it; the value is empty   */
+	bool unknown;  /* only a shell could evaluate it; the value is empty      */
 	bool in_force; /* no stronger line has that name                     */
-	bool broken;   /* its form was found fault with: its meaning is moot */
+	bool broken;   /* a fault of its form was found: its meaning is moot */
 };
 
-/* What is checked, and where findings go. */
+/* State of one check run. */
 struct trap_case {
 	const struct snapshot *s;
 	struct trap_row *rows;
 	int nrows;
-	struct picked nccl, ompi, gloo; /* what each of them would do */
+	struct picked nccl, ompi, gloo; /* the choice of each */
 	char good[IFACE_NAME];          /* the interface to name instead, or "" */
-	enum envplugin_kind plugin;     /* who answers NCCL's questions */
+	enum envplugin_kind plugin;     /* the source of NCCL's settings */
 	char plugin_what[NETCONF_PLUGIN];
 
 	struct lint_report *report;
-	const struct trap *trap; /* whose check runs */
+	const struct trap *trap; /* the running check */
 	bool no_memory;
 };
 
@@ -47,61 +47,61 @@ struct trap {
 
 extern const struct trap traps[]; /* of traps.def; ends with code == NULL */
 
-/* trap_begin, trap_end - rows and picks of @s; free them. */
+/* trap_begin, trap_end - make, free the rows and picks of @s. */
 int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report *r,
 	       struct err *e);
 void trap_end(struct trap_case *t);
 
-/* trap_get - the row in force for a variable, or NULL; trap_sound - NULL as well if its
- * form is broken or it is empty. */
+/* trap_get - the row in force for a variable, or NULL; trap_sound - NULL as well if its form is
+ * broken or it is empty. */
 struct trap_row *trap_get(struct trap_case *t, const char *name);
 struct trap_row *trap_sound(struct trap_case *t, const char *name);
 
-/* trap_pin - what ringup's env plug-in answers NCCL for @name, or NULL: it is not asked. */
+/* trap_pin - the value that ringup's env plug-in pins @name to; NULL: none is in force. */
 const char *trap_pin(const struct trap_case *t, const char *name);
 
-/* trap_names - does the variable name an interface, for those who ignore a single
+/* trap_names - does the variable name an interface, for libraries that ignore a single
  * character? */
 bool trap_names(struct trap_case *t, const char *name);
 
 /*
- * trap_found - report; @fix is the value to set instead, NULL if nobody can tell.
+ * trap_found - report; @fix is the value to set instead, NULL if unknown.
  *
- * @name, if not NULL, is set instead of the row's variable.  The line is written
- * in the grammar of the row's file.
+ * @name, if not NULL, is set instead of the row's variable.  The line is written in the grammar
+ * of the row's file.
  */
 void trap_found(struct trap_case *t, struct trap_row *row, const char *name, const char *fix,
 		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* trap_remove - report; the cure is to take the line out. */
+/* trap_remove - report; the remedy is to remove the line. */
 void trap_remove(struct trap_case *t, struct trap_row *row, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* trap_machine - report what no line says; @name and @fix as above, for @grammar. */
+/* trap_machine - report a fault without a line; @name and @fix as above, for @grammar. */
 void trap_machine(struct trap_case *t, enum sources_grammar grammar, const char *name,
 		  const char *fix, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* trap_is - is the piece of a list exactly @text?  trap_begins - does @text begin with it? */
+/* trap_is - is the list entry exactly @text?  trap_begins - does @text begin with it? */
 bool trap_is(const struct picker_item *x, const char *text);
 bool trap_begins(const char *text, const struct picker_item *x);
 
-/* trap_label - does an address or an interface go by exactly that name? */
+/* trap_label - does an address or an interface have exactly that name? */
 bool trap_label(const struct trap_case *t, const struct picker_item *x);
 
-/* trap_also - another name with an address that the prefix @x takes in, or NULL. */
+/* trap_also - another name with an address that also begins with @x, or NULL. */
 const char *trap_also(const struct trap_case *t, const struct picker_item *x);
 
-/* trap_near - the interface with an address whose name is nearest, or NULL. */
+/* trap_near - the interface with an address whose name is the most similar, or NULL. */
 const char *trap_near(const struct trap_case *t, const struct picker_item *x);
 
-/* trap_is_foreign - would traffic of a job be wrong on it: a bridge, a tunnel, an
- * address that is the same everywhere, and not the way out of this machine? */
+/* trap_is_foreign - would a job's traffic fail on it: a bridge, a tunnel, an address that is
+ * the same on every node, and not this machine's way out? */
 bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a);
 
-/* trap_has_network - is there a way to other hosts at all? */
+/* trap_has_network - does any interface lead to other hosts? */
 bool trap_has_network(const struct trap_case *t);
 
-/* trap_address - the address that a pick stands for, or NULL. */
+/* trap_address - the address of a pick, or NULL. */
 const struct iface_addr *trap_address(const struct trap_case *t, const struct pick *p);
 
 /* trap_net - "10.0.0.0/24" of the good interface, or "". */

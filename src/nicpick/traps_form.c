@@ -1,4 +1,4 @@
-/* traps_form.c - lines that their readers do not read as they were meant. */
+/* traps_form.c - checks for lines that the library parses differently than intended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static bool is_quote(char c)
 	return c == '"' || c == '\'';
 }
 
-/* Where a comment begins that somebody put behind a value; the length without one. */
+/* The position of a comment after a value; the length if there is none. */
 static size_t comment_at(const char *value)
 {
 	for (size_t i = 1; value[0] && value[i]; i++)
@@ -26,7 +26,7 @@ static size_t comment_at(const char *value)
 	return strlen(value);
 }
 
-/* What the value was meant to be: no blanks, quotes, CR or comment around it. */
+/* The intended value: without blanks, quotes, CR or comment around it. */
 static char *meant_value(const struct trap_row *r)
 {
 	const char *v = r->value;
@@ -48,7 +48,7 @@ static char *meant_value(const struct trap_row *r)
 	return strndup(v, len);
 }
 
-/* A name that would still be a prefix of others gets its '=' in the same go. */
+/* Adds a '=' as well if the name is a prefix of others. */
 static char *exact(const struct trap_case *t, char *value)
 {
 	struct picker_item x = { value, (int)strlen(value) };
@@ -60,7 +60,7 @@ static char *exact(const struct trap_case *t, char *value)
 	return out;
 }
 
-/* And so is a misspelt name put right. */
+/* The remedy also corrects a misspelt name. */
 static void broken(struct trap_case *t, struct trap_row *r, const char *what)
 {
 	const char *known = netnames_near(r->meant);
@@ -232,7 +232,7 @@ void trap_unknown_name(struct trap_case *t)
 	}
 }
 
-/* The row that beats @r in its own file, or NULL. */
+/* The row that overrides @r in its own file, or NULL. */
 static const struct trap_row *winner_beside(const struct trap_case *t, const struct trap_row *r)
 {
 	const struct trap_row *best = NULL, *other;
@@ -263,7 +263,7 @@ void trap_duplicate_line(struct trap_case *t)
 	}
 }
 
-/* The next weaker place that says something else, or NULL. */
+/* The next weaker row with another value, or NULL. */
 static const struct trap_row *weaker(const struct trap_case *t, const struct trap_row *r)
 {
 	const struct trap_row *other;

@@ -1,4 +1,4 @@
-/* traps_nccl.c - settings that NCCL takes otherwise than they were meant. */
+/* traps_nccl.c - checks for settings that NCCL takes differently than intended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <net/if.h>
@@ -14,9 +14,9 @@ static const char env_plugin[] = "NCCL_ENV_PLUGIN";
 
 enum { MAX_NAMES = 16, NAME_BYTES = 64 };
 
-/* NCCL_SOCKET_IFNAME taken apart as NCCL does it. */
+/* NCCL_SOCKET_IFNAME, parsed as NCCL does it. */
 struct spec {
-	struct trap_row *row; /* NULL: not set, ignored, or found fault with */
+	struct trap_row *row; /* NULL: not set, ignored, or already reported */
 	bool negate, exact;
 	const char *list;
 };
@@ -37,7 +37,7 @@ static struct spec spec_of(struct trap_case *t)
 	return s;
 }
 
-/* A name without what stands behind its colon. */
+/* The next name, without its colon and what follows. */
 static bool next_name(const char **list, struct picker_item *x)
 {
 	do {
@@ -61,7 +61,7 @@ static bool matches(const struct spec *s, const char *label)
 	return (hit || !any) != s->negate;
 }
 
-/* "=eth0": the interface to name instead; NULL where nobody can tell. */
+/* "=eth0": the interface to name instead; NULL if unknown. */
 static const char *instead(const struct trap_case *t, char out[IFACE_NAME + 1])
 {
 	if (!*t->good)
@@ -70,7 +70,7 @@ static const char *instead(const struct trap_case *t, char out[IFACE_NAME + 1])
 	return out;
 }
 
-/* All is said about this value. */
+/* Ends the checks of this value. */
 static void settle(struct spec *s)
 {
 	s->row->broken = true;
@@ -146,7 +146,7 @@ void trap_nccl_too_many(struct trap_case *t)
 				   "%.*s is name %d, and not read any more", x.len, x.text, n);
 }
 
-/* The list with every blank taken out, and '^' or '=' in front of inner names. */
+/* The list without blanks, and without '^' or '=' in front of inner names. */
 static char *plain_list(const struct spec *s)
 {
 	char *out = malloc(strlen(s->row->value) + 1), *w = out;
@@ -205,7 +205,7 @@ void trap_nccl_glob(struct trap_case *t)
 	settle(&s);
 }
 
-/* "10.0.0.5", or with the length of a network; @prefix is that of an address without. */
+/* Parses "10.0.0.5", perhaps with a prefix length; without one @prefix is the whole address. */
 static bool is_address(const struct picker_item *x, struct iface_ip *ip, int *prefix)
 {
 	char text[IFACE_TEXT], *slash;
@@ -223,7 +223,7 @@ static bool is_address(const struct picker_item *x, struct iface_ip *ip, int *pr
 	return true;
 }
 
-/* The interface that has an address in there. */
+/* The interface with an address in that network. */
 static const struct iface *owner_of(const struct trap_case *t, const struct iface_ip *ip,
 				    int prefix)
 {
@@ -346,7 +346,7 @@ void trap_nccl_loopback(struct trap_case *t)
 			     "NCCL finds nothing better than %s", r->picks[0].interface);
 }
 
-/* Why a named interface will not do; NULL if it will. */
+/* The reason why a named interface will not do; NULL: it will. */
 static const char *unfit(const struct trap_case *t, const struct picker_item *x)
 {
 	const struct iface_list *l = &t->s->ifaces;
@@ -424,7 +424,7 @@ void trap_nccl_family(struct trap_case *t)
 			   "'%.40s' is no family and is ignored", r->value);
 }
 
-/* Does an address without brackets stand where host:port should? */
+/* Reports an address without brackets in place of host:port. */
 void trap_nccl_id_address(struct trap_case *t)
 {
 	struct trap_row *r = trap_sound(t, comm_id);
@@ -478,8 +478,8 @@ void trap_nccl_ib_first(struct trap_case *t)
 		     is_ib ? "which has only a link-local address" : "which is no InfiniBand");
 }
 
-/* On a node without IPv4 a card with fe80:: alone may come first, and the wire behind it may
- * lead nowhere.  A name that begins with ib has a trap of its own. */
+/* On a node without IPv4 a card with only fe80:: may come first, and its wire may lead nowhere.
+ * Names that begin with ib have a check of their own. */
 void trap_nccl_link_local(struct trap_case *t)
 {
 	const struct pick_role *r = &t->nccl.roles[0];
@@ -553,7 +553,7 @@ void trap_nccl_env_plugin(struct trap_case *t)
 			     t->plugin_what);
 }
 
-/* The row in force that says otherwise than the pin of its name. */
+/* Reports the row in force that contradicts the pin of its name. */
 void trap_nccl_env_beaten(struct trap_case *t)
 {
 	const char *pin;

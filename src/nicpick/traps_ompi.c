@@ -1,4 +1,4 @@
-/* traps_ompi.c - settings that Open MPI takes otherwise than they were meant. */
+/* traps_ompi.c - checks for settings that Open MPI takes differently than intended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <net/if.h>
@@ -14,7 +14,7 @@ static const char btl_exclude[] = "OMPI_MCA_btl_tcp_if_exclude";
 static const char oob_include[] = "OMPI_MCA_oob_tcp_if_include";
 static const char oob_exclude[] = "OMPI_MCA_oob_tcp_if_exclude";
 
-/* What to include instead: the network, which is right on every node, or the name. */
+/* The list to include instead: the network, which is right on every node, or the name. */
 static const char *instead(const struct trap_case *t, char out[IFACE_TEXT])
 {
 	if (*trap_net(t, out))
@@ -23,7 +23,7 @@ static const char *instead(const struct trap_case *t, char out[IFACE_TEXT])
 	return *out ? out : NULL;
 }
 
-/* "10.0.0.0/24" and the like; @net and @prefix only then. */
+/* Parses "10.0.0.0/24" and the like; false leaves @net and @prefix open. */
 static bool is_net(const struct picker_item *x, struct iface_ip *net, int *prefix)
 {
 	char text[IFACE_TEXT], *slash, *end;
@@ -36,7 +36,7 @@ static bool is_net(const struct picker_item *x, struct iface_ip *net, int *prefi
 		return false;
 	*slash = 0;
 	*prefix = (int)strtol(slash + 1, &end, 10);
-	/* Of IPv6 Open MPI knows names only. */
+	/* Open MPI takes no IPv6 networks. */
 	return end != slash + 1 && !*end && iface_parse(net, text) && net->family == AF_INET;
 }
 
@@ -75,7 +75,7 @@ void trap_ompi_both(struct trap_case *t)
 	both(t, oob_include, oob_exclude);
 }
 
-/* The list without what is no part of Open MPI's grammar; NULL if nothing is left. */
+/* The list without entries that Open MPI cannot parse; NULL if none is left. */
 static char *plain_list(const char *list, const char *otherwise)
 {
 	char *out = malloc(strlen(list) + 1), *w = out;
@@ -92,7 +92,7 @@ static char *plain_list(const char *list, const char *otherwise)
 	return otherwise ? strdup(otherwise) : NULL;
 }
 
-/* "10.0.0.5/32", "10.0.0.0/", "0.0.0.0/0": shifts of 32 bits, of which nothing is left. */
+/* True for "10.0.0.5/32", "10.0.0.0/", "0.0.0.0/0": a shift by 32 bits matches everything. */
 static bool is_everything(const struct picker_item *x)
 {
 	const char *slash = is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
@@ -114,7 +114,7 @@ static bool is_odd(const struct picker_item *x)
 	return !is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
 }
 
-/* An address of this machine without its /length: the network it was meant for. */
+/* For a local address without /length, the network that it was meant for. */
 static bool bare_address(const struct trap_case *t, const struct picker_item *x,
 			 char out[IFACE_TEXT])
 {
@@ -130,7 +130,7 @@ static bool bare_address(const struct trap_case *t, const struct picker_item *x,
 	a = iface_owner(&t->s->ifaces, &ip);
 	if (!a)
 		return false;
-	/* A length of 32 would be taken for none. */
+	/* A length of 32 would count as none. */
 	snprintf(out, IFACE_TEXT, "%.50s/%d", text, a->prefix > 31 ? 31 : a->prefix);
 	return true;
 }
@@ -258,7 +258,7 @@ void trap_ompi_oob_unknown(struct trap_case *t)
 		unknown(t, r, &x);
 }
 
-/* Does an exclude list hold the loopback, as lo or as a network? */
+/* Does an exclude list have the loopback, as lo or as a network? */
 static bool holds_loopback(const char *list, bool prefixes)
 {
 	struct iface_ip lo, net;
@@ -332,7 +332,7 @@ void trap_ompi_foreign(struct trap_case *t)
 	}
 }
 
-/* Only what was found to be installed excuses; an unknown version may be 4.1. */
+/* Only a detected version 5 is exempt; an unknown version may be 4.1. */
 static bool is_five(const struct trap_case *t)
 {
 	return *netconf_version(&t->s->settings, "openmpi") && picker_since(&t->ompi, "5");

@@ -1,4 +1,4 @@
-/* traps_others.c - what Gloo, Horovod, UCX and libfabric misunderstand; the machine. */
+/* traps_others.c - checks of Gloo, Horovod, UCX and libfabric settings, and of the machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ void trap_gloo_syntax(struct trap_case *t)
 
 	if (!r || strlen(r->value) < 2 || !strpbrk(r->value, "=^*/ "))
 		return;
-	/* "=eth0" names what was meant. */
+	/* The name in "=eth0" is the intended one. */
 	end = r->value + strspn(r->value, "= ");
 	trap_found(t, r, NULL, strpbrk(end, "=^*/ ,") ? good(t) : end,
 		   "'%.80s' is no exact name", r->value);
@@ -70,7 +70,7 @@ void trap_gloo_one_char(struct trap_case *t)
 		trap_found(t, r, NULL, good(t), "'%s' is ignored", r->value);
 }
 
-/* Where no other host gets to; NULL if one does. */
+/* The reason why no other host reaches the address; NULL: one does. */
 static const char *dead_end(const struct trap_case *t, const struct iface_addr *a)
 {
 	unsigned flags = t->s->ifaces.ifaces[a->iface].flags;
@@ -100,7 +100,7 @@ void trap_gloo_foreign(struct trap_case *t)
 	}
 }
 
-/* What the host name resolves to first of all, as far as it is known. */
+/* The first resolution of the host name, if known. */
 static const struct netconf_host *host(const struct trap_case *t)
 {
 	const char *name = t->s->settings.hostname;
@@ -153,7 +153,7 @@ void trap_gloo_hostname_unknown(struct trap_case *t)
 			     h->nips ? "no address of this host" : "nothing");
 }
 
-/* One exact name, or what is wrong with it. */
+/* Reports a value that is not one exact name. */
 static void exact_name(struct trap_case *t, const char *variable)
 {
 	struct trap_row *r = trap_sound(t, variable);
@@ -193,7 +193,7 @@ void trap_libfabric_iface(struct trap_case *t)
 	exact_name(t, "FI_TCP_IFACE");
 }
 
-/* Devices such as mlx5_0:1 are hardware that a snapshot does not know. */
+/* Devices such as mlx5_0:1 are hardware, which a snapshot does not contain. */
 void trap_ucx_devices(struct trap_case *t)
 {
 	struct trap_row *r = trap_sound(t, "UCX_NET_DEVICES");
@@ -214,7 +214,7 @@ void trap_ucx_devices(struct trap_case *t)
 	}
 }
 
-/* May a job's packets go over it? */
+/* Can a job's packets use this address? */
 static bool carries(const struct trap_case *t, const struct iface_addr *a)
 {
 	const struct iface *f = &t->s->ifaces.ifaces[a->iface];
@@ -236,7 +236,7 @@ void trap_one_subnet(struct trap_case *t)
 	int k, n = 0;
 
 	t->no_memory |= !at;
-	/* Each is judged once: there may be a thousand. */
+	/* Each address is judged once: there may be a thousand. */
 	for (int i = 0; at && i < l->naddrs; i++)
 		if (carries(t, &l->addrs[i]))
 			at[n++] = &l->addrs[i];

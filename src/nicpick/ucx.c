@@ -1,4 +1,4 @@
-/* ucx.c - UCX 1.12 to 1.22: the network devices of its tcp transport. */
+/* ucx.c - the picker for UCX 1.12 to 1.22: the network devices of its tcp transport. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <net/if.h>
@@ -12,7 +12,7 @@
 
 enum { NO_DEVICE = -14, FAMILIES = 2 };
 
-/* UCX_TCP_AF_PRIO: the families that count, the best first. */
+/* UCX_TCP_AF_PRIO: the families allowed, the best first. */
 static int families(const struct netconf *c, int out[FAMILIES])
 {
 	const char *list = netconf_value(c, "UCX_TCP_AF_PRIO");
@@ -31,7 +31,7 @@ static int families(const struct netconf *c, int out[FAMILIES])
 	return n;
 }
 
-/* Addresses it passes over; which ones changed twice. */
+/* True for addresses that UCX skips; the rule changed twice. */
 static bool is_skipped(const struct picked *p, const struct iface_ip *ip)
 {
 	if (ip->family == AF_INET)
@@ -41,7 +41,7 @@ static bool is_skipped(const struct picked *p, const struct iface_ip *ip)
 	return !picker_since(p, "1.14") && iface_is_loopback(ip);
 }
 
-/* The address that interface @i would be used with; an alias is no device. */
+/* The address that interface @i would use; an alias is no device. */
 static const struct iface_addr *address(const struct iface_list *l, const struct picked *p,
 					int i, int family)
 {
@@ -64,7 +64,7 @@ best_address(const struct iface_list *l, const struct netconf *c, const struct p
 	return a;
 }
 
-/* Since 1.16 bridges are left out unless they are asked for. */
+/* Since 1.16 bridges are excluded unless they are enabled. */
 static bool drops_bridges(const struct netconf *c, const struct picked *p)
 {
 	const char *want = netconf_value(c, "UCX_TCP_BRIDGE_ENABLE");
@@ -75,7 +75,7 @@ static bool drops_bridges(const struct netconf *c, const struct picked *p)
 			 strcasecmp(want, "on") && strcmp(want, "1"));
 }
 
-/* Is @name an entry of @list, or one of "eth[0-3]"? */
+/* Does @entry match @name, literally or as a range like "eth[0-3]"? */
 static bool is_entry(const char *entry, size_t len, const char *name)
 {
 	const char *open = memchr(entry, '[', len), *close = memchr(entry, ']', len);
