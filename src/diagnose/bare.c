@@ -1,4 +1,4 @@
-/* bare.c - messages of the system, such as strerror(3) has, on lines of any program. */
+/* bare.c - match system messages, such as strerror(3)'s, in lines of any program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/bare.h"
 
@@ -20,8 +20,8 @@ static bool is_word(const char *at, const char *end, const char *text)
 	return (size_t)(end - at) == n && !memcmp(at, text, n);
 }
 
-/* Nothing but what closes a line: a dot, brackets, quotes, the number of the error, what ends
- * colours, and the JSON of what collects logs. */
+/* True if only closing marks follow: a dot, brackets, quotes, the error number, the end of a
+ * colour, and the JSON of log collectors. */
 static bool is_over(const char *p, const char *end)
 {
 	for (; p < end; p++) {
@@ -34,7 +34,7 @@ static bool is_over(const char *p, const char *end)
 	return true;
 }
 
-/* "sh", "/bin/ksh93", "-bash", "ksh[3]", "zsh:1". */
+/* True for a shell's name: "sh", "/bin/ksh93", "-bash", "ksh[3]", "zsh:1". */
 static bool is_shell(const char *at, const char *end)
 {
 	static const char *const names[] = { "sh",   "bash",  "dash", "ash",  "zsh",
@@ -61,7 +61,7 @@ static bool is_number(const char *at, const char *end)
 	return at == end;
 }
 
-/* The last word of what stands before a colon, as marks of ranks and dates come before it. */
+/* The last word before a colon, since marks of ranks and dates come before it. */
 static const char *last_word(const char *at, const char *end)
 {
 	const char *p = end, *colour = memrchr(at, 0x1b, (size_t)(end - at));
@@ -76,7 +76,7 @@ static const char *last_word(const char *at, const char *end)
 	return p == end && end > at && end[-1] == ']' ? last_word(at, end - 1) : p;
 }
 
-/* "job.sh:3" */
+/* True for "job.sh:3". */
 static bool is_numbered(const char *word, const char *end)
 {
 	const char *colon = memrchr(word, ':', (size_t)(end - word));
@@ -113,7 +113,7 @@ bool bare_fits(const struct signature *s, const char *line, const char *eol, con
 
 	if (behind && !is_over(behind, eol))
 		return false;
-	/* What strace(1) writes is no complaint. */
+	/* Output of strace(1) is no complaint. */
 	if (memmem(line, (size_t)(eol - line), " = -1 E", 7))
 		return false;
 	if (complaint_has_level(line, eol, &level) &&

@@ -1,4 +1,4 @@
-/* complaint.c - whether a line of any program's log complains, by its form alone. */
+/* complaint.c - tell by its form alone whether a line of a log is a complaint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/complaint.h"
 
@@ -14,7 +14,7 @@ enum { PROSE = 2, WORDS = 14, LOOK_FOR_FAILURE = 400, RULE = 74 };
 struct word {
 	const char *at;
 	size_t len;
-	char before, after; /* what stands around it; 0 at the ends of the line */
+	char before, after; /* neighbours; 0 at the ends of the line */
 };
 
 static bool is_digit(char c)
@@ -32,7 +32,7 @@ static bool is_upper(char c)
 	return c >= 'A' && c <= 'Z';
 }
 
-/* What stands between words; other bytes are parts of words. */
+/* Separators of words; other bytes are parts of words. */
 static bool is_gap(char c)
 {
 	static const bool gaps[256] = {
@@ -50,7 +50,7 @@ static bool is_gap(char c)
 	return gaps[(unsigned char)c];
 }
 
-/* Past what colours a terminal. */
+/* Skips a terminal's colour sequence. */
 static const char *skip_colour(const char *at, const char *end)
 {
 	for (at += 2; at < end && (is_digit(*at) || *at == ';'); at++)
@@ -58,7 +58,7 @@ static const char *skip_colour(const char *at, const char *end)
 	return at < end ? at + 1 : at;
 }
 
-/* Is nothing left but blanks and what ends colours? */
+/* Is nothing left but blanks and ends of colours? */
 static bool is_end(const char *p, const char *end)
 {
 	while (p < end && (unsigned char)*p <= ' ')
@@ -78,7 +78,7 @@ static bool word_ends(const struct word *w, const char *tail)
 	return w->len >= n && !memcmp(w->at + w->len - n, tail, n);
 }
 
-/* The beginning of what is at @p, in small letters. */
+/* Copies the beginning of the text at @p in small letters. */
 static void lower(char low[LOOK_FOR_FAILURE + 1], const char *p, const char *end)
 {
 	size_t i,
@@ -89,7 +89,7 @@ static void lower(char low[LOOK_FOR_FAILURE + 1], const char *p, const char *end
 	low[n] = 0;
 }
 
-/* Does a warning say how the program goes on without what failed? */
+/* Does a warning say how the program goes on despite the failure? */
 static bool goes_on(const char *p, const char *end)
 {
 	static const char *const calm[] = { "will proceed",   "proceeding",    "falling back",
@@ -145,7 +145,7 @@ static bool is_letter_level(const struct word *w, const struct word *last)
 	       (last->len > 4 && is_digit(*last->at) && last->at[last->len - 1] == ':');
 }
 
-/* Is there something behind it, as there is behind a level? */
+/* Does more text follow the word, as after a level? */
 static bool is_followed(const struct word *w, const char *end)
 {
 	const char *p = w->at + w->len;
@@ -155,7 +155,7 @@ static bool is_followed(const struct word *w, const char *end)
 	return !is_end(p, end);
 }
 
-/* "error: 0.25" is a number that a training prints. */
+/* "error: 0.25" is a number that a training run prints. */
 static bool is_number_after(const struct word *w, const char *end)
 {
 	const char *p = w->at + w->len;
@@ -165,7 +165,7 @@ static bool is_number_after(const struct word *w, const char *end)
 	return p < end && (is_digit(*p) || *p == '-' || *p == '+');
 }
 
-/* The words, some with what follows them at once: "ERROR:root:" of Python. */
+/* Level words, some with the text that follows directly: "ERROR:root:" of Python. */
 static const struct {
 	const char *text;
 	enum complaint level;
@@ -205,14 +205,14 @@ static const struct {
 	{ "panic:", COMPLAINT_ERROR, false, true },
 };
 
-/* Can the word be one of them, going by the case of its letters? */
+/* Can the word be a level, by the case of its letters? */
 static bool may_be_level(const struct word *w)
 {
 	return w->len > 2 && (is_upper(w->at[1]) || w->at[w->len - 1] == ':') &&
 	       (is_upper(*w->at) || is_lower(*w->at));
 }
 
-/* "<warn>" of libfabric, also as JSON writes it, which leaves it within a word. */
+/* "<warn>" of libfabric, also in JSON's form, where it is part of a word. */
 static bool is_angle_level(const struct word *w, enum complaint *level)
 {
 	static const struct {
@@ -237,10 +237,8 @@ static bool is_angle_level(const struct word *w, enum complaint *level)
 	return false;
 }
 
-/*
- * "[proxy:0:1@node-2] HYDU_sock_connect (sock.c:143): ..." of MPICH's launcher, which names the
- * place in its source where it tells of a failure, and only there.
- */
+/* "[proxy:0:1@node-2] HYDU_sock_connect (sock.c:143): ..." of MPICH's launcher, which names the
+ * place in its source only in messages about a failure. */
 static bool is_hydra(const struct word *w, const char *line)
 {
 	const char *colon;
@@ -254,9 +252,9 @@ static bool is_hydra(const struct word *w, const char *line)
 		memmem(line, (size_t)(w->at - line), "[mpiexec@", 9));
 }
 
-/* Words by which single languages and tools begin what they say of an end: "forrtl: severe",
- * "thread 'main' panicked at", "==4711==ERROR:", "Warning  Failed  12s" of Kubernetes' events.
- */
+/* Words by which single languages and tools begin a message about an end: "forrtl: severe",
+ * "thread 'main' panicked at", "==4711==ERROR:", "Warning  Failed  12s" of Kubernetes'
+ * events. */
 static bool is_special(const struct word *w, const struct word *last, const char *end,
 		       enum complaint *level)
 {
@@ -273,7 +271,7 @@ static bool is_special(const struct word *w, const struct word *last, const char
 	return word_is(w, "Warning") && w->at + 9 < end && !memcmp(w->at + 7, "  ", 2);
 }
 
-/* Is the word a level?  Then *@level is that. */
+/* Is the word a level?  Then *@level is set. */
 static bool level_of(const struct word *w, const struct word *last, const char *line,
 		     const char *end, enum complaint *level)
 {
@@ -309,8 +307,8 @@ static bool level_of(const struct word *w, const struct word *last, const char *
 
 /* ---- exceptions ---- */
 
-/* "torch.distributed.DistStoreError: ..." as the first words of a line: how a traceback of
- * Python ends and how one of Java begins. */
+/* "torch.distributed.DistStoreError: ..." as the first words of a line: the end of a Python
+ * traceback and the beginning of a Java one. */
 static bool is_exception(const struct word *w, const char *end)
 {
 	static const char *const tails[] = { "Error", "Exception", "Interrupt", "Exit" };
@@ -333,7 +331,7 @@ static bool is_exception(const struct word *w, const char *end)
 	return false;
 }
 
-/* What a shell says of a process that a signal ended, and nothing else on the line. */
+/* A shell's message about a process killed by a signal, and nothing else on the line. */
 static bool is_death(const char *p, const char *end)
 {
 	static const char *const said[] = { "Killed",
@@ -359,7 +357,7 @@ static bool is_death(const char *p, const char *end)
 
 /* ---- warnings ---- */
 
-/* Warnings are many, and few of them are of a failure. */
+/* Warnings are many, and few of them are about a failure. */
 static bool tells_failure(const char *p, const char *end)
 {
 	static const char *const words[] = {
@@ -402,7 +400,7 @@ static bool next_word(const char **p, const char *end, struct word *w)
 	return w->len > 0;
 }
 
-/* A word as in a sentence: no name, number or date, and nothing that loggers write. */
+/* A word as in a sentence: no name, number or date, and no mark of a logger. */
 static bool is_prose(const struct word *w)
 {
 	size_t i, n = w->len - (w->at[w->len - 1] == ':');
@@ -420,7 +418,7 @@ static bool is_time(const struct word *w)
 	       w->at[5] == ':';
 }
 
-/* Java's class of what passes on the lines of another program, whose level is not theirs. */
+/* A Java class that relays lines of another program, whose level is not its own. */
 static bool is_relay(const struct word *w)
 {
 	return w->at[w->len - 1] == ':' && (memmem(w->at, w->len, "PythonDriver", 12) ||
@@ -486,7 +484,7 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 		if (level_of(&w, &last, line, end, &level)) {
 			*said = w.at + w.len;
 			last = w;
-			/* A program that passes lines on has its own level before theirs. */
+			/* A program that relays lines has its own level before theirs. */
 			if (w.after != ' ' || !next_word(&p, head, &w) || !is_relay(&w))
 				return with_level(level, &last, end);
 			last = w;
@@ -499,7 +497,7 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 			return *said = w.at, COMPLAINT_DEATH;
 		if (!prose && w.len > 3 && is_exception(&w, end))
 			return *said = w.at, COMPLAINT_EXCEPTION;
-		/* Before a time of day there is a date, if anything. */
+		/* Only a date, if anything, stands before a time of day. */
 		prose = is_time(&w) ? 0 : prose + is_prose(&w);
 		last = w;
 	}
@@ -526,10 +524,8 @@ enum { LANES = 16, AT_ONCE = 4 * LANES };
 typedef unsigned char lanes __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef uint64_t halves __attribute__((vector_size(LANES)));
 
-/*
- * Of each byte and the next two: may they be of a word that levels[], exceptions or deaths
- * have, of a letter that is a level, of a colour or of a line of dashes?
- */
+/* For each byte and the next two: can they be part of a word of levels[], exceptions or deaths,
+ * of a letter that is a level, of a colour or of a line of dashes? */
 static inline halves look_at(const char *p)
 {
 	lanes c = *(const lanes *)p, n = *(const lanes *)(p + 1), m = *(const lanes *)(p + 2);
@@ -546,7 +542,7 @@ static inline halves look_at(const char *p)
 	       ((lanes)((n | 4) == 'g') | (lanes)(n == 'l')) & (lanes)(m == ':');
 	hit |= (is_e | is_f | (lanes)(c == 'W')) &
 	       ((lanes)(n == ' ') | (lanes)((n & 0xf0) == '0'));
-	/* <warn>, and how JSON writes it */
+	/* <warn>, and its form in JSON */
 	hit |= (lanes)(c == 'n') & ((lanes)(n == '>') | (lanes)(n == '\\'));
 	/* Killed, Terminated, Aborted, Segmentation, Floating, Illegal */
 	hit |= (lanes)(c == 'K') | ((lanes)(c == 'T') & (lanes)(n == 'e'));

@@ -1,4 +1,4 @@
-/* conclude.c - what follows from what was seen. */
+/* conclude.c - turn evidence into conclusions: causes first, echoes left out. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/conclude.h"
 
@@ -23,7 +23,7 @@ static void append(char *out, size_t size, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* A word that a shell takes as it is, and nobody for an option. */
+/* True for a word that needs no quotes in a shell and is no option. */
 static bool is_safe(const char *word)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -32,7 +32,7 @@ static bool is_safe(const char *word)
 	return *word && *word != '-' && strspn(word, letters) == strlen(word);
 }
 
-/* The hosts of the message, or else the nodes that are compared with. */
+/* Appends the hosts of the message, or else the nodes that are compared with. */
 static void put_hosts(char *out, size_t size, const struct finding *f,
 		      const struct nodes *nodes)
 {
@@ -60,12 +60,12 @@ static void put_command(char *out, size_t size, const struct finding *f,
 			append(out, size, "%d", f->port);
 	}
 	append(out, size, "%s", p);
-	/* A check of nobody is no command. */
+	/* A check needs hosts. */
 	if (!strcmp(out, "ringup net check"))
 		append(out, size, " --hostfile HOSTS");
 }
 
-/* Whose are the addresses?  The worst of them decides, and is told. */
+/* Finds the addresses' owners.  The worst result decides, and is reported. */
 static void judge(struct conclusion *c, const struct nodes *nodes)
 {
 	const struct finding *f = c->finding;
@@ -99,7 +99,7 @@ static void judge(struct conclusion *c, const struct nodes *nodes)
 	}
 }
 
-/* What ended a process, in words. */
+/* Appends the end of a process in words. */
 static void put_end(struct conclusion *c)
 {
 	static const struct {
@@ -123,8 +123,8 @@ static void put_end(struct conclusion *c)
 			if (signals[i].signal == f->signal)
 				append(c->cause, sizeof(c->cause), ", %s", signals[i].what);
 		append(c->cause, sizeof(c->cause), ")");
-		/* A rank that was asked to end has not begun the failure, and one that
-		 * gave itself up has said why. */
+		/* A rank that was asked to end did not begin the failure, and one that aborted
+		 * has said why. */
 		if (c->kind == SIGNATURE_EXIT && f->signal != 15 && f->signal != 6)
 			c->kind = SIGNATURE_DEATH;
 	} else if (f->status >= 0) {
@@ -165,7 +165,7 @@ static bool is_before(const struct finding *f, const struct finding *g)
 	return f->file == g->file && f->line < g->line;
 }
 
-/* Has the process ended by itself: with a status, or by abort(3)? */
+/* Did the process end by itself: with a status, or by abort(3)? */
 static bool is_own_end(const struct finding *f)
 {
 	return f->signal == 6 || (!f->signal && f->status >= 0) ||
@@ -173,9 +173,9 @@ static bool is_own_end(const struct finding *f)
 }
 
 /*
- * A rank that ended by itself has mostly said why: that is the cause, and comes before the
- * other ranks' errors, the end behind it.  So is an end of which nothing is told where the same
- * library has told before of a path that failed.
+ * A rank that ended by itself has mostly said why: that message is the cause, and comes before
+ * the other ranks' errors, with the end as its result.  The same holds for an unexplained end
+ * after a failed path that the same library reported.
  */
 static bool is_led_to(const struct finding *end, const struct conclusion *other)
 {
@@ -213,8 +213,8 @@ static void order_exits(struct conclusions *c)
 	}
 }
 
-/* A shell says "Killed" of a job that ran out of memory, and of one that hung until somebody
- * killed it.  What could make it hang stands before that in the log, and is the cause then. */
+/* A shell says "Killed" of a job that ran out of memory, and of a hanging job that the user
+ * killed. In the second case an earlier message that explains the hang is the cause. */
 static void order_kills(struct conclusions *c)
 {
 	int i, k;
@@ -234,7 +234,7 @@ static void order_kills(struct conclusions *c)
 	}
 }
 
-/* The last cause that stands before @c in its log. */
+/* Sets the reason: the last cause before @c in its log. */
 static void put_reason(struct conclusion *c, const struct conclusions *all)
 {
 	const struct finding *f = c->finding, *g, *best = NULL;
@@ -252,13 +252,13 @@ static void put_reason(struct conclusion *c, const struct conclusions *all)
 		snprintf(c->reason, sizeof(c->reason), "line %ld: %s", best->line, best->proof);
 }
 
-/* Is it still of the kind that the table gives it? */
+/* Is its kind still the table's? */
 static bool is_native(const struct conclusion *c)
 {
 	return c->kind == c->finding->signature->kind;
 }
 
-/* By kind, now and as the table has it; then by time, if all are dated, else by place. */
+/* By kind, adjusted and then the table's; then by time, if all are dated, else by place. */
 static int compare(const void *a, const void *b, void *dated)
 {
 	const struct conclusion *x = a, *y = b;
@@ -266,7 +266,7 @@ static int compare(const void *a, const void *b, void *dated)
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	/* A message that says so by itself is believed before one that needs the address. */
+	/* A message that states its kind itself comes before one that needs the address. */
 	if (is_native(x) != is_native(y))
 		return is_native(x) ? -1 : 1;
 	if (f->signature->kind != g->signature->kind)
@@ -278,7 +278,7 @@ static int compare(const void *a, const void *b, void *dated)
 	return f->line < g->line ? -1 : f->line > g->line;
 }
 
-/* Did the library fail after all?  Then what it got over may be why. */
+/* Did the library fail after all?  Then a failure that it overcame may be the reason. */
 static bool has_failed(const struct evidence *v, const char *library)
 {
 	int i;
@@ -295,7 +295,7 @@ static bool is_end(const struct signature *s)
 	return s->kind == SIGNATURE_DEATH || s->kind == SIGNATURE_EXIT;
 }
 
-/* Is there one of its kind that says the same sooner? */
+/* Does an earlier finding of the same kind make this one redundant? */
 static bool is_late(const struct evidence *v, const struct signature *s)
 {
 	int i;
@@ -308,7 +308,7 @@ static bool is_late(const struct evidence *v, const struct signature *s)
 	return false;
 }
 
-/* Is it vague, and another finding less so?  Of vague ones the first is told. */
+/* Is it vague, and another finding less so, or an earlier vague one? */
 static bool is_empty(const struct evidence *v, int which)
 {
 	const struct finding *f = &v->of[which], *g;
@@ -334,7 +334,7 @@ static bool is_real(const struct evidence *v, int i)
 	return f->count && !(f->well && !has_failed(v, signatures[i].library));
 }
 
-/* What no signature knows: a warning only where there is nothing worse. */
+/* Concludes from unknown complaints; a warning counts only if there is nothing worse. */
 static void conclude_unknown(struct conclusions *c, const struct evidence *v,
 			     const struct nodes *nodes, bool *dated)
 {

@@ -1,4 +1,4 @@
-/* conclude.h - what follows from what was seen. */
+/* conclude.h - turn evidence into conclusions: causes first, echoes left out. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_CONCLUDE_H
 #define DIAGNOSE_CONCLUDE_H
@@ -8,24 +8,24 @@
 
 struct err;
 
-/* What to tell: pointers into the evidence and the table. */
+/* One conclusion: pointers into the evidence and the table. */
 struct conclusion {
 	const struct finding *finding;
-	enum signature_kind kind; /* knowing whose the addresses are */
+	enum signature_kind kind; /* adjusted by the owners of the addresses */
 	char cause[512];
 	char proof[768];
 	char command[512];
-	char reason[300]; /* the complaint before it that it follows from, or "" */
+	char reason[300]; /* the earlier complaint that it follows from, or "" */
 };
 
 struct conclusions {
 	struct conclusion *list; /* causes first */
 	int n;
-	const struct finding **echo; /* left out, since what they come from is there */
+	const struct finding **echo; /* left out, since their cause is in the list */
 	int echoes;
 };
 
-/* conclude - put in order, leave echoes out, say whose addresses they are. */
+/* conclude - sort, leave out echoes, name the owners of addresses. */
 int conclude(struct conclusions *c, const struct evidence *v, const struct nodes *nodes,
 	     struct err *e);
 void conclude_free(struct conclusions *c);

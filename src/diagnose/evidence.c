@@ -1,4 +1,4 @@
-/* evidence.c - what was seen in all logs, a finding for each signature. */
+/* evidence.c - the evidence from all logs, one finding for each signature. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/evidence.h"
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* Bytes between what is taken for one message. */
+/* Bytes between matches that count as one message. */
 enum { SAME_MESSAGE = 512 };
 
 int evidence_open(struct evidence *v, struct err *e)
@@ -35,7 +35,7 @@ void evidence_close(struct evidence *v)
 	v->unknown = NULL;
 }
 
-/* Bytes as they may be shown: what a terminal obeys, or is no UTF-8, is '?'. */
+/* Copies bytes for display: '?' replaces control characters and invalid UTF-8. */
 static void plain(char *out, size_t size, const char *text, size_t len)
 {
 	size_t i;
@@ -91,7 +91,7 @@ static void begin(struct finding *f, const struct signature *s, const struct sig
 	plain(f->proof, sizeof(f->proof), at->text, at->len);
 }
 
-/* What a library has got over. */
+/* Marks failures that a library has overcome. */
 static void mark_well(struct evidence *v, const struct signature *s, int file)
 {
 	int i;
@@ -103,7 +103,7 @@ static void mark_well(struct evidence *v, const struct signature *s, int file)
 			v->of[i].well = true;
 }
 
-/* Of what one message says the strongest counts, once, and what it leads to.  Is there a
+/* Of one message's matches only the strongest counts, once, and its result.  Is there a
  * stronger one than @s? */
 static bool is_told(struct evidence *v, const struct signature *s, const struct sighting *at)
 {
@@ -113,7 +113,7 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 
 	if (!v->last || last->file != at->file || last->line != at->line || far > SAME_MESSAGE)
 		return false;
-	/* ringup's own sentences quote what others said. */
+	/* ringup's own sentences quote other programs. */
 	if (!strcmp(v->last->library, "ringup") && strcmp(v->last->library, s->library) != 0)
 		return true;
 	if (v->last == s || (v->last->kind <= s->kind && s->kind != SIGNATURE_RESULT))
@@ -125,7 +125,7 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 	return false;
 }
 
-/* What the message tells besides being one. */
+/* Adds the values that the message holds. */
 static void see_fields(struct finding *f, const struct sighting *at)
 {
 	int i;
@@ -168,7 +168,7 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 	if (s->kind == SIGNATURE_FACT)
 		return;
 	if (is_told(v, s, at)) {
-		/* A longer text of the same tells more. */
+		/* A longer match of the same signature has more values. */
 		if (v->last == s)
 			see_fields(&v->of[s - signatures], at);
 		return;

@@ -1,4 +1,4 @@
-/* evidence.h - what was seen in all logs, a finding for each signature. */
+/* evidence.h - the evidence from all logs, one finding for each signature. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_EVIDENCE_H
 #define DIAGNOSE_EVIDENCE_H
@@ -21,31 +21,31 @@ enum {
 	EVIDENCE_UNKNOWN = 32
 };
 
-/* Everything that was seen of one signature; the first time stands for all. */
+/* All matches of one signature; the first one stands for all. */
 struct finding {
 	const struct signature *signature;
 	long count; /* 0: not seen */
 	int file;   /* position in the list of logs */
 	long line;
 	int64_t time;               /* see origin.h */
-	char proof[EVIDENCE_PROOF]; /* what it says there, fit to be shown */
+	char proof[EVIDENCE_PROOF]; /* the matching line, fit for display */
 	char value[FIELDS_TEXT];
 	char interface[32];
 	int port;
-	int signal; /* that ended a process, or 0 */
-	int status; /* of a process that ended, or -1 */
+	int signal; /* the signal that ended a process, or 0 */
+	int status; /* of an ended process, or -1 */
 	char address[EVIDENCE_ADDRESSES][64];
 	int addresses;
 	char host[EVIDENCE_HOSTS][65];
 	int hosts;
 	int rank[EVIDENCE_RANKS];
 	int ranks;
-	int files;     /* logs in which it was seen */
+	int files;     /* logs with a match */
 	int last_file; /* the last of them */
-	bool well;     /* what it fears did not come about */
+	bool well;     /* the feared failure did not come */
 };
 
-/* One occurrence. */
+/* One match. */
 struct sighting {
 	int file;
 	long line;
@@ -56,20 +56,20 @@ struct sighting {
 	size_t len;
 };
 
-/* What no signature knows; these stand for signatures of such findings. */
+/* Complaints that match no signature; these kinds replace signatures in their findings. */
 enum evidence_unknown { EVIDENCE_KILLED, EVIDENCE_ERROR, EVIDENCE_WARNING };
 
 struct unknown_finding {
 	struct finding finding;
 	enum evidence_unknown what;
-	uint64_t form; /* the same for lines that differ in numbers only */
+	uint64_t form; /* equal for lines that differ in numbers only */
 };
 
 struct evidence {
 	struct finding *of; /* one for each of signatures[] */
 	struct unknown_finding *unknown;
 	int unknowns;
-	long unkept; /* of other forms than these */
+	long unkept; /* complaints of other forms than these */
 	const struct signature *last;
 	struct sighting last_at; /* text is not kept */
 };
@@ -77,14 +77,14 @@ struct evidence {
 int evidence_open(struct evidence *v, struct err *e);
 void evidence_close(struct evidence *v);
 
-/* evidence_add - @s was seen. */
+/* evidence_add - record a match of @s. */
 void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at);
 
-/* evidence_add_unknown - a complaint was seen that no signature fits. */
+/* evidence_add_unknown - record a complaint that matches no signature. */
 void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64_t form,
 			  const struct sighting *at);
 
-/* evidence_reset - nothing was seen. */
+/* evidence_reset - clear all evidence. */
 void evidence_reset(struct evidence *v);
 
 #endif

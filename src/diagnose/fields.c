@@ -1,4 +1,4 @@
-/* fields.c - the rest of a text, and what its fields hold. */
+/* fields.c - match the rest of a signature's text and extract its fields. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/fields.h"
 
@@ -40,7 +40,7 @@ static void keep(char *out, size_t size, const char *at, size_t len)
 
 void fields_init(struct fields *f)
 {
-	/* Not all of it: this is done for whatever looks like a message. */
+	/* Not all of it: this runs for every possible match. */
 	f->address[0] = f->interface[0] = f->value[0] = 0;
 	f->hosts = 0;
 	f->port = f->rank = f->status = -1;
@@ -74,7 +74,7 @@ static const char *number(const char *p, const char *end, int *out)
 	return p;
 }
 
-/* 10.0.0.1 even if :PORT follows; otherwise IPv6, whose scope may be a name. */
+/* Parses 10.0.0.1 even if :PORT follows; otherwise IPv6, whose scope may be a name. */
 static const char *address(const char *p, const char *end, char out[64])
 {
 	struct iface_ip ip;
@@ -109,7 +109,7 @@ static bool is_link_local(const char *text)
 	return !strncmp(text, "169.254.", 8) || !strncmp(text, "fe80:", 5);
 }
 
-/* The first two networks that docker gives out by itself. */
+/* The first two networks that docker assigns by default. */
 static bool is_docker(const char *text)
 {
 	return !strcmp(text, "172.17.0.1") || !strcmp(text, "172.18.0.1");
@@ -129,7 +129,7 @@ static bool is_interface(char c)
 	return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == '@';
 }
 
-/* Interfaces whose addresses are a node's own affair. */
+/* Interfaces whose addresses matter only within their node. */
 static bool is_local(const char *p, size_t len)
 {
 	static const char *const names[] = { "docker",  "br-",   "virbr",  "cni",
@@ -159,7 +159,7 @@ static const char *line_end(const char *p, const char *end, size_t most)
 
 static const char *skip_blanks(const char *p, const char *end);
 
-/* Past "(Worker pid=41)", which Ray puts before the lines of others. */
+/* Skips "(Worker pid=41)", which Ray puts before other programs' lines. */
 static const char *skip_actor(const char *p, const char *end)
 {
 	const char *close = p < end && *p == '(' ? memchr(p, ')', (size_t)(end - p)) : NULL;
@@ -211,7 +211,7 @@ static const char *host(const char *p, const char *end, struct fields *f)
 	return stop;
 }
 
-/* 9, or SIGKILL. */
+/* Parses 9, or SIGKILL. */
 static const char *signal_number(const char *p, const char *end, int *out)
 {
 	static const struct {
@@ -234,7 +234,7 @@ static const char *signal_number(const char *p, const char *end, int *out)
 	return number(p, end, out);
 }
 
-/* As shells write it, 137, or as Python does, -9. */
+/* Parses 137 of shells, or -9 of Python. */
 static const char *status(const char *p, const char *end, struct fields *f)
 {
 	bool negative = p < end && *p == '-';
@@ -249,7 +249,7 @@ static const char *status(const char *p, const char *end, struct fields *f)
 	return p;
 }
 
-/* HOST:PORT, whose host may be an IPv6 address. */
+/* Parses HOST:PORT, whose host may be an IPv6 address. */
 static const char *endpoint(const char *p, const char *end, struct fields *f)
 {
 	const char *stop = name(p, end, 80, is_host), *colon;
@@ -276,8 +276,8 @@ static const char *interface(const char *p, const char *end, char out[32])
 
 /* ---- literals ---- */
 
-/* What JSON writes for a byte of a message, which is then in *@c: the place after it, or
- * NULL where it is another byte. */
+/* Decodes JSON's form of a byte into *@c: returns the place after it, or NULL if it is another
+ * byte. */
 static const char *unescape(const char *p, const char *end, char *c)
 {
 	static const struct {
@@ -305,7 +305,7 @@ static bool is_colour(const char *p, const char *end)
 	return end - p > 2 && p[0] == 0x1b && p[1] == '[';
 }
 
-/* What colours a terminal is a blank, too, and what stands between two messages of JSON. */
+/* Terminal colours and the JSON between two messages count as blanks. */
 static const char *skip_blanks(const char *p, const char *end)
 {
 	const char *after, *stop;
@@ -326,7 +326,7 @@ static const char *skip_blanks(const char *p, const char *end)
 	}
 }
 
-/* What is literal at the beginning of @text; a blank fits blanks and ends of lines. */
+/* Matches the literal beginning of @text; a blank matches blanks and ends of lines. */
 static const char *literal(const char **text, const char *p, const char *end)
 {
 	const char *t = *text, *after, *stop;
@@ -348,7 +348,7 @@ static const char *literal(const char **text, const char *p, const char *end)
 	return p;
 }
 
-/* The end of what {*} or {**} may pass over. */
+/* The limit that {*} or {**} may not pass. */
 static const char *reach(bool lines, const char *p, const char *end)
 {
 	const char *stop, *dashes;
@@ -360,7 +360,7 @@ static const char *reach(bool lines, const char *p, const char *end)
 	return dashes ? dashes : stop;
 }
 
-/* The first place before @stop where that begins. */
+/* The first place before @stop where the literal matches. */
 static const char *find(const char **text, const char *p, const char *stop, const char *end)
 {
 	const char *after, *t;
@@ -469,14 +469,14 @@ bool fields_match(const char *rest, const char *at, const char *end, struct fiel
 
 /* ---- marks and boxes ---- */
 
-/* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [3] of ringup,
- * "3: " of srun. */
+/* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [3] of ringup, "3: "
+ * of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
 {
 	const char *p = at, *after;
 	int n = -1;
 
-	/* srun writes all labels equally wide. */
+	/* srun pads all labels to equal width. */
 	while (end - p > 1 && *p == ' ')
 		p++;
 	if (p > at && !is_digit(*p))

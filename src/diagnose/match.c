@@ -1,4 +1,4 @@
-/* match.c - find where signatures may be, in one pass over any bytes. */
+/* match.c - find possible signature matches in one pass over any bytes (Aho-Corasick). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/match.h"
 
@@ -40,10 +40,10 @@ struct matcher {
 	int *shorter; /* the state of the longest beginning that ends this one, or -1 */
 	struct ending *endings;
 	int nendings;
-	uint32_t row; /* where the automaton is */
-	/* Of four bytes: bit 0 to 3: they stand that far from the beginning of a text; bit 4
-	 * to 7: as far and four more; ALONE: the text is too short for that, or has a blank
-	 * there. */
+	uint32_t row; /* the automaton's current row */
+	/* By hash of four bytes, bits 0 to 3: they may stand so far from the start of a text;
+	 * bits 4 to 7: so far and four more; ALONE: the text is too short for a second test, or
+	 * has a blank there. */
 	uint16_t gram[1 << GRAM_BITS];
 	/* A bit for each hash of the first SIGNATURE_ANCHOR bytes of a text. */
 	uint64_t anchor[1 << (ANCHOR_BITS - 6)];
@@ -57,7 +57,7 @@ static uint32_t gram_at(const char *p)
 	return v * 0x9e3779b1u >> (32 - GRAM_BITS);
 }
 
-/* Of the first bytes from @p on, of which one more can be read. */
+/* Hashes the first bytes from @p on; one byte more must be readable. */
 static uint64_t anchor_at(const char *p)
 {
 	uint64_t v;
@@ -72,13 +72,13 @@ static uint64_t anchor_at(const char *p)
 
 /* ---- building ---- */
 
-/* The length of what is literal at the beginning of @text. */
+/* The length of the literal beginning of @text. */
 static size_t literal(const char *text)
 {
 	return strcspn(text, "{\n");
 }
 
-/* The length of what the automaton knows of it: few states stay in the cache. */
+/* The length of the beginning in the automaton: few states stay in the cache. */
 static size_t beginning(const char *text)
 {
 	size_t n = literal(text);
@@ -104,7 +104,7 @@ static void number_kinds(struct matcher *m)
 		m->kind[(unsigned char)blanks[i]] = m->kind[' '];
 }
 
-/* As many states and endings as there can be. */
+/* Allocates the largest possible number of states and endings. */
 static int make_room(struct matcher *m, struct err *e)
 {
 	size_t states = 1, texts = 0;
@@ -128,7 +128,7 @@ static int make_room(struct matcher *m, struct err *e)
 	return 0;
 }
 
-/* The texts that end first are the first to be told; of these, in the table's order. */
+/* Endings with the shortest literal come first; of equals, in the table's order. */
 static void add_ending(struct matcher *m, int state, const struct signature *s,
 		       const char *text)
 {
@@ -159,7 +159,7 @@ static void add_grams(struct matcher *m, const char *text)
 	}
 }
 
-/* The state of the first @depth bytes, whose own first bytes have one. */
+/* Adds the state of the first @depth bytes; the state of one byte less exists. */
 static void add_text(struct matcher *m, const struct signature *s, const char *text,
 		     size_t depth)
 {
@@ -199,9 +199,9 @@ static void add_texts(struct matcher *m)
 }
 
 /*
- * What is a tree becomes complete: where there is no way on, the state of the longest
- * end of what was read that begins a text knows it.  The states stand in the order of their
- * lengths, so that state is complete already.  After a blank, further ones change nothing.
+ * Completes the tree: a missing transition goes where the longest proper suffix that begins a
+ * text goes.  States are in the order of their lengths, so that state is complete already.
+ * After a blank, further blanks change nothing.
  */
 static int complete(struct matcher *m, struct err *e)
 {
@@ -230,7 +230,7 @@ static int complete(struct matcher *m, struct err *e)
 	return 0;
 }
 
-/* Rows instead of numbers, so that nothing is multiplied on the way. */
+/* Replaces state numbers by rows, so that scanning needs no multiplication. */
 static void number_rows(struct matcher *m)
 {
 	size_t i, n = (size_t)m->states * (size_t)m->kinds;
@@ -292,13 +292,13 @@ static void tell(struct matcher *m, uint32_t row, size_t at, match_found *found,
 				fit = m->endings[i].len;
 }
 
-/* May a text begin at most three bytes before what @here was looked up of? */
+/* May a text begin at most three bytes before the place of @here? */
 static unsigned is_known(unsigned here, unsigned next)
 {
 	return (here & next >> GRAM & FIRST) | (here & ALONE);
 }
 
-/* Does one begin there indeed, not before @from? */
+/* Does a text begin there indeed, not before @from? */
 static bool is_anchored(const struct matcher *m, const char *data, size_t from, size_t p)
 {
 	uint64_t hash;
@@ -312,7 +312,7 @@ static bool is_anchored(const struct matcher *m, const char *data, size_t from, 
 	return false;
 }
 
-/* The first place from @p on where that may be, or where too few bytes are left. */
+/* The first place from @p on where a text may begin, or where too few bytes are left. */
 static size_t look(const struct matcher *m, const char *data, size_t from, size_t p, size_t to)
 {
 	enum { STEP = GRAM * UNROLL };
@@ -339,13 +339,13 @@ static size_t look(const struct matcher *m, const char *data, size_t from, size_
 	return p;
 }
 
-/* Of several blanks only the last is behind a beginning; the others would lead nowhere. */
+/* Of a run of blanks only the last one ends a beginning. */
 static bool stays(const struct matcher *m, uint32_t row, char next)
 {
 	return m->go[row + m->kind[(unsigned char)next]] == (row | HIT);
 }
 
-/* Through the automaton, up to @least at least and until no more than a few bytes are known. */
+/* Feeds the automaton, up to @least at least and until its state is shallow. */
 static size_t read_on(struct matcher *m, const char *data, size_t p, size_t least, size_t to,
 		      match_found *found, void *ctx)
 {
@@ -370,7 +370,7 @@ void match_scan(struct matcher *m, const char *data, size_t from, size_t to, mat
 	size_t p = from, least = from + STRIDE;
 
 	while (p < to) {
-		/* Of what is known of the last bytes, nothing began before the last three. */
+		/* In such a state, any beginning started at most three bytes ago. */
 		if (!m->row || p > least) {
 			least = look(m, data, from, m->row ? p - (GRAM - 1) : p, to);
 			if (least >= p + (GRAM - 1)) {

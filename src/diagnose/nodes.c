@@ -1,4 +1,4 @@
-/* nodes.c - whose address is it? */
+/* nodes.c - find the node that owns an address, among recorded nodes or this machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/nodes.h"
 
@@ -58,7 +58,7 @@ const char *nodes_name(const struct nodes *l, int i)
 	return *l->node[i].settings.hostname ? l->node[i].settings.hostname : "a node";
 }
 
-/* One that whoever made it gives the same address on every node. */
+/* A bridge gets the same address on every node from the software that makes it. */
 static bool is_bridge(const struct iface_list *l, const struct iface_addr *a)
 {
 	return l->ifaces[a->iface].kind == IFACE_BRIDGE;
@@ -129,7 +129,7 @@ static enum nodes_owner own_recorded(const struct nodes *l, const struct iface_i
 	return found > 1 || bridge ? NODES_SHARED : found ? NODES_ONE : NODES_UNKNOWN;
 }
 
-/* Those that the makers of bridges give to the first of them, on every node. */
+/* Recognises default addresses of bridges, the same on every node. */
 static enum nodes_owner own_usual(const char *text, char *out, size_t size)
 {
 	static const char *const usual[][2] = {
@@ -168,7 +168,7 @@ enum nodes_owner nodes_own(const struct nodes *l, const char *address, char *out
 							    : owner;
 }
 
-/* IPv4 within a link: the network between a node and its management controller. */
+/* IPv4 link-local: the network between a node and its management controller. */
 static bool is_link_local(const struct iface_ip *ip)
 {
 	return ip->family == AF_INET && ip->bytes[0] == 169 && ip->bytes[1] == 254;

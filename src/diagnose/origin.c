@@ -1,4 +1,4 @@
-/* origin.c - who wrote a line, and when. */
+/* origin.c - extract the rank, host and time that a log line states. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/origin.h"
 
@@ -21,7 +21,7 @@ static bool is_name(char c)
 	       c == '.' || c == '_';
 }
 
-/* Does @p fit @shape, in which 0 is any digit?  Its digits are appended to *@v. */
+/* Does @p match @shape, in which 0 is any digit?  Appends its digits to *@v. */
 static bool fits(const char *p, const char *end, const char *shape, int64_t *v)
 {
 	int64_t n = *v;
@@ -40,7 +40,7 @@ static int64_t with_fraction(int64_t v, const char *p, const char *end)
 {
 	int i = 0;
 
-	/* Some write no year, and all shall be comparable. */
+	/* Drops the year, since some write none and all have to be comparable. */
 	v %= 10000000000;
 	if (p < end && (*p == '.' || *p == ','))
 		for (p++; p < end && i < 6 && is_digit(*p); i++)
@@ -146,8 +146,8 @@ static bool host_at(struct origin *o, const char *p, const char *end)
 	return true;
 }
 
-/* The mark of a rank where dates, names of pods or Java's classes stand before it: only
- * what cannot be anything else. */
+/* Parses the mark of a rank where dates, pod names or Java classes may stand before it: only
+ * unambiguous marks. */
 static const char *mark_at(const char *p, const char *end, int *rank)
 {
 	const char *close;
@@ -162,7 +162,7 @@ static const char *mark_at(const char *p, const char *end, int *rank)
 	return p;
 }
 
-/* "(Worker pid=41, ip=10.0.0.1)" of Ray, "(Worker rank=1 pid=41)" of what runs on it. */
+/* "(Worker pid=41, ip=10.0.0.1)" of Ray, "(Worker rank=1 pid=41)" of programs on it. */
 static void actor_at(struct origin *o, const char *p, const char *end)
 {
 	const char *close = memchr(p, ')', (size_t)(end - p)), *at;

@@ -1,4 +1,4 @@
-/* origin.h - who wrote a line, and when. */
+/* origin.h - extract the rank, host and time that a log line states. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_ORIGIN_H
 #define DIAGNOSE_ORIGIN_H
@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 struct origin {
-	int rank; /* -1: not told */
+	int rank; /* -1: not stated */
 	char host[65];
-	int64_t time; /* the decimal number MMDDhhmmss and six places; 0: not told */
+	int64_t time; /* the decimal number MMDDhhmmss and six places; 0: not stated */
 };
 
-/* origin_read - from the beginning of a line, of which @len bytes may be looked at. */
+/* origin_read - from the beginning of a line, of which @len bytes may be read. */
 void origin_read(struct origin *o, const char *line, size_t len);
 
 #endif

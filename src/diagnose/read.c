@@ -1,4 +1,4 @@
-/* read.c - the bytes of a log: a file or a stream, compressed or not. */
+/* read.c - read the bytes of a log: a file or a stream, compressed or not. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/read.h"
 
@@ -29,7 +29,7 @@ static const struct packing {
 	{ "\x28\xb5\x2f\xfd", 4, { "zstd", "-dcq", NULL } },
 };
 
-/* The first bytes of @fd, which stay there to be read. */
+/* Reads the first bytes of @fd without taking them. */
 static size_t peek(int fd, char *out, size_t size)
 {
 	int copy[2];
@@ -57,7 +57,7 @@ static const struct packing *find_packing(int fd)
 	return NULL;
 }
 
-/* The program reads what we opened, and we what it writes. */
+/* Starts the unpacking program between our open file and our reading end. */
 static int unpack(struct reader *r, const struct packing *k, struct err *e)
 {
 	int out[2], fds[3], rc;
@@ -94,8 +94,8 @@ int read_open(struct reader *r, const char *path, struct err *e)
 	return k ? unpack(r, k, e) : 0;
 }
 
-/* UTF-16, as PowerShell writes logs, begins with a mark, FEFF; then one byte of two is the
- * letter, and the other is 0 unless it is no ASCII. */
+/* UTF-16, as PowerShell writes logs, begins with the mark FEFF; then one byte of two is the
+ * letter, and the other is 0 for ASCII. */
 static ssize_t narrow(struct reader *r, char *into, ssize_t n)
 {
 	ssize_t i, out = 0;

@@ -1,4 +1,4 @@
-/* sift.c - one pass over a log: what is known in it becomes evidence. */
+/* sift.c - read a log in one pass and turn known messages into evidence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/sift.h"
 
@@ -14,15 +14,15 @@
 #include "ringup.h"
 
 enum {
-	BEHIND = 1024, /* of a line, before what is known in it */
+	BEHIND = 1024, /* of a line, before a match in it */
 	AHEAD = 4096,  /* of a message, after its beginning */
 	BLOCK = 256 << 10,
-	SHOWN = 80,     /* of a long line, before what is known in it */
-	ALLOWANCE = 4,  /* bytes looked at again for each byte read, */
-	SAVED = 1 << 20 /* and as many to begin with */
+	SHOWN = 80,     /* of a long line, before a match in it */
+	ALLOWANCE = 4,  /* bytes read again for each byte of the log, */
+	SAVED = 1 << 20 /* and the allowance at the start */
 };
 
-/* Where we are in a log. */
+/* The current place in a log. */
 struct place {
 	struct sieve *sieve;
 	int file;
@@ -68,7 +68,7 @@ static void count_to(struct place *at, size_t to)
 	at->counted = to;
 }
 
-/* The line around @at, or what is near it. */
+/* Finds the line around @at, or the part of it within reach. */
 static void find_line(const struct place *p, size_t at, const char **start, const char **stop)
 {
 	const char *block = p->sieve->block;
@@ -81,8 +81,8 @@ static void find_line(const struct place *p, size_t at, const char **start, cons
 	*stop = nl ? nl : block + at + room;
 }
 
-/* From where a line is shown: behind what a terminal has written over; and of a long line, a
- * little before what counts. */
+/* The start of the displayed part: after the text that a terminal has overwritten, and in a
+ * long line a little before the match. */
 static const char *find_shown(const char *start, const char *at, const char *stop)
 {
 	const char *cr = memrchr(start, '\r', (size_t)(at - start));
@@ -138,7 +138,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	return fits;
 }
 
-/* Scan up to @to, then keep what may still be looked at. */
+/* Scans up to @to, then keeps the bytes that may still be read. */
 static void advance(struct place *p, size_t *from, size_t to, bool is_last)
 {
 	size_t keep = to < BEHIND ? to : BEHIND;

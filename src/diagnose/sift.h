@@ -1,4 +1,4 @@
-/* sift.h - one pass over a log: what is known in it becomes evidence. */
+/* sift.h - read a log in one pass and turn known messages into evidence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_SIFT_H
 #define DIAGNOSE_SIFT_H
@@ -13,10 +13,9 @@ struct reader;
 struct unknown;
 
 /*
- * One block of a log is in memory at a time, whatever its lines are like.  What a log
- * can cost beyond the pass itself is limited by an allowance that grows with the bytes
- * read: where known beginnings follow each other more densely than any program writes
- * them, some are not looked into.
+ * One block of a log is in memory at a time, however long its lines are.  The cost beyond the
+ * pass itself is limited by an allowance that grows with the bytes read: where known beginnings
+ * follow each other more densely than in any real log, some are skipped.
  */
 struct sieve {
 	struct matcher *matcher;
@@ -25,7 +24,7 @@ struct sieve {
 	char *block;
 	uint64_t bytes;
 	long lines;
-	long unseen; /* beginnings that were not looked into */
+	long unseen; /* beginnings that were skipped */
 };
 
 int sift_open(struct sieve *s, struct err *e);

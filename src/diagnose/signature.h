@@ -1,22 +1,20 @@
-/* signature.h - what is known of a message: how to tell it, what it means, what cures it. */
+/* signature.h - signatures of known messages: their text, meaning, remedy and command. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_SIGNATURE_H
 #define DIAGNOSE_SIGNATURE_H
 
-/*
- * Causes before what they lead to: the kinds stand in the order in which findings are
- * told.  An echo is told only if nothing better is known, a fact never.
- */
+/* The kinds are in the order of the report, causes before their results.  An echo is reported
+ * only if nothing better is known, a fact never. */
 enum signature_kind {
 	SIGNATURE_DEATH,   /* a process was killed: by a signal, for memory or time */
 	SIGNATURE_SETTING, /* names nothing, or too much                        */
 	SIGNATURE_ADDRESS, /* an address or interface that is not the node's alone */
-	SIGNATURE_EXIT,    /* a process or a node ended, perhaps for what stands above */
-	SIGNATURE_PATH,    /* a connection that does not come about             */
-	SIGNATURE_ERROR,   /* a complaint that no signature knows               */
-	SIGNATURE_RESULT,  /* what those lead to                                */
+	SIGNATURE_EXIT,    /* a process or a node ended, perhaps because of the above */
+	SIGNATURE_PATH,    /* a connection that fails                           */
+	SIGNATURE_ERROR,   /* a complaint that matches no signature             */
+	SIGNATURE_RESULT,  /* a result of those                                 */
 	SIGNATURE_NOTE,    /* harmless by itself                                */
-	SIGNATURE_ECHO,    /* how the end of another rank looks from here       */
+	SIGNATURE_ECHO,    /* the end of another rank, as this one sees it      */
 	SIGNATURE_FACT,    /* no finding                                        */
 };
 
@@ -24,12 +22,12 @@ enum signature_flag {
 	SIGNATURE_BOX = 1,         /* further lines "Local host: x" follow         */
 	SIGNATURE_SHARED = 2,      /* an address of several nodes is behind it     */
 	SIGNATURE_UNLESS_WELL = 4, /* no finding if WELL of its library follows    */
-	SIGNATURE_WELL = 8,        /* the library has got its connections          */
-	SIGNATURE_LATER = 16,      /* says what others of its library and kind said before */
-	SIGNATURE_REASON = 32,     /* what leads to it stands in a line before          */
-	SIGNATURE_VAGUE = 64,      /* an echo that is told only where there is no other */
-	SIGNATURE_BARE = 128,      /* words of the system: see bare_fits()              */
-	SIGNATURE_SHELL = 256,     /* such words, on a line of a shell                  */
+	SIGNATURE_WELL = 8,        /* the library has its connections              */
+	SIGNATURE_LATER = 16,      /* repeats earlier messages of its library and kind */
+	SIGNATURE_REASON = 32,     /* the reason is in an earlier line                  */
+	SIGNATURE_VAGUE = 64,      /* an echo that is reported only if it is the only one */
+	SIGNATURE_BARE = 128,      /* messages of the system: see bare_fits()           */
+	SIGNATURE_SHELL = 256,     /* such messages, on a line of a shell               */
 };
 
 /*
@@ -39,10 +37,10 @@ enum signature_flag {
  *	{loopback} {docker} {linklocal}	an {ip} of that kind; nothing else fits
  *	{local}				an {if} of containers, machines, tunnels
  *	{endpoint}			a {host}:{port}
- *	{errno} {word}			digits; what is no blank
+ *	{errno} {word}			digits; any non-blanks
  *	{status} {signal}		of a process that ended, kept; 137 is 128 + signal 9
  *	{value}				the rest of the line, kept
- *	{*} {**}			anything up to what follows: on the same line,
+ *	{*} {**}			anything up to the next part: on the same line,
  *					or within the same message
  *
  * A text begins with at least SIGNATURE_ANCHOR literal bytes, of which the first is no

@@ -1,4 +1,4 @@
-/* unknown.c - the first complaint of each process, where no signature knows it. */
+/* unknown.c - find the first complaint of each process that matches no signature. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/unknown.h"
 
@@ -14,11 +14,11 @@
 #include "ringup.h"
 
 enum {
-	PROCESSES = 4096, /* of which is remembered what they said; a power of two */
+	PROCESSES = 4096, /* remembered processes; a power of two */
 	PENDING = 1024,   /* complaints of one piece, */
 	OF_ONE = 32,      /* of which so many may be of one process */
 	BOX = 2048,       /* bytes of a message between lines of dashes */
-	CHAIN = 4000,     /* bytes of a traceback, and of those that follow from it */
+	CHAIN = 4000,     /* bytes of a traceback and its consequences */
 	OVERLAP = 8       /* complaints before one that may reach into it */
 };
 
@@ -29,12 +29,12 @@ struct process {
 	bool has_cause, has_error, has_warning;
 };
 
-/* A complaint of which it is not yet known whether a signature fits it. */
+/* A complaint that a signature may yet match. */
 struct pending {
 	struct process *process;
 	enum complaint level;
-	uint64_t start, stop; /* of the log: where a signature would be */
-	uint64_t form;        /* the same for lines that differ in numbers only */
+	uint64_t start, stop; /* of the log: where a signature would match */
+	uint64_t form;        /* equal for lines that differ in numbers only */
 	bool is_known, has_cause;
 	struct sighting seen;
 	char text[EVIDENCE_PROOF];
@@ -48,7 +48,7 @@ struct unknown {
 	int file;
 	long line;
 	bool at_start;     /* of a line */
-	uint64_t box_ends; /* where the line of dashes is that ends the last message */
+	uint64_t box_ends; /* start of the line of dashes after the last message */
 };
 
 int unknown_open(struct unknown **up, struct err *e)
@@ -84,7 +84,7 @@ static uint64_t hash(uint64_t h, const char *p, size_t len)
 	return h;
 }
 
-/* NULL where there are too many. */
+/* The entry of the process; NULL if there are too many. */
 static struct process *find_process(struct unknown *u, const struct origin *o)
 {
 	uint64_t key = 0xcbf29ce484222325u, i;
@@ -107,7 +107,7 @@ static struct process *find_process(struct unknown *u, const struct origin *o)
 	return p;
 }
 
-/* Is a complaint of this kind news for the process? */
+/* Does a complaint of this level add to what the process has said? */
 static bool matters(const struct process *p, enum complaint level)
 {
 	if (level == COMPLAINT_WARNING)
@@ -117,7 +117,7 @@ static bool matters(const struct process *p, enum complaint level)
 
 /* ---- lines ---- */
 
-/* Of the letters alone: numbers, addresses and dates differ between ranks. */
+/* Hashes the letters alone: numbers, addresses and dates differ between ranks. */
 static uint64_t form_of(const char *p, const char *end)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -130,7 +130,7 @@ static uint64_t form_of(const char *p, const char *end)
 	return h;
 }
 
-/* Takes down a complaint, if it may be the first of its process. */
+/* Records a complaint, if it may be the first of its process. */
 static struct pending *take_down(struct unknown *u, const struct piece *piece,
 				 enum complaint level, const char *line, const char *end,
 				 const char *said)
@@ -164,7 +164,7 @@ static struct pending *take_down(struct unknown *u, const struct piece *piece,
 	return p;
 }
 
-/* Where the line of dashes begins that ends the message which @at is the first line of. */
+/* The line of dashes that ends the message whose first line is at @at. */
 static const char *find_rule(const char *at, const char *end)
 {
 	const char *said, *eol;
@@ -181,8 +181,8 @@ static const char *find_rule(const char *at, const char *end)
 	return NULL;
 }
 
-/* A message between lines of dashes: its first line complains, and a signature may
- * fit any of it. */
+/* Reads a message between lines of dashes: its first line complains, and a signature may match
+ * any part of it. */
 static void read_box(struct unknown *u, const struct piece *piece, const char *rule_end)
 {
 	const char *end = piece->block + piece->len, *line = rule_end + 1, *eol, *stop;
@@ -223,7 +223,7 @@ static bool is_blank(const char *line, const char *end)
 	return line == end;
 }
 
-/* A name such as zlib.error: what a traceback ends with need not be called Error. */
+/* True for a name such as zlib.error: an exception need not be called Error. */
 static bool is_name(const char *p, const char *end)
 {
 	const char *start = p;
@@ -234,10 +234,8 @@ static bool is_name(const char *p, const char *end)
 				 (*p == ':' && (p + 1 == end || p[1] == ' ')));
 }
 
-/*
- * An exception, also behind the level that some loggers write before each line of it.  In a
- * traceback whose first line has @column bytes before it, any name that stands there is one.
- */
+/* Is the line an exception, perhaps after the level that some loggers write before each line?
+ * In a traceback whose first line has @column bytes before it, any name there is one. */
 static bool is_exception(const char *line, const char *end, ptrdiff_t column)
 {
 	const char *said;
@@ -250,7 +248,7 @@ static bool is_exception(const char *line, const char *end, ptrdiff_t column)
 		is_name(line + column, end));
 }
 
-/* The bytes before that word, or -1. */
+/* The number of bytes before the word Traceback, or -1. */
 static ptrdiff_t find_traceback(const char *line, const char *end)
 {
 	static const char text[] = "Traceback (most recent call last)";
@@ -262,15 +260,15 @@ static ptrdiff_t find_traceback(const char *line, const char *end)
 	return at ? at - line : -1;
 }
 
-/* A message and what follows from it: see find_chain(). */
+/* A message and its consequences: see find_chain(). */
 struct chain {
 	const char *stop;
-	const char *exception; /* the line that the first traceback ends with, or NULL */
+	const char *exception; /* the line that ends the first traceback, or NULL */
 	bool in_traceback, is_first;
 	ptrdiff_t column;
 };
 
-/* Does the line up to @eol belong to it? */
+/* Does the line up to @eol belong to the chain? */
 static bool is_of_chain(struct chain *c, const char *at, const char *eol)
 {
 	ptrdiff_t column = find_traceback(at, eol);
@@ -294,9 +292,9 @@ static bool is_of_chain(struct chain *c, const char *at, const char *eol)
 }
 
 /*
- * From the complaint at @line, of which the next line is at @at, to the end of what belongs to
- * it: the exception behind it, its stack, as Java prints it, and the exceptions that Python and
- * Java say to be of the same failure.
+ * Finds the end of the chain that starts with the complaint at @line, whose next line is at
+ * @at: the exception after it, its stack in Java's form, and the exceptions that Python and
+ * Java report for the same failure.
  */
 static void find_chain(struct chain *c, const char *line, const char *at, const char *end)
 {
@@ -317,7 +315,7 @@ static void find_chain(struct chain *c, const char *line, const char *at, const 
 	}
 }
 
-/* The exception of the traceback that follows a complaint says more than its first line. */
+/* The exception of the traceback after a complaint says more than the complaint. */
 static void show_exception(struct pending *p, const char *line, const char *exception,
 			   const char *end)
 {
@@ -335,7 +333,7 @@ static void show_exception(struct pending *p, const char *line, const char *exce
 	p->form = form_of(said, eol);
 }
 
-/* What belongs to the complaint that the line up to @eol is. */
+/* Extends the complaint, the line up to @eol, by its chain. */
 static void follow(struct pending *p, const struct piece *piece, const char *line,
 		   const char *eol)
 {
@@ -349,7 +347,7 @@ static void follow(struct pending *p, const struct piece *piece, const char *lin
 		p->stop = piece->before + (uint64_t)(chain.stop - piece->block);
 }
 
-/* A line, or a part of it that a terminal writes over what it had: see read_line(). */
+/* Reads a line, or a part of it that a terminal overwrites: see read_line(). */
 static void read_part(struct unknown *u, const struct piece *piece, const char *part,
 		      const char *part_end, const char *eol, bool is_error)
 {
@@ -362,7 +360,7 @@ static void read_part(struct unknown *u, const struct piece *piece, const char *
 		level = COMPLAINT_ERROR;
 	if (level == COMPLAINT_RULE && at != u->box_ends)
 		read_box(u, piece, eol);
-	/* Within a message between lines of dashes the first has complained. */
+	/* Within a message between lines of dashes the first line has complained. */
 	if (level == COMPLAINT_NONE || level == COMPLAINT_RULE || is_within(u, at))
 		return;
 	p = take_down(u, piece, level, part, part_end, said);
@@ -370,7 +368,7 @@ static void read_part(struct unknown *u, const struct piece *piece, const char *
 		follow(p, piece, part, eol);
 }
 
-/* Bars that tell the progress write one part over the other, all on a line. */
+/* Progress bars write one part over the other, all on one line. */
 static void read_line(struct unknown *u, const struct piece *piece, const char *line,
 		      const char *eol)
 {
@@ -385,7 +383,7 @@ static void read_line(struct unknown *u, const struct piece *piece, const char *
 	}
 }
 
-/* Past the lines that cannot complain, to one that begins before @to. */
+/* Skips lines that cannot complain, up to one that begins before @to. */
 static const char *skip_lines(struct unknown *u, const char *line, const char *to,
 			      const char *end)
 {
@@ -419,9 +417,9 @@ void unknown_read(struct unknown *u, const struct piece *piece)
 	}
 }
 
-/* ---- what signatures say of them ---- */
+/* ---- signatures that match complaints ---- */
 
-/* The first complaint that begins behind @at. */
+/* The first complaint that begins after @at. */
 static int find_behind(const struct unknown *u, uint64_t at)
 {
 	int low = 0, high = u->n, middle;

@@ -1,4 +1,4 @@
-/* unknown.h - the first complaint of each process, where no signature knows it. */
+/* unknown.h - find the first complaint of each process that matches no signature. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_UNKNOWN_H
 #define DIAGNOSE_UNKNOWN_H
@@ -11,37 +11,36 @@
 struct err;
 
 /*
- * A process is a log, a rank and a host in it; lines that tell neither are one process.
- * Its first error counts, unless a signature that names a cause fits one before.  A
- * warning of a failure counts where the whole log has nothing worse.
+ * A process is a log, a rank and a host in it; lines that state neither are one process.  Its
+ * first error counts, unless a signature of a cause matched before.  A warning of a failure
+ * counts if the whole log has nothing worse.
  *
- * A log is read in pieces: unknown_read() takes down the complaints that begin in a
- * piece, unknown_cover() tells of signatures in it, in order, and unknown_settle() ends
- * the piece.
+ * A log is read in pieces: unknown_read() records the complaints that begin in a piece,
+ * unknown_cover() reports the signatures in it, in order, and unknown_settle() ends the piece.
  */
 struct unknown;
 
 int unknown_open(struct unknown **up, struct err *e);
 void unknown_close(struct unknown *u);
 
-/* unknown_begin - log number @file follows. */
+/* unknown_begin - start log number @file. */
 void unknown_begin(struct unknown *u, int file);
 
-/* A piece of a log: the bytes @block[from..to), behind which some up to @len may be
- * looked at; @before bytes and some lines came before @block. */
+/* A piece of a log: the bytes @block[from..to), after which the bytes up to @len may be read;
+ * @before bytes and some lines came before @block. */
 struct piece {
 	const char *block;
 	size_t from, to, len;
 	uint64_t before;
 };
 
-/* unknown_read - take down what complains in it. */
+/* unknown_read - record the complaints in the piece. */
 void unknown_read(struct unknown *u, const struct piece *piece);
 
-/* unknown_cover - a signature of @kind fits at @at of the log. */
+/* unknown_cover - report that a signature of @kind matches at @at of the log. */
 void unknown_cover(struct unknown *u, uint64_t at, enum signature_kind kind);
 
-/* unknown_settle - what ends before @end is decided, and goes into @v. */
+/* unknown_settle - decide on complaints that end before @end, and put them into @v. */
 void unknown_settle(struct unknown *u, uint64_t end, struct evidence *v);
 
 #endif

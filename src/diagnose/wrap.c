@@ -1,4 +1,4 @@
-/* wrap.c - the JSON, or the head of syslog, around a line of a log. */
+/* wrap.c - unwrap log lines from JSON or from the head of a syslog line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/wrap.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Behind the first of @keys that has a string for its value, or NULL. */
+/* The place after the first of @keys that has a string value, or NULL. */
 static const char *find_value(const char *line, const char *end, const char *const *keys)
 {
 	const char *at;
@@ -21,7 +21,7 @@ static const char *find_value(const char *line, const char *end, const char *con
 	return NULL;
 }
 
-/* Where the string ends that begins at @p, or NULL. */
+/* The end of the string that begins at @p, or NULL. */
 static const char *find_quote(const char *p, const char *end)
 {
 	while (p < end && *p != '"')
@@ -56,7 +56,7 @@ bool wrap_open(const char **line, const char **end)
 	if (*end - *line < 16 || **line != '{')
 		return false;
 	at = find_value(*line, *end, keys);
-	/* The end may lie behind what is there to be read. */
+	/* The end may be beyond the bytes read. */
 	stop = at ? find_quote(at, *end) : NULL;
 	if (!at)
 		return false;
@@ -69,7 +69,7 @@ bool wrap_open(const char **line, const char **end)
 	return is_error;
 }
 
-enum { TAIL = 1024 }; /* bytes of JSON behind a message */
+enum { TAIL = 1024 }; /* bytes of JSON after a message */
 
 const char *wrap_next(const char *p, const char *end, const char **stop)
 {
@@ -99,7 +99,7 @@ const char *wrap_skip_syslog(const char *line, const char *end)
 	if (end - p < 3 || memcmp(p, ">1 ", 3) != 0)
 		return line;
 	for (p += 3, fields = 0; fields < 6 && p; fields++) {
-		/* The last is data in brackets, or a dash. */
+		/* The last field is data in brackets, or a dash. */
 		if (fields == 5 && p < end && *p == '[')
 			p = memchr(p, ']', (size_t)(end - p));
 		p = p ? memchr(p, ' ', (size_t)(end - p)) : NULL;
