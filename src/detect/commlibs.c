@@ -1,4 +1,4 @@
-/* commlibs.c - which version of each communication library is installed. */
+/* commlibs.c - find the installed versions of communication libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/commlibs.h"
 
@@ -20,7 +20,7 @@ static int set(struct netconf *c, const char *library, const char *version, stru
 	return *version ? netconf_set_version(c, library, version, e) : 0;
 }
 
-/* The newest of all copies; its settings may come from a plug-in that it finds. */
+/* Adds the newest of all copies, and the env plug-in that it would find. */
 static int set_nccl(struct netconf *c, struct rootfs *fs, const json_t *all, struct err *e)
 {
 	const char *best = "", *library = "";
@@ -48,7 +48,7 @@ static int set_mpi(struct netconf *c, const json_t *all, struct err *e)
 	return 0;
 }
 
-/* What Python packages bring: the first of each name, as import would find it. */
+/* Adds versions of Python packages: the first of each name, as import would find it. */
 static int set_dists(struct netconf *c, const struct pythons *py, struct err *e)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* compilers.c - the C and C++ compilers on a node. */
+/* compilers.c - find the C and C++ compilers on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/compilers.h"
 
@@ -31,7 +31,7 @@ struct search {
 	struct compiler at[MAX_COMPILERS];
 	int count, asked;
 	bool has_default[2];           /* gcc, clang */
-	char dirs[MAX_DIRS][PATH_MAX]; /* looked at already */
+	char dirs[MAX_DIRS][PATH_MAX]; /* already searched */
 	int dir_count;
 };
 
@@ -68,7 +68,7 @@ bool compilers_parse_name(const char *name, const char **family, bool *is_cxx, c
 	return false;
 }
 
-/* The C driver that belongs to a real path: .../g++-12 gives .../gcc-12. */
+/* The real C driver for a real path: .../gcc-12 for .../g++-12. */
 static void make_key(const char *real, char *key)
 {
 	const char *file = strrchr(real, '/') + 1, *p;
@@ -84,7 +84,7 @@ static void make_key(const char *real, char *key)
 		 p ? p + (strncmp(p, "clang", 5) ? 3 : 7) : "");
 }
 
-/* The newest folder in @dir that is called @want, or @want and further numbers. */
+/* The newest folder in @dir whose name is @want, or @want and further numbers. */
 static bool newest(struct rootfs *fs, const char *dir, const char *want, char *out, size_t cap)
 {
 	struct names n = rootfs_names(fs, dir, want);
@@ -105,7 +105,7 @@ static bool newest(struct rootfs *fs, const char *dir, const char *want, char *o
 	return found;
 }
 
-/* The folder above the one that @key lies in: /usr for /usr/bin/gcc-12. */
+/* The parent of the folder of @key: /usr for /usr/bin/gcc-12. */
 static bool prefix_of(const char *key, char *out)
 {
 	char *slash;
@@ -129,7 +129,7 @@ static void gcc_version(struct search *s, struct compiler *c, const char *want)
 		return;
 	n = rootfs_names(s->fs, dir, "");
 	for (size_t i = 0; i < n.count; i++) {
-		/* Cross compilers keep theirs here, too. */
+		/* Cross compilers have their folders here, too. */
 		if (snprintf(dir, sizeof(dir), "%s/lib/gcc/%s", prefix, n.at[i]) < PATH_MAX &&
 		    newest(s->fs, dir, want, one, sizeof(one)) &&
 		    release_compare(one, c->version) > 0) {
@@ -160,7 +160,7 @@ static void clang_version(struct search *s, struct compiler *c, const char *want
 			newest(s->fs, dir, want, c->version, sizeof(c->version));
 }
 
-/* Ask a gcc; only the running node's can be. */
+/* Asks a gcc for its version; only possible on the live node. */
 static void ask(struct search *s, struct compiler *c)
 {
 	static char full[] = "-dumpfullversion";
@@ -207,7 +207,7 @@ static void add_program(struct search *s, const char *dir, const char *name)
 	    !rootfs_join(path, dir, name) || !rootfs_is_file(s->fs, path) ||
 	    !rootfs_real(s->fs, path, real))
 		return;
-	/* ccache and other masks lead to what is no compiler. */
+	/* ccache and other wrappers lead to a file that is no compiler. */
 	if (!compilers_parse_name(strrchr(real, '/') + 1, &real_family, &real_cxx, real_version,
 				  sizeof(real_version)))
 		return;
@@ -216,8 +216,8 @@ static void add_program(struct search *s, const char *dir, const char *name)
 	if (!c)
 		return;
 	into = is_cxx ? c->cxx : c->cc;
-	/* gcc-12 goes on meaning the same when gcc does not; a shorter folder is
-	 * the better known one. */
+	/* gcc-12 keeps its meaning when gcc changes; a shorter folder is the better known
+	 * one. */
 	if (!*into || (*version && !strpbrk(strrchr(into, '/'), "0123456789")))
 		text_set(into, PATH_MAX, path);
 	if (!strcmp(name, "gcc") || !strcmp(name, "clang")) {
@@ -237,7 +237,7 @@ static void add_folder(struct search *s, const char *dir)
 	rootfs_names_free(&n);
 }
 
-/* A folder that is named twice, by links or in PATH, is looked at once. */
+/* Searches a folder once, even if links or PATH name it twice. */
 static void add_once(struct search *s, const char *dir)
 {
 	char real[PATH_MAX];
@@ -252,7 +252,7 @@ static void add_once(struct search *s, const char *dir)
 	add_folder(s, real);
 }
 
-/* dir/X/tail for every X in dir. */
+/* Searches dir/X/tail for every X in dir. */
 static void add_each(struct search *s, const char *dir, const char *tail)
 {
 	struct names n = rootfs_names(s->fs, dir, "");
@@ -270,7 +270,7 @@ static void add_everywhere(struct search *s, const struct pythons *py)
 	const char *p = rootfs_is_live(s->fs) ? conf_env("PATH") : NULL;
 	char dir[PATH_MAX];
 
-	/* PATH first: its gcc is the one meant by "gcc". */
+	/* PATH comes first: its gcc is the default one. */
 	while (p && *p) {
 		size_t n = strcspn(p, ":");
 
@@ -312,7 +312,7 @@ json_t *compilers_find(struct rootfs *fs, const struct pythons *py)
 			gcc_version(s, c, want);
 		else
 			clang_version(s, c, want);
-		/* clang loads 100 MB of libraries to answer, and its folder tells enough. */
+		/* clang loads 100 MB of libraries to answer, and its folder has the version. */
 		if (!strchr(c->version, '.') && !strcmp(c->family, "gcc"))
 			ask(s, c);
 		o = json_object();

@@ -1,4 +1,4 @@
-/* compilers.h - the C and C++ compilers on a node. */
+/* compilers.h - find the C and C++ compilers on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_COMPILERS_H
 #define DETECT_COMPILERS_H
@@ -11,13 +11,12 @@ struct pythons;
 struct rootfs;
 
 /*
- * compilers_find - gcc and clang in the folders of programs, PATH and conda's.
+ * compilers_find - find gcc and clang in the program folders, PATH and conda's.
  *
- * Entries are {family, version, cc, cxx, default}; gcc, g++ and gcc-12 that lead
- * to one compiler are one entry, with the most telling names.  The version is
- * that of the folder the compiler keeps its own files in; where that is only
- * "12" and the node is live, gcc is asked (1 ms each, at most 8).
- * A g++ without its cc1plus is a problem: it compiles nothing.
+ * Entries are {family, version, cc, cxx, default}; gcc, g++ and gcc-12 of one compiler are one
+ * entry, with the most specific names.  The version is that of the compiler's own folder; if
+ * that is only "12" and the node is live, gcc is asked (1 ms each, at most 8).  A g++ without
+ * its cc1plus is a problem, since it compiles nothing.
  */
 json_t *compilers_find(struct rootfs *fs, const struct pythons *py);
 

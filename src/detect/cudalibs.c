@@ -1,4 +1,4 @@
-/* cudalibs.c - CUDA on a node: toolkits and the driver. */
+/* cudalibs.c - find CUDA on a node: toolkits and the driver. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/cudalibs.h"
 
@@ -126,7 +126,7 @@ static json_t *find_toolkits(struct rootfs *fs)
 	for (size_t i = 0; i < 2 && rootfs_is_live(fs); i++)
 		if (conf_env(homes[i]) && *conf_env(homes[i]) == '/')
 			add_toolkit(fs, conf_env(homes[i]), all);
-	/* /usr/local/cuda is the link to the one in use, so it comes first. */
+	/* /usr/local/cuda links to the default toolkit, so it comes first. */
 	add_toolkit(fs, "/usr/local/cuda", all);
 	n = rootfs_names(fs, "/usr/local", "cuda-");
 	for (size_t i = 0; i < n.count; i++)
@@ -156,7 +156,7 @@ static json_t *find_driver(struct rootfs *fs, const struct ldlibs *libs)
 	if (!*version && !library)
 		return json_null();
 	o = json_object();
-	/* libcuda.so.1 without numbers behind it is a stub's name. */
+	/* libcuda.so.1 without further numbers is a stub. */
 	json_object_set_new(o, "version", text_json(strchr(version, '.') ? version : NULL));
 	json_object_set_new(o, "library", text_json(library));
 	return o;

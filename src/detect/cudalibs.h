@@ -1,4 +1,4 @@
-/* cudalibs.h - CUDA on a node: toolkits and the driver. */
+/* cudalibs.h - find CUDA on a node: toolkits and the driver. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_CUDALIBS_H
 #define DETECT_CUDALIBS_H
@@ -13,7 +13,7 @@ struct rootfs;
 /*
  * cudalibs_find - {toolkits: [{path, version, nvcc}], driver, gpu_count}.
  *
- * nvcc is not run: version.json, version.txt or cuda.h tell.  The driver is
+ * nvcc is not run: version.json, version.txt or cuda.h has the version.  The driver is
  * {version, library}, from /proc and libcuda.so.1, or null without either.
  */
 json_t *cudalibs_find(struct rootfs *fs, const struct ldlibs *libs);

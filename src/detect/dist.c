@@ -1,4 +1,4 @@
-/* dist.c - distributions installed for a Python: pip, conda, distribution packages. */
+/* dist.c - find a Python's installed distributions: pip, conda, distribution packages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/dist.h"
 
@@ -78,7 +78,7 @@ bool dist_parse_folder(const char *folder, struct dist *out)
 	dash = memchr(folder, '-', stem);
 	if (!dash)
 		return dist_normalise(folder, stem, out->name, sizeof(out->name));
-	/* egg-info may go on after the version: -py3.8-linux-x86_64. */
+	/* In egg-info names, tags follow the version: -py3.8-linux-x86_64. */
 	py = strstr(dash + 1, "-py");
 	if (py && (size_t)(py - folder) < stem)
 		stem = (size_t)(py - folder);
@@ -158,7 +158,7 @@ bool dist_parse_metadata(const char *data, size_t len, struct metadata *out)
 	return *out->name && *out->version;
 }
 
-/* One field of a line of RECORD, quoted if it has commas; its end, or NULL. */
+/* The end of one field of a RECORD line, quoted if it has commas; or NULL. */
 static const char *field_end(const char *p, const char *stop)
 {
 	if (p < stop && *p == '"') {
@@ -176,7 +176,7 @@ static const char *field_end(const char *p, const char *stop)
 	return p ? p : stop;
 }
 
-/* PATH,HASH,SIZE: 1 if it is @path's and has a size, -1 if it is no such line. */
+/* Parses PATH,HASH,SIZE: 1 if it is @path's and has a size, -1 if it is malformed. */
 static int parse_line(const char *p, const char *stop, const char *path, uint64_t *size)
 {
 	const char *first = field_end(p, stop), *second, *s;
@@ -285,7 +285,7 @@ void dist_free(struct dists *d)
 	*d = (struct dists){ 0 };
 }
 
-/* A file of the distribution's own folder; an old egg-info is itself the file. */
+/* The path of a file in the distribution's folder; an old egg-info is itself the file. */
 static bool own_file(const struct dist *d, const char *name, char *out)
 {
 	char dir[PATH_MAX];
@@ -338,7 +338,7 @@ void dist_installer(struct rootfs *fs, const struct dist *d, char *out, size_t c
 	free(data);
 }
 
-/* Has @data a line that begins with @folder and @end? */
+/* Does a line of @data begin with @folder and @end? */
 static bool has_line(const char *data, const char *folder, const char *end)
 {
 	size_t n = strlen(folder), m = strlen(end);

@@ -1,4 +1,4 @@
-/* dist.h - distributions installed for a Python: pip, conda, distribution packages. */
+/* dist.h - find a Python's installed distributions: pip, conda, distribution packages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_DIST_H
 #define DETECT_DIST_H
@@ -13,7 +13,7 @@ struct rootfs;
 /* One distribution. */
 struct dist {
 	char name[64];             /* lower case, one '-' for each run of - _ .   */
-	char version[64];          /* from the folder's name; empty: not in there */
+	char version[64];          /* from the folder's name; empty: not in it */
 	char build[64];            /* conda's build string, or empty              */
 	char folder[NAME_MAX + 1]; /* "torch-2.1.0.dist-info" below site, or empty */
 	const char *site;          /* the folder it is installed in; borrowed     */
@@ -24,63 +24,61 @@ struct dists {
 	size_t count, room;
 };
 
-/* What METADATA or PKG-INFO says. */
+/* Fields of METADATA or PKG-INFO. */
 struct metadata {
 	char name[64]; /* as in struct dist */
 	char version[64];
-	char cuda_runtime[16]; /* "12.6" if nvidia-cuda-runtime 12.6.x is
-				* required without conditions but the platform */
+	char cuda_runtime[16]; /* "12.6" if nvidia-cuda-runtime 12.6.x is required, with no
+				* condition but the platform */
 };
 
-/* dist_scan_site - add what is installed in @site, by the names of its folders alone. */
+/* dist_scan_site - add the distributions in @site, by their folders' names alone. */
 void dist_scan_site(struct rootfs *fs, const char *site, struct dists *out);
 
-/* dist_scan_conda - add what conda-meta below @prefix lists, as installed in @site. */
+/* dist_scan_conda - add the packages that conda-meta below @prefix lists, as in @site. */
 void dist_scan_conda(struct rootfs *fs, const char *prefix, const char *site,
 		     struct dists *out);
 
 void dist_free(struct dists *d);
 
-/* dist_metadata - read METADATA or PKG-INFO of @d; false if there is none that is fit
- * to be used, which is then a problem of @fs unless @d has no folder. */
+/* dist_metadata - read METADATA or PKG-INFO of @d; false if there is no valid one, which is
+ * then a problem of @fs unless @d has no folder. */
 bool dist_metadata(struct rootfs *fs, const struct dist *d, struct metadata *m);
 
-/* dist_installer - what INSTALLER says ("pip", "conda", "debian"), or what the kind of
- * entry lets one suppose; in @out. */
+/* dist_installer - set @out to the contents of INSTALLER ("pip", "conda", "debian"), or a guess
+ * from the kind of entry. */
 void dist_installer(struct rootfs *fs, const struct dist *d, char *out, size_t cap);
 
-/* dist_brings - do top_level.txt or RECORD of @d say that it has installed the package @folder?
- */
+/* dist_brings - does top_level.txt or RECORD of @d list the package @folder? */
 bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder);
 
-/* dist_editable - the source folder, in @out, of which @d is an editable install; false: it is
- * none. */
+/* dist_editable - set @out to the source folder of @d if it is an editable install; else
+ * false. */
 bool dist_editable(struct rootfs *fs, const struct dist *d, char out[PATH_MAX]);
 
-/* dist_check - compare the size of @file, a path below the site, with RECORD's; a
- * difference, and a RECORD that is damaged, are problems of @fs. */
+/* dist_check - compare the size of @file, a path below the site, with RECORD's; a difference or
+ * a damaged RECORD is a problem of @fs. */
 void dist_check(struct rootfs *fs, const struct dist *d, const char *file, uint64_t size);
 
-/* The pure parts. */
+/* The pure functions. */
 
-/* dist_normalise - Torch_Foo.bar is torch-foo-bar; false if it does not fit or
- * has characters that no distribution's name has. */
+/* dist_normalise - "Torch_Foo.bar" becomes "torch-foo-bar"; false if it does not fit or has
+ * characters that no distribution's name has. */
 bool dist_normalise(const char *name, size_t len, char *out, size_t cap);
 
-/* dist_parse_folder - "torch-2.1.0+cu121.dist-info", "torch.egg-info",
- * "horovod-0.28-py3.8.egg-info"; false for anything else. */
+/* dist_parse_folder - parse "torch-2.1.0+cu121.dist-info", "torch.egg-info",
+ * "horovod-0.28-py3.8.egg-info"; false for other names. */
 bool dist_parse_folder(const char *folder, struct dist *out);
 
-/* dist_parse_conda - "pytorch-2.1.0-py3.11_cuda12.1_0.json". */
+/* dist_parse_conda - parse "pytorch-2.1.0-py3.11_cuda12.1_0.json". */
 bool dist_parse_conda(const char *file, struct dist *out);
 
-/* dist_parse_metadata - the headers of METADATA; false if name or version is
- * missing or unfit.  Looks at nothing after the first empty line. */
+/* dist_parse_metadata - parse the headers of METADATA; false if name or version is missing or
+ * invalid.  Stops at the first empty line. */
 bool dist_parse_metadata(const char *data, size_t len, struct metadata *out);
 
-/* dist_parse_record - the size that RECORD gives for @path.  Returns 1 and sets
- * *@size, 0 if @path is not listed with a size, -1 if @data is no RECORD or ends
- * in the middle of a line. */
+/* dist_parse_record - the size of @path in RECORD.  Returns 1 and sets *@size, 0 if @path is
+ * not listed with a size, -1 if @data is no RECORD or ends in the middle of a line. */
 int dist_parse_record(const char *data, size_t len, const char *path, uint64_t *size);
 
 #endif

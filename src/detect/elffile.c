@@ -169,7 +169,7 @@ bool elffile_take(const char *table, uint64_t len, uint64_t at, void *part, uint
 	return true;
 }
 
-/* Chains of chains of offsets, which a hostile file may tie in knots: steps are counted. */
+/* Version chains hold offsets that a hostile file may turn into loops, so steps are counted. */
 void elffile_wants(const struct elffile *f, elffile_see_want *see, void *arg)
 {
 	uint64_t len, at = 0, a;

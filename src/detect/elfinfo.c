@@ -1,4 +1,4 @@
-/* elfinfo.c - what a shared library tells about how it was built. */
+/* elfinfo.c - read from a shared library how it was built: compiler, C++ ABI, versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/elfinfo.h"
 
@@ -13,8 +13,8 @@
 #include "detect/text.h"
 #include "ringup.h"
 
-/* Real libraries have some 40 sections and 64 KiB to 30 MiB of names; what exceeds these is
- * not one. */
+/* Real libraries have some 40 sections and 64 KiB to 30 MiB of names; a file with more than
+ * this is refused. */
 enum {
 	MAX_SECTIONS = 4096,
 	MAX_COMMENT = 65536,
@@ -66,7 +66,7 @@ static bool keep_version(void *arg, uint64_t library, const Elf64_Vernaux *versi
 	return true;
 }
 
-/* _Z [T?] N [qualifiers] SPACE */
+/* Matches _Z [T?] N [qualifiers] SPACE. */
 bool elfinfo_is_own(const char *s, size_t len, const char *const *spaces)
 {
 	size_t i = 2, n;
@@ -88,12 +88,11 @@ bool elfinfo_is_own(const char *s, size_t len, const char *const *spaces)
 }
 
 /*
- * The ABI that a mangled name speaks of: 1, 0 or -1.
+ * The ABI that a mangled name shows: 1, 0 or -1.
  *
- * Under the new one std::string is a type in the inline namespace __cxx11, and
- * functions that return one carry the tag B5cxx11; under the old one it has the
- * abbreviation Ss (Sb: the template).  Identifiers are skipped by their length,
- * so that none is taken for an abbreviation.
+ * In the new ABI std::string is a type in the inline namespace __cxx11, and functions that
+ * return one have the tag B5cxx11; in the old one it has the abbreviation Ss (Sb: the
+ * template).  Identifiers are skipped by their length, so that none counts as an abbreviation.
  */
 static int name_abi(const char *s, size_t len)
 {
@@ -114,7 +113,7 @@ static int name_abi(const char *s, size_t len)
 		} else if (s[i] == 'S' && i + 1 < len && (s[i + 1] == 's' || s[i + 1] == 'b')) {
 			return 0;
 		} else if (s[i] == 'S' || s[i] == 'T') {
-			/* S12_ and T0_ refer back; their digits are no length. */
+			/* S12_ and T0_ are back references; their digits are no length. */
 			for (n = i + 1; n < len && (isdigit((unsigned char)s[n]) ||
 						    isupper((unsigned char)s[n]));)
 				n++;
@@ -130,7 +129,7 @@ static int name_abi(const char *s, size_t len)
 	return -1;
 }
 
-/* Walk through the dynamic strings, a window at a time. */
+/* Scans the dynamic strings, a window at a time. */
 static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct err *e)
 {
 	uint64_t left = f->file.strings_len < MAX_STRINGS ? f->file.strings_len : MAX_STRINGS;
@@ -160,8 +159,8 @@ static int judge_abi(struct elf *f, const char *const *spaces, int *abi, struct 
 				votes[vote]++;
 			used += len + 1;
 		}
-		/* A name longer than the window is dropped; its rest, too, tells
-		 * nothing, since it does not start with _Z. */
+		/* A name longer than the window is dropped; its rest counts as nothing, since
+		 * it does not start with _Z. */
 		if (!used)
 			used = held;
 		memmove(f->window, f->window + used, held - used);
@@ -221,7 +220,7 @@ static void judge_comment(const char *text, size_t len, char *out, size_t cap)
 		snprintf(out, cap, "gcc %s", gcc);
 }
 
-/* .comment is not loaded, so the section headers are the only way to it. */
+/* .comment is not loaded, so only the section headers lead to it. */
 static int read_comment(struct elf *f, struct elfinfo *out, struct err *e)
 {
 	const Elf64_Ehdr *h = &f->file.head;

@@ -1,4 +1,4 @@
-/* elflink.c - what a shared library wants of others, and what it gives them. */
+/* elflink.c - read a shared library's link data: needed libraries, versions, symbols. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/elflink.h"
 
@@ -33,7 +33,7 @@ static void list_gives(struct elflink *l)
 
 	while (table && steps++ < MAX_STEPS && l->give_count < ELFLINK_VERSIONS &&
 	       elffile_take(table, len, at, &def, sizeof(def))) {
-		/* The first name is the version's, those behind it its ancestors'. */
+		/* The first name is the version's own, the next ones are its parents'. */
 		if (elffile_take(table, len, at + def.vd_aux, &aux, sizeof(aux)) &&
 		    elffile_string(&l->file, aux.vda_name, l->gives[l->give_count],
 				   sizeof(l->gives[0])))
@@ -45,7 +45,7 @@ static void list_gives(struct elflink *l)
 	free(table);
 }
 
-/* A DT_RPATH counts only where there is no DT_RUNPATH. */
+/* A DT_RPATH counts only if there is no DT_RUNPATH. */
 static void list_needed(struct elflink *l)
 {
 	const struct elffile *f = &l->file;
@@ -90,7 +90,7 @@ static bool word_at(const struct elffile *f, uint64_t at, uint32_t *word)
 	return !elffile_read(f, word, sizeof(*word), at, "a hash table", NULL);
 }
 
-/* The GNU hash table: its place, and what it begins with. */
+/* The GNU hash table: its offset and its header. */
 struct gnu {
 	uint64_t at, buckets_at, chains_at;
 	uint32_t buckets, first;
@@ -111,8 +111,8 @@ static bool find_gnu(const struct elffile *f, struct gnu *g)
 	return true;
 }
 
-/* The table of symbols, and how many of them may be undefined: with a GNU hash table those
- * are its first ones. */
+/* The symbol table, and the number of possibly undefined symbols: with a GNU hash table its
+ * first ones. */
 static uint64_t find_symbols(const struct elffile *f, uint64_t *count)
 {
 	uint64_t at, hash;
@@ -153,7 +153,7 @@ void elflink_undefined(const struct elflink *l, bool (*see)(void *arg, const cha
 	}
 }
 
-/* Is the symbol with this number called @name, and defined here? */
+/* Is the symbol of this number called @name, and defined here? */
 static bool is_symbol(const struct elffile *f, uint64_t table, uint64_t number,
 		      const char *name)
 {

@@ -1,4 +1,4 @@
-/* elflink.h - what a shared library wants of others, and what it gives them. */
+/* elflink.h - read a shared library's link data: needed libraries, versions, symbols. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_ELFLINK_H
 #define DETECT_ELFLINK_H
@@ -21,27 +21,26 @@ struct elflink {
 	struct elffile file;
 	int needed_count;
 	char needed[ELFLINK_NEEDED][256]; /* DT_NEEDED, in its order              */
-	char rpath[1024], runpath[1024];  /* as they are written; one is empty      */
+	char rpath[1024], runpath[1024];  /* as written; one is empty               */
 	size_t want_count, give_count;
-	struct elfwant wants[ELFLINK_VERSIONS]; /* but the weak ones              */
+	struct elfwant wants[ELFLINK_VERSIONS]; /* without the weak ones          */
 	char gives[ELFLINK_VERSIONS][64];
 };
 
 /*
- * elflink_open - read what the library open at @fd says to the loader.
+ * elflink_open - read the link data of the library open at @fd.
  *
- * @fd is borrowed for as long as symbols are asked for.  Reading is bounded, as
- * elffile_open()'s, which tells the errors; RINGUP_ENOMEM, too.  *@out is the caller's to
- * free().
+ * @fd is borrowed for as long as symbols are asked for.  Reading is bounded, and errors are
+ * those of elffile_open(); also RINGUP_ENOMEM.  *@out is the caller's to free().
  */
 int elflink_open(int fd, struct elflink **out, struct err *e);
 
-/* elflink_undefined - call @see for each symbol that another library has to define, but the
+/* elflink_undefined - call @see for each symbol that another library has to define, without
  * weak ones, until it returns false. */
 void elflink_undefined(const struct elflink *l, bool (*see)(void *arg, const char *name),
 		       void *arg);
 
-/* elflink_defines - does it define @symbol?  True also where its tables cannot tell. */
+/* elflink_defines - does it define @symbol?  Also true if its tables cannot tell. */
 bool elflink_defines(const struct elflink *l, const char *symbol);
 
 #endif

@@ -1,4 +1,4 @@
-/* engines.c - builds of a collective engine on a node: ringup's and Horovod's. */
+/* engines.c - find builds of a collective engine on a node: ringup's and Horovod's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/engines.h"
 
@@ -29,7 +29,7 @@ static json_t *add(json_t *all, const char *name, const char *version, const cha
 	return json_object_get(o, "extensions");
 }
 
-/* The C library, and in lib/pkgconfig its version. */
+/* Adds the C library, with its version from lib/pkgconfig. */
 static void add_library(struct rootfs *fs, const struct ldlibs *libs, json_t *all)
 {
 	size_t cursor = 0, len;
@@ -64,7 +64,7 @@ static const json_t *installed(const json_t *found, const char *name, const char
 	return NULL;
 }
 
-/* Two spellings of one version: wheels add the build, 2.1.0+cu121. */
+/* Are both the same version?  Wheels append the build, 2.1.0+cu121. */
 static bool is_same_version(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "+"), m = strcspn(b, "+");
@@ -72,7 +72,7 @@ static bool is_same_version(const char *a, const char *b)
 	return n == m && !strncmp(a, b, n) && (!a[n] || !b[m] || !strcmp(a + n, b + m));
 }
 
-/* Where engines are looked for, and for what. */
+/* Where and for what the search runs. */
 struct scene {
 	struct rootfs *fs;
 	const struct ldlibs *libs;
@@ -90,7 +90,7 @@ static const char *const *spaces_of(const char *framework)
 	return none;
 }
 
-/* Why the extension at @path cannot be loaded, in @why; or "". */
+/* Sets @why to the reason why the extension at @path cannot be loaded; or "". */
 static void judge(const struct scene *sc, const char *path, const char *site,
 		  const char *framework, const json_t *have, char why[LOADS_WHY])
 {

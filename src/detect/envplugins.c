@@ -1,4 +1,4 @@
-/* envplugins.c - the libraries that NCCL would load as its env plug-in. */
+/* envplugins.c - find the libraries that NCCL would load as its env plug-in. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/envplugins.h"
 
@@ -14,7 +14,7 @@
 #include "host/netconf.h"
 #include "host/pins.h"
 
-/* A plug-in is small.  The rest of a larger file is not read, and so not known. */
+/* A plug-in is small.  The rest of a larger file is not read, and stays unknown. */
 enum { PLUGIN_CAP = 8 << 20 };
 
 #if defined(__aarch64__)
@@ -40,7 +40,7 @@ static bool has_text(const char *data, size_t len, const char *text)
 	return memmem(data, len, text, strlen(text) + 1) != NULL;
 }
 
-/* A symbol that is exported has its name in the file, whatever else has it, too. */
+/* Judges by names in the file: an exported symbol has its name there. */
 static void judge_library(struct netconf_plugin *p, const char *data, size_t len)
 {
 	p->loads = is_library(data, len);
@@ -65,7 +65,7 @@ static void read_library(struct rootfs *fs, struct netconf_plugin *p)
 		len += (size_t)n;
 	if (data && fd >= 0)
 		judge_library(p, data, len);
-	/* What was not read to its end may have any interface. */
+	/* A file that was not read to its end may have any interface. */
 	if (len == PLUGIN_CAP || n < 0)
 		p->takes = NETCONF_ENV_V1 | NETCONF_ENV_V2;
 	if (fd >= 0)
@@ -89,7 +89,7 @@ static int add_name(struct netconf *c, struct rootfs *fs, const char *nccl, cons
 	return netconf_add_plugin(c, &p, e);
 }
 
-/* What one setting means: the name as it is, or a part of one. */
+/* Adds the libraries of one setting: its value is a file name, or a part of one. */
 static int add_setting(struct netconf *c, struct rootfs *fs, const char *nccl,
 		       const char *value, struct err *e)
 {
@@ -108,7 +108,7 @@ int envplugins_find(struct netconf *c, struct rootfs *fs, const char *nccl, stru
 
 	if (!rc)
 		rc = add_name(c, fs, nccl, PINS_PLUGIN, e);
-	/* An attacker's file may have thousands of lines; a true one has a few. */
+	/* A hostile file may have thousands of lines; a real one has a few. */
 	for (i = 0; !rc && i < c->nrows && c->nplugins < 16; i++)
 		if (!strcmp(c->rows[i].name, "NCCL_ENV_PLUGIN"))
 			rc = add_setting(c, fs, nccl, c->rows[i].value, e);

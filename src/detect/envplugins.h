@@ -1,4 +1,4 @@
-/* envplugins.h - the libraries that NCCL would load as its env plug-in. */
+/* envplugins.h - find the libraries that NCCL would load as its env plug-in. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_ENVPLUGINS_H
 #define DETECT_ENVPLUGINS_H
@@ -8,11 +8,10 @@ struct netconf;
 struct rootfs;
 
 /*
- * envplugins_find - tell @c of each name by which NCCL may look for one what is found.
+ * envplugins_find - add to @c the library found under each name that NCCL may look for.
  *
- * The names are NCCL's own, that of ringup's plug-in, and what the settings of @c called
- * NCCL_ENV_PLUGIN say.  @nccl is the path of the NCCL that will look, or NULL.  A library
- * is read and never loaded.
+ * The names are NCCL's own, that of ringup's plug-in, and the values of NCCL_ENV_PLUGIN in @c.
+ * @nccl is the path of the NCCL that will look, or NULL.  A library is read and never loaded.
  */
 int envplugins_find(struct netconf *c, struct rootfs *fs, const char *nccl, struct err *e);
 

@@ -1,4 +1,4 @@
-/* find.c - everything that detect knows how to find, in one object. */
+/* find.c - find all software that detect knows, as one JSON object. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/find.h"
 
@@ -37,7 +37,7 @@ int find_all(const struct find_how *how, json_t **out, struct err *e)
 	json_object_set_new(all, "nccl", nccllibs_find(&fs, &libs, &py));
 	json_object_set_new(all, "mpi", mpilibs_find(&fs, &libs, &py));
 	json_object_set_new(all, "engines", engines_find(&fs, &libs, &py, found));
-	/* jansson hands NULL on; a part that is missing is memory that was. */
+	/* jansson passes NULL on; a missing part means that memory was short. */
 	if (json_object_set(all, "problems", problems) || json_object_size(all) != 8)
 		rc = fail(e, RINGUP_ENOMEM, "detect");
 out:

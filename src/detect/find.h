@@ -1,4 +1,4 @@
-/* find.h - everything that detect knows how to find, in one object. */
+/* find.h - find all software that detect knows, as one JSON object. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_FIND_H
 #define DETECT_FIND_H
@@ -16,13 +16,13 @@ struct find_how {
 /*
  * find_all - pythons, frameworks, compilers, cuda, nccl, mpi, engines, problems.
  *
- * Nothing is imported, and nothing of what is found is run but gcc, when the
- * node is live and its files do not tell its version.  What cannot be read is
- * in problems, an array of {path, reason}, and never a failure.
+ * Nothing is imported, and of the programs found only gcc is run, if the node is live and gcc's
+ * files do not show its version.  Unreadable files are in problems, an array of {path, reason},
+ * and are never a failure.
  *
  * Ownership: *@out is the caller's to json_decref().
- * Returns 0, RINGUP_ESYSTEM (root cannot be opened), RINGUP_EINVAL (no Python at
- * @how->python) or RINGUP_ENOMEM.
+ * Returns 0, RINGUP_ESYSTEM (root cannot be opened), RINGUP_EINVAL (no Python at @how->python)
+ * or RINGUP_ENOMEM.
  */
 int find_all(const struct find_how *how, json_t **out, struct err *e);
 

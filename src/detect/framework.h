@@ -1,4 +1,4 @@
-/* framework.h - what there is to know about one training framework. */
+/* framework.h - the description of a training framework, and the search for all of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_FRAMEWORK_H
 #define DETECT_FRAMEWORK_H
@@ -11,28 +11,27 @@ struct ldlibs;
 struct pythons;
 struct rootfs;
 
-/* A distribution that brings the framework, and the package it installs. */
+/* A distribution that installs the framework, and the package in it. */
 struct edition {
 	const char *dist;   /* its name, normalised; conda's counts too */
-	const char *folder; /* what is imported                         */
+	const char *folder; /* the name to import                       */
 };
 
 /* A framework as found below one Python. */
 struct package {
 	const struct framework *framework;
-	const struct dist *dist; /* NULL: no distribution claims the folder */
+	const struct dist *dist; /* NULL: the folder is in no distribution */
 	const char *site;
 	const char *folder;
-	char origin[PATH_MAX];   /* the source of an editable install, which is then site */
+	char origin[PATH_MAX];   /* source of an editable install; site is then the same */
 	char location[PATH_MAX]; /* site/folder */
-	char version[64];        /* empty: not found out */
+	char version[64];        /* empty: unknown */
 	struct metadata meta;    /* zeroed without a distribution */
 };
 
 enum { CUDA_TEXT = 16 };
 
-/* A variable of Python that holds the version, and the file below the location that assigns
- * it. */
+/* A Python variable with the version, and the file below the location that assigns it. */
 struct version_source {
 	const char *file, *variable;
 };
@@ -43,33 +42,31 @@ struct standard_since {
 	int standard;
 };
 
-/*
- * Everything is mandatory.  The functions neither run nor import anything.
- */
+/* Everything is mandatory.  The functions neither run nor import anything. */
 struct framework {
 	const char *name;               /* one word                        */
-	const char *title;              /* as its makers write it          */
+	const char *title;              /* in its makers' spelling         */
 	const struct edition *editions; /* the likeliest first; ends with NULLs */
 
-	/* Libraries that tell the ABI and the compiler, the cheapest and most
-	 * telling first, below the location; end with NULL. */
+	/* Libraries that show the ABI and the compiler, the cheapest and most reliable first,
+	 * below the location; end with NULL. */
 	const char *const *libs;
 
 	/* Its own C++ namespaces, mangled: "3c10"; end with NULL. */
 	const char *const *spaces;
 
-	/* The latest version first; ends with NULL.  Empty: nothing to compile against, or not
-	 * known. */
+	/* The latest version first; ends with NULL.  Empty: nothing to compile against, or
+	 * unknown. */
 	const struct standard_since *standards;
 
-	/* The first that tells a version counts; ends with NULLs. */
+	/* The first that has a version counts; ends with NULLs. */
 	const struct version_source *versions;
 
-	/* The version that its own files tell, which is what an import shows; leaves
-	 * @out empty where they do not.  frameworks_version() asks @versions. */
+	/* Sets @out to the version in its own files, which an import shows; leaves it empty if
+	 * they have none.  frameworks_version() uses @versions. */
 	void (*version)(struct rootfs *fs, const struct package *p, char *out, size_t cap);
 
-	/* The CUDA it was built for, in @out; leaves it empty for none. */
+	/* Sets @out to the CUDA that it was built for; leaves it empty for none. */
 	void (*cuda)(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT]);
 };
 
@@ -78,14 +75,13 @@ extern const struct framework *const frameworks[]; /* ends with NULL */
 /*
  * frameworks_find - every framework below every one of @py, as JSON.
  *
- * A package is what `import` would find: the first folder in the order of
- * sys.path.  One that is hidden behind it, or claimed by two distributions, is
- * a problem of @fs.  So is one whose files are of another version than its
- * distribution says: an import shows the version of the files.
+ * A package is the one that `import` would find: the first folder in the order of sys.path.  A
+ * package behind it, or one that two distributions claim, is a problem of @fs.  So is one whose
+ * files have another version than its distribution: an import shows the files' version.
  */
 json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struct ldlibs *libs);
 
-/* frameworks_standard - of @standards, for the version of @p; 0 where none is known. */
+/* frameworks_standard - the one of @standards for the version of @p; 0: unknown. */
 int frameworks_standard(const struct package *p);
 
 void frameworks_version(struct rootfs *fs, const struct package *p, char *out, size_t cap);
@@ -94,13 +90,13 @@ void frameworks_version(struct rootfs *fs, const struct package *p, char *out, s
 char *frameworks_read(struct rootfs *fs, const struct package *p, const char *file,
 		      size_t *lenp);
 
-/* frameworks_assigned - what @file below the location assigns to @variable, into @out;
- * empty if nothing. */
+/* frameworks_assigned - the value that @file below the location assigns to @variable, in @out;
+ * empty if none. */
 void frameworks_assigned(struct rootfs *fs, const struct package *p, const char *file,
 			 const char *variable, char *out, size_t cap);
 
-/* frameworks_cuda - the usual signs, for cuda(): "+cu126" in the version, a
- * required CUDA runtime, conda's build string. */
+/* frameworks_cuda - the usual evidence, for cuda(): "+cu126" in the version, a required CUDA
+ * runtime, conda's build string. */
 void frameworks_cuda(const struct package *p, char out[CUDA_TEXT]);
 
 /* frameworks_dist_cuda - "11.2" for a name that ends in -cu112 or cuda12; else "". */

@@ -17,7 +17,7 @@
 #include "detect/rootfs.h"
 #include "detect/text.h"
 
-/* In the order in which they are shown. */
+/* In the order of the output. */
 #define FRAMEWORKS(X) \
 	X(tensorflow) \
 	X(torch)      \
@@ -37,7 +37,7 @@ const struct framework *const frameworks[] = {
 
 enum { FILE_CAP = 1 << 20 };
 
-/* "126" is 12.6, "12" is 12, "92" is 9.2. */
+/* "126" becomes 12.6, "12" stays 12, "92" becomes 9.2. */
 static void cuda_dotted(const char *digits, char out[CUDA_TEXT])
 {
 	size_t n = strspn(digits, "0123456789");
@@ -122,7 +122,7 @@ int frameworks_standard(const struct package *p)
 	return 0;
 }
 
-/* Evidence is read once for a library that several Pythons share. */
+/* The evidence of a library that several Pythons share is read once. */
 struct seen {
 	char path[PATH_MAX];
 	struct elfinfo info;
@@ -135,7 +135,7 @@ struct hunt {
 	struct seen last;
 };
 
-/* Read @path's evidence; false if it is not there or not usable. */
+/* Reads the evidence of @path; false if it is missing or unusable. */
 static bool library_examine(struct hunt *h, const struct package *p, const char *path,
 			    struct elfinfo *info)
 {
@@ -169,8 +169,7 @@ static bool library_examine(struct hunt *h, const struct package *p, const char 
 	return true;
 }
 
-/* The first library that can be read; a distribution package keeps them among
- * the system's. */
+/* The first readable library; a distribution's package keeps them among the system's. */
 static bool package_library(struct hunt *h, const struct package *p, char *path,
 			    struct elfinfo *info)
 {
@@ -229,13 +228,13 @@ static void package_describe(struct hunt *h, const struct python *y, const struc
 	json_array_append_new(h->found, o);
 }
 
-/* Is this the conda record of what @d describes, too? */
+/* Is @other the conda record of the same installation as @d, or the reverse? */
 static bool is_same_install(const struct dist *d, const struct dist *other)
 {
 	return !strcmp(d->site, other->site) && (*d->build || *other->build);
 }
 
-/* Two spellings of one version: files may tell less than a distribution, "2.22.0" of
+/* Are both the same version?  Files may show less than a distribution, "2.22.0" of
  * "2.22.0.dev20260101", or more, "2.13.0+cpu" of "2.13.0". */
 static bool is_same_version(const char *a, const char *b)
 {
@@ -246,7 +245,7 @@ static bool is_same_version(const char *a, const char *b)
 	       (*rest != '.' || !isdigit((unsigned char)rest[1]));
 }
 
-/* Is @d of the version that the files of @p tell? */
+/* Does @d have the version of the files of @p? */
 static bool fits_files(struct hunt *h, const struct package *p, const struct dist *d)
 {
 	char own[64] = "";
@@ -265,7 +264,7 @@ static const char *dist_folder(const struct framework *fw, const char *dist)
 	return NULL;
 }
 
-/* @d, which claims @folder of @p in @path, becomes the package's, or is told as a problem. */
+/* Takes @d, which claims @folder of @p in @path, as the package's, or reports a problem. */
 static void package_claim(struct hunt *h, struct package *p, const struct dist *d,
 			  const char *path)
 {
@@ -282,11 +281,11 @@ static void package_claim(struct hunt *h, struct package *p, const struct dist *
 		if (fits_files(h, p, d) && !fits_files(h, p, p->dist))
 			p->dist = d;
 	} else if (*p->dist->build && !*d->build) {
-		p->dist = d; /* says more than conda's record */
+		p->dist = d; /* has more data than conda's record */
 	}
 }
 
-/* Which distribution brings @folder?  The first whose folder is really there. */
+/* Finds the distribution of @folder: the first whose folder really exists. */
 static void package_find_claims(struct hunt *h, const struct python *y, const char *folder,
 				struct package *p)
 {
@@ -306,7 +305,7 @@ static void package_find_claims(struct hunt *h, const struct python *y, const ch
 				text_set(p->origin, sizeof(p->origin), source);
 			package_claim(h, p, d, path);
 		} else if (!*d->build && rootfs_join(path, d->site, folder)) {
-			/* Meta-packages of conda bring no folder. */
+			/* Meta-packages of conda install no folder. */
 			rootfs_problem(h->fs, path,
 				       "%s %s is listed as installed, but this "
 				       "folder is not there",
@@ -315,7 +314,7 @@ static void package_find_claims(struct hunt *h, const struct python *y, const ch
 	}
 }
 
-/* A folder nobody claims: built in place, or copied there. */
+/* Finds a folder without a distribution: built in place, or copied there. */
 static void package_find_bare(struct hunt *h, const struct python *y, const char *folder,
 			      struct package *p)
 {
@@ -328,7 +327,7 @@ static void package_find_bare(struct hunt *h, const struct python *y, const char
 			p->site = y->sites[i];
 }
 
-/* The distribution that has brought a folder which none of a known name claims. */
+/* Finds the distribution of a folder that none with a known name claims. */
 static void package_find_bringer(struct hunt *h, const struct python *y, struct package *p)
 {
 	for (size_t i = 0; i < y->dists.count && !p->dist; i++)
@@ -337,7 +336,7 @@ static void package_find_bringer(struct hunt *h, const struct python *y, struct 
 			p->dist = &y->dists.at[i];
 }
 
-/* What an import shows; what the distribution says, where the files say nothing else. */
+/* The version in the files, as an import shows it; else the distribution's. */
 static void package_find_version(struct hunt *h, struct package *p)
 {
 	char own[64] = "";
@@ -362,7 +361,7 @@ static void package_find_version(struct hunt *h, struct package *p)
 		text_set(p->version, sizeof(p->version), own);
 }
 
-/* What PYTHONPATH has comes before all that is installed. */
+/* Folders of PYTHONPATH come before all installed packages. */
 static void package_find_shadow(struct hunt *h, struct package *p)
 {
 	const char *dirs = rootfs_is_live(h->fs) ? conf_env("PYTHONPATH") : NULL;
@@ -417,7 +416,7 @@ json_t *frameworks_find(struct rootfs *fs, const struct pythons *py, const struc
 	for (int f = 0; frameworks[f]; f++)
 		for (int i = 0; i < py->count; i++)
 			for (ed = frameworks[f]->editions; ed->dist; ed++) {
-				/* Once a folder, at its first edition. */
+				/* Each folder once, at its first edition. */
 				for (prev = frameworks[f]->editions;
 				     strcmp(prev->folder, ed->folder); prev++)
 					;

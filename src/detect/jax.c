@@ -1,4 +1,4 @@
-/* jax.c - JAX and its binary half, jaxlib: where their evidence lies. */
+/* jax.c - the description of JAX and its binary half, jaxlib. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const struct edition editions[] = {
 	{ NULL, NULL },
 };
 
-/* Names changed over time. */
+/* The names changed over time. */
 static const char *const libs[] = { "libjax_common.so", "xla_extension.so", "_jax.so", NULL };
 static const char *const spaces[] = { "3xla", "3tsl", "3jax", NULL };
 
@@ -23,7 +23,7 @@ static const struct version_source versions[] = {
 	{ NULL, NULL },
 };
 
-/* CUDA comes as a plug-in package: jax_cuda12_plugin next to jaxlib. */
+/* CUDA support is a plug-in package: jax_cuda12_plugin next to jaxlib. */
 static void jax_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	struct names n = rootfs_names(fs, p->site, "jax_cuda");

@@ -1,8 +1,8 @@
-/* keras.c - Keras: Python alone, so all there is to know is which one. */
+/* keras.c - the description of Keras: pure Python, so only the version matters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/framework.h"
 
-/* keras 3 and tf_keras (Keras 2, carried on) live side by side. */
+/* keras 3 and tf_keras (the continued Keras 2) can coexist. */
 static const struct edition editions[] = {
 	{ "keras", "keras" },
 	{ "keras-nightly", "keras" },

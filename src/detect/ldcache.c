@@ -5,10 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * The form that glibc's ldconfig writes since 2.2, alone or behind the older one: a head, an
- * entry for each library with the places of its name and path counted from the head, texts.
- */
+/* The form that glibc's ldconfig writes since 2.2, alone or after the older one: a head, an
+ * entry for each library with offsets of its name and path from the head, texts. */
 static const char magic[] = "glibc-ld.so.cache1.1";
 static const char older[] = "ld.so-1.7.0";
 
@@ -31,7 +29,7 @@ struct older_head {
 
 enum { OLDER_ENTRY = 12 };
 
-/* What the loader of this kind of machine wants in flags: ELF of glibc 2, 64 bits. */
+/* The flags of libraries for this kind of machine: ELF of glibc 2, 64 bits. */
 #if defined(__x86_64__)
 enum { CACHE_FLAGS = 0x0303 };
 #elif defined(__aarch64__)
@@ -40,7 +38,7 @@ enum { CACHE_FLAGS = 0x0a03 };
 enum { CACHE_FLAGS = 0x0003 };
 #endif
 
-/* Where the newer head begins, or @len. */
+/* The offset of the newer head, or @len. */
 static size_t cache_head_at(const char *data, size_t len)
 {
 	struct older_head h;

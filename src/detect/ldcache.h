@@ -8,10 +8,10 @@
 #define LDCACHE_FILE "/etc/ld.so.cache"
 
 /*
- * ldcache_find - the path that the cache @data of @len bytes has for the library @name.
+ * ldcache_find - the path for the library @name in the cache @data of @len bytes.
  *
  * Only libraries for this kind of machine count, as for the loader.  Returns a text within
- * @data, or NULL: there is none, or these bytes are no cache.
+ * @data, or NULL: not listed, or these bytes are no cache.
  */
 const char *ldcache_find(const void *data, size_t len, const char *name);
 

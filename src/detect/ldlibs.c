@@ -1,4 +1,4 @@
-/* ldlibs.c - the shared libraries that the loader would find, those of interest. */
+/* ldlibs.c - list the shared libraries of interest that the dynamic loader would find. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/ldlibs.h"
 
@@ -130,7 +130,7 @@ const char *ldlibs_next(const struct ldlibs *l, const char *name, size_t *cursor
 
 bool ldlibs_find(struct rootfs *fs, const struct ldlibs *l, const char *name, char *out)
 {
-	/* What a processor of today may have in place of the common build. */
+	/* A processor may have a variant that the loader prefers to the common build. */
 	static const char *const variants[] = { "glibc-hwcaps/x86-64-v4",
 						"glibc-hwcaps/x86-64-v3",
 						"glibc-hwcaps/x86-64-v2", "" };

@@ -1,4 +1,4 @@
-/* loader.c - the file that the dynamic loader would take for a library's name. */
+/* loader.c - find the file that the dynamic loader would take for a library's name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/loader.h"
 
@@ -32,8 +32,8 @@ static bool is_there(struct rootfs *fs, const char *dir, size_t len, const char 
 	return rootfs_join(out, folder, name) && rootfs_is_file(fs, out);
 }
 
-/* "$ORIGIN/../lib" with @origin; what is not absolute then is below @here.  "" if it is
- * nowhere. */
+/* Replaces $ORIGIN, as in "$ORIGIN/../lib", by @origin; a relative path is then below @here. ""
+ * if there is no such folder. */
 static void expand(const char *dir, size_t len, const char *origin, const char *here,
 		   char out[PATH_MAX])
 {
@@ -85,7 +85,7 @@ static bool find_in_cache(struct rootfs *fs, const char *name, char out[PATH_MAX
 	return found;
 }
 
-/* Debian's loader knows the folders of its kind of machine, others lib64. */
+/* Debian's loader searches the folders of its machine type, others lib64. */
 static bool find_in_own(struct rootfs *fs, const char *name, char out[PATH_MAX])
 {
 	const char *const dirs[] = { multiarch + 4, multiarch, "/lib", "/usr/lib" };
@@ -102,7 +102,7 @@ static bool find_in_own(struct rootfs *fs, const char *name, char out[PATH_MAX])
 	return false;
 }
 
-/* What the library at @caller says to the loader, and its folder; NULL if it is none. */
+/* The link data of the library at @caller, and its folder; NULL if it is no library. */
 static struct elflink *read_caller(struct rootfs *fs, const char *caller, char origin[PATH_MAX])
 {
 	const char *slash = caller ? strrchr(caller, '/') : NULL;
@@ -131,7 +131,7 @@ bool loader_find(struct rootfs *fs, const char *caller, const char *name, char o
 		snprintf(out, PATH_MAX, "%s", found ? name : "");
 		return found;
 	}
-	/* The folder of the process that asks is not known: that of this one stands for it. */
+	/* The calling process's folder is unknown: this process's replaces it. */
 	here = rootfs_is_live(fs) ? getcwd(cwd, sizeof(cwd)) : NULL;
 	l = read_caller(fs, caller, origin);
 	found = (l && loader_find_in(fs, l->rpath, ":", origin, here, name, out)) ||

@@ -1,4 +1,4 @@
-/* loader.h - the file that the dynamic loader would take for a library's name. */
+/* loader.h - find the file that the dynamic loader would take for a library's name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_LOADER_H
 #define DETECT_LOADER_H
@@ -9,24 +9,24 @@
 struct rootfs;
 
 /*
- * loader_find - where a library loads @name from by dlopen(), into @out.
+ * loader_find - set @out to the file that dlopen() of @name would load.
  *
- * A name with a slash is a path.  Any other is looked for in the folders that @caller, the
- * path of the library that asks or NULL, has brought along; LD_LIBRARY_PATH, which is known
- * of the live node only; /etc/ld.so.cache; the loader's own folders.  The caller's come
- * before LD_LIBRARY_PATH if they are a DT_RPATH and behind it if they are a DT_RUNPATH.
- * What a process has loaded before, and a path of its program, is not known here.
+ * A name with a slash is a path.  Any other name is searched in the folders of @caller, the
+ * path of the calling library or NULL; in LD_LIBRARY_PATH, known for the live node only; in
+ * /etc/ld.so.cache; in the loader's own folders.  The caller's come before LD_LIBRARY_PATH if
+ * they are a DT_RPATH and after it if they are a DT_RUNPATH.  Libraries that a process has
+ * already loaded, and its program's path, are unknown here.
  *
  * Returns false, and "", if there is none.
  */
 bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX]);
 
 /*
- * loader_find_in - @name in one of the folders of @list, into @out; false if it is in none.
+ * loader_find_in - set @out to @name in one of the folders of @list; false if none has it.
  *
  * The list is as in DT_RPATH, with any of @separators between the folders, and may be NULL.
- * @origin stands for $ORIGIN, @here for an empty folder and before one that is not absolute;
- * where it is NULL such folders are left out.
+ * @origin replaces $ORIGIN; @here replaces an empty folder and precedes a relative one; if it
+ * is NULL such folders are skipped.
  */
 bool loader_find_in(struct rootfs *fs, const char *list, const char *separators,
 		    const char *origin, const char *here, const char *name, char out[PATH_MAX]);

@@ -1,4 +1,4 @@
-/* loads.c - would the loader load a framework's extension into its Python? */
+/* loads.c - predict whether the loader would load a framework's extension into its Python. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/loads.h"
 
@@ -24,22 +24,22 @@ enum { MAX_LIBRARIES = 96, MAX_FOLDERS = 64 };
 /* A library in the order in which the loader meets it. */
 struct library {
 	char name[256], path[PATH_MAX];
-	bool is_package; /* of a Python package: its own maker's matter */
+	bool is_package; /* in a Python package, whose maker answers for it */
 };
 
 struct hunt {
 	const struct loads_case *c;
 	char *why;
-	char *folders[MAX_FOLDERS]; /* of packages whose libraries are loaded already */
+	char *folders[MAX_FOLDERS]; /* of packages with libraries loaded before */
 	size_t folder_count;
 	char python_rpath[1024], python_dir[PATH_MAX];
-	int machine; /* of the Python; 0: not known */
+	int machine; /* of the Python; 0: unknown */
 	struct library at[MAX_LIBRARIES];
 	size_t count;
 	bool has_libc;
 };
 
-/* The link part of the library at @path; NULL where it is no ELF file. */
+/* The link data of the library at @path; NULL if it is no ELF file. */
 static struct elflink *open_library(struct hunt *h, const char *path, int *fd)
 {
 	struct elflink *l = NULL;
@@ -78,7 +78,7 @@ static bool ends_with(const char *s, const char *tail)
 	return n >= t && !strcmp(s + n - t, tail);
 }
 
-/* Where wheels keep libraries, which the framework's import has loaded by then. */
+/* Adds the folders of wheels' libraries, which the framework's import loads before. */
 static void add_folders(struct hunt *h)
 {
 	static const char *const below[] = { "lib", "", "python", "lib64" };
@@ -101,7 +101,7 @@ static void add_folders(struct hunt *h)
 	rootfs_names_free(&n);
 }
 
-/* The Python itself: its machine, and the folders that it brings to the search. */
+/* Reads the Python itself: its machine, and its folders for the search. */
 static void look_at_python(struct hunt *h)
 {
 	char real[PATH_MAX];
@@ -134,7 +134,7 @@ static bool find_in(struct hunt *h, const char *prefix, const char *name, char *
 	       rootfs_is_file(h->c->fs, out);
 }
 
-/* The library @name that @l, whose folder is @origin, gets; false: none. */
+/* Finds the library @name that @l, whose folder is @origin, would load; false: none. */
 static bool find_library(struct hunt *h, const struct elflink *l, const char *origin,
 			 const char *name, struct library *out)
 {
@@ -158,7 +158,7 @@ static bool find_library(struct hunt *h, const struct elflink *l, const char *or
 	       find_in(h, y->prefix, name, path) || find_in(h, y->base, name, path);
 }
 
-/* What every program has; a tree without it was not recorded whole. */
+/* Libraries of every program; a tree without them was not recorded whole. */
 static bool is_runtime(const char *name)
 {
 	static const char *const names[] = { "libc.so",       "libm.so",      "libdl.so",
@@ -179,7 +179,7 @@ static const char *subject(const struct library *of, char out[128])
 	return of ? out : "it";
 }
 
-/* Does @give, the newest of its kind, end before @want: GLIBCXX_3.4.21 before 3.4.30? */
+/* Finds the newest version of @want's kind in @l: GLIBCXX_3.4.21 for GLIBCXX_3.4.30. */
 static bool newest_like(const struct elflink *l, const char *want, char out[64])
 {
 	size_t n = strcspn(want, "0123456789"), i;
@@ -192,8 +192,7 @@ static bool newest_like(const struct elflink *l, const char *want, char out[64])
 	return *out;
 }
 
-/* Does the library @give have the version @want?  Without any versions the loader is content.
- */
+/* Does the library @give have the version @want?  One without versions satisfies the loader. */
 static bool has_version(struct hunt *h, const struct library *of, const struct elfwant *want,
 			const struct library *give)
 {
@@ -223,7 +222,7 @@ static struct library *known(struct hunt *h, const char *name)
 	return NULL;
 }
 
-/* What @l needs is found and added, and has the versions; NULL @of: the extension. */
+/* Finds and adds the libraries that @l needs, and checks versions; NULL @of: the extension. */
 static bool judge_links(struct hunt *h, const struct elflink *l, const char *path,
 			const struct library *of)
 {
@@ -302,7 +301,7 @@ static bool judge_abi(struct hunt *h, int fd)
 	return false;
 }
 
-/* All libraries that come with it, opened to be asked for symbols. */
+/* All libraries that it loads, opened for symbol look-ups. */
 struct symbols {
 	struct hunt *h;
 	struct elflink *at[MAX_LIBRARIES];
@@ -325,8 +324,7 @@ static bool is_symbol_there(void *arg, const char *name)
 	return s->is_good = false;
 }
 
-/* Each of the framework's names that it wants is defined in a library that it is linked with.
- */
+/* Is each of the framework's names that it uses defined in a library that it links with? */
 static bool judge_symbols(struct hunt *h, const struct elflink *l)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
@@ -341,7 +339,7 @@ static bool judge_symbols(struct hunt *h, const struct elflink *l)
 		s->count += s->at[s->count] != NULL;
 		is_linked |= h->at[i].is_package;
 	}
-	/* With more of them than are kept a name may be in one of the rest. */
+	/* If not all libraries could be kept, a name may be in one of the rest. */
 	if (is_linked && h->count < MAX_LIBRARIES)
 		elflink_undefined(l, is_symbol_there, s);
 	while (s->count--)
@@ -351,7 +349,7 @@ static bool judge_symbols(struct hunt *h, const struct elflink *l)
 	return good;
 }
 
-/* The extension @l, open at @fd, and then library by library what it brings in. */
+/* Judges the extension @l, open at @fd, and then each library that it loads. */
 static bool judge(struct hunt *h, const struct elflink *l, int fd, const char *path)
 {
 	if (!judge_machine(h, l) || !judge_abi(h, fd) || !judge_links(h, l, path, NULL))
@@ -368,7 +366,7 @@ static bool judge(struct hunt *h, const struct elflink *l, int fd, const char *p
 	return judge_symbols(h, l);
 }
 
-/* Is the file at @path no evidence: a tree records its name only? */
+/* Is the file at @path no evidence, since the tree records only its name? */
 static bool is_placeholder(const struct loads_case *c, const char *path)
 {
 	size_t size = 1;

@@ -1,4 +1,4 @@
-/* lookup.c - reading what find_all() has found. */
+/* lookup.c - look up entries in the facts of find_all(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/lookup.h"
 

@@ -1,4 +1,4 @@
-/* mpilibs.c - MPI implementations on a node. */
+/* mpilibs.c - find the MPI implementations on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/mpilibs.h"
 
@@ -28,7 +28,7 @@ struct search {
 bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, char *version,
 			  size_t cap)
 {
-	/* MVAPICH and Intel MPI define MPICH's, too. */
+	/* MVAPICH and Intel MPI define MPICH's names as well. */
 	static const struct {
 		const char *define, *flavour;
 	} kinds[] = { { "MVAPICH2_VERSION", "mvapich" },
@@ -52,7 +52,7 @@ bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, ch
 	return false;
 }
 
-/* The first entry of this flavour; with @version, of that, or one without any. */
+/* The first entry of this flavour; with @version, of that one, or one without a version. */
 static struct mpi *entry(struct search *s, const char *flavour, const char *version)
 {
 	for (int i = 0; i < s->count; i++)
@@ -94,7 +94,7 @@ static void add_header(struct search *s, const char *dir)
 	if (!m || *m->header)
 		return;
 	text_set(m->header, sizeof(m->header), path);
-	/* A prefix of its own has its programs beside it; /usr is everybody's. */
+	/* A separate prefix has the programs beside it; /usr is shared. */
 	n = strlen(dir);
 	if (n <= 8 || strcmp(dir + n - 8, "/include"))
 		return;
@@ -111,7 +111,7 @@ static void add_header(struct search *s, const char *dir)
 	}
 }
 
-/* dir/X/tail for every X that starts with @start. */
+/* Adds dir/X/tail for every X that starts with @start. */
 static void add_headers(struct search *s, const char *dir, const char *start, const char *tail)
 {
 	struct names n = rootfs_names(s->fs, dir, start);
@@ -124,7 +124,7 @@ static void add_headers(struct search *s, const char *dir, const char *start, co
 	rootfs_names_free(&n);
 }
 
-/* Whose is the program?  Debian says it in the name, links in the target. */
+/* The flavour of the program: Debian shows it in the name, links in the target. */
 static const char *program_flavour(struct search *s, const char *path)
 {
 	static const struct {
@@ -174,8 +174,8 @@ static void add_programs(struct search *s, const char *dir)
 	}
 }
 
-/* libmpi.so.40.30.4 is Open MPI 4.1; number 12 is the ABI that MPICH and its
- * children share. */
+/* libmpi.so.40.30.4 is Open MPI 4.1; number 12 is the ABI that MPICH and its derivatives
+ * share. */
 static void add_library(struct search *s, const char *path)
 {
 	static const struct {
@@ -219,7 +219,7 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 	add_headers(s, "/opt", "", "include");
 	add_header(s, "/usr/include");
 	for (int i = 0; i < py->count; i++)
-		/* pip's packages of Open MPI lie in the environment as conda's do. */
+		/* pip's packages of Open MPI are in the environment, as conda's are. */
 		if (strcmp(py->at[i].kind, "system") &&
 		    rootfs_join(dir, py->at[i].prefix, "include"))
 			add_header(s, dir);
@@ -231,7 +231,7 @@ static void look(struct search *s, const struct ldlibs *libs, const struct pytho
 		add_library(s, path);
 }
 
-/* mpicc.openmpi's C++ sister is mpicxx.openmpi; NULL: there is none. */
+/* The C++ compiler of mpicc.openmpi is mpicxx.openmpi; NULL: there is none. */
 static const char *sister(struct rootfs *fs, const char *mpicc, char path[PATH_MAX])
 {
 	const char *name = strrchr(mpicc, '/');

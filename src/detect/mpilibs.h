@@ -1,4 +1,4 @@
-/* mpilibs.h - MPI implementations on a node. */
+/* mpilibs.h - find the MPI implementations on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_MPILIBS_H
 #define DETECT_MPILIBS_H
@@ -14,12 +14,12 @@ struct rootfs;
 /*
  * mpilibs_find - array of {flavour, version, mpicc, mpirun, library, header}.
  *
- * Flavours: openmpi, mpich, mvapich, intelmpi.  mpi.h tells flavour and version;
- * without one, the library's number tells the flavour and Open MPI's series.
+ * Flavours: openmpi, mpich, mvapich, intelmpi.  mpi.h has flavour and version; without it, the
+ * library's number shows the flavour and Open MPI's series.
  */
 json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
 
-/* mpilibs_parse_header - whose mpi.h, and its version; false if it tells neither. */
+/* mpilibs_parse_header - flavour and version of an mpi.h; false if it shows neither. */
 bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, char *version,
 			  size_t cap);
 

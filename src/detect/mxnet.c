@@ -1,4 +1,4 @@
-/* mxnet.c - Apache MXNet: where its evidence lies. */
+/* mxnet.c - the description of Apache MXNet. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/framework.h"
 
@@ -17,7 +17,7 @@ static const struct edition editions[] = {
 static const char *const libs[] = { "libmxnet.so", NULL };
 static const char *const spaces[] = { "5mxnet", "4dmlc", "4nnvm", "7mshadow", NULL };
 
-/* Archived; which standard its last headers want has not been verified. */
+/* Archived; the standard of its last headers has not been verified. */
 static const struct standard_since standards[] = { { NULL, 0 } };
 static const struct version_source versions[] = {
 	{ "libinfo.py", "__version__" },

@@ -1,4 +1,4 @@
-/* nccllibs.c - copies of NCCL on a node. */
+/* nccllibs.c - find the copies of NCCL on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/nccllibs.h"
 

@@ -1,4 +1,4 @@
-/* nccllibs.h - copies of NCCL on a node. */
+/* nccllibs.h - find the copies of NCCL on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_NCCLLIBS_H
 #define DETECT_NCCLLIBS_H

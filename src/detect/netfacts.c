@@ -1,4 +1,4 @@
-/* netfacts.c - the facts that the commands of `ringup net` start from. */
+/* netfacts.c - read the machine facts for `ringup net`, live or from a snapshot. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/netfacts.h"
 
@@ -10,7 +10,7 @@
 #include "detect/commlibs.h"
 #include "ringup.h"
 
-/* Not a picker's, but recorded with the rest: the platform's word. */
+/* No picker reads it, but it is recorded with the rest: the platform's address. */
 static const char container_ip[] = "DB_CONTAINER_IP";
 
 const char **netfacts_names(void)

@@ -1,4 +1,4 @@
-/* pythons.c - every Python on a node, found without running it. */
+/* pythons.c - find every Python on a node without running it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/pythons.h"
 
@@ -20,7 +20,7 @@
 
 enum { MAX_PYTHONS = 64, MAX_SMALL = 65536 };
 
-/* Folders whose programs are looked at; a '*' stands for one level. */
+/* Program folders to search; a '*' stands for one level. */
 static const char *const bins[] = {
 	"/databricks/python3/bin",
 	"/databricks/python/bin",
@@ -35,7 +35,7 @@ static const char *const bins[] = {
 	NULL,
 };
 
-/* The same below somebody's home. */
+/* The same below a user's home. */
 static const char *const home_bins[] = {
 	".pyenv/versions/*/bin",
 	"miniconda3/bin",
@@ -73,7 +73,7 @@ bool pythons_series(const char *s, char *out, size_t cap)
 	return true;
 }
 
-/* Cut the last component; false at the top. */
+/* Cuts the last component; false at the top. */
 static bool parent(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -102,7 +102,7 @@ static void add_site(struct search *s, struct python *p, const char *path)
 		p->site_count++;
 }
 
-/* PREFIX/LIB/pythonX.Y/NAME, or PREFIX/LIB/NAME for an empty series. */
+/* Adds PREFIX/LIB/pythonX.Y/NAME, or PREFIX/LIB/NAME for an empty series. */
 static void add_lib_site(struct search *s, struct python *p, const char *prefix,
 			 const char *lib, const char *series, const char *name)
 {
@@ -114,8 +114,8 @@ static void add_lib_site(struct search *s, struct python *p, const char *prefix,
 		add_site(s, p, path);
 }
 
-/* Lines of .pth files are further folders; those that start with `import` are
- * code, and code is not run here. */
+/* Lines of .pth files are further folders; those that start with `import` are code, which is
+ * not run here. */
 static void add_pth(struct search *s, struct python *p, const char *site)
 {
 	struct names n = rootfs_names(s->fs, site, "");
@@ -159,7 +159,7 @@ static void add_base_sites(struct search *s, struct python *p)
 	add_lib_site(s, p, p->base, "lib64", p->series, "site-packages");
 }
 
-/* The patch level, where a file tells it. */
+/* Finds the patch level, if a file has it. */
 static void find_version(struct search *s, struct python *p)
 {
 	char path[PATH_MAX], version[sizeof(p->version)], *data;
@@ -201,7 +201,7 @@ static void fill_sites(struct search *s, struct python *p, bool with_system)
 	}
 	if (with_system)
 		add_base_sites(s, p);
-	/* One level: .pth files of the added folders are not read, as in Python. */
+	/* One level: as in Python, .pth files of the added folders are not read. */
 	for (i = 0, first = p->site_count; i < first; i++)
 		add_pth(s, p, p->sites[i]);
 	for (i = 0; i < p->site_count; i++)
@@ -219,7 +219,7 @@ static bool is_known(const struct search *s, const struct python *p)
 	return false;
 }
 
-/* The only lib/pythonX.Y below the prefix, where the program's name has no X.Y. */
+/* The only lib/pythonX.Y below the prefix, for a program name without X.Y. */
 static bool only_series(struct search *s, const char *prefix, char *out, size_t cap)
 {
 	char path[PATH_MAX], one[16];
@@ -239,7 +239,7 @@ static bool only_series(struct search *s, const char *prefix, char *out, size_t 
 	return found == 1;
 }
 
-/* A virtual environment's pyvenv.cfg says whose child it is. */
+/* Reads pyvenv.cfg of a virtual environment, which names its parent. */
 static bool read_venv(struct search *s, struct python *p, bool *with_system)
 {
 	char path[PATH_MAX], value[PATH_MAX], *data;
@@ -274,7 +274,7 @@ static struct python *next_slot(struct search *s, const char *path)
 	return array_room(&s->out->at, s->out->count, sizeof(*s->out->at));
 }
 
-/* Is the program at @path a Python?  If so it is in the list afterwards. */
+/* Is the program at @path a Python?  If so, it is in the list afterwards. */
 static bool add_program(struct search *s, const char *path)
 {
 	char real[PATH_MAX], lib[PATH_MAX];
@@ -292,7 +292,7 @@ static bool add_program(struct search *s, const char *path)
 	snprintf(p->base, sizeof(p->base), "%s", real);
 	if (!parent(p->prefix) || !parent(p->prefix) || !parent(p->base) || !parent(p->base))
 		return false;
-	/* The folder may be reached by a link: /bin is /usr/bin. */
+	/* The folder may be a link: /bin is /usr/bin. */
 	if (rootfs_real(s->fs, p->prefix, lib))
 		text_set(p->prefix, sizeof(p->prefix), lib);
 	p->kind = "system";
@@ -321,7 +321,7 @@ static bool add_program(struct search *s, const char *path)
 	return true;
 }
 
-/* "python3.11", "python3", "python", the most telling first. */
+/* Adds "python3.11", "python3", "python", the most specific first. */
 static void add_folder(struct search *s, const char *dir)
 {
 	struct names n = rootfs_names(s->fs, dir, "python");
@@ -338,7 +338,7 @@ static void add_folder(struct search *s, const char *dir)
 	rootfs_names_free(&n);
 }
 
-/* Look in every folder that @pattern matches; a '*' is a whole component. */
+/* Searches every folder that @pattern matches; a '*' is a whole component. */
 static void add_pattern(struct search *s, const char *pattern)
 {
 	const char *star = strchr(pattern, '*');
@@ -381,8 +381,8 @@ static void add_path(struct search *s)
 	}
 }
 
-/* The environment that a shell has activated, by the variable @name; one that has been removed
- * since is told, for its user believes to be in it. */
+/* Adds the active environment of a shell, by the variable @name; a removed one is reported,
+ * since its user believes to be in it. */
 static void add_active(struct search *s, const char *name)
 {
 	const char *env = conf_env(name);
@@ -413,7 +413,7 @@ static void add_everywhere(struct search *s)
 	}
 }
 
-/* A name without a slash is looked up where shells would. */
+/* Looks a name without a slash up where shells would. */
 static bool add_named(struct search *s, const char *name)
 {
 	const char *p = rootfs_is_live(s->fs) ? conf_env("PATH") : "/usr/local/bin:/usr/bin";
@@ -446,8 +446,8 @@ static bool add_only(struct search *s, const char *only)
 		only = here;
 	}
 	if (*only != '/' && rootfs_is_live(s->fs)) {
-		/* A relative path is the live user's; the folder is made absolute,
-		 * the last component kept, for it may be the link of an environment. */
+		/* A relative path is the live user's; its folder is made absolute, and the last
+		 * component kept, since it may be the link of an environment. */
 		const char *slash = strrchr(only, '/');
 
 		text_copy(path, sizeof(path), only, (size_t)(slash - only));
@@ -460,7 +460,7 @@ static bool add_only(struct search *s, const char *only)
 	return rootfs_join(full, only, "bin/python3") && add_program(s, full);
 }
 
-/* The live file that @only means: the Python of a folder, the first of that name in PATH. */
+/* The live file of @only: the Python of a folder, the first of that name in PATH. */
 static bool named_file(const char *only, char *path)
 {
 	const char *p =
@@ -499,7 +499,7 @@ static bool is_shim(const struct rootfs *fs, const char *only)
 	       is_script(path);
 }
 
-/* Why nothing at @only is a Python. */
+/* Fails with the reason why there is no Python at @only. */
 static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 {
 	char path[PATH_MAX];

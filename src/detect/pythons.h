@@ -1,4 +1,4 @@
-/* pythons.h - every Python on a node, found without running it. */
+/* pythons.h - find every Python on a node without running it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_PYTHONS_H
 #define DETECT_PYTHONS_H
@@ -19,11 +19,11 @@ struct python {
 	char prefix[PATH_MAX];     /* sys.prefix                                     */
 	char base[PATH_MAX];       /* sys.base_prefix; differs in a virtual environment */
 	char series[16];           /* "3.11"                                         */
-	char version[32];          /* "3.11.7", or the series where no file tells    */
+	char version[32];          /* "3.11.7", or the series if no file has it      */
 	const char *kind;          /* "system", "venv", "conda" or "pyenv"           */
-	char *sites[PYTHON_SITES]; /* where packages lie, in the order of sys.path */
+	char *sites[PYTHON_SITES]; /* package folders, in the order of sys.path */
 	int site_count;
-	struct dists dists; /* what is installed there, in that order */
+	struct dists dists; /* distributions there, in that order */
 };
 
 struct pythons {
@@ -32,24 +32,23 @@ struct pythons {
 };
 
 /*
- * pythons_find - look in the usual places, or only at @only.
+ * pythons_find - search the usual places, or only @only.
  *
- * @only is a program, a name to be looked up, or the folder of an environment.
- * The live node's VIRTUAL_ENV, CONDA_PREFIX, PYENV_ROOT, PATH and HOME are
- * honoured; a recorded tree has no environment.  One entry a prefix and
- * series, however many links lead there.
+ * @only is a program, a name to be looked up, or the folder of an environment.  On the live
+ * node VIRTUAL_ENV, CONDA_PREFIX, PYENV_ROOT, PATH and HOME are honoured; a recorded tree has
+ * no environment.  One entry for each prefix and series, however many links lead there.
  *
  * Ownership: pythons_free() also after a failure.
- * Returns 0, also when there is none, or RINGUP_EINVAL if there is no Python at
- * @only, or RINGUP_ENOMEM.
+ * Returns 0, also when there is none, or RINGUP_EINVAL if there is no Python at @only, or
+ * RINGUP_ENOMEM.
  */
 int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e);
 void pythons_free(struct pythons *p);
 
-/* pythons_json - as `ringup detect --json` shows them. */
+/* pythons_json - in the form of `ringup detect --json`. */
 json_t *pythons_json(const struct pythons *p);
 
-/* pythons_series - "3.11" out of "python3.11" or "3.11.7"; false if there is none. */
+/* pythons_series - "3.11" from "python3.11" or "3.11.7"; false if there is none. */
 bool pythons_series(const char *s, char *out, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* rootfs.c - the files of a node, live or recorded, and what is wrong with them. */
+/* rootfs.c - access to the files of a node, live or recorded, that collects problems. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/rootfs.h"
 
@@ -20,7 +20,7 @@
 
 enum { MAX_PROBLEMS = 256, MAX_NAMES = 65536, MAX_TRIES = 10000 };
 
-/* Who renames or mounts anything at all while the kernel climbs by ".." makes it give up. */
+/* A rename or mount anywhere makes the kernel fail a walk over ".." with EAGAIN: try again. */
 static int open_at(const struct rootfs *t, const char *path, int flags)
 {
 	struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC),
@@ -110,7 +110,7 @@ void rootfs_problem(struct rootfs *t, const char *path, const char *fmt, ...)
 	json_array_append_new(t->problems, new);
 }
 
-/* Not being there is the ordinary case; so is a parent that is a file. */
+/* Absence is the ordinary case; so is a parent that is a file. */
 static void complain(struct rootfs *t, const char *path)
 {
 	if (errno != ENOENT && errno != ENOTDIR)
@@ -119,7 +119,7 @@ static void complain(struct rootfs *t, const char *path)
 
 int rootfs_fd(struct rootfs *t, const char *path, size_t *size)
 {
-	/* O_NONBLOCK: a FIFO that somebody put there must not hang us. */
+	/* O_NONBLOCK: a FIFO in this place must not hang us. */
 	int fd = open_at(t, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
@@ -137,7 +137,7 @@ int rootfs_fd(struct rootfs *t, const char *path, size_t *size)
 	return fd;
 }
 
-/* Read to the end rather than to st_size, which is 0 in /proc. */
+/* Reads to the end rather than to st_size, which is 0 in /proc. */
 static char *slurp(int fd, size_t hint, size_t cap, size_t *len)
 {
 	size_t room = hint + 1;

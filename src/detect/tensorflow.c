@@ -1,4 +1,4 @@
-/* tensorflow.c - TensorFlow: where its evidence lies. */
+/* tensorflow.c - the description of TensorFlow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +34,13 @@ static const struct standard_since standards[] = {
 	{ NULL, 0 },
 };
 
-/* The API's generated __init__.py does not hold it, one that somebody has written may. */
+/* The generated __init__.py lacks the version, a hand-written one may have it. */
 static const struct version_source versions[] = {
 	{ "__init__.py", "__version__" },
 	{ NULL, NULL },
 };
 
-/* Where only the run-time parts were copied, there is no header. */
+/* A copy of the run-time parts alone has no header. */
 static void tensorflow_version(struct rootfs *fs, const struct package *p, char *out,
 			       size_t cap)
 {
@@ -58,7 +58,7 @@ static void tensorflow_version(struct rootfs *fs, const struct package *p, char 
 	free(data);
 }
 
-/* The CPU wheels' metadata, too, offers CUDA as an extra; build_info.py knows. */
+/* The CPU wheels' metadata also offers CUDA as an extra; build_info.py has the truth. */
 static void tensorflow_cuda(struct rootfs *fs, const struct package *p, char out[CUDA_TEXT])
 {
 	size_t len;

@@ -1,4 +1,4 @@
-/* text.c - foreign bytes made fit to print: valid UTF-8, no control characters. */
+/* text.c - make foreign bytes fit to print: valid UTF-8, no control characters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/text.h"
 
@@ -84,8 +84,8 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Copy what stands between two equal quotes at @p; false if it is no string,
- * does not end before @end, has an escape, or does not fit. */
+/* Copies the text between two equal quotes at @p; false if it is no string, does not end before
+ * @end, has an escape, or does not fit. */
 static bool quoted_copy(const char *p, const char *end, char *out, size_t cap)
 {
 	const char *close;

@@ -1,4 +1,4 @@
-/* torch.c - PyTorch: where its evidence lies. */
+/* torch.c - the description of PyTorch. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/framework.h"
 #include "detect/text.h"
@@ -8,8 +8,8 @@ static const struct edition editions[] = {
 	{ "pytorch-gpu", "torch" }, { "pytorch-nightly", "torch" }, { NULL, NULL },
 };
 
-/* libc10 is small, built by one compiler, and full of std::string; libtorch_cpu
- * holds archives of several. */
+/* libc10 is small, built by one compiler, and full of std::string; libtorch_cpu contains
+ * archives of several. */
 static const char *const libs[] = { "lib/libc10.so", "lib/libtorch_cpu.so", "lib/libtorch.so",
 				    NULL };
 static const char *const spaces[] = { "3c10", "2at", "5torch", "5caffe2", NULL };
