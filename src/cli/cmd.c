@@ -109,13 +109,13 @@ void cmd_list(FILE *f)
 	print_end("", f);
 }
 
-/* "ringup net explain: why", and where to read on. */
+/* Prints "ringup net explain: why", and the command for help. */
 static int usage_error(const struct cmd *family, const struct cmd *c, const char *why)
 {
 	const char *one = family ? family->name : c ? c->name : "";
 	const char *two = family && c ? c->name : "";
 
-	/* Whatever was typed, a terminal shall not obey it. */
+	/* The typed words may hold control characters, which a terminal must not get. */
 	out_note("ringup%s%s%s%s: %s\n", *one ? " " : "", one, *two ? " " : "", two, why);
 	out_note("try: ringup%s%s%s%s --help\n", *one ? " " : "", one, *two ? " " : "", two);
 	return CMD_USAGE;
@@ -175,7 +175,7 @@ static int run(const struct cmd *family, const struct cmd *c, int argc, char **a
 		status = is_misuse ? usage_error(family, c, e.text) : failed(family, c, &e);
 	else
 		status = rc;
-	/* What was printed may be stuck in the buffer of a full disk. */
+	/* Output may still be in the buffer, and the disk full. */
 	if (out_end(&e) && rc >= 0)
 		status = failed(family, c, &e);
 	return status;

@@ -1,4 +1,4 @@
-/* cmd_bench.c - `ringup bench`: time a collective, beside others. */
+/* cmd_bench.c - `ringup bench`: time a collective, beside peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <signal.h>
@@ -84,7 +84,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-/* What the words mean. */
+/* The parsed request. */
 struct request {
 	struct task task;
 	uint64_t sizes[MOST_SIZES];
@@ -94,10 +94,10 @@ struct request {
 	int peers;
 	struct groups groups;
 	struct plot *plot; /* or NULL */
-	bool unchecked;    /* some result of ours was not compared, though asked for */
+	bool unchecked;    /* a result of ours was not compared, though checks are on */
 };
 
-/* -- words ---------------------------------------------------------------- */
+/* -- parsing -------------------------------------------------------------- */
 
 static int add_size(struct request *q, uint64_t bytes, struct err *e)
 {
@@ -124,7 +124,7 @@ static int add_range(struct request *q, uint64_t from, uint64_t to, uint64_t tim
 	return rc;
 }
 
-/* "8", "2K" or "2K:64M:4". */
+/* Parses "8", "2K" or "2K:64M:4". */
 static int add_word(struct request *q, char *word, struct err *e)
 {
 	char *parts[3] = { word, NULL, NULL };
@@ -161,7 +161,7 @@ static int parse_sizes(struct request *q, struct err *e)
 	}
 }
 
-/* " openmpi openmpi-tuned ..." */
+/* Lists the known names: " openmpi openmpi-tuned ...". */
 static const char *known(const char *(*name)(int i))
 {
 	static char names[256];
@@ -218,7 +218,7 @@ static int parse_task(const char *collective, struct request *q, struct err *e)
 	return why ? cmd_misuse(e, "--op=%s --dtype=%s: %s", op, dtype, why) : 0;
 }
 
-/* Which of the two ways; where only one exists, that. */
+/* Chooses in place, out of place or both; a task may have only one. */
 static int parse_places(struct request *q, struct err *e)
 {
 	bool both = !strcmp(in_place, "both");
@@ -315,7 +315,7 @@ static void show_progress(void *ctx, int turn, int turns)
 		(unsigned long long)t->bytes, turn + 1, turns);
 }
 
-/* One curve a contender and placement. */
+/* Adds a point to the curve of each contender and placement. */
 static void draw(struct plot *to, const struct scoreboard *s, const struct task *t,
 		 const struct contest_result *r)
 {
@@ -342,7 +342,7 @@ static void name_plot(struct plot *p, const struct scoreboard *s, const struct t
 		 dtype, s->ranks, s->nodes, s->nodes == 1 ? "" : "s", form);
 }
 
-/* A plot, if one is wanted: can it be written in the end? */
+/* Prepares the plot, if one is wanted; fails early if it cannot be written. */
 static int open_plot(struct request *q, struct err *e)
 {
 	if (!plot_path)
@@ -351,7 +351,7 @@ static int open_plot(struct request *q, struct err *e)
 	return q->plot ? plot_try(plot_path, e) : fail(e, RINGUP_ENOMEM, "a plot");
 }
 
-/* Everybody else has ended: who reads it may take their time.  @rc is what else came out. */
+/* Writes the plot after all ranks have ended: a FIFO's reader may be slow.  @rc: so far. */
 static int close_plot(struct request *q, int rc, struct err *e)
 {
 	int bad = q->plot && rc >= 0 ? plot_write(q->plot, plot_path, e) : 0;
@@ -362,7 +362,7 @@ static int close_plot(struct request *q, int rc, struct err *e)
 	return bad ? bad : rc;
 }
 
-/* Elements that anybody got wrong. */
+/* Wrong elements of all players. */
 static uint64_t count_wrong(const struct contest_result *r, int players)
 {
 	uint64_t wrong = 0;
@@ -392,7 +392,7 @@ static int measure_one(struct request *q, const struct scoreboard *s, struct con
 	return rc;
 }
 
-/* Everything that was asked for, one after the other; an exit status. */
+/* Measures each size and placement of the request; returns an exit status. */
 static int measure_all(struct request *q, const struct scoreboard *s, struct player *players,
 		       struct placement *placement, bool prints, struct err *e)
 {
@@ -435,14 +435,14 @@ static int join_job(struct ringup **rp, struct err *e)
 {
 	int rc;
 
-	/* Before anything reads it, and before there is a second thread. */
+	/* Set before the library reads it, and before there is a second thread. */
 	if (*backend && setenv("RINGUP_BACKEND", backend, 1))
 		return fail_os(e, "RINGUP_BACKEND=%s", backend);
 	rc = ringup_init(NULL, rp);
 	return rc ? fail(e, rc, "%s", ringup_error()) : 0;
 }
 
-/* Of a job that somebody else has started.  Only rank 0 prints. */
+/* Runs as a rank of a job that was started elsewhere.  Only rank 0 prints. */
 static int be_rank(struct request *q, struct err *e)
 {
 	struct measure_how how = { &q->groups, shared };
@@ -492,7 +492,7 @@ static int be_contender(struct request *q, struct err *e)
 	return rc;
 }
 
-/* -- as the one who holds the contest ------------------------------------- */
+/* -- as the conductor of the contest -------------------------------------- */
 
 struct arena {
 	char self[PATH_MAX], data[PATH_MAX];
@@ -500,7 +500,7 @@ struct arena {
 	struct contender *contender[CONTEST_PLAYERS];
 	struct player player[CONTEST_PLAYERS];
 	int count, stop_fd;
-	sigset_t signals; /* that were blocked before */
+	sigset_t signals; /* blocked before */
 	struct placement *placement;
 	struct hog *hog;
 };
@@ -515,7 +515,7 @@ static int find_data(struct arena *a, struct err *e)
 	return data_find(a->data, "bench", e);
 }
 
-/* The shared library, in a build tree or where it was installed with this program. */
+/* Finds the shared library, in a build tree or where it was installed with this program. */
 static bool find_library(const struct arena *a, char *out, size_t size)
 {
 	static const char *const beside[] = { ".libs", "../lib" };
@@ -529,8 +529,8 @@ static bool find_library(const struct arena *a, char *out, size_t size)
 	return false;
 }
 
-/* Signals that end the contest are waited for together with its answers, so that
- * nothing is left behind. */
+/* Receives ending signals by descriptor, together with the contenders' answers, so that no
+ * process or file is left behind. */
 static int take_signals(struct arena *a, struct err *e)
 {
 	sigset_t set;
@@ -588,7 +588,7 @@ static const char *python_or_default(void)
 	return python ? python : "python3";
 }
 
-/* The packages and the library that belong to this program come before others. */
+/* Puts this program's own packages and library before others. */
 static void add_torch(const struct arena *a, struct argv *words)
 {
 	const char *path = conf_env("PYTHONPATH");
@@ -643,7 +643,7 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 	return rc;
 }
 
-/* A peer that is not here is left out, unless nobody would be left. */
+/* Leaves a missing peer out, unless no peer would remain. */
 static int start_peers(struct arena *a, const struct request *q, struct err *e)
 {
 	struct err why = { 0 };
@@ -675,7 +675,7 @@ static int open_arena(struct arena *a, const struct request *q, struct err *e)
 		rc = start_ours(a, e);
 	if (!rc)
 		rc = start_peers(a, q, e);
-	/* Everybody is here, and nothing has to lie about any more. */
+	/* All players have connected, so the socket and its folder can go. */
 	contender_hush(&a->door);
 	if (!rc && hogs)
 		rc = hog_start(hogs, &a->hog, e);
@@ -699,7 +699,7 @@ static int hold_contest(struct request *q, struct err *e)
 	if (!rc)
 		rc = open_arena(&a, q, e);
 	if (!rc) {
-		/* What our ranks have said of themselves; see serve.c. */
+		/* Our ranks' description of themselves; see serve.c. */
 		if (sscanf(a.player[0].about, "%31s %d", name, &s.nodes) != 2)
 			rc = fail(e, RINGUP_EINVAL, "ringup: \"%s\"", a.player[0].about);
 		s.backend = name;
@@ -713,13 +713,13 @@ static int hold_contest(struct request *q, struct err *e)
 		contender_end(a.contender[i]);
 	if (a.stop_fd >= 0)
 		close(a.stop_fd);
-	/* Nothing is left that they could leave behind. */
+	/* All that a signal could leave behind is gone. */
 	if (rc >= 0)
 		sigprocmask(SIG_SETMASK, &a.signals, NULL);
 	return close_plot(q, rc, e);
 }
 
-/* The option that only ranks which are started here can be given, or NULL. */
+/* An option that works only for ranks started here, or NULL. */
 static const char *needs_start(const struct request *q)
 {
 	return q->peers                  ? "--peer"

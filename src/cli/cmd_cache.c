@@ -1,4 +1,4 @@
-/* cmd_cache.c - `ringup cache`: keys and entries of what nodes share. */
+/* cmd_cache.c - `ringup cache`: keys and entries of the shared build cache. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-/* A pair of keys in @folder, and what to set where. */
+/* Makes a key pair in @folder, and prints the settings to make. */
 static int keygen(const char *folder, struct err *e)
 {
 	char private_file[4096], public_file[4096], line[SIGNKEY_ID_BYTES];
@@ -52,7 +52,7 @@ static int keygen(const char *folder, struct err *e)
 	return 0;
 }
 
-/* What see() collects. */
+/* Results of see(). */
 struct listing {
 	struct out_table table;
 	json_t *entries;
@@ -136,7 +136,7 @@ static const char *word_of(const struct cache_said *said, bool is_put)
 	return said->from == CACHE_HIT ? "taken" : "not taken";
 }
 
-/* put and get. */
+/* Runs put and get. */
 static int move(const struct cache_how *how, const char *key, const char *folder, bool is_put,
 		struct err *e)
 {
@@ -159,7 +159,7 @@ static int move(const struct cache_how *how, const char *key, const char *folder
 	return rc;
 }
 
-/* What can be done, how many operands it takes, and which. */
+/* The actions, with the number and names of their operands. */
 static const struct action {
 	const char *name, *operands;
 	int count;

@@ -25,7 +25,7 @@ static const char *or_dash(const char *s)
 	return *s ? s : "-";
 }
 
-/* Why there is none, and what to do about it. */
+/* Prints why there are no frameworks, and the remedy. */
 static void print_none(const json_t *all)
 {
 	out_look(OUT_WARN, "no frameworks found");

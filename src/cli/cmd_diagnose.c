@@ -1,4 +1,4 @@
-/* cmd_diagnose.c - `ringup diagnose`: what the logs of a job say is wrong, and the cure. */
+/* cmd_diagnose.c - `ringup diagnose`: find causes and remedies in the logs of a job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ static int read_nodes(struct nodes *nodes, struct err *e)
 	return rc || snapshots.count ? rc : nodes_here(nodes, cmd_conf()->root, e);
 }
 
-/* A log that cannot be read is told of, and the others are read; the last such counts. */
+/* Reports a log that cannot be read, and reads the others; returns the last such failure. */
 static int read_logs(struct sieve *s, int n, char **logs, struct err *e)
 {
 	struct reader r;

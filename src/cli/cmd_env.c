@@ -46,7 +46,7 @@ static int print_names(void)
 	return 0;
 }
 
-/* The value in force, but for what is nobody's to read. */
+/* The value in force, with secrets hidden. */
 static const char *value_of(const struct setting *s, enum conf_from *from,
 			    char buf[CONF_VALUE_BYTES])
 {
@@ -79,13 +79,13 @@ static int print_table(struct err *e)
 	return out_table_print(&t, e);
 }
 
-/* A secret is nobody's to read. */
+/* A secret is not shown. */
 static const char *shown(const struct horovod *h, const char *value)
 {
 	return h && !strcmp(h->name, "_HOROVOD_SECRET_KEY") ? "(hidden)" : value;
 }
 
-/* Those that the environment sets. */
+/* Prints Horovod's variables that are set. */
 static int print_found(struct err *e)
 {
 	static const char *const heads[] = { "HOROVOD'S", "VALUE", "FATE", "MEANING HERE",
@@ -142,7 +142,7 @@ static json_t *horovod_row(const struct horovod *h, const char *name, size_t len
 			 h ? horovod_meaning(h, text) : "");
 }
 
-/* Those that the environment sets, or all there are. */
+/* Horovod's variables that are set, or all. */
 static json_t *horovod_list(bool all)
 {
 	json_t *list = json_array();

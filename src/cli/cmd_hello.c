@@ -1,4 +1,4 @@
-/* cmd_hello.c - `ringup hello`: join this process's job and add up: does it work here? */
+/* cmd_hello.c - `ringup hello`: join this process's job, run a sum and check the result. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static const struct opt opts[] = {
 
 enum { LONGEST_S = 120 };
 
-/* What rank r contributes at i, and what all together must come to: whole numbers that a
- * float holds, different for each rank and place. */
+/* Rank r's contribution at i, then the sum of all ranks': whole numbers that a float holds,
+ * different for each rank and place. */
 static float part(int r, int i)
 {
 	return (float)(r + 1 + i % 97);
@@ -95,7 +95,7 @@ static int run(int argc, char **argv, struct err *e)
 		return cmd_misuse(e, "--count %d: from 1 to %d", count, 1 << 28);
 	if (!v)
 		return fail(e, RINGUP_ENOMEM, "%d numbers", count);
-	/* Whoever asks whether it works wants an answer, also where it hangs. */
+	/* The user wants an answer even if the job hangs. */
 	alarm(LONGEST_S);
 	rc = ringup_init(&how, &job);
 	if (rc)

@@ -1,4 +1,4 @@
-/* cmd_net_agent.c - `ringup net agent`: what `ringup net check` starts on each node. */
+/* cmd_net_agent.c - `ringup net agent`: the agent that `ringup net check` starts on a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sodium.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int read_secret(struct secret *s, struct err *e)
 	return rc;
 }
 
-/* A connection says what became of it; of others nobody is there to be told. */
+/* Runs an agent that the user started by hand: joins the check, and says so on stderr. */
 static int check_join(struct err *e)
 {
 	char self[256] = "";
@@ -71,7 +71,7 @@ static int run(int argc, char **argv, struct err *e)
 	writer_open(&writer, cmd_conf()->root);
 	orders = writer_orders(&writer);
 	rc = agent_run(&t, cmd_conf()->root, NULL, &orders, e);
-	/* What was not to be kept is taken back, and only then is the conversation over. */
+	/* Changes that were not kept are undone before the conversation ends. */
 	if (!rc)
 		rc = writer_close(&writer, e);
 	else

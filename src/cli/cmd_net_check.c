@@ -1,4 +1,4 @@
-/* cmd_net_check.c - `ringup net check`: who reaches whom, how, and who is to blame if not. */
+/* cmd_net_check.c - `ringup net check`: which nodes reach each other, and faults on the way. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-/* What came out. */
+/* Results. */
 
 static void print_finding(const struct probe_finding *p)
 {
@@ -70,7 +70,7 @@ static int print_text(const struct probe_facts *f, struct err *e)
 	return matrix_print(f, matrix_width(), e);
 }
 
-/* Agents that people start. */
+/* Agents that the user starts by hand. */
 
 static void agents_invite(const char *where, const char *hex, int seconds)
 {
@@ -86,7 +86,7 @@ static void agents_invite(const char *where, const char *hex, int seconds)
 	out_note("with --name NODE behind it where the host name is another\n");
 }
 
-/* Where nobody says, what ringup itself would use. */
+/* Without an option, the address that ringup itself would use. */
 static int choose_address(char out[IFACE_TEXT], struct err *e)
 {
 	struct netfacts_from from_here = { .root = cmd_conf()->root };
@@ -107,7 +107,7 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 	return rc;
 }
 
-/* Ask the nodes. */
+/* Probes the nodes. */
 static int nodes_probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };

@@ -1,4 +1,4 @@
-/* cmd_net_explain.c - `ringup net explain`: which interface each library takes, and why. */
+/* cmd_net_explain.c - `ringup net explain`: the interface of each library, and the reason. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static bool is_asked(const struct picker *k)
 
 /* Text. */
 
-/* What nobody can tell, and what it would be if the environment counted. */
+/* Prints why the choice is unknown, and the choice if the environment counted. */
 static void print_unknown(const struct pick_role *r, int width)
 {
 	out_text("  %-*s ", width, r->name);
@@ -88,7 +88,7 @@ static void print_picks(const struct pick_role *r, int width)
 	}
 }
 
-/* What is in force for @name, and what that keeps from counting. */
+/* Prints the value in force for @name, and the values that it overrides. */
 static void print_setting(const struct netconf *heard, const char *name, int width)
 {
 	const struct netconf_row *first = netconf_get(heard, name);
@@ -107,7 +107,7 @@ static void print_fates(const struct iface_list *l, const struct picked *p)
 {
 	int width = 0;
 
-	/* Which rule would decide is not known either. */
+	/* If the choice is unknown, so is the rule. */
 	if (p->nroles && *p->roles[0].unknown)
 		return;
 	for (int i = 0; i < p->nfates; i++)
@@ -179,7 +179,7 @@ static int print_text(const struct snapshot *s, const struct picked *own, struct
 
 /* JSON. */
 
-/* The number and the words of the library, and what they mean. */
+/* The library's number and words, and their meaning. */
 static json_t *error_json(const struct pick_role *r)
 {
 	if (!*r->error)
@@ -190,7 +190,7 @@ static json_t *error_json(const struct pick_role *r)
 			 out_string(r->error));
 }
 
-/* Without the scope of a link-local address: the interface stands beside it. */
+/* Leaves the scope of a link-local address out, since the interface stands beside it. */
 static json_t *pick_json(const struct pick *k)
 {
 	return json_pack("{so ss%}", "interface", out_string_or_null(k->interface), "address",
@@ -323,7 +323,7 @@ static int check_lib(struct err *e)
 			  n.best ? "?" : "");
 }
 
-/* Only a version whose rules are known, for an answer by others would be a guess. */
+/* Accepts only a version whose rules are known; others would be a guess. */
 static int set_version(struct snapshot *s, struct err *e)
 {
 	const struct picker *k = lib ? picker_find(lib) : NULL;

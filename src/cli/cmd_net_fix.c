@@ -55,7 +55,7 @@ static const char *where(void)
 	return root ? root : cmd_conf()->root;
 }
 
-/* This node, which is to be settled, and those with which it has to agree. */
+/* This node, which is to be settled, and the nodes with which it has to agree. */
 struct group {
 	struct snapshot *node;
 	struct common_node *common; /* as many as snapshots; the first is this node */
@@ -63,13 +63,13 @@ struct group {
 	char network[COMMON_NETWORK];
 };
 
-/* What there is to say in the end. */
+/* All results for the report. */
 struct report {
 	const struct group *group;
 	const struct pick *chosen; /* NULL: none, or undo */
 	struct fix plan;
 	struct outcome outcome;
-	struct change change; /* what the two come to */
+	struct change change; /* the effects of plan and outcome */
 	const char *error;    /* why nothing is changed, or NULL */
 };
 
@@ -128,7 +128,7 @@ static int print_fates(const struct group *g, struct err *e)
 	return out_table_print(&t, e);
 }
 
-/* Why there is a network for Open MPI beside the name. */
+/* Prints why Open MPI gets a network beside the name. */
 static void print_network(const struct report *r)
 {
 	if (r->chosen && *r->group->network)
@@ -142,7 +142,7 @@ static int print_text(const struct report *r, struct err *e)
 	int changes = change_count(&r->change), rc = 0;
 	const char *name = r->chosen ? r->chosen->interface : NULL;
 
-	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
+	/* No output of a dry run on stdout means no change, which scripts test. */
 	if (!changes && dry_run) {
 		out_note("nothing to change\n");
 		return 0;
@@ -171,7 +171,7 @@ static void print_trouble(const struct report *r)
 		out_note("ringup net fix: %s\n", r->error);
 }
 
-/* Print all there is to say; the answer is no if something is not as it should be. */
+/* Prints the report; the answer is "no" if there is a fault. */
 static int conclude(const struct report *r, struct err *e)
 {
 	int rc = 0;
@@ -191,7 +191,7 @@ static int conclude(const struct report *r, struct err *e)
 
 /* Reading. */
 
-/* Somebody may give all nodes' snapshots to each. */
+/* The user may give the snapshots of all nodes to each node. */
 static bool is_same_node(const struct snapshot *a, const struct snapshot *b)
 {
 	if (!*a->settings.hostname || strcmp(a->settings.hostname, b->settings.hostname) != 0 ||
@@ -269,7 +269,7 @@ static struct common_ask choice(void)
 	};
 }
 
-/* The interface to settle on, into @r; or r->error, in @why. */
+/* Sets @r to the interface to settle on; or r->error, with the text in @why. */
 static int choose(struct group *g, struct report *r, struct err *why, struct err *e)
 {
 	struct common_ask ask = choice();
@@ -349,7 +349,7 @@ static int fix_this_node(struct err *e)
 
 /* Many nodes. */
 
-/* The values of --nodes, which may be lists with commas, then the operands. */
+/* Adds the values of --nodes, which may be lists with commas, then the operands. */
 static int name_nodes(struct roster *r, int argc, char **argv, struct err *e)
 {
 	char name[ROSTER_NAME];

@@ -1,4 +1,4 @@
-/* cmd_net_lint.c - `ringup net lint`: what is wrong with the network settings. */
+/* cmd_net_lint.c - `ringup net lint`: find faults in the network settings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static enum out_look look_of(enum lint_severity s)
 	return looks[s];
 }
 
-/* A line may hold anything, and a newline or a tab would spoil the page. */
+/* A line may hold any bytes; a newline or a tab would break the layout. */
 static void print_line(const char *head, const char *line)
 {
 	out_text("    %s", head);

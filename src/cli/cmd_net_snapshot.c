@@ -1,4 +1,4 @@
-/* cmd_net_snapshot.c - `ringup net snapshot`: write down what a choice rests on. */
+/* cmd_net_snapshot.c - `ringup net snapshot`: record the facts that choices depend on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const struct opt opts[] = {
 };
 static const struct opt none[] = { { 0 } };
 
-/* Mode 600: addresses and names of a network are its owner's business. */
+/* Mode 600: addresses and names of a network are confidential. */
 static int write_file(json_t *json, struct err *e)
 {
 	char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL, *end;
@@ -30,7 +30,7 @@ static int write_file(json_t *json, struct err *e)
 	if (!text)
 		return fail(e, RINGUP_ENOMEM, "no memory for the snapshot");
 	end = text + len;
-	*end = '\n'; /* in the place of the NUL, which no file needs */
+	*end = '\n'; /* replaces the NUL, which no file needs */
 	rc = file_save(file, 0600, text, len + 1, e);
 	free(text);
 	return rc;

@@ -1,4 +1,4 @@
-/* cmd_net_watch.c - `ringup net watch`: changes of the network, and whom they concern. */
+/* cmd_net_watch.c - `ringup net watch`: report changes of the network and their effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include "host/linkwatch.h"
 #include "ringup.h"
 
-/* One cause makes many messages: what comes within this time is one change. */
+/* One cause makes many messages: all within this time are one change. */
 enum { SETTLE_MS = 100, MEANING = 240 };
 
 static int as_json, seconds;
@@ -30,7 +30,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-/* What is said about one change: what happened, then what it means. */
+/* The report of one change: the events, then their effects. */
 struct report {
 	json_t *changes, *meanings;
 	bool is_change; /* not the start */
@@ -72,7 +72,7 @@ static void compare_roles(struct report *r, const struct picker *k, const struct
 	}
 }
 
-/* Who would choose otherwise than a moment ago? */
+/* Finds libraries whose choice has changed. */
 static int compare_picks(struct report *r, const struct snapshot *was,
 			 const struct snapshot *is, struct err *e)
 {
@@ -135,13 +135,13 @@ static int print(const struct report *r, struct err *e)
 			rc = fail(e, RINGUP_ESYSTEM, "cannot write the change");
 		json_decref(j);
 	}
-	/* Whoever reads a pipe wants to know it now. */
+	/* The reader of a pipe needs it now. */
 	if (!rc && fflush(stdout))
 		rc = fail_os(e, "cannot write the change");
 	return rc;
 }
 
-/* The first line: whoever reads a log wants to know since when it tells. */
+/* Prints the first line, which tells the reader of a log since when it records. */
 static int print_start(const struct snapshot *s, struct err *e)
 {
 	struct report r = { json_array(), json_array(), false };
@@ -156,7 +156,7 @@ static int print_start(const struct snapshot *s, struct err *e)
 	return rc;
 }
 
-/* Look again, say what is different, and take the new for the old. */
+/* Reads the facts again, reports the difference, and keeps the new ones. */
 static int look(struct snapshot *was, struct err *e)
 {
 	struct netfacts_from from = { .root = cmd_conf()->root, .resolve = true };
@@ -198,7 +198,7 @@ static int watch(int changes, int signals, struct snapshot *s, struct err *e)
 	return rc;
 }
 
-/* Of signals a descriptor, so that none is missed between looking and waiting. */
+/* Turns signals into a descriptor, so that none is missed between reading and waiting. */
 static int catch_signals(struct err *e)
 {
 	sigset_t set;

@@ -1,4 +1,4 @@
-/* cmd_plan.c - `ringup plan`: what would be built for this node, with what, and why. */
+/* cmd_plan.c - `ringup plan`: the build that this node would get, its parts and reasons. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-/* Two columns, with a heading; nothing if the list is empty. */
+/* Prints two columns with a heading; nothing if the list is empty. */
 static int print_pairs(const struct textpairs *list, const char *head, enum out_look look,
 		       struct err *e)
 {
@@ -158,7 +158,7 @@ static void print_advisories(const struct textpairs *list)
 	}
 }
 
-/* How it would be done. */
+/* Prints the means of the build. */
 static int print_means(const struct buildplan *p, struct err *e)
 {
 	int rc = print_pairs(&p->packages, "INSTALLS", OUT_BOLD, e);
@@ -170,7 +170,7 @@ static int print_means(const struct buildplan *p, struct err *e)
 	return 0;
 }
 
-/* Of what cannot be done nobody asks how. */
+/* For an impossible plan the means do not matter. */
 static int print_text(const struct buildplan *p, struct err *e)
 {
 	int rc = 0;
@@ -194,7 +194,7 @@ static int print_text(const struct buildplan *p, struct err *e)
 	return 0;
 }
 
-/* Of a tree nothing is run; so is it with --no-probe. */
+/* Plans without probing for a recorded tree, or with --no-probe. */
 static int make(const struct buildplan_how *how, json_t *facts, const struct versions *t,
 		bool live, struct buildplan *plan, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* cmd_rankd.c - `ringup rankd`: what `ringup run` starts on each host of a job. */
+/* cmd_rankd.c - `ringup rankd`: the daemon that `ringup run` starts on each host of a job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <limits.h>

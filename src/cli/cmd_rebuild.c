@@ -1,4 +1,4 @@
-/* cmd_rebuild.c - `ringup rebuild`: make an engine for what is installed, and prove it. */
+/* cmd_rebuild.c - `ringup rebuild`: build an engine for the installed software and prove it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void show_step(void *arg, const char *what, int done, int of)
 		fflush(stderr);
 		return;
 	}
-	/* A log is not to have a line for each source; "compile" is one step. */
+	/* A log does not need a line for each source; "compile" is one step. */
 	if (of)
 		what = "compile";
 	if (strcmp(p->what, what) != 0)
@@ -78,7 +78,7 @@ static void end_progress(const struct progress *p)
 		fputs("\r\033[K", stderr);
 }
 
-/* What is to be said. */
+/* Output. */
 
 static void print_proofs(const json_t *proofs)
 {
@@ -95,7 +95,7 @@ static void print_proofs(const json_t *proofs)
 	}
 }
 
-/* Those that have not been printed yet. */
+/* Prints the notes that have not been printed yet. */
 static void print_notes(const json_t *notes)
 {
 	static size_t told;
@@ -246,7 +246,7 @@ static int run(int argc, char **argv, struct err *e)
 		rc = rebuild_check(&plan, &said, &why);
 	if (!rc && dry_run)
 		rc = rebuild_look(&how, facts, &plan, &said, &why);
-	/* What would be lost is said before it is. */
+	/* Losses are reported before they happen. */
 	if (!rc && !as_json && json_array_size(said.notes)) {
 		end_progress(&progress);
 		print_notes(said.notes);
@@ -263,7 +263,7 @@ static int run(int argc, char **argv, struct err *e)
 	json_decref(facts);
 	buildplan_free(&plan);
 	rebuild_free(&said);
-	/* All is cleaned up and said: whoever waits for this is to see what has ended it. */
+	/* All is cleaned up and reported: the parent process shall see the signal. */
 	if (errand_interrupted()) {
 		fflush(stdout);
 		raise(errand_interrupted());

@@ -30,7 +30,7 @@ static int mark_cycles;
 static const char *hosts, *hostfile, *identity, *program, *interfaces;
 static int ssh_port, start_timeout_s = INT_MIN, parent_fd = INT_MIN;
 
-/* Ranks that come and go. */
+/* Elastic jobs. */
 static const char *script, *cooldown;
 static int min_np = INT_MIN, max_np = INT_MIN, slots = INT_MIN, elastic_timeout_s = INT_MIN,
 	   reset_limit = INT_MIN;
@@ -90,8 +90,8 @@ static bool is_name(const char *var, size_t len)
 	return len > 0;
 }
 
-/* Ranks inherit the environment, so VAR alone has nothing to do here; people
- * write it all the same, because mpirun wants it. */
+/* Ranks inherit the environment, so a bare VAR has no effect; users write it all the same,
+ * because mpirun needs it. */
 static int check_export(const char *var, const char **set, int *count, struct err *e)
 {
 	size_t len = strcspn(var, "=");
@@ -110,7 +110,7 @@ static int check_export(const char *var, const char **set, int *count, struct er
 	return 0;
 }
 
-/* What the options say in variables; @set has room for two more, which belong to the caller. */
+/* Turns options into variables; @set has room for two more, which belong to the caller. */
 static int set_timeline(const char **set, int *count, struct err *e)
 {
 	static const char cycles[] = "RINGUP_TIMELINE_MARK_CYCLES=1";
@@ -125,7 +125,7 @@ static int set_timeline(const char **set, int *count, struct err *e)
 	return 0;
 }
 
-/* -- what was asked for -------------------------------------------------------- */
+/* -- checks of the options ----------------------------------------------------- */
 
 static bool is_elastic(void)
 {
@@ -144,7 +144,7 @@ static int check_number(const char *name, int number, int least, int most, struc
 	return cmd_misuse(e, "%s %d: from %d to %d", name, number, least, most);
 }
 
-/* Options that mean nothing without others. */
+/* Refuses options that need others. */
 static int check_elastic(struct err *e)
 {
 	if (script && (hosts || hostfile))
@@ -227,7 +227,7 @@ static int check(struct err *e)
 	return 0;
 }
 
-/* "10,100": seconds. */
+/* Parses "10,100": seconds. */
 static int read_cooldown(struct elastic_how *how, struct err *e)
 {
 	double least, most;
@@ -272,7 +272,7 @@ static int read_hosts(struct hostlist *l, struct err *e)
 
 /* -- run ---------------------------------------------------------------------- */
 
-/* What stands in front of each line. */
+/* The prefix of each line. */
 static unsigned output_form(void)
 {
 	return bare ? 0 : (tagged ? OUTPUT_TAG : OUTPUT_RANK) | (timed ? OUTPUT_TIME : 0);
@@ -378,7 +378,7 @@ static int run(int argc, char **argv, struct err *e)
 	set = calloc((size_t)exports.count + 5, sizeof(*set));
 	if (!set)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d variables", exports.count);
-	/* -x has the last word. */
+	/* Options come first: -x overrides them. */
 	if (is_set(start_timeout_s)) {
 		snprintf(patience, sizeof(patience), "RINGUP_START_TIMEOUT_MS=%d000",
 			 start_timeout_s);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cmd.h"
 
-/* In the order `ringup help timeline` shows them. */
+/* In the order of `ringup help timeline`. */
 #define SUBS(X) X(merge)
 
 #define X(name) extern const struct cmd cmd_timeline_##name;

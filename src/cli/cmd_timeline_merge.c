@@ -1,4 +1,4 @@
-/* cmd_timeline_merge.c - `ringup timeline merge`: the timelines of all ranks as one. */
+/* cmd_timeline_merge.c - `ringup timeline merge`: merge the timelines of all ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
 #include "cli/cmd.h"

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cmd.h"
 
-/* In the order `ringup help` shows them. */
+/* In the order of `ringup help`. */
 #define CMDS(X)     \
 	X(bench)    \
 	X(cache)    \

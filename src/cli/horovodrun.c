@@ -1,4 +1,4 @@
-/* horovodrun.c - the program `horovodrun`: upstream's command line, `ringup run` behind it. */
+/* horovodrun.c - the program `horovodrun`: upstream's command line for `ringup run`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void words_free(struct plan_words *w)
 	}
 }
 
-/* The value in the units of the variable: bytes for MiB, and "hide" for "with". */
+/* Adds the value in the units of the variable: bytes for MiB, and "hide" for "with". */
 static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt i)
 {
 	const char *name = hvdopt_rows[i].variable, *value = o->value[i];
@@ -101,8 +101,8 @@ static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt
 		variable_add(w, name, "%s", value);
 }
 
-/* Is a variable set for @i?  Options of autotuning and of the timeline need the one that begins
- * it. */
+/* Is a variable set for @i?  Options of autotuning and of the timeline need their main
+ * option. */
 static bool is_told(const struct hvdopts *o, enum hvdopt i)
 {
 	if (!o->value[i] || !*hvdopt_rows[i].variable)
@@ -123,14 +123,14 @@ static void variables_add(struct plan_words *w, const struct hvdopts *o)
 		variable_add(w, "NCCL_IB_DISABLE", "1");
 	if (!o->nics)
 		return;
-	/* NCCL may use all of them; each host takes the first that it has for ringup itself. */
+	/* NCCL may use all of them; for ringup itself each host takes the first that it has. */
 	variable_add(w, "HOROVOD_GLOO_IFACE", "%s", o->nics);
 	variable_add(w, "NCCL_SOCKET_IFNAME", "%s", o->nics);
 }
 
 /* -- options that have no effect ------------------------------------------ */
 
-/* Why @i does nothing here, or NULL. */
+/* The reason why @i has no effect here, or NULL. */
 static const char *needless(const struct hvdopts *o, enum hvdopt i)
 {
 	const char *variable = hvdopt_rows[i].variable;
@@ -141,7 +141,7 @@ static const char *needless(const struct hvdopts *o, enum hvdopt i)
 	h = horovod_find(variable, strlen(variable));
 	if (!h || (h->fate != HOROVOD_MOOT && h->fate != HOROVOD_UNMET))
 		return NULL;
-	/* "--no-torus-allreduce" turns off what is never on. */
+	/* "--no-torus-allreduce" disables a feature that is never enabled. */
 	return hvdopt_rows[i].kind == HVD_BOOL && *o->value[i] == '0' ? NULL : h->meaning;
 }
 
@@ -155,7 +155,7 @@ static bool is_elastic(const struct hvdopts *o)
 	return o->value[HVD_host_discovery_script] || o->value[HVD_min_num_proc];
 }
 
-/* As upstream, a job is not elastic by these options alone. */
+/* As in upstream, these options alone do not make a job elastic. */
 static void elastic_note(const struct hvdopts *o)
 {
 	static const enum hvdopt needs[] = { HVD_max_num_proc, HVD_elastic_timeout,
@@ -173,7 +173,7 @@ static void elastic_note(const struct hvdopts *o)
 		note_one("--blacklist-cooldown-range", why);
 }
 
-/* One line for each reason, with all options that it holds for. */
+/* Prints one line for each reason, with all its options. */
 static void notes_print(const struct hvdopts *o)
 {
 	bool is_done[HVDOPTS] = { false };
@@ -220,10 +220,8 @@ static bool is_here(const char *name, size_t len)
 	       (*host && strlen(host) == len && !memcmp(name, host, len));
 }
 
-/*
- * Are all hosts of "HOST:N,HOST:N" this one?  *@slots becomes the sum of N.  False also for a
- * list of another form, which `ringup run` then refuses.
- */
+/* Are all hosts of "HOST:N,HOST:N" this one?  *@slots becomes the sum of N.  False also for a
+ * malformed list, which `ringup run` then refuses. */
 static bool is_all_here(const char *hosts, long *slots)
 {
 	const char *p = hosts, *colon;
@@ -242,7 +240,7 @@ static bool is_all_here(const char *hosts, long *slots)
 	return *slots > 0;
 }
 
-/* An option of `ringup run` for a value, if there is one. */
+/* Adds the option of `ringup run` for a given value. */
 static void option_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt i,
 		       const char *option)
 {
@@ -325,7 +323,7 @@ static bool is_in_path(const char *program)
 	return false;
 }
 
-/* Is mpirun Open MPI's, or one of its kin, rather than MPICH's? */
+/* Is mpirun Open MPI's or a derivative's, rather than MPICH's? */
 static bool is_openmpi(void)
 {
 	char *argv[] = { (char[]){ "mpirun" }, (char[]){ "--version" }, NULL };
@@ -341,7 +339,7 @@ static bool is_openmpi(void)
 	return is;
 }
 
-/* Words with blanks between; quotes hold some together. */
+/* Splits words at blanks; quotes keep blanks. */
 static void split_add(struct plan_words *w, const char *text)
 {
 	char word[4096], quote = 0;
@@ -413,7 +411,7 @@ static void openmpi_add(struct plan_words *w, const struct hvdopts *o)
 	} else {
 		argv_put(&w->argv, "-bind-to", "none", NULL);
 	}
-	/* mpirun passes only variables that are named on to other hosts. */
+	/* mpirun passes only named variables on to other hosts. */
 	for (int i = 0; i < w->variables; i++) {
 		argv_put(&w->argv, "-x", w->name[i], NULL);
 	}
@@ -466,7 +464,7 @@ static void jsrun_plan(struct plan_words *w, const struct hvdopts *o)
 	command_add(w, o);
 }
 
-/* Which program starts the ranks: "mpirun", "jsrun" or "ringup". */
+/* Chooses the program that starts the ranks: "mpirun", "jsrun" or "ringup". */
 static const char *starter_choose(const struct hvdopts *o)
 {
 	const char *asked = o->mpi ? "mpirun" : o->jsrun ? "jsrun" : "ringup";
@@ -487,7 +485,7 @@ static const char *starter_choose(const struct hvdopts *o)
 
 /* -- the whole ------------------------------------------------------------ */
 
-/* "env NAME=VALUE ringup run ...", for a shell. */
+/* Prints "env NAME=VALUE ringup run ...", for a shell. */
 static void plan_print(const struct plan_words *w, FILE *f)
 {
 	char *out;
@@ -513,7 +511,7 @@ static void plan_print(const struct plan_words *w, FILE *f)
 	fputc('\n', f);
 }
 
-/* The path of the program ringup beside this one, or "". */
+/* Sets @out to the path of the program ringup beside this one, or "". */
 static void ringup_find(char out[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof("ringup"));
@@ -527,10 +525,8 @@ static void ringup_find(char out[PATH_MAX])
 		*out = 0;
 }
 
-/*
- * `ringup run` is another program.  If this one was installed without it, the same code runs in
- * this process, and its rank daemons are this program: see main().
- */
+/* Starts `ringup run`, a separate program.  If it is not installed beside this one, its code
+ * runs in this process, with this program as the rank daemons: see main(). */
 static int ringup_start(struct plan_words *w, struct err *e)
 {
 	char path[PATH_MAX];
@@ -622,7 +618,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return CMD_USAGE;
 	}
-	/* The command `ringup run` starts its own program as the daemon of a host. */
+	/* `ringup run` in this process starts this program as the daemon of a host. */
 	if (argc == 2 && !strcmp(argv[1], "rankd"))
 		return cmd_main(argc, argv);
 	rc = hvdopts_read(argc, argv, &o, &e);

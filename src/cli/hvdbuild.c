@@ -13,7 +13,7 @@
 #include "detect/rootfs.h"
 #include "rebuild/modules.h"
 
-/* The Python whose packages are looked for. */
+/* The Python whose packages are searched. */
 struct where {
 	struct rootfs *fs;
 	const struct python *python;
@@ -27,7 +27,7 @@ static bool is_package(struct where *w, const char *dir, const char *package)
 	       rootfs_is_file(w->fs, file);
 }
 
-/* Does Python find @package, "torch" or "horovod/torch", in PYTHONPATH or among its own? */
+/* Does Python find @package, "torch" or "horovod/torch", in PYTHONPATH or its own folders? */
 static bool has_package(struct where *w, const char *package)
 {
 	const char *p = conf_env("PYTHONPATH");
@@ -57,7 +57,7 @@ static char framework_mark(struct where *w, const char *framework)
 	return mark(has_package(w, framework) && has_package(w, part));
 }
 
-/* Is there a module that carries data by an MPI of this node? */
+/* Is there a module of the back end mpi for an MPI of this node? */
 static bool has_mpi(struct where *w)
 {
 	char folder[PATH_MAX];

@@ -213,7 +213,7 @@ static int number_check(const struct hvdopts *o, enum hvdopt i, double most, str
 	char *end;
 	double x;
 
-	/* strtod() would take inf, nan and 0x10 as well. */
+	/* strtod() would accept inf, nan and 0x10 as well. */
 	if (!*v || v[strspn(v, "0123456789.eE+-")])
 		return wrong(o, i, "not a number", e);
 	x = strtod(v, &end);
@@ -276,7 +276,7 @@ static int cooldown_check(const struct hvdopts *o, struct err *e)
 	return 0;
 }
 
-/* Check each value, and options that exclude each other. */
+/* Checks each value, and options that exclude each other. */
 static int all_check(const struct hvdopts *o, struct err *e)
 {
 	int rc;
@@ -343,7 +343,7 @@ static int item_take(void *ctx, const struct yaml_item *item, struct err *e)
 		if (*hvdopt_rows[i].key && !strcmp(hvdopt_rows[i].section, item->section) &&
 		    !strcmp(hvdopt_rows[i].key + (*hvdopt_rows[i].key == '!'), item->key))
 			break;
-	/* Upstream ignores unknown keys in silence, so that a misspelt one has no effect. */
+	/* Upstream ignores unknown keys silently, so that a misspelt one has no effect. */
 	if (i == HVDOPTS) {
 		out_note("horovodrun: %s: line %d: %s%s%s is not known and does nothing\n",
 			 o->value[HVD_config_file], item->line, item->section,
@@ -385,7 +385,7 @@ static int file_take(struct hvdopts *o, struct err *e)
 
 /* -- the whole ------------------------------------------------------------ */
 
-/* Options with an opposite: --autotune and --no-autotune. */
+/* Takes options with an opposite: --autotune and --no-autotune. */
 static int flags_take(struct err *e)
 {
 	for (int i = 0; i < HVDOPTS; i++) {
@@ -406,7 +406,7 @@ static bool has_name(const char *list, const char *name, size_t len)
 	return false;
 }
 
-/* The names of interfaces, each once, with commas between. */
+/* Joins the names of interfaces, each once, with commas. */
 static int nics_take(struct err *e)
 {
 	size_t len = 1, n;

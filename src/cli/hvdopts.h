@@ -29,11 +29,11 @@ struct hvdopt_row {
 };
 extern const struct hvdopt_row hvdopt_rows[HVDOPTS];
 
-/* The options that were given.  The strings belong to argv, or to this struct. */
+/* The given options.  The strings belong to argv, or to this struct. */
 struct hvdopts {
 	const char *value[HVDOPTS]; /* NULL: not given; a BOOL is "1" or "0"      */
 	bool is_from_file[HVDOPTS];
-	char *own[HVDOPTS]; /* the strings of value that are from the file        */
+	char *own[HVDOPTS]; /* the strings of value that come from the file       */
 	char *nics;         /* names with commas between, or NULL                 */
 	const char *cooldown[2];
 	int version, check_build, verbose, disable_cache, tcp, timestamps;
@@ -42,24 +42,23 @@ struct hvdopts {
 };
 
 /*
- * hvdopts_read - read @argv, and the file that it may name with --config-file.
+ * hvdopts_read - parse @argv, and the file that --config-file may name.
  *
- * An option of the command line wins over the file, also if it comes before --config-file.
- * Returns 0, OPT_HELP, or a negative code.  Ownership: hvdopts_free(), in any case.
+ * The command line takes precedence over the file, even before --config-file.  Returns 0,
+ * OPT_HELP, or a negative code.  Ownership: hvdopts_free(), in any case.
  */
 int hvdopts_read(int argc, char **argv, struct hvdopts *o, struct err *e);
 void hvdopts_free(struct hvdopts *o);
 
-/* hvdopts_say - where value @i was given: "--cycle-time-ms" or "params.cycle_time_ms in FILE".
- */
+/* hvdopts_say - the source of value @i: "--cycle-time-ms" or "params.cycle_time_ms in FILE". */
 enum { HVDOPTS_SAY = 256 };
 const char *hvdopts_say(const struct hvdopts *o, enum hvdopt i, char out[HVDOPTS_SAY]);
 
-/* hvdopts_json - all options, by the names of upstream's parse_args().  The caller's reference.
- */
+/* hvdopts_json - all options, by the names in upstream's parse_args().  The caller's
+ * reference. */
 json_t *hvdopts_json(const struct hvdopts *o);
 
-/* hvdopts_usage - one line for each option, in groups. */
+/* hvdopts_usage - print one line for each option, in groups. */
 void hvdopts_usage(FILE *f);
 
 #endif

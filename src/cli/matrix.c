@@ -1,4 +1,4 @@
-/* matrix.c - the paths of a check on the terminal: from each node to each other. */
+/* matrix.c - print the paths of a check as a matrix: from each node to each other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/matrix.h"
 
@@ -19,7 +19,7 @@ int matrix_width(void)
 	return width ? width : 80;
 }
 
-/* What fails is said in the words of facts.h, shortened to a cell. */
+/* Words of failures, as in facts.h, shortened to fit a cell. */
 static const struct {
 	const char *word, *means;
 } states[] = {
@@ -31,7 +31,7 @@ static const struct {
 	[FACTS_IMPOSTOR] = { "impostor", "somebody else answers" },
 };
 
-/* What cells have shown, to be explained below them. */
+/* Marks that cells have shown, for the legend. */
 enum {
 	SHOWN_SLOW = 1 << FACTS_STATE_COUNT,
 	SHOWN_SOME = SHOWN_SLOW << 1,
@@ -39,7 +39,7 @@ enum {
 	SHOWN_NONE = SHOWN_SLOW << 3
 };
 
-/* The looks of a pair, worst first. */
+/* The look of a pair, worst first. */
 static enum out_look look_of(const struct pair *x, bool outlier)
 {
 	if (!x->tried)
@@ -49,7 +49,7 @@ static enum out_look look_of(const struct pair *x, bool outlier)
 	return x->failed || x->lost || outlier ? OUT_WARN : OUT_GOOD;
 }
 
-/* Behind the number: "!" for an outlier, "x" where some connections fail. */
+/* Prints the number, then "!" for an outlier, "x" if some connections fail. */
 static unsigned print_number(const struct pair *x, bool bandwidth)
 {
 	bool outlier = bandwidth ? x->weak : x->slow, some = x->failed || x->lost;
@@ -82,7 +82,7 @@ static void explain(const char **gap, const char *word, const char *means)
 	*gap = "; ";
 }
 
-/* Of all words and marks those that are above. */
+/* Explains the words and marks that occur above. */
 static void print_legend(unsigned shown)
 {
 	const char *gap = "";
@@ -102,8 +102,8 @@ static void print_legend(unsigned shown)
 		out_text("\n");
 }
 
-/* Names of any length in a column.  Nodes differ at the end or the beginning: of what is too
- * long the middle goes. */
+/* Prints names of any length in a column.  Nodes differ at the end or the beginning, so a long
+ * name loses its middle. */
 static void print_name(const char *name, int width)
 {
 	int len = (int)strlen(name), head = (width - 2) / 2;
@@ -114,7 +114,7 @@ static void print_name(const char *name, int width)
 		out_text("%.*s..%s", head, name, name + len - (width - 2 - head));
 }
 
-/* What the longest name takes, if there is so much room. */
+/* The width of the longest name, if there is enough room. */
 static int name_width(const struct probe_facts *f, const struct pairs *p, int room)
 {
 	int n, most = 4;

@@ -21,7 +21,7 @@
 static bool has_colour;
 static int broken; /* errno of the first failure of stdout */
 
-/* A buffer that is full is written by whatever comes next; errno tells why not only then. */
+/* Notes a write failure as soon as it shows; later errno would no longer tell its cause. */
 static void stdout_watch(void)
 {
 	if (!broken && ferror(stdout))
@@ -29,9 +29,9 @@ static void stdout_watch(void)
 }
 
 /*
- * A program started with stdout closed would get that number for the next file
- * or socket it opens, and print into it.  A descriptor opened for the wrong
- * direction keeps the place and fails every use.
+ * A program started with stdout closed would get that number for the next file or socket it
+ * opens, and print into it.  A descriptor opened for the wrong direction occupies the number
+ * and fails every use.
  */
 static void descriptor_occupy(int fd, int flags)
 {
@@ -56,7 +56,7 @@ static const char *look_colour(enum out_look look)
 	return codes[look];
 }
 
-/* What a terminal obeys: C0 but for what @pass lists, DEL, and C1 (U+0080-9F) in UTF-8. */
+/* Filters control characters: C0 except @pass, DEL, and C1 (U+0080-9F) in UTF-8. */
 static void text_filter(char *s, const char *pass)
 {
 	for (; *s; s++) {
@@ -110,7 +110,7 @@ int out_width(void)
 	return !ioctl(1, TIOCGWINSZ, &w) ? w.ws_col : 0;
 }
 
-/* Where the words of @s that fit into @room columns end; the first one is taken anyhow. */
+/* The end of the words of @s that fit into @room columns; the first one always does. */
 static char *fold_at(char *s, int room)
 {
 	char *end = NULL, *p;
@@ -126,7 +126,7 @@ static char *fold_at(char *s, int room)
 	return p;
 }
 
-/* Less than this on a line is not worth folding for. */
+/* Less room than this on a line is not worth folding for. */
 enum { FOLD_LEAST = 24 };
 
 void out_fold(enum out_look look, int at, int indent, const char *fmt, ...)
@@ -164,7 +164,7 @@ void out_note(const char *fmt, ...)
 	if (len < 0)
 		return;
 	text_filter(s, "\n");
-	fflush(stdout); /* so that it comes behind what was printed before */
+	fflush(stdout); /* so that it comes after earlier output */
 	stdout_watch();
 	fputs(s, stderr);
 	free(s);
@@ -259,7 +259,7 @@ int out_json(json_t *object, struct err *e)
 	rc = json_dumpf(object, stdout, JSON_INDENT(2));
 	stdout_watch();
 	json_decref(object);
-	/* A failure of stdout is out_end()'s to report. */
+	/* out_end() reports a failure of stdout. */
 	if (rc && !ferror(stdout))
 		return fail(e, RINGUP_EINVAL, "the result is not valid JSON");
 	putchar('\n');

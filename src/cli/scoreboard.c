@@ -11,7 +11,7 @@
 #include "coll/reduce.h"
 #include "ringup.h"
 
-/* What does not apply is "none", as readers of such tables expect. */
+/* "none" if it does not apply, as readers of such tables expect. */
 static const char *op_of(const struct task *t)
 {
 	return task_combines(t) ? reduce_redop_name(t->redop) : "none";
@@ -95,7 +95,7 @@ static int print_json(const struct scoreboard *s, const struct task *t,
 
 /* -- text ----------------------------------------------------------------- */
 
-/* "512K" where that is exact. */
+/* "512K" if that is exact. */
 static void size_text(uint64_t bytes, char *out, size_t size)
 {
 	static const char units[] = "\0KMG";
@@ -108,7 +108,7 @@ static void size_text(uint64_t bytes, char *out, size_t size)
 	snprintf(out, size, "%llu%c", (unsigned long long)bytes, units[unit]);
 }
 
-/* Four digits that matter, without an exponent. */
+/* Four significant digits, without an exponent. */
 static void time_text(double us, char *out, size_t size)
 {
 	snprintf(out, size,
@@ -183,7 +183,7 @@ static void print_peer(const struct contest_score *x)
 	time_text(x->median, us, sizeof(us));
 	out_text("  %13s ", us);
 	if (x->wrong > 0) {
-		/* How fast that was means nothing. */
+		/* The speed of a wrong result means nothing. */
 		snprintf(wrong, sizeof(wrong), "%lld", (long long)x->wrong);
 		out_look(OUT_BAD, "%7s %13s", "WRONG", wrong);
 		return;

@@ -10,7 +10,7 @@
 
 struct err;
 
-/* What is the same in all rows. */
+/* Fields that all rows share. */
 struct scoreboard {
 	bool json, shared; /* shared: buffers are from ringup_alloc() */
 	int ranks, nodes;
@@ -20,14 +20,14 @@ struct scoreboard {
 	int count;
 };
 
-/* scoreboard_head - the first lines of the table, written at once; nothing with json. */
+/* scoreboard_head - print the table's heading at once; with json nothing. */
 int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e);
 
 /* scoreboard_json - one result as the row of --json; the caller's reference, or NULL. */
 json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
 			const struct contest_result *r);
 
-/* scoreboard_row - one result; written at once, so that one can watch. */
+/* scoreboard_row - print one result at once, so that the user sees the progress. */
 int scoreboard_row(const struct scoreboard *s, const struct task *t,
 		   const struct contest_result *r, struct err *e);
 

@@ -1,4 +1,4 @@
-/* settled.c - what `ringup net fix` has done, on this node or on many, told to people. */
+/* settled.c - print the results of `ringup net fix`, on this node or on many. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/settled.h"
 
@@ -93,7 +93,7 @@ static bool is_told(const struct settle *s, int i)
 	return false;
 }
 
-/* "n1, n3: eth0", and what is done there. */
+/* Prints "n1, n3: eth0", and the changes there. */
 static int print_group(const struct settle_how *how, const struct settle *s, int i,
 		       struct err *e)
 {
@@ -158,7 +158,7 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 {
 	int rc = 0;
 
-	/* A dry run that prints nothing on stdout would change nothing: scripts ask. */
+	/* No output of a dry run on stdout means no change, which scripts test. */
 	if (how->dry_run && !*s->error && !count_changed(s, false)) {
 		out_note("nothing to change\n");
 	} else {

@@ -1,4 +1,4 @@
-/* targets.c - the nodes that a command is about, and how to get there, as its options say. */
+/* targets.c - options that name a command's nodes and how to start agents on them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/targets.h"
 

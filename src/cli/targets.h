@@ -1,4 +1,4 @@
-/* targets.h - the nodes that a command is about, and how to get there, as its options say. */
+/* targets.h - options that name a command's nodes and how to start agents on them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_TARGETS_H
 #define CLI_TARGETS_H
@@ -15,7 +15,7 @@ struct targets {
 	int by_slurm, by_mpirun, start_s;
 };
 
-/* Rows of a command's table, for the struct targets @t. */
+/* Rows of a command's option table, for the struct targets @t. */
 #define TARGETS_OPTS(t)                                                                             \
 	{ OPT_STR, 'H',           "hostfile",                                                       \
 	  "FILE",  &(t).hostfile, "nodes, one a line, as mpirun takes them" },                      \
@@ -41,19 +41,19 @@ struct targets {
 			"how long agents may take to start (6)"                                     \
 	}
 
-/* targets_are_given - does an option say which nodes? */
+/* targets_are_given - does an option name the nodes? */
 bool targets_are_given(const struct targets *t);
 
-/* targets_find - those of the options, then @argv's; fails if they are fewer than @least, or
- * if the options ask for what there is not. */
+/* targets_find - collect the options' nodes, then @argv's; fails if they are fewer than @least,
+ * or if an option's source is missing. */
 int targets_find(const struct targets *t, int argc, char **argv, int least, struct roster *r,
 		 struct err *e);
 
-/* targets_agents - how to get to the @r of targets_find(), with progress on a terminal; both
- * must outlive it. */
+/* targets_agents - how to start agents on the nodes @r of targets_find(), with progress on a
+ * terminal; both must outlive it. */
 struct agents_how targets_agents(const struct targets *t, const struct roster *r);
 
-/* targets_end_progress - the line of progress, if there is one, gives way to others. */
+/* targets_end_progress - clear the progress line, if there is one, for other output. */
 void targets_end_progress(void);
 
 #endif
