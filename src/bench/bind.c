@@ -1,4 +1,4 @@
-/* bind.c - a whole process on one processor. */
+/* bind.c - bind a whole process to one processor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bind.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-/* The @n-th of @all, which begins again at its end; below 0: from the end. */
+/* The @n-th processor of @all, wrapping around at its end; below 0: from the end. */
 static cpu_set_t nth(const cpu_set_t *all, int n)
 {
 	int i = 0, count = CPU_COUNT(all), left = (n % count + count) % count;

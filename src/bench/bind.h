@@ -1,4 +1,4 @@
-/* bind.h - a whole process on one processor. */
+/* bind.h - bind a whole process to one processor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_BIND_H
 #define BENCH_BIND_H
@@ -8,10 +8,10 @@
 struct err;
 
 /*
- * bind_process - all threads that @pid has now on one processor; later ones inherit it.
+ * bind_process - bind all current threads of @pid to one processor; later ones inherit it.
  *
- * @n counts the processors that the calling thread may use, and begins again at the
- * first when there are no more; -1 is the last, -2 the one before it.
+ * @n counts the processors that the calling thread may use, and wraps around at the end; -1 is
+ * the last, -2 the one before it.
  */
 int bind_process(pid_t pid, int n, struct err *e);
 

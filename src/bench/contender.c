@@ -1,4 +1,4 @@
-/* contender.c - a player that is a set of other processes: started, asked, ended. */
+/* contender.c - a player that consists of other processes: start, orders, end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/contender.h"
 
@@ -28,10 +28,10 @@ enum { ROOM = 32 + PLAYER_SAMPLES * 24 };
 
 /* One rank of a contender. */
 struct line {
-	int fd, pidfd; /* -1: not there */
+	int fd, pidfd; /* -1: none */
 	pid_t pid;
 	size_t len;
-	char *text; /* ROOM bytes, what has arrived so far */
+	char *text; /* ROOM bytes, the text received so far */
 };
 
 struct contender {
@@ -40,7 +40,7 @@ struct contender {
 	bool pin;
 	pid_t pid;
 	int pidfd;
-	bool lost; /* not worth waiting for */
+	bool lost; /* its answers are not awaited */
 	struct line *line;
 	struct pollfd *polls;
 };
@@ -96,7 +96,7 @@ static void hang_up(struct line *l)
 	l->fd = -1;
 }
 
-/* Read what is there: 1 if a line is complete (its end becomes a NUL), 0 not yet. */
+/* Reads available bytes: 1 if a line is complete (its end becomes a NUL), 0 not yet. */
 static int read_line(struct line *l, struct err *e)
 {
 	ssize_t n = read(l->fd, l->text + l->len, ROOM - 1 - l->len);
@@ -122,7 +122,7 @@ static int send_all(struct contender *c, const char *text, struct err *e)
 {
 	size_t len = strlen(text);
 
-	/* Orders are short and the last has been read: they fit into the socket. */
+	/* Orders are short and the last one has been read: the socket has room for them. */
 	for (int i = 0; i < c->ranks; i++) {
 		if (send(c->line[i].fd, text, len, MSG_NOSIGNAL) == (ssize_t)len)
 			continue;
@@ -133,7 +133,7 @@ static int send_all(struct contender *c, const char *text, struct err *e)
 	return 0;
 }
 
-/* Wait until every rank has answered with a line. */
+/* Waits until every rank has answered with a line. */
 static int hear_all(struct contender *c, struct err *e)
 {
 	int64_t deadline = clock_deadline(ANSWER_MS);
@@ -164,7 +164,7 @@ static int hear_all(struct contender *c, struct err *e)
 
 /* -- playing -------------------------------------------------------------- */
 
-/* "ok WRONG US...": the slowest rank's times so far are in @us. */
+/* Parses "ok WRONG US...": @us keeps the slowest rank's times. */
 static int take_times(const char *text, const struct dose *d, double *us, int64_t *wrong,
 		      struct err *e)
 {
@@ -186,7 +186,7 @@ static int take_times(const char *text, const struct dose *d, double *us, int64_
 	return 0;
 }
 
-/* Say @line to all ranks and hear all answers. */
+/* Sends @line to all ranks and waits for all answers. */
 static int order(struct contender *c, const char *line, struct err *e)
 {
 	int rc = send_all(c, line, e);
@@ -242,7 +242,7 @@ struct player contender_player(struct contender *c)
 
 /* -- start ---------------------------------------------------------------- */
 
-/* Who has connected is a process of this user's, which can be ended if need be. */
+/* Admits a connection if its process is this user's, and keeps a pidfd to end it. */
 static int admit(int fd, struct line *l)
 {
 	struct ucred who;
@@ -272,14 +272,14 @@ static int hello(struct contender *c, struct line *l, struct err *e)
 		snprintf(c->about, sizeof(c->about), "%s", l->text + at);
 	if (c->line[rank].fd >= 0)
 		return fail(e, RINGUP_EINVAL, "two ranks %d", rank);
-	/* Both have a buffer each; the rest moves. */
+	/* Both entries keep their own text buffer; only the other fields move. */
 	c->line[rank].fd = l->fd;
 	c->line[rank].pidfd = l->pidfd;
 	l->fd = l->pidfd = -1;
 	return c->pin ? bind_process(l->pid, rank, e) : 0;
 }
 
-/* A whole line from somebody who has just connected. */
+/* Reads a whole line from a new connection. */
 static int first_words(struct contender *c, struct line *l, int64_t deadline, struct err *e)
 {
 	struct pollfd p[2] = { { l->fd, POLLIN, 0 }, { c->stop_fd, POLLIN, 0 } };

@@ -1,4 +1,4 @@
-/* contest.c - players in turn, block by block, and what their times mean. */
+/* contest.c - run players in turn, block by block, and evaluate their times. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/contest.h"
 
@@ -12,47 +12,47 @@
 #include "base/stats.h"
 #include "ringup.h"
 
-/* Calls below this size are too short to be timed one by one, and their data is
- * in the nearest cache whether it has just been written or not. */
+/* Calls below this size are too short to be timed singly, and their data is in the nearest
+ * cache whether or not it has just been written. */
 enum { SINGLE_BYTES = 256 << 10, CALLS_PER_US = 5 };
 
 enum { LEAST_BLOCK = 3, MOST_BLOCK = 16, BLOCK_US = 40000 };
 
-/* Where ranks share processors, a call alone would show how long the others take to write
- * their input: rows of short calls have at least so many, as far as a block has room for them.
- */
+/* Where ranks share processors, a single call would show the time that the other ranks take to
+ * write their input: rows of short calls have at least so many, as far as a block has room for
+ * them. */
 enum { LEAST_CALLS = 8 };
 
-/* Before its block each player makes calls that do not count, for so long: beside one that
- * waits by sleeping processors slow down, and need milliseconds to come back to their speed. */
+/* Each player makes uncounted calls for so long before its block: beside a player that waits by
+ * sleeping, processors slow down, and need milliseconds to regain their speed. */
 enum { WARM_US = 5000 };
 
 enum { TRIES = 6, GROWTH = 16 };
 enum { LEAST_TURNS = 3, MOST_TURNS = 100 };
 
-/* From here on, buffers of all players at once would be too much for small machines. */
+/* From this size on, the buffers of all players together are too large for small machines. */
 enum { REST_BYTES = 16 << 20 };
 
-/* What is remembered of one turn. */
+/* The record of one turn. */
 struct turn {
 	enum placement_kind place;
 	double hop_ns;
 	double median[CONTEST_PLAYERS];
 };
 
-/* A contest on its way. */
+/* The state of a running contest. */
 struct bout {
 	const struct contest *c;
 	bool out[CONTEST_PLAYERS]; /* cannot do the task */
 	int calls[CONTEST_PLAYERS];
-	double us[CONTEST_PLAYERS]; /* a sample, roughly */
+	double us[CONTEST_PLAYERS]; /* a sample, approximately */
 	int64_t wrong[CONTEST_PLAYERS];
 	int block, turns;
 	struct turn *turn;
 	double *sample[CONTEST_PLAYERS]; /* turns * block */
 };
 
-/* One block of player @p; microseconds for one call in @us. */
+/* Runs one block of player @p; sets @us to microseconds per call. */
 static int play(struct bout *b, int p, const struct dose *d, double *us, struct err *e)
 {
 	struct player *who = &b->c->players[p];
@@ -83,7 +83,7 @@ static int clamp(double x, int least, int most)
 	return x < least ? least : x > most ? most : (int)x;
 }
 
-/* How many calls make a sample if one takes @one. */
+/* The number of calls in a sample if one call takes @one. */
 static int calls_for(const struct bout *b, double one)
 {
 	double want = b->c->sample_us / one, room = (double)BLOCK_US / LEAST_BLOCK / one;
@@ -103,9 +103,9 @@ static double least_of(const double *us, int n)
 }
 
 /*
- * How many calls make a sample of @p, found by trying: a single call first, then rows of
- * them, until row and time agree.  The first is cold and its ranks have just been woken: it
- * never settles that.  What disturbs makes calls longer, so the shortest time counts.
+ * Finds the number of calls in a sample of @p by trying: a single call first, then rows of
+ * calls, until the row takes the wanted time.  The first is cold and its ranks have just been
+ * woken: it never decides.  Disturbances make calls longer, so the shortest time counts.
  */
 static int calibrate(struct bout *b, int p, struct err *e)
 {
@@ -141,7 +141,7 @@ static int warm_of(const struct bout *b, int p)
 	return clamp(WARM_US / b->us[p], 1, INT_MAX);
 }
 
-/* How long blocks are and how many turns there will be, from what calls take. */
+/* Sets the length of blocks and the number of turns, from the times of calls. */
 static void settle(struct bout *b)
 {
 	const struct contest *c = b->c;
@@ -155,7 +155,7 @@ static void settle(struct bout *b)
 		warm += warm_of(b, i) * b->us[i];
 	}
 	b->block = clamp(BLOCK_US / slowest, LEAST_BLOCK, MOST_BLOCK);
-	/* Writing the input takes about as long as what is timed. */
+	/* Writing the input takes about as long as the timed part. */
 	b->turns =
 		clamp(c->seconds * 1e6 / (2 * all * b->block + warm), LEAST_TURNS, MOST_TURNS);
 	if (c->samples) {
@@ -222,7 +222,7 @@ static int run_turns(struct bout *b, struct err *e)
 
 /* -- afterwards ----------------------------------------------------------- */
 
-/* The samples and the ratios of player @p in the turns that took place at @place. */
+/* Computes the samples and ratios of player @p in the turns at @place. */
 static int score(const struct bout *b, int p, enum placement_kind place, bool all,
 		 struct contest_score *to, struct err *e)
 {
@@ -284,7 +284,7 @@ static int add_result(const struct bout *b, enum placement_kind place, int turns
 	return rc;
 }
 
-/* A placement that was met in a few turns only is not worth a row. */
+/* A placement that occurred in only a few turns gets no row. */
 static int judge(const struct bout *b, struct contest_result *results, int *count,
 		 struct err *e)
 {

@@ -1,4 +1,4 @@
-/* gradset.c - the gradients of well-known models: how many, how large. */
+/* gradset.c - the gradient tensors of well-known models: names and sizes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/gradset.h"
 
@@ -22,7 +22,7 @@ static void add(struct gradset *s, uint64_t count, const char *fmt, ...)
 	s->elements += count;
 }
 
-/* A convolution without bias, and the normalisation after it. */
+/* Adds a convolution without bias, and the normalisation after it. */
 static void add_conv(struct gradset *s, const char *where, const char *conv, const char *norm,
 		     uint64_t in, uint64_t out, uint64_t side)
 {

@@ -1,4 +1,4 @@
-/* gradset.h - the gradients of well-known models: how many, how large. */
+/* gradset.h - the gradient tensors of well-known models: names and sizes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_GRADSET_H
 #define BENCH_GRADSET_H

@@ -1,4 +1,4 @@
-/* groups.c - which ranks are a group, in words. */
+/* groups.c - parse the --groups option: lists of ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/groups.h"
 
@@ -52,7 +52,7 @@ static int deal(struct groups *g, int count, int ranks, struct err *e)
 	return rc;
 }
 
-/* Digits and nothing before them; what is too large for a rank is -1. */
+/* Parses a number without a sign; a number too large for a rank becomes -1. */
 static bool number(const char *text, int *n, char **end)
 {
 	long value = strtol(text, end, 10);

@@ -1,4 +1,4 @@
-/* groups.h - which ranks are a group, in words. */
+/* groups.h - parse the --groups option: lists of ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_GROUPS_H
 #define BENCH_GROUPS_H
@@ -13,10 +13,8 @@ struct groups {
 	int ranks[GROUPS_RANKS];
 };
 
-/*
- * groups_parse - "4": all @ranks ranks dealt out to so many groups, the first ranks to
- * the first; "0,1/1,2,3": these groups, which may overlap.  "" is no group at all.
- */
+/* groups_parse - "4" divides all @ranks ranks into so many groups, the first ranks to the
+ * first; "0,1/1,2,3" lists the groups, which may overlap; "" is no group. */
 int groups_parse(struct groups *g, const char *text, int ranks, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* hog.c - processes that burn processors beside a measurement. */
+/* hog.c - processes that keep processors busy beside a measurement. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/hog.h"
 

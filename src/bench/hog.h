@@ -1,4 +1,4 @@
-/* hog.h - processes that burn processors beside a measurement. */
+/* hog.h - processes that keep processors busy beside a measurement. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_HOG_H
 #define BENCH_HOG_H
@@ -9,8 +9,8 @@ struct hog;
 /*
  * hog_start - start @count processes that never sleep.
  *
- * Each is bound to a processor of its own, from the last that this process may use
- * backwards.  They die with the calling thread.
+ * Each is bound to a processor of its own, counted backwards from the last one that this
+ * process may use.  They die with the calling thread.
  *
  * Ownership: *@hp is the caller's, for hog_stop(), which accepts NULL.
  */

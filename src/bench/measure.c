@@ -1,4 +1,4 @@
-/* measure.c - carry out a task as one rank, by way of ringup.h alone, and time it. */
+/* measure.c - carry out a task as one rank, through ringup.h alone, and time it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/measure.h"
 
@@ -13,21 +13,21 @@
 #include "bench/pattern.h"
 #include "coll/reduce.h"
 
-/* Where the members are in their room, in bytes. */
+/* The place of the members in their buffer, in bytes. */
 struct layout {
-	uint64_t first, step; /* of the first one, and from one to the next */
+	uint64_t first, step; /* offset of the first one, distance to the next */
 };
 
-/* The task in one group that this rank is in. */
+/* The task in one group of this rank. */
 struct part {
 	struct ringup_group *g;
 	int rank, ranks;         /* in the group */
-	void *in, *out;          /* rooms for the members; in place, the same */
-	struct layout ins, outs; /* where in them they are                    */
-	uint64_t gives, takes;   /* elements of one in them */
-	void **got;              /* members in out, by way of the library */
-	uint64_t *counts;        /* of the blocks that each received; ranks entries */
-	uint64_t *blocks;        /* what they have to be; ranks entries */
+	void *in, *out;          /* buffers of the members; in place, the same */
+	struct layout ins, outs; /* the members' places in them               */
+	uint64_t gives, takes;   /* elements of one member in each */
+	void **got;              /* members in out, allocated by the library */
+	uint64_t *counts;        /* received block lengths; ranks entries */
+	uint64_t *blocks;        /* expected block lengths; ranks entries */
 	struct ringup_op **ops;  /* of a set, or one */
 	struct pattern pattern;
 };
@@ -38,7 +38,7 @@ struct measure {
 	int parts;
 	bool shared; /* buffers that other ranks can reach */
 
-	struct task task; /* that the buffers are for */
+	struct task task; /* the task that the buffers are for */
 	bool ready;
 	size_t size; /* of an element */
 	char name[128];
@@ -88,10 +88,10 @@ static bool is_same(const struct task *a, const struct task *b)
 	       a->count == b->count && a->members == b->members;
 }
 
-/* No page is touched for the first time in a sample: all are written here. */
+/* Allocates and writes a buffer, so that no sample is the first to touch a page. */
 static void *room(const struct measure *m, uint64_t count)
 {
-	/* Of nothing there is an address, too. */
+	/* An empty buffer needs an address, too. */
 	uint64_t bytes = count ? count * m->size : 1;
 	void *p = m->shared ? ringup_alloc(bytes) : malloc(bytes);
 
@@ -100,7 +100,7 @@ static void *room(const struct measure *m, uint64_t count)
 	return p;
 }
 
-/* In place, what is shorter lies where this rank's block is in the longer. */
+/* In place, the shorter side lies at this rank's block of the longer one. */
 static void lay(struct measure *m, struct part *p)
 {
 	const struct task *t = &m->task;
@@ -157,7 +157,7 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 		struct part *p = &m->part[i];
 
 		p->pattern.dtype = t->dtype;
-		/* Who does not combine carries a rank's own data. */
+		/* A task that does not combine moves a rank's own data. */
 		p->pattern.redop = task_combines(t) ? t->redop : RINGUP_SUM;
 		p->pattern.ranks = p->ranks;
 		rc = acquire(m, p, e);
@@ -167,8 +167,8 @@ static int prepare(struct measure *m, const struct task *t, struct err *e)
 
 /* -- calls ---------------------------------------------------------------- */
 
-/* Combine a few numbers of all ranks, for the measurement's own use.  By @name: what has none
- * has another number each time, and its memory would be cold. */
+/* Combines a few numbers of all ranks, for the measurement's own use.  It has a @name, since an
+ * unnamed call would get a new number, and cold memory, each time. */
 static int agree(struct measure *m, const char *name, double *v, int count,
 		 enum ringup_redop redop, struct err *e)
 {
@@ -184,7 +184,7 @@ static int agree(struct measure *m, const char *name, double *v, int count,
 	return told(ringup_allreduce(m->world, &r, NULL), e);
 }
 
-/* Where member @i lies. */
+/* The place of member @i. */
 static void *in_of(const struct part *p, int i)
 {
 	return (unsigned char *)p->in + p->ins.first + (uint64_t)i * p->ins.step;
@@ -237,7 +237,7 @@ static struct ringup_scatter scatter_of(const struct measure *m, const struct pa
 	};
 }
 
-/* Members that go together.  Apart from what is called most, and has no such stack. */
+/* Calls members together.  A separate function, since its large stack would slow the others. */
 static __attribute__((noinline)) int call_members(const struct measure *m, struct part *p,
 						  struct ringup_op **op)
 {
@@ -264,10 +264,8 @@ static __attribute__((noinline)) int call_members(const struct measure *m, struc
 	}
 }
 
-/*
- * Each of these carries the task out in a group: with @op NULL to its end, else it
- * only starts.
- */
+/* Each of these carries out the task in a group: with @op NULL to its end, else it only starts
+ * it. */
 static int call_allreduce(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_reduce r = sum_of(m, p, 0);
@@ -338,8 +336,8 @@ static start_fn *start_of(const struct task *t)
 	return task_members(t) > 1 ? call_members : starts[t->what];
 }
 
-/* Everything is submitted before anything is waited for, as a backward pass does.
- * Sets *@started to how many of p->ops are to be waited for. */
+/* Submits everything before it waits for anything, as a backward pass does.  Sets *@started to
+ * the number of p->ops to wait for. */
 static int start_set(const struct measure *m, struct part *p, int *started)
 {
 	const struct gradset *s = m->task.set;
@@ -377,7 +375,7 @@ static int wait_all(struct part *p, int started, struct err *e)
 	return rc;
 }
 
-/* In several groups, or of a set: start all, then wait for all. */
+/* For several groups, or a set: starts all, then waits for all. */
 static int call_many(struct measure *m, struct err *e)
 {
 	int started[GROUPS_MOST] = { 0 }, i, rc = 0, other;
@@ -406,12 +404,12 @@ static int call(struct measure *m, struct err *e)
 
 /* -- data ----------------------------------------------------------------- */
 
-/* Block @i of a member that a rank gives; another pattern for each. */
+/* The pattern of block @i of a rank's member; each block has another. */
 static struct pattern block(const struct part *p, int member, int i)
 {
 	struct pattern one = p->pattern;
 
-	/* An odd number, for results come around with every eighth iteration. */
+	/* An odd number, since results repeat with every eighth iteration. */
 	one.iteration += (uint32_t)(member * 3 + i);
 	return one;
 }
@@ -429,7 +427,7 @@ static void fill_set(struct measure *m, struct part *p)
 
 static void fill(struct measure *m, struct part *p)
 {
-	/* For each rank a block, or only this rank's own. */
+	/* A block for each rank, or only this rank's own. */
 	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
 	const uint64_t *blocks = all ? p->blocks : p->blocks + p->rank;
 
@@ -448,7 +446,7 @@ static void fill(struct measure *m, struct part *p)
 			at += blocks[i] * m->size;
 		}
 	}
-	/* In place, only the root has what is broadcast. */
+	/* In place, only the root has the data of a broadcast. */
 	if (m->task.what == TASK_BROADCAST && m->task.in_place && p->rank)
 		memset(p->in, 0xff, p->gives * m->size);
 }
@@ -466,7 +464,7 @@ static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
 	return wrong;
 }
 
-/* Blocks that come from all ranks: their only one, or the one that was for us. */
+/* Wrong elements in blocks of all ranks: their only one, or the one for this rank. */
 static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, int member)
 {
 	bool mine = m->task.what == TASK_ALLTOALL;
@@ -524,10 +522,10 @@ static int meet(struct measure *m, struct err *e)
 }
 
 /*
- * Write the input, meet, then @calls calls: microseconds for one.  Ranks leave a
- * meeting at different times, which one short call would show: several dilute it.
- * And they meet again, or who is through would write the next input on a processor
- * that others need who are not.
+ * Writes the input, meets, then makes @calls calls: microseconds for one.  Ranks leave a
+ * meeting at different times, which one short call would show: several dilute it.  A second
+ * meeting keeps ranks that are done from writing their next input on a processor that the
+ * others still need.
  */
 static int sample(struct measure *m, int calls, double *us, struct err *e)
 {
@@ -544,7 +542,7 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 	return rc ? rc : meet(m, e);
 }
 
-/* What several sums in place add up to is known to nobody: one call is checked. */
+/* The result of several sums in place is unknown: a single call is checked instead. */
 static bool repeats_in_place(const struct task *t, const struct dose *d)
 {
 	return d->calls > 1 && is_in_place(t) && task_combines(t);

@@ -1,4 +1,4 @@
-/* measure.h - carry out a task as one rank, by way of ringup.h alone, and time it. */
+/* measure.h - carry out a task as one rank, through ringup.h alone, and time it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -16,8 +16,8 @@ struct measure;
 
 /* Zero-initialise, then set what you need. */
 struct measure_how {
-	/* NULL or none: the world.  Else the task is carried out in all of these that the
-	 * rank is in, at the same time. */
+	/* NULL or none: the world.  Else the task is carried out in all of these groups that
+	 * have this rank, at the same time. */
 	const struct groups *groups;
 	bool shared; /* buffers are from ringup_alloc() */
 };
@@ -25,31 +25,31 @@ struct measure_how {
 /*
  * measure_open - get ready to measure as a rank of @r.
  *
- * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().  *@how is
- * not needed any more afterwards.
+ * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().  *@how is needed
+ * only during the call.
  */
 int measure_open(struct ringup *r, const struct measure_how *how, struct measure **mp,
 		 struct err *e);
 void measure_close(struct measure *m);
 
 /*
- * measure_play - every rank calls it with the same @t and @d.
+ * measure_play - carry out @d of task @t; every rank calls it with the same arguments.
  *
- * Sets @us[0..d->samples-1] to the microseconds of one call on this rank.  Input is
- * written anew and ranks meet before each sample; results are checked after it,
- * outside of the timed part.  *@wrong is how many elements this rank found wrong.
+ * Sets @us[0..d->samples-1] to the microseconds of one call on this rank.  Input is written
+ * anew and ranks meet before each sample; results are checked after it, outside of the timed
+ * part.  *@wrong is the number of elements that are wrong on this rank.
  *
- * Buffers are kept until the task changes, so that the first sample of a later
- * dose meets warm pages.
+ * Buffers are kept until the task changes, so that the first sample of a later dose has warm
+ * pages.
  */
 int measure_play(struct measure *m, const struct task *t, const struct dose *d, double *us,
 		 int64_t *wrong, struct err *e);
 
-/* measure_rest - give the buffers back; the next play makes new ones. */
+/* measure_rest - free the buffers; the next play makes new ones. */
 void measure_rest(struct measure *m);
 
-/* measure_player - all ranks of the job as one player, in each of its ranks; they all
- * have to hold the same contest, and get the same times. */
+/* measure_player - all ranks of the job as one player, on each of its ranks; all have to run
+ * the same contest, and get the same times. */
 struct player measure_player(struct measure *m);
 
 #endif

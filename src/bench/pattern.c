@@ -1,4 +1,4 @@
-/* pattern.c - data for collectives: one period of it, again and again. */
+/* pattern.c - data for collectives, generated as one repeated period. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/pattern.h"
 
@@ -11,7 +11,7 @@
 
 enum { PERIOD = 1021, WIDEST = 8 };
 
-/* The same on all ranks, without what makes a rank's own. */
+/* The part that is equal on all ranks. */
 static uint32_t common(const struct pattern *p, uint32_t i)
 {
 	return (i * 3 + p->iteration * 5) % 8;
@@ -23,8 +23,8 @@ static uint32_t own(const struct pattern *p, int rank, uint32_t i)
 	return ((uint32_t)rank + i + p->iteration) % (uint32_t)p->ranks;
 }
 
-/* Of bools, "or" and "and" give what all ranks have in common; who has nothing of
- * its own to say brings the value that changes nothing. */
+/* For bools, "or" and "and" give the common part of all ranks; a rank without a part of its own
+ * contributes the neutral value. */
 static double truth(const struct pattern *p, int rank, uint32_t i)
 {
 	bool all = p->redop == RINGUP_MIN || p->redop == RINGUP_PRODUCT;
@@ -36,16 +36,16 @@ static double element(const struct pattern *p, int rank, uint32_t i)
 {
 	if (p->dtype == RINGUP_BOOL)
 		return truth(p, rank, i);
-	/* At right angles to all others' data, so that Adasum is a sum, exactly. */
+	/* Orthogonal to the other ranks' data, so that Adasum is an exact sum. */
 	if (p->redop == RINGUP_ADASUM)
 		return own(p, rank, i) == 0 ? common(p, i) + 1 : 0;
-	/* A product of more than one 2 would soon be too large for some type. */
+	/* A product with more than one 2 would soon overflow some type. */
 	if (p->redop == RINGUP_PRODUCT)
 		return own(p, rank, i) == 0 ? 2 : 1;
 	return common(p, i) + own(p, rank, i);
 }
 
-/* Narrow integers wrap, also before they are divided. */
+/* Narrow integers wrap, also before a division. */
 static double wrapped(enum ringup_dtype dtype, double x)
 {
 	if (dtype == RINGUP_U8)

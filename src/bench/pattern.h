@@ -8,10 +8,9 @@
 #include "ringup.h"
 
 /*
- * Element i of a rank is small and whole and differs from rank to rank, from
- * iteration to iteration and from its neighbours, so that whatever is left out,
- * added twice, shifted or left over from the last time shows.  It repeats with
- * a period that no slice or chunk is a multiple of.
+ * Element i of a rank is a small whole number and differs from rank to rank, from iteration to
+ * iteration and from its neighbours, so that any omission, double addition, shift or leftover
+ * shows. It repeats with a period that no slice or chunk is a multiple of.
  */
 struct pattern {
 	enum ringup_dtype dtype;
@@ -20,13 +19,13 @@ struct pattern {
 	uint32_t iteration;
 };
 
-/* pattern_fill - what @rank contributes. */
+/* pattern_fill - write the contribution of @rank. */
 void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count);
 
-/* pattern_wrong - how many elements of @got are not what @rank contributed. */
+/* pattern_wrong - count the elements of @got that differ from @rank's contribution. */
 uint64_t pattern_wrong(const struct pattern *p, int rank, const void *got, uint64_t count);
 
-/* pattern_wrong_result - how many are not what combining all ranks' gives. */
+/* pattern_wrong_result - count the elements that differ from the combined result. */
 uint64_t pattern_wrong_result(const struct pattern *p, const void *got, uint64_t count);
 
 #endif

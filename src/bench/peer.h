@@ -1,4 +1,4 @@
-/* peer.h - others whose speed is measured beside ours, and how to start them. */
+/* peer.h - peers: other libraries whose speed is measured beside ours, and their start. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
@@ -9,14 +9,14 @@
 
 struct err;
 
-/* What is known when peers are started. */
+/* Inputs for the start of peers. */
 struct peer_setup {
 	int ranks;
 	const char *self;   /* this program                                    */
 	const char *door;   /* socket that ranks connect to                    */
-	const char *dir;    /* for what has to be built; goes away in the end  */
-	const char *data;   /* folder with the programs that the peers run     */
-	const char *python; /* one that has what the peer needs                */
+	const char *dir;    /* for build results; removed at the end           */
+	const char *data;   /* folder with the programs of the peers           */
+	const char *python; /* a Python with the peer's packages               */
 	const char *under;  /* program that starts each rank, or ""            */
 };
 
@@ -27,12 +27,12 @@ struct peer {
 	const char *name;
 	const char *summary;
 
-	/* Find everything, build what has to be built, write the command that starts
-	 * the ranks to @a.  Fails with a sentence if the peer is not on this machine. */
+	/* Finds all programs, builds what is needed, and writes the command that starts the
+	 * ranks to @a.  Fails with a sentence if the peer is not on this machine. */
 	int (*command)(const struct peer_setup *s, struct argv *a, struct err *e);
 };
 
-extern const struct peer peers[]; /* ends with one that has no name */
+extern const struct peer peers[]; /* ends with an entry without a name */
 
 /* peer_find - by name, or NULL. */
 const struct peer *peer_find(const char *name);

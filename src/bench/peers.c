@@ -33,10 +33,10 @@ static bool answers(const char *program, const char *option, const char *mark)
 
 /* -- MPI ------------------------------------------------------------------ */
 
-/* What one implementation calls its programs, and how it can be recognised. */
+/* The program names of one implementation, and its mark. */
 struct mpi {
 	const char *name;
-	const char *mark; /* in what mpirun --version prints */
+	const char *mark; /* in the output of mpirun --version */
 	const char *mpicc[3], *mpirun[3];
 };
 
@@ -62,7 +62,7 @@ static const char *find(const char *const *names, const char *option, const char
 	return NULL;
 }
 
-/* The MPI of this machine compiles what its peers run; once, for all of them. */
+/* Compiles the peers' program with this machine's MPI, once for all ranks. */
 static int build(const struct mpi *m, const struct peer_setup *s, const char *program,
 		 struct err *e)
 {
@@ -127,7 +127,7 @@ static int openmpi_command(const struct peer_setup *s, struct argv *a, struct er
 	return 0;
 }
 
-/* Large temporaries are neither given back to the system nor mapped anew. */
+/* The allocator neither returns large temporaries to the system nor maps them anew. */
 static int tuned_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
 	char program[PATH_MAX];
@@ -199,10 +199,10 @@ static int gloo_command(const struct peer_setup *s, struct argv *a, struct err *
 	return 0;
 }
 
-/* Its own launcher, since it tells its ranks where they meet. */
+/* Horovod's own launcher, since it tells its ranks where they meet. */
 static int horovod_command(const struct peer_setup *s, struct argv *a, struct err *e)
 {
-	/* Ours has the same name, but no C extension of that name. */
+	/* Our package has the same name, but no C extension of that name. */
 	int rc = needs(s, "horovod.torch.mpi_lib_v2",
 		       "name one that has Horovod itself with --python", e);
 

@@ -1,4 +1,4 @@
-/* placement.c - how far apart the processors are on which a sample ran. */
+/* placement.c - measure how far apart the processors of a sample are. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/placement.h"
 
@@ -17,13 +17,13 @@
 
 enum { ROUNDS = 8, TRIPS = 16, GIVE_UP_MS = 50 };
 
-/* Between threads that share a cache and threads that do not; nothing measured on
- * any processor lies between 70 and 150. */
+/* Limit between threads that share a cache and threads that do not; nothing measured on any
+ * processor lies between 70 and 150. */
 #define NEAR_NS 100
 
 struct placement {
 	_Alignas(128) _Atomic uint32_t ball;
-	_Alignas(128) _Atomic uint32_t turn; /* of the probes; odd: the threads shall end */
+	_Alignas(128) _Atomic uint32_t turn; /* of the probes; odd: the threads have to end */
 	_Alignas(128) _Atomic uint32_t done; /* threads that have finished this turn      */
 	_Atomic int64_t best_ns;             /* of a round                                */
 	_Atomic bool late;
@@ -37,7 +37,7 @@ struct placement {
 	} side[2];
 };
 
-/* Wait for the ball with our number on it; false if the other is not there. */
+/* Waits for the ball with our number; false if the other thread is not there. */
 static bool receive(struct placement *p, uint32_t want, int64_t until)
 {
 	unsigned spins = 0;
@@ -53,10 +53,8 @@ static bool receive(struct placement *p, uint32_t want, int64_t until)
 	return true;
 }
 
-/*
- * One of the two halves of a probe.  The least of several rounds counts, since
- * anything may interrupt the others; the first also waits for the other to wake.
- */
+/* Runs one of the two sides of a probe.  The least of several rounds counts, since interrupts
+ * may lengthen the others; the first also waits for the other side to wake. */
 static void play(struct side *s)
 {
 	struct placement *p = s->p;

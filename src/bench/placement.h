@@ -1,4 +1,4 @@
-/* placement.h - how far apart the processors are on which a sample ran. */
+/* placement.h - measure how far apart the processors of a sample are. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_PLACEMENT_H
 #define BENCH_PLACEMENT_H
@@ -6,9 +6,9 @@
 struct err;
 
 /*
- * Processors that share a cache pass a line to each other in a few tens of
- * nanoseconds, others take several times as long; and virtual machines are moved
- * between the two while they run.  Numbers from both are two numbers.
+ * Processors that share a cache pass a line to each other in a few tens of nanoseconds, others
+ * take several times as long; and virtual machines move between the two while they run. Results
+ * of both must not be mixed.
  */
 enum placement_kind {
 	PLACEMENT_NEAR,
@@ -23,17 +23,17 @@ struct placement;
 /*
  * placement_open - start a thread on each of two processors, both asleep.
  *
- * They are the first and the last that this process may use: the two at all, where
- * it has two.  With one, every probe is PLACEMENT_UNKNOWN.
+ * They are the first and the last that this process may use.  With one processor only, every
+ * probe is PLACEMENT_UNKNOWN.
  */
 int placement_open(struct placement **pp, struct err *e);
 void placement_close(struct placement *p);
 
-/* placement_probe - nanoseconds that a cache line takes one way; about 10 us of both
- * processors' time.  Negative if it could not be measured. */
+/* placement_probe - measure the time of a cache line one way, in nanoseconds; takes about 10 us
+ * of both processors' time.  Negative if it could not be measured. */
 double placement_probe(struct placement *p);
 
-/* placement_kind - of one probe; placement_both of two: mixed if they differ. */
+/* placement_kind - the kind of one probe; placement_both - of two: mixed if they differ. */
 enum placement_kind placement_kind(double ns);
 enum placement_kind placement_both(enum placement_kind a, enum placement_kind b);
 

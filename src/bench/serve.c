@@ -1,4 +1,4 @@
-/* serve.c - a rank of ours as a contender: do what the conductor of the contest says. */
+/* serve.c - a rank of ringup as a contender: carries out the conductor's orders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/serve.h"
 
@@ -32,7 +32,7 @@ static int dial(const char *path, struct err *e)
 	return fd;
 }
 
-/* One order; the reply in @to. */
+/* Carries out one order; the reply goes to @to. */
 static int obey(struct measure *m, const char *line, FILE *to, struct err *e)
 {
 	double us[PLAYER_SAMPLES];

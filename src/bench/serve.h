@@ -1,4 +1,4 @@
-/* serve.h - a rank of ours as a contender: do what the conductor of the contest says. */
+/* serve.h - a rank of ringup as a contender: carries out the conductor's orders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_SERVE_H
 #define BENCH_SERVE_H
@@ -10,13 +10,13 @@ struct ringup;
 /*
  * serve_run - connect to the socket at @path and carry out orders until it is closed.
  *
- * What is said there, in lines (see contender.h for the other side):
+ * The protocol, in lines (see contender.h for the other side):
  *
  *	> hello RANK SIZE ABOUT...      once
  *	< rest                          give buffers back, answered by "ok"
  *	< do ...                        see task_write()
  *	> ok WRONG US...                a number for each sample
- *	> no REASON                     cannot, but may be asked something else
+ *	> no REASON                     cannot, but accepts other orders
  *	> fail REASON                   and the rank ends
  *
  * Between orders the rank sleeps in read(2).

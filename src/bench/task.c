@@ -1,4 +1,4 @@
-/* task.c - what is measured: a collective, its data, and how often. */
+/* task.c - a benchmark task: a collective, its data, and the number of samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/task.h"
 
@@ -168,7 +168,7 @@ double task_share(const struct task *t, int ranks)
 	case TASK_ALLGATHER:
 	case TASK_REDUCESCATTER:
 	case TASK_ALLTOALL:
-		/* What is not the shortest block, or what all others have for the first. */
+		/* All data but the shortest block, or the first block of each other rank. */
 		others = (all - (double)task_block(t, ranks, ranks - 1)) / all;
 		received = (n - 1) * (double)task_block(t, ranks, 0) / all;
 		return t->what == TASK_ALLTOALL && received > others ? received : others;
@@ -213,7 +213,7 @@ int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_B
 	return 0;
 }
 
-/* "4,2,1": how many numbers, together *@sum; or -1. */
+/* Counts the numbers in "4,2,1", with their sum in *@sum; or -1. */
 static int read_counts(const char *text, uint64_t *sum)
 {
 	char *end;

@@ -1,4 +1,4 @@
-/* task.h - what is measured: a collective, its data, and how often. */
+/* task.h - a benchmark task: a collective, its data, and the number of samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_TASK_H
 #define BENCH_TASK_H
@@ -30,84 +30,82 @@ struct task {
 	enum ringup_redop redop;
 	bool in_place;
 	bool uneven;    /* blocks differ in length                   */
-	int ranks;      /* that it was resized for; 0: not known     */
-	uint64_t bytes; /* as sizes are counted, see task_resize()   */
+	int ranks;      /* number that it was resized for; 0: unknown */
+	uint64_t bytes; /* see task_resize()                         */
 	uint64_t count; /* elements of a rank's block; uneven: of all blocks together */
-	int members;    /* such tensors go together, all or none; 0 is 1 as well */
+	int members;    /* tensors that go together, all or none; 0 is 1 as well */
 };
 
-/* How often.  A sample is one time: that of calls calls in a row, divided. */
+/* The number of samples.  A sample is one time: that of @calls calls in a row, divided. */
 struct dose {
-	int warm;    /* samples that are not counted           */
-	int samples; /* that are                               */
-	int calls;   /* each                                   */
+	int warm;    /* uncounted samples                      */
+	int samples; /* counted samples                        */
+	int calls;   /* calls per sample                       */
 	bool check;  /* compare results, outside of the timing */
 };
 
 /*
- * task_find - set what @name means, "allreduce" or "resnet50"; false if nothing.
+ * task_find - set the task that @name names, "allreduce" or "resnet50"; false if none.
  *
- * task_name is the way back, also for the list of all names: @i counts up, and
- * NULL is the end.
+ * task_name is the reverse; task_names lists all names: @i counts up, and NULL is the end.
  */
 bool task_find(struct task *t, const char *name);
 const char *task_name(const struct task *t);
 const char *task_names(int i);
 
-/* task_has_blocks - is its tensor made of a block for each rank?  task_has_many - can
- * several go together?  task_has_place - can the result replace the input, or one of the two
- * lie where this rank's block is in the other? */
+/* task_has_blocks - does its tensor consist of a block for each rank?  task_has_many - can
+ * several tensors go together?  task_has_place - can the result replace the input, or one of
+ * the two lie at this rank's block of the other? */
 bool task_has_blocks(const struct task *t);
 bool task_has_many(const struct task *t);
 bool task_has_place(const struct task *t);
 
-/* task_members - how many do. */
+/* task_members - the number of tensors that go together. */
 int task_members(const struct task *t);
 
-/* task_form - what is special about it, for a headline: "", ", uneven blocks" or
- * ", 4 tensors together". */
+/* task_form - the special form of the task, for a headline: "", ", uneven blocks" or ", 4
+ * tensors together". */
 void task_form(const struct task *t, char text[TASK_FORM]);
 
 /*
  * task_resize - set count and bytes for about @bytes bytes.
  *
- * As elsewhere, a size is that of the whole tensor: in an allgather, a
- * reducescatter and an alltoall that of all blocks together, so that count is a share
- * of it; and that of all members.  At least one element each; of a set the size is given.
+ * As in other benchmarks, a size is that of the whole tensor: in an allgather, a reducescatter
+ * and an alltoall that of all blocks together, so that count is a share of it; and that of all
+ * members.  At least one element each; a set has a fixed size.
  */
 void task_resize(struct task *t, uint64_t bytes, int ranks);
 
 /*
- * task_rows - how many rows, of the same length, are dealt out to @ranks ranks, the first
- * ones getting one more where that does not work out: as a reducescatter does, of which
- * there is no other.
+ * task_rows - the number of rows of equal length that are divided among @ranks ranks, the first
+ * ones getting one more if there is a remainder, as in a reducescatter.
  *
- * Uneven, that is two rows for each rank of the first half and one for each other, or as
- * many rows as there are elements, if those are fewer: then the last ranks have none.
+ * Uneven, that is two rows for each rank of the first half and one for each other, or as many
+ * rows as there are elements, if those are fewer: then the last ranks have none.
  *
- * task_block - the elements of rank @i's block.  Rank @i brings it to an allgather and has
- * it left after a reducescatter; in an alltoall every rank has one that long for rank @i.
+ * task_block - the elements of rank @i's block.  Rank @i contributes it to an allgather and
+ * gets it from a reducescatter; in an alltoall every rank has a block of this length for rank
+ * @i.
  *
- * task_before - those of all blocks before rank @i's.
+ * task_before - the elements of all blocks before rank @i's.
  */
 uint64_t task_rows(const struct task *t, int ranks);
 uint64_t task_block(const struct task *t, int ranks, int i);
 uint64_t task_before(const struct task *t, int ranks, int i);
 
-/* task_gives, task_takes - how many elements of a member are @rank's input and its result,
- * among @ranks. */
+/* task_gives, task_takes - elements of a member in @rank's input and in its result, among
+ * @ranks. */
 uint64_t task_gives(const struct task *t, int ranks, int rank);
 uint64_t task_takes(const struct task *t, int ranks, int rank);
 
-/* task_combines - does it compute anything, or only move data? */
+/* task_combines - does the task compute, or only move data? */
 bool task_combines(const struct task *t);
 
-/* task_cannot - NULL, or why nothing computes that: "there is no average of bool". */
+/* task_cannot - NULL, or the reason why it is impossible: "there is no average of bool". */
 const char *task_cannot(const struct task *t);
 
-/* task_share - how much of the bytes has to cross the slowest place, whatever
- * the algorithm, which is the rank that sends or receives most: busbw is algbw times
- * this. */
+/* task_share - the share of the bytes that the busiest rank has to send or receive with any
+ * algorithm: busbw is algbw times this. */
 double task_share(const struct task *t, int ranks);
 
 /* task_dtype, task_redop - the value of that name, or -1. */
@@ -115,14 +113,14 @@ int task_dtype(const char *name);
 int task_redop(const char *name);
 
 /*
- * task_write - as the line that tells a contender what to do:
+ * task_write - format the line that orders a contender to carry out the task:
  *
  *	do COLLECTIVE DTYPE OP IN_PLACE UNEVEN MEMBERS WARM SAMPLES CALLS CHECK
  *	COUNT[,COUNT...]
  *
  * on one line.  COUNTs are those of the set's tensors or of a member's uneven blocks, for
- * programs that know only numbers.
- * task_read reads it; the line comes from whoever started this process.
+ * programs that cannot compute them.
+ * task_read parses it; the line comes from the process that started this one.
  */
 int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_BYTES],
 	       struct err *e);

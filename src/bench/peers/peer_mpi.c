@@ -11,29 +11,29 @@
 #include <unistd.h>
 
 /*
- * Compiled by `ringup bench` with the MPI at hand and started by its mpirun; the
- * argument is the socket to connect to.  What is said there stands in the header
- * serve.h of ringup's sources.  Samples are taken as measure.c takes them.
+ * Compiled by `ringup bench` with the machine's MPI and started by its mpirun; the argument is
+ * the socket to connect to.  The protocol is in the header serve.h of ringup's sources.
+ * Samples are taken as in measure.c.
  */
 
 enum { MOST_COUNTS = 256, MOST_SAMPLES = 1000, LINE = 8192, LARGE = 128 << 10, HEAD = 16 };
 
 static int rank, ranks, iteration;
 
-/* The task in hand. */
+/* The current task. */
 static char collective[32], dtype[16], redop[16];
 static int in_place, is_set, uneven, members, average;
 static void (*call)(const char *from, char *to); /* of one member */
 static long counts[MOST_COUNTS], total;          /* of tensors or uneven blocks; their sum */
 static int numbers;
-/* Of uneven blocks: all ranks', and this rank's as often as there are ranks. */
+/* Uneven blocks: those of all ranks, and this rank's, repeated once per rank. */
 static int theirs[MOST_COUNTS], at_theirs[MOST_COUNTS], mine[MOST_COUNTS], at_mine[MOST_COUNTS];
 static MPI_Datatype type;
 static MPI_Op op;
 static size_t size;
-static char *in, *out, before[LINE];         /* before: the order that they are for */
-static size_t give_at, give_step, take_step; /* where members lie, in bytes */
-static size_t room_in, room_out;             /* of all of them              */
+static char *in, *out, before[LINE];         /* before: the order that the buffers are for */
+static size_t give_at, give_step, take_step; /* places of members, in bytes */
+static size_t room_in, room_out;             /* of all members              */
 
 static double now_us(void)
 {
@@ -48,7 +48,7 @@ static int is(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-/* The words of an order in MPI's terms; NULL, or why that cannot be. */
+/* Translates an order into MPI's terms; NULL, or the reason why that fails. */
 static const char *translate(void)
 {
 	const struct {
@@ -62,7 +62,7 @@ static const char *translate(void)
 		{ "f32", 4, MPI_FLOAT },    { "f64", 8, MPI_DOUBLE },
 		{ "bool", 1, MPI_C_BOOL },
 	};
-	/* Of bools, "and" and "or" have names of their own. */
+	/* For bools, "and" and "or" have names of their own. */
 	const struct {
 		const char *name;
 		MPI_Op op, of_bools;
@@ -99,7 +99,7 @@ static long all_blocks(void)
 	return uneven ? total : total * ranks;
 }
 
-/* How many elements of a member are received. */
+/* The number of received elements of a member. */
 static long takes(void)
 {
 	if (is(collective, "alltoall"))
@@ -107,15 +107,15 @@ static long takes(void)
 	return is(collective, "allgather") ? all_blocks() : block();
 }
 
-/* ... and how many are given. */
+/* ... and of contributed ones. */
 static long gives(void)
 {
 	return is(collective, "reducescatter") || is(collective, "alltoall") ? all_blocks()
 									     : block();
 }
 
-/* What is large lies where malloc() would put it, and goes back to the system at once
- * even if malloc() has been told to keep what it has. */
+/* Maps large buffers, as malloc() would, but returns them to the system at once even if
+ * malloc() is told to keep its memory. */
 static char *room(size_t bytes)
 {
 	char *p;
@@ -140,7 +140,7 @@ static void drop(char *p, size_t bytes)
 		munmap(p - HEAD, bytes + HEAD);
 }
 
-/* Give the buffers back, until the next prepare(). */
+/* Frees the buffers, until the next prepare(). */
 static void release(void)
 {
 	if (out != in)
@@ -151,8 +151,8 @@ static void release(void)
 	before[0] = 0;
 }
 
-/* In place, what is given lies where it goes in what is taken, and a part that is left
- * at the beginning of what it is a part of, as MPI has it. */
+/* In place, the input lies at its place in the result, and a result that is a part of the input
+ * lies at its beginning, as MPI requires. */
 static void prepare(void)
 {
 	size_t give_bytes = (size_t)gives() * size, take_bytes = (size_t)takes() * size;
@@ -185,7 +185,7 @@ static void fill_one(char *to)
 		memset(to, rank % 2, (size_t)n * size);
 }
 
-/* Small whole numbers that differ between ranks, places and iterations. */
+/* Writes small whole numbers that differ between ranks, places and iterations. */
 static void fill(void)
 {
 	iteration++;
@@ -193,7 +193,7 @@ static void fill(void)
 		fill_one(in + give_at + (size_t)i * give_step);
 }
 
-/* Whether a sum of f32 is right; what else there is, MPI's own tests look at. */
+/* Checks sums of f32; MPI's own tests cover the rest. */
 static long wrong_now(void)
 {
 	long i, n = takes(), wrong = 0;
@@ -223,7 +223,7 @@ static void scale(char *at, long count)
 			((double *)at)[i] /= ranks;
 }
 
-/* What is there already is not named. */
+/* In place the input has no buffer of its own. */
 static const void *given(const char *from)
 {
 	return in_place ? MPI_IN_PLACE : from;
@@ -251,7 +251,7 @@ static void allreduce_each(const char *from, char *to)
 
 static void broadcast(const char *from, char *to)
 {
-	/* MPI knows one buffer; what is given out of place has to be copied. */
+	/* MPI uses one buffer, so an out-of-place input has to be copied. */
 	if (!in_place && rank == 0)
 		memcpy(to, from, (size_t)total * size);
 	MPI_Bcast(to, (int)total, type, 0, MPI_COMM_WORLD);
@@ -295,7 +295,7 @@ static void barrier(const char *from, char *to)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What a call is, found once for all: comparing names would be timed, too. */
+/* Chooses the call once, since comparing names would be timed, too. */
 static void (*choose(void))(const char *from, char *to)
 {
 	static const struct {
@@ -362,7 +362,7 @@ static void lay_out_blocks(void)
 	}
 }
 
-/* The task of an order, unless it is the same as before; NULL, or why not. */
+/* Takes the task of an order, unless it is the same as before; NULL, or why it cannot. */
 static const char *take(const char *list)
 {
 	char now[LINE];
