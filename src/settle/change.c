@@ -1,4 +1,4 @@
-/* change.c - what settling an interface does to the files of a node, and to its libraries. */
+/* change.c - the effect of settling an interface on a node's files and libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/change.h"
 

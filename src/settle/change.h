@@ -1,4 +1,4 @@
-/* change.h - what settling an interface does to the files of a node, and to its libraries. */
+/* change.h - the effect of settling an interface on a node's files and libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SETTLE_CHANGE_H
 #define SETTLE_CHANGE_H
@@ -10,10 +10,8 @@
 
 struct err;
 
-/*
- * A plan as it is told to people, here or from another node.  Of the files it has the
- * difference only: what else is in them is nobody's business.
- */
+/* A plan in the form that users see, of this node or another.  Of the files it has the
+ * differences only: their other contents are confidential. */
 struct change_file {
 	char path[256];
 	char change[16]; /* made, changed, removed or unchanged */
@@ -35,18 +33,18 @@ struct change {
 	int nrows;
 };
 
-/* change_make - of @plan for the files below @root, and what comes of it; frees what @d was,
- * which has to be zeroed or made. */
+/* change_make - make the change of @plan for the files below @root, with its outcome; frees the
+ * old contents of @d, which has to be zeroed or made. */
 int change_make(struct change *d, const struct fix *plan, const char *root,
 		const struct outcome *o, struct err *e);
 
-int change_count(const struct change *d);  /* how many files are different afterwards  */
-int change_strays(const struct change *d); /* how many rows do not agree               */
+int change_count(const struct change *d);  /* files that differ afterwards             */
+int change_strays(const struct change *d); /* rows that do not agree                   */
 
 /* change_json - "files", "conflicts" and "libraries"; the caller's reference, or NULL. */
 json_t *change_json(const struct change *d);
 
-/* change_parse - the reverse; @json may be anything, RINGUP_EINVAL if it is no change. */
+/* change_parse - the reverse; @json is untrusted, RINGUP_EINVAL if it is no change. */
 int change_parse(struct change *d, const json_t *json, struct err *e);
 
 void change_free(struct change *d);

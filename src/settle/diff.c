@@ -1,4 +1,4 @@
-/* diff.c - the difference of two texts, as diff(1) tells it and patch(1) takes it. */
+/* diff.c - the unified difference of two texts, by diff(1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/diff.h"
 
@@ -18,12 +18,12 @@
 
 enum { DIFF_MS = 10000 };
 
-/* The two texts and what diff prints. */
+/* The two texts and diff's output. */
 struct sheets {
 	int old, new, out;
 };
 
-/* A file in memory with @text in it, or -1. */
+/* Opens a file in memory that contains @text, or -1. */
 static int sheet_open(const char *text, struct err *e)
 {
 	int fd = file_lift(memfd_create("diff", MFD_CLOEXEC));

@@ -1,4 +1,4 @@
-/* pinlib.c - where libnccl-env-ringup.so is, for NCCL to be told. */
+/* pinlib.c - find libnccl-env-ringup.so, for NCCL's setting. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/pinlib.h"
 
@@ -24,7 +24,7 @@ static bool is_same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Beside this program in a build tree, or as it is installed. */
+/* Looks beside this program, in a build tree or in an installation. */
 static bool find_beside(char out[PATH_MAX])
 {
 	static const char *const tries[] = { ".libs", "../lib", "../lib64" };

@@ -18,7 +18,7 @@ struct work {
 	struct agents agents;
 };
 
-/* Why nothing is written; the first reason is the true one. */
+/* Sets the reason why nothing is written; the first reason is kept. */
 static void settle_refuse(struct settle *s, bool failed, const char *node, const char *why,
 			  const char *remedy)
 {
@@ -39,7 +39,7 @@ static bool is_outward(const struct iface_ip *ip)
 	return strncmp(text, "127.", 4) != 0 && strcmp(text, "::1") != 0;
 }
 
-/* What the name of node @i means to the others; "" if they do not know. */
+/* The address of node @i's name on the other nodes; "" if they do not know it. */
 static void node_address(const struct probe_facts *f, int i, char out[IFACE_TEXT])
 {
 	const char *name = f->nodes[i].name;
@@ -71,8 +71,8 @@ static void node_add(const struct probe_facts *f, int i, struct common_node *c,
 				   .ifaces = &n->snapshot.ifaces };
 }
 
-/* Has anything come through from @from to the chosen address of @to?  Where that address
- * was not tried there is nothing to say. */
+/* Did all tried paths from @from to the chosen address of @to fail?  False if none was
+ * tried. */
 static bool is_cut(const struct settle *s, int from, int to, enum facts_state *how)
 {
 	bool tried = false;
@@ -161,7 +161,7 @@ static int settle_choose(const struct settle_how *how, struct settle *s, struct 
 	return rc;
 }
 
-/* Asking. */
+/* Gathering facts. */
 
 static int settle_gather(const struct settle_how *how, struct settle *s, struct err *e)
 {
@@ -197,7 +197,7 @@ static int reply_take(void *ctx, int i, const json_t *msg, struct err *e)
 	return change_parse(&n->change, json_object_get(msg, "change"), e);
 }
 
-/* Who has been lost meanwhile is a reason to write nothing, or is left out. */
+/* A node that was lost meanwhile is a reason to write nothing, or is left out. */
 static void nodes_note_lost(struct work *w, bool leave_out)
 {
 	for (int i = 0; i < w->s->n; i++) {
@@ -248,7 +248,7 @@ static void nodes_stage(struct work *w)
 	nodes_note_conflicts(w);
 }
 
-/* The same word to all that are left. */
+/* Sends the same order to all remaining nodes. */
 static void nodes_tell(struct work *w, const char *op, const char *expect, const char *what)
 {
 	for (int i = 0; i < w->s->n; i++)

@@ -19,7 +19,7 @@ struct settle_how {
 	struct common_ask ask;
 	bool undo, dry_run;
 	bool pin;   /* tell NCCL to load libnccl-env-ringup.so */
-	bool force; /* also without nodes that cannot be asked, and over lines of others */
+	bool force; /* also if nodes cannot be asked, and over foreign lines */
 };
 
 struct settle_node {
@@ -27,28 +27,27 @@ struct settle_node {
 	char error[SETTLE_WHY];                          /* "" if all went well  */
 	struct change change;
 	bool asked; /* its change is known          */
-	bool kept;  /* what it was to do is done  */
+	bool kept;  /* its change is permanent    */
 };
 
 struct settle {
 	struct settle_node *node; /* as many as the roster has */
 	int n;
 	char network[COMMON_NETWORK]; /* where names differ; or "" */
-	char error[SETTLE_WHY];       /* why nothing was written   */
+	char error[SETTLE_WHY];       /* the reason why nothing was written */
 	bool failed;                  /* it is a failure, and not an answer */
-	struct probe_facts facts;     /* what the choice rests on  */
+	struct probe_facts facts;     /* the basis of the choice   */
 };
 
 /*
- * settle_run - gather facts of all nodes, choose, and write on each what fix_plan() plans
- * there.
+ * settle_run - gather facts of all nodes, choose, and carry out fix_plan()'s plan on each.
  *
- * The nodes first tell who they are and try to reach each other, as in a check; then
- * agents that have their rights plan and stage; only when all have, they are told to
- * commit, and when all have done that and looked again, to keep it.  An agent that is left
- * before that takes back what it did.
+ * The nodes first report their facts and try to reach each other, as in a check.  Then agents
+ * that keep their rights plan and stage; once all have, they are told to commit; and once all
+ * have committed and verified, to keep it.  An agent whose conversation ends before that undoes
+ * its change.
  *
- * Returns 0 if there is something to tell, success or not, or a negative code.
+ * Returns 0 if there is a result to report, success or not, or a negative code.
  *
  * Ownership: the contents of @s are the caller's until settle_free(), also on failure.
  */

@@ -1,4 +1,4 @@
-/* writer.c - the side of an agent that writes settings, and takes them back. */
+/* writer.c - an agent's orders to write network settings, with undo. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/writer.h"
 
@@ -24,7 +24,7 @@ static bool is_order(const char *op)
 	return !strcmp(op, "stage") || !strcmp(op, "commit") || !strcmp(op, "keep");
 }
 
-/* A plan for this node as it is now, and what the libraries would take. */
+/* Plans for the current state of this node, and predicts the libraries' choices. */
 static int writer_plan(struct writer *w, struct fix *p, struct outcome *o, struct err *e)
 {
 	struct netfacts_from here = { .root = w->root };
@@ -56,7 +56,7 @@ static int reply_make(json_t **replyp, const char *op, const struct fix *p, cons
 	return rc;
 }
 
-/* A text or null, as it is in @msg, into @room; false if it is neither or too long. */
+/* Copies a text or null from @msg to @room; false if it is neither or too long. */
 static bool message_name(const json_t *msg, const char *key, char *room, size_t size,
 			 const char **namep)
 {
@@ -95,7 +95,7 @@ static int writer_stage(struct writer *w, const json_t *msg, json_t **replyp, st
 	return rc ? rc : reply_make(replyp, "staged", &w->plan, w->root, &o, e);
 }
 
-/* Is it there, and what does it do? */
+/* Are the settings in place, and what is their outcome? */
 static int writer_verify(struct writer *w, json_t **replyp, struct err *e)
 {
 	struct fix again = { 0 };

@@ -1,4 +1,4 @@
-/* writer.h - the side of an agent that writes settings, and takes them back. */
+/* writer.h - an agent's orders to write network settings, with undo. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SETTLE_WRITER_H
 #define SETTLE_WRITER_H
@@ -12,19 +12,19 @@
 struct err;
 
 /*
- * It writes what `ringup net fix` writes on a node, and nothing else can be asked of it:
- * which files those are it knows by itself, and what stands in them it makes out of the name
- * of an interface and of a network.  It starts no program but diff.
+ * It can write only the settings of `ringup net fix`: it chooses the files itself, and makes
+ * their contents from the name of an interface and of a network.  It starts no program but
+ * diff.
  *
  *	stage   interface (or null: undo), network (or null), force, pin, dry_run
  *	staged  change (see change.h); unless there are conflicts, or it is a dry run, all
- *		that can run out has been used, and what is left are names
+ *		space is allocated, and only renames remain
  *	commit
- *	committed  change, with what the libraries take now, of facts that were read anew
+ *	committed  change, with the libraries' choices by facts that were read anew
  *	keep
  *	kept
  *
- * A conversation that ends before the last of these words leaves everything as it was.
+ * A conversation that ends before "keep" leaves everything as it was.
  */
 struct writer {
 	const char *root;
@@ -44,10 +44,10 @@ struct writer {
 /* writer_open - for the files below @root, which must outlive it.  Caller's storage. */
 void writer_open(struct writer *w, const char *root);
 
-/* writer_orders - what an agent can be told to do with @w. */
+/* writer_orders - the orders that an agent accepts for @w. */
 struct agent_orders writer_orders(struct writer *w);
 
-/* writer_close - and take back what was not to be kept; fails if that cannot be done. */
+/* writer_close - end, and undo changes that were not kept; fails if that is impossible. */
 int writer_close(struct writer *w, struct err *e);
 
 #endif
