@@ -1,4 +1,4 @@
-/* ability.c - what `horovodrun --check-build` asks, answered from files. */
+/* ability.c - answer `horovodrun --check-build` from files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/ability.h"
 
@@ -32,8 +32,8 @@ static bool has_module(const char *root, const json_t *facts)
 	return any;
 }
 
-/* ringup: torch and TensorFlow are served, MPI has a module, and TCP and memory need nothing.
- */
+/* ringup: torch and TensorFlow are served, MPI has a module, and TCP and memory need
+ * nothing. */
 static void of_ringup(json_t *o, const char *root, const json_t *facts, const char *python)
 {
 	bool mpi = has_module(root, facts);
@@ -60,8 +60,8 @@ static bool needs(const struct elfinfo *info, const char *library)
 	return false;
 }
 
-/* Horovod: what its extension is linked with.  NCCL may be linked into it, and Gloo always
- * is, so of the one only yes is certain and the other cannot be seen at all. */
+/* Horovod: by the libraries of its extension.  NCCL may be linked statically, so only "yes" is
+ * certain; Gloo always is, so it cannot be seen at all. */
 static void of_horovod(json_t *o, const char *root, const json_t *engine)
 {
 	static const char *const spaces[] = { NULL };

@@ -1,4 +1,4 @@
-/* doctor.c - the health of a node on one page. */
+/* doctor.c - examine the health of a node, for a one-page report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/doctor.h"
 

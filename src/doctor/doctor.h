@@ -1,4 +1,4 @@
-/* doctor.h - the health of a node on one page. */
+/* doctor.h - examine the health of a node, for a one-page report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
@@ -8,7 +8,7 @@
 struct conf;
 struct err;
 
-/* What is asked.  Zero-initialise, then set what you need. */
+/* The request.  Zero-initialise, then set what you need. */
 struct doctor_how {
 	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
 	const char *python; /* only this one; NULL or "": all                    */
@@ -18,10 +18,9 @@ struct doctor_how {
 /*
  * doctor_examine - {schema, healthy, findings: [{section, state, text, why, todo}], horovod}.
  *
- * Runs and imports nothing of what it looks at.  horovod answers what `horovodrun
- * --check-build` asks, for each Python: [{python, engine, frameworks: {PyTorch: true},
- * controllers: {MPI, Gloo}, operations: {NCCL, DDL, CCL, MPI, Gloo}}]; null: cannot be told
- * without running it.
+ * Runs and imports no examined software.  horovod has the answers of `horovodrun --check-build`
+ * for each Python: [{python, engine, frameworks: {PyTorch: true}, controllers: {MPI, Gloo},
+ * operations: {NCCL, DDL, CCL, MPI, Gloo}}]; null: only running it would tell.
  *
  * Ownership: *@out is the caller's to json_decref().
  * Returns 0, or as find_all().

@@ -1,4 +1,4 @@
-/* exam.c - what an examination of a node has found, line by line. */
+/* exam.c - the list of an examination's findings, built line by line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/exam.h"
 

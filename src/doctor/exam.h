@@ -1,4 +1,4 @@
-/* exam.h - what an examination of a node has found, line by line. */
+/* exam.h - the list of an examination's findings, built line by line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DOCTOR_EXAM_H
 #define DOCTOR_EXAM_H
@@ -9,31 +9,31 @@
 struct conf;
 struct err;
 
-/* GOOD needs nothing, NOTE may be meant so, BAD keeps a job from running as it should. */
+/* GOOD needs no action, NOTE may be intended, BAD keeps a job from running properly. */
 enum exam_state { EXAM_GOOD, EXAM_NOTE, EXAM_BAD };
 
 struct exam {
-	const char *root; /* of the tree; "" is this node, and only then what the
-			   * running system says counts, too */
+	const char *root; /* of the tree; "" is this node, whose running system is examined
+			   * as well */
 	const struct conf *conf;
 	const json_t *facts; /* of find_all()                    */
-	const char *section; /* whose findings are being added   */
+	const char *section; /* the section of the findings being added */
 	json_t *findings;    /* [{section, state, text, why, todo}] */
 	int bad;
 };
 
-/* exam_is_live - is it this node that is examined? */
+/* exam_is_live - is this node examined, not a tree? */
 bool exam_is_live(const struct exam *x);
 
-/* exam_add - one more line. */
+/* exam_add - append a finding. */
 void exam_add(struct exam *x, enum exam_state state, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* exam_why - why the line added last matters, and what to do: a command, or words; each
- * may be NULL. */
+/* exam_why - set for the last finding the reason why it matters, and the remedy: a command, or
+ * words; each may be NULL. */
 void exam_why(struct exam *x, const char *why, const char *todo);
 
-/* The parts, in the order of the page; each adds its lines and fails only without memory. */
+/* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \
 	X(engine)     \
 	X(frameworks) \

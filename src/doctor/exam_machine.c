@@ -1,4 +1,4 @@
-/* exam_machine.c - network, limits and GPUs of the node. */
+/* exam_machine.c - examine network, limits and GPUs of the node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 
 enum { SHM_LEAST_MIB = 512, FILES_LEAST = 1024, RDMA_LEAST_MIB = 64 };
 
-/* "1.5 GiB". */
+/* Formats a size: "1.5 GiB". */
 static const char *size_text(uint64_t bytes, char out[32])
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -88,7 +88,7 @@ int exam_network(struct exam *x, struct err *e)
 	struct err why = { 0 };
 	int rc = 0;
 
-	/* A tree is not a network: what interfaces it had, nobody has written down. */
+	/* A tree has no record of the node's interfaces. */
 	if (!exam_is_live(x)) {
 		exam_add(x, EXAM_NOTE, "not looked at below a root: a tree has no interfaces");
 		exam_why(x, NULL, "ringup net lint --snapshot FILE");
@@ -188,7 +188,7 @@ static void add_shm(struct exam *x)
 					  : "ls -l /dev/shm: remove what dead jobs have left");
 }
 
-/* The least of the limits from this process's group up to the root; 0: none. */
+/* The lowest limit from this process's group up to the root; 0: none. */
 static uint64_t memory_limit(void)
 {
 	struct cgroup g;

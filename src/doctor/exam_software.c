@@ -1,4 +1,4 @@
-/* exam_software.c - engine, frameworks, drift, and what ringup-init has left. */
+/* exam_software.c - examine engine, frameworks, drift, and results of ringup-init. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 enum { MAX_STATUS = 1 << 20 };
 
-/* "self, node, mpi (Open MPI 4.1.4), tcp". */
+/* Adds a line such as "self, node, mpi (Open MPI 4.1.4), tcp". */
 static void add_backends(struct exam *x, const struct modules_state *states, int n)
 {
 	char line[512] = "", mpis[256] = "";
@@ -86,7 +86,7 @@ int exam_engine(struct exam *x, struct err *e)
 	return 0;
 }
 
-/* Who serves the framework @f; a framework that nobody serves may be meant so. */
+/* Adds the engine that serves the framework @f; having none may be intended. */
 static void add_framework(struct exam *x, const json_t *f)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
@@ -142,7 +142,7 @@ int exam_frameworks(struct exam *x, struct err *e)
 			 "environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
-		/* What add_framework() has told as an illness is not told again. */
+		/* add_framework() has already reported these as faults. */
 		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17))
 			exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
 				 jsonio_string(o, "reason"));
@@ -167,7 +167,7 @@ int exam_drift(struct exam *x, struct err *e)
 	return 0;
 }
 
-/* A member of status.json, fit to be shown. */
+/* A member of status.json, fit for display. */
 static const char *told(const json_t *status, const char *key, char out[256])
 {
 	text_clean(out, 256, jsonio_string(status, key));
