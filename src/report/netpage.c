@@ -1,4 +1,4 @@
-/* netpage.c - a check of the network as one page or one picture. */
+/* netpage.c - the results of a network check as an HTML page or an SVG picture. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/netpage.h"
 
@@ -16,7 +16,7 @@
 #include "report/picture.h"
 #include "ringup.h"
 
-/* The page is handed on: it tells what it shows, and not what else a node told. */
+/* Users pass the page on, so it keeps only the data that it shows. */
 static void node_trim(json_t *node)
 {
 	static const char *const not_shown[] = { "machine_id", "resolves", "firewall" };
@@ -92,7 +92,7 @@ static int html_put(FILE *out, const struct probe_facts *f, const struct pairs *
 	return rc;
 }
 
-/* In a picture the findings are a line each: there is no room for more. */
+/* A picture has room for one line per finding. */
 enum { LINES = 12, LINE = 22, MARGIN = 20, LINE_MOST = 150 };
 
 static int lines_put(FILE *out, const struct probe_facts *f, int y)
@@ -119,7 +119,7 @@ static int lines_put(FILE *out, const struct probe_facts *f, int y)
 	return y + 24;
 }
 
-/* Heat maps beside each other as far as they fit; returns where they end. */
+/* Draws heat maps side by side as far as they fit; returns the y below them. */
 static int heats_put(FILE *out, const struct probe_facts *f, const struct pairs *p, int y)
 {
 	int width, height, x = MARGIN, end = y;
@@ -139,7 +139,7 @@ static int heats_put(FILE *out, const struct probe_facts *f, const struct pairs 
 	return end;
 }
 
-/* The height is known when all is drawn, so that is done first. */
+/* The height is known only after drawing, so the body is drawn first. */
 static int svg_put(FILE *out, const struct probe_facts *f, const struct pairs *p, struct err *e)
 {
 	size_t len;

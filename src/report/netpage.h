@@ -1,4 +1,4 @@
-/* netpage.h - a check of the network as one page or one picture. */
+/* netpage.h - the results of a network check as an HTML page or an SVG picture. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REPORT_NETPAGE_H
 #define REPORT_NETPAGE_H
@@ -11,19 +11,19 @@ struct probe_facts;
 enum netpage_kind { NETPAGE_HTML, NETPAGE_SVG };
 
 /*
- * netpage_make - verdict, findings with their commands, networks and heat maps of @f, which
- * verdict_find() has judged.
+ * netpage_make - draw verdict, findings with their commands, networks and heat maps of @f,
+ * which verdict_find() has judged.
  *
- * Both refer to nothing outside themselves and follow the preference of light or dark.  All
- * foreign text is text.  The page has of the JSON of a check what it shows, and no settings,
- * rules or single paths.
+ * Both forms refer to no external resource and follow the preference of light or dark.  Foreign
+ * text never becomes markup.  The page contains the shown part of the check's JSON, and no
+ * settings, rules or single paths.
  *
  * Ownership: *@datap is the caller's to free().
  */
 int netpage_make(const struct probe_facts *f, enum netpage_kind kind, char **datap,
 		 size_t *lenp, struct err *e);
 
-/* netpage_write - the same into a file, wholly or not at all. */
+/* netpage_write - the same to a file, wholly or not at all. */
 int netpage_write(const struct probe_facts *f, enum netpage_kind kind, const char *path,
 		  struct err *e);
 

@@ -1,4 +1,4 @@
-/* page.c - one page for a browser: pictures, and the JSON that its text is made of. */
+/* page.c - an HTML page of pictures, and of JSON that its script turns into text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/page.h"
 
@@ -14,7 +14,7 @@
 
 enum { SOURCE_MOST = 80 }; /* "sha256-" and the hash in base64 */
 
-/* What the page's policy calls the script that stands in @template. */
+/* The name of @template's script in the page's content security policy. */
 static int script_name(char out[SOURCE_MOST], const char *template, struct err *e)
 {
 	static const char kind[] = "sha256-", begin[] = "\n<script>",
@@ -32,7 +32,7 @@ static int script_name(char out[SOURCE_MOST], const char *template, struct err *
 	return 0;
 }
 
-/* In JSON these three stand in strings only; without them nothing in it is markup. */
+/* In JSON these three occur only in strings; escaped, they cannot form markup. */
 static void data_put(FILE *out, const char *json)
 {
 	size_t n;

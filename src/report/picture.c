@@ -1,4 +1,4 @@
-/* picture.c - what all pictures share: the head of a file, the frame, the name. */
+/* picture.c - shared parts of all pictures: file head, frame, title. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/picture.h"
 

@@ -9,7 +9,7 @@
 
 enum { NAME_MOST = 16, LEGEND = 58, BINS = 7 };
 
-/* In pixels; a cell shrinks as nodes become many, and its labels with it. */
+/* In pixels; cells and labels shrink as nodes become many. */
 struct grid {
 	int cell, font, label, top, width,
 		height; /* label: the rows' names; top: all above cells */
@@ -30,7 +30,7 @@ static struct grid grid_of(const struct probe_facts *f, const struct pairs *p)
 	longest = longest > NAME_MOST ? NAME_MOST : longest;
 	g.label = (int)(longest * g.font * 0.62) + 12;
 	g.top = PICTURE_TITLE + (g.label < 22 ? 22 : g.label);
-	/* "from, to" stands in the corner. */
+	/* The corner holds "from, to". */
 	g.label = g.label < 76 ? 76 : g.label;
 	g.width = g.label + p->n * g.cell + 12;
 	g.width = g.width < 360 ? 360 : g.width;
@@ -53,18 +53,18 @@ bool picture_heat_has(const struct pairs *p, enum picture_map map)
 	       (map == PICTURE_REACH || (map == PICTURE_LATENCY ? p->us : p->mbs)[1] >= 0);
 }
 
-/* What a map shows of a pair; < 0: it has not been measured. */
+/* The value of a pair in a map; < 0: not measured. */
 static double pair_value(const struct pair *x, enum picture_map map)
 {
 	return map == PICTURE_LATENCY ? x->us : x->mbs;
 }
 
-/* A value's place between the least and the most, by ratio; 0 to BINS - 1. */
+/* The rank of a value between least and most, by ratio; 0 to BINS - 1. */
 static int value_bin(const double range[2], double v)
 {
 	double low = fmax(range[0], 1e-3), high = fmax(range[1], low);
 
-	/* Where all are alike, small differences would look like large ones. */
+	/* If all values are similar, small differences would look large. */
 	if (high < 1.5 * low)
 		return 2;
 	return (int)fmin(BINS - 1, log(fmax(v, low) / low) / log(high / low) * BINS);

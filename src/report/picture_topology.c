@@ -1,4 +1,4 @@
-/* picture_topology.c - who is on which network, and what does not connect. */
+/* picture_topology.c - a picture of nodes, their networks and failing connections. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <net/if.h>
@@ -13,7 +13,7 @@ enum { LEGEND = 26, BUSES = 7, LEFT = 214, ROW = 58, ARCS = 40 };
 
 /* An interface of a node on a network. */
 struct port {
-	int at; /* the node's place among those shown */
+	int at; /* the node's index among those shown */
 	const struct iface *iface;
 	char address[IFACE_TEXT];
 	int open, failed; /* paths that lead to it */
@@ -23,7 +23,7 @@ struct bus {
 	char net[IFACE_TEXT];
 	struct port *port;
 	int n;
-	bool twice; /* an address is there more than once */
+	bool twice; /* an address occurs more than once */
 	int open, failed;
 };
 
@@ -66,7 +66,7 @@ static void port_add(struct buses *all, const struct probe_facts *f, int node, i
 	memcpy(one->address, address, sizeof(address));
 }
 
-/* Networks of many first; what leads nowhere last. */
+/* Large networks come first, unreachable ones last. */
 static int bus_compare(const void *a, const void *b)
 {
 	const struct bus *x = a, *y = b;
@@ -133,12 +133,12 @@ static const char *paths_class(int open, int failed)
 	return !open && !failed ? "" : !failed ? "good" : open ? "warn" : "bad";
 }
 
-/* Where things are; the step from node to node shrinks as they become many. */
+/* The layout; the step from node to node shrinks as they become many. */
 struct layout {
 	const struct probe_facts *f;
 	const struct pairs *p;
 	struct buses all;
-	int buses, arcs, names; /* rows drawn, height of arcs and of names that stand upright */
+	int buses, arcs, names; /* rows drawn, heights of arcs and of upright names */
 	int failed;             /* pairs that do not connect */
 	double step;
 };
@@ -163,7 +163,7 @@ static int bus_y(const struct layout *s, int k)
 	return boxes_y(s) + box_height(s) + 44 + k * ROW;
 }
 
-/* Is the node in a finding, and how bad?  What concerns all nodes marks none. */
+/* The worst mark of the node in a finding; a finding about all nodes marks none. */
 static const char *node_mark(const struct probe_facts *f, int node)
 {
 	for (int i = 0; i < f->nfindings; i++)
@@ -207,7 +207,7 @@ static void boxes_put(FILE *out, const struct layout *s)
 	}
 }
 
-/* Connections that fail are drawn from node to node, unless so many that a map says more. */
+/* Draws failing connections from node to node, unless there are too many for a picture. */
 static void arcs_put(FILE *out, const struct layout *s)
 {
 	int y = PICTURE_TITLE + s->arcs - 4;
@@ -308,7 +308,7 @@ static void layout_make(struct layout *s)
 	s->arcs = s->failed && s->failed <= ARCS ? 78 : 0;
 }
 
-/* What the colours of dots, lines and boxes mean. */
+/* Explains the colours of dots, lines and boxes. */
 static void topology_legend_put(FILE *out, int y)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* plot.c - times over sizes as a picture, or as a page that has it. */
+/* plot.c - a plot of times over sizes, as an SVG or an HTML page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/plot.h"
 
@@ -27,7 +27,7 @@ enum { WIDTH = 900, HEIGHT = 560, LEFT = 90, RIGHT = 700, TOP = 60, BOTTOM = 490
 /* Classes of picture.css; later curves have the same colours and are dashed. */
 enum { COLOURS = 8 };
 
-/* What the axes show: powers of 2 and of 10. */
+/* The axes' ranges, as exponents of 2 and of 10. */
 struct frame {
 	double x0, x1, y0, y1;
 };
@@ -219,7 +219,7 @@ static int picture_write(FILE *out, const struct plot *p, struct err *e)
 	return rc;
 }
 
-/* Make and remove what is not there; behind a link to nothing, what that names. */
+/* Creates and removes a missing file; behind a dangling link, the link's target. */
 static int file_try_new(const char *path)
 {
 	struct stat st;

@@ -1,4 +1,4 @@
-/* plot.h - times over sizes as a picture, or as a page that has it. */
+/* plot.h - a plot of times over sizes, as an SVG or an HTML page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REPORT_PLOT_H
 #define REPORT_PLOT_H
@@ -9,10 +9,10 @@ struct err;
 
 enum { PLOT_CURVES = 24, PLOT_POINTS = 512, PLOT_NAME = 64 };
 
-/* Zero-initialise; plot_free() ends it. */
+/* Zero-initialise; free with plot_free(). */
 struct plot {
 	char title[160];
-	json_t *rows; /* what `ringup bench --json` prints, a row each; NULL: none yet */
+	json_t *rows; /* rows of `ringup bench --json`; NULL: none yet */
 	int curves;
 	struct plot_curve {
 		char name[PLOT_NAME];
@@ -23,22 +23,22 @@ struct plot {
 	} curve[PLOT_CURVES];
 };
 
-/* plot_add - a point of the curve called @name, which begins with its first point;
- * points and curves beyond what there is room for are left out. */
+/* plot_add - add a point to the curve @name, which begins with its first point; points and
+ * curves beyond the limits are left out. */
 void plot_add(struct plot *p, const char *name, double bytes, double us);
 
-/* plot_add_row - what a page tells of the same measurement; takes the reference @row. */
+/* plot_add_row - add the page's row of the same measurement; takes the reference @row. */
 void plot_add_row(struct plot *p, json_t *row);
 
-/* plot_try - can a file be written there, and drawn?  To be asked before hours of measuring;
- * leaves everything as it is. */
+/* plot_try - can the file be written, and the plot drawn?  For use before hours of measuring;
+ * changes nothing. */
 int plot_try(const char *path, struct err *e);
 
 /*
- * plot_write - both axes logarithmic, a curve a contender, a legend.
+ * plot_write - draw both axes logarithmic, a curve for each contender, a legend.
  *
  * The file is a page with a table of all rows if its name ends in ".html", else an SVG.  It
- * refers to nothing outside itself and reads well on white and on dark.  Writing into a FIFO
+ * refers to no external resource and is legible on white and on dark.  Writing into a FIFO
  * waits for its reader.
  */
 int plot_write(const struct plot *p, const char *path, struct err *e);

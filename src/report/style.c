@@ -1,4 +1,4 @@
-/* style.c - style sheets of this program's data, in the colours of its one palette. */
+/* style.c - style sheets from data files, in the colours of the program's palette. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/style.h"
 
@@ -67,7 +67,7 @@ int style_put(FILE *out, const char *sheet, struct err *e)
 
 	if (!rc)
 		rc = template_load(&text, sheet, e);
-	/* The first line says what the file is, and to its readers only. */
+	/* The first line describes the file for its readers only. */
 	rules = rc ? NULL : strchr(text, '\n');
 	rules = rules ? rules + 1 : text;
 	if (!rc)

@@ -1,4 +1,4 @@
-/* style.h - style sheets of this program's data, in the colours of its one palette. */
+/* style.h - style sheets from data files, in the colours of the program's palette. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REPORT_STYLE_H
 #define REPORT_STYLE_H
@@ -9,7 +9,7 @@ struct err;
 
 enum { STYLE_COLOURS = 64 };
 
-/* As palette.tsv has them: each has a name, a colour on light and a colour on dark. */
+/* The contents of palette.tsv: each entry has a name, a colour on light and one on dark. */
 struct style_palette {
 	char *text;
 	int n;
@@ -18,15 +18,15 @@ struct style_palette {
 	} colour[STYLE_COLOURS];
 };
 
-/* style_load - palette.tsv; the caller frees it with style_free(), also on failure. */
+/* style_load - read palette.tsv; the caller frees it with style_free(), also on failure. */
 int style_load(struct style_palette *p, struct err *e);
 void style_free(struct style_palette *p);
 
 /*
  * style_put - write the rules of the data file report/@sheet, for light, then for dark.
  *
- * The colours stand in the rules themselves: many programs that show SVG know no variables
- * of CSS.  A browser that prefers dark applies the second set.
+ * The rules contain the colours themselves, since many SVG viewers do not support CSS
+ * variables.  A browser that prefers dark applies the second set.
  */
 int style_put(FILE *out, const char *sheet, struct err *e);
 

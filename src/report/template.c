@@ -1,4 +1,4 @@
-/* template.c - files of this program's data with @fields@ in them, filled in. */
+/* template.c - data files with @fields@ in them, and their substitution. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/template.h"
 
