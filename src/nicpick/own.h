@@ -24,7 +24,7 @@ enum own_prefer { OWN_ROUTE, OWN_SPEED, OWN_INFINIBAND };
 /* Facts besides the interfaces; NULL or "": unknown. */
 struct own_hint {
 	const char *interface;    /* RINGUP_INTERFACE: a name or an address of this host */
-	const char *named_by;     /* the source of that, for messages; NULL: RINGUP_INTERFACE */
+	const char *named_by;     /* the setting, for messages; NULL: RINGUP_INTERFACE      */
 	const char *container_ip; /* DB_CONTAINER_IP: the platform's, used if local      */
 	const char *peer;         /* numeric address of a node to reach                  */
 	bool one_host;            /* all ranks are on this host                          */

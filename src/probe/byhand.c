@@ -61,7 +61,7 @@ static bool is_called(const char *node, const char *name)
 				       (!node[len] || !name[len]));
 }
 
-/* The member whose name the agent gives, or -1 with the reason. */
+/* The member whose name the agent gives, or a negative code with the reason. */
 static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));

@@ -158,8 +158,8 @@ static void variant_add(struct variants *v, const char *fmt, ...)
 	v->at[v->count] = NULL;
 }
 
-/* Sets @v; false if the table does not cover this edition: a maker's own build, such as
- * "+nv24".  It covers conda's and Debian's builds only where it says so. */
+/* Sets @v; false if the table does not cover this edition, by a version suffix other than +cpu
+ * and +cuNN.  It covers conda's and Debian's builds only where it says so. */
 static bool variants_find(const struct draft *d, const json_t *fact, struct variants *v)
 {
 	const char *by = jsonio_string(fact, "installer"),
