@@ -14,7 +14,7 @@ struct err;
  * (4), the text encrypted, its MAC.  It is libsodium's secretstream (XChaCha20 and Poly1305),
  * whose pieces are chained: one that is changed, repeated, left out, moved, or of the other
  * direction is refused, and so is everything after it.  The key is good for one connection:
- * both sides have put a random number into it, so what was recorded of another connection is
+ * both sides have put a random number into it, so recorded pieces of another connection are
  * refused, too.
  *
  * The owner judges the end of the connection: a protocol with a last message knows whether

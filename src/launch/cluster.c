@@ -33,7 +33,7 @@
 
 enum { LOST_STATUS = 255, ADDRESS = 128, REFUSED_MS = 1000 };
 
-/* How a worker is made to end, one step after the other. */
+/* The steps by which a worker is ended, one after the other. */
 enum stage {
 	STAYS,
 	REFUSED, /* the lobby has refused it, and it may end by itself   */

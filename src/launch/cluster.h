@@ -14,7 +14,7 @@ struct conf;
 struct err;
 struct parent;
 
-/* The job.  Zero-initialise, then set what you need. */
+/* The job.  Zero-initialise, then set the fields that are needed. */
 struct cluster_how {
 	int size;        /* ranks                                               */
 	bool is_elastic; /* ranks may be lost and added, see elastic            */

@@ -7,7 +7,7 @@
 
 struct err;
 
-/* What to run.  Zero-initialise, then set what you need. */
+/* The job.  Zero-initialise, then set the fields that are needed. */
 struct crew {
 	int size;               /* ranks                                          */
 	char *const *argv;      /* NULL-terminated                                */

@@ -18,7 +18,7 @@ enum {
 	ENDING_DEATH_MS = 2000,     /* for the kernel to carry SIGKILL out               */
 };
 
-/* They follow in this order, and some may be left out. */
+/* The phases follow in this order, and some may be left out. */
 enum ending_phase {
 	ENDING_RUNNING,  /* the job does not end yet                                      */
 	ENDING_MOURNING, /* a rank has failed; the others may report their failures       */

@@ -36,7 +36,7 @@ struct fleet_how {
 	struct starter_how start;
 	int64_t start_ms; /* for a daemon to answer       */
 	const char *cwd;
-	char *const *argv; /* what the ranks run           */
+	char *const *argv; /* the ranks' command           */
 	const struct secret *secret;
 	bool gives_stdin;      /* the first local daemon gets the launcher's */
 	struct parent *parent; /* hands over connections to daemons; NULL: none */

@@ -35,7 +35,7 @@ enum order_kind {
 	ORDER_SIGNAL,    /* worker (ORDER_ALL), signal, whole group?            */
 	ORDER_NOTICE,    /* generation, bits                                    */
 	ORDER_READ,      /* number of bytes of output that have been passed on  */
-	ORDER_FINISH,    /* end all ranks, then say ORDER_BYE                   */
+	ORDER_FINISH,    /* end all ranks, then send ORDER_BYE                  */
 	ORDER_PING,      /* empty: the launcher lives                           */
 	/* From a rank daemon. */
 	ORDER_HELLO,   /* processors, time (8), pid; host name                  */
@@ -69,8 +69,7 @@ struct order {
 void order_open(struct order *o, int in, int out, bool greets);
 void order_close(struct order *o);
 
-/* order_seal - encrypt with this connection's key from now on; to be called before any frame.
- */
+/* order_seal - encrypt with this connection's key from now on; called before any frame. */
 int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e);
 
 /* order_greet - send a rank daemon's greeting. */

@@ -128,7 +128,7 @@ static bool is_same_place(int a, int b)
 
 /* -- streams -------------------------------------------------------------- */
 
-/* As asctime() has it: "Thu Nov 26 17:00:00 2026". */
+/* Writes the time as asctime() does: "Thu Nov 26 17:00:00 2026". */
 static void put_time(const struct output *o, const struct stream *s)
 {
 	const char *space = o->prefix & OUTPUT_TAG ? "" : " ";

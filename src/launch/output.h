@@ -61,8 +61,8 @@ bool output_is_full(const struct output *o);
 /* output_say - one line of the launcher's own, on stderr, in order with the ranks' output. */
 void output_say(struct output *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* output_poll - fill @p, which has room for output_poll_count(), with what to
- * wait for; returns how many. */
+/* output_poll - put the descriptors to wait for into @p, of output_poll_count();
+ * returns how many. */
 size_t output_poll_count(const struct output *o);
 size_t output_poll(const struct output *o, struct pollfd *p);
 

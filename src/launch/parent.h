@@ -62,8 +62,7 @@ struct parent_end {
 /* parent_ended - a rank has ended; there are no reports of it afterwards. */
 void parent_ended(struct parent *p, const struct parent_end *end);
 
-/* parent_poll - for poll(2).  parent_serve - after poll(2); false if the parent is gone.
- */
+/* parent_poll - for poll(2).  parent_serve - after poll(2); false if the parent is gone. */
 struct pollfd parent_poll(const struct parent *p);
 bool parent_serve(struct parent *p);
 

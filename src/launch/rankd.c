@@ -622,7 +622,7 @@ int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 	rc = take_signals(&a, e);
 	if (!rc)
 		rc = notice_create(&a.notice, e);
-	/* As in crew.c. */
+	/* Without the file the first end that is seen counts as the cause. */
 	if (!rc && cause_create(&a.cause, e)) {
 		log_warn("%s; so the first rank that is seen to end is named", e->text);
 		e->code = 0;

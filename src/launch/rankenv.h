@@ -10,7 +10,7 @@ struct err;
 /* The settings that a job's ranks have in common, and the place of one of them. */
 struct rankenv {
 	int size;
-	/* On several hosts; all 0: there is one. */
+	/* For a job on several hosts; all 0: there is one. */
 	int local_rank, local_size, host_rank, host_count;
 	bool elastic;       /* then rank and size are those of the start         */
 	int worker;         /* its number in an elastic job                      */

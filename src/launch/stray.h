@@ -9,9 +9,9 @@
 struct err;
 
 /*
- * A process belongs to a job if it is in the session of its ranks, or
- * has the job's mark in its environment, which children inherit whatever they
- * do to their session, group and parent.
+ * A process belongs to a job if it is in the session of the job's ranks, or has
+ * the job's mark in its environment, which children inherit even if they change
+ * their session, group or parent.
  */
 struct stray {
 	const char *mark; /* "RINGUP_JOB=...", unique among jobs       */
