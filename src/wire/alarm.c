@@ -1,4 +1,4 @@
-/* alarm.c - the word that ends a job, and the sentence that says why. */
+/* alarm.c - the abort flag of a job in shared memory: its error code, culprit and reason. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/alarm.h"
 
@@ -34,7 +34,7 @@ int alarm_get(const struct alarm *a, struct err *e)
 
 	if (!word)
 		return 0;
-	/* Its raiser may have died while it wrote the sentence. */
+	/* The rank that raises it may have died while it wrote the sentence. */
 	for (tries = 0; word == ALARM_RAISING && tries < 1000; tries++) {
 		sched_yield();
 		word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);

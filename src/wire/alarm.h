@@ -1,4 +1,4 @@
-/* alarm.h - the word that ends a job, and the sentence that says why. */
+/* alarm.h - the abort flag of a job in shared memory: its error code, culprit and reason. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_ALARM_H
 #define WIRE_ALARM_H

@@ -197,7 +197,7 @@ static int fill(struct chan *c, size_t want, struct err *e)
 	int rc;
 
 	while (want) {
-		/* Memory follows what was received, not what was announced. */
+		/* Memory grows with received bytes, not with the announced length. */
 		some = b->end < FIRST_ROOM ? FIRST_ROOM : b->end;
 		some = want < some ? want : some;
 		rc = buffer_reserve(b, some, e);

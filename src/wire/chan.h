@@ -34,7 +34,7 @@ int chan_fd(const struct chan *c);
 void chan_watch(struct chan *c, int silence_ms);
 
 /*
- * chan_send - queue a frame and send what the socket takes now; never blocks.
+ * chan_send - queue a frame and send as much as the socket takes; never blocks.
  *
  * Returns 0, or 1 if something is left (poll for POLLOUT, then chan_flush()),
  * or a negative code: RINGUP_EPEER if the connection is broken or the other side
@@ -51,7 +51,7 @@ int chan_flush(struct chan *c, struct err *e);
  * aligned for any type and valid until the next call; 0 if there is none yet; RINGUP_EPEER when
  * the other side has closed, after its last frame; RINGUP_EAUTH if a length, MAC or sequence
  * number is wrong.  Failures last: each further call fails likewise.  It never
- * reads ahead: while there is another frame, poll(2) says so.
+ * reads ahead: while there is another frame, poll(2) reports it.
  */
 int chan_recv(struct chan *c, const void **datap, struct err *e);
 

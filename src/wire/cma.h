@@ -30,7 +30,7 @@ bool cma_try(const struct cma *r);
 bool cma_mine(const void *p, size_t bytes);
 
 /* cma_read, cma_write - all @bytes, at @at in process @pid; 0, or an errno: ESRCH if it
- * has ended, EFAULT if there is no such memory, then some may have been copied. */
+ * has ended, EFAULT if that memory does not exist: a part may have been copied. */
 int cma_read(int32_t pid, void *dst, uint64_t at, size_t bytes);
 int cma_write(int32_t pid, uint64_t at, const void *src, size_t bytes);
 

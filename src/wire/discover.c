@@ -216,7 +216,7 @@ static const struct source slurm = {
 	.key = key_slurm,
 };
 
-/* What one launcher says. */
+/* Rank and size from the variables of one launcher. */
 struct claim {
 	const struct source *from;
 	const char *rank_name, *size_name;

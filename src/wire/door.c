@@ -41,7 +41,7 @@ static void remove_guest(struct door *d, int i)
 	memset(&d->guest[d->guests], 0, sizeof(*d->guest));
 }
 
-/* One line a second at most, or a stranger could fill the disk. */
+/* Logs one line a second at most, so that foreign connections cannot fill the disk. */
 static void tell(struct door *d, const struct sock_addr *from, const char *why)
 {
 	int64_t now = clock_ns();
@@ -149,7 +149,7 @@ int64_t door_until(const struct door *d)
 
 	if (!d->guest)
 		return until;
-	/* All have the same time, so the oldest is the first to run out. */
+	/* All guests have the same time limit, so the oldest is the first to reach it. */
 	if (d->guests)
 		until = d->guest[0].deadline_ns;
 	if (d->pause_ns > clock_ns() && d->pause_ns < until)

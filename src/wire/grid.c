@@ -20,7 +20,7 @@ void grid_init(struct grid *g, int hosts)
 	*g = (struct grid){ .hosts = hosts, .cells = hosts };
 	while ((n = factors(g->cells, prime)) < 0)
 		g->cells--;
-	/* As few dimensions as the longest permitted allow. */
+	/* Combine prime factors up to GRID_RADIX, so that there are few dimensions. */
 	for (i = 0; i < n; i++) {
 		int radix = prime[i];
 

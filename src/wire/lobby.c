@@ -19,10 +19,10 @@
 #include "wire/pack.h"
 
 /*
- * Frames, each with its kind in the first byte.  A worker says WAIT (which process it is, and
- * one that has ended, 12 each: number and start) and hears PLACE (generation, rank, size, slot,
+ * Frames, each with its kind in the first byte.  A worker sends WAIT (its own process, and one
+ * that has ended, 12 each: number and start) and gets PLACE (generation, rank, size, slot,
  * 4 each; the meeting point's address), REFUSAL (status, 4; a sentence) or TAKEN (the process
- * that the worker is, 12).  After TAKEN it may say WAIT again, if that process has ended.
+ * that the worker is, 12).  After TAKEN it may send WAIT again, if that process has ended.
  */
 enum kind { WAIT = 1, PLACE, REFUSAL, TAKEN };
 
@@ -409,7 +409,7 @@ static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
 	return rc;
 }
 
-/* Says WAIT; @gone: a process that was this worker, and has ended. */
+/* Sends WAIT; @gone: a process that was this worker, and has ended. */
 static int wait_say(struct chan *c, const struct process *gone, struct err *e)
 {
 	unsigned char frame[WAIT_LEN] = { WAIT };
@@ -417,7 +417,7 @@ static int wait_say(struct chan *c, const struct process *gone, struct err *e)
 	struct pidstat stat;
 	int rc;
 
-	/* Without /proc the number alone has to do. */
+	/* Without /proc the process number alone counts. */
 	if (!pidstat_read(getpid(), &stat))
 		self.start = stat.start;
 	process_put(frame + 1, &self);

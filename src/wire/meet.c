@@ -53,7 +53,7 @@ struct round {
 /* A rank, as the server sees it. */
 struct guest {
 	struct chan *chan; /* NULL: not connected                      */
-	bool welcome;      /* it has said HELLO                        */
+	bool welcome;      /* it has sent HELLO                        */
 	bool met;          /* it has been there for the last round     */
 	bool given;        /* its bytes are in the current round       */
 	uint32_t wait_ms;  /* how long it will wait, from its GIVE     */

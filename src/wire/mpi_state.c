@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* dl_iterate_phdr(): the first library that is called as an MPI is. */
+/* For dl_iterate_phdr(): the path of the first library with an MPI's name, to @arg. */
 static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *base = strrchr(info->dlpi_name, '/');
@@ -39,7 +39,7 @@ enum mpi_state mpi_state(void)
 	char path[PATH_MAX] = "";
 	void *handle = NULL;
 
-	/* Python loads extensions such that their libraries are in no common scope. */
+	/* Python loads extensions with RTLD_LOCAL, so RTLD_DEFAULT lacks their libraries. */
 	if (dl_iterate_phdr(is_mpi, path))
 		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	if (is_set(handle, "MPI_Finalized"))

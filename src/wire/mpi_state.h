@@ -6,10 +6,10 @@
 enum mpi_state {
 	MPI_STATE_NONE,      /* no MPI, or MPI_Init() has not been called   */
 	MPI_STATE_ACTIVE,    /* between MPI_Init() and MPI_Finalize()       */
-	MPI_STATE_FINALIZED, /* it has ended its connection to the launcher */
+	MPI_STATE_FINALIZED, /* MPI has closed its connection to the launcher */
 };
 
-/* mpi_state - where this process's MPI is in its life.  Threads: any. */
+/* mpi_state - whether this process's MPI is active or finalized.  Threads: any. */
 enum mpi_state mpi_state(void);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* Before the kind, the bytes and the text. */
+/* The first bytes of an offer, before its kind, bytes and text. */
 static const char mark[2] = { 'r', '1' };
 
 enum { HEAD = sizeof(mark) + 1 + SECRET_BYTES };

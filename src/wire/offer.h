@@ -15,7 +15,7 @@ enum offer_kind {
 
 enum {
 	OFFER_TEXT_BYTES = 192,
-	/* Of the line, with its NUL: hexadecimal digits. */
+	/* The line's length in hexadecimal digits, with its NUL. */
 	OFFER_LINE_BYTES = 2 * (3 + SECRET_BYTES + OFFER_TEXT_BYTES),
 };
 

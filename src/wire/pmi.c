@@ -1,4 +1,4 @@
-/* pmi.c - PMI-1, as MPICH, Intel MPI and Slurm's pmi2 speak it: lines of words on a socket. */
+/* pmi.c - the PMI-1 store of MPICH, Intel MPI and Slurm's pmi2: text lines on a socket. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 #include "wire/mpi_state.h"
 
 /*
- * Each request is a line "cmd=WORD KEY=VALUE ..." and is answered by one, before which the
- * other side says nothing.  So the MPI library of this process may use the same socket at other
- * times: what it has put, and the barriers that it has passed, stay.
+ * Each request is a line "cmd=WORD KEY=VALUE ..." and has one line as its answer; the other
+ * side sends nothing else.  So the MPI library of this process may use the same socket at other
+ * times: its puts and barriers stay valid.
  */
 enum {
 	LINE_BYTES = 2048, /* twice as long as MPICH's own client takes */
@@ -63,7 +63,7 @@ static int fail_gone(struct err *e)
 		    "or a program that ran before in this rank, may have ended it");
 }
 
-/* Blocks until all of it is sent. */
+/* Sends all @len bytes; blocks until it has. */
 static int send_all(const char *text, size_t len, struct err *e)
 {
 	while (len) {

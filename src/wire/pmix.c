@@ -14,7 +14,7 @@
 #include "wire/kvs.h"
 #include "wire/pmix_abi.h"
 
-enum { GET_S = 30 /* seconds: what a fence has collected is here already */ };
+enum { GET_S = 30 /* seconds: ample, since a fence has collected the data */ };
 
 static const char soname[] = "libpmix.so.2";
 

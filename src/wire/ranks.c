@@ -1,4 +1,4 @@
-/* ranks.c - a set of ranks in words, for the sentence that names the culprits. */
+/* ranks.c - format a set of ranks for messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/ranks.h"
 

@@ -1,4 +1,4 @@
-/* ranks.h - a set of ranks in words, and their numbers in the world. */
+/* ranks.h - format a set of ranks for messages, and map a group's ranks to the world's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_RANKS_H
 #define WIRE_RANKS_H

@@ -18,7 +18,7 @@ struct meet_server;
 /*
  * What the ranks need to find each other, under any launcher.
  *
- * `ringup run` hosts a meeting point and says where (RINGUP_MEET=ADDRESS:PORT,
+ * `ringup run` hosts a meeting point and tells its address (RINGUP_MEET=ADDRESS:PORT,
  * RINGUP_SECRET_FD).  Under any other launcher rank 0 hosts one itself and
  * offers it in a directory: this user's own on this host, or one that all hosts
  * share (RINGUP_MEET=/shared/directory).
@@ -30,7 +30,7 @@ struct rendezvous {
 	struct secret secret;
 	struct err why; /* of the last exchange that failed */
 
-	/* Of rendezvous.c. */
+	/* Private to rendezvous.c. */
 	int rank, size;
 	int64_t deadline_ns;
 	struct meet *meet;
@@ -66,7 +66,7 @@ int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t pa
 
 enum { RENDEZVOUS_SECRET_LEAST = 32 }; /* characters */
 
-/* What the program says about its ranks. */
+/* The program's own description of its ranks, see ringup_init(). */
 struct rendezvous_caller {
 	int rank, size;
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);

@@ -22,7 +22,7 @@ int secret_new(struct secret *s, struct err *e);
  * Returns the descriptor or a negative code. */
 int secret_to_fd(const struct secret *s, struct err *e);
 
-/* secret_from_fd - read what secret_to_fd() made.  Leaves @fd open. */
+/* secret_from_fd - read the secret from a file of secret_to_fd().  Leaves @fd open. */
 int secret_from_fd(struct secret *s, int fd, struct err *e);
 
 void secret_wipe(struct secret *s);

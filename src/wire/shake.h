@@ -33,7 +33,7 @@ enum {
 	SHAKE_HELLO = 64,
 	SHAKE_PROOF = 32,
 	SHAKE_VERDICT = 1 + SHAKE_PROOF,
-	SHAKE_MS = 2000, /* how long a server lets a stranger try, from first to last */
+	SHAKE_MS = 2000, /* a server's time limit for a whole handshake */
 	SHAKE_VERSION = 16,
 };
 
@@ -99,7 +99,7 @@ enum shake_progress { SHAKE_MORE = 0, SHAKE_DONE = 1, SHAKE_PROVED = 2 };
 /*
  * shake_step - as far as @fd, which is non-blocking, allows.
  *
- * Takes from the socket what belongs to the handshake and not a byte more.
+ * Takes from the socket the bytes of the handshake and no more.
  * Returns SHAKE_MORE; SHAKE_DONE; on a server SHAKE_PROVED, once: h->peer is
  * proved, and shake_answer() must come next; or a negative code:
  *   RINGUP_EAUTH      the other side does not know the secret, or is no ringup
@@ -124,9 +124,9 @@ void shake_wipe(struct shake *h);
 /*
  * shake_take, shake_give - the handshake without a socket, for tests.
  *
- * shake_take() is given what arrived, at most shake_wants() bytes, and returns
- * as shake_step() does; shake_give() returns how many bytes it put into @out,
- * which has room for SHAKE_HELLO + SHAKE_PROOF, that are to be sent.
+ * shake_take() is given received bytes, at most shake_wants(), and returns as
+ * shake_step() does; shake_give() puts the bytes to be sent into @out, of
+ * SHAKE_HELLO + SHAKE_PROOF, and returns their number.
  */
 size_t shake_wants(const struct shake *h);
 int shake_take(struct shake *h, const void *data, size_t len, struct err *e);

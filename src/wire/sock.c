@@ -180,7 +180,7 @@ static bool set(int fd, int level, int name, int value)
 }
 
 /*
- * Small messages leave at once, and what was lost goes again each second: the kernel would
+ * Small messages leave at once, and lost ones are sent again each second: the kernel would
  * double the pause each time, so that a network that was away for four seconds is found out
  * to be back after six, and one of ten after twelve.  It also gives up after fifteen tries,
  * which are soon over; but sock_watch() decides when to give a host up.  Where that may take

@@ -106,7 +106,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Waits for the thread, under the lock. */
 static int await_work(int64_t deadline_ns, struct err *e)
 {
 	struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
@@ -127,7 +127,7 @@ static int await_work(int64_t deadline_ns, struct err *e)
 		    store.kvs->name);
 }
 
-/* Under the lock, once in a process. */
+/* Finds the store, once in a process; under the lock. */
 static int prepare(int rank, int size, struct err *e)
 {
 	pthread_condattr_t a;
@@ -155,7 +155,7 @@ static int prepare(int rank, int size, struct err *e)
 	return atexit(part) ? fail(e, RINGUP_ENOMEM, "no memory to part from the launcher") : 0;
 }
 
-/* Under the lock. */
+/* Starts the thread, under the lock. */
 static int begin(const char *mine, struct err *e)
 {
 	int rc;

@@ -21,7 +21,7 @@ const char *store_name(int rank, int size);
  *
  * Every rank of the job calls it, equally often; it returns when all have, or with
  * RINGUP_ETIMEDOUT.  A call that timed out goes on in the background, and the next one waits
- * for it first, so that ranks which try again meet those that come late.  @mine is letters,
+ * for it first, so that ranks which try again meet late ones.  @mine is letters,
  * digits and '-'; other ranks may pass NULL.
  *
  * The connection to the launcher is kept until the process exits, since to launchers a second

@@ -67,7 +67,7 @@ int waitset_pauses_in(int us)
 	int64_t begun, took, least = INT64_MAX;
 	int round, i;
 
-	/* The shortest is the one that was not interrupted. */
+	/* The shortest round was not interrupted. */
 	for (round = 0; round < ROUNDS; round++) {
 		begun = clock_ns();
 		for (i = 0; i < TRY; i++)

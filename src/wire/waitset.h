@@ -43,7 +43,7 @@ struct wait_policy {
 			    * that has another processor; 0: there are enough */
 	int skips;         /* waits that will not yield, since a yield took long; atomic */
 	int distrust;      /* skips set by the last long yield, halved by short ones; 1: a
-			    * long yield that may have been a sibling's; atomic */
+			    * long yield in which a rank may have run; atomic */
 	int64_t parted_ns; /* when cpu_part() last looked for a processor; atomic */
 	bool patient; /* false: sleep at once; for a thread that no caller awaits; atomic */
 };
@@ -98,7 +98,7 @@ static inline void waitset_notify_asleep(const struct waitset *w, int rank)
 }
 
 /*
- * waitset_wait - wait until @ready(@arg) says true.
+ * waitset_wait - wait until @ready(@arg) returns true.
  *
  * Pauses, then yields the processor, then sleeps.  A rank on the processor of this
  * thread cannot go on before the thread yields, so where processors are short it yields
@@ -144,10 +144,10 @@ int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may);
 bool waitset_spin(struct waitset *w, const int *rank, bool (*ready)(void *arg), void *arg);
 
 /*
- * waitset_poll - like waitset_wait(), without pausing and giving way, in poll(2).
+ * waitset_poll - like waitset_wait(), without spinning and yielding, in poll(2).
  *
  * @p holds @n descriptors to wait for and room for one more.  Returns when one of
- * them has something, a notification came, @ready(@arg) said true or @deadline_ns has passed.
+ * them is ready, a notification came, @ready(@arg) is true or @deadline_ns has passed.
  */
 void waitset_poll(struct waitset *w, const struct wake_fd *wake_fd, bool (*ready)(void *arg),
 		  void *arg, struct pollfd *p, int n, int64_t deadline_ns);
@@ -158,10 +158,10 @@ static inline int waitset_pauses(const struct waitset *w)
 	return w->policy.pauses;
 }
 
-/* waitset_pauses_in - how many pauses take about @us microseconds on this processor. */
+/* waitset_pauses_in - the number of pauses that take about @us us on this processor. */
 int waitset_pauses_in(int us);
 
-/* waitset_pause - what a spinning loop does between two looks. */
+/* waitset_pause - the processor's pause instruction, for each turn of a spinning loop. */
 void waitset_pause(void);
 
 #endif
