@@ -15,7 +15,7 @@
  */
 struct autotune {
 	int home, asks;   /* the best so far; where calls shall go now       */
-	int last;         /* what was tried last                             */
+	int last;         /* the way of the last trial                       */
 	int round;        /* ways that are still to be tried                 */
 	int refusals;     /* in a row                                        */
 	uint32_t samples; /* calls of the present batch                      */

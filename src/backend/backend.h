@@ -38,8 +38,8 @@ enum {
 /*
  * One tensor of a plan.  An allgather's out has room for all blocks.  A
  * reduce-scatter's in holds the parts of all ranks, one after the other, and its
- * out has room for this rank's.  An all-to-all's in holds what goes to rank 0,
- * rank 1 ..., its out has room for what comes from rank 0, rank 1 ...
+ * out has room for this rank's.  An all-to-all's in holds the blocks to rank 0,
+ * rank 1 ..., its out has room for the blocks from rank 0, rank 1 ...
  */
 struct piece {
 	const void *in;
@@ -58,8 +58,8 @@ struct piece {
  * The ranks have agreed on memory.  A rank that has joined gives zeros from the host in a
  * plan of any kind of memory; its piece says so.
  *
- * Plans of one back end have the serials 0, 1 ... on all ranks alike; those that are in
- * flight at a time have different slots, serial % slots, on all ranks alike.
+ * Plans of one back end have the serials 0, 1 ... on all ranks alike; plans in flight at the
+ * same time have different slots, serial % slots, on all ranks alike.
  */
 struct plan {
 	enum plan_kind kind;
@@ -97,7 +97,7 @@ struct topo {
 	const uint32_t *abort;        /* not 0 once the job has failed; any thread sets it */
 	bool asked;                   /* this back end was asked for by name         */
 	bool whole;                   /* all ranks of the job                        */
-	enum single_copy single_copy; /* all say the same */
+	enum single_copy single_copy; /* the same on all ranks */
 
 	/* For open() only: as in struct ringup_init, among the ranks of the group; a
 	 * back end that uses it does so on all of them alike.  NULL: there is none. */

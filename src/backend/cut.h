@@ -37,7 +37,7 @@ struct cut {
 	uint64_t slot_bytes,
 		stage_bytes; /* room for a chunk, and for the summands that come in */
 	int *place;          /* of each host                         */
-	/* Of the plan that was cut last. */
+	/* The fields below belong to the plan that was cut last. */
 	const struct plan *plan;
 	size_t bytes;         /* of an element                                    */
 	bool wide;            /* partial sums are f32                             */

@@ -12,10 +12,9 @@ struct err;
 struct mesh;
 
 /*
- * Every message says which plan it belongs to, so that ranks that do different
- * things notice before anything is added up; and which chunk and round, so that
- * it may take any socket of its link and overtake others.  Little-endian, as it
- * lies in memory.
+ * Every message names its plan, so that ranks with different plans notice before
+ * anything is added up; and its chunk and round, so that it may take any socket
+ * of its link and overtake others.  Little-endian, as in memory.
  */
 struct mail_head {
 	uint32_t magic, sequence; /* of the plan, counted on each rank */

@@ -319,8 +319,8 @@ static int scatter_put(struct mpi *m, uint64_t k, struct err *e)
 	return send_all(m, k, e);
 }
 
-/* In place, too: element x of in is at most x elements into its part, so it was
- * sent in the chunk in which element x of out is written, or before. */
+/* Works in place, too: element x of in is at most x elements into its part, so it
+ * was sent in the chunk in which element x of out is written, or before. */
 static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);

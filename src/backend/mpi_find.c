@@ -66,7 +66,7 @@ static void loaded_summary(char out[MPI_FIND_SUMMARY])
 	int len = 0;
 
 	*out = 0;
-	/* Python loads extensions such that their libraries are in no common scope. */
+	/* Python loads extensions with RTLD_LOCAL, so RTLD_DEFAULT lacks their libraries. */
 	if (dl_iterate_phdr(is_mpi, path))
 		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	*(void **)&get = dlsym(handle ? handle : RTLD_DEFAULT, "MPI_Get_library_version");
@@ -360,8 +360,8 @@ static bool any_active_port(void)
 	return active;
 }
 
-/* For dl_iterate_phdr(): finds Open MPI's plug-ins for fabrics; Open MPI
- * unloads plug-ins that it does not use. */
+/* For dl_iterate_phdr(): is this library Open MPI's plug-in for a fabric?  Open
+ * MPI unloads plug-ins that it does not use. */
 static int is_fabric(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;

@@ -10,7 +10,7 @@ struct err;
 struct mpi_module;
 
 /*
- * mpi_find_name - "openmpi", "mpich", or what RINGUP_MPI says (also a path).
+ * mpi_find_name - "openmpi", "mpich", or the value of RINGUP_MPI (also a path).
  *
  * A process can have one MPI only, so the first of these decides: the library
  * that is loaded already; RINGUP_MPI; the launcher, as its variables tell.

@@ -37,7 +37,7 @@ static void leave(void)
 		pthread_mutex_unlock(&lock);
 }
 
-/* 0, or -1 with MPI's own words for @rc. */
+/* Returns 0, or -1 with MPI's own text for @rc in @why. */
 static int result(int rc, const char *what, char *why)
 {
 	char text[MPI_MAX_ERROR_STRING] = "";

@@ -22,7 +22,7 @@ enum { MODULE_ABI = 1, MODULE_SLOTS = 8, MODULE_WHY = 192, MODULE_VERSION = 8192
 
 #define MODULE_SYMBOL "ringup_mpi_module"
 
-/* What MPI says about this process. */
+/* The state of MPI in this process. */
 struct mpi_world {
 	int initialized, finalized;
 	int threads; /* calls may come from any thread, one at a time */
@@ -34,7 +34,7 @@ struct mpi_comm; /* the module's own: a communicator and its requests */
 struct mpi_module {
 	uint32_t abi;
 
-	/* What MPI_Get_library_version() says; MODULE_VERSION bytes suffice for all. */
+	/* MPI_Get_library_version(); MODULE_VERSION bytes suffice for all MPIs. */
 	void (*version)(char text[MODULE_VERSION]);
 	void (*world)(struct mpi_world *w);
 

@@ -20,8 +20,8 @@
  * slot; chunk g of all that ever ran here uses slot g mod 4.  Two counters per
  * rank, each written by that rank only:
  *
- *	in  > g   my slot holds what I contribute to chunk g
- *	out > g   I have done my work on the others' slots for chunk g
+ *	in  > g   the rank's slot holds its contribution to chunk g
+ *	out > g   the rank has finished its work on the others' slots for chunk g
  *
  * A slot is written again only when all its readers have finished the chunk that
  * was in it (out > g - 4).  The slots lie at the same place for all plans: with a
@@ -103,7 +103,7 @@ struct node {
 	bool reaches;     /* the two ranks offer pair_move() for this plan */
 	bool reached;     /* this rank can reach the other's memory      */
 	uint32_t missed;  /* times in a row that CMA failed; the same on both */
-	/* Of node_autotune.c. */
+	/* Private to node_autotune.c. */
 	enum node_path path;
 	bool learns;    /* this plan is measured                 */
 	int bin;        /* its kind and length                   */
@@ -125,7 +125,7 @@ struct node_stages {
 	bool (*take)(struct node *n, uint64_t k);
 };
 
-/* Of sums, and of moves; node_rounds: large all-to-alls of more than two ranks. */
+/* The stages of sums, and of moves; node_rounds: large all-to-alls of more than two ranks. */
 extern const struct node_stages node_allreduce, node_reducescatter;
 extern const struct node_stages node_broadcast, node_allgather, node_alltoall, node_rounds;
 

@@ -8,8 +8,8 @@
 
 /*
  * The blocks on host h at depth d have senders with the same digits as h from d on, and
- * receivers with the same digits before d.  Hosts that lean stand right behind those they
- * lean on.  Received blocks are in the order of senders, then receivers; blocks to send
+ * receivers with the same digits before d.  A host that leans is right behind the one it
+ * leans on.  Received blocks are in the order of senders, then receivers; blocks to send
  * along dimension d are first sorted by the receiver's digit d.
  */
 enum { PUT, TAKEN, SENDING, CAME }; /* areas; CAME + d: blocks received for depth d */

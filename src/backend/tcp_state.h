@@ -23,9 +23,9 @@
  * counters per rank, each written by that rank only; chunk g of all that ever
  * ran here uses slot g mod slots, and
  *
- *	in   > g   I have put my contribution to chunk g where its owner looks
- *	out  > g   I own chunk g and have finished it: its result is in my slot
- *	took > g   I have the result of chunk g, and need its slots no more
+ *	in   > g   the rank has put its contribution to chunk g where the owner reads it
+ *	out  > g   the rank owns chunk g and has finished it: its slot has the result
+ *	took > g   the rank has the result of chunk g, and needs its slots no more
  *
  * Sums: every rank puts its share into its own slot; the owner adds them up in
  * rank order, does the steps of the chunk (see sweep.h) with the owners of the
