@@ -27,7 +27,7 @@ enum state {
 	ACTIVE,      /* x, and an activity in it               */
 };
 
-/* A rank was ready. */
+/* The time at which a rank was ready. */
 struct tick {
 	int64_t ns;
 	int rank;
@@ -176,7 +176,7 @@ static void place_event(struct chrome *c, const struct chrome_tensor *t, int64_t
 	put_number(c, t->process);
 }
 
-/* Events of a tensor are in order of time, whatever their records say. */
+/* Keeps a tensor's events in order of time, even if their records are not. */
 static int64_t not_before(struct chrome_tensor *t, int64_t ns)
 {
 	if (ns > t->last_ns)
@@ -416,7 +416,7 @@ static void take_shape(struct chrome_tensor *t, const struct trace_record *r)
 static void take_submitted(struct chrome *c, struct chrome_tensor *t,
 			   const struct trace_record *r)
 {
-	/* The record of the end was dropped. */
+	/* The record of the last operation's end was dropped. */
 	if (t->submitted || t->state == CARRIED || t->state == ACTIVE)
 		close_all(c, t, r->ns, false, 0);
 	t->kind = r->kind < TRACE_KINDS ? r->kind : TRACE_ALLREDUCE;
@@ -434,7 +434,7 @@ static void take_arrived(struct chrome *c, struct chrome_tensor *t,
 {
 	int i, k;
 
-	/* The same rank again: it is a later round. */
+	/* A rank that has a tick already is ready for a later round. */
 	if (has_tick(t, r->rank[0]))
 		return;
 	for (i = 0; i < 4; i += 2)

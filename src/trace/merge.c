@@ -298,7 +298,7 @@ static int rounds_of(const struct merge *m, const struct merge_file *of,
 	return 0;
 }
 
-/* By the rounds that both have, @f's clock is at least *@least ahead, and at most *@most. */
+/* Bounds for how far the second clock is ahead, by the rounds that both have. */
 static void compare_rounds(const struct merge_round *ours, size_t n,
 			   const struct merge_round *theirs, size_t count, double *least,
 			   double *most)

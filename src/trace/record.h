@@ -46,8 +46,8 @@ enum trace_kind {
 
 /*
  * Four ranks of a set, by their places in it, were ready this many nanoseconds before the
- * record's time; negative: the time is unknown.  A float is as exact as its size asks for:
- * nanoseconds up to some milliseconds, microseconds up to ten seconds.
+ * record's time; negative: the time is unknown.  A float is exact enough: to nanoseconds up to
+ * some milliseconds, to microseconds up to ten seconds.
  */
 enum { TRACE_FOUR = 4 };
 

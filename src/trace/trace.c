@@ -409,7 +409,7 @@ int trace_keep(struct trace *t, struct err *e)
 	return 0;
 }
 
-/* By time; records of the same time keep their order in memory, which is that of a ring. */
+/* Sorts by time; records of the same time keep their order in memory, which is a ring's. */
 static int by_time(const void *a, const void *b)
 {
 	const struct trace_record *x = *(const struct trace_record *const *)a;
