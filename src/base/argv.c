@@ -13,7 +13,7 @@
 
 void argv_take(struct argv *a, char *word)
 {
-	/* With room behind it for the NULL that ends the list. */
+	/* One more place, for the NULL that ends the list. */
 	char **end = word ? array_room(&a->word, a->count + 1, sizeof(*end)) : NULL;
 
 	if (!end) {

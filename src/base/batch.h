@@ -46,10 +46,10 @@ int batch_write(struct batch *b, const char *root, const char *path, mode_t mode
 int batch_remove(struct batch *b, const char *root, const char *path, int folders,
 		 struct err *e);
 
-/* batch_commit - all of it; after a failure, none of it. */
+/* batch_commit - make all changes; after a failure, none is made. */
 int batch_commit(struct batch *b, struct err *e);
 
-/* batch_end - remove what is staged and not committed; safe at any time. */
+/* batch_end - discard staged changes that are not committed; safe at any time. */
 void batch_end(struct batch *b);
 
 #endif

@@ -76,7 +76,7 @@ int file_lift(int fd);
  */
 struct file_identity {
 	uint64_t inode;
-	int64_t born_ns; /* 0: the file system does not say; then the number is all there is */
+	int64_t born_ns; /* 0: the file system has no birth times; then inode alone counts   */
 };
 
 /* file_identity - of @name in the folder @dir (or AT_FDCWD), no link followed; "": of @dir

@@ -14,7 +14,7 @@ void lock_wait(struct lock *l)
 	do {
 		for (i = 0; i < LOOKS && __atomic_load_n(&l->shut, __ATOMIC_RELAXED); i++)
 			;
-		/* Its holder may not be running. */
+		/* The holder may not be running. */
 		if (i == LOOKS)
 			sched_yield();
 	} while (__atomic_exchange_n(&l->shut, 1, __ATOMIC_ACQUIRE));

@@ -20,8 +20,8 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* In the child: tell the parent why, by errno, through the pipe that exec
- * would have closed. */
+/* In the child: sends errno to the parent through the pipe that exec would have
+ * closed, and exits. */
 static void give_up(int report)
 {
 	int why = errno;
@@ -46,7 +46,7 @@ static void close_others_on_exec(int from)
 {
 	if (!syscall(SYS_close_range, from, ~0U, CLOSE_RANGE_CLOEXEC))
 		return;
-	/* Before Linux 5.11; few programs have more. */
+	/* Linux before 5.11 lacks the call; few programs have higher descriptors. */
 	for (int fd = from; fd < 4096; fd++)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
@@ -178,7 +178,7 @@ static void lead_session(const struct proc_how *how, int n, pid_t parent, int (*
 
 	setsid();
 	for (int i = 0; i < n; i++) {
-		/* As fork() would, but the child is a sibling. */
+		/* Like fork(), but the child's parent is this process's own. */
 		p = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
 		if (p == 0) {
 			setpgid(0, 0);

@@ -9,7 +9,7 @@
 
 struct err;
 
-/* How to start a child.  Zero-initialise, then set what you need. */
+/* How to start a child.  Zero-initialise, then set the fields that are needed. */
 struct proc_how {
 	char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated     */
 	char *const *envp; /* NULL: the parent's                                */
@@ -59,7 +59,7 @@ int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pi
 int proc_run(const struct proc_how *how, int64_t timeout_ms, int *status, struct err *e);
 
 /*
- * proc_capture - run a short program and keep what it prints on stdout.
+ * proc_capture - run a short program and keep its output on stdout.
  *
  * stdin and stderr are /dev/null.  The program is killed after @timeout_ms, and
  * output beyond @cap bytes is dropped.  Sets *@status to its wait status.

@@ -33,7 +33,7 @@ int release_compare(const char *a, const char *b)
 	return 0;
 }
 
-/* Like release_compare(), but only as many numbers as @bound has. */
+/* Like release_compare(), but compares only as many numbers as @bound has. */
 static int compare_prefix(const char *v, const char *bound)
 {
 	while (isdigit((unsigned char)*bound)) {

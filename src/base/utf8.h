@@ -13,7 +13,7 @@ enum { UTF8_MOST = 4 }; /* bytes of a character */
  * utf8_decode - the character at @s to *@cp, and its length; 0 if there is none.
  *
  * At most @left bytes are read, and none behind a NUL, so a string may give UTF8_MOST.
- * Overlong forms, surrogates and what lies beyond the last character are none.
+ * Overlong forms, surrogates and numbers above U+10FFFF are no characters.
  */
 size_t utf8_decode(const char *s, size_t left, uint32_t *cp);
 

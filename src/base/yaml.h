@@ -13,7 +13,7 @@ enum {
 	YAML_VALUE_BYTES = 1024,
 };
 
-/* One value and where it stands; valid during the call that hands it over. */
+/* One value and its place; valid during the call of yaml_visit. */
 struct yaml_item {
 	const char *section; /* "" for a key that stands on its own */
 	const char *key, *value;
