@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/iface.h"
 
-/* Before the kernel's headers, which then leave out what it defines. */
+/* Before the kernel's headers, which then leave out its definitions. */
 #include <net/if.h>
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@
 #include "base/file.h"
 #include "ringup.h"
 
-/* More than any sane machine has; a full routing table is of no use here. */
+/* More interfaces than machines have, and routes for a choice: the rest is not kept. */
 enum { MAX_IFACES = 65536, MAX_ROUTES = 4096 };
 
 static const struct {
@@ -390,7 +390,7 @@ static void ask_route(struct iface_list *l, const struct iface_ip *peer)
 		mnl_socket_close(s);
 }
 
-/* Links change while they are dumped; the kernel then says EINTR: ask again. */
+/* Repeats a dump that fails with EINTR, since links changed meanwhile. */
 static int dump_again(struct iface_list *l, int *n, uint16_t type, size_t size, mnl_cb_t on)
 {
 	int rc = -1;

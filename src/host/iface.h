@@ -87,7 +87,7 @@ struct iface_list {
 };
 
 /*
- * iface_read - ask the kernel for everything.
+ * iface_read - read all interfaces, addresses and routes from the kernel.
  *
  * @root stands in front of /sys (speeds and kinds).  @peer, if not NULL, is a
  * numeric address; the route to it is asked for by itself, so that policy
@@ -98,7 +98,7 @@ struct iface_list {
 int iface_read(struct iface_list *l, const char *root, const char *peer, struct err *e);
 void iface_free(struct iface_list *l);
 
-/* iface_sysfs - fill in from /sys below @root what netlink did not tell: speed,
+/* iface_sysfs - fill in from /sys below @root fields that netlink lacks: speed,
  * and the kind if it is still IFACE_OTHER.  A /sys that describes another
  * network namespace (other index under the same name) is not believed. */
 void iface_sysfs(struct iface *i, const char *root);

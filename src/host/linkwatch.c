@@ -58,7 +58,7 @@ static void say(const struct listener *l, const char *fmt, ...)
 	l->on(l->data, text);
 }
 
-/* By index: a link keeps it when it is renamed. */
+/* The same link in @l, found by index, which a renamed link keeps. */
 static const struct iface *same_link(const struct iface_list *l, const struct iface *f)
 {
 	int at = iface_position(l, f->index);

@@ -28,8 +28,8 @@ enum netconf_via {
 #undef X
 };
 
-/* One setting in one place.  A setting of an Open MPI file goes under the name
- * of the variable that would say the same: OMPI_MCA_btl_tcp_if_include. */
+/* One setting in one place.  A setting of an Open MPI file has the name of the
+ * equivalent variable: OMPI_MCA_btl_tcp_if_include. */
 struct netconf_row {
 	char *name, *value;
 	char source[NETCONF_SOURCE]; /* "environment", "/etc/nccl.conf:3" */
@@ -133,7 +133,7 @@ int netconf_nccl(struct netconf *c, const char *text, const char *source,
 int netconf_mca(struct netconf *c, const char *text, const char *source,
 		const char *const *names, struct err *e);
 
-/* netconf_pins - what libnccl-env-ringup.so answers, with that text in its file. */
+/* netconf_pins - the answers of libnccl-env-ringup.so, with @text in its file. */
 int netconf_pins(struct netconf *c, const char *text, const char *const *names, struct err *e);
 
 /* netconf_prte, netconf_ucx - PRRTE's file, like Open MPI's; UCX's, an INI file

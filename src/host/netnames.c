@@ -54,7 +54,7 @@ static bool is_distinct(const char *known)
 	       (strncmp(known, "OMPI_MCA_", 9) != 0 || strstr(known, "_tcp_if_"));
 }
 
-/* Offer @known's tail to what was typed behind the same beginning. */
+/* Offers @known, compared behind the common prefix of @family bytes. */
 static void offer(struct near *n, const char *typed, size_t family, const char *known)
 {
 	long apart = (long)strlen(typed) - (long)strlen(known);
@@ -87,6 +87,6 @@ const char *netnames_near(const char *name)
 			offer(&n, name, family, names[i].name);
 	if (!n.best || n.distance > most_wrong(n.best, family))
 		return NULL;
-	/* What is near is the end of a name in the table. */
+	/* n.best points behind the prefix of a name in the table. */
 	return n.best - family;
 }

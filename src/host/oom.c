@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 
-enum { SHOWN = 80 }; /* bytes of a group's path: its end says more than its beginning */
+enum { SHOWN = 80 }; /* bytes of a group's path, from its end, which tells more */
 
 /* "oom_kill 3" in @text, among other lines. */
 static bool find_count(const char *text, uint64_t *n)
@@ -57,7 +57,7 @@ void oom_mark(struct oom *o, const char *root)
 		}
 }
 
-/* In MiB; 0: none. */
+/* The smallest limit of the group and those above it, in MiB; 0: none. */
 static unsigned long long least_limit(struct cgroup g, const char *root)
 {
 	const char *file = g.version == 1 ? "memory.limit_in_bytes" : "memory.max";

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* As nicpick/fixfile.c writes them. */
+/* The marks around pins, as nicpick/fixfile.c writes them. */
 static const char begins[] = "# >>> ringup", ends[] = "# <<< ringup";
 
 static bool line_starts(const char *line, size_t len, const char *with)

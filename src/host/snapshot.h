@@ -15,7 +15,7 @@ struct err;
 struct snapshot {
 	struct iface_list ifaces;
 	struct netconf settings;
-	struct sources sources; /* without files in what older versions wrote */
+	struct sources sources; /* empty in snapshots of older versions */
 };
 
 /* snapshot_json - the caller's reference, or NULL without memory. */
@@ -25,7 +25,7 @@ json_t *snapshot_json(const struct snapshot *s);
  * snapshot_parse - the reverse; @json is not trusted.
  *
  * Absent lists are empty.  Unknown members are passed over, so that a newer
- * version's files can be read.  RINGUP_EINVAL says what is wrong and where.
+ * version's files can be read.  RINGUP_EINVAL names the fault and its place.
  *
  * Ownership: the contents are the caller's until snapshot_free(), also on failure.
  */

@@ -331,7 +331,7 @@ static int is_script(const struct dirent *d)
 	return len > 3 && !strcmp(d->d_name + len - 3, ".sh");
 }
 
-/* In the order in which a login shell reads them. */
+/* Adds a login shell's scripts, in the order in which it reads them. */
 static int add_profile(struct sources *s, const char *root, struct err *e)
 {
 	static const char folder[] = "/etc/profile.d";

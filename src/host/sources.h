@@ -28,7 +28,7 @@ struct sources_file {
 	int nlines;
 };
 
-/* In the order of their readers: what comes first is stronger. */
+/* In the order of their readers: the first is the strongest. */
 struct sources {
 	struct sources_file *files;
 	int nfiles;
