@@ -118,7 +118,7 @@ int collective_carry_out(struct collective_run *run);
 int collective_fail(struct collective_run *run, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* collective_free - free what collective_prepare() allocated, and @run's results. */
+/* collective_free - free the memory of collective_prepare(), and @run's results. */
 void collective_free(struct collective_run *run);
 
 #endif

@@ -472,8 +472,8 @@ static int64_t handle_take(struct tf_context *ctx, int i, struct tf_status *s)
 
 /*
  * The first half of the inputs are outputs of Start operations, the second half the handle of
- * each: those of one Start operation follow each other and have the same.  All collectives are
- * waited for, also when one fails, for their memory is in use.
+ * each: outputs of one Start operation are adjacent and have the same handle.  All collectives
+ * are waited for, also when one fails, since their memory is in use.
  */
 static void wait_compute(void *kernel, struct tf_context *ctx)
 {
