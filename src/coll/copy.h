@@ -64,8 +64,8 @@ void copy_settle(void);
  * the processor:
  *
  *	COPY_ASKS     none is needed: it invalidates as fast as it fetches lines
- *	COPY_OWNS     the last reader writes to the line, and so owns it; one fetch moves it
- *back COPY_STRINGS  whole lines are written by a string move, which fetches none
+ *	COPY_OWNS     the last reader writes to the line and owns it; one fetch moves it
+ *	COPY_STRINGS  whole lines are written by a string move, which fetches none
  */
 enum copy_ownership { COPY_ASKS, COPY_OWNS, COPY_STRINGS, COPY_OWNERSHIPS };
 
