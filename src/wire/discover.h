@@ -35,7 +35,7 @@ struct discovery {
 };
 
 /*
- * discover - find out from the environment.
+ * discover - read the environment of this process.
  *
  * The order is: ringup's own variables, Horovod's, Open MPI's, LSF's, PMI's
  * (MPICH, Intel MPI, Cray), torchrun's, Slurm's; a process without a

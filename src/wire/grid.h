@@ -19,7 +19,7 @@
  */
 enum { GRID_RADIX = 8, GRID_PRIME = 13, GRID_DIMS = 31 };
 
-/* Up to so many hosts are connected each with each; more hosts, only along dimensions. */
+/* The most hosts that are connected each with each; more are so only along dimensions. */
 enum { GRID_COMPLETE = 64 };
 
 struct grid {

@@ -46,7 +46,7 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
 		   const char *where, const struct secret *s, struct err *e);
 
 /*
- * jobdir_find - wait for that offer.
+ * jobdir_find - wait for rank 0's offer of job @key.
  *
  * Writes JOBDIR_WHERE_BYTES to @where.  An offer may be out of date if another
  * host made it: a caller that finds no listener there should look again.

@@ -43,7 +43,7 @@ enum { REPORT_HEAD = 8, REPORT = REPORT_HEAD + 248 };
  * that one cannot be reached; why. */
 enum insight { KNOWS_NOTHING, KNOWS_GONE, KNOWS_WHO, KNOWS_SILENCE, KNOWS_WHY };
 
-/* Ranks stop connecting so long before the deadline, to tell each other which did not. */
+/* Connecting stops this long before the deadline, for ranks to report which did not connect. */
 enum { TELL_MS = 2000, TELL_PART = 8 };
 
 /* One connection that this rank makes; the door accepts those that others make. */

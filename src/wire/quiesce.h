@@ -17,9 +17,9 @@ struct waitset;
  *                 this rank must not write.
  * quiesce_leave - after the last write.
  * quiesce_gone  - the process of @rank has ended, and writes no more.
- * quiesce_wait  - *@abort was set: wait until no other rank writes.  A rank that is stopped is
- *                 given up after 0.1 s, for it writes nothing; one that only waits for a
- *                 processor after some seconds.
+ * quiesce_wait  - *@abort was set: wait until no other rank writes.  The wait for a stopped
+ *                 rank, which writes nothing, ends after 0.1 s; for one that only waits
+ *                 for a processor, after 10 s.
  */
 bool quiesce_enter(const struct waitset *w, const uint32_t *abort);
 void quiesce_leave(const struct waitset *w);

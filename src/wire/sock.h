@@ -84,8 +84,8 @@ void sock_watch(int fd, int silence_ms);
  * sock_patience - the other side may be unreachable for @silence_ms before the kernel gives it
  * up; also for data.  0: for as long as the kernel can, some 20 minutes.
  *
- * Returns the longest pause between two tries to reach it, in milliseconds: for so long this
- * connection may not notice that the other side can be reached again.
+ * Returns the longest pause between two tries to reach it, in milliseconds: so much later at
+ * most this connection notices that the other side can be reached again.
  */
 int sock_patience(int fd, int silence_ms);
 
