@@ -81,7 +81,7 @@ struct buildplan {
 	int mpi_count;
 	const char *manager;         /* package manager: "apt", "dnf" or ""     */
 	struct textpairs packages;   /* to be installed, and why               */
-	struct textpairs build;      /* the artefacts to build, and for whom   */
+	struct textpairs build;      /* the artefacts to build, and their users*/
 	struct textpairs env;        /* environment variables of the build     */
 	struct textpairs edits;      /* names of the recipe's edits, and why   */
 	struct textpairs adds;       /* files added to the sources, and their origin */

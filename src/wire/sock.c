@@ -186,7 +186,7 @@ static bool set(int fd, int level, int name, int value)
  * which are soon over; but sock_watch() decides when to give a host up.  Where that may take
  * longer, sock_patience() has to be called: the kernel counts tries, not time, for new data.
  *
- * Firewalls forget idle connections, some after 350 s; keep-alives come each KEEP_S.
+ * Firewalls forget idle connections, some after 350 s; keep-alive probes come each KEEP_S.
  */
 static void prepare(int fd)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# words.bats - spelling, promises about networks, and nothing of the machine it was made on.
+# words.bats - spelling, words of comments, promises about networks, and nothing of the machine it was made on.
 # needs: cpu
 # tests: src tests docs init-scripts compat completion Makefile.am configure.ac README.md HACKING.md NEWS.md
 
@@ -25,6 +25,14 @@ texts() {
     [[ -z $output ]] || { echo "say $now:"; echo "$output"; return 1; }
     [[ -z $(compgen -G "$src/src/*/$word.[ch]") ]] || { echo "say $now: $word.[ch]"; return 1; }
   done < <(grep -v '^#' "$src/tests/lint/retired")
+}
+
+# Ranks, threads and buffers have names; a user may be a person.
+@test "comments of src call things by their names" {
+  local words='who|whoever|whom|somebody|nobody|everybody|anybody'
+  run grep -rnE "(/\*|^[[:space:]]*\* ).*(^|[^@_a-z])($words)([^_a-z]|\$)" "$src/src" --include='*.[ch]' --include='*.def'
+  output=$(grep -vE '[Uu]sers? who' <<<"$output" || true)
+  [[ -z $output ]] || { echo "$output"; return 1; }
 }
 
 @test "no file tells where it was made" {
