@@ -179,7 +179,8 @@ static const char *subject(const struct library *of, char out[128])
 	return of ? out : "it";
 }
 
-/* Finds the newest version in @l of the same kind as @want: GLIBCXX_3.4.21 for GLIBCXX_3.4.30. */
+/* Finds the newest version in @l of the same kind as @want: GLIBCXX_3.4.21 for GLIBCXX_3.4.30.
+ */
 static bool newest_like(const struct elflink *l, const char *want, char out[64])
 {
 	size_t n = strcspn(want, "0123456789"), i;
