@@ -7,13 +7,15 @@
 
 void *array_room(void *listp, int count, size_t size)
 {
-	size_t n = (size_t)count;
+	size_t n = (size_t)count, bytes;
 	char *list;
 
 	/* The type of the caller's pointer is unknown here, so it is copied as bytes. */
 	memcpy(&list, listp, sizeof(list));
 	if (!(n & (n - 1))) {
-		list = reallocarray(list, n ? 2 * n : 1, size);
+		list = __builtin_mul_overflow(n ? 2 * n : 1, size, &bytes)
+			       ? NULL
+			       : realloc(list, bytes);
 		if (!list)
 			return NULL;
 		memcpy(listp, &list, sizeof(list));

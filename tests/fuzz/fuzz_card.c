@@ -10,6 +10,8 @@
 #define group_share       fake_share
 #define group_connect     fake_connect
 #define own_address       fake_address
+#define group_progress    fake_progress
+#define group_liveness    fake_liveness
 #define group_p2p_area    fake_p2p_area
 #define p2p_open          fake_p2p_open
 #define comms_add         fake_add
@@ -53,6 +55,22 @@ void fake_peer_info(struct peer_info *c, const struct conf *conf,
 	if (!*first.version)
 		group_peer_info(&first, conf, door);
 	*c = first;
+}
+
+struct progress *fake_progress(const struct group *g)
+{
+	static struct progress all[RANKS];
+
+	(void)g;
+	return all;
+}
+
+struct liveness *fake_liveness(const struct group *g)
+{
+	static struct liveness all[RANKS];
+
+	(void)g;
+	return all;
 }
 
 void *fake_p2p_area(const struct group *g)
