@@ -36,7 +36,8 @@ static inline void ring_set(struct trace_record *to, const struct trace_record *
 		__atomic_store_n(&at[i], word[i], __ATOMIC_RELAXED);
 }
 
-/* ring_overwrite - copy @r to the end, over the oldest: nothing is taken from this ring now. */
+/* ring_overwrite - copy @r to the end, over the oldest; for a ring from which no consumer
+ * takes. */
 static inline void ring_overwrite(struct ring *q, const struct trace_record *r)
 {
 	uint64_t head = q->head;

@@ -38,6 +38,7 @@ struct recorder {
 	uint64_t homeless;                /* records of threads without a ring; atomic */
 	uint32_t wake;                    /* futex                     */
 	bool stop;                        /* atomic                    */
+	bool drains;                      /* the writer takes records; atomic */
 
 	/* The writer uses these while it runs, else the thread that starts or stops it. */
 	bool runs;
@@ -130,7 +131,7 @@ void trace_put(const struct trace *t, const struct trace_record *r)
 
 	if (!q)
 		__atomic_fetch_add(&w->homeless, 1, __ATOMIC_RELAXED);
-	else if (!trace_writes(t))
+	else if (!__atomic_load_n(&w->drains, __ATOMIC_ACQUIRE))
 		ring_overwrite(q, r);
 	else if (ring_put(q, r) && ring_is_half_full(q))
 		call_writer(w);
@@ -264,6 +265,8 @@ static void *write_file(void *arg)
 		flush(w, false);
 	}
 	flush(w, true);
+	/* From here on records are overwritten: all that the writer has read comes before. */
+	__atomic_store_n(&w->drains, false, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -345,6 +348,7 @@ static int begin_file(struct recorder *w, struct outfile *file, const struct tra
 	w->dropped = count_dropped(w);
 	__atomic_store_n(&w->broken, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&w->stop, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->drains, true, __ATOMIC_SEQ_CST);
 	empty_rings(w);
 	return 0;
 }
@@ -375,6 +379,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 	snprintf(w->path, sizeof(w->path), "%s", path);
 	rc = start_thread(w, e);
 	if (rc) {
+		__atomic_store_n(&w->drains, false, __ATOMIC_RELEASE);
 		chrome_close(&w->chrome);
 		outfile_close(&w->file);
 		return fail_in(e, "timeline %.100s", path);
