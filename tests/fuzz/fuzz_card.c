@@ -18,7 +18,9 @@
 #define engine_start      fake_start
 #define watch_start       fake_watch
 #define engine_submit     fake_submit
+#include "engine/liveness.h"
 #include "engine/member.c"
+#include "engine/progress.h"
 
 enum { RANKS = 4 };
 
