@@ -16,24 +16,11 @@
 #include "base/err.h"
 #include "base/release.h"
 #include "ringup.h"
+#include "wire/mpi_state.h"
 
 const char *mpi_find_kind(const char *summary)
 {
 	return strstr(summary, "Open MPI") ? "openmpi" : "mpich";
-}
-
-/* For dl_iterate_phdr(): the path of the first library with an MPI's name, to @arg. */
-static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const char *base = strrchr(info->dlpi_name, '/');
-	char *path = arg;
-
-	(void)size;
-	base = base ? base + 1 : info->dlpi_name;
-	if (strncmp(base, "libmpi.so", 9) && strncmp(base, "libmpich.so", 11))
-		return 0;
-	snprintf(path, PATH_MAX, "%s", info->dlpi_name);
-	return 1;
 }
 
 /* The value of the line of @text that begins with @key; its length. */
@@ -61,28 +48,22 @@ void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY])
 static void loaded_summary(char out[MPI_FIND_SUMMARY])
 {
 	int (*get)(char *text, int *len);
-	char path[PATH_MAX] = "", *text;
-	void *handle = NULL;
+	char *text;
 	int len = 0;
 
 	*out = 0;
-	/* Python loads extensions with RTLD_LOCAL, so RTLD_DEFAULT lacks their libraries. */
-	if (dl_iterate_phdr(is_mpi, path))
-		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-	*(void **)&get = dlsym(handle ? handle : RTLD_DEFAULT, "MPI_Get_library_version");
+	*(void **)&get = mpi_state_function("MPI_Get_library_version");
 	text = get ? calloc(1, MODULE_VERSION) : NULL;
 	if (text && !get(text, &len))
 		mpi_find_summary(text, out);
 	free(text);
-	if (handle)
-		dlclose(handle);
 }
 
 bool mpi_find_loaded(void)
 {
 	char path[PATH_MAX];
 
-	return dl_iterate_phdr(is_mpi, path) || dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+	return mpi_state_library(path) || dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
 }
 
 const char *mpi_find_launcher(int *size)

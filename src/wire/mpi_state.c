@@ -3,9 +3,7 @@
 #include "wire/mpi_state.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,30 +21,38 @@ static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
+bool mpi_state_library(char path[PATH_MAX])
+{
+	return dl_iterate_phdr(is_mpi, path) != 0;
+}
+
+void *mpi_state_function(const char *name)
+{
+	char path[PATH_MAX] = "";
+	void *handle = NULL, *found;
+
+	/* Python loads extensions such that their libraries are in no common scope. */
+	if (mpi_state_library(path))
+		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	found = dlsym(handle ? handle : RTLD_DEFAULT, name);
+	if (handle)
+		dlclose(handle);
+	return found;
+}
+
 /* Does this function of MPI, which may be called at any time, set its flag? */
-static bool is_set(void *handle, const char *name)
+static bool is_set(const char *name)
 {
 	int (*ask)(int *flag);
 	int flag = 0;
 
-	*(void **)&ask = dlsym(handle ? handle : RTLD_DEFAULT, name);
+	*(void **)&ask = mpi_state_function(name);
 	return ask && !ask(&flag) && flag;
 }
 
 enum mpi_state mpi_state(void)
 {
-	enum mpi_state state = MPI_STATE_NONE;
-	char path[PATH_MAX] = "";
-	void *handle = NULL;
-
-	/* Python loads extensions with RTLD_LOCAL, so RTLD_DEFAULT lacks their libraries. */
-	if (dl_iterate_phdr(is_mpi, path))
-		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-	if (is_set(handle, "MPI_Finalized"))
-		state = MPI_STATE_FINALIZED;
-	else if (is_set(handle, "MPI_Initialized"))
-		state = MPI_STATE_ACTIVE;
-	if (handle)
-		dlclose(handle);
-	return state;
+	if (is_set("MPI_Finalized"))
+		return MPI_STATE_FINALIZED;
+	return is_set("MPI_Initialized") ? MPI_STATE_ACTIVE : MPI_STATE_NONE;
 }
