@@ -125,18 +125,25 @@ static void adasum(struct ringup_group *g, int rank)
 	named[rank] += strstr(ringup_error(), "has no memory for the result") != NULL;
 }
 
+/* A gather of @rows bytes from each rank. */
+static struct ringup_gather bytes_of(const char *name, const void *in, uint64_t rows,
+				     unsigned char **out, uint64_t *counts)
+{
+	return (struct ringup_gather){ .name = name,
+				       .in = in,
+				       .rows = rows,
+				       .row = 1,
+				       .dtype = RINGUP_U8,
+				       .out = (void **)out,
+				       .counts = counts };
+}
+
 /* A large one that has room, and a small one. */
 static bool works(struct ringup_group *g, int rank, int size, uint64_t rows)
 {
 	unsigned char *mine = malloc(rows), *out = NULL;
 	uint64_t counts[RANKS_MAX], i;
-	struct ringup_gather a = { .name = "next",
-				   .in = mine,
-				   .rows = rows,
-				   .row = 1,
-				   .dtype = RINGUP_U8,
-				   .out = (void **)&out,
-				   .counts = counts };
+	struct ringup_gather a = bytes_of("next", mine, rows, &out, counts);
 	bool good = mine != NULL;
 
 	if (mine)
@@ -185,13 +192,7 @@ static void small_gather(struct ringup_group *g, int rank, int size)
 {
 	uint64_t rows = SMALL / (uint64_t)size, counts[RANKS_MAX], more[RANKS_MAX];
 	unsigned char *mine = calloc(1, rows), *out = NULL, *outs[2] = { NULL, NULL };
-	struct ringup_gather a = { .name = "small",
-				   .in = mine,
-				   .rows = rows,
-				   .row = 1,
-				   .dtype = RINGUP_U8,
-				   .out = (void **)&out,
-				   .counts = counts };
+	struct ringup_gather a = bytes_of("small", mine, rows, &out, counts);
 	struct ringup_gather two[2] = { a, a };
 	int rc;
 
@@ -278,13 +279,7 @@ static void lonely(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	unsigned char *mine = calloc(1, LONELY), *out = NULL;
 	uint64_t counts[1];
-	struct ringup_gather a = { .name = "lonely",
-				   .in = mine,
-				   .rows = LONELY,
-				   .row = 1,
-				   .dtype = RINGUP_U8,
-				   .out = (void **)&out,
-				   .counts = counts };
+	struct ringup_gather a = bytes_of("lonely", mine, LONELY, &out, counts);
 	int rc;
 
 	refuse(rank, LONELY);
