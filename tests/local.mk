@@ -365,7 +365,8 @@ MODEL_TESTS = \
 	%reldir%/model/test_explore_progress \
 	%reldir%/model/test_explore_waitset
 %canon_reldir%_model_test_explore_ledger_SOURCES = %reldir%/model/test_explore_ledger.c \
-	%reldir%/model/explore.c %reldir%/model/explore.h %reldir%/model/shadow.h
+	%reldir%/model/explore.c %reldir%/model/explore.h %reldir%/model/shadow.h \
+	%reldir%/model/verdict.h
 %canon_reldir%_model_test_explore_progress_SOURCES = %reldir%/model/test_explore_progress.c \
 	%reldir%/model/explore.c
 %canon_reldir%_model_test_explore_waitset_SOURCES = %reldir%/model/test_explore_waitset.c \

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "model/shadow.h"
+#include "model/verdict.h"
 #include "ringup.h"
-#include "tap.h"
 
 /* The real code, seen through the shadow. */
 #include "engine/ledger.c"
@@ -356,16 +356,8 @@ static void joined(int rank)
 
 static void run(const char *what, int n, struct explore x, const char *bug)
 {
-	struct explored got;
-
 	x.threads = n;
-	got = explore_run(&x, !bug);
-	printf("# %s: %ld runs%s%s%s\n", what, got.runs, got.all ? ", all" : "",
-	       *got.bug ? ": " : "", got.bug);
-	if (bug)
-		ok(*got.bug && strstr(got.bug, bug), "found: %s", what);
-	else
-		ok(got.all && !*got.bug, "%s: no bug in %ld runs", what, got.runs);
+	explore_judge(what, &x, bug);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/shadow.h"
-#include "tap.h"
+#include "model/verdict.h"
 
 /* The real code, seen through the shadow. */
 #include "engine/progress.c"
@@ -88,14 +88,7 @@ static void all_done(void)
 
 static void run(const char *what, struct explore x, const char *bug)
 {
-	struct explored got = explore_run(&x, !bug);
-
-	printf("# %s: %ld runs%s%s%s\n", what, got.runs, got.all ? ", all" : "",
-	       *got.bug ? ": " : "", got.bug);
-	if (bug)
-		ok(*got.bug && strstr(got.bug, bug), "found: %s", what);
-	else
-		ok(got.all && !*got.bug, "%s: no bug in %ld runs", what, got.runs);
+	explore_judge(what, &x, bug);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/shadow.h"
-#include "tap.h"
+#include "model/verdict.h"
 
 /* The real code, seen through the shadow. */
 #include "wire/waitset.c"
@@ -149,17 +149,8 @@ static void poll_too(int rank)
 
 static struct explored run(const char *what, int n, struct explore x, const char *bug)
 {
-	struct explored got;
-
 	ranks = x.threads = n;
-	got = explore_run(&x, !bug);
-	printf("# %s: %ld runs%s%s%s\n", what, got.runs, got.all ? ", all" : "",
-	       *got.bug ? ": " : "", got.bug);
-	if (bug)
-		ok(*got.bug && strstr(got.bug, bug), "found: %s", what);
-	else
-		ok(got.all && !*got.bug, "%s: no bug in %ld runs", what, got.runs);
-	return got;
+	return explore_judge(what, &x, bug);
 }
 
 int main(void)
