@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 import warnings
@@ -52,13 +53,22 @@ def step(name):
     return hvd.allreduce(torch.tensor([1., 2., 3.]), name=name)
 
 
+# A file that grows while it is read is a piece of each state: this process stands still meanwhile.
+SNAPSHOT = """
+kill -STOP $PPID
+while grep -h ^State: /proc/$PPID/task/*/status | grep -qv stopped; do :; done
+cat "$0"
+kill -CONT $PPID
+"""
+
+
 def from_the_beginning():
-    """The setting, read while the job goes on."""
+    """The setting: the file is whole at each moment while the job goes on."""
     step("first")
     until, text = time.monotonic() + 60, ""
     while not hvd.rank() and "CYCLE_START" not in text and time.monotonic() < until:
-        with open(path("setting.json"), encoding="utf-8") as f:
-            text = f.read()
+        text = subprocess.run(["sh", "-c", SNAPSHOT, path("setting.json")], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
         json.loads(text)
     assert hvd.rank() or "allreduce.first" in text and "NEGOTIATE_ALLREDUCE" in text, text
     hvd.stop_timeline()
