@@ -102,7 +102,7 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/node.c %reldir%/backend/node_state.h \
 	%reldir%/backend/node_begin.c \
-	%reldir%/backend/node_lend.c \
+	%reldir%/backend/node_zcopy.c \
 	%reldir%/backend/node_move.c \
 	%reldir%/backend/node_slots.c \
 	%reldir%/backend/node_sum.c \

@@ -129,10 +129,10 @@ static void cut(struct node *n)
 /* Begins a plan whose path is known. */
 static void begin(struct node *n)
 {
-	n->reaches = n->path == NODE_CMA && (n->learns || node_can_reach(n));
+	n->by_cma = n->path == NODE_CMA && (n->learns || node_can_cma(n));
 	cut(n);
 	n->may_share = node_may_share(n);
-	n->phase = n->reaches || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
+	n->phase = n->by_cma || (n->may_share && node_can_offer(n)) ? NODE_OFFER : NODE_CHUNKS;
 	node_set_streaming(n);
 	n->filled = n->combined = n->taken = 0;
 	memset(&n->put, 0, sizeof(n->put));
@@ -148,7 +148,7 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 	(void)e;
 	n->plan = p;
 	n->bytes = reduce_dtype_bytes(p->dtype);
-	may = node_may_reach(n);
+	may = node_may_cma(n);
 	n->path = may ? NODE_CMA : NODE_OWN;
 	n->learns = may && n->topo->single_copy == SINGLE_COPY_LEARNED;
 	if (n->learns) {
@@ -210,7 +210,7 @@ static int step(struct node *n, struct err *e)
 		begin(n);
 	}
 	if (n->phase != NODE_CHUNKS) {
-		int rc = node_lend_step(n, e);
+		int rc = node_zcopy_step(n, e);
 
 		if (rc != NODE_NOT_ALL)
 			return rc;

@@ -135,7 +135,7 @@ void node_autotune_end(struct node *n)
 	if (judge_of(n->plan) != me || (other & ((1 << TAG_BITS) - 1)) != tag_of(n))
 		return;
 	came = came > n->begun ? came : n->begun;
-	if (n->path == NODE_CMA && !n->reaches) {
+	if (n->path == NODE_CMA && !n->by_cma) {
 		asked = t->asks;
 		path = autotune_refused(t, n->path);
 		n->refusals += asked == NODE_CMA && path != NODE_CMA;

@@ -26,14 +26,14 @@ static bool is_streaming(const struct node *n)
 	switch (p->kind) {
 	case PLAN_ALLREDUCE:
 		if (n->phase == NODE_OFFER) {
-			what = COPY_LENT;
+			what = COPY_ZCOPY;
 			all = p->piece->in != p->piece->out ? p->count * size : 0;
 		} else {
 			all = size > 1 ? p->count * size : 0;
 		}
 		break;
 	case PLAN_BROADCAST:
-		what = n->reaches ? COPY_ALONE : COPY_SHARED;
+		what = n->by_cma ? COPY_ALONE : COPY_SHARED;
 		all = p->count * size;
 		break;
 	case PLAN_ALLGATHER:
@@ -57,7 +57,7 @@ void node_set_streaming(struct node *n)
 /* A broadcast by slots uses those of all ranks. */
 void node_set_wide(struct node *n)
 {
-	if (n->wide == (n->stages == &node_broadcast && !n->reaches))
+	if (n->wide == (n->stages == &node_broadcast && !n->by_cma))
 		return;
 	n->wide = !n->wide;
 	n->fence = n->base;
@@ -67,7 +67,7 @@ void node_start_over(struct node *n)
 {
 	n->base += node_least(n->chunks, SEGMENT_SLOTS);
 	node_publish(n, &node_counters(n, n->topo->rank)->out, n->base);
-	n->may_share = n->reaches = false;
+	n->may_share = n->by_cma = false;
 	node_set_wide(n);
 	n->phase = NODE_CHUNKS;
 	node_set_streaming(n);

@@ -251,7 +251,7 @@ bool node_cut_rounds(struct node *n)
 }
 
 /* Moves on to the round of chunk @k; returns the chunk's number in that round. */
-static uint64_t reach(const struct node *n, struct node_round *now, uint64_t k)
+static uint64_t round_advance(const struct node *n, struct node_round *now, uint64_t k)
 {
 	while (k >= now->first + now->chunks) {
 		now->first += now->chunks;
@@ -278,7 +278,7 @@ static bool round_put(struct node *n, uint64_t k)
 
 	if (!is_free(n, k))
 		return false;
-	i = reach(n, &n->putting, k);
+	i = round_advance(n, &n->putting, k);
 	to = (me + n->putting.apart) % n->topo->size;
 	size = node_part(n, node_goes(n, me, to), i) * n->bytes;
 	put_bytes(n, segment_slot(n->seg, me, g), node_chunk_in(n, before_to(n, me, to), i),
@@ -295,7 +295,7 @@ static bool round_put(struct node *n, uint64_t k)
 
 static bool round_combine(struct node *n, uint64_t k)
 {
-	uint64_t g = n->base + k, i = reach(n, &n->taking, k);
+	uint64_t g = n->base + k, i = round_advance(n, &n->taking, k);
 	int me = n->topo->rank, from = (me - n->taking.apart + n->topo->size) % n->topo->size;
 	size_t size = node_part(n, node_goes(n, from, me), i) * n->bytes;
 

@@ -32,7 +32,7 @@
  * read a line, a counter tells which rank is the last.
  *
  * node_sum.c and node_move.c have the stages of a chunk, node.c their order, node_begin.c
- * the start of a plan, node_lend.c plans without slots, and node_autotune.c the choice
+ * the start of a plan, node_zcopy.c plans without slots, and node_autotune.c the choice
  * between these ways for two ranks.
  */
 enum { NODE_RANKS = 4096, NODE_BINS = 40, NODE_ARRIVALS = 2 };
@@ -100,8 +100,8 @@ struct node {
 	bool may_share;   /* ranks may offer arenas for this plan        */
 	bool ready;       /* all peers' arenas are mapped                */
 	uint32_t refused; /* offers in a row that failed                 */
-	bool reaches;     /* the two ranks offer pair_move() for this plan */
-	bool reached;     /* this rank can reach the other's memory      */
+	bool by_cma;      /* the two ranks offer pair_move() for this plan */
+	bool cma_works;   /* this rank can access the other's memory      */
 	uint32_t missed;  /* times in a row that CMA failed; the same on both */
 	/* Private to node_autotune.c. */
 	enum node_path path;
@@ -258,14 +258,14 @@ void node_start_over(struct node *n);
  */
 bool node_cut_rounds(struct node *n);
 
-/* node_may_reach - may the kernel move this plan between two ranks?  The same on both.
- * node_can_reach - is CMA worth a try, after past failures?  The same on both.
+/* node_may_cma - may the kernel move this plan between two ranks?  The same on both.
+ * node_can_cma - is CMA worth a try, after past failures?  The same on both.
  * node_may_share - may ranks offer arenas for this plan?  The same on all ranks.
  * node_can_offer - are this rank's buffers in its arena, and is an offer worth a try?
  * node_has_offered - all ranks are in: has @rank an offer in its slot?  node_any_offers - has
  * any rank? */
-bool node_may_reach(const struct node *n);
-bool node_can_reach(struct node *n);
+bool node_may_cma(const struct node *n);
+bool node_can_cma(struct node *n);
 bool node_may_share(const struct node *n);
 bool node_can_offer(struct node *n);
 bool node_has_offered(const struct node *n, int rank);
@@ -288,7 +288,8 @@ enum { NODE_NOT_ALL = 2 };
 /* node_return - the mapped memory of other ranks is no longer in use. */
 void node_return(struct node *n);
 
-/* node_lend_step - as step(), or NODE_NOT_ALL: not all ranks offer; the plan has begun anew. */
-int node_lend_step(struct node *n, struct err *e);
+/* node_zcopy_step - as step(), or NODE_NOT_ALL: not all ranks offer; the plan has begun anew.
+ */
+int node_zcopy_step(struct node *n, struct err *e);
 
 #endif

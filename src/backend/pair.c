@@ -75,7 +75,7 @@ static uint64_t out_count(const struct plan *p, int rank)
 	return rank == p->root ? 0 : p->count;
 }
 
-bool pair_lends(const struct plan *p, size_t element_bytes, int rank)
+bool pair_can(const struct plan *p, size_t element_bytes, int rank)
 {
 	bool root = p->kind == PLAN_BROADCAST && rank == p->root;
 

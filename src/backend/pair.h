@@ -24,14 +24,14 @@ uint64_t pair_bytes(const struct plan *p, size_t element_bytes);
 /* pair_pays - does @p only move data, and enough of it?  The same on both ranks. */
 bool pair_pays(const struct plan *p, size_t element_bytes);
 
-/* pair_lends - can the kernel copy from or to @rank's buffer of @p?  See cma_mine(). */
-bool pair_lends(const struct plan *p, size_t element_bytes, int rank);
+/* pair_can - can the kernel copy from or to @rank's buffer of @p?  See cma_mine(). */
+bool pair_can(const struct plan *p, size_t element_bytes, int rank);
 
 /*
  * pair_move - this rank's half of @p: writes its data into the other's buffers, and reads its
  * share of a broadcast's pieces; @streaming: streaming stores for the rank's own block.
  *
- * Both ranks have lent their buffers, and get them back when both are done.
+ * The other rank accesses the buffers of @p until both are done.
  * Returns 1, or 0 if the job was aborted or the other process has ended: then the alarm
  * tells.  Negative if the kernel does not copy.
  */

@@ -89,7 +89,7 @@ size_t copy_streaming_from(enum copy_result what)
 		[COPY_SHARED] = { 16, 16, 16 },
 		[COPY_ALONE] = { 4, 16, 16 },
 		[COPY_GATHERED] = { 4, 20, 16 },
-		[COPY_LENT] = { 16, 20, 16 },
+		[COPY_ZCOPY] = { 16, 20, 16 },
 	};
 
 	return (size_t)from[what][copy_ownership()] << 20;

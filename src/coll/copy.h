@@ -85,7 +85,7 @@ enum copy_result {
 	COPY_SHARED,   /* also other ranks than the receiver                         */
 	COPY_ALONE,    /* only the receiver                                          */
 	COPY_GATHERED, /* the same, and slots and inputs are smaller than the result */
-	COPY_LENT,     /* other ranks, by ringup_alloc(): there are no slots         */
+	COPY_ZCOPY,    /* other ranks, by ringup_alloc(): there are no slots         */
 	COPY_RESULTS
 };
 

@@ -119,7 +119,7 @@ static void progress_fail_all(struct engine *g)
 		g->on_alarm(g->on_alarm_ctx, alarm_culprit(g->alarm), why.code, why.text);
 	/* First, so that nothing is submitted to a communicator that has been dealt with. */
 	__atomic_store_n(&g->dead, true, __ATOMIC_SEQ_CST);
-	/* Other ranks may still access buffers that this rank has lent. */
+	/* Other ranks may still access the buffers of zero-copy plans. */
 	quiesce_wait(g->waitset);
 	comms_visit(g, comm_fail, &why);
 	notify_completed(g);

@@ -333,7 +333,7 @@ static enum copy_result result_of(void (*call)(int me))
 	if (call == broadcast)
 		return COPY_SHARED;
 	if (call == shared)
-		return COPY_LENT;
+		return COPY_ZCOPY;
 	return call == allgather ? COPY_GATHERED : COPY_ALONE;
 }
 

@@ -1,4 +1,5 @@
-/* node_lend.c - zero-copy plans of the back end `node`: ranks lend each other buffers. */
+/* node_zcopy.c - zero-copy plans of the back end `node`: from buffer to buffer, without slots.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 
@@ -30,7 +31,7 @@ struct offer {
 		struct share_arena arena;
 		struct cma process;
 	};
-	uint64_t ready;   /* this rank has mapped all arenas, or can reach the other   */
+	uint64_t ready;   /* this rank has mapped all arenas, or CMA works towards the other */
 	uint64_t claimed; /* of a broadcast of two ranks, see pair.h: rank 0's is used */
 	struct {
 		uint64_t in, out; /* offsets into the arena; or addresses */
@@ -75,12 +76,12 @@ static void offer_arena(const struct node *n, struct offer *o)
 	}
 }
 
-static void offer_reach(const struct node *n, struct offer *o)
+static void offer_cma(const struct node *n, struct offer *o)
 {
 	const struct piece *p = n->plan->piece;
 
-	o->ready = cma_self(&o->process) && n->reached &&
-		   pair_lends(n->plan, n->bytes, n->topo->rank);
+	o->ready = cma_self(&o->process) && n->cma_works &&
+		   pair_can(n->plan, n->bytes, n->topo->rank);
 	o->claimed = 0;
 	o->piece[0].in = (uint64_t)(uintptr_t)p->in;
 	o->piece[0].out = (uint64_t)(uintptr_t)p->out;
@@ -92,7 +93,7 @@ static bool make_offer(struct node *n)
 
 	if (!node_slots_free(n, n->base))
 		return false;
-	(n->reaches ? offer_reach : offer_arena)(n, offer_of(n, me));
+	(n->by_cma ? offer_cma : offer_arena)(n, offer_of(n, me));
 	node_counters(n, me)->offers[n->base % SEGMENT_SLOTS] = n->base + 1;
 	node_publish(n, &node_counters(n, me)->in, n->base + 1);
 	return true;
@@ -120,7 +121,7 @@ void node_return(struct node *n)
 	}
 }
 
-/* All ranks are in, and see the same: does each offer, and can each reach all? */
+/* All ranks are in, and see the same: does each offer, and has each mapped all arenas? */
 static bool all_offer(struct node *n)
 {
 	bool all = true, ready = true;
@@ -136,13 +137,13 @@ static bool all_offer(struct node *n)
 	return all && ready;
 }
 
-/* Both ranks are in: can they reach each other?  If this is not known yet, it is tried. */
-static bool both_reach(struct node *n)
+/* Both ranks are in: does CMA work both ways?  If this is not known yet, it is tried. */
+static bool both_cma(struct node *n)
 {
 	bool ready = offer_of(n, 0)->ready == 1 && offer_of(n, 1)->ready == 1;
 
-	if (!n->reached)
-		n->reached = cma_try(&offer_of(n, 1 - n->topo->rank)->process);
+	if (!n->cma_works)
+		n->cma_works = cma_try(&offer_of(n, 1 - n->topo->rank)->process);
 	n->missed = ready ? 0 : n->missed + 1;
 	return ready;
 }
@@ -194,7 +195,7 @@ static int move_pair(struct node *n, struct err *e)
 }
 
 /* One step without slots, if all offer: as step(), or NODE_NOT_ALL. */
-int node_lend_step(struct node *n, struct err *e)
+int node_zcopy_step(struct node *n, struct err *e)
 {
 	int rc;
 
@@ -206,11 +207,11 @@ int node_lend_step(struct node *n, struct err *e)
 	if (n->phase == NODE_MEET) {
 		if (!node_all_in(n, n->base))
 			return 0;
-		if (!(n->reaches ? both_reach : all_offer)(n)) {
+		if (!(n->by_cma ? both_cma : all_offer)(n)) {
 			node_start_over(n);
 			return NODE_NOT_ALL;
 		}
-		rc = n->reaches ? move_pair(n, e) : combine_shared(n);
+		rc = n->by_cma ? move_pair(n, e) : combine_shared(n);
 		if (rc <= 0)
 			return rc;
 		node_publish(n, &node_counters(n, n->topo->rank)->out, n->base + 1);
@@ -222,12 +223,12 @@ int node_lend_step(struct node *n, struct err *e)
 	return 1;
 }
 
-bool node_may_reach(const struct node *n)
+bool node_may_cma(const struct node *n)
 {
 	return n->topo->single_copy && node_is_pair(n) && pair_pays(n->plan, n->bytes);
 }
 
-bool node_can_reach(struct node *n)
+bool node_can_cma(struct node *n)
 {
 	return n->missed < REFUSED_OFTEN || n->missed++ % REFUSED_TRIES == 0;
 }
