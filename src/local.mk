@@ -127,7 +127,8 @@ CORE_SOURCES += \
 	%reldir%/engine/group.c %reldir%/engine/group.h \
 	%reldir%/engine/join.c %reldir%/engine/join.h \
 	%reldir%/engine/comm.h \
-	%reldir%/engine/member.c %reldir%/engine/member.h \
+	%reldir%/engine/context.c %reldir%/engine/context.h \
+	%reldir%/engine/context_group.c \
 	%reldir%/engine/comms.c %reldir%/engine/comms.h \
 	%reldir%/engine/ledger.c %reldir%/engine/ledger.h \
 	%reldir%/engine/eager_slot.c %reldir%/engine/eager_slot.h \
@@ -172,7 +173,7 @@ CORE_SOURCES += \
 	%reldir%/api/api_p2p.c \
 	%reldir%/api/api_status.c \
 	%reldir%/api/api_timeline.c \
-	%reldir%/api/context.c %reldir%/api/context.h
+	%reldir%/api/call.c %reldir%/api/call.h
 
 # What only the command needs.
 TOOL_SOURCES =

@@ -125,7 +125,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_array \
 	%reldir%/unit/test_hash \
 	%reldir%/unit/test_identity \
-	%reldir%/unit/test_member \
+	%reldir%/unit/test_context \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \
 	%reldir%/unit/test_nearend \
@@ -562,7 +562,7 @@ DEVICE_OWN = %reldir%/device/test_device
 DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
 	%reldir%/device/test_bundle \
-	%reldir%/device/test_member \
+	%reldir%/device/test_context \
 	%reldir%/device/test_adasum_job \
 	%reldir%/device/test_any \
 	%reldir%/device/test_deadline \
@@ -585,7 +585,7 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 %canon_reldir%_device_test_engine_SOURCES = %reldir%/unit/test_engine.c $(DEVICE)
 %canon_reldir%_device_test_group_SOURCES = %reldir%/unit/test_group.c $(DEVICE)
 %canon_reldir%_device_test_bundle_SOURCES = %reldir%/unit/test_bundle.c $(DEVICE)
-%canon_reldir%_device_test_member_SOURCES = %reldir%/unit/test_member.c $(DEVICE)
+%canon_reldir%_device_test_context_SOURCES = %reldir%/unit/test_context.c $(DEVICE)
 %canon_reldir%_device_test_adasum_job_SOURCES = %reldir%/whole/test_adasum_job.c $(DEVICE)
 %canon_reldir%_device_test_any_SOURCES = %reldir%/whole/test_any.c $(DEVICE)
 %canon_reldir%_device_test_contexts_SOURCES = %reldir%/whole/test_contexts.c $(DEVICE)
@@ -624,7 +624,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_measure \
 	%reldir%/unit/test_lobby \
 	%reldir%/unit/test_meet \
-	%reldir%/unit/test_member \
+	%reldir%/unit/test_context \
 	%reldir%/unit/test_memory \
 	%reldir%/unit/test_mesh \
 	%reldir%/unit/test_modules \

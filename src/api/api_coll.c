@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "base/clock.h"
 #include "coll/reduce.h"
 #include "engine/engine.h"
@@ -116,10 +116,10 @@ static double factor(double f)
 /* Checks one tensor of a reduction, alone or among others. */
 static inline int check_reduce(const char *call, const struct ringup_reduce *a, struct err *e)
 {
-	int rc = context_check(call, "in", a->in, a->count, (int)a->dtype, e);
+	int rc = call_check(call, "in", a->in, a->count, (int)a->dtype, e);
 
 	if (!rc)
-		rc = context_check(call, "out", a->out, a->count, (int)a->dtype, e);
+		rc = call_check(call, "out", a->out, a->count, (int)a->dtype, e);
 	if (!rc)
 		rc = check_apart(call, a->in, a->out, a->count, (int)a->dtype, e);
 	if (!rc)
@@ -153,7 +153,7 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 {
 	struct request q;
 	struct err e;
-	int rc = context_given(call, g, a);
+	int rc = call_given(call, g, a);
 
 	if (rc)
 		return rc;
@@ -161,7 +161,7 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 	rc = ask_reduce(call, g, a, &q, &e);
 	if (!rc)
 		rc = submit_until(g, &q, call, deadline_ns, opp, &e);
-	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
+	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
 /* The operation is published, and another rank is late. */
@@ -173,7 +173,7 @@ static __attribute__((noinline)) int wait_deferred(int rc, struct ringup_op *op,
 	fail_none(&e);
 	rc = rc ? fail(&e, rc, "no memory for another operation")
 		: engine_deferred(op, deadline_ns, opp, &e);
-	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
+	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
 /* The fast path of a repeated sum, as in each step of a training: for a few bytes, checking
@@ -186,7 +186,7 @@ static inline int allreduce_repeat(const char *call, struct ringup_group *g,
 	int rc;
 
 	if (__builtin_expect(!g || !a, 0))
-		return context_given(call, g, a);
+		return call_given(call, g, a);
 	rc = g->group->rank < 0 ? 0 : submit_repeat(&g->group->comm, a, &op);
 	if (rc > 0)
 		return 0;
@@ -217,7 +217,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	struct err e;
 	void *out;
 	bool root;
-	int rc = context_given(call, g, b);
+	int rc = call_given(call, g, b);
 
 	if (rc)
 		return rc;
@@ -225,9 +225,9 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	in = root ? b->in : NULL;
 	out = root && !b->out ? (void *)(uintptr_t)b->in : b->out;
 	fail_none(&e);
-	rc = context_check(call, "out", out, b->count, (int)b->dtype, &e);
+	rc = call_check(call, "out", out, b->count, (int)b->dtype, &e);
 	if (!rc && root)
-		rc = context_check(call, "in", in, b->count, (int)b->dtype, &e);
+		rc = call_check(call, "in", in, b->count, (int)b->dtype, &e);
 	if (!rc && root)
 		rc = check_apart(call, in, out, b->count, (int)b->dtype, &e);
 	if (!rc)
@@ -245,7 +245,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	if (!rc) {
 		rc = submit(g, &q, call, opp, &e);
 	}
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 /* Checks the rows to send and the places for the result. */
@@ -257,11 +257,11 @@ static int check_rows(const char *call, const void *in, uint64_t rows, uint64_t 
 	if (!out || !counts)
 		return fail(e, RINGUP_EINVAL, "%s: out and counts must not be NULL", call);
 	/* A row has to make sense even if this rank has none. */
-	if (row > CONTEXT_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
+	if (row > CALL_ELEMENTS || __builtin_mul_overflow(rows, row, &count))
 		return fail(e, RINGUP_EINVAL,
 			    "%s: %llu rows of %llu elements do not fit in memory", call,
 			    (unsigned long long)rows, (unsigned long long)row);
-	return context_check(call, "in", in, count, dtype, e);
+	return call_check(call, "in", in, count, dtype, e);
 }
 
 static int ask_gather(const char *call, const struct ringup_group *g,
@@ -290,7 +290,7 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	static const char call[] = "ringup_allgather";
 	struct request q;
 	struct err e;
-	int rc = context_given(call, g, a);
+	int rc = call_given(call, g, a);
 
 	if (rc)
 		return rc;
@@ -298,7 +298,7 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	rc = ask_gather(call, g, a, &q, &e);
 	if (!rc)
 		rc = submit(g, &q, call, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 /* Sets the number of rows for each rank, @rows together. */
@@ -326,7 +326,7 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		    struct ringup_op **opp)
 {
 	static const char call[] = "ringup_alltoall";
-	int size, rc = context_given(call, g, a);
+	int size, rc = call_given(call, g, a);
 	struct request q;
 	uint64_t few[64], *splits = few;
 	struct err e;
@@ -365,7 +365,7 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 	}
 	if (splits != few)
 		free(splits);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 /* ---- rooted collectives ---- */
@@ -385,7 +385,7 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 	struct ringup_reduce b;
 	struct request q;
 	struct err e;
-	int rc = context_given(call, g, a);
+	int rc = call_given(call, g, a);
 
 	if (rc)
 		return rc;
@@ -409,7 +409,7 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		q.signature.digest = OP_TO_ROOT;
 		rc = submit(g, &q, call, opp, &e);
 	}
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 /* As an all-to-all in which only one rank sends, or receives, rows. */
@@ -460,7 +460,7 @@ static int exchange_with_root(struct ringup_group *g, const char *call,
 	}
 	if (splits != few)
 		free(splits);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int root,
@@ -471,7 +471,7 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 	uint64_t count;
 	void *nowhere;
 	bool gets;
-	int rc = context_given("ringup_gather_to", g, a);
+	int rc = call_given("ringup_gather_to", g, a);
 
 	if (rc)
 		return rc;
@@ -496,7 +496,7 @@ int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 			struct ringup_op **opp)
 {
 	struct ringup_exchange b;
-	int rc = context_given("ringup_scatter_from", g, a);
+	int rc = call_given("ringup_scatter_from", g, a);
 
 	if (rc)
 		return rc;
@@ -547,10 +547,10 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 			  "%s: %llu rows of %llu elements do not fit in memory", call,
 			  (unsigned long long)a->rows, (unsigned long long)a->row);
 	if (!rc)
-		rc = context_check(call, "in", a->in, count, (int)a->dtype, e);
+		rc = call_check(call, "in", a->in, count, (int)a->dtype, e);
 	if (!rc)
-		rc = context_check(call, "out", a->out, own_rows(g, a->rows) * a->row,
-				   (int)a->dtype, e);
+		rc = call_check(call, "out", a->out, own_rows(g, a->rows) * a->row,
+				(int)a->dtype, e);
 	if (!rc)
 		rc = check_part(call, g, a, e);
 	if (!rc)
@@ -579,7 +579,7 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	static const char call[] = "ringup_reducescatter";
 	struct request q;
 	struct err e;
-	int rc = context_given(call, g, a);
+	int rc = call_given(call, g, a);
 
 	if (rc)
 		return rc;
@@ -587,7 +587,7 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	rc = ask_scatter(call, g, a, &q, &e);
 	if (!rc)
 		rc = submit(g, &q, call, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 /* ---- several tensors, carried out together or not at all ---- */
@@ -638,10 +638,10 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 {
 	struct request q, few[FEW_MEMBERS], *member = few;
 	struct err e;
-	int rc = context_given(m->call, g,
-			       m->reduce   ? (const void *)m->reduce
-			       : m->gather ? (const void *)m->gather
-					   : m->scatter);
+	int rc = call_given(m->call, g,
+			    m->reduce   ? (const void *)m->reduce
+			    : m->gather ? (const void *)m->gather
+					: m->scatter);
 
 	if (rc)
 		return rc;
@@ -657,7 +657,7 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 		rc = submit(g, &q, m->call, opp, &e);
 	if (member != few)
 		free(member);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
@@ -688,7 +688,7 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 {
 	struct request q;
 	struct err e;
-	int rc = context_given("ringup_join", g, g);
+	int rc = call_given("ringup_join", g, g);
 
 	if (rc)
 		return rc;
@@ -697,14 +697,14 @@ int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
 	q.last = last;
 	op_signature_init(&q.signature, OP_JOIN, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_join", opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **opp)
 {
 	struct request q;
 	struct err e;
-	int rc = context_given("ringup_barrier", g, g);
+	int rc = call_given("ringup_barrier", g, g);
 
 	if (rc)
 		return rc;
@@ -712,12 +712,12 @@ int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **
 	request_init(&q, name, NULL, NULL);
 	op_signature_init(&q.signature, PLAN_BARRIER, RINGUP_U8, 0);
 	rc = submit(g, &q, "ringup_barrier", opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_poll(struct ringup_op *op)
 {
-	return op ? engine_poll(op) : context_null("ringup_poll", "the operation");
+	return op ? engine_poll(op) : call_null("ringup_poll", "the operation");
 }
 
 int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
@@ -726,10 +726,10 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 	int rc;
 
 	if (!op)
-		return context_null("ringup_wait", "the operation");
+		return call_null("ringup_wait", "the operation");
 	fail_none(&e);
 	rc = engine_wait(op, clock_deadline(timeout_ms), &e);
-	return rc ? context_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
+	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
 }
 
 int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx)
@@ -743,7 +743,7 @@ int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 		      : fail(&e, RINGUP_EINVAL, "%s: %s is NULL", call, op ? "fn" : "op");
 	if (rc && rc != RINGUP_EINVAL)
 		fail_in(&e, "%s", call);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 void *ringup_alloc(size_t bytes)
@@ -752,7 +752,7 @@ void *ringup_alloc(size_t bytes)
 	void *p = share_alloc(bytes, &e);
 
 	if (!p)
-		context_fail(&e);
+		call_fail(&e);
 	return p;
 }
 

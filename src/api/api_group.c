@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "engine/provider.h"
 #include "wire/ranks.h"
 
@@ -21,10 +21,10 @@ static int check_ranks(const struct ringup *r, int *ranks, int count, struct err
 
 	qsort(ranks, (size_t)count, sizeof(*ranks), by_number);
 	for (i = 0; i < count; i++) {
-		if (ranks[i] < 0 || ranks[i] >= r->member.size)
+		if (ranks[i] < 0 || ranks[i] >= r->context.size)
 			return fail(e, RINGUP_EINVAL,
 				    "ringup_group_add: rank %d is not one of the %d", ranks[i],
-				    r->member.size);
+				    r->context.size);
 		if (i && ranks[i] == ranks[i - 1])
 			return fail(e, RINGUP_EINVAL,
 				    "ringup_group_add: rank %d is named twice", ranks[i]);
@@ -52,12 +52,12 @@ int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringu
 	int *sorted = NULL, rc;
 
 	if (!r || !ranks || !gp)
-		return context_null("ringup_group_add", !r       ? "the handle"
-							: !ranks ? "ranks"
-								 : "where the group goes");
-	if (count < 1 || count > r->member.size)
+		return call_null("ringup_group_add", !r       ? "the handle"
+						     : !ranks ? "ranks"
+							      : "where the group goes");
+	if (count < 1 || count > r->context.size)
 		rc = fail(&e, RINGUP_EINVAL, "ringup_group_add: %d ranks of %d", count,
-			  r->member.size);
+			  r->context.size);
 	else if (!(g = make(r)) || !(sorted = malloc((size_t)count * sizeof(*sorted))))
 		rc = fail(&e, RINGUP_ENOMEM, "ringup_group_add: no memory");
 	else
@@ -67,11 +67,11 @@ int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringu
 		rc = check_ranks(r, sorted, count, &e);
 	}
 	if (!rc)
-		rc = member_group_open(&r->member, sorted, count, &g->own, &e);
+		rc = context_group_open(&r->context, sorted, count, &g->own, &e);
 	free(sorted);
 	if (rc) {
 		free(g);
-		return context_fail(&e);
+		return call_fail(&e);
 	}
 	g->id = ++r->ids;
 	g->next = r->groups;
@@ -87,14 +87,14 @@ int ringup_group_remove(struct ringup_group *g)
 	int rc;
 
 	if (!g)
-		return context_null("ringup_group_remove", "the group");
+		return call_null("ringup_group_remove", "the group");
 	p = &g->ringup->groups;
 	if (g == &g->ringup->world)
 		rc = fail(&e, RINGUP_EINVAL, "ringup_group_remove: the world stays");
 	else
-		rc = member_group_close(&g->ringup->member, &g->own, &e);
+		rc = context_group_close(&g->ringup->context, &g->own, &e);
 	if (rc)
-		return context_fail(&e);
+		return call_fail(&e);
 	while (*p != g)
 		p = &(*p)->next;
 	*p = g->next;
@@ -105,7 +105,7 @@ int ringup_group_remove(struct ringup_group *g)
 int ringup_group_id(const struct ringup_group *g)
 {
 	if (!g)
-		return context_null("ringup_group_id", "the group");
+		return call_null("ringup_group_id", "the group");
 	return g->id;
 }
 
@@ -114,7 +114,7 @@ struct ringup_group *ringup_group_get(struct ringup *r, int id)
 	struct ringup_group *g = r ? r->groups : NULL;
 
 	if (!r)
-		context_null("ringup_group_get", "the handle");
+		call_null("ringup_group_get", "the handle");
 	while (g && g->id != id)
 		g = g->next;
 	return g;
@@ -123,7 +123,7 @@ struct ringup_group *ringup_group_get(struct ringup *r, int id)
 int ringup_group_member(const struct ringup_group *g, int rank)
 {
 	if (!g)
-		return context_null("ringup_group_member", "the group");
+		return call_null("ringup_group_member", "the group");
 	if (rank < 0 || rank >= g->group->size)
 		return -1;
 	return ranks_in_world(g->group->ranks, rank);
@@ -132,21 +132,21 @@ int ringup_group_member(const struct ringup_group *g, int rank)
 struct ringup_group *ringup_world(struct ringup *r)
 {
 	if (!r)
-		context_null("ringup_world", "the handle");
+		call_null("ringup_world", "the handle");
 	return r ? &r->world : NULL;
 }
 
 int ringup_rank(const struct ringup_group *g)
 {
 	if (!g)
-		return context_null("ringup_rank", "the group");
+		return call_null("ringup_rank", "the group");
 	return g->group->rank;
 }
 
 int ringup_size(const struct ringup_group *g)
 {
 	if (!g)
-		return context_null("ringup_size", "the group");
+		return call_null("ringup_size", "the group");
 	return g->group->size;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "engine/engine.h"
 #include "engine/notify.h"
 
@@ -16,7 +16,7 @@ static int add_groups(struct ringup *r, const struct ringup_init *how)
 	if (how && (how->group_count < 0 || (how->group_count && !how->groups))) {
 		fail(&e, RINGUP_EINVAL, "ringup_init: %d groups%s", how->group_count,
 		     how->group_count < 0 ? "" : ", but groups is NULL");
-		return context_fail(&e);
+		return call_fail(&e);
 	}
 	for (i = 0; how && i < how->group_count && !rc; i++)
 		rc = ringup_group_add(r, how->groups[i].ranks, how->groups[i].count, &g);
@@ -31,24 +31,24 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 
 	if (!rp) {
 		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
-		return context_fail(&e);
+		return call_fail(&e);
 	}
 	/* Waiters and plans have to begin on a cache line. */
 	r = aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
 	if (!r) {
 		fail(&e, RINGUP_ENOMEM, "ringup_init: no memory");
-		return context_fail(&e);
+		return call_fail(&e);
 	}
 	memset(r, 0, sizeof(*r));
-	rc = member_open(&r->member, how, &e);
+	rc = context_open(&r->context, how, &e);
 	if (rc) {
 		free(r);
 		fail_in(&e, "ringup_init");
-		return context_fail(&e);
+		return call_fail(&e);
 	}
-	r->member.engine.callbacks.prepare = context_keep;
+	r->context.engine.callbacks.prepare = call_keep;
 	r->world.ringup = r;
-	r->world.group = &r->member.world;
+	r->world.group = &r->context.world;
 	r->groups = &r->world;
 	rc = add_groups(r, how);
 	if (rc) {
@@ -67,7 +67,7 @@ void ringup_fini(struct ringup *r)
 
 	if (!r)
 		return;
-	mine = member_leave(&r->member);
+	mine = context_leave(&r->context);
 	while ((g = r->groups) != &r->world) {
 		r->groups = g->next;
 		if (mine)
@@ -75,7 +75,7 @@ void ringup_fini(struct ringup *r)
 		free(g);
 	}
 	if (mine)
-		member_close(&r->member);
+		context_close(&r->context);
 	free(r);
 }
 
@@ -86,58 +86,58 @@ void ringup_abort(struct ringup *r, const char *why)
 	if (!r)
 		return;
 	/* A child of fork() is not part of the job, and no longer maps its memory. */
-	if (!engine_is_mine(&r->member.engine))
+	if (!engine_is_mine(&r->context.engine))
 		return;
-	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->member.rank,
+	fail(&e, RINGUP_EABORTED, "rank %d aborted the job: %s", r->context.rank,
 	     why ? why : "no reason given");
-	notify_alarm(&r->member.engine, r->member.rank, RINGUP_EABORTED, e.text);
+	notify_alarm(&r->context.engine, r->context.rank, RINGUP_EABORTED, e.text);
 }
 
 int ringup_hosts_changed(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_hosts_changed", "the handle");
-	return (int)notice_read(&r->member.notice, r->member.generation);
+		return call_null("ringup_hosts_changed", "the handle");
+	return (int)notice_read(&r->context.notice, r->context.generation);
 }
 
 int ringup_generation(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_generation", "the handle");
-	return (int)r->member.generation;
+		return call_null("ringup_generation", "the handle");
+	return (int)r->context.generation;
 }
 
 int ringup_local_rank(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_local_rank", "the handle");
-	return r->member.local_rank;
+		return call_null("ringup_local_rank", "the handle");
+	return r->context.local_rank;
 }
 
 int ringup_local_size(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_local_size", "the handle");
-	return r->member.local_size;
+		return call_null("ringup_local_size", "the handle");
+	return r->context.local_size;
 }
 
 int ringup_host_rank(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_host_rank", "the handle");
-	return r->member.host_rank;
+		return call_null("ringup_host_rank", "the handle");
+	return r->context.host_rank;
 }
 
 int ringup_host_count(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_host_count", "the handle");
-	return r->member.host_count;
+		return call_null("ringup_host_count", "the handle");
+	return r->context.host_count;
 }
 
 int ringup_is_homogeneous(const struct ringup *r)
 {
 	if (!r)
-		return context_null("ringup_is_homogeneous", "the handle");
-	return r->member.homogeneous;
+		return call_null("ringup_is_homogeneous", "the handle");
+	return r->context.homogeneous;
 }

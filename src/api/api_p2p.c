@@ -1,6 +1,6 @@
 /* api_p2p.c - send and receive of ringup.h: check the arguments, start, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/context.h"
+#include "api/call.h"
 #include "engine/engine.h"
 #include "engine/p2p.h"
 
@@ -31,7 +31,7 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 	struct err e;
 	int rc;
 
-	rc = context_given(call, g, a);
+	rc = call_given(call, g, a);
 	if (rc)
 		return rc;
 	q = (struct p2p_request){ .is_send = true,
@@ -41,12 +41,12 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 				  .peer = a->to,
 				  .tag = a->tag };
 	fail_none(&e);
-	rc = context_check(call, "in", a->in, a->count, (int)a->dtype, &e);
+	rc = call_check(call, "in", a->in, a->count, (int)a->dtype, &e);
 	if (!rc)
 		rc = check_peer(call, g, &q.peer, &e);
 	if (!rc)
 		rc = start(call, g, &q, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ringup_op **opp)
@@ -56,7 +56,7 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 	int me = 0, rc;
 	struct err e;
 
-	rc = context_given(call, g, a);
+	rc = call_given(call, g, a);
 	if (rc)
 		return rc;
 	q = (struct p2p_request){ .data = a->out,
@@ -66,10 +66,10 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 				  .tag = a->tag,
 				  .source = a->source };
 	fail_none(&e);
-	rc = context_check(call, "out", a->out, a->count, (int)a->dtype, &e);
+	rc = call_check(call, "out", a->out, a->count, (int)a->dtype, &e);
 	if (!rc)
 		rc = check_peer(call, g, a->from == RINGUP_ANY_SOURCE ? &me : &q.peer, &e);
 	if (!rc)
 		rc = start(call, g, &q, opp, &e);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }

@@ -1,6 +1,6 @@
 /* api_timeline.c - timelines and trace points of ringup.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/context.h"
+#include "api/call.h"
 #include "engine/timeline.h"
 
 /* A child of fork() may not record: the files and threads are the parent's. */
@@ -8,7 +8,7 @@ static int check_mine(const struct ringup *r, const char *call, struct err *e)
 {
 	if (!r)
 		return fail(e, RINGUP_EINVAL, "%s: the handle is NULL", call);
-	return engine_is_mine(&r->member.engine)
+	return engine_is_mine(&r->context.engine)
 		       ? 0
 		       : fail(e, RINGUP_ESHUTDOWN,
 			      "%s: a child of fork() is no rank of the job", call);
@@ -24,11 +24,11 @@ int ringup_timeline_start(struct ringup *r, const char *path, int flags)
 	fail_none(&e);
 	rc = check_mine(r, call, &e);
 	if (rc)
-		return context_fail(&e);
-	self = (struct timeline_rank){ r->member.rank, r->member.size, r->member.host };
-	if (timeline_start(&r->member.engine, &self, path, flags, &e))
+		return call_fail(&e);
+	self = (struct timeline_rank){ r->context.rank, r->context.size, r->context.host };
+	if (timeline_start(&r->context.engine, &self, path, flags, &e))
 		rc = fail_in(&e, "%s", call);
-	return rc ? context_fail(&e) : 0;
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_points_keep(struct ringup *r, const uint64_t **countp)
@@ -42,10 +42,10 @@ int ringup_points_keep(struct ringup *r, const uint64_t **countp)
 	if (!rc && !countp)
 		rc = fail(&e, RINGUP_EINVAL, "%s: the place for the count is NULL", call);
 	if (!rc)
-		rc = timeline_keep(&r->member.engine, &e);
+		rc = timeline_keep(&r->context.engine, &e);
 	if (rc)
-		return context_fail(&e);
-	*countp = &r->member.engine.trace.numbers;
+		return call_fail(&e);
+	*countp = &r->context.engine.trace.numbers;
 	return 0;
 }
 
@@ -64,8 +64,8 @@ int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 		rc = fail(&e, RINGUP_EINVAL, "%s: %llu operations from number %llu on", call,
 			  (unsigned long long)count, (unsigned long long)first);
 	if (!rc)
-		rc = timeline_points(&r->member.engine, first, count, out, &e);
-	return rc ? context_fail(&e) : 0;
+		rc = timeline_points(&r->context.engine, first, count, out, &e);
+	return rc ? call_fail(&e) : 0;
 }
 
 int ringup_timeline_stop(struct ringup *r)
@@ -76,7 +76,7 @@ int ringup_timeline_stop(struct ringup *r)
 	fail_none(&e);
 	rc = check_mine(r, "ringup_timeline_stop", &e);
 	if (rc)
-		return context_fail(&e);
-	timeline_stop(&r->member.engine);
+		return call_fail(&e);
+	timeline_stop(&r->context.engine);
 	return 0;
 }

@@ -33,7 +33,7 @@ struct ringup_op;
  * that waits, in another group, for a third rank that waits for the first.
  */
 struct engine {
-	/* Set before engine_start(), by member.c or a test. */
+	/* Set before engine_start(), by context.c or a test. */
 	struct alarm *alarm;
 	struct waitset *waitset;   /* all ranks of this host; this rank sleeps in it */
 	struct progress *progress; /* of each of these ranks, in their order */

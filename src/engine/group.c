@@ -76,9 +76,16 @@ static int *make_list(int size)
 	return calloc((size_t)size, sizeof(int));
 }
 
-int group_locate(struct group *g, const struct peer_info *infos, bool apart, struct err *e)
+/* The back end `tcp` treats each rank as a host of its own. */
+static bool is_apart(const struct peer_info *infos)
+{
+	return !strncmp(infos[0].backend, "tcp", sizeof(infos[0].backend));
+}
+
+int group_locate(struct group *g, const struct peer_info *infos, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
+	bool apart = is_apart(infos);
 	int r, q, hosts = 0;
 
 	g->host_of = make_list(g->size);

@@ -78,8 +78,8 @@ void group_peer_info(struct peer_info *c, const struct conf *conf,
 		     const struct segment_door *door);
 
 /* group_locate - find which ranks share a host; sets topology, host_of and local_of.  Hosts are
- * numbered by their lowest rank.  @apart: treat each rank as a host of its own. */
-int group_locate(struct group *g, const struct peer_info *infos, bool apart, struct err *e);
+ * numbered by their lowest rank.  For the back end `tcp` each rank is a host of its own. */
+int group_locate(struct group *g, const struct peer_info *infos, struct err *e);
 
 /* group_share - map the memory of this host's ranks, and set up its wait set. */
 int group_share(struct group *g, const struct group_site *s, struct err *e);

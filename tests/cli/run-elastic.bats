@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # run-elastic.bats - ringup run, when ranks are lost and added
 # needs: waits
-# tests: src/launch src/wire src/engine/member.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash
+# tests: src/launch src/wire src/engine/context.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash
 
 load ../lib/helper
 load ../lib/await

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # launchers.bats - the ranks of real launchers on two hosts meet by what these keep for them.
 # needs: waits root-net
-# tests: src/wire src/engine/member.c src/backend/mpi*.c tests/net/beside_mpi.c tests/lib/hosts.bash tests/lib/real.bash tests/lib/scenes.bash tests/py/step_of_a_rank.py
+# tests: src/wire src/engine/context.c src/backend/mpi*.c tests/net/beside_mpi.c tests/lib/hosts.bash tests/lib/real.bash tests/lib/scenes.bash tests/py/step_of_a_rank.py
 
 load ../lib/helper
 load ../lib/fault

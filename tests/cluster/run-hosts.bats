@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # run-hosts.bats - ringup run on several hosts: network namespaces, and ssh or what stands for it.
 # needs: waits root-net
-# tests: src/launch src/wire src/engine/member.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c compat/python/ringup tests/py/elastic_job_of_a_rank.py tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
+# tests: src/launch src/wire src/engine/context.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c compat/python/ringup tests/py/elastic_job_of_a_rank.py tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
 
 load ../lib/helper
 load ../lib/fault

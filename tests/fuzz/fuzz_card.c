@@ -18,8 +18,9 @@
 #define engine_start      fake_start
 #define watch_start       fake_watch
 #define engine_submit     fake_submit
+#include "engine/context.c"
+#include "engine/context_group.c"
 #include "engine/liveness.h"
-#include "engine/member.c"
 #include "engine/progress.h"
 
 enum { RANKS = 4 };
@@ -154,14 +155,14 @@ static void change(unsigned char *all, size_t total, size_t mine, size_t len)
 
 static int exchange(void *ctx, const void *mine, size_t len, void *all)
 {
-	const struct member *m = ctx;
+	const struct context *c = ctx;
 	int r;
 
 	if (next_byte() == 255)
 		return -1;
 	for (r = 0; r < RANKS; r++)
 		memcpy((char *)all + len * (size_t)r, mine, len);
-	change(all, len * RANKS, len * (size_t)m->rank, len);
+	change(all, len * RANKS, len * (size_t)c->rank, len);
 	return 0;
 }
 
@@ -224,34 +225,34 @@ static void check_topo(const struct topo *t)
 	fuzz_require(t->local_size == local[t->host]);
 }
 
-static void check_place(const struct member *m)
+static void check_place(const struct context *c)
 {
-	fuzz_require(m->local_rank >= 0 && m->local_rank < m->local_size);
-	fuzz_require(m->host_rank >= 0 && m->host_rank < m->host_count);
-	fuzz_require(m->local_size + m->host_count - 1 <= RANKS);
-	fuzz_require(!m->homogeneous || m->local_size * m->host_count == RANKS);
+	fuzz_require(c->local_rank >= 0 && c->local_rank < c->local_size);
+	fuzz_require(c->host_rank >= 0 && c->host_rank < c->host_count);
+	fuzz_require(c->local_size + c->host_count - 1 <= RANKS);
+	fuzz_require(!c->homogeneous || c->local_size * c->host_count == RANKS);
 }
 
-static int be_world(struct member *m)
+static int be_world(struct context *c)
 {
-	struct bringup b = { .member = m, .door = { .fd = -1 } };
+	struct bringup b = { .context = c, .door = { .fd = -1 } };
 	struct err e = { 0 };
 	int rc;
 
-	b.bootstrap = (struct bootstrap){ m->rank, RANKS, exchange, m, NULL };
+	b.bootstrap = (struct bootstrap){ c->rank, RANKS, exchange, c, NULL };
 	b.infos = calloc(RANKS, sizeof(*b.infos));
 	rc = b.infos ? bring_up(&b, &e) : RINGUP_ENOMEM;
 	check_outcome(rc, &e);
 	if (!rc) {
-		check_topo(&m->world.comm.topo);
-		check_place(m);
+		check_topo(&c->world.comm.topo);
+		check_place(c);
 	}
 	segment_door_close(&b.door);
 	free(b.infos);
 	return rc;
 }
 
-static void be_group(struct member *m)
+static void be_group(struct context *c)
 {
 	int ranks[RANKS], n = 0, r;
 	unsigned char who = next_byte();
@@ -262,13 +263,13 @@ static void be_group(struct member *m)
 	for (r = 0; r < RANKS; r++)
 		if (who >> r & 1 || (r == RANKS - 1 && !n))
 			ranks[n++] = r;
-	rc = member_group_open(m, ranks, n, &g, &e);
+	rc = context_group_open(c, ranks, n, &g, &e);
 	check_outcome(rc, &e);
 	if (rc)
 		return;
 	check_topo(&g.comm.topo);
 	e.code = 0;
-	rc = member_group_close(m, &g, &e);
+	rc = context_group_close(c, &g, &e);
 	check_outcome(rc, &e);
 	if (rc)
 		group_close(&g);
@@ -281,22 +282,22 @@ static void be_group(struct member *m)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct member *m = calloc(1, sizeof(*m));
+	struct context *c = calloc(1, sizeof(*c));
 	int i;
 
-	fuzz_require(m != NULL);
+	fuzz_require(c != NULL);
 	input.data = data;
 	input.len = len;
-	m->size = RANKS;
-	m->conf.backend = m->conf.join = "";
-	m->rank = next_byte() % RANKS;
-	if (!be_world(m))
+	c->size = RANKS;
+	c->conf.backend = c->conf.join = "";
+	c->rank = next_byte() % RANKS;
+	if (!be_world(c))
 		for (i = 0; i < 3; i++)
-			be_group(m);
-	m->world.open = false;
-	group_close(&m->world);
-	free(m->peers);
-	free(m->counts);
-	free(m);
+			be_group(c);
+	c->world.open = false;
+	group_close(&c->world);
+	free(c->peers);
+	free(c->counts);
+	free(c);
 	return 0;
 }

@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "coll/reduce.h"
 #include "engine/comm.h"
 #include "engine/ledger.h"

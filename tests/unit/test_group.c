@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "backend/backend.h"
 #include "backend/node_state.h"
 #include "engine/progress.h"

@@ -2,7 +2,7 @@
 /* needs: waits */
 #include <sys/mman.h>
 
-#include "api/context.h"
+#include "api/call.h"
 #include "base/clock.h"
 
 #include "family.h"

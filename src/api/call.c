@@ -1,6 +1,6 @@
-/* context.c - each thread's last error, for ringup_error(). */
+/* call.c - each thread's last error, for ringup_error(). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/context.h"
+#include "api/call.h"
 
 #include "engine/engine.h"
 #include "engine/op_state.h"
@@ -14,24 +14,24 @@ static _Thread_local struct {
 	uint32_t forks;
 } late;
 
-int context_fail(const struct err *e)
+int call_fail(const struct err *e)
 {
 	last = *e;
 	late.op = NULL;
 	return e->code;
 }
 
-int context_null(const char *call, const char *what)
+int call_null(const char *call, const char *what)
 {
 	struct err e;
 
 	fail(&e, RINGUP_EINVAL, "%s: %s is NULL", call, what);
-	return context_fail(&e);
+	return call_fail(&e);
 }
 
-int context_late(const struct err *e, struct ringup_op *op)
+int call_late(const struct err *e, struct ringup_op *op)
 {
-	context_fail(e);
+	call_fail(e);
 	if (e->code == RINGUP_ETIMEDOUT && op) {
 		late.engine = op->engine;
 		late.op = op;
@@ -40,7 +40,7 @@ int context_late(const struct err *e, struct ringup_op *op)
 	return e->code;
 }
 
-void context_keep(const struct err *why)
+void call_keep(const struct err *why)
 {
 	last = *why;
 }

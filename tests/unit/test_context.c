@@ -1,4 +1,4 @@
-/* test_member.c - ranks as processes: where they are, starting again, failing together. */
+/* test_context.c - ranks as processes: where they are, starting again, failing together. */
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
-/* member.h - this process as a rank: all between ringup_init() and ringup_fini(). */
+/* context.h - this process as a rank: all between ringup_init() and ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ENGINE_MEMBER_H
-#define ENGINE_MEMBER_H
+#ifndef ENGINE_CONTEXT_H
+#define ENGINE_CONTEXT_H
 
 #include "base/conf.h"
 #include "engine/engine.h"
@@ -13,7 +13,7 @@
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
 
-struct member {
+struct context {
 	struct engine engine;
 	struct watch watch;
 	struct group world;
@@ -37,27 +37,27 @@ struct member {
 };
 
 /*
- * member_open - meet the other ranks, share memory or connect, choose a back end, start.
+ * context_open - meet the other ranks, share memory or connect, choose a back end, start.
  *
  * All ranks fail together, with the sentence of a rank that failed.
- * @how as in ringup_init(), or NULL.  member_close() is not called after a failure.
+ * @how as in ringup_init(), or NULL.  context_close() is not called after a failure.
  */
-int member_open(struct member *m, const struct ringup_init *how, struct err *e);
+int context_open(struct context *c, const struct ringup_init *how, struct err *e);
 
-/* member_leave - announce the end to the other ranks; false in a child of fork(), which is no
- * rank and has nothing to close.  Groups are closed after it, and the member after them. */
-bool member_leave(struct member *m);
-void member_close(struct member *m);
+/* context_leave - announce the end to the other ranks; false in a child of fork(), which is no
+ * rank and has nothing to close.  Groups are closed after it, and the context after them. */
+bool context_leave(struct context *c);
+void context_close(struct context *c);
 
 /*
- * member_group_open - make a group of @count ranks of the world.
+ * context_group_open - make a group of @count ranks of the world.
  *
  * All ranks of the world call it, in the same order and with the same @ranks, which are sorted
  * and distinct.  On a rank outside @ranks the group has no communicator.  The same holds for
- * member_group_close(); RINGUP_EBUSY if operations are in flight on any rank.
+ * context_group_close(); RINGUP_EBUSY if operations are in flight on any rank.
  */
-int member_group_open(struct member *m, const int *ranks, int count, struct group *g,
-		      struct err *e);
-int member_group_close(struct member *m, struct group *g, struct err *e);
+int context_group_open(struct context *c, const int *ranks, int count, struct group *g,
+		       struct err *e);
+int context_group_close(struct context *c, struct group *g, struct err *e);
 
 #endif
