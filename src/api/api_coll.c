@@ -55,12 +55,11 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, uint64
 {
 	uint64_t product = 1;
 	bool none = false;
-	int i;
 
 	if (dims < 0 || (dims && !shape))
 		return fail(e, RINGUP_EINVAL, "%s: a shape of %d dimensions%s", call, dims,
 			    dims < 0 ? "" : " is NULL");
-	for (i = 0; i < dims; i++) {
+	for (int i = 0; i < dims; i++) {
 		none |= !shape[i];
 		if (__builtin_mul_overflow(product, shape[i], &product))
 			product = UINT64_MAX;
@@ -306,12 +305,11 @@ static int split_rows(const char *call, const struct ringup_exchange *a, int siz
 		      uint64_t *splits, struct err *e)
 {
 	uint64_t sum = 0;
-	int i;
 
 	if (!a->splits && a->rows % (uint64_t)size)
 		return fail(e, RINGUP_EINVAL, "%s: %llu rows cannot be split evenly among %d",
 			    call, (unsigned long long)a->rows, size);
-	for (i = 0; i < size; i++) {
+	for (int i = 0; i < size; i++) {
 		splits[i] = a->splits ? a->splits[i] : a->rows / (uint64_t)size;
 		if (__builtin_add_overflow(sum, splits[i], &sum))
 			sum = UINT64_MAX;
@@ -619,10 +617,10 @@ static int ask_many(const struct many *m, const struct ringup_group *g, struct r
 		    struct request *q, struct err *e)
 {
 	struct err why;
-	int i, rc;
+	int rc;
 
 	op_signature_init(&q->signature, OP_BUNDLE, RINGUP_U8, 0);
-	for (i = 0; i < m->count; i++) {
+	for (int i = 0; i < m->count; i++) {
 		rc = ask_member(m, g, i, &member[i], &why);
 		if (rc)
 			return fail(e, rc, "%s, in number %d", why.text, i);

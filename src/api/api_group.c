@@ -17,10 +17,8 @@ static int by_number(const void *a, const void *b)
 /* Sorts the ranks, and checks that they exist and are distinct. */
 static int check_ranks(const struct ringup *r, int *ranks, int count, struct err *e)
 {
-	int i;
-
 	qsort(ranks, (size_t)count, sizeof(*ranks), by_number);
-	for (i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++) {
 		if (ranks[i] < 0 || ranks[i] >= r->context.size)
 			return fail(e, RINGUP_EINVAL,
 				    "ringup_group_add: rank %d is not one of the %d", ranks[i],

@@ -11,14 +11,14 @@ static int add_groups(struct ringup *r, const struct ringup_init *how)
 {
 	struct ringup_group *g;
 	struct err e;
-	int i, rc = 0;
+	int rc = 0;
 
 	if (how && (how->group_count < 0 || (how->group_count && !how->groups))) {
 		fail(&e, RINGUP_EINVAL, "ringup_init: %d groups%s", how->group_count,
 		     how->group_count < 0 ? "" : ", but groups is NULL");
 		return call_fail(&e);
 	}
-	for (i = 0; how && i < how->group_count && !rc; i++)
+	for (int i = 0; how && i < how->group_count && !rc; i++)
 		rc = ringup_group_add(r, how->groups[i].ranks, how->groups[i].count, &g);
 	return rc;
 }

@@ -157,9 +157,7 @@ extern const struct backend *const backends[];
 /* backend_find - by name, or NULL. */
 static inline const struct backend *backend_find(const char *name)
 {
-	int i;
-
-	for (i = 0; backends[i]; i++)
+	for (int i = 0; backends[i]; i++)
 		if (!strcmp(backends[i]->name, name))
 			return backends[i];
 	return NULL;

@@ -50,7 +50,6 @@ int cut_open(struct cut *c, const struct topo *t, const struct grid *g, uint64_t
 {
 	size_t hosts = (size_t)g->hosts, ranks = (size_t)t->size;
 	uint64_t *m;
-	int h;
 
 	*c = (struct cut){
 		.topo = t, .grid = g, .slot_bytes = slot_bytes, .stage_bytes = stage_bytes
@@ -59,7 +58,7 @@ int cut_open(struct cut *c, const struct topo *t, const struct grid *g, uint64_t
 	m = c->memory = calloc(2 * (hosts + 1) + 2 * hosts + 4 * ranks, sizeof(*m));
 	if (!c->place || !m)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", t->size);
-	for (h = 0; h < g->hosts; h++)
+	for (int h = 0; h < g->hosts; h++)
 		c->place[h] = grid_place(g, h);
 	c->start = m;
 	c->into = m + hosts + 1;
@@ -86,7 +85,6 @@ void cut_close(struct cut *c)
 static int place_pieces(struct cut *c, const struct plan *p, struct err *e)
 {
 	uint64_t at = 0;
-	int i;
 
 	if (p->pieces + 1 > c->piece_room) {
 		uint64_t *start =
@@ -97,7 +95,7 @@ static int place_pieces(struct cut *c, const struct plan *p, struct err *e)
 		c->piece_start = start;
 		c->piece_room = p->pieces + 1;
 	}
-	for (i = 0; i < p->pieces; i++) {
+	for (int i = 0; i < p->pieces; i++) {
 		c->piece_start[i] = at;
 		at += p->piece[i].count;
 	}
@@ -122,12 +120,11 @@ static void place_blocks(struct cut *c, const uint64_t *counts)
 {
 	struct cut_blocks *b = &c->out;
 	uint64_t at = 0;
-	int r;
 
 	b->count = counts;
 	b->stride = 1;
 	memset(b->total, 0, (size_t)c->grid->hosts * sizeof(*b->total));
-	for (r = 0; r < c->topo->size; r++) {
+	for (int r = 0; r < c->topo->size; r++) {
 		b->offset[r] = b->total[host_of(c, r)];
 		b->total[host_of(c, r)] += counts[r];
 		b->user[r] = at;
@@ -233,7 +230,7 @@ static int staged(struct cut *c, uint64_t *mostp, struct err *e)
 	const struct grid *g = c->grid;
 	struct sweep s = { .kind = SWEEP_REDUCESCATTER, .start = c->start };
 	struct step *steps = calloc((size_t)sweep_most(g), sizeof(*steps));
-	int h, i, n;
+	int h, n;
 
 	if (!steps)
 		return fail(e, RINGUP_ENOMEM, "steps for %d hosts", g->hosts);
@@ -244,7 +241,7 @@ static int staged(struct cut *c, uint64_t *mostp, struct err *e)
 		uint64_t sum = 0;
 
 		n = sweep_steps(g, h, &s, steps);
-		for (i = 0; i < n; i++)
+		for (int i = 0; i < n; i++)
 			sum += steps[i].kind == STEP_RECV_REDUCE ? steps[i].count : 0;
 		*mostp = most(*mostp, sum);
 	}
@@ -256,7 +253,7 @@ int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 {
 	uint64_t hosts = (uint64_t)c->grid->hosts, room, stage, all = 0;
 	bool sums = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
-	int rc = 0, r;
+	int rc = 0;
 
 	c->plan = p;
 	c->vector_of = 0;
@@ -275,7 +272,7 @@ int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 		rc = cut_exchange(c, p->matrix, room, e);
 	} else {
 		place_blocks(c, p->counts);
-		for (r = 0; r < c->topo->size; r++)
+		for (int r = 0; r < c->topo->size; r++)
 			all += p->counts[r];
 		c->chunks = most(ceiling(all, room - hosts), 1);
 		if (p->kind == PLAN_REDUCESCATTER) {
@@ -301,15 +298,15 @@ static void flat_vector(struct cut *c, uint64_t k)
 {
 	const struct grid *g = c->grid;
 	uint64_t count = flat_elements(c, k), line = LINE / c->bytes, at = 0, lines;
-	int h, place, inside = 0;
+	int inside = 0;
 
 	lines = ceiling(count, line);
-	for (place = 0; place < g->hosts; place++)
+	for (int place = 0; place < g->hosts; place++)
 		c->start[place + 1] = 0;
-	for (h = 0; h < g->cells; h++)
+	for (int h = 0; h < g->cells; h++)
 		c->start[c->place[h] + 1] = 1; /* one share */
 	c->start[0] = 0;
-	for (place = 1; place <= g->hosts; place++) {
+	for (int place = 1; place <= g->hosts; place++) {
 		inside += c->start[place] != 0;
 		at = least(fraction(lines, (uint64_t)inside, (uint64_t)g->cells) * line, count);
 		c->start[place] = at;
@@ -324,12 +321,10 @@ uint64_t cut_part(const struct cut *c, uint64_t total, uint64_t k)
 static void stream_vector(const struct cut *c, const struct cut_blocks *b, uint64_t k,
 			  uint64_t first, uint64_t *start)
 {
-	int h, place;
-
-	for (h = 0; h < c->grid->hosts; h++)
+	for (int h = 0; h < c->grid->hosts; h++)
 		start[c->place[h] + 1] = cut_part(c, b->total[h], k);
 	start[0] = first;
-	for (place = 0; place < c->grid->hosts; place++)
+	for (int place = 0; place < c->grid->hosts; place++)
 		start[place + 1] += start[place];
 }
 

@@ -35,9 +35,9 @@ static const char *kind_name(int kind)
 
 int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 {
-	int i, k, on = 1, sockets = 0;
+	int on = 1, sockets = 0;
 
-	for (i = 0; mesh && i < mesh->links; i++)
+	for (int i = 0; mesh && i < mesh->links; i++)
 		sockets += mesh->link[i].fds;
 	m->socket = calloc((size_t)sockets + 1, sizeof(*m->socket));
 	m->first_of = calloc((size_t)hosts, sizeof(*m->first_of));
@@ -45,12 +45,12 @@ int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 	if (!m->socket || !m->first_of || !m->sockets_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d connections", sockets);
 	m->rank = mesh ? mesh->rank : 0;
-	for (i = 0; mesh && i < mesh->links; i++) {
+	for (int i = 0; mesh && i < mesh->links; i++) {
 		const struct mesh_link *l = &mesh->link[i];
 
 		m->first_of[l->host] = m->sockets;
 		m->sockets_of[l->host] = l->fds;
-		for (k = 0; k < l->fds; k++) {
+		for (int k = 0; k < l->fds; k++) {
 			struct mail_socket *n = &m->socket[m->sockets++];
 
 			*n = (struct mail_socket){ .fd = l->fd[k],
@@ -75,9 +75,7 @@ void mail_close(struct mail *m)
 
 void mail_look(struct mail *m)
 {
-	int i;
-
-	for (i = 0; i < m->sockets; i++)
+	for (int i = 0; i < m->sockets; i++)
 		m->socket[i].stalled = false;
 }
 
@@ -113,9 +111,7 @@ static const char closed[] = "closed its connection";
 
 int mail_check(const struct mail *m, int host, struct err *e)
 {
-	int i;
-
-	for (i = 0; i < m->sockets_of[host]; i++)
+	for (int i = 0; i < m->sockets_of[host]; i++)
 		if (!m->socket[m->first_of[host] + i].ended)
 			return 0;
 	return lost(&m->socket[m->first_of[host]], closed, e);
@@ -263,9 +259,9 @@ static int receive_some(struct mail *m, struct mail_socket *l, struct err *e)
 
 int mail_step(struct mail *m, struct err *e)
 {
-	int i, rc, any = 0;
+	int rc, any = 0;
 
-	for (i = 0; i < m->sockets; i++) {
+	for (int i = 0; i < m->sockets; i++) {
 		rc = send_some(&m->socket[i], e);
 		if (rc < 0)
 			return rc;
@@ -280,9 +276,9 @@ int mail_step(struct mail *m, struct err *e)
 
 int mail_poll(const struct mail *m, struct pollfd *p)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < m->sockets; i++) {
+	for (int i = 0; i < m->sockets; i++) {
 		const struct mail_socket *l = &m->socket[i];
 		short events = (short)((l->stalled || l->ended ? 0 : POLLIN) |
 				       (l->first ? POLLOUT : 0));

@@ -155,9 +155,8 @@ static void combine(struct mpi *m, void *dst, const unsigned char *all, size_t b
 {
 	const struct plan *p = m->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)m->topo->size, p->post };
-	int r;
 
-	for (r = 0; r < m->topo->size; r++)
+	for (int r = 0; r < m->topo->size; r++)
 		m->src[r] = all + (size_t)r * bytes;
 	reduce_many(&how, &dst, 1, m->src, m->topo->size, bytes / m->each);
 }
@@ -185,11 +184,10 @@ static int allreduce_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
 	uint64_t n = elements(m, k);
-	int r;
 
 	pieces_put(m->plan, &m->put, w->mine, n);
 	slice(m, &w->out, n);
-	for (r = 0; r < m->topo->size; r++)
+	for (int r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, (size_t)w->out.bytes[m->topo->rank]);
 	return send_all(m, k, e);
 }
@@ -219,10 +217,9 @@ static int small_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
 	uint64_t n = elements(m, k);
-	int r;
 
 	pieces_put(m->plan, &m->put, w->mine, n);
-	for (r = 0; r < m->topo->size; r++)
+	for (int r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, n * m->each);
 	return gather_all(m, k, w->mine, w->all, &w->in, e);
 }
@@ -255,9 +252,8 @@ static void put_parts(struct mpi *m, uint64_t k, const uint64_t *counts, struct 
 		      unsigned char *to)
 {
 	const unsigned char *in = m->plan->piece->in;
-	int r;
 
-	for (r = 0; r < m->topo->size; r++) {
+	for (int r = 0; r < m->topo->size; r++) {
 		uint64_t n = part(m, counts[r], k);
 
 		lay_out(l, r, n * m->each);
@@ -275,9 +271,8 @@ static void take_parts(struct mpi *m, uint64_t k, const uint64_t *counts, size_t
 		       const struct layout *l, const unsigned char *from)
 {
 	unsigned char *out = m->plan->piece->out;
-	int r;
 
-	for (r = 0; r < m->topo->size; r++) {
+	for (int r = 0; r < m->topo->size; r++) {
 		if (l->bytes[r])
 			copy_bytes(out + k * m->chunk * m->each, from + l->at[r],
 				   (size_t)l->bytes[r]);
@@ -290,9 +285,9 @@ static int gather_put(struct mpi *m, uint64_t k, struct err *e)
 	struct window *w = window(m, k);
 	const uint64_t *counts = m->plan->counts;
 	const unsigned char *in = m->plan->piece->in;
-	int r, me = m->topo->rank;
+	int me = m->topo->rank;
 
-	for (r = 0; r < m->topo->size; r++)
+	for (int r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, part(m, counts[r], k) * m->each);
 	if (w->in.bytes[me])
 		copy_bytes(w->mine, in + k * m->chunk * m->each, (size_t)w->in.bytes[me]);
@@ -311,10 +306,10 @@ static int gather_take(struct mpi *m, uint64_t k, struct err *e)
 static int scatter_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
-	int r, me = m->topo->rank;
+	int me = m->topo->rank;
 
 	put_parts(m, k, m->plan->counts, &w->out, w->mine);
-	for (r = 0; r < m->topo->size; r++)
+	for (int r = 0; r < m->topo->size; r++)
 		lay_out(&w->in, r, (size_t)w->out.bytes[me]);
 	return send_all(m, k, e);
 }
@@ -336,10 +331,10 @@ static int scatter_take(struct mpi *m, uint64_t k, struct err *e)
 static int exchange_put(struct mpi *m, uint64_t k, struct err *e)
 {
 	struct window *w = window(m, k);
-	int r, size = m->topo->size, me = m->topo->rank;
+	int size = m->topo->size, me = m->topo->rank;
 
 	put_parts(m, k, m->plan->matrix + (size_t)me * (size_t)size, &w->out, w->mine);
-	for (r = 0; r < size; r++)
+	for (int r = 0; r < size; r++)
 		lay_out(&w->in, r,
 			part(m, m->plan->matrix[(size_t)r * (size_t)size + (size_t)me], k) *
 				m->each);
@@ -675,9 +670,8 @@ static void mpi_close(void *self)
 {
 	struct mpi *m = self;
 	bool clean = !m->comm || !__atomic_load_n(m->abort, __ATOMIC_RELAXED);
-	int i;
 
-	for (i = 0; i < WINDOWS; i++)
+	for (int i = 0; i < WINDOWS; i++)
 		clean &= !m->window[i].busy;
 	if (m->comm)
 		m->mod->part(m->comm, clean);

@@ -74,10 +74,9 @@ const char *mpi_find_launcher(int *size)
 		{ "OMPI_COMM_WORLD_SIZE", "openmpi" },
 		{ "PMI_SIZE", "mpich" },
 	};
-	size_t i;
 
 	*size = 0;
-	for (i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		const char *value = conf_env(launchers[i].variable);
 
 		if (value) {
@@ -146,9 +145,8 @@ const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
 	char newest[MPI_FIND_VERSION] = "", have[MPI_FIND_VERSION];
 	const char *best = NULL;
 	int best_fits = 0;
-	size_t i;
 
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		int fits = is_module(names[i], kind, have) ? fitness(have, version) : 0;
 
 		if (!fits || fits < best_fits ||
@@ -246,7 +244,6 @@ static void *load_named(const char *name, const char *version, struct err *e)
 	static const char *const near[] = { "/ringup", "", "/../lib/ringup", "/.libs" };
 	char dir[PATH_MAX], path[PATH_MAX + 64], why[MODULE_WHY] = "";
 	void *handle = NULL;
-	size_t i;
 
 	if (strchr(name, '/')) {
 		handle = load(name, why);
@@ -256,7 +253,7 @@ static void *load_named(const char *name, const char *version, struct err *e)
 		return handle;
 	}
 	own_folder(dir);
-	for (i = 0; i < sizeof(near) / sizeof(near[0]) && !handle; i++) {
+	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]) && !handle; i++) {
 		snprintf(path, sizeof(path), "%s%s", dir, near[i]);
 		handle = load_best(path, name, version, why);
 	}
@@ -324,11 +321,10 @@ static bool any_active_port(void)
 {
 	glob_t found;
 	bool active = false;
-	size_t i;
 
 	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
 		return false;
-	for (i = 0; i < found.gl_pathc && !active; i++) {
+	for (size_t i = 0; i < found.gl_pathc && !active; i++) {
 		FILE *f = fopen(found.gl_pathv[i], "re");
 		char line[64] = "";
 

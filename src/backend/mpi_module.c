@@ -128,14 +128,14 @@ static int join_group(struct mpi_comm *c, const int *world_of, int size, char *w
 static int join(struct mpi_comm **commp, const int *world_of, int size, char *why)
 {
 	struct mpi_comm *c = calloc(1, sizeof(*c));
-	int i, rc;
+	int rc;
 
 	if (!c) {
 		snprintf(why, MODULE_WHY, "no memory for a communicator");
 		return -1;
 	}
 	c->comm = MPI_COMM_NULL;
-	for (i = 0; i < MODULE_SLOTS; i++)
+	for (int i = 0; i < MODULE_SLOTS; i++)
 		c->request[i] = MPI_REQUEST_NULL;
 	enter();
 	rc = join_group(c, world_of, size, why);

@@ -65,9 +65,8 @@ static bool node_can(const void *self, const struct plan *p)
 static uint64_t longest(const uint64_t *counts, size_t n)
 {
 	uint64_t most = 0;
-	size_t i;
 
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		most = counts[i] > most ? counts[i] : most;
 	return most;
 }

@@ -7,9 +7,8 @@
 static uint64_t sum(const uint64_t *counts, size_t n)
 {
 	uint64_t all = 0;
-	size_t i;
 
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		all += counts[i];
 	return all;
 }

@@ -40,9 +40,9 @@ static void store(const struct node *n, void *dst, const void *src, size_t size)
 static void put_bytes(const struct node *n, unsigned char *slot, const unsigned char *in,
 		      size_t size, struct self_block *s)
 {
-	size_t few = n->streaming && s->left ? BIT_BYTES : size, i, m;
+	size_t few = n->streaming && s->left ? BIT_BYTES : size, m;
 
-	for (i = 0; i < size; i += m) {
+	for (size_t i = 0; i < size; i += m) {
 		m = node_least(size - i, few);
 		copy_over(slot + i, in + i, m);
 		if (n->streaming)
@@ -107,12 +107,12 @@ static bool gather_put(struct node *n, uint64_t k)
 	uint64_t g = n->base + k, m = node_part(n, n->plan->counts[n->topo->rank], k),
 		 before = 0;
 	struct self_block own = { 0 };
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 
 	if (!node_slots_free(n, g))
 		return false;
 	if (m) {
-		for (r = 0; r < me; r++)
+		for (int r = 0; r < me; r++)
 			before += n->plan->counts[r];
 		own = self_block_of(node_chunk_out(n, before, k), node_chunk_in(n, 0, k),
 				    m * n->bytes);
@@ -127,11 +127,11 @@ static bool gather_combine(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
 	uint64_t g = n->base + k, before = 0, m;
-	int r, me = n->topo->rank;
+	int me = n->topo->rank;
 
 	if (!node_all_in(n, g))
 		return false;
-	for (r = 0; r < n->topo->size; r++) {
+	for (int r = 0; r < n->topo->size; r++) {
 		m = node_part(n, p->counts[r], k);
 		if (m && r != me) {
 			take(n, node_is_pair(n), node_chunk_out(n, before, k),
@@ -148,9 +148,8 @@ static bool gather_combine(struct node *n, uint64_t k)
 static uint64_t before_to(const struct node *n, int from, int to)
 {
 	uint64_t all = 0;
-	int r;
 
-	for (r = 0; r < to; r++)
+	for (int r = 0; r < to; r++)
 		all += node_goes(n, from, r);
 	return all;
 }
@@ -158,9 +157,8 @@ static uint64_t before_to(const struct node *n, int from, int to)
 static uint64_t before_from(const struct node *n, int from, int to)
 {
 	uint64_t all = 0;
-	int r;
 
-	for (r = 0; r < from; r++)
+	for (int r = 0; r < from; r++)
 		all += node_goes(n, r, to);
 	return all;
 }
@@ -180,12 +178,12 @@ static bool exchange_put(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, m;
 	struct self_block own;
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 
 	if (!node_slots_free(n, g))
 		return false;
 	own = self_block_here(n, k, node_part(n, node_goes(n, me, me), k));
-	for (r = 0; r < n->topo->size; before += node_goes(n, me, r++)) {
+	for (int r = 0; r < n->topo->size; before += node_goes(n, me, r++)) {
 		m = node_part(n, node_goes(n, me, r), k);
 		if (m && r != me)
 			put_bytes(n, node_region(n, me, r, g), node_chunk_in(n, before, k),
@@ -199,11 +197,11 @@ static bool exchange_put(struct node *n, uint64_t k)
 static bool exchange_combine(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, before = 0, m;
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 
 	if (!node_all_in(n, g))
 		return false;
-	for (r = 0; r < n->topo->size; before += node_goes(n, r++, me)) {
+	for (int r = 0; r < n->topo->size; before += node_goes(n, r++, me)) {
 		m = r == me ? 0 : node_part(n, node_goes(n, r, me), k);
 		if (m)
 			take(n, true, node_chunk_out(n, before, k), node_region(n, r, me, g),
@@ -216,10 +214,10 @@ static bool exchange_combine(struct node *n, uint64_t k)
 /* The longest block of the round in which ranks send to those @apart places behind them. */
 static uint64_t longest_of(const struct node *n, int apart)
 {
-	int size = n->topo->size, r;
+	int size = n->topo->size;
 	uint64_t most = 0, count;
 
-	for (r = 0; r < size; r++) {
+	for (int r = 0; r < size; r++) {
 		count = node_goes(n, r, (r + apart) % size);
 		most = count > most ? count : most;
 	}

@@ -22,10 +22,9 @@ uint64_t node_places(const struct node *n)
 bool node_slots_free(struct node *n, uint64_t g)
 {
 	uint64_t done = g < node_places(n) ? 0 : g - node_places(n) + 1;
-	int r;
 
 	done = done > n->fence ? done : n->fence;
-	for (r = 0; done && r < n->topo->size; r++)
+	for (int r = 0; done && r < n->topo->size; r++)
 		if (!node_passed(n, r, true, done - 1))
 			return false;
 	return true;
@@ -34,9 +33,8 @@ bool node_slots_free(struct node *n, uint64_t g)
 static bool all_passed(struct node *n, bool out, uint64_t g)
 {
 	bool all = true;
-	int r;
 
-	for (r = 0; r < n->topo->size; r++) {
+	for (int r = 0; r < n->topo->size; r++) {
 		if (r == n->topo->rank || node_passed(n, r, out, g))
 			continue;
 		all = false;
@@ -65,9 +63,8 @@ bool node_has_offered(const struct node *n, int rank)
 bool node_any_offers(const struct node *n)
 {
 	bool any = false;
-	int r;
 
-	for (r = 0; r < n->topo->size; r++)
+	for (int r = 0; r < n->topo->size; r++)
 		any |= node_has_offered(n, r);
 	return any;
 }

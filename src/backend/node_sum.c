@@ -49,7 +49,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
-	int me = n->topo->rank, size = n->topo->size, r, d, near;
+	int me = n->topo->rank, size = n->topo->size, d, near;
 	struct pieces_at c = n->combine;
 	uint64_t m;
 
@@ -60,7 +60,7 @@ static void combine_range(struct node *n, uint64_t g, uint64_t first, uint64_t e
 		m = pieces_run(p, &c, end - first);
 		out = (unsigned char *)p->piece[c.piece].out + c.at * n->bytes;
 		d = 0;
-		for (r = 0; r < size; r++) {
+		for (int r = 0; r < size; r++) {
 			unsigned char *theirs = segment_slot(n->seg, r, g) + first * n->bytes;
 
 			n->src[r] = theirs;
@@ -101,9 +101,8 @@ static bool allreduce_take(struct node *n, uint64_t k)
 {
 	uint64_t g = n->base + k, m = node_elements(n, k), first, end;
 	unsigned char *slot = segment_slot(n->seg, n->topo->rank, g);
-	int r;
 
-	for (r = 0; r < n->topo->size; r++) {
+	for (int r = 0; r < n->topo->size; r++) {
 		node_slice(n, m, r, &first, &end);
 		if (r != n->topo->rank && first < end && !node_passed(n, r, true, g))
 			return false;
@@ -119,11 +118,11 @@ static bool scatter_put(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
 	uint64_t g = n->base + k, before = 0, m;
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 
 	if (!node_slots_free(n, g))
 		return false;
-	for (r = 0; r < n->topo->size; before += p->counts[r++]) {
+	for (int r = 0; r < n->topo->size; before += p->counts[r++]) {
 		m = node_part(n, p->counts[r], k);
 		if (m && p->pre != 1)
 			copy_scaled(p->dtype, node_region(n, me, r, g),
@@ -142,20 +141,20 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 {
 	const struct plan *p = n->plan;
 	struct reduce how = { p->dtype, p->redop, (uint32_t)n->topo->size, p->post };
-	uint64_t few = COPY_OWN_BYTES / n->bytes, first, m;
+	uint64_t few = COPY_OWN_BYTES / n->bytes, m;
 	/* Scaled inputs are not written by copy_over(), so taking ownership pays. */
 	bool owns = p->pre != 1 || copy_ownership() == COPY_OWNS;
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 
-	for (first = 0; first < count; first += m) {
+	for (uint64_t first = 0; first < count; first += m) {
 		m = node_least(count - first, few);
-		for (r = 0; r < n->topo->size; r++)
+		for (int r = 0; r < n->topo->size; r++)
 			n->src[r] = node_region(n, r, me, g) + first * n->bytes;
 		if (p->pre == 1)
 			n->src[me] = in + first * n->bytes;
 		n->dst[0] = out + first * n->bytes;
 		reduce_many(&how, n->dst, 1, n->src, n->topo->size, m);
-		for (r = 0; owns && r < n->topo->size; r++)
+		for (int r = 0; owns && r < n->topo->size; r++)
 			if (r != me)
 				copy_own(node_region(n, r, me, g) + first * n->bytes,
 					 m * n->bytes);
@@ -165,13 +164,13 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 static bool scatter_combine(struct node *n, uint64_t k)
 {
 	const struct plan *p = n->plan;
-	int me = n->topo->rank, r;
+	int me = n->topo->rank;
 	uint64_t g = n->base + k, before = 0, m = node_part(n, p->counts[me], k);
 
 	if (m && !node_all_in(n, g))
 		return false;
 	if (m) {
-		for (r = 0; r < me; r++)
+		for (int r = 0; r < me; r++)
 			before += p->counts[r];
 		combine_regions(n, g, node_chunk_in(n, before, k), node_chunk_out(n, 0, k), m);
 	}

@@ -50,9 +50,8 @@ bool node_can_offer(struct node *n)
 {
 	const struct plan *p = n->plan;
 	uint64_t at;
-	int i;
 
-	for (i = 0; i < p->pieces; i++) {
+	for (int i = 0; i < p->pieces; i++) {
 		size_t size = p->piece[i].count * n->bytes;
 
 		if (size && (!share_find(p->piece[i].in, size, &at) ||
@@ -65,11 +64,10 @@ bool node_can_offer(struct node *n)
 static void offer_arena(const struct node *n, struct offer *o)
 {
 	const struct plan *p = n->plan;
-	int i;
 
 	share_self(&o->arena);
 	o->ready = n->ready;
-	for (i = 0; i < p->pieces; i++) {
+	for (int i = 0; i < p->pieces; i++) {
 		o->piece[i].in = o->piece[i].out = 0;
 		share_find(p->piece[i].in, 0, &o->piece[i].in);
 		share_find(p->piece[i].out, 0, &o->piece[i].out);
@@ -101,10 +99,8 @@ static bool make_offer(struct node *n)
 
 static void map_arenas(struct node *n)
 {
-	int r;
-
 	n->ready = true;
-	for (r = 0; r < n->topo->size; r++) {
+	for (int r = 0; r < n->topo->size; r++) {
 		if (!n->arena[r])
 			n->arena[r] = share_map(&offer_of(n, r)->arena);
 		n->ready &= n->arena[r] != NULL;
@@ -113,9 +109,7 @@ static void map_arenas(struct node *n)
 
 void node_return(struct node *n)
 {
-	int r;
-
-	for (r = 0; r < NODE_RANKS; r++) {
+	for (int r = 0; r < NODE_RANKS; r++) {
 		share_unmap(n->arena[r]);
 		n->arena[r] = NULL;
 	}
@@ -125,11 +119,10 @@ void node_return(struct node *n)
 static bool all_offer(struct node *n)
 {
 	bool all = true, ready = true;
-	int r;
 
-	for (r = 0; r < n->topo->size && all; r++)
+	for (int r = 0; r < n->topo->size && all; r++)
 		all = node_has_offered(n, r);
-	for (r = 0; r < n->topo->size && all; r++)
+	for (int r = 0; r < n->topo->size && all; r++)
 		ready &= offer_of(n, r)->ready == 1;
 	if (all && !ready)
 		map_arenas(n);

@@ -138,10 +138,10 @@ static int fetch(struct move *m, unsigned char *out, uint64_t at, size_t size, s
 static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t size,
 		    struct err *e)
 {
-	size_t done, n;
+	size_t n;
 	int rc = 1;
 
-	for (done = 0; done < size && rc > 0; done += n) {
+	for (size_t done = 0; done < size && rc > 0; done += n) {
 		n = least(size - done, PIECE_BYTES);
 		rc = give(m, at + done, in + done, n, e);
 		self_block_copy(&m->self_block, n, m->streaming);

@@ -128,24 +128,24 @@ uint64_t relay_busiest(const struct cut *c, uint64_t *load, uint64_t *pairsp)
 {
 	const struct grid *g = c->grid;
 	uint64_t most = 0;
-	int d, from, to, n = g->hosts;
+	int d, n = g->hosts;
 
 	for (*pairsp = 0, d = 0; d <= g->dims; d++) {
 		struct line s = senders(g, 0, d), r = receivers(g, 0, d);
 		int tcp_from = 0, tcp_to = 0;
 
 		memset(load, 0, (size_t)n * sizeof(*load));
-		for (from = 0; from < n; from++)
-			for (to = 0; to < n; to++)
+		for (int from = 0; from < n; from++)
+			for (int to = 0; to < n; to++)
 				load[cell(g, to) % stride(g, d) +
 				     cell(g, from) / stride(g, d) * stride(g, d)] +=
 					c->pairs[(size_t)from * (size_t)n + (size_t)to];
-		for (to = 0; to < n; to++)
+		for (int to = 0; to < n; to++)
 			most = load[to] > most ? load[to] : most;
 		/* Leaning hosts lean on the first hosts, so no host has more pairs than 0. */
-		for (from = s.first; from >= 0; from = behind(g, &s, from))
+		for (int from = s.first; from >= 0; from = behind(g, &s, from))
 			tcp_from++;
-		for (to = r.first; to >= 0; to = behind(g, &r, to))
+		for (int to = r.first; to >= 0; to = behind(g, &r, to))
 			tcp_to++;
 		if ((uint64_t)tcp_from * (uint64_t)tcp_to > *pairsp)
 			*pairsp = (uint64_t)tcp_from * (uint64_t)tcp_to;
@@ -164,9 +164,8 @@ static struct step *emit(struct step *s, enum step_kind kind, int round, int pee
 static uint64_t all_of(const struct cut *c, uint64_t k, int host, bool sends)
 {
 	uint64_t sum = 0;
-	int h;
 
-	for (h = 0; h < c->grid->hosts; h++)
+	for (int h = 0; h < c->grid->hosts; h++)
 		sum += sends ? block(c, k, host, h) : block(c, k, h, host);
 	return sum;
 }

@@ -33,11 +33,10 @@ static int self_step(void *self, const struct plan *p, struct err *e)
 {
 	bool reduces = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
 	double pre = reduces ? p->pre : 1, post = reduces ? p->post : 1;
-	int i;
 
 	(void)self;
 	(void)e;
-	for (i = 0; i < p->pieces; i++) {
+	for (int i = 0; i < p->pieces; i++) {
 		const struct piece *t = &p->piece[i];
 
 		/* Bools come out as 0 and 1 here, too. */

@@ -26,9 +26,8 @@ enum { SLICE_NS = 100000000, YIELD_NS = 300000, STRANGER_NS = 1000000, SKIP_WAIT
 static uint64_t look(const struct tcp *h)
 {
 	uint64_t sum = 0;
-	int r;
 
-	for (r = 0; r < h->here; r++)
+	for (int r = 0; r < h->here; r++)
 		if (r != h->me)
 			sum += __atomic_load_n(&h->counters[r].in, __ATOMIC_RELAXED) +
 			       __atomic_load_n(&h->counters[r].out, __ATOMIC_RELAXED) +
@@ -41,12 +40,11 @@ static uint64_t look(const struct tcp *h)
 static void tcp_close(void *self)
 {
 	struct tcp *h = self;
-	int i;
 
 	wake_fd_close(&h->wake_fd);
 	mail_close(&h->mail);
 	cut_close(&h->cut);
-	for (i = 0; i < TCP_IN_FLIGHT; i++) {
+	for (int i = 0; i < TCP_IN_FLIGHT; i++) {
 		free(h->in_flight[i].step);
 		free(h->in_flight[i].stage_at);
 		free(h->in_flight[i].come);
@@ -138,7 +136,7 @@ static void find_rounds(struct tcp *h)
 static int tcp_open(void *self, const struct topo *topo, struct err *e)
 {
 	struct tcp *h = self;
-	int rc, i;
+	int rc;
 
 	rc = check_topo(topo, e);
 	if (rc)
@@ -158,7 +156,7 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 	h->mail.place = tcp_place;
 	h->mail.ctx = h;
 	h->poll = calloc((size_t)h->mail.sockets + 1, sizeof(*h->poll));
-	for (i = 0; i < TCP_IN_FLIGHT && h->owns && !rc; i++)
+	for (int i = 0; i < TCP_IN_FLIGHT && h->owns && !rc; i++)
 		if (!in_flight_open(h, &h->in_flight[i]))
 			rc = fail(e, RINGUP_ENOMEM, "buffers for tcp");
 	if (!rc && !h->poll)
@@ -333,9 +331,8 @@ static bool is_streaming(const struct tcp *h, const struct plan *p)
 static bool is_small(const struct tcp *h, uint64_t elements)
 {
 	uint64_t copies = h->grid.hosts > h->grid.cells, bytes = elements * tcp_wire_bytes(h);
-	int d;
 
-	for (d = 0; d < h->grid.dims; d++)
+	for (int d = 0; d < h->grid.dims; d++)
 		copies += (uint64_t)h->grid.radix[d] - 1;
 	if (bytes * copies > stage_bytes(h))
 		return false;
@@ -378,13 +375,12 @@ static bool is_done(const struct tcp *h)
 /* Nothing can be done now: fails if a host that still has to send has closed its sockets. */
 static int check_senders(const struct tcp *h, struct err *e)
 {
-	uint64_t q;
-	int i, rc = 0;
+	int rc = 0;
 
-	for (q = h->next_out; h->mail.ended && q < h->next_open && !rc; q++) {
+	for (uint64_t q = h->next_out; h->mail.ended && q < h->next_open && !rc; q++) {
 		const struct in_flight *f = &h->in_flight[q % TCP_IN_FLIGHT];
 
-		for (i = 0; i < f->steps && !rc; i++)
+		for (int i = 0; i < f->steps && !rc; i++)
 			if (f->step[i].kind != STEP_SEND && !f->come[i])
 				rc = mail_check(&h->mail, f->step[i].peer, e);
 	}
@@ -395,7 +391,6 @@ static int tcp_step(void *self, const struct plan *p, struct err *e)
 {
 	struct tcp *h = self;
 	bool any, ever = false;
-	uint64_t q;
 	int rc;
 
 	(void)p;
@@ -403,7 +398,7 @@ static int tcp_step(void *self, const struct plan *p, struct err *e)
 		h->seen = look(h);
 		any = tcp_open_next(h);
 		any |= put_next(h);
-		for (q = h->next_out; q < h->next_open; q++)
+		for (uint64_t q = h->next_out; q < h->next_open; q++)
 			any |= tcp_advance(h, &h->in_flight[q % TCP_IN_FLIGHT]);
 		rc = mail_step(&h->mail, e);
 		if (rc < 0)

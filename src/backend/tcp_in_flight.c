@@ -9,11 +9,10 @@
 bool tcp_slots_free(struct tcp *h, uint64_t k)
 {
 	uint64_t g = h->base + k;
-	int r;
 
 	if (g < h->slot_count || h->free_seen > g - h->slot_count)
 		return true;
-	for (r = 0; r < h->here; r++)
+	for (int r = 0; r < h->here; r++)
 		if (!tcp_above(&h->counters[r].took, g - h->slot_count))
 			return false;
 	h->free_seen = g - h->slot_count + 1;
@@ -91,13 +90,12 @@ static int steps_of(struct tcp *h, struct in_flight *f)
 static void make_steps(struct tcp *h, struct in_flight *f)
 {
 	uint64_t staged = 0;
-	int i;
 
 	f->steps = steps_of(h, f);
 	memset(f->due, 0, sizeof(f->due));
 	f->late = f->placed = (struct range){ 0, 0 };
 	find_own(h, f);
-	for (i = 0; i < f->steps; i++) {
+	for (int i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
 
 		f->come[i] = false;
@@ -142,14 +140,13 @@ int tcp_place(void *ctx, int host, const struct mail_head *m, struct mail_in *in
 	struct tcp *h = ctx;
 	uint64_t nth = m->chunk / (uint64_t)h->rails;
 	struct in_flight *f = &h->in_flight[nth % TCP_IN_FLIGHT];
-	int i;
 
 	if (m->chunk >= h->cut.chunks || tcp_owner(h, m->chunk) != h->me || nth < h->next_out)
 		return fail(e, RINGUP_EMISMATCH, "a message for chunk %llu",
 			    (unsigned long long)m->chunk);
 	if (nth >= h->next_open)
 		return 0;
-	for (i = 0; i < f->steps; i++) {
+	for (int i = 0; i < f->steps; i++) {
 		const struct step *t = &f->step[i];
 		bool sum = t->kind == STEP_RECV_REDUCE;
 		uint64_t size = sum ? tcp_wire_bytes(h) : h->cut.bytes;
@@ -189,12 +186,11 @@ static void send_step(struct tcp *h, struct in_flight *f, int i)
 static bool all_put(const struct tcp *h, uint64_t k)
 {
 	const struct topo *t = h->topo;
-	int r;
 
 	if (h->plan->kind == PLAN_BROADCAST && t->host_of &&
 	    t->host_of[h->plan->root] != t->host)
 		return true;
-	for (r = 0; r < h->here; r++)
+	for (int r = 0; r < h->here; r++)
 		if (!tcp_above(&h->counters[r].in, h->base + k))
 			return false;
 	return true;
@@ -202,12 +198,10 @@ static bool all_put(const struct tcp *h, uint64_t k)
 
 static void begin_round(struct tcp *h, struct in_flight *f)
 {
-	int i;
-
 	f->round++;
 	if (is_relayed(h))
 		relay_fill(&h->cut, f->chunk, f->round, f->result);
-	for (i = 0; i < f->steps; i++)
+	for (int i = 0; i < f->steps; i++)
 		if (f->step[i].round == f->round && f->step[i].kind == STEP_SEND)
 			send_step(h, f, i);
 }

@@ -26,16 +26,15 @@ static struct reduce how_to(const struct tcp *h, bool last)
 static void combine_wide(struct tcp *h, const struct reduce *how, const float *const *src,
 			 int n, uint64_t count, float *partial, unsigned char *result)
 {
-	uint64_t at, k;
-	int i;
+	uint64_t k;
 
-	for (at = 0; at < count; at += k) {
+	for (uint64_t at = 0; at < count; at += k) {
 		const void *from[SOURCES];
 		float block[BLOCK];
 		void *to = partial ? partial + at : block;
 
 		k = count - at < BLOCK ? count - at : BLOCK;
-		for (i = 0; i < n; i++)
+		for (int i = 0; i < n; i++)
 			from[i] = src[i] + at;
 		reduce_many(how, &to, 1, from, n, k);
 		if (result)
@@ -99,9 +98,9 @@ void tcp_combine(struct tcp *h, struct in_flight *f)
 	const struct step *t = NULL;
 	struct reduce how = how_to(h, last);
 	uint64_t size = tcp_wire_bytes(h);
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < f->steps; i++) {
+	for (int i = 0; i < f->steps; i++) {
 		const struct step *s = &f->step[i];
 
 		if (s->round != f->round || s->kind != STEP_RECV_REDUCE)
@@ -133,15 +132,14 @@ static void gather_wide(struct tcp *h, struct in_flight *f, const struct cut_wal
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	float *sum = (float *)(void *)f->partial + w->first, block[BLOCK];
 	enum ringup_dtype dtype = h->plan->dtype;
-	uint64_t at, k;
-	int r;
+	uint64_t k;
 
-	for (at = 0; at < w->count; at += k) {
+	for (uint64_t at = 0; at < w->count; at += k) {
 		void *to = sum + at;
 		const void *from[2] = { to, block };
 
 		k = w->count - at < BLOCK ? w->count - at : BLOCK;
-		for (r = 0; r < h->here; r++) {
+		for (int r = 0; r < h->here; r++) {
 			bool last = r == h->here - 1;
 			struct reduce now = how;
 
@@ -165,13 +163,12 @@ static void gather_run(struct tcp *h, struct in_flight *f, const struct cut_walk
 	struct reduce how = how_to(h, h->grid.hosts == 1);
 	void *to = f->partial + w->first * h->cut.bytes;
 	const void *src[TCP_LOCAL];
-	int r;
 
 	if (h->here == 1 && h->grid.hosts > 1 && h->plan->pre == 1) {
 		copy_bytes(to, w->in, w->count * h->cut.bytes);
 		return;
 	}
-	for (r = 0; r < h->here; r++)
+	for (int r = 0; r < h->here; r++)
 		src[r] = share(h, w, r);
 	reduce_many(&how, &to, 1, src, h->here, w->count);
 }

@@ -49,7 +49,6 @@ static void load(double *to, const struct part *p, uint64_t first, size_t n)
 		(const unsigned char *)p->at + first * reduce_dtype_bytes(p->dtype);
 	float widened[BLOCK];
 	const float *f = widened;
-	size_t i;
 
 	if (p->dtype == RINGUP_F64) {
 		copy_bytes(to, at, n * sizeof(*to));
@@ -59,22 +58,22 @@ static void load(double *to, const struct part *p, uint64_t first, size_t n)
 		reduce_widen(p->dtype, widened, at, n);
 	else
 		f = (const float *)(const void *)at;
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		to[i] = f[i];
 }
 
 static void multiply(struct products *s, const double *a, const double *b, size_t n)
 {
 	struct products t = *s; /* which nothing else can point to */
-	size_t i, k;
+	size_t i;
 
 	for (i = 0; i + LANES <= n; i += LANES)
-		for (k = 0; k < LANES; k++) {
+		for (size_t k = 0; k < LANES; k++) {
 			t.ab[k] += a[i + k] * b[i + k];
 			t.aa[k] += a[i + k] * a[i + k];
 			t.bb[k] += b[i + k] * b[i + k];
 		}
-	for (k = 0; i < n; i++, k++) {
+	for (size_t k = 0; i < n; i++, k++) {
 		t.ab[k] += a[i] * b[i];
 		t.aa[k] += a[i] * a[i];
 		t.bb[k] += b[i] * b[i];
@@ -96,12 +95,11 @@ static double share(double product, double square)
 static void store(enum ringup_dtype dtype, void *out, uint64_t first, const double *x, size_t n)
 {
 	float *f = (float *)out + first;
-	size_t i;
 
 	if (dtype == RINGUP_F64)
 		copy_bytes((double *)out + first, x, n * sizeof(*x));
 	else
-		for (i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i++)
 			f[i] = (float)x[i];
 }
 
@@ -111,10 +109,9 @@ static struct part merge(const struct part *a, const struct part *b, void *out, 
 	struct part sum = { out, work_dtype(a->dtype), a->of + b->of };
 	struct products s = { 0 };
 	double x[BLOCK], y[BLOCK], p, q;
-	uint64_t first;
-	size_t n, i;
+	size_t n;
 
-	for (first = 0; first < count; first += n) {
+	for (uint64_t first = 0; first < count; first += n) {
 		n = count - first < BLOCK ? count - first : BLOCK;
 		load(x, a, first, n);
 		load(y, b, first, n);
@@ -122,11 +119,11 @@ static struct part merge(const struct part *a, const struct part *b, void *out, 
 	}
 	p = share(total(s.ab), total(s.aa));
 	q = share(total(s.ab), total(s.bb));
-	for (first = 0; first < count; first += n) {
+	for (uint64_t first = 0; first < count; first += n) {
 		n = count - first < BLOCK ? count - first : BLOCK;
 		load(x, a, first, n);
 		load(y, b, first, n);
-		for (i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i++)
 			x[i] = p * x[i] + q * y[i];
 		store(sum.dtype, out, first, x, n);
 	}
@@ -144,9 +141,9 @@ void adasum(enum ringup_dtype dtype, void *out, const void *blocks, int n, uint6
 	size_t size = reduce_dtype_bytes(dtype);
 	size_t stride = count * reduce_dtype_bytes(work_dtype(dtype));
 	struct part waits[DEPTH + 1];
-	int r, k = 0;
+	int k = 0;
 
-	for (r = 0; r < n; r++) {
+	for (int r = 0; r < n; r++) {
 		const unsigned char *block =
 			(const unsigned char *)blocks + (size_t)r * count * size;
 

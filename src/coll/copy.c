@@ -121,11 +121,10 @@ void copy_over(void *dst, const void *src, size_t n)
 void copy_own(void *p, size_t n)
 {
 	volatile unsigned char *at = p;
-	size_t i;
 
 	if (copy_ownership() == COPY_ASKS)
 		return;
-	for (i = 0; i < n; i += 64)
+	for (size_t i = 0; i < n; i += 64)
 		at[i] = at[i];
 }
 
@@ -134,14 +133,14 @@ void copy_and_own(void *dst, void *src, size_t n, bool streaming)
 	void (*copy)(void *d, const void *s, size_t m) =
 		streaming ? copy_streaming : copy_bytes;
 	unsigned char *to = dst, *from = src;
-	size_t i, m;
+	size_t m;
 
 	if (copy_ownership() != COPY_OWNS) {
 		copy(dst, src, n);
 		return;
 	}
 	/* Lines are owned while they are still in the nearest cache. */
-	for (i = 0; i < n; i += m) {
+	for (size_t i = 0; i < n; i += m) {
 		m = n - i < COPY_OWN_BYTES ? n - i : COPY_OWN_BYTES;
 		copy(to + i, from + i, m);
 		copy_own(from + i, m);
@@ -173,9 +172,7 @@ SCALE_INTEGER(scale_i32, int32_t, INT32_MIN, INT32_MAX)
 /* int64_t's maximum is no double: 2^63 is the first that does not fit. */
 static void scale_i64(int64_t *d, const int64_t *s, uint64_t count, double factor)
 {
-	uint64_t i;
-
-	for (i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < count; i++) {
 		double x = (double)s[i] * factor;
 
 		if (x >= -0x1p63 && x < 0x1p63)

@@ -90,7 +90,6 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 }, first[WIDEST] = { 0 };
 	uint64_t bits;
 	double x = __builtin_ceil(1 / __builtin_fabs(pre));
-	int k;
 
 	if (t == RINGUP_BOOL) {
 		to[0] = 1;
@@ -106,7 +105,7 @@ static bool put_one(enum ringup_dtype t, double pre, unsigned char *to)
 	put_floating(t, 1, one);
 	put_floating(t, 1 / pre, first);
 	/* The quotient is rounded, and the product again: a neighbour may do better. */
-	for (k = 0; k <= 2 * NEIGHBOURS; k++) {
+	for (int k = 0; k <= 2 * NEIGHBOURS; k++) {
 		memcpy(&bits, first, sizeof(bits));
 		bits += (uint64_t)(k % 2 ? (k + 1) / 2 : -(k / 2));
 		memcpy(to, &bits, sizeof(bits));
@@ -134,7 +133,6 @@ bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pr
 {
 	size_t size = reduce_dtype_bytes(t), k;
 	alignas(WIDEST) unsigned char one[WIDEST] = { 0 };
-	uint64_t i;
 
 	if (!count)
 		return true;
@@ -145,7 +143,7 @@ bool neutral_fill(void *to, enum ringup_dtype t, enum ringup_redop op, double pr
 		return !reduce_is_floating(t) || !__builtin_isnan(scaled(t, one, pre));
 	else if (!put_one(t, pre, one))
 		return false;
-	for (i = 0; i < count; i++)
+	for (uint64_t i = 0; i < count; i++)
 		for (k = 0; k < size; k++)
 			((unsigned char *)to)[i * size + k] = one[k];
 	return true;

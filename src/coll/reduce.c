@@ -107,10 +107,8 @@ static void reduce_integers(const struct reduce *how, void *const *dst, int ndst
 	size_t size = reduce_dtype_bytes(how->dtype), n;
 	int64_t block[BLOCK];
 	void *to = block;
-	uint64_t first;
-	int i;
 
-	for (first = 0; first < count; first += n) {
+	for (uint64_t first = 0; first < count; first += n) {
 		const void *from[GROUP + 1];
 		int k = 0, done = 0;
 
@@ -128,7 +126,7 @@ static void reduce_integers(const struct reduce *how, void *const *dst, int ndst
 			divide(how->dtype, block, n, how->divisor);
 		if (how->post != 0 && how->post != 1)
 			copy_scaled(how->dtype, block, block, n, how->post);
-		for (i = 0; i < ndst; i++)
+		for (int i = 0; i < ndst; i++)
 			copy_bytes((unsigned char *)dst[i] + first * size, block, n * size);
 	}
 }
@@ -150,7 +148,7 @@ void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int 
 		      const void *const *src, int nsrc, uint64_t count)
 {
 	size_t size = reduce_dtype_bytes(how->dtype);
-	uint64_t few = NEAR_BYTES / size, first, n;
+	uint64_t few = NEAR_BYTES / size, n;
 	const void *from[REDUCE_PAST];
 	void *to[REDUCE_PAST];
 	int i;
@@ -159,7 +157,7 @@ void reduce_streaming(const struct reduce *how, void *const *dst, int ndst, int 
 		reduce_many(how, dst, ndst, src, nsrc, count);
 		return;
 	}
-	for (first = 0; first < count; first += n) {
+	for (uint64_t first = 0; first < count; first += n) {
 		n = count - first < few ? count - first : few;
 		for (i = 0; i < nsrc; i++)
 			from[i] = (const unsigned char *)src[i] + first * size;

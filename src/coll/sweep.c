@@ -23,9 +23,9 @@ struct range {
 
 int sweep_most(const struct grid *g)
 {
-	int d, lines = 0;
+	int lines = 0;
 
-	for (d = 0; d < g->dims; d++)
+	for (int d = 0; d < g->dims; d++)
 		lines += g->radix[d] - 1;
 	return 4 * lines + 2 * g->hosts * (g->hosts <= GRID_COMPLETE) + 4;
 }
@@ -51,11 +51,11 @@ static struct range block(const struct out *o, int host)
 static struct range share(const struct out *o, int host, int depth)
 {
 	const struct grid *g = o->grid;
-	int low = host, high = host, d, place;
+	int low = host, high = host, place;
 
 	if (o->sweep->whole)
 		return everything(o);
-	for (d = depth; d < g->dims; d++) {
+	for (int d = depth; d < g->dims; d++) {
 		low = grid_member(g, low, d, 0);
 		high = grid_member(g, high, d, g->radix[d] - 1);
 	}
@@ -82,9 +82,8 @@ static bool combines(const struct sweep *s)
 static void send_line(struct out *o, int round, int d, int depth)
 {
 	const struct grid *g = o->grid;
-	int k;
 
-	for (k = 1; k < g->radix[d]; k++) {
+	for (int k = 1; k < g->radix[d]; k++) {
 		int peer = grid_member(g, o->host, d,
 				       (grid_digit(g, o->host, d) + k) % g->radix[d]);
 
@@ -94,10 +93,10 @@ static void send_line(struct out *o, int round, int d, int depth)
 
 static void reduce_up(struct out *o, int d)
 {
-	int k, peer;
+	int peer;
 
 	send_line(o, d + 1, d, d + 1);
-	for (k = 0; k < o->grid->radix[d]; k++) {
+	for (int k = 0; k < o->grid->radix[d]; k++) {
 		peer = grid_member(o->grid, o->host, d, k);
 		if (peer != o->host)
 			emit(o, STEP_RECV_REDUCE, d + 1, peer, share(o, o->host, d + 1));
@@ -154,9 +153,9 @@ static void lean(struct out *o, bool last)
 
 static void exchange(struct out *o)
 {
-	int n = o->grid->hosts, k, peer, place;
+	int n = o->grid->hosts, peer, place;
 
-	for (k = 1; k < n; k++) {
+	for (int k = 1; k < n; k++) {
 		peer = (o->host + k) % n;
 		emit(o, STEP_SEND, 1, peer, block(o, peer));
 	}
@@ -172,7 +171,7 @@ static void exchange(struct out *o)
 int sweep_steps(const struct grid *g, int host, const struct sweep *s, struct step *out)
 {
 	struct out o = { g, s, host, out, 0 };
-	int root = s->root < g->cells ? s->root : s->root - g->cells, d;
+	int root = s->root < g->cells ? s->root : s->root - g->cells;
 	bool gathers = s->kind != SWEEP_REDUCESCATTER && !s->whole;
 
 	if (s->kind == SWEEP_EXCHANGE) {
@@ -180,13 +179,13 @@ int sweep_steps(const struct grid *g, int host, const struct sweep *s, struct st
 		return o.count;
 	}
 	lean(&o, false);
-	for (d = 0; d < g->dims && host < g->cells; d++) {
+	for (int d = 0; d < g->dims && host < g->cells; d++) {
 		if (combines(s))
 			reduce_up(&o, d);
 		else if (s->kind == SWEEP_BROADCAST)
 			scatter_up(&o, d, root);
 	}
-	for (d = g->dims - 1; d >= 0 && host < g->cells && gathers; d--)
+	for (int d = g->dims - 1; d >= 0 && host < g->cells && gathers; d--)
 		gather_down(&o, d);
 	lean(&o, true);
 	return o.count;

@@ -41,14 +41,13 @@ static bool is_shell(const char *at, const char *end)
 					     "ksh",  "ksh93", "mksh", "lksh", "rbash",
 					     "yash", "fish",  "exec", "env",  "sudo" };
 	const char *base = memrchr(at, '/', (size_t)(end - at)), *stop;
-	size_t i;
 
 	at = base ? base + 1 : at;
 	while (at < end && (*at == '-' || *at == ':'))
 		at++;
 	for (stop = at; stop < end && *stop != '[' && *stop != ':'; stop++)
 		;
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (is_word(at, stop, names[i]))
 			return true;
 	return false;

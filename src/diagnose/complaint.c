@@ -96,10 +96,9 @@ static bool goes_on(const char *p, const char *end)
 					    "fall back to",   "using default", "will default",
 					    "will be ignored" };
 	char low[LOOK_FOR_FAILURE + 1];
-	size_t i;
 
 	lower(low, p, end);
-	for (i = 0; i < sizeof(calm) / sizeof(calm[0]); i++)
+	for (size_t i = 0; i < sizeof(calm) / sizeof(calm[0]); i++)
 		if (strstr(low, calm[i]))
 			return true;
 	return false;
@@ -225,11 +224,10 @@ static bool is_angle_level(const struct word *w, enum complaint *level)
 		{ "trace", "\\u003ctrace\\u003e", COMPLAINT_NONE },
 	};
 	bool is_json = w->at[w->len - 1] == 'e' && word_ends(w, "\\u003e");
-	size_t i;
 
 	if (!is_json && (w->before != '<' || w->after != '>'))
 		return false;
-	for (i = 0; i < sizeof(angles) / sizeof(angles[0]); i++)
+	for (size_t i = 0; i < sizeof(angles) / sizeof(angles[0]); i++)
 		if (is_json ? word_ends(w, angles[i].json) : word_is(w, angles[i].text)) {
 			*level = angles[i].level;
 			return true;
@@ -275,7 +273,7 @@ static bool is_special(const struct word *w, const struct word *last, const char
 static bool level_of(const struct word *w, const struct word *last, const char *line,
 		     const char *end, enum complaint *level)
 {
-	size_t i, n;
+	size_t n;
 
 	if (is_hydra(w, line)) {
 		*level = COMPLAINT_ERROR;
@@ -287,7 +285,7 @@ static bool level_of(const struct word *w, const struct word *last, const char *
 		*level = letter_level(*w->at);
 		return true;
 	}
-	for (i = 0; may_be_level(w) && i < sizeof(levels) / sizeof(levels[0]); i++) {
+	for (size_t i = 0; may_be_level(w) && i < sizeof(levels) / sizeof(levels[0]); i++) {
 		if (*w->at != *levels[i].text)
 			continue;
 		n = strlen(levels[i].text);
@@ -314,18 +312,17 @@ static bool is_exception(const struct word *w, const char *end)
 	static const char *const tails[] = { "Error", "Exception", "Interrupt", "Exit" };
 	struct word bare = *w;
 	bool colon = w->at[w->len - 1] == ':';
-	size_t i;
 
 	bare.len -= colon;
 	if (!memchr("rnt", w->at[bare.len - 1], 3))
 		return false;
 	if (!colon && !is_end(w->at + w->len, end))
 		return w->at + w->len + 11 < end && !memcmp(w->at, "Exception in thread", 19);
-	for (i = 0; i < bare.len; i++)
+	for (size_t i = 0; i < bare.len; i++)
 		if (!is_upper(bare.at[i]) && !is_lower(bare.at[i]) && !is_digit(bare.at[i]) &&
 		    bare.at[i] != '.' && bare.at[i] != '_' && bare.at[i] != '$')
 			return false;
-	for (i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
 		if (bare.len > 3 && word_ends(&bare, tails[i]))
 			return !colon || !is_number_after(w, end) || bare.len > 5;
 	return false;
@@ -345,9 +342,9 @@ static bool is_death(const char *p, const char *end)
 					    "Bus error (core dumped)",
 					    "Segmentation fault (core dumped)",
 					    "Illegal instruction (core dumped)" };
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		n = strlen(said[i]);
 		if ((size_t)(end - p) >= n && !memcmp(p, said[i], n) && is_end(p + n, end))
 			return true;
@@ -368,10 +365,9 @@ static bool tells_failure(const char *p, const char *end)
 		"closed",    "disconnect",
 	};
 	char low[LOOK_FOR_FAILURE + 1];
-	size_t i;
 
 	lower(low, p, end);
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strstr(low, words[i]))
 			return true;
 	return false;
@@ -564,11 +560,10 @@ static inline halves look_at(const char *p)
 const char *complaint_look(const char *p, const char *end)
 {
 	halves any;
-	int i;
 
 	for (; end - p > AT_ONCE + 1; p += AT_ONCE) {
 		any = (halves){ 0 };
-		for (i = 0; i < AT_ONCE; i += LANES)
+		for (int i = 0; i < AT_ONCE; i += LANES)
 			any |= look_at(p + i);
 		if (any[0] | any[1])
 			return p;

@@ -36,12 +36,12 @@ static bool is_safe(const char *word)
 static void put_hosts(char *out, size_t size, const struct finding *f,
 		      const struct nodes *nodes)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < f->hosts; i++)
+	for (int i = 0; i < f->hosts; i++)
 		if (is_safe(f->host[i]) && ++n)
 			append(out, size, " %s", f->host[i]);
-	for (i = 0; !n && !nodes->live && i < nodes->n; i++)
+	for (int i = 0; !n && !nodes->live && i < nodes->n; i++)
 		if (is_safe(nodes_name(nodes, i)))
 			append(out, size, " %s", nodes_name(nodes, i));
 }
@@ -72,9 +72,8 @@ static void judge(struct conclusion *c, const struct nodes *nodes)
 	const struct signature *s = f->signature;
 	enum nodes_owner owner = NODES_UNKNOWN;
 	char said[256] = "", more[256];
-	int i;
 
-	for (i = 0; i < f->addresses && owner != NODES_SHARED; i++) {
+	for (int i = 0; i < f->addresses && owner != NODES_SHARED; i++) {
 		enum nodes_owner is = nodes_own(nodes, f->address[i], more, sizeof(more));
 
 		if (is == NODES_SHARED || (!*said && *more)) {
@@ -115,11 +114,10 @@ static void put_end(struct conclusion *c)
 		{ 15, "SIGTERM: somebody asked it to end, such as a batch system" },
 	};
 	const struct finding *f = c->finding;
-	size_t i;
 
 	if (f->signal > 0) {
 		append(c->cause, sizeof(c->cause), " (signal %d", f->signal);
-		for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 			if (signals[i].signal == f->signal)
 				append(c->cause, sizeof(c->cause), ", %s", signals[i].what);
 		append(c->cause, sizeof(c->cause), ")");
@@ -151,10 +149,8 @@ static void conclude_one(struct conclusion *c, const struct finding *f,
 
 static bool have_rank_in_common(const struct finding *f, const struct finding *g)
 {
-	int i, k;
-
-	for (i = 0; i < f->ranks; i++)
-		for (k = 0; k < g->ranks; k++)
+	for (int i = 0; i < f->ranks; i++)
+		for (int k = 0; k < g->ranks; k++)
 			if (f->rank[i] == g->rank[k])
 				return true;
 	return false;
@@ -190,15 +186,13 @@ static bool is_led_to(const struct finding *end, const struct conclusion *other)
 
 static void order_exits(struct conclusions *c)
 {
-	int i, k;
-
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		struct conclusion *end = &c->list[i];
 		bool is_said = false;
 
 		if (end->kind != SIGNATURE_EXIT)
 			continue;
-		for (k = 0; k < c->n; k++) {
+		for (int k = 0; k < c->n; k++) {
 			struct conclusion *other = &c->list[k];
 
 			if (!is_led_to(end->finding, other))
@@ -217,16 +211,14 @@ static void order_exits(struct conclusions *c)
  * killed. In the second case an earlier message that explains the hang is the cause. */
 static void order_kills(struct conclusions *c)
 {
-	int i, k;
-
-	for (i = 0; i < c->n; i++) {
+	for (int i = 0; i < c->n; i++) {
 		struct conclusion *end = &c->list[i];
 		const struct finding *f = end->finding;
 
 		if (end->kind != SIGNATURE_DEATH || strcmp(f->signature->library, "shell") ||
 		    !strstr(f->proof, " Killed"))
 			continue;
-		for (k = 0; k < c->n; k++)
+		for (int k = 0; k < c->n; k++)
 			if (c->list[k].kind >= SIGNATURE_SETTING &&
 			    c->list[k].kind <= SIGNATURE_PATH &&
 			    is_before(c->list[k].finding, f))
@@ -238,11 +230,10 @@ static void order_kills(struct conclusions *c)
 static void put_reason(struct conclusion *c, const struct conclusions *all)
 {
 	const struct finding *f = c->finding, *g, *best = NULL;
-	int i;
 
 	if (c->kind != SIGNATURE_RESULT || !(f->signature->flags & SIGNATURE_REASON))
 		return;
-	for (i = 0; i < all->n; i++) {
+	for (int i = 0; i < all->n; i++) {
 		g = all->list[i].finding;
 		if (all->list[i].kind < SIGNATURE_RESULT && is_before(g, f) &&
 		    (!best || g->line > best->line))
@@ -281,9 +272,7 @@ static int compare(const void *a, const void *b, void *dated)
 /* Did the library fail after all?  Then a failure that it overcame may be the reason. */
 static bool has_failed(const struct evidence *v, const char *library)
 {
-	int i;
-
-	for (i = 0; i < signature_count; i++)
+	for (int i = 0; i < signature_count; i++)
 		if (v->of[i].count && !v->of[i].well && signatures[i].kind != SIGNATURE_NOTE &&
 		    !strcmp(signatures[i].library, library))
 			return true;
@@ -298,9 +287,7 @@ static bool is_end(const struct signature *s)
 /* Does an earlier finding of the same kind make this one redundant? */
 static bool is_late(const struct evidence *v, const struct signature *s)
 {
-	int i;
-
-	for (i = 0; s->flags & SIGNATURE_LATER && i < signature_count; i++)
+	for (int i = 0; s->flags & SIGNATURE_LATER && i < signature_count; i++)
 		if (v->of[i].count && &signatures[i] != s &&
 		    (signatures[i].kind == s->kind || is_end(&signatures[i])) &&
 		    !strcmp(signatures[i].library, s->library))
@@ -312,11 +299,10 @@ static bool is_late(const struct evidence *v, const struct signature *s)
 static bool is_empty(const struct evidence *v, int which)
 {
 	const struct finding *f = &v->of[which], *g;
-	int i;
 
 	if (!(signatures[which].flags & SIGNATURE_VAGUE) || *f->value)
 		return false;
-	for (i = 0; i < signature_count; i++) {
+	for (int i = 0; i < signature_count; i++) {
 		g = &v->of[i];
 		if (i == which || !g->count || g->well)
 			continue;
@@ -339,11 +325,10 @@ static void conclude_unknown(struct conclusions *c, const struct evidence *v,
 			     const struct nodes *nodes, bool *dated)
 {
 	bool is_calm = !c->n;
-	int i;
 
-	for (i = 0; i < v->unknowns; i++)
+	for (int i = 0; i < v->unknowns; i++)
 		is_calm &= v->unknown[i].what == EVIDENCE_WARNING;
-	for (i = 0; i < v->unknowns; i++) {
+	for (int i = 0; i < v->unknowns; i++) {
 		const struct finding *f = &v->unknown[i].finding;
 
 		if (v->unknown[i].what == EVIDENCE_WARNING && !is_calm)
@@ -355,12 +340,10 @@ static void conclude_unknown(struct conclusions *c, const struct evidence *v,
 
 static bool has_cause(const struct evidence *v)
 {
-	int i;
-
-	for (i = 0; i < v->unknowns; i++)
+	for (int i = 0; i < v->unknowns; i++)
 		if (v->unknown[i].what != EVIDENCE_WARNING)
 			return true;
-	for (i = 0; i < signature_count; i++)
+	for (int i = 0; i < signature_count; i++)
 		if (is_real(v, i) && signatures[i].kind < SIGNATURE_NOTE)
 			return true;
 	return false;
@@ -370,7 +353,6 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 	     struct err *e)
 {
 	bool known, dated = true;
-	int i;
 
 	memset(c, 0, sizeof(*c));
 	c->list = calloc((size_t)signature_count + EVIDENCE_UNKNOWN, sizeof(*c->list));
@@ -378,7 +360,7 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 	if (!c->list || !c->echo)
 		return fail(e, RINGUP_ENOMEM, "no memory for the conclusions");
 	known = has_cause(v);
-	for (i = 0; i < signature_count; i++) {
+	for (int i = 0; i < signature_count; i++) {
 		if (!is_real(v, i))
 			continue;
 		if ((signatures[i].kind == SIGNATURE_ECHO && known) ||
@@ -392,7 +374,7 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 	conclude_unknown(c, v, nodes, &dated);
 	order_exits(c);
 	order_kills(c);
-	for (i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++)
 		put_reason(&c->list[i], c);
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), compare, &dated);
 	return 0;

@@ -57,11 +57,9 @@ static void plain(char *out, size_t size, const char *text, size_t len)
 
 static void add_text(char *list, int *n, int most, size_t size, const char *text)
 {
-	int i;
-
 	if (!*text)
 		return;
-	for (i = 0; i < *n; i++)
+	for (int i = 0; i < *n; i++)
 		if (!strcmp(list + (size_t)i * size, text))
 			return;
 	if (*n < most)
@@ -70,9 +68,7 @@ static void add_text(char *list, int *n, int most, size_t size, const char *text
 
 static void add_rank(struct finding *f, int rank)
 {
-	int i;
-
-	for (i = 0; i < f->ranks; i++)
+	for (int i = 0; i < f->ranks; i++)
 		if (f->rank[i] == rank)
 			return;
 	if (rank >= 0 && f->ranks < EVIDENCE_RANKS)
@@ -94,9 +90,7 @@ static void begin(struct finding *f, const struct signature *s, const struct sig
 /* Marks failures that a library has overcome. */
 static void mark_well(struct evidence *v, const struct signature *s, int file)
 {
-	int i;
-
-	for (i = 0; i < signature_count; i++)
+	for (int i = 0; i < signature_count; i++)
 		if (v->of[i].count && v->of[i].last_file == file &&
 		    signatures[i].flags & SIGNATURE_UNLESS_WELL &&
 		    !strcmp(signatures[i].library, s->library))
@@ -128,8 +122,6 @@ static bool is_told(struct evidence *v, const struct signature *s, const struct 
 /* Adds the values that the message holds. */
 static void see_fields(struct finding *f, const struct sighting *at)
 {
-	int i;
-
 	if (f->port < 0)
 		f->port = at->fields.port;
 	if (f->status < 0 && !f->signal) {
@@ -144,7 +136,7 @@ static void see_fields(struct finding *f, const struct sighting *at)
 	add_text(f->address[0], &f->addresses, EVIDENCE_ADDRESSES, sizeof(f->address[0]),
 		 at->fields.address);
 	add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]), at->origin.host);
-	for (i = 0; i < at->fields.hosts; i++)
+	for (int i = 0; i < at->fields.hosts; i++)
 		add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]),
 			 at->fields.host[i]);
 	add_rank(f, at->fields.rank >= 0 ? at->fields.rank : at->origin.rank);
@@ -203,9 +195,8 @@ void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64
 				       "" },
 	};
 	struct unknown_finding *u;
-	int i;
 
-	for (i = 0; i < v->unknowns; i++) {
+	for (int i = 0; i < v->unknowns; i++) {
 		u = &v->unknown[i];
 		if (u->form == form && u->what == what) {
 			see(&u->finding, &unknown[what], at);

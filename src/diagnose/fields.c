@@ -49,11 +49,9 @@ void fields_init(struct fields *f)
 
 void fields_host(struct fields *f, const char *at, size_t len)
 {
-	int i;
-
 	if (!len || len >= sizeof(f->host[0]) || f->hosts == FIELDS_HOSTS)
 		return;
-	for (i = 0; i < f->hosts; i++)
+	for (int i = 0; i < f->hosts; i++)
 		if (strlen(f->host[i]) == len && !memcmp(f->host[i], at, len))
 			return;
 	keep(f->host[f->hosts++], sizeof(f->host[0]), at, len);
@@ -136,9 +134,8 @@ static bool is_local(const char *p, size_t len)
 					     "flannel", "cali",  "veth",   "podman",
 					     "lxc",     "tun",   "tap",    "wg",
 					     "kube",    "weave", "cilium", "usb" };
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (len >= strlen(names[i]) && !memcmp(p, names[i], strlen(names[i])))
 			return true;
 	return false;
@@ -222,9 +219,9 @@ static const char *signal_number(const char *p, const char *end, int *out)
 		{ "SIGTRAP", 5 }, { "SIGABRT", 6 },  { "SIGBUS", 7 },   { "SIGFPE", 8 },
 		{ "SIGKILL", 9 }, { "SIGSEGV", 11 }, { "SIGPIPE", 13 }, { "SIGTERM", 15 },
 	};
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		n = strlen(signals[i].name);
 		if ((size_t)(end - p) >= n && !memcmp(p, signals[i].name, n)) {
 			*out = signals[i].signal;
@@ -288,9 +285,9 @@ static const char *unescape(const char *p, const char *end, char *c)
 		{ "\\u003C", '<' }, { "\\u003E", '>' }, { "\\u0027", 39 },  { "\\t", ' ' },
 		{ "\\n", ' ' },     { "\\r", ' ' },
 	};
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; i < sizeof(escapes) / sizeof(escapes[0]); i++) {
+	for (size_t i = 0; i < sizeof(escapes) / sizeof(escapes[0]); i++) {
 		n = strlen(escapes[i].text);
 		if ((size_t)(end - p) >= n && !memcmp(p, escapes[i].text, n)) {
 			*c = escapes[i].byte;
@@ -512,9 +509,8 @@ static void box_line(const char *p, const char *end, struct fields *f)
 	static const char *const hosts[] = { "Local host:", "Remote host:", "Peer hostname:" };
 	static const char on_host[] = "is on host: ";
 	const char *at;
-	size_t i;
 
-	for (i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
 		if ((size_t)(end - p) > strlen(hosts[i]) &&
 		    !memcmp(p, hosts[i], strlen(hosts[i]))) {
 			for (p += strlen(hosts[i]); p < end && is_blank(*p); p++)
@@ -542,9 +538,9 @@ static void box_line(const char *p, const char *end, struct fields *f)
 void fields_box(const char *at, const char *end, struct fields *f, size_t *looked)
 {
 	const char *start = at, *stop = end - at < IN_MESSAGE ? end : at + IN_MESSAGE, *eol;
-	int i, rank;
+	int rank;
 
-	for (i = 0; i < BOX_LINES && at < stop; i++) {
+	for (int i = 0; i < BOX_LINES && at < stop; i++) {
 		eol = memchr(at, '\n', (size_t)(stop - at));
 		if (!eol)
 			eol = stop;

@@ -91,10 +91,9 @@ static void number_kinds(struct matcher *m)
 	static const char blanks[] = " \t\n\r\v\f";
 	const char *p;
 	size_t n, i;
-	int s;
 
 	m->kinds = 1;
-	for (s = 0; s < signature_count; s++)
+	for (int s = 0; s < signature_count; s++)
 		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
 			for (i = 0, n = beginning(p); i < n; i++)
 				if (!m->kind[(unsigned char)p[i]])
@@ -109,9 +108,8 @@ static int make_room(struct matcher *m, struct err *e)
 {
 	size_t states = 1, texts = 0;
 	const char *p;
-	int s;
 
-	for (s = 0; s < signature_count; s++)
+	for (int s = 0; s < signature_count; s++)
 		for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1) {
 			states += beginning(p);
 			texts++;
@@ -186,13 +184,11 @@ static void add_text(struct matcher *m, const struct signature *s, const char *t
 static void add_texts(struct matcher *m)
 {
 	const char *p;
-	size_t depth;
-	int s;
 
-	for (depth = 1; depth <= MATCH_DEEP; depth++) {
+	for (size_t depth = 1; depth <= MATCH_DEEP; depth++) {
 		if (depth == GRAM)
 			m->shallow = (uint32_t)(m->states * m->kinds);
-		for (s = 0; s < signature_count; s++)
+		for (int s = 0; s < signature_count; s++)
 			for (p = signatures[s].texts; *p; p = strchr(p, '\n') + 1)
 				add_text(m, &signatures[s], p, depth);
 	}
@@ -207,11 +203,11 @@ static int complete(struct matcher *m, struct err *e)
 {
 	size_t kinds = (size_t)m->kinds, k;
 	int *fall = calloc((size_t)m->states, sizeof(*fall));
-	int s, t;
+	int t;
 
 	if (!fall)
 		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
-	for (s = 0; s < m->states; s++)
+	for (int s = 0; s < m->states; s++)
 		for (k = 0; k < kinds; k++) {
 			uint32_t *next = &m->go[(size_t)s * kinds + k];
 			uint32_t other = s ? m->go[(size_t)fall[s] * kinds + k] : 0;
@@ -302,9 +298,8 @@ static unsigned is_known(unsigned here, unsigned next)
 static bool is_anchored(const struct matcher *m, const char *data, size_t from, size_t p)
 {
 	uint64_t hash;
-	size_t i;
 
-	for (i = 0; i < GRAM && p - from >= i; i++) {
+	for (size_t i = 0; i < GRAM && p - from >= i; i++) {
 		hash = anchor_at(data + p - i);
 		if (m->anchor[hash >> 6] >> (hash & 63) & 1)
 			return true;
@@ -317,20 +312,19 @@ static size_t look(const struct matcher *m, const char *data, size_t from, size_
 {
 	enum { STEP = GRAM * UNROLL };
 	unsigned known, here, next;
-	int i;
 
 	while (p + 2 * GRAM <= to) {
 		for (; p + STEP + GRAM <= to; p += STEP) {
 			known = 0;
 			here = m->gram[gram_at(data + p)];
-			for (i = 1; i <= UNROLL; i++, here = next) {
+			for (int i = 1; i <= UNROLL; i++, here = next) {
 				next = m->gram[gram_at(data + p + i * GRAM)];
 				known |= is_known(here, next);
 			}
 			if (known)
 				break;
 		}
-		for (i = 0; i < UNROLL && p + 2 * GRAM <= to; i++, p += GRAM)
+		for (int i = 0; i < UNROLL && p + 2 * GRAM <= to; i++, p += GRAM)
 			if (is_known(m->gram[gram_at(data + p)],
 				     m->gram[gram_at(data + p + GRAM)]) &&
 			    is_anchored(m, data, from, p))

@@ -45,9 +45,7 @@ int nodes_here(struct nodes *l, const char *root, struct err *e)
 
 void nodes_free(struct nodes *l)
 {
-	int i;
-
-	for (i = 0; i < l->n; i++)
+	for (int i = 0; i < l->n; i++)
 		snapshot_free(&l->node[i]);
 	free(l->node);
 	memset(l, 0, sizeof(*l));
@@ -100,11 +98,11 @@ static enum nodes_owner own_live(const struct nodes *l, const struct iface_ip *i
 static enum nodes_owner own_recorded(const struct nodes *l, const struct iface_ip *ip,
 				     const char *text, char *out, size_t size)
 {
-	int i, found = 0, shown = 0;
+	int found = 0, shown = 0;
 	bool bridge = false;
 	size_t at = 0;
 
-	for (i = 0; i < l->n; i++) {
+	for (int i = 0; i < l->n; i++) {
 		const struct iface_list *list = &l->node[i].ifaces;
 		const struct iface_addr *a = iface_owner(list, ip);
 
@@ -138,9 +136,8 @@ static enum nodes_owner own_usual(const char *text, char *out, size_t size)
 		{ "192.168.122.1", "libvirt" },
 		{ "10.88.0.1", "podman" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
 		if (!strcmp(text, usual[i][0])) {
 			snprintf(out, size, "%s is what %s gives its bridge on every node",
 				 text, usual[i][1]);
@@ -179,13 +176,12 @@ enum nodes_owner nodes_shared(const struct nodes *l, char *out, size_t size)
 	const struct iface_list *list;
 	char text[IFACE_TEXT];
 	enum nodes_owner owner;
-	int i;
 
 	*out = 0;
 	if (!l->n)
 		return NODES_UNKNOWN;
 	list = &l->node[0].ifaces;
-	for (i = 0; i < list->naddrs; i++) {
+	for (int i = 0; i < list->naddrs; i++) {
 		const struct iface_ip *ip = &list->addrs[i].ip;
 
 		if (!iface_is_global(ip) && !is_link_local(ip))

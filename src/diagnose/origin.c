@@ -61,9 +61,8 @@ static int64_t time_at(const char *p, const char *end)
 		{ "00/00/00 ", "00:00:00" },   { "000 ", "00:00:00" },
 	};
 	int64_t v;
-	size_t i;
 
-	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		v = 0;
 		if (fits(p, end, shapes[i].date, &v) &&
 		    fits(p + strlen(shapes[i].date), end, shapes[i].time, &v))
@@ -76,9 +75,9 @@ static int64_t time_at(const char *p, const char *end)
 static bool is_source(const char *name, const char *end)
 {
 	static const char *const tails[] = { ".py", ".cc", ".cpp", ".cu", ".c", ".h", ".go" };
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
 		n = strlen(tails[i]);
 		if ((size_t)(end - name) > n && !memcmp(end - n, tails[i], n))
 			return true;

@@ -162,14 +162,13 @@ long read_lines(const char *p, const char *end)
 	typedef unsigned char lanes __attribute__((vector_size(LANES), aligned(1), may_alias));
 	lanes sums;
 	long lines = 0;
-	int i;
 
 	while (end - p >= LANES) {
 		/* A lane of a comparison is 255 where it holds. */
 		sums = (lanes){ 0 };
-		for (i = 0; i < 255 && end - p >= LANES; i++, p += LANES)
+		for (int i = 0; i < 255 && end - p >= LANES; i++, p += LANES)
 			sums -= (lanes)(*(const lanes *)p == '\n');
-		for (i = 0; i < LANES; i++)
+		for (int i = 0; i < LANES; i++)
 			lines += sums[i];
 	}
 	for (; p < end; p++)

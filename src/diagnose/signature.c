@@ -30,9 +30,7 @@ const int signature_count = sizeof(signatures) / sizeof(signatures[0]);
 
 const struct signature *signature_find(const char *id)
 {
-	int i;
-
-	for (i = 0; i < signature_count; i++)
+	for (int i = 0; i < signature_count; i++)
 		if (!strcmp(signatures[i].id, id))
 			return &signatures[i];
 	return NULL;

@@ -77,9 +77,7 @@ void unknown_begin(struct unknown *u, int file)
 
 static uint64_t hash(uint64_t h, const char *p, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
 	return h;
 }
@@ -87,13 +85,13 @@ static uint64_t hash(uint64_t h, const char *p, size_t len)
 /* The entry of the process; NULL if there are too many. */
 static struct process *find_process(struct unknown *u, const struct origin *o)
 {
-	uint64_t key = 0xcbf29ce484222325u, i;
+	uint64_t key = 0xcbf29ce484222325u;
 	struct process *p;
 
 	key = hash(key, (const char *)&u->file, sizeof(u->file));
 	key = hash(key, (const char *)&o->rank, sizeof(o->rank));
 	key = hash(key, o->host, strlen(o->host)) | 1;
-	for (i = key >> 32;; i++) {
+	for (uint64_t i = key >> 32;; i++) {
 		p = &u->process[i & (PROCESSES - 1)];
 		if (p->key == key)
 			return p;
@@ -469,9 +467,9 @@ static void settle(struct pending *p, struct evidence *v)
 
 void unknown_settle(struct unknown *u, uint64_t end, struct evidence *v)
 {
-	int i, left = 0;
+	int left = 0;
 
-	for (i = 0; i < u->n; i++)
+	for (int i = 0; i < u->n; i++)
 		if (u->pending[i].stop < end)
 			settle(&u->pending[i], v);
 		else

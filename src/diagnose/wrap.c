@@ -36,9 +36,9 @@ static bool says_error(const char *line, const char *end)
 	static const char *const levels[] = { "error\"",     "fatal\"", "critical\"",
 					      "emergency\"", "alert\"", "panic\"" };
 	const char *at = find_value(line, end, keys);
-	size_t i, n;
+	size_t n;
 
-	for (i = 0; at && i < sizeof(levels) / sizeof(levels[0]); i++) {
+	for (size_t i = 0; at && i < sizeof(levels) / sizeof(levels[0]); i++) {
 		n = strlen(levels[i]);
 		if ((size_t)(end - at) >= n && !strncasecmp(at, levels[i], n))
 			return true;

@@ -25,9 +25,8 @@ static void put_signatures(const struct ringup_op *op, uint64_t *to)
 {
 	struct op_signature unknown = { .kind = OP_JOIN };
 	const struct ringup_op *m = op->members;
-	uint32_t i;
 
-	for (i = 0; i < op->ask.signature.members; i++, to += OP_SIGNATURE_NUMBERS) {
+	for (uint32_t i = 0; i < op->ask.signature.members; i++, to += OP_SIGNATURE_NUMBERS) {
 		op_signature_put((unsigned char *)to, m ? &m->ask.signature : &unknown);
 		m = m ? m->next : NULL;
 	}
@@ -63,10 +62,9 @@ static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows
 static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request q = { 0 };
-	uint32_t i;
 	int rc = 0;
 
-	for (i = op->ask.signature.members; i > 0 && !rc; i--) {
+	for (uint32_t i = op->ask.signature.members; i > 0 && !rc; i--) {
 		void *own = NULL;
 		struct op_signature w;
 
@@ -92,9 +90,7 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 /* Do all ranks know the members? */
 static bool all_know(const struct comm *l, const uint64_t *rows)
 {
-	int r;
-
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		if (!rows[r])
 			return false;
 	return true;
@@ -228,9 +224,7 @@ void bundle_conclude(struct ringup_op *op)
 /* Have all ranks a bundle of @members members? */
 static bool same_number(const struct comm *l, uint32_t members)
 {
-	int r;
-
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		if (l->run->numbers[r] != members)
 			return false;
 	return members > 0;
@@ -266,10 +260,9 @@ static void collect(const struct comm *l, uint32_t members, uint32_t i,
 		    struct op_signatures *all)
 {
 	struct op_signature w;
-	int r;
 
 	*all = (struct op_signatures){ 0 };
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		if (get_signature(l->run->numbers +
 					  ((size_t)r * members + i) * OP_SIGNATURE_NUMBERS,
 				  l->topo.size, &w) &&
@@ -280,12 +273,12 @@ static void collect(const struct comm *l, uint32_t members, uint32_t i,
 void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why)
 {
 	const char *name = name_of(op);
-	uint32_t members = op->ask.signature.members, i;
+	uint32_t members = op->ask.signature.members;
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct op_signatures all;
 
 	fail(why, RINGUP_EMISMATCH, "%s", l->run->bad);
-	for (i = 0; l->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
+	for (uint32_t i = 0; l->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
 		collect(l, members, i, &all);
 		if (all.count < 2)
 			continue;

@@ -123,7 +123,7 @@ void callbacks_push(struct callbacks *c, struct callback *one)
 
 void callbacks_stop(struct callbacks *c)
 {
-	int i, threads;
+	int threads;
 
 	if (!c->open)
 		return;
@@ -135,7 +135,7 @@ void callbacks_stop(struct callbacks *c)
 		pthread_cond_wait(&c->work, &c->lock);
 	threads = c->threads;
 	pthread_mutex_unlock(&c->lock);
-	for (i = 0; i < threads; i++)
+	for (int i = 0; i < threads; i++)
 		pthread_join(c->thread[i], NULL);
 	pthread_mutex_destroy(&c->lock);
 	pthread_cond_destroy(&c->work);

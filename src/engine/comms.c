@@ -48,9 +48,7 @@ int comms_add(struct engine *g, struct comm *l, struct err *e)
 
 void comms_remove(struct engine *g, struct comm *l)
 {
-	int i;
-
-	for (i = 0; i < comms_end(g); i++)
+	for (int i = 0; i < comms_end(g); i++)
 		if (g->comms[i] == l)
 			__atomic_store_n(&g->comms[i], NULL, __ATOMIC_SEQ_CST);
 	/* A thread that is looking has not seen it, or is soon done with it; so is a thread

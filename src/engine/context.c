@@ -38,9 +38,7 @@ struct bringup {
 
 static int check_versions(const struct peer_info *infos, int size, struct err *e)
 {
-	int r;
-
-	for (r = 0; r < size; r++)
+	for (int r = 0; r < size; r++)
 		if (strncmp(infos[r].version, infos[0].version, sizeof(infos[r].version)))
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 runs ringup %.31s, rank %d runs %.31s",
@@ -51,9 +49,7 @@ static int check_versions(const struct peer_info *infos, int size, struct err *e
 /* All ranks add the same number of groups: a rank with more would wait for the others. */
 static int check_groups(const struct peer_info *infos, int size, struct err *e)
 {
-	int r;
-
-	for (r = 1; r < size; r++)
+	for (int r = 1; r < size; r++)
 		if (infos[r].digest != infos[0].digest)
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 asks for %lld groups, rank %d for %lld",
@@ -73,10 +69,10 @@ static bool is_before(const struct peer_info *infos, int a, int b)
 /* Sets the places that the user may ask for; ranks held "apart" are on one host here. */
 static void locate(struct context *c, const struct peer_info *infos)
 {
-	int r, q, first = 0, n, hosts = 0;
+	int q, first = 0, n, hosts = 0;
 
 	c->homogeneous = true;
-	for (r = 0; r < c->size; r++) {
+	for (int r = 0; r < c->size; r++) {
 		int lowest = r;
 
 		for (n = 0, q = 0; q < c->size; q++) {
@@ -182,14 +178,14 @@ static void describe(void *ctx, struct comm *l, const struct ringup_op *op, char
 static int start_threads(struct bringup *b, struct err *e)
 {
 	struct context *c = b->context;
-	int r, rc;
+	int rc;
 
 	c->peers = calloc((size_t)c->size, sizeof(*c->peers));
 	c->counts = calloc((size_t)c->size, sizeof(*c->counts));
 	if (!c->peers || !c->counts)
 		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", c->size);
 	memcpy(c->host, b->infos[c->rank].name, sizeof(c->host) - 1);
-	for (r = 0; r < c->size; r++) {
+	for (int r = 0; r < c->size; r++) {
 		c->peers[r].pid = b->infos[r].pid;
 		memcpy(c->peers[r].host, b->infos[r].name, HEARTBEAT_HOST_BYTES - 1);
 	}

@@ -68,9 +68,9 @@ static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 	const uint64_t *counts = c->counts;
 	void *got = cross_world(c, mine, len);
 	uint64_t at = 0;
-	int r, rc = c->why.code;
+	int rc = c->why.code;
 
-	for (r = 0; r < c->size && !rc; at += counts[r++])
+	for (int r = 0; r < c->size && !rc; at += counts[r++])
 		rc = check_said(c, r, counts[r], len, (char *)got + at);
 	if (!rc)
 		memcpy(all, got, len * (size_t)c->size);
@@ -119,11 +119,11 @@ static int cross(struct crossing *x, enum crossing_state state, const void *mine
 	void *say = is_in ? crossing_say(x, state, mine, len) : NULL;
 	unsigned char *got = cross_world(c, say, say ? len + 1 : 0);
 	uint64_t at = 0;
-	int r, i = 0, rc = c->why.code;
+	int i = 0, rc = c->why.code;
 
 	/* Without an answer the job is over. */
 	x->over = true;
-	for (r = 0; r < c->size && got; at += counts[r++]) {
+	for (int r = 0; r < c->size && got; at += counts[r++]) {
 		if (i == x->group->size || x->group->ranks[i] != r)
 			continue;
 		x->over &= !counts[r] || got[at] != CROSS_MORE;
@@ -166,9 +166,8 @@ static int crossing_end(struct crossing *x, int rc, struct err *e)
 static void group_text(const struct context *c, const int *ranks, uint64_t count, char *out)
 {
 	bool *in = calloc((size_t)c->size, sizeof(*in));
-	uint64_t i;
 
-	for (i = 0; in && i < count; i++)
+	for (uint64_t i = 0; in && i < count; i++)
 		if (ranks[i] >= 0 && ranks[i] < c->size)
 			in[ranks[i]] = true;
 	*out = 0;
@@ -202,9 +201,8 @@ static int groups_differ(struct context *c, const struct group *g, int odd, stru
 static uint64_t digest_of(const int *ranks, int count)
 {
 	uint64_t digest = (uint64_t)count;
-	int i;
 
-	for (i = 0; i < count; i++)
+	for (int i = 0; i < count; i++)
 		digest = (digest ^ (uint64_t)ranks[i]) * 0x100000001b3ULL;
 	return digest;
 }
@@ -245,20 +243,20 @@ static int open_group(struct context *c, struct group *g, struct peer_info *info
 				   .watch = &c->watch,
 				   .deadline = clock_deadline(c->conf.start_timeout_ms) };
 	struct peer_info mine;
-	int i, r, rc;
+	int rc;
 
 	watch_group_events(&c->watch, &events);
 	group_peer_info(&mine, &c->conf, door);
 	g->comm.serial = c->groups + 1;
 	mine.digest = digest_of(g->ranks, g->size);
 	rc = bootstrap_exchange(&world, &mine, sizeof(mine), infos, e);
-	for (r = 1; r < c->size && !rc; r++)
+	for (int r = 1; r < c->size && !rc; r++)
 		if (infos[r].digest != infos[0].digest)
 			rc = groups_differ(c, g, r, e);
 	if (rc)
 		return rc;
 	c->groups++;
-	for (i = 0; i < g->size; i++)
+	for (int i = 0; i < g->size; i++)
 		infos[i] = infos[g->ranks[i]];
 	rc = group_locate(g, infos, e);
 	if (!rc && g->rank >= 0)
@@ -275,8 +273,6 @@ static int open_group(struct context *c, struct group *g, struct peer_info *info
 static int prepare(struct context *c, const int *ranks, int count, struct group *g,
 		   struct peer_info **infosp, struct segment_door *door, struct err *e)
 {
-	int i;
-
 	memset(g, 0, sizeof(*g));
 	g->rank = -1;
 	g->size = count;
@@ -284,7 +280,7 @@ static int prepare(struct context *c, const int *ranks, int count, struct group 
 	*infosp = calloc((size_t)c->size, sizeof(**infosp));
 	if (!*infosp || !g->ranks)
 		return fail(e, RINGUP_ENOMEM, "no memory for a group of %d ranks", count);
-	for (i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++) {
 		g->ranks[i] = ranks[i];
 		if (ranks[i] == c->rank)
 			g->rank = i;
@@ -318,16 +314,14 @@ struct removal {
 /* Checks that all ranks remove the same group, and that it is idle; alike on all ranks. */
 static int may_remove(const struct removal *all, int size, struct err *e)
 {
-	int r;
-
-	for (r = 1; r < size; r++)
+	for (int r = 1; r < size; r++)
 		if (all[r].serial != all[0].serial)
 			return fail(e, RINGUP_EMISMATCH,
 				    "rank 0 removes the group that was added as number %llu, "
 				    "rank %d number %llu",
 				    (unsigned long long)all[0].serial, r,
 				    (unsigned long long)all[r].serial);
-	for (r = 0; r < size; r++)
+	for (int r = 0; r < size; r++)
 		if (all[r].flying)
 			return fail(e, RINGUP_EBUSY,
 				    "%lld operations of rank %d are in flight in the group",

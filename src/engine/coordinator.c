@@ -121,7 +121,7 @@ static bool open_child(struct link *l, const struct topo *t, int host, int fanou
 static bool allocate(struct coordinator *t, const struct topo *topo, int fanout)
 {
 	int64_t first = (int64_t)topo->host * fanout + 1, last = first + fanout, h;
-	size_t i, n;
+	size_t n;
 
 	last = last < topo->hosts ? last : topo->hosts;
 	t->first_child = !t->is_root;
@@ -133,7 +133,7 @@ static bool allocate(struct coordinator *t, const struct topo *topo, int fanout)
 	t->ranks = subtree(topo, topo->host, fanout, &t->count);
 	if (!t->link || !t->topics || !t->theirs || !t->ranks)
 		return false;
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		t->theirs[i] = NOT_HERE;
 	memset(t->offer.theirs, 0xff, sizeof(t->offer.theirs));
 	if (!t->is_root)
@@ -176,9 +176,7 @@ int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct
 
 static void close_link(struct link *l)
 {
-	int id;
-
-	for (id = 0; l->known && id < LEDGER_IDS; id++)
+	for (int id = 0; l->known && id < LEDGER_IDS; id++)
 		free(l->known[id]);
 	free(l->known);
 	free(l->ranks);
@@ -186,13 +184,11 @@ static void close_link(struct link *l)
 
 void coordinator_close(struct coordinator *t)
 {
-	int i;
-
 	if (!t)
 		return;
-	for (i = 0; t->link && i < t->links; i++)
+	for (int i = 0; t->link && i < t->links; i++)
 		close_link(&t->link[i]);
-	for (i = 0; t->topics && i < LEDGER_IDS; i++) {
+	for (int i = 0; t->topics && i < LEDGER_IDS; i++) {
 		free(t->topics[i].rows);
 		free(t->topics[i].sums);
 	}

@@ -12,7 +12,6 @@ static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, ui
 {
 	const char *bad = ledger_verdict(t->ledger, id);
 	size_t len = bad ? strlen(bad) : 0;
-	int r;
 
 	if (bad) {
 		frame_put(o, theirs | ITEM_BAD, 2);
@@ -20,7 +19,7 @@ static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, ui
 		frame_add(o, bad, len);
 	} else if (coordinator_has_rows(t, id)) {
 		frame_put(o, theirs | ITEM_ROWS, 2);
-		for (r = 0; r < t->size; r++)
+		for (int r = 0; r < t->size; r++)
 			frame_put(o, host_queue_rows(t->host_queue, id)[r], 8);
 	} else if (t->topics[id].travels) {
 		frame_put(o, theirs | ITEM_DATA, 2);
@@ -33,7 +32,6 @@ static void put_item(struct coordinator *t, struct frame_out *o, uint32_t id, ui
 static void send_run(struct coordinator *t, int k, const uint16_t *ids, int n)
 {
 	size_t most = 2 + SENTENCE + 2;
-	int i;
 
 	if (most < 2 + (size_t)t->size * 8)
 		most = 2 + (size_t)t->size * 8;
@@ -41,7 +39,7 @@ static void send_run(struct coordinator *t, int k, const uint16_t *ids, int n)
 		most = 2 + OP_SIGNATURE_INLINE_BYTES;
 	frame_begin(&t->out, FRAME_RUN);
 	frame_put(&t->out, 0, 1);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		if (t->out.len + most > sizeof(t->out.data)) {
 			t->out.data[1] = 1;
 			coordinator_send(t, t->first_child + k, &t->out);
@@ -55,9 +53,7 @@ static void send_run(struct coordinator *t, int k, const uint16_t *ids, int n)
 
 void coordinator_finish(struct coordinator *t, uint32_t id)
 {
-	int k;
-
-	for (k = 0; k < coordinator_children(t); k++) {
+	for (int k = 0; k < coordinator_children(t); k++) {
 		uint16_t *theirs = coordinator_their_id(t, id, k);
 
 		coordinator_child(t, k)->known[*theirs]->flying = false;
@@ -73,11 +69,9 @@ void coordinator_finish(struct coordinator *t, uint32_t id)
 /* Children first: their ranks are a message away, this host's ranks hear at once. */
 static void run(struct coordinator *t, const uint16_t *ids, int n)
 {
-	int i, k;
-
-	for (k = 0; k < coordinator_children(t); k++)
+	for (int k = 0; k < coordinator_children(t); k++)
 		send_run(t, k, ids, n);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		coordinator_finish(t, ids[i]);
 	host_queue_publish(t->host_queue, ids, n);
 }
@@ -126,10 +120,10 @@ void coordinator_announce(struct coordinator *t)
 {
 	uint16_t ids[BATCH_ITEMS];
 	bool full;
-	int n, i;
+	int n;
 
 	while (!t->offer.open && (n = cut(t, &full)) && t->running < (full ? 2 : 1)) {
-		for (i = 0; i < n; i++) {
+		for (int i = 0; i < n; i++) {
 			ids[i] = t->due[t->due_head++ % LEDGER_IDS];
 			coordinator_judge(t, ids[i]);
 		}
@@ -153,7 +147,6 @@ static bool read_item(struct coordinator *t, struct frame_in *f)
 	const unsigned char *p;
 	char bad[SENTENCE];
 	size_t len;
-	int r;
 
 	if (f->bad || id >= LEDGER_IDS || !t->topics[id].sent || t->batch_count == BATCH_ITEMS)
 		return false;
@@ -173,7 +166,7 @@ static bool read_item(struct coordinator *t, struct frame_in *f)
 		inline_take(t->ledger, id, p);
 	} else if (item & ITEM_ROWS) {
 		p = frame_bytes(f, (size_t)t->size * 8);
-		for (r = 0; p && r < t->size; r++)
+		for (int r = 0; p && r < t->size; r++)
 			host_queue_rows(t->host_queue, id)[r] = pack_get64(p + 8 * r);
 	}
 	if (f->bad)

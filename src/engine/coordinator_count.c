@@ -23,11 +23,9 @@ static uint64_t *topic_rows(struct coordinator *t, uint32_t id)
 void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
 				   struct op_signatures *w)
 {
-	int k;
-
 	memset(w, 0, sizeof(*w));
 	host_queue_signatures(t->host_queue, id, w);
-	for (k = 0; k < coordinator_children(t); k++)
+	for (int k = 0; k < coordinator_children(t); k++)
 		op_signatures_merge(w, &coordinator_child(t, k)
 						->known[*coordinator_their_id(t, id, k)]
 						->signatures);
@@ -35,9 +33,7 @@ void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
 
 static void put_rows(struct coordinator *t, struct frame_out *o, uint32_t id)
 {
-	int i;
-
-	for (i = 0; i < t->count; i++)
+	for (int i = 0; i < t->count; i++)
 		frame_put(o, t->topics[id].rows[t->ranks[i]], 8);
 }
 
@@ -52,12 +48,11 @@ static void send_define(struct coordinator *t, uint32_t id, const struct op_sign
 {
 	const char *name = ledger_name(t->ledger, id);
 	struct frame_out *o = &t->out;
-	int i;
 
 	frame_begin(o, FRAME_DEFINE);
 	frame_put(o, id, 2);
 	frame_put(o, (uint64_t)w->count, 1);
-	for (i = 0; i < w->count; i++) {
+	for (int i = 0; i < w->count; i++) {
 		frame_put(o, (uint64_t)w->rank[i], 4);
 		op_signature_put(o->data + o->len, &w->signature[i]);
 		o->len += OP_SIGNATURE_WIRE;
@@ -204,7 +199,7 @@ static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsign
 	struct known *n = l->known[theirs];
 	uint16_t *slot;
 	uint64_t *to;
-	int i, rc;
+	int rc;
 
 	if (n->flying)
 		return fail(e, RINGUP_EPEER, "rank %d announced %.100s twice", l->leader,
@@ -225,7 +220,7 @@ static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsign
 	to = rows ? topic_rows(t, n->id) : NULL;
 	if (rows && !to)
 		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
-	for (i = 0; rows && i < l->count; i++)
+	for (int i = 0; rows && i < l->count; i++)
 		to[l->ranks[i]] = pack_get64(rows + 8 * i);
 	if (t->ev.arrived)
 		t->ev.arrived(t->ev.ctx, n->id, &n->signatures.signature[0], l->ranks,
@@ -235,9 +230,7 @@ static int arrive(struct coordinator *t, int link, uint32_t theirs, const unsign
 
 static bool is_in_subtree(const struct link *l, uint64_t rank)
 {
-	int i;
-
-	for (i = 0; i < l->count; i++)
+	for (int i = 0; i < l->count; i++)
 		if ((uint64_t)l->ranks[i] == rank)
 			return true;
 	return false;
@@ -248,12 +241,11 @@ static bool read_signatures(const struct coordinator *t, const struct link *l,
 			    struct frame_in *f, struct op_signatures *w)
 {
 	uint64_t n = frame_get(f, 1), rank;
-	int i;
 
 	memset(w, 0, sizeof(*w));
 	if (n < 1 || n > 2)
 		return false;
-	for (i = 0; i < (int)n; i++) {
+	for (int i = 0; i < (int)n; i++) {
 		const unsigned char *p;
 
 		rank = frame_get(f, 4);

@@ -21,10 +21,11 @@ int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signatu
 {
 	struct topic *x = &t->topics[id];
 	uint32_t same, age;
-	int k, rc;
+	int rc;
 
 	/* A tensor on offer may be complete over there by the time the call arrives. */
-	for (k = 0; k < coordinator_children(t) && !(t->offer.open && t->offer.id == id); k++)
+	for (int k = 0; k < coordinator_children(t) && !(t->offer.open && t->offer.id == id);
+	     k++)
 		if (coordinator_child(t, k)->joined &&
 		    *coordinator_their_id(t, id, k) == NOT_HERE)
 			send_call(t, k, id, w);
@@ -45,9 +46,7 @@ int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signatu
 
 bool coordinator_any_joined(const struct coordinator *t)
 {
-	int k;
-
-	for (k = 0; k < coordinator_children(t); k++)
+	for (int k = 0; k < coordinator_children(t); k++)
 		if (coordinator_child(t, k)->joined)
 			return true;
 	return ledger_joined(t->ledger);
@@ -55,9 +54,7 @@ bool coordinator_any_joined(const struct coordinator *t)
 
 const struct op_signature *coordinator_some_signature(const struct coordinator *t, uint32_t id)
 {
-	int k;
-
-	for (k = 0; k < coordinator_children(t) && !t->topics[id].own; k++)
+	for (int k = 0; k < coordinator_children(t) && !t->topics[id].own; k++)
 		if (*coordinator_their_id(t, id, k) != NOT_HERE)
 			return &coordinator_child(t, k)
 					->known[*coordinator_their_id(t, id, k)]
@@ -68,10 +65,9 @@ const struct op_signature *coordinator_some_signature(const struct coordinator *
 /* A rank has joined: calls for all tensors that are under way. */
 static int call_all(struct coordinator *t, struct err *e)
 {
-	uint32_t id;
 	int rc = 0;
 
-	for (id = 0; id < LEDGER_IDS && !rc; id++)
+	for (uint32_t id = 0; id < LEDGER_IDS && !rc; id++)
 		if (t->topics[id].arrived)
 			rc = coordinator_call(t, id, coordinator_some_signature(t, id), e);
 	return rc;

@@ -133,9 +133,7 @@ static bool has_rank(const int *ranks, int count, int rank)
 /* The link that leads to @rank; -1: @rank is of this host, -2: no link leads there. */
 static int route(const struct coordinator *t, int rank)
 {
-	int k;
-
-	for (k = 0; k < coordinator_children(t); k++)
+	for (int k = 0; k < coordinator_children(t); k++)
 		if (has_rank(coordinator_child(t, k)->ranks, coordinator_child(t, k)->count,
 			     rank))
 			return t->first_child + k;

@@ -107,9 +107,7 @@ static inline void coordinator_send(struct coordinator *t, int link, const struc
 static inline void coordinator_flood(struct coordinator *t, int except,
 				     const struct frame_out *o)
 {
-	int k;
-
-	for (k = 0; k < t->links; k++)
+	for (int k = 0; k < t->links; k++)
 		if (k != except)
 			coordinator_send(t, k, o);
 }

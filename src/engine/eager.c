@@ -57,9 +57,9 @@ bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct ea
 static int round_missing_of(const struct comm *l, const struct eager_slots *at, uint32_t round,
 			    bool here)
 {
-	int r, missing = -1;
+	int missing = -1;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		if (r == l->topo.rank || (here && !waitset_is_here(l->waitset, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
@@ -102,13 +102,12 @@ void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const stru
 bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix)
 {
 	struct eager_slots at;
-	int r;
 
 	if (l->small != SMALL_EAGER ||
 	    !ledger_fits(l->ledger, op->id, eager_slot_splits_bytes(l)))
 		return false;
 	at = ledger_slots(l->ledger, op->id, op->round);
-	for (r = 0; r < l->topo.size; r++, matrix += l->topo.size)
+	for (int r = 0; r < l->topo.size; r++, matrix += l->topo.size)
 		copy_bytes(matrix, ledger_data(&at, r), eager_slot_splits_bytes(l));
 	return true;
 }
@@ -130,12 +129,12 @@ bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank)
 int eager_spin(const struct comm *l, const struct eager_round *t)
 {
 	uint64_t filled = ledger_filled(t->number);
-	int r, looks = LOOKS, size = l->topo.size, me = l->topo.rank;
+	int looks = LOOKS, size = l->topo.size, me = l->topo.rank;
 
 	/* Other ranks need this processor: no spin. */
 	if (l->waitset->policy.away)
 		return round_missing(l, &t->at, t->number);
-	for (r = 0; r < size; r++)
+	for (int r = 0; r < size; r++)
 		while (r != me &&
 		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
 			if (ledger_look(&t->at, r, t->number) == SLOT_CHANGED || !looks--)
@@ -211,9 +210,7 @@ bool eager_look(struct comm *l, struct ringup_op *op)
 /* Has another rank filled its slot, as an eager operation? */
 static bool round_any_filled(const struct comm *l, const struct eager_slots *at, uint32_t round)
 {
-	int r;
-
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		if (r != l->topo.rank && ledger_look(at, r, round) == SLOT_DATA)
 			return true;
 	return false;

@@ -84,7 +84,6 @@ uint64_t eager_slot_share(const struct comm *l, const struct request *r)
 {
 	const struct op_signature *w = &r->signature;
 	uint64_t row = w->count * element(w), sum = 0;
-	int i;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -95,7 +94,7 @@ uint64_t eager_slot_share(const struct comm *l, const struct request *r)
 	case PLAN_ALLGATHER:
 		return r->rows * row;
 	case PLAN_ALLTOALL:
-		for (i = 0; i < l->topo.size; i++)
+		for (int i = 0; i < l->topo.size; i++)
 			sum += r->splits[i] * row;
 		return sum + eager_slot_splits_bytes(l);
 	case OP_BUNDLE:
@@ -128,14 +127,13 @@ void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 {
 	struct eager_slots at = ledger_slots(l->ledger, t->id, t->number + 1);
 	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->topo.rank);
-	uint64_t i;
 
 	__atomic_store_n(ledger_mark(&at, l->topo.rank), 0, __ATOMIC_RELAXED);
 	/* A string move fetches nothing. */
 	if (is_claimed(l, w) ||
 	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_ownership() == COPY_STRINGS))
 		return;
-	for (i = FETCH; i < t->bytes + at.head; i += FETCH)
+	for (uint64_t i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
 }
 
@@ -228,9 +226,8 @@ static inline void reduce_from(const void **src, const struct comm *l,
 			       const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++, data += at->step)
+	for (int r = 0; r < l->topo.size; r++, data += at->step)
 		src[r] = data;
 	add_up(src, l, w, in, out, skip, count);
 }
@@ -299,9 +296,8 @@ static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 	const struct op_signature *w = &q->signature;
 	uint64_t bytes = 0, before = 0;
 	unsigned char *result;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		before = r == l->topo.rank ? bytes : before;
 		bytes += rows[r] * w->count * element(w);
 	}
@@ -317,14 +313,13 @@ static int gather_slots(struct comm *l, const struct eager_slots *at, const stru
 {
 	uint64_t row = q->signature.count * element(&q->signature);
 	unsigned char *result, *to;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		q->counts[r] = r == l->topo.rank ? q->rows : *ledger_rows(at, r);
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
@@ -345,17 +340,17 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 {
 	uint64_t row = q->signature.count * element(&q->signature), before;
 	unsigned char *result, *to;
-	int r, k;
+	int k;
 
 	/* In a gather only the root gets rows. */
 	if (!q->outp)
 		return 0;
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		q->counts[r] = splits_of(l, at, q, r)[l->topo.rank];
 	result = to = make_result(l, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		const uint64_t *splits = splits_of(l, at, q, r);
 		unsigned char *rows =
 			(unsigned char *)ledger_data(at, r) + eager_slot_splits_bytes(l);
@@ -377,15 +372,14 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 	uint64_t first = 0, count = w->count, row = w->count * element(w);
 	const void *src[EAGER_SLOT_RANKS];
 	unsigned char *result;
-	int r;
 
 	if (w->kind == PLAN_ALLGATHER) {
-		for (r = 0; r < l->topo.size; r++)
+		for (int r = 0; r < l->topo.size; r++)
 			m->counts[r] = *(const uint64_t *)from[r];
 		*m->outp = result = make_result(l, m->counts, m, e);
 		if (!result)
 			return e->code;
-		for (r = 0; r < l->topo.size; r++) {
+		for (int r = 0; r < l->topo.size; r++) {
 			take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
 			     m->counts[r] * row);
 			result += m->counts[r] * row;
@@ -397,7 +391,7 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
 		count = op_signature_part_first(w, l->topo.size, l->topo.rank + 1) - first;
 	}
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		src[r] = from[r] + first * element(w);
 		from[r] += space(m, 0);
 	}
@@ -411,9 +405,9 @@ static int take_members(struct comm *l, const struct eager_slots *at, const stru
 	unsigned char *from[EAGER_SLOT_RANKS];
 	struct walk all = walk(q), done = walk(q);
 	const struct request *m;
-	int r, rc = 0;
+	int rc = 0;
 
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		from[r] = ledger_data(at, r);
 	while (!rc && (m = next_member(&all)))
 		rc = take_member(l, from, m, e);

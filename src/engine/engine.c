@@ -366,9 +366,8 @@ static void *progress_thread(void *arg)
 static void progress_await(struct engine *g, struct ringup_op *op, int64_t deadline_ns)
 {
 	uint32_t seen;
-	int i;
 
-	for (i = 0; i < HAND_OVER; i++) {
+	for (int i = 0; i < HAND_OVER; i++) {
 		if (op_is_done(op) || !__atomic_load_n(&g->baton, __ATOMIC_RELAXED))
 			return;
 		waitset_pause();
@@ -421,9 +420,8 @@ static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns
 {
 	struct engine *g = l->engine;
 	bool slept = false;
-	int i;
 
-	for (i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
+	for (int i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
 		waitset_pause();
 	while (holding || !op_is_done(op)) {
 		if (holding || progress_take(g)) {
@@ -490,7 +488,6 @@ static bool op_is_through(struct ringup_op *op)
 int engine_poll(struct ringup_op *op)
 {
 	struct engine *g = op->engine;
-	int i;
 
 	if (!engine_is_mine(g) || op_is_through(op))
 		return 1;
@@ -498,7 +495,7 @@ int engine_poll(struct ringup_op *op)
 		return op_is_done(op);
 	if (engine_is_alarmed(g) || engine_is_dead(g))
 		progress_fail_all(g);
-	for (i = 0; i < POLL_STEPS && !op_is_done(op); i++) {
+	for (int i = 0; i < POLL_STEPS && !op_is_done(op); i++) {
 		bool moved = p2p_step(g->p2p);
 
 		if (!comms_step_others(g, NULL) && !moved)

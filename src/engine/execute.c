@@ -33,11 +33,9 @@ static void runs_count(struct comm *l, int n)
 /* Afterwards no buffer of an operation is touched any more. */
 static void runs_abort(struct comm *l)
 {
-	int i;
-
 	if (l->running)
 		providers_abort(l);
-	for (i = 0; i < l->run_count; i++)
+	for (int i = 0; i < l->run_count; i++)
 		l->runs[i].by = NULL;
 	runs_count(l, 0);
 	l->fenced = false;
@@ -93,9 +91,8 @@ static struct provider *run_refuse(struct comm *l, struct err *e)
 {
 	struct run *run = l->run;
 	struct provider *by;
-	int i;
 
-	for (i = 0; i < run->op_count; i++) {
+	for (int i = 0; i < run->op_count; i++) {
 		struct ringup_op *op = run->ops[i];
 
 		op_discard(op);
@@ -148,9 +145,7 @@ static int run_make(struct comm *l, struct err *e)
 /* True once no other plan in flight has its slot. */
 static bool run_has_slot(const struct comm *l, const struct run *run)
 {
-	int i;
-
-	for (i = 0; i < l->run_count && l->running > 1; i++)
+	for (int i = 0; i < l->run_count && l->running > 1; i++)
 		if (l->runs[i].by == run->by && l->runs[i].started &&
 		    l->runs[i].plan.slot == run->plan.slot)
 			return false;
@@ -199,13 +194,12 @@ static void batch_end(struct comm *l)
 static void run_done(struct comm *l, struct run *run)
 {
 	struct err why = { 0 };
-	int i;
 
 	if (tracepoint_on(l))
 		tracepoint_end(l, run);
 	if (run->bad && run->op_count)
 		bundle_verdict(l, run->ops[0], &why);
-	for (i = 0; i < run->op_count; i++)
+	for (int i = 0; i < run->op_count; i++)
 		op_conclude(run, run->ops[i], &why);
 	if (run->by)
 		runs_count(l, l->running - 1);
@@ -221,9 +215,9 @@ static void run_done(struct comm *l, struct run *run)
 /* Steps the plans in flight: 1 if one is done. */
 static int runs_step(struct comm *l, struct err *e)
 {
-	int i, rc = 0;
+	int rc = 0;
 
-	for (i = 0; i < l->run_count && !rc; i++) {
+	for (int i = 0; i < l->run_count && !rc; i++) {
 		struct run *run = &l->runs[i];
 
 		if (!run->by)
@@ -243,7 +237,6 @@ static struct run *run_next(struct comm *l)
 {
 	const struct item *it = &l->items[l->item_at];
 	const struct ringup_op *op;
-	int i;
 
 	if (!l->running)
 		return l->run;
@@ -258,7 +251,7 @@ static struct run *run_next(struct comm *l)
 	/* An operation of several plans continues in the run in which it has begun. */
 	if (!l->run->by)
 		return l->run;
-	for (i = 0; i < l->run_count; i++)
+	for (int i = 0; i < l->run_count; i++)
 		if (!l->runs[i].by)
 			return &l->runs[i];
 	return NULL;
@@ -382,11 +375,9 @@ int execute_open(struct comm *l, struct err *e)
 
 void execute_close(struct comm *l)
 {
-	int i;
-
 	op_free_all(l);
 	name_table_free(&l->names);
-	for (i = 0; i < l->run_count && l->runs; i++) {
+	for (int i = 0; i < l->run_count && l->runs; i++) {
 		free(l->runs[i].counts);
 		free(l->runs[i].lack);
 		free(l->runs[i].numbers);

@@ -86,15 +86,15 @@ int group_locate(struct group *g, const struct peer_info *infos, struct err *e)
 {
 	struct topo *t = &g->comm.topo;
 	bool apart = is_apart(infos);
-	int r, q, hosts = 0;
+	int hosts = 0;
 
 	g->host_of = make_list(g->size);
 	g->local_of = make_list(g->size);
 	if (!g->host_of || !g->local_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", g->size);
-	for (r = 0; r < g->size; r++) {
+	for (int r = 0; r < g->size; r++) {
 		g->host_of[r] = -1;
-		for (q = r - 1; q >= 0 && !apart && g->host_of[r] < 0; q--)
+		for (int q = r - 1; q >= 0 && !apart && g->host_of[r] < 0; q--)
 			if (!memcmp(infos[q].host, infos[r].host, IDENTITY_BYTES)) {
 				g->host_of[r] = g->host_of[q];
 				g->local_of[r] = g->local_of[q] + 1;
@@ -109,7 +109,7 @@ int group_locate(struct group *g, const struct peer_info *infos, struct err *e)
 			    .local_rank = g->rank < 0 ? -1 : g->local_of[g->rank],
 			    .host_of = g->host_of,
 			    .local_of = g->local_of };
-	for (r = 0; r < g->size; r++)
+	for (int r = 0; r < g->size; r++)
 		t->local_size += g->host_of[r] == t->host;
 	return 0;
 }
@@ -117,9 +117,9 @@ int group_locate(struct group *g, const struct peer_info *infos, struct err *e)
 /* Lists the ranks of this host, in order. */
 static void list_local(const struct group *g, int *local)
 {
-	int r, n = 0;
+	int n = 0;
 
-	for (r = 0; r < g->size; r++)
+	for (int r = 0; r < g->size; r++)
 		if (g->host_of[r] == g->comm.topo.host)
 			local[n++] = r;
 }
@@ -128,13 +128,13 @@ static void list_local(const struct group *g, int *local)
 static bool is_crowded(const struct group *g, const struct peer_info *infos, const int *local)
 {
 	unsigned char all[CORES_MASK_BYTES] = { 0 };
-	int cores, i, k, quota, n = g->comm.topo.local_size;
+	int cores, quota, n = g->comm.topo.local_size;
 
-	for (i = 0; i < n; i++)
-		for (k = 0; k < CORES_MASK_BYTES; k++)
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < CORES_MASK_BYTES; k++)
 			all[k] |= infos[local[i]].mask[k];
 	cores = cores_count(all);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		quota = infos[local[i]].quota;
 		if (quota > 0 && quota < cores)
 			cores = quota;
@@ -156,12 +156,12 @@ static int take_waiters(struct group *g, const struct group_site *s, const int *
 			struct err *e)
 {
 	const struct waitset *world = s->engine->waitset;
-	int i, n = g->comm.topo.local_size;
+	int n = g->comm.topo.local_size;
 
 	g->place_of = make_list(n);
 	if (!g->place_of)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", n);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		g->place_of[i] = s->place_of[g->ranks[local[i]]];
 	g->segment.waitset = (struct waitset){ .waiters = world->waiters,
 					       .sleepers = world->sleepers,

@@ -73,12 +73,11 @@ void heartbeats_look(struct heartbeats *p, int64_t now_ns)
 {
 	int64_t shortest = p->warn_ns < p->fail_ns ? p->warn_ns : p->fail_ns;
 	int64_t pause = p->looked_ns ? now_ns - p->looked_ns : 0;
-	int i;
 
 	p->looked_ns = now_ns;
 	if (pause <= shortest / 2)
 		return;
-	for (i = 0; i < p->count; i++) {
+	for (int i = 0; i < p->count; i++) {
 		struct heartbeat *x = &p->of[i];
 
 		if (!x->heard_ns)

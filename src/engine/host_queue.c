@@ -26,7 +26,7 @@ int host_queue_open(struct host_queue *s, struct ledger *l, struct progress *pro
 		    const struct topo *t, struct err *e)
 {
 	unsigned char *at = (unsigned char *)l->seg->extra + ledger_bytes(l->ranks);
-	int r, n = 0;
+	int n = 0;
 
 	memset(s, 0, sizeof(*s));
 	s->size = t->size;
@@ -34,7 +34,7 @@ int host_queue_open(struct host_queue *s, struct ledger *l, struct progress *pro
 	s->rank = calloc((size_t)l->ranks, sizeof(*s->rank));
 	if (!s->rank)
 		return fail(e, RINGUP_ENOMEM, "no memory for the ledger");
-	for (r = 0; r < t->size; r++)
+	for (int r = 0; r < t->size; r++)
 		if (t->host_of[r] == t->host && n < l->ranks)
 			s->rank[n++] = r;
 	s->shared = (void *)at;
@@ -117,18 +117,16 @@ bool host_queue_changed(struct host_queue *s, uint32_t id)
 void host_queue_signatures(const struct host_queue *s, uint32_t id, struct op_signatures *w)
 {
 	const struct ledger *l = s->ledger;
-	int i;
 
-	for (i = 0; i < l->ranks; i++)
+	for (int i = 0; i < l->ranks; i++)
 		op_signatures_add(w, s->rank[i], &ledger_record(l, id, i)->signature);
 }
 
 void host_queue_collect(const struct host_queue *s, uint32_t id, uint64_t *rows)
 {
 	const struct ledger *l = s->ledger;
-	int i;
 
-	for (i = 0; i < l->ranks; i++)
+	for (int i = 0; i < l->ranks; i++)
 		rows[s->rank[i]] = ledger_rows_of(l, id, i);
 }
 
@@ -142,10 +140,9 @@ uint64_t *host_queue_rows(const struct host_queue *s, uint32_t id)
 void host_queue_wake(const struct host_queue *s)
 {
 	const struct waitset *waitset = &s->ledger->seg->waitset;
-	int i;
 
 	waitset_notify(waitset, WAITSET_ANY);
-	for (i = 0; i < waitset->count; i++)
+	for (int i = 0; i < waitset->count; i++)
 		progress_notify(s->progress, waitset, i);
 }
 
@@ -154,9 +151,8 @@ void host_queue_publish(struct host_queue *s, const uint16_t *ids, int count)
 {
 	struct ledger *l = s->ledger;
 	uint64_t at = l->shared->tail;
-	int i;
 
-	for (i = count - 1; i >= 0; i--)
+	for (int i = count - 1; i >= 0; i--)
 		__atomic_store_n(&l->list[(at + (uint64_t)i) % LEDGER_IDS],
 				 entry(at + (uint64_t)i, ids[i], i == count - 1),
 				 __ATOMIC_RELEASE);

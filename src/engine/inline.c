@@ -48,12 +48,11 @@ bool inline_sum(const struct ledger *l, int ranks, uint32_t id, void *to)
 	uint32_t round = ledger_round(l, id);
 	const void *src[LOCAL_RANKS];
 	struct eager_slots at;
-	int r;
 
 	if (!op_signature_can_inline(w) || !ledger_fits(l, id, op_signature_bytes(w)))
 		return false;
 	at = ledger_slots(l, id, round);
-	for (r = 0; r < l->ranks; r++) {
+	for (int r = 0; r < l->ranks; r++) {
 		if (ledger_look(&at, r, round) != SLOT_DATA)
 			return false;
 		src[r] = ledger_data(&at, r);
@@ -79,13 +78,12 @@ void inline_finish(const struct ledger *l, int ranks, int hosts, uint32_t id, co
 		   uint64_t step)
 {
 	const struct op_signature *w = &ledger_record(l, id, 0)->signature;
-	int h;
 	const void *src[INLINE_HOSTS];
 	struct reduce how = how_to(w, ranks, true);
 	struct eager_slots at;
 	void *to = result_slot(l, &at, id);
 
-	for (h = 0; h < hosts; h++)
+	for (int h = 0; h < hosts; h++)
 		src[h] = (const unsigned char *)sums + (uint64_t)h * step;
 	if (w->count)
 		reduce_many(&how, &to, 1, src, hosts, w->count);

@@ -104,7 +104,7 @@ int join_answer(struct comm *l, struct err *e)
 {
 	uint64_t calls = ledger_calls(l->ledger);
 	uint32_t ids[64];
-	int i, n, rc = 0, any = 0;
+	int n, rc = 0, any = 0;
 
 	if (join_ready(l)) {
 		join_publish(l);
@@ -121,7 +121,7 @@ int join_answer(struct comm *l, struct err *e)
 		/* An operation after the last join comes after it on the list. */
 		if (agree_ready(l->agree))
 			return 1;
-		for (i = 0; i < n && !rc; i++)
+		for (int i = 0; i < n && !rc; i++)
 			rc = call_answer(l, ids[i], e);
 		any |= n;
 	} while (n == 64 && !rc);
@@ -131,9 +131,9 @@ int join_answer(struct comm *l, struct err *e)
 
 void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows)
 {
-	int r, last = 0;
+	int last = 0;
 
-	for (r = 1; r < l->topo.size; r++)
+	for (int r = 1; r < l->topo.size; r++)
 		if (rows[r] >= rows[last])
 			last = r;
 	if (op->ask.last)

@@ -230,10 +230,9 @@ static void unlink_name(struct ledger *l, uint32_t id)
 static bool evict(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
-	int r;
 
 	__atomic_fetch_add(&n->age, 1, __ATOMIC_SEQ_CST);
-	for (r = 0; r < l->ranks; r++)
+	for (int r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(busy(l, id, r), __ATOMIC_SEQ_CST)) {
 			__atomic_fetch_sub(&n->age, 1, __ATOMIC_SEQ_CST);
 			return false;
@@ -245,11 +244,11 @@ static bool evict(struct ledger *l, uint32_t id)
 /* An id for another name; LEDGER_IDS if all are in use. */
 static uint32_t free_id(struct ledger *l)
 {
-	uint32_t tries, id;
+	uint32_t id;
 
 	if (l->shared->used < LEDGER_IDS)
 		return __atomic_fetch_add(&l->shared->used, 1, __ATOMIC_ACQ_REL);
-	for (tries = 0; tries < LEDGER_IDS; tries++) {
+	for (uint32_t tries = 0; tries < LEDGER_IDS; tries++) {
 		id = l->shared->hand++ % LEDGER_IDS;
 		if (evict(l, id))
 			return id;
@@ -384,9 +383,9 @@ static void compare(struct ledger *l, uint32_t id)
 	struct ledger_entry *n = &l->entries[id];
 	const struct op_signature *of[4096];
 	char sentence[VERDICT_ROOM];
-	int r, same = 1;
+	int same = 1;
 
-	for (r = 0; r < l->ranks; r++) {
+	for (int r = 0; r < l->ranks; r++) {
 		of[r] = &ledger_record(l, id, r)->signature;
 		same &= op_signature_equal(of[0], of[r]);
 	}
@@ -514,7 +513,7 @@ int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 	bool alone = false;
 	uint64_t at;
 	uint32_t id;
-	int n, r;
+	int n;
 
 	at = seen_end(l, cap, &alone);
 	if (at == l->head)
@@ -530,7 +529,7 @@ int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 		if (size_of(l, id) == LEDGER_GATHER) {
 			uint64_t *rows = l->rows + (size_t)n * (size_t)l->ranks;
 
-			for (r = 0; r < l->ranks; r++)
+			for (int r = 0; r < l->ranks; r++)
 				rows[r] = ledger_rows_of(l, id, r);
 			items[n].rows = rows;
 		}
@@ -637,9 +636,8 @@ static int caller(const struct ledger *l, uint32_t id)
 	uint32_t next = ledger_round(l, id) + 1;
 	struct eager_slots slots = ledger_slots(l, id, next);
 	bool has_slots = slots.step;
-	int r;
 
-	for (r = 0; r < l->ranks; r++)
+	for (int r = 0; r < l->ranks; r++)
 		if (__atomic_load_n(&ledger_record(l, id, r)->round, __ATOMIC_ACQUIRE) ==
 			    next ||
 		    (has_slots && ledger_look(&slots, r, next) == SLOT_DATA))

@@ -138,9 +138,7 @@ struct name_entry *name_table_by_id(const struct name_table *t, uint32_t id)
 
 void name_table_free(struct name_table *t)
 {
-	size_t i;
-
-	for (i = 0; i < t->table_size; i++)
+	for (size_t i = 0; i < t->table_size; i++)
 		if (t->table[i]) {
 			free(t->table[i]->name);
 			free(t->table[i]);

@@ -24,9 +24,7 @@ void notify_news(struct engine *g)
 
 void notify_ranks(struct engine *g, const struct waitset *w)
 {
-	int i;
-
-	for (i = 0; i < w->count; i++) {
+	for (int i = 0; i < w->count; i++) {
 		waitset_notify_one(w, i);
 		progress_notify(g->progress, w, i);
 	}
@@ -41,10 +39,8 @@ void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 
 void notify_call(struct comm *l)
 {
-	int i;
-
 	waitset_notify(l->waitset, WAITSET_ANY);
-	for (i = 0; i < l->waitset->count; i++)
+	for (int i = 0; i < l->waitset->count; i++)
 		progress_notify(l->engine->progress, l->waitset, i);
 }
 

@@ -160,11 +160,10 @@ void op_empty(struct ringup_op *op)
 struct ringup_op *op_new(struct comm *l)
 {
 	struct ringup_op *op = l->pool;
-	int i;
 
 	if (!op) {
 		op = calloc(POOL_STEP, sizeof(*op));
-		for (i = 0; op && i < POOL_STEP; i++) {
+		for (int i = 0; op && i < POOL_STEP; i++) {
 			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
 			op[i].comm = l;
 			op[i].engine = l->engine;

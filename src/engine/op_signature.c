@@ -62,7 +62,6 @@ bool op_signature_valid(const struct op_signature *w, int size)
 void op_signature_put(unsigned char *to, const struct op_signature *w)
 {
 	uint64_t pre, post;
-	int i;
 
 	memcpy(&pre, &w->pre, 8);
 	memcpy(&post, &w->post, 8);
@@ -77,14 +76,13 @@ void op_signature_put(unsigned char *to, const struct op_signature *w)
 	to[42] = (unsigned char)(w->redop | w->memory << 4);
 	to[43] = w->dims;
 	pack_put32(to + 44, w->beyond);
-	for (i = 0; i < OP_SIGNATURE_DIMS; i++)
+	for (int i = 0; i < OP_SIGNATURE_DIMS; i++)
 		pack_put64(to + 48 + 8 * i, w->shape[i]);
 }
 
 void op_signature_get(const unsigned char *from, struct op_signature *w)
 {
 	uint64_t pre = pack_get64(from + 8), post = pack_get64(from + 16);
-	int i;
 
 	memset(w, 0, sizeof(*w));
 	w->count = pack_get64(from);
@@ -99,7 +97,7 @@ void op_signature_get(const unsigned char *from, struct op_signature *w)
 	w->memory = from[42] >> 4;
 	w->dims = from[43];
 	w->beyond = pack_get32(from + 44);
-	for (i = 0; i < OP_SIGNATURE_DIMS; i++)
+	for (int i = 0; i < OP_SIGNATURE_DIMS; i++)
 		w->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
@@ -156,7 +154,7 @@ void op_signature_text(const struct op_signature *w, const int *world, char *out
 	char pre[32], post[32], where[32] = "";
 	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
 	unsigned long long count = w->count;
-	int n = 0, i;
+	int n = 0;
 
 	switch (w->kind) {
 	case PLAN_ALLREDUCE:
@@ -202,7 +200,7 @@ void op_signature_text(const struct op_signature *w, const int *world, char *out
 	default:
 		n = snprintf(out, len, "collective %u", (unsigned int)w->kind);
 	}
-	for (i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
+	for (int i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
 			      (unsigned long long)w->shape[i],
 			      i + 1 < w->dims ? ""
@@ -251,9 +249,9 @@ void op_signature_disagree(const char *name, const struct op_signature *const *o
 			   const int *world, char *out, size_t len)
 {
 	char first[256], other[256], wanted[600], more[48] = "";
-	int r, odd = 0, differ = 0;
+	int odd = 0, differ = 0;
 
-	for (r = size - 1; r > 0; r--)
+	for (int r = size - 1; r > 0; r--)
 		if (!op_signature_equal(of[0], of[r])) {
 			odd = r;
 			differ++;

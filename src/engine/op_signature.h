@@ -80,8 +80,6 @@ void op_signature_member(struct op_signature *w, const struct op_signature *memb
 static inline bool op_signature_equal(const struct op_signature *a,
 				      const struct op_signature *b)
 {
-	int i;
-
 	if (a->count != b->count || a->digest != b->digest || a->root != b->root ||
 	    a->members != b->members || a->kind != b->kind || a->dtype != b->dtype ||
 	    a->redop != b->redop || a->memory != b->memory || a->dims != b->dims ||
@@ -89,7 +87,7 @@ static inline bool op_signature_equal(const struct op_signature *a,
 	    memcmp(&a->post, &b->post, 8))
 		return false;
 	/* Dimensions that are not set are zero. */
-	for (i = 0; i < a->dims && i < OP_SIGNATURE_DIMS; i++)
+	for (int i = 0; i < a->dims && i < OP_SIGNATURE_DIMS; i++)
 		if (a->shape[i] != b->shape[i])
 			return false;
 	return true;

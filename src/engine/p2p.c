@@ -125,9 +125,9 @@ static void queue_end_left(struct p2p *x, struct p2p_queue *q, int rank)
 /* Have all other ranks of the group of @l left? */
 static bool is_alone(const struct p2p *x, const struct comm *l)
 {
-	int r, rank;
+	int rank;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		rank = ranks_in_world(l->ranks, r);
 		if (rank != x->topo->rank && !(x->peer[rank] && x->peer[rank]->gone))
 			return false;
@@ -163,9 +163,8 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 static void expect_all(struct p2p *x, const struct comm *l)
 {
 	struct p2p_peer *p;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		p = p2p_peer_of(x, ranks_in_world(l->ranks, r));
 		if (!p)
 			p2p_fail_memory(x);
@@ -193,10 +192,9 @@ void p2p_left(struct p2p *x, const struct comm *l)
 static bool has_output(struct p2p *x)
 {
 	bool has = false;
-	int r;
 
 	p2p_lock(x);
-	for (r = 0; r < x->topo->size && !has; r++)
+	for (int r = 0; r < x->topo->size && !has; r++)
 		has = x->peer[r] && !x->peer[r]->gone && p2p_peer_has_output(x->peer[r]);
 	p2p_unlock(x);
 	return has;
@@ -212,11 +210,9 @@ void p2p_flush(struct p2p *x, int64_t deadline_ns)
 
 void p2p_leave(struct p2p *x)
 {
-	int i;
-
 	if (!x)
 		return;
-	for (i = 0; i < x->rings.ranks; i++)
+	for (int i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
 	/* A rank that leaves because the job has failed is not to be taken for the reason. */
 	if (over_has_failed(x->engine, NULL))
@@ -464,9 +460,8 @@ static bool step_ring(struct p2p *x, int i, bool *morep)
 static bool step_rings(struct p2p *x, bool *morep)
 {
 	bool any = false;
-	int i;
 
-	for (i = 0; i < x->rings.ranks && !x->trouble.code; i++)
+	for (int i = 0; i < x->rings.ranks && !x->trouble.code; i++)
 		if (i != x->rings.me)
 			any |= step_ring(x, i, morep);
 	return any;
@@ -518,9 +513,9 @@ size_t p2p_shared_bytes(int ranks)
 static void list_local_ranks(struct p2p *x)
 {
 	const struct topo *t = x->topo;
-	int r, n = 0;
+	int n = 0;
 
-	for (r = 0; r < t->size && n < t->local_size; r++)
+	for (int r = 0; r < t->size && n < t->local_size; r++)
 		if (!t->host_of || t->host_of[r] == t->host)
 			x->rank_of[n++] = r;
 }
@@ -566,7 +561,6 @@ static void peer_free(struct p2p_peer *p)
 void p2p_close(struct p2p *x)
 {
 	struct p2p_message *m;
-	int r;
 
 	if (!x)
 		return;
@@ -575,7 +569,7 @@ void p2p_close(struct p2p *x)
 		x->unexpected = m->next;
 		free(m);
 	}
-	for (r = 0; r < x->topo->size; r++)
+	for (int r = 0; r < x->topo->size; r++)
 		peer_free(x->peer[r]);
 	free(x->peer);
 	free(x->rank_of);

@@ -257,9 +257,9 @@ static void note_answer(struct p2p *x, const struct p2p_invite *v)
 
 static bool has_silent(const struct p2p *x, const struct comm *l, const unsigned char *answer)
 {
-	int r, w;
+	int w;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
 		if (!is_local(x, w) && answer[w] == P2P_SILENT)
 			return true;
@@ -270,11 +270,10 @@ static bool has_silent(const struct p2p *x, const struct comm *l, const unsigned
 static void ask_all(struct p2p *x, const struct comm *l, uint64_t hash)
 {
 	struct p2p_invite v = { .from = x->topo->rank };
-	int r;
 
 	snprintf(v.where, sizeof(v.where), "?%llu:%llu", (unsigned long long)l->serial,
 		 (unsigned long long)hash);
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		v.to = ranks_in_world(l->ranks, r);
 		if (!is_local(x, v.to))
 			p2p_far_take(x, &v);
@@ -522,13 +521,12 @@ size_t p2p_far_get(struct p2p_peer *p, void *data, size_t size)
 {
 	unsigned char dropped[4096];
 	size_t n;
-	int k;
 
 	if (!data) {
 		data = dropped;
 		size = size < sizeof(dropped) ? size : sizeof(dropped);
 	}
-	for (k = 0; k < 2 && size; k++) {
+	for (int k = 0; k < 2 && size; k++) {
 		if (p->fd[k] < 0 || (p->input >= 0 && p->input != k))
 			continue;
 		n = get_from(p, k, data, size);
@@ -587,7 +585,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 {
 	struct p2p_far *f = &x->far;
 	struct pollfd *p = f->poll;
-	int r, n = AT_DOOR;
+	int n = AT_DOOR;
 
 	*until = INT64_MAX;
 	p[AT_WAKE] = (struct pollfd){ f->wake, POLLIN, 0 };
@@ -597,7 +595,7 @@ static int list_polls(struct p2p *x, int64_t *until)
 	*until = door_until(&f->door);
 	f->guests = door_poll(&f->door, p + n);
 	n += f->guests;
-	for (r = 0; r < x->topo->size; r++) {
+	for (int r = 0; r < x->topo->size; r++) {
 		struct p2p_peer *q = x->peer[r];
 
 		if (!is_far(q))
@@ -624,12 +622,11 @@ static bool is_at_end(const struct p2p_peer *p)
 static void serve_peer(struct p2p *x, struct p2p_peer *p, const struct pollfd *polled)
 {
 	bool more = false;
-	int k;
 
 	step_dial(x, p);
 	if ((polled[INVITED].revents | polled[FOLLOWED].revents) & (POLLIN | POLLHUP | POLLERR))
 		p2p_peer_read(x, p, &more);
-	for (k = 0; k < 2; k++)
+	for (int k = 0; k < 2; k++)
 		if (p->fd[k] >= 0 && p->fd[k] == polled[k].fd && p->input >= 0 &&
 		    p->input != k && polled[k].revents & (POLLRDHUP | POLLHUP | POLLERR))
 			end_connection(p, k);
@@ -648,9 +645,7 @@ static void serve_peer(struct p2p *x, struct p2p_peer *p, const struct pollfd *p
 
 static bool awaits_any(const struct p2p *x)
 {
-	int r;
-
-	for (r = 0; r < x->topo->size; r++)
+	for (int r = 0; r < x->topo->size; r++)
 		if (is_far(x->peer[r]) && x->peer[r]->invited_ns)
 			return true;
 	return false;
@@ -661,7 +656,7 @@ static void serve(struct p2p *x, int n)
 {
 	const struct door_owner owner = { admit, enter, x };
 	struct p2p_far *f = &x->far;
-	int r, at = n > AT_DOOR ? AT_DOOR + f->guests : n;
+	int at = n > AT_DOOR ? AT_DOOR + f->guests : n;
 	uint64_t count;
 
 	if (f->poll[AT_WAKE].revents) {
@@ -670,7 +665,7 @@ static void serve(struct p2p *x, int n)
 	}
 	if (n > AT_DOOR && f->guests)
 		door_serve(&f->door, f->poll + AT_DOOR, &owner);
-	for (r = 0; r < x->topo->size && at < n; r++)
+	for (int r = 0; r < x->topo->size && at < n; r++)
 		if (is_far(x->peer[r]) && x->peer[r]->polled) {
 			serve_peer(x, x->peer[r], f->poll + at);
 			at += 3;
@@ -705,9 +700,8 @@ static void *far_thread(void *arg)
 void p2p_far_bye(struct p2p *x)
 {
 	struct p2p_head bye = { .kind = P2P_BYE };
-	int r;
 
-	for (r = 0; r < x->topo->size; r++) {
+	for (int r = 0; r < x->topo->size; r++) {
 		struct p2p_peer *p = x->peer[r];
 
 		if (!is_far(p) || p->gone || p->output < 0)
@@ -721,11 +715,11 @@ void p2p_far_bye(struct p2p *x)
 static int drain(struct p2p *x, struct pollfd *p)
 {
 	unsigned char dropped[4096];
-	int r, k, n = 0;
+	int n = 0;
 	ssize_t got;
 
-	for (r = 0; r < x->topo->size; r++)
-		for (k = 0; k < 2 && is_far(x->peer[r]); k++) {
+	for (int r = 0; r < x->topo->size; r++)
+		for (int k = 0; k < 2 && is_far(x->peer[r]); k++) {
 			int *fd = &x->peer[r]->fd[k];
 
 			if (*fd < 0)
@@ -744,10 +738,10 @@ static int drain(struct p2p *x, struct pollfd *p)
 static void linger(struct p2p *x)
 {
 	int64_t enough = clock_deadline(LINGER_MS);
-	int r, k, n;
+	int n;
 
-	for (r = 0; r < x->topo->size; r++)
-		for (k = 0; k < 2 && is_far(x->peer[r]); k++)
+	for (int r = 0; r < x->topo->size; r++)
+		for (int k = 0; k < 2 && is_far(x->peer[r]); k++)
 			if (x->peer[r]->fd[k] >= 0)
 				shutdown(x->peer[r]->fd[k], SHUT_WR);
 	while ((n = drain(x, x->far.poll)) && clock_ns() < enough)
@@ -759,9 +753,8 @@ static void linger(struct p2p *x)
 static void forget(void *arg)
 {
 	struct p2p *x = arg;
-	int r;
 
-	for (r = 0; r < x->topo->size; r++)
+	for (int r = 0; r < x->topo->size; r++)
 		if (is_far(x->peer[r])) {
 			close_fd(&x->peer[r]->fd[INVITED]);
 			close_fd(&x->peer[r]->fd[FOLLOWED]);

@@ -116,9 +116,8 @@ enum { ASK_BYTES = 4 << 20 };
 static int plan_ask(struct comm *l, struct ringup_op *op)
 {
 	static const struct op_signature number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
-	int r;
 
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		l->run->counts[r] = 1;
 	l->run->lack[l->topo.rank] = !op->result;
 	plan_begin(l, PLAN_ALLGATHER, &number);
@@ -201,9 +200,8 @@ static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
 {
 	const struct op_signature *w = &op->ask.signature;
 	uint64_t total = 0, before = 0, bytes;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		before = r == l->topo.rank ? total : before;
 		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count,
 					   &l->run->counts[r]) ||
@@ -268,7 +266,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 	const struct op_signature *w = &op->ask.signature;
 	uint64_t bytes = op_signature_bytes(w), all;
 	unsigned char *mine, *room;
-	int r, rc;
+	int rc;
 
 	if (__builtin_mul_overflow(bytes, (uint64_t)l->topo.size, &all) || all > SIZE_MAX / 2)
 		all = 0;
@@ -290,7 +288,7 @@ static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
 	room = plan_result(l, op);
 	mine = room + bytes * (uint64_t)l->topo.rank;
 	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		l->run->counts[r] = w->count;
 	plan_begin(l, PLAN_ALLGATHER, w);
 	l->run->plan.pre = l->run->plan.post = 1;
@@ -349,9 +347,8 @@ static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
 static void plan_reducescatter(struct comm *l, struct ringup_op *op)
 {
 	const struct op_signature *w = &op->ask.signature;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < l->topo.size; r++)
 		l->run->counts[r] = op_signature_part_first(w, l->topo.size, r + 1) -
 				    op_signature_part_first(w, l->topo.size, r);
 	plan_begin(l, PLAN_REDUCESCATTER, w);

@@ -33,9 +33,9 @@ static int provider_open(struct comm *l, const struct backend *b, struct err *wh
 int providers_open(struct comm *l, const char *only, struct err *e)
 {
 	struct err why = { 0 };
-	int i, rc;
+	int rc;
 
-	for (i = 0; backends[i] && l->provider_count < COMM_BACKENDS; i++) {
+	for (int i = 0; backends[i] && l->provider_count < COMM_BACKENDS; i++) {
 		if ((*only && strcmp(only, backends[i]->name)) ||
 		    !(backends[i]->memory & ~l->memory))
 			continue;
@@ -59,9 +59,7 @@ int providers_open(struct comm *l, const char *only, struct err *e)
 
 struct provider *provider_for(struct comm *l, const struct plan *p)
 {
-	int i;
-
-	for (i = 0; i < l->provider_count; i++) {
+	for (int i = 0; i < l->provider_count; i++) {
 		struct provider *v = &l->providers[i];
 
 		if (v->is->memory >> p->memory & 1 && v->is->can(v->self, p))
@@ -72,9 +70,7 @@ struct provider *provider_for(struct comm *l, const struct plan *p)
 
 const char *provider_name(const struct comm *l)
 {
-	int i;
-
-	for (i = 0; i < l->provider_count; i++)
+	for (int i = 0; i < l->provider_count; i++)
 		if (l->providers[i].is->memory & MEMORY_HOST)
 			return l->providers[i].is->name;
 	return "none";
@@ -82,9 +78,7 @@ const char *provider_name(const struct comm *l)
 
 void providers_abort(struct comm *l)
 {
-	int i;
-
-	for (i = 0; i < l->provider_count; i++)
+	for (int i = 0; i < l->provider_count; i++)
 		l->providers[i].is->abort(l->providers[i].self);
 }
 

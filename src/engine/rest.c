@@ -53,9 +53,9 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 static void rest_ask_comm(struct comm *l, struct rest *r)
 {
 	struct wait_on one;
-	int i, k;
+	int k;
 
-	for (i = 0; i < l->provider_count && l->running; i++) {
+	for (int i = 0; i < l->provider_count && l->running; i++) {
 		struct provider *v = &l->providers[i];
 
 		for (k = 0; k < l->run_count && l->runs[k].by != v; k++)

@@ -41,15 +41,13 @@ struct finding {
 int stall_open(struct stall *s, const struct heartbeat_rules *r,
 	       const struct heartbeat_peer *peer, int size, struct err *e)
 {
-	int i;
-
 	pthread_mutex_init(&s->lock, NULL);
 	s->warn_ns = r->stall_warn_ms ? (int64_t)r->stall_warn_ms * MS : INT64_MAX;
 	s->abort_ns = r->stall_abort_ms ? (int64_t)r->stall_abort_ms * MS : INT64_MAX;
 	s->tick_ns = (int64_t)r->tick_ms * MS;
 	s->peer = peer;
 	s->size = size;
-	for (i = 0; i < STALL_BOARD; i++) {
+	for (int i = 0; i < STALL_BOARD; i++) {
 		s->board[i].in = calloc((size_t)size, sizeof(bool));
 		if (!s->board[i].in)
 			return fail(e, RINGUP_ENOMEM, "no memory to look for stalls");
@@ -59,11 +57,9 @@ int stall_open(struct stall *s, const struct heartbeat_rules *r,
 
 void stall_close(struct stall *s)
 {
-	int i;
-
 	if (s->size)
 		pthread_mutex_destroy(&s->lock);
-	for (i = 0; i < STALL_BOARD; i++)
+	for (int i = 0; i < STALL_BOARD; i++)
 		free(s->board[i].in);
 	memset(s, 0, sizeof(*s));
 }
@@ -100,9 +96,9 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		    size_t size)
 {
 	char here[RANKS_TEXT], there[RANKS_TEXT];
-	int r, count = 0, one = -1;
+	int count = 0, one = -1;
 
-	for (r = 0; r < s->size; r++) {
+	for (int r = 0; r < s->size; r++) {
 		count += missing[r];
 		one = missing[r] ? r : one;
 	}
@@ -135,10 +131,10 @@ static bool is_in(const struct comm *l, const struct ringup_op *op, int rank)
 /* Finds the ranks of this host that have submitted @op; true if this rank is the first. */
 static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 {
-	int r, first = -1;
+	int first = -1;
 
 	memset(in, 0, (size_t)l->topo.size * sizeof(*in));
-	for (r = l->topo.size - 1; r >= 0; r--) {
+	for (int r = l->topo.size - 1; r >= 0; r--) {
 		in[r] = is_here(l, r) && is_in(l, op, r);
 		first = in[r] ? r : first;
 	}
@@ -159,7 +155,6 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 	char who[320], what[STALL_NAME + 16];
 	bool in[COORDINATOR_RANKS], waiting[COORDINATOR_RANKS] = { false },
 				    missing[COORDINATOR_RANKS] = { false };
-	int r;
 
 	if (!look_who(l, op, in))
 		return;
@@ -168,7 +163,7 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 		return;
 	}
 	/* By their numbers in the world. */
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		waiting[ranks_in_world(l->ranks, r)] = in[r];
 		missing[ranks_in_world(l->ranks, r)] = !in[r] && l->ledger;
 	}
@@ -213,9 +208,9 @@ static void look_at(const struct stall *s, const struct comm *l, struct ringup_o
 static int find_stopped(const struct stall *s, const struct comm *l, const bool *set,
 			char *state, size_t len)
 {
-	int r, w;
+	int w;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
 		if (!set[w] || !is_here(l, r))
 			continue;
@@ -258,9 +253,9 @@ static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missi
 	unsigned char answer[COORDINATOR_RANKS];
 	bool asked =
 		l->topo.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
-	int r, w;
+	int w;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		w = ranks_in_world(l->ranks, r);
 		if (r == l->topo.rank || !l->ledger)
 			continue;
@@ -279,9 +274,9 @@ static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missi
 static int set_text(const struct stall *s, const bool *set, char *out, size_t len)
 {
 	char many[RANKS_TEXT];
-	int r, one = -1, count = 0;
+	int one = -1, count = 0;
 
-	for (r = 0; r < s->size; r++) {
+	for (int r = 0; r < s->size; r++) {
 		count += set[r];
 		one = set[r] ? r : one;
 	}
@@ -372,9 +367,8 @@ static uint32_t list_waiting(struct comm *l, const struct ledger *of, uint32_t i
 {
 	uint32_t n = 0, w;
 	bool in;
-	int r;
 
-	for (r = 0; r < l->topo.size; r++) {
+	for (int r = 0; r < l->topo.size; r++) {
 		if (!is_here(l, r))
 			continue;
 		in = r == l->topo.rank
@@ -399,12 +393,12 @@ static bool report(struct comm *l, uint32_t id, int64_t age_ns)
 		uint32_t pair[PAIRS][2];
 	} x = { .head = { .group = l->serial, .age_ms = (uint32_t)(age_ns / MS) } };
 	const struct ledger *of = l->ledger;
-	int local = l->topo.local_rank, r;
+	int local = l->topo.local_rank;
 
 	x.head.pairs = list_waiting(l, of, id, x.pair);
 	if (!x.head.pairs)
 		return false;
-	for (r = l->topo.size - 1; r >= 0; r--)
+	for (int r = l->topo.size - 1; r >= 0; r--)
 		if (ranks_in_world(l->ranks, r) == (int)x.pair[0][0])
 			local = l->topo.local_of[r];
 	x.head.kind = ledger_kind(of, id, local);
@@ -417,9 +411,7 @@ static bool report(struct comm *l, uint32_t id, int64_t age_ns)
 
 static bool is_join(const struct ledger *of, uint32_t id)
 {
-	int r;
-
-	for (r = 0; r < of->ranks; r++)
+	for (int r = 0; r < of->ranks; r++)
 		if (ledger_is_busy(of, id, r) && ledger_kind(of, id, r) == OP_JOIN)
 			return true;
 	return false;
@@ -462,9 +454,8 @@ static struct stall_topic *topic(struct stall *s, uint64_t group, const char *na
 				 int64_t now_ns)
 {
 	struct stall_topic *spare = NULL;
-	int i;
 
-	for (i = 0; i < STALL_BOARD; i++) {
+	for (int i = 0; i < STALL_BOARD; i++) {
 		struct stall_topic *t = &s->board[i];
 
 		if (t->first_ns && is_old(s, t, now_ns))
@@ -528,10 +519,8 @@ static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
 
 static void forget_board(struct stall *s)
 {
-	int i;
-
 	pthread_mutex_lock(&s->lock);
-	for (i = 0; i < STALL_BOARD; i++)
+	for (int i = 0; i < STALL_BOARD; i++)
 		s->board[i].first_ns = 0;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -542,10 +531,9 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 {
 	char who[320], what[STALL_NAME + 16];
 	bool missing[COORDINATOR_RANKS] = { false };
-	int i, r;
 
 	pthread_mutex_lock(&s->lock);
-	for (i = 0; i < STALL_BOARD && !f->fatal; i++) {
+	for (int i = 0; i < STALL_BOARD && !f->fatal; i++) {
 		struct stall_topic *t = &s->board[i];
 
 		if (!t->first_ns || t->group != l->serial || !is_due(s, t, now_ns))
@@ -558,7 +546,7 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 		}
 		if (f->shown == SHOWN)
 			continue;
-		for (r = 0; r < l->topo.size; r++)
+		for (int r = 0; r < l->topo.size; r++)
 			missing[ranks_in_world(l->ranks, r)] =
 				!t->in[ranks_in_world(l->ranks, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
@@ -659,7 +647,6 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 {
 	struct look look = { .stall = s, .silence = silence, .now_ns = now_ns };
 	struct finding *f = &look.found;
-	int i;
 
 	if (silence)
 		forget_board(s);
@@ -669,7 +656,7 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 		notify_alarm(g, -1, RINGUP_EABORTED, f->text[f->shown - 1]);
 		return;
 	}
-	for (i = 0; i < f->shown; i++)
+	for (int i = 0; i < f->shown; i++)
 		log_warn("%s", f->text[i]);
 	if (f->more)
 		log_warn("%d more tensors have stalled", f->more);

@@ -35,10 +35,9 @@ static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
 	size_t bytes = (size_t)l->topo.size * sizeof(*q->splits);
-	uint32_t i;
 	int rc = 0;
 
-	for (i = q->members ? q->signature.members : 0; i > 0 && !rc; i--)
+	for (uint32_t i = q->members ? q->signature.members : 0; i > 0 && !rc; i--)
 		rc = op_add_member(l, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
 	q->copies = op->members;
@@ -134,9 +133,7 @@ static struct ringup_op alone;
 
 bool submit_any_eager(const struct comm *l)
 {
-	int i;
-
-	for (i = 0; i < COMM_KEPT; i++)
+	for (int i = 0; i < COMM_KEPT; i++)
 		if (l->kept[i] && __atomic_load_n(&l->kept[i]->op, __ATOMIC_ACQUIRE) == &alone)
 			return true;
 	return false;
@@ -464,8 +461,6 @@ static bool is_same_factor(double asked, double had)
 /* Does @a ask for the sum with signature @w?  Then only its buffers have to be checked. */
 static bool signature_is_same(const struct op_signature *w, const struct ringup_reduce *a)
 {
-	int i;
-
 	if (w->count != a->count || w->dtype != (int)a->dtype || w->redop != (int)a->redop ||
 	    w->memory != (unsigned int)a->memory || a->stream || w->dims != a->dims ||
 	    !is_same_factor(a->pre, w->pre) || !is_same_factor(a->post, w->post))
@@ -473,7 +468,7 @@ static bool signature_is_same(const struct op_signature *w, const struct ringup_
 	/* The last dimension kept may stand for several. */
 	if (w->dims && (w->dims == OP_SIGNATURE_DIMS || !a->shape))
 		return false;
-	for (i = 0; i < w->dims; i++)
+	for (int i = 0; i < w->dims; i++)
 		if (w->shape[i] != a->shape[i])
 			return false;
 	return true;

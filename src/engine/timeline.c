@@ -56,7 +56,7 @@ static int start(struct engine *g, const struct timeline_rank *self, const char 
 				     .host = self->host,
 				     .clock = clock };
 	unsigned char id[IDENTITY_BYTES];
-	int i, rc;
+	int rc;
 
 	if (all) {
 		rc = name_file(file, sizeof(file), path, self->rank, e);
@@ -65,7 +65,7 @@ static int start(struct engine *g, const struct timeline_rank *self, const char 
 		path = file;
 	}
 	identity_get(id);
-	for (i = 0; i < IDENTITY_BYTES; i++)
+	for (int i = 0; i < IDENTITY_BYTES; i++)
 		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
 	rc = trace_start(&g->trace, path, on, &from, e);
 	if (!rc)

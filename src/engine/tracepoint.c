@@ -130,12 +130,12 @@ static int shape_of(const struct comm *l, const struct op_signature *w, uint64_t
 		    bool *leads)
 {
 	uint64_t size = (uint64_t)l->topo.size, rank = (uint64_t)l->topo.rank;
-	int dims = 0, i;
+	int dims = 0;
 
 	*leads = w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL;
 	if (w->kind == PLAN_REDUCESCATTER)
 		shape[dims++] = w->digest / size + (rank < w->digest % size);
-	for (i = 0; i < w->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
+	for (int i = 0; i < w->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
 		shape[dims++] = w->shape[i];
 	/* The caller gave no shape: the elements, of a row if there are rows. */
 	if (!w->dims && w->kind == PLAN_REDUCESCATTER)
@@ -210,16 +210,15 @@ static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
 {
 	bool writes = trace_writes(trace_of(l));
 	int n = l->ledger ? l->ledger->ranks : 1, set = writes && n > 1 ? local_ranks(l) : -1;
-	int i, k;
 	struct trace_record r = { .ns = ns, .label = label, .what = TRACE_TICKS };
 	int64_t when;
 
 	if (set < 0)
 		return;
 	r.arg = (uint16_t)set;
-	for (i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
+	for (int i = 0; i < n && i < TRACE_FOUR * UINT8_MAX; i += TRACE_FOUR) {
 		r.kind = (uint8_t)(i / TRACE_FOUR);
-		for (k = 0; k < TRACE_FOUR; k++) {
+		for (int k = 0; k < TRACE_FOUR; k++) {
 			/* This rank's submission has its own record.  Its slot is not read:
 			 * the cache line may be with another processor. */
 			when = i + k < n && i + k != l->ledger->rank ? of(l, arg, i + k) : 0;
@@ -238,14 +237,13 @@ void tracepoint_ready(struct comm *l, int count)
 {
 	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)l->topo.size } };
 	struct ringup_op *op;
-	int i;
 
 	if (trace_on(trace_of(l)) & TRACE_CYCLES) {
 		r.what = TRACE_CYCLE;
 		trace_put(trace_of(l), &r);
 	}
 	r.what = TRACE_READY;
-	for (i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++) {
 		op = comm_op(l, &l->items[i]);
 		if (!op || !op->entry->label)
 			continue;
@@ -262,7 +260,7 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, c
 	struct comm *l = comm;
 	struct trace_record r = { .what = TRACE_ARRIVED, .kind = (uint8_t)kind_of(w) };
 	const char *name;
-	int i = 0, k;
+	int i = 0;
 
 	if (!trace_writes(trace_of(l)))
 		return;
@@ -272,7 +270,7 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, c
 	r.ns = clock_ns();
 	while (i < count) {
 		/* Ranks of a host are mostly neighbours. */
-		for (k = 0; k < 4; k += 2) {
+		for (int k = 0; k < 4; k += 2) {
 			r.rank[k] = i < count ? ranks_in_world(l->ranks, ranks[i++]) : -1;
 			r.rank[k + 1] = r.rank[k];
 			while (r.rank[k] >= 0 && i < count &&
@@ -293,7 +291,6 @@ void tracepoint_begin(struct comm *l, struct run *run)
 				  .what = TRACE_BEGIN,
 				  .arg = (uint16_t)(run->by ? run->plan.pieces : 1) };
 	const struct ringup_op *op, *last = NULL;
-	int i;
 
 	if (!run->op_count)
 		return;
@@ -302,7 +299,7 @@ void tracepoint_begin(struct comm *l, struct run *run)
 	r.rank[2] = (int32_t)(run->by ? label_of(l, &run->by->label, run->by->is->name)
 				      : label_of(l, &l->inlined, "inline"));
 	r.rank[3] = (int32_t)++l->plans;
-	for (i = 0; i < run->op_count; i++) {
+	for (int i = 0; i < run->op_count; i++) {
 		op = run->ops[i]->bundle ? run->ops[i]->bundle : run->ops[i];
 		if (op == last || !op->entry->label)
 			continue;
@@ -389,11 +386,10 @@ static uint64_t rows_of(const struct comm *l, const struct op_signature *w,
 			const uint64_t *counts)
 {
 	uint64_t rows = 0;
-	int i;
 
 	if ((w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL) || !counts)
 		return 0;
-	for (i = 0; i < l->topo.size; i++)
+	for (int i = 0; i < l->topo.size; i++)
 		rows += counts[i];
 	return rows;
 }

@@ -196,17 +196,17 @@ static void note_loss(struct tree *t, int k, struct losses *l)
 static void look(struct tree *t, struct losses *l)
 {
 	struct epoll_event ev[MANY_EVENTS];
-	int n, i;
+	int n;
 
 	l->rank = -1;
 	l->over = false;
 	if (t->branches <= FEW_LINKS) {
-		for (i = 0; i < t->branches; i++)
+		for (int i = 0; i < t->branches; i++)
 			note_loss(t, i, l);
 		return;
 	}
 	n = epoll_wait(t->inner, ev, MANY_EVENTS, 0);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		note_loss(t, (int)ev[i].data.u32, l);
 }
 
@@ -370,10 +370,9 @@ bool tree_is_unsent(struct tree *t)
 {
 	bool any = false;
 	struct err e;
-	int k;
 
 	pthread_mutex_lock(&t->lock);
-	for (k = 0; k < t->branches; k++)
+	for (int k = 0; k < t->branches; k++)
 		any |= !t->branch[k].lost && chan_flush(t->branch[k].chan, &e) > 0;
 	pthread_mutex_unlock(&t->lock);
 	return any;
@@ -427,7 +426,7 @@ int tree_socket(const struct tree *t, int k)
 static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 {
 	struct epoll_event silent = { .events = 0 };
-	int k, rank;
+	int rank;
 
 	t->inner = file_lift(epoll_create1(EPOLL_CLOEXEC));
 	t->outer = file_lift(epoll_create1(EPOLL_CLOEXEC));
@@ -437,7 +436,7 @@ static int open_branches(struct tree *t, const struct mesh *m, struct err *e)
 	t->branch = calloc((size_t)coordinator_links(t->coordinator) + 1, sizeof(*t->branch));
 	if (!t->branch)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
-	for (k = 0; k < coordinator_links(t->coordinator); k++) {
+	for (int k = 0; k < coordinator_links(t->coordinator); k++) {
 		rank = coordinator_leader(t->coordinator, k);
 		t->branch[k].chan = m->control[rank];
 		if (!m->control[rank])

@@ -166,9 +166,8 @@ static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool s
 static bool speaks(const struct watch *w, int late)
 {
 	const struct waitset *waitset = w->engine->waitset;
-	int i;
 
-	for (i = 0; i < waitset->me; i++)
+	for (int i = 0; i < waitset->me; i++)
 		if (i != late && w->pidfd[i] >= 0 && !w->local.of[i].late &&
 		    !liveness_has_left(&w->engine->liveness[i]))
 			return false;
@@ -180,10 +179,9 @@ static void look_at_beats(struct watch *w, int64_t now)
 {
 	struct waitset *waitset = w->engine->waitset;
 	char why[64];
-	int i;
 
 	heartbeats_look(&w->local, now);
-	for (i = 0; i < waitset->count; i++) {
+	for (int i = 0; i < waitset->count; i++) {
 		const struct liveness *s = &w->engine->liveness[i];
 
 		if (w->pidfd[i] < 0 || liveness_has_left(s))
@@ -206,10 +204,10 @@ static bool look_at_silence(struct watch *w, int64_t now)
 	int64_t pause = (int64_t)w->topo->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
-	int k, rank;
+	int rank;
 
 	heartbeats_look(&w->remote, now);
-	for (k = 0; k < tree_neighbours(w->world); k++) {
+	for (int k = 0; k < tree_neighbours(w->world); k++) {
 		heard = tree_heard(w->world, k, &rank, &gone);
 		if (gone)
 			continue;
@@ -255,7 +253,6 @@ static void look_at_data(struct comm *l, void *arg)
 	struct heartbeats *p = &l->links;
 	bool first = !p->of;
 	struct err e;
-	int i;
 
 	if (!m || !m->links)
 		return;
@@ -263,7 +260,7 @@ static void look_at_data(struct comm *l, void *arg)
 	    heartbeats_open(p, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
 		return;
 	heartbeats_look(p, look->now);
-	for (i = 0; i < m->links; i++) {
+	for (int i = 0; i < m->links; i++) {
 		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
 			heartbeat_hear(p, i, look->now);
 		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->topo.local_rank,
@@ -333,10 +330,9 @@ static void look_at_launcher(struct watch *w)
 static bool serve(struct watch *w, struct tree *t)
 {
 	bool again = false;
-	int i;
 
 	pthread_mutex_lock(&w->lock);
-	for (i = 0; i < w->trees; i++)
+	for (int i = 0; i < w->trees; i++)
 		if (w->tree[i] == t) {
 			again = tree_serve(t);
 			break;
@@ -358,14 +354,14 @@ enum { AT_WAKE, AT_LAUNCHER, AT_RANKS };
 static int list_polls(struct watch *w, struct tree **trees)
 {
 	struct pollfd *p = w->polls;
-	int i, n = AT_RANKS;
+	int n = AT_RANKS;
 
 	p[AT_WAKE] = (struct pollfd){ w->wake, POLLIN, 0 };
 	p[AT_LAUNCHER] = (struct pollfd){ w->launcher, POLLIN, 0 };
-	for (i = 0; i < w->topo->local_size; i++)
+	for (int i = 0; i < w->topo->local_size; i++)
 		p[n++] = (struct pollfd){ w->pidfd[i], POLLIN, 0 };
 	pthread_mutex_lock(&w->lock);
-	for (i = 0; i < w->trees; i++) {
+	for (int i = 0; i < w->trees; i++) {
 		trees[i] = w->tree[i];
 		p[n++] = (struct pollfd){ tree_fd(w->tree[i]), POLLIN, 0 };
 	}
@@ -455,17 +451,17 @@ static int allocate(struct watch *w, struct err *e)
 {
 	const struct topo *t = w->topo;
 	size_t local = (size_t)t->local_size;
-	int r, n = 0;
+	int n = 0;
 
 	w->rank = calloc(local, sizeof(*w->rank));
 	w->pidfd = calloc(local, sizeof(*w->pidfd));
 	w->heard = calloc((size_t)t->hosts, sizeof(*w->heard));
 	w->polls = calloc(AT_RANKS + local + WATCH_TREES, sizeof(*w->polls));
-	for (r = 0; w->pidfd && r < t->local_size; r++)
+	for (int r = 0; w->pidfd && r < t->local_size; r++)
 		w->pidfd[r] = -1;
 	if (!w->rank || !w->pidfd || !w->heard || !w->polls)
 		return fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", t->size);
-	for (r = 0; r < t->size; r++)
+	for (int r = 0; r < t->size; r++)
 		if (t->host_of[r] == t->host)
 			w->rank[n++] = r;
 	return 0;
@@ -474,10 +470,10 @@ static int allocate(struct watch *w, struct err *e)
 /* An open connection counts as heard; a counter has to move once. */
 static void watch_neighbours(struct watch *w)
 {
-	int k, rank;
+	int rank;
 	bool gone;
 
-	for (k = 0; w->world && k < tree_neighbours(w->world); k++) {
+	for (int k = 0; w->world && k < tree_neighbours(w->world); k++) {
 		w->heard[k] = tree_heard(w->world, k, &rank, &gone);
 		chan_watch(w->topo->mesh->control[rank], kernel_patience_ms(&w->rules));
 		heartbeat_hear(&w->remote, rank, clock_ns());
@@ -502,7 +498,7 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 		const struct heartbeat_peer *peer, const struct heartbeat_rules *rules,
 		struct err *e)
 {
-	int i, rc;
+	int rc;
 
 	w->topo = t;
 	w->world = world;
@@ -525,7 +521,7 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 	w->wake = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
-	for (i = 0; i < t->local_size && !rc; i++)
+	for (int i = 0; i < t->local_size && !rc; i++)
 		rc = watch_process(w, i, e);
 	watch_neighbours(w);
 	if (world && !rc)
@@ -552,10 +548,8 @@ int watch_add(struct watch *w, struct tree *t, struct err *e)
 
 void watch_drop(struct watch *w, struct tree *t)
 {
-	int i;
-
 	pthread_mutex_lock(&w->lock);
-	for (i = 0; i < w->trees; i++)
+	for (int i = 0; i < w->trees; i++)
 		if (w->tree[i] == t)
 			w->tree[i--] = w->tree[--w->trees];
 	pthread_mutex_unlock(&w->lock);
@@ -564,12 +558,10 @@ void watch_drop(struct watch *w, struct tree *t)
 
 void watch_goodbye(struct watch *w, int64_t deadline_ns)
 {
-	int i;
-
 	pthread_mutex_lock(&w->lock);
-	for (i = 0; i < w->trees; i++)
+	for (int i = 0; i < w->trees; i++)
 		tree_goodbye(w->tree[i]);
-	for (i = 0; i < w->trees; i++)
+	for (int i = 0; i < w->trees; i++)
 		while (tree_is_unsent(w->tree[i]) && clock_ns() < deadline_ns)
 			clock_sleep_ms(1);
 	pthread_mutex_unlock(&w->lock);
@@ -577,14 +569,12 @@ void watch_goodbye(struct watch *w, int64_t deadline_ns)
 
 void watch_stop(struct watch *w)
 {
-	int i;
-
 	if (w->has_thread) {
 		__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
 		stir(w);
 		pthread_join(w->thread, NULL);
 	}
-	for (i = 0; w->pidfd && i < w->topo->local_size; i++)
+	for (int i = 0; w->pidfd && i < w->topo->local_size; i++)
 		if (w->pidfd[i] >= 0)
 			close(w->pidfd[i]);
 	if (w->wake > 0)

@@ -246,9 +246,7 @@ static struct chrome_tensor *tensor_of(struct chrome *c, uint32_t label)
 
 static bool has_tick(const struct chrome_tensor *t, int rank)
 {
-	int i;
-
-	for (i = 0; i < t->ticks; i++)
+	for (int i = 0; i < t->ticks; i++)
 		if (t->tick[i].rank == rank)
 			return true;
 	return false;
@@ -323,8 +321,6 @@ static int by_time(const void *a, const void *b)
 /* Write the beginning of a negotiation that was held, and its ticks. */
 static void negotiate(struct chrome *c, struct chrome_tensor *t)
 {
-	int i;
-
 	release(c, t);
 	if (t->ticks)
 		qsort(t->tick, (size_t)t->ticks, sizeof(*t->tick), by_time);
@@ -338,7 +334,7 @@ static void negotiate(struct chrome *c, struct chrome_tensor *t)
 	}
 	put(c, "}");
 	t->state = NEGOTIATING;
-	for (i = 0; i < t->ticks; i++)
+	for (int i = 0; i < t->ticks; i++)
 		put_tick(c, t, &t->tick[i]);
 }
 
@@ -350,14 +346,12 @@ static bool has_interval(const struct chrome_tensor *t)
 
 static void put_shape(struct chrome *c, const struct chrome_tensor *t, uint64_t rows)
 {
-	int i;
-
 	put(c, ", \"args\": {\"dtype\": \"");
 	put(c, dtypes[t->dtype]);
 	put(c, "\", \"shape\": \"[");
 	if (t->leads)
 		put_number(c, rows);
-	for (i = 0; i < t->dims; i++) {
+	for (int i = 0; i < t->dims; i++) {
 		if (i || t->leads)
 			put(c, ", ");
 		put_number(c, t->shape[i]);
@@ -432,13 +426,11 @@ static void take_submitted(struct chrome *c, struct chrome_tensor *t,
 static void take_arrived(struct chrome *c, struct chrome_tensor *t,
 			 const struct trace_record *r)
 {
-	int i, k;
-
 	/* A rank that has a tick already is ready for a later round. */
 	if (has_tick(t, r->rank[0]))
 		return;
-	for (i = 0; i < 4; i += 2)
-		for (k = r->rank[i]; k >= 0 && k <= r->rank[i + 1]; k++)
+	for (int i = 0; i < 4; i += 2)
+		for (int k = r->rank[i]; k >= 0 && k <= r->rank[i + 1]; k++)
 			add_tick(c, t, k, r->ns);
 	if (t->state == IDLE) {
 		t->kind = r->kind < TRACE_KINDS ? r->kind : TRACE_ALLREDUCE;
@@ -455,9 +447,9 @@ static void take_ticks(struct chrome *c, struct chrome_tensor *t, const struct t
 {
 	const struct label_set *set = label_ranks(c->labels, r->arg);
 	int64_t least = t->before_ns ? t->before_ns : c->from.start_ns, ns;
-	int i, at;
+	int at;
 
-	for (i = 0; set && i < TRACE_FOUR; i++) {
+	for (int i = 0; set && i < TRACE_FOUR; i++) {
 		at = TRACE_FOUR * r->kind + i;
 		if (at >= set->count || set->ranks[at] == c->from.rank || !(r->ago[i] >= 0) ||
 		    r->ago[i] > 1e18f)
@@ -472,9 +464,8 @@ static void take_ticks(struct chrome *c, struct chrome_tensor *t, const struct t
 static int64_t ready_time(const struct chrome_tensor *t, uint64_t size, int64_t ns)
 {
 	int64_t last = t->ticks ? t->tick[0].ns : ns;
-	int i;
 
-	for (i = 1; i < t->ticks; i++)
+	for (int i = 1; i < t->ticks; i++)
 		last = t->tick[i].ns > last ? t->tick[i].ns : last;
 	return (uint64_t)t->ticks >= size && last < ns ? last : ns;
 }
@@ -714,9 +705,8 @@ int chrome_open(struct chrome *c, const struct chrome_origin *from, const struct
 void chrome_close(struct chrome *c)
 {
 	struct chrome_tensor *t, *next;
-	uint32_t i;
 
-	for (i = 0; i < c->tensors; i++)
+	for (uint32_t i = 0; i < c->tensors; i++)
 		for (t = c->tensor[i]; t; t = next) {
 			next = t->next_lane;
 			free(t->tick);

@@ -100,10 +100,9 @@ static int look(struct events *v, char *c, struct err *e)
 static size_t object_bytes(const struct events *v)
 {
 	bool quoted = false;
-	size_t i;
 	int depth = 0;
 
-	for (i = v->at; i < v->len && i - v->at < EVENTS_BYTES; i++) {
+	for (size_t i = v->at; i < v->len && i - v->at < EVENTS_BYTES; i++) {
 		char c = v->text[i];
 
 		if (quoted && c == '\\') {

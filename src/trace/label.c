@@ -149,10 +149,10 @@ int label_set(struct labels *l, const int *ranks, int count)
 {
 	size_t bytes = (size_t)count * sizeof(int);
 	struct label_set *s;
-	int i, found = -1;
+	int found = -1;
 
 	lock_take(&l->lock);
-	for (i = 0; i < LABEL_SETS && found < 0; i++) {
+	for (int i = 0; i < LABEL_SETS && found < 0; i++) {
 		s = l->set[i];
 		if (s && (s->count != count || memcmp(s->ranks, ranks, bytes) != 0))
 			continue;
@@ -177,15 +177,13 @@ const struct label_set *label_ranks(const struct labels *l, int set)
 
 void labels_free(struct labels *l)
 {
-	uint32_t i;
-
-	for (i = 1; i <= l->count; i++) {
+	for (uint32_t i = 1; i <= l->count; i++) {
 		free(label_at(l, i)->text);
 		free(label_at(l, i));
 	}
-	for (i = 0; i < LABEL_STEPS; i++)
+	for (uint32_t i = 0; i < LABEL_STEPS; i++)
 		free(l->step[i]);
-	for (i = 0; i < LABEL_SETS; i++)
+	for (uint32_t i = 0; i < LABEL_SETS; i++)
 		free(l->set[i]);
 	free(l->table);
 	memset(l, 0, sizeof(*l));

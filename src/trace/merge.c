@@ -359,9 +359,9 @@ static double begins(const struct merge_file *f)
 
 static int settle_clocks(struct merge *m, struct err *e)
 {
-	int k, q, rc = 0;
+	int q, rc = 0;
 
-	for (k = 0; k < m->files && !rc; k++) {
+	for (int k = 0; k < m->files && !rc; k++) {
 		/* All files of one clock have the same offset. */
 		for (q = 1; q < k && !same_clock(&m->file[q], &m->file[k]); q++)
 			;
@@ -374,7 +374,7 @@ static int settle_clocks(struct merge *m, struct err *e)
 		}
 	}
 	m->first_us = rc ? 0 : begins(&m->file[0]);
-	for (k = 1; k < m->files && !rc; k++)
+	for (int k = 1; k < m->files && !rc; k++)
 		m->first_us = fmin(m->first_us, begins(&m->file[k]));
 	return rc;
 }
@@ -388,7 +388,7 @@ static int by_rank(const void *a, const void *b)
 
 int merge_read(struct merge *m, const char *const *paths, int count, struct err *e)
 {
-	int k, rc = 0;
+	int rc = 0;
 
 	memset(m, 0, sizeof(*m));
 	if (count < 1 || count > MOST_FILES)
@@ -398,14 +398,14 @@ int merge_read(struct merge *m, const char *const *paths, int count, struct err 
 	if (!m->file || !m->names)
 		return no_memory(e);
 	m->files = count;
-	for (k = 0; k < count && !rc; k++) {
+	for (int k = 0; k < count && !rc; k++) {
 		m->file[k].path = paths[k];
 		rc = look_through(m, &m->file[k], k, e);
 	}
 	if (rc)
 		return rc;
 	qsort(m->file, (size_t)count, sizeof(*m->file), by_rank);
-	for (k = 1; k < count; k++)
+	for (int k = 1; k < count; k++)
 		if (m->file[k].rank == m->file[k - 1].rank)
 			return fail(e, RINGUP_EINVAL, "%.80s and %.80s are both of rank %d",
 				    m->file[k - 1].path, m->file[k].path, m->file[k].rank);
@@ -530,7 +530,7 @@ int merge_print(struct merge *m, FILE *f, struct err *e)
 	double wall = first->epoch_us - first->start_us + m->first_us;
 	const char *name;
 	json_t *number;
-	int k, rc = 0;
+	int rc = 0;
 
 	m->events = 0;
 	w.introduced = calloc(tensors * ((size_t)m->files + 1), sizeof(*w.introduced));
@@ -546,7 +546,7 @@ int merge_print(struct merge *m, FILE *f, struct err *e)
 					    "start_time_since_epoch_in_micros",
 					    (json_int_t)(fabs(wall) < 9e18 ? wall : 0)),
 				  e);
-	for (k = 0; k < m->files && !rc; k++)
+	for (int k = 0; k < m->files && !rc; k++)
 		rc = put_file(&w, &m->file[k], e);
 	fputs("\n]\n", f);
 	free(w.introduced);
@@ -587,9 +587,7 @@ int merge_write(struct merge *m, const char *path, struct err *e)
 
 void merge_free(struct merge *m)
 {
-	int k;
-
-	for (k = 0; k < m->files; k++) {
+	for (int k = 0; k < m->files; k++) {
 		free(m->file[k].host);
 		free(m->file[k].clock);
 		free(m->file[k].tensor);

@@ -113,16 +113,15 @@ int points_find(const struct trace_record *r, size_t n, uint64_t first, uint64_t
 		int64_t ahead_ns, struct ringup_points *out)
 {
 	struct search s = { .first = first, .count = count, .ahead_ns = ahead_ns, .out = out };
-	size_t i;
 
 	memset(out, 0, count * sizeof(*out));
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (r[i].label >= s.labels)
 			s.labels = r[i].label + 1;
 	s.latest = calloc(s.labels ? s.labels : 1, sizeof(*s.latest));
 	if (!s.latest)
 		return RINGUP_ENOMEM;
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		take(&s, &r[i]);
 	free(s.latest);
 	return 0;

@@ -29,10 +29,9 @@ struct ring {
 static inline void ring_set(struct trace_record *to, const struct trace_record *r)
 {
 	uint64_t word[sizeof(*r) / sizeof(uint64_t)], *at = (uint64_t *)to;
-	size_t i;
 
 	memcpy(word, r, sizeof(word));
-	for (i = 0; i < sizeof(word) / sizeof(word[0]); i++)
+	for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
 		__atomic_store_n(&at[i], word[i], __ATOMIC_RELAXED);
 }
 
@@ -55,11 +54,10 @@ static inline size_t ring_copy(const struct ring *q, struct trace_record *out)
 	uint64_t end = __atomic_load_n(&q->head, __ATOMIC_ACQUIRE), at, first, word[4];
 	uint64_t from = end < RING_RECORDS ? 0 : end - RING_RECORDS;
 	const uint64_t *p;
-	size_t i;
 
 	for (at = from; at < end; at++) {
 		p = (const uint64_t *)&q->record[at % RING_RECORDS];
-		for (i = 0; i < 4; i++)
+		for (size_t i = 0; i < 4; i++)
 			word[i] = __atomic_load_n(&p[i], __ATOMIC_RELAXED);
 		memcpy(&out[at - from], word, sizeof(word));
 	}

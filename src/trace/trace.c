@@ -165,9 +165,8 @@ static uint64_t count_dropped(const struct recorder *w)
 {
 	uint64_t n = __atomic_load_n(&w->homeless, __ATOMIC_RELAXED) + w->lost;
 	struct ring *q;
-	int i;
 
-	for (i = 0; (q = ring_at(w, i)); i++)
+	for (int i = 0; (q = ring_at(w, i)); i++)
 		n += ring_dropped(q);
 	return n;
 }
@@ -300,9 +299,8 @@ static int64_t wall_us(void)
 static void empty_rings(struct recorder *w)
 {
 	struct ring *q;
-	int i;
 
-	for (i = 0; (q = ring_at(w, i)); i++)
+	for (int i = 0; (q = ring_at(w, i)); i++)
 		ring_take(q, __atomic_load_n(&q->head, __ATOMIC_ACQUIRE));
 }
 
@@ -430,16 +428,15 @@ static size_t copy_all(const struct recorder *w, struct trace_record *room, size
 		       const struct trace_record **order)
 {
 	struct ring *q;
-	size_t n = 0, i;
-	int k;
+	size_t n = 0;
 
-	for (k = 0; (q = ring_at(w, k)) && n + RING_RECORDS <= size; k++)
+	for (int k = 0; (q = ring_at(w, k)) && n + RING_RECORDS <= size; k++)
 		n += ring_copy(q, room + n);
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		order[i] = &room[i];
 	if (n)
 		qsort(order, n, sizeof(const struct trace_record *), by_time);
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		room[size + i] = *order[i];
 	return n;
 }
@@ -472,12 +469,11 @@ int trace_points(const struct trace *t, uint64_t first, uint64_t count,
 void trace_close(struct trace *t)
 {
 	struct recorder *w = recorder_of(t);
-	int i;
 
 	if (!w)
 		return;
 	trace_stop(t);
-	for (i = 0; i < TRACE_THREADS; i++)
+	for (int i = 0; i < TRACE_THREADS; i++)
 		free(w->ring[i]);
 	labels_free(&w->labels);
 	free(w);

@@ -30,12 +30,11 @@ int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
 int alarm_get(const struct alarm *a, struct err *e)
 {
 	uint32_t word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
-	int tries;
 
 	if (!word)
 		return 0;
 	/* The rank that raises it may have died while it wrote the sentence. */
-	for (tries = 0; word == ALARM_RAISING && tries < 1000; tries++) {
+	for (int tries = 0; word == ALARM_RAISING && tries < 1000; tries++) {
 		sched_yield();
 		word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
 	}

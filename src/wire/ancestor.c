@@ -25,9 +25,8 @@ pid_t ancestor_launcher(struct pidstat *p)
 		"hydra_bstrap_p", "slurmstepd", "torchrun",      NULL,
 	};
 	pid_t pid = getppid();
-	int up;
 
-	for (up = 0; up < GENERATIONS && pid > 1 && !pidstat_read(pid, p); up++) {
+	for (int up = 0; up < GENERATIONS && pid > 1 && !pidstat_read(pid, p); up++) {
 		if (!strcmp(p->name, "ringup"))
 			return 0;
 		if (is_among(p->name, launchers))

@@ -130,7 +130,6 @@ static void key_pmi(char *key)
 {
 	struct pidstat p = { 0 };
 	pid_t pid = getppid();
-	int up;
 
 	if (is_step(slurm_step())) {
 		key_slurm(key);
@@ -140,7 +139,7 @@ static void key_pmi(char *key)
 		key_of(key, "pals", "PALS_APID", NULL);
 		return;
 	}
-	for (up = 0; up < 32 && pid > 1 && !pidstat_read(pid, &p); up++, pid = p.parent)
+	for (int up = 0; up < 32 && pid > 1 && !pidstat_read(pid, &p); up++, pid = p.parent)
 		if (!strcmp(p.name, "hydra_pmi_proxy")) {
 			snprintf(key, DISCOVER_KEY_BYTES, "hydra %d %llu", (int)pid,
 				 (unsigned long long)p.start);
@@ -368,10 +367,9 @@ static int check_pmix(const struct claim *c, struct err *e)
 static int choose(struct claim *best, char *key, struct err *e)
 {
 	struct claim of_slurm = { 0 }, c;
-	size_t i;
 	int rc = listen_to_slurm(&of_slurm, e);
 
-	for (i = 0; rc >= 0 && i < sizeof(sources) / sizeof(sources[0]); i++) {
+	for (size_t i = 0; rc >= 0 && i < sizeof(sources) / sizeof(sources[0]); i++) {
 		rc = listen_to(&sources[i], &c, e);
 		if (rc <= 0 || is_slurm_speaking(&c, &of_slurm))
 			continue;

@@ -89,12 +89,12 @@ static bool serve_guest(struct door *d, int i, const struct door_owner *owner)
 /* The oldest guest of the address that has the most. */
 static int find_pushiest(const struct door *d)
 {
-	int i, j, best = 0, most = 0;
+	int best = 0, most = 0;
 
-	for (i = 0; i < d->guests; i++) {
+	for (int i = 0; i < d->guests; i++) {
 		int same = 0;
 
-		for (j = i; j < d->guests; j++)
+		for (int j = i; j < d->guests; j++)
 			same += sock_same_host(&d->guest[i].from, &d->guest[j].from);
 		if (same > most) {
 			most = same;
@@ -106,10 +106,10 @@ static int find_pushiest(const struct door *d)
 
 static void accept_guests(struct door *d)
 {
-	int i, fd;
+	int fd;
 
 	/* Bounded, so that a flood does not keep the guests waiting. */
-	for (i = 0; i < BURST; i++) {
+	for (int i = 0; i < BURST; i++) {
 		struct door_guest *g;
 		struct sock_addr from;
 
@@ -133,12 +133,11 @@ static void accept_guests(struct door *d)
 int door_poll(const struct door *d, struct pollfd *p)
 {
 	bool paused = d->pause_ns && clock_ns() < d->pause_ns;
-	int i;
 
 	if (!d->guest)
 		return 0;
 	p[0] = (struct pollfd){ paused ? -1 : d->fd, POLLIN, 0 };
-	for (i = 0; i < d->guests; i++)
+	for (int i = 0; i < d->guests; i++)
 		p[1 + i] = (struct pollfd){ d->guest[i].fd, d->guest[i].shake.events, 0 };
 	return 1 + d->guests;
 }

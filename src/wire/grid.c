@@ -5,9 +5,9 @@
 /* The prime factors of @n in falling order, or -1 if one is too large. */
 static int factors(int n, int *out)
 {
-	int p, k = 0;
+	int k = 0;
 
-	for (p = GRID_PRIME; p > 1; p--)
+	for (int p = GRID_PRIME; p > 1; p--)
 		for (; n % p == 0 && (p == 2 || p % 2) && p != 9; n /= p)
 			out[k++] = p;
 	return n == 1 ? k : -1;
@@ -39,7 +39,7 @@ void grid_init(struct grid *g, int hosts)
 
 bool grid_linked(const struct grid *g, int a, int b)
 {
-	int d, differ = 0;
+	int differ = 0;
 
 	if (a == b)
 		return false;
@@ -47,7 +47,7 @@ bool grid_linked(const struct grid *g, int a, int b)
 		return true;
 	if (a >= g->cells || b >= g->cells)
 		return grid_leaner(g, a) == b || grid_leaner(g, b) == a;
-	for (d = 0; d < g->dims; d++)
+	for (int d = 0; d < g->dims; d++)
 		differ += grid_digit(g, a, d) != grid_digit(g, b, d);
 	return differ == 1;
 }
@@ -55,9 +55,9 @@ bool grid_linked(const struct grid *g, int a, int b)
 /* The number of @host with dimension 0 as the most significant digit. */
 static int reversed(const struct grid *g, int host)
 {
-	int d, at = 0;
+	int at = 0;
 
-	for (d = 0; d < g->dims; d++)
+	for (int d = 0; d < g->dims; d++)
 		at = at * g->radix[d] + grid_digit(g, host, d);
 	return at;
 }

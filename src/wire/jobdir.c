@@ -311,13 +311,13 @@ static void drop_dir(const struct jobdir *j, const char *path)
 static int publish_in(struct jobdir *j, const char *path, const struct owner *me,
 		      const char *where, const struct secret *s, struct err *e)
 {
-	int tries, fd, rc = 0;
+	int fd, rc = 0;
 	struct stat st;
 	bool removed;
 	pid_t by;
 
 	/* Another job may remove the directory while it is empty. */
-	for (tries = 0; tries < 10; tries++) {
+	for (int tries = 0; tries < 10; tries++) {
 		fd = open_dir(path, 1, e);
 		if (fd < 0)
 			return fd;
@@ -349,7 +349,7 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
 {
 	char path[PATH_MAX];
 	struct owner me;
-	int i, rc;
+	int rc;
 
 	*j = (struct jobdir){ .is_own = !*dir };
 	if (strlen(where) >= JOBDIR_WHERE_BYTES)
@@ -361,7 +361,7 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
 		return rc;
 	if (*dir)
 		return publish_in(j, dir, &me, where, s, e);
-	for (i = 0; i < OWN_PLACES; i++) {
+	for (int i = 0; i < OWN_PLACES; i++) {
 		if (own_place(i, path))
 			continue;
 		rc = publish_in(j, path, &me, where, s, e);
@@ -391,12 +391,12 @@ static int look_around(const char *dir, const char *name, const struct owner *me
 		       struct secret *s, struct err *e)
 {
 	char path[PATH_MAX];
-	int i, rc = 0;
+	int rc = 0;
 
 	if (*dir)
 		return look(dir, name, me, where, s, e);
 	/* An unsafe place is as unusable to rank 0, so the next one counts. */
-	for (i = 0; i < OWN_PLACES && rc <= 0; i++)
+	for (int i = 0; i < OWN_PLACES && rc <= 0; i++)
 		if (!own_place(i, path))
 			rc = look(path, name, me, where, s, NULL);
 	return rc > 0;

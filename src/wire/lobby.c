@@ -75,9 +75,7 @@ static bool process_is(const struct process *a, const struct process *b)
 /* The connection of @worker that waits, or NULL. */
 static struct guest *guest_find(struct lobby *l, uint32_t worker)
 {
-	size_t i;
-
-	for (i = 0; i < l->count; i++)
+	for (size_t i = 0; i < l->count; i++)
 		if (l->guest[i].chan && l->guest[i].worker == worker && l->guest[i].waits &&
 		    !l->guest[i].answered)
 			return &l->guest[i];
@@ -218,9 +216,8 @@ static void lobby_enter(void *ctx, int fd, const struct shake *h)
 {
 	struct lobby *l = ctx;
 	struct guest *g = NULL, *more;
-	size_t i;
 
-	for (i = 0; i < l->count && !g; i++)
+	for (size_t i = 0; i < l->count && !g; i++)
 		if (!l->guest[i].chan)
 			g = &l->guest[i];
 	if (!g && l->count == l->room) {
@@ -289,11 +286,9 @@ size_t lobby_poll_count(const struct lobby *l)
 
 size_t lobby_poll(struct lobby *l, struct pollfd *p)
 {
-	size_t i;
-
 	l->doors = (size_t)door_poll(&l->door, p);
 	l->polled = l->count;
-	for (i = 0; i < l->count; i++) {
+	for (size_t i = 0; i < l->count; i++) {
 		const struct guest *g = &l->guest[i];
 		short events = (short)(g->full ? POLLIN | POLLOUT : POLLIN);
 
@@ -310,10 +305,9 @@ int64_t lobby_until(const struct lobby *l)
 void lobby_serve(struct lobby *l, const struct pollfd *p)
 {
 	const struct door_owner owner = { lobby_admit, lobby_enter, l };
-	size_t i;
 
 	/* Connections first, then the door: a worker that has left may be at the door again. */
-	for (i = 0; i < l->polled; i++)
+	for (size_t i = 0; i < l->polled; i++)
 		if (p[l->doors + i].revents && l->guest[i].chan)
 			guest_serve(l, &l->guest[i]);
 	door_serve(&l->door, p, &owner);
@@ -345,11 +339,9 @@ void lobby_refuse(struct lobby *l, uint32_t worker, const struct err *why)
 
 void lobby_close(struct lobby *l)
 {
-	size_t i;
-
 	if (!l)
 		return;
-	for (i = 0; i < l->count; i++)
+	for (size_t i = 0; i < l->count; i++)
 		chan_close(l->guest[i].chan);
 	door_close(&l->door);
 	sodium_free(l->secret);
@@ -443,9 +435,9 @@ static int place_await(struct chan *c, uint32_t worker, struct lobby_place *plac
 {
 	struct process by = { 0 };
 	const unsigned char *p;
-	int rc, len, tries;
+	int rc, len;
 
-	for (tries = 0; tries < TRIES; tries++) {
+	for (int tries = 0; tries < TRIES; tries++) {
 		rc = wait_say(c, &by, e);
 		len = rc ? rc : frame_await(c, &p, e);
 		if (len < 0)

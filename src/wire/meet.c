@@ -149,13 +149,12 @@ static void refuse_gone(struct meet_server *s, struct guest *g)
 static void depart(struct meet_server *s, struct guest *g)
 {
 	bool met = g->met;
-	int i;
 
 	drop(s, g);
 	if (!met || s->gone >= 0)
 		return;
 	s->gone = (int)(g - s->guest);
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		if (s->guest[i].given && s->guest[i].met)
 			refuse_gone(s, &s->guest[i]);
 }
@@ -163,9 +162,7 @@ static void depart(struct meet_server *s, struct guest *g)
 /* Refuses every rank that waits in this round. */
 static void refuse_all(struct meet_server *s, const struct err *why)
 {
-	int i;
-
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		if (s->guest[i].given)
 			refuse(s, &s->guest[i], why);
 	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
@@ -203,12 +200,11 @@ static void send_parts(struct meet_server *s, struct guest *g)
 static void complete(struct meet_server *s)
 {
 	struct round *r = s->round;
-	int i;
 
 	s->round = NULL;
 	s->gone = -1;
 	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
-	for (i = 0; i < s->size; i++) {
+	for (int i = 0; i < s->size; i++) {
 		struct guest *g = &s->guest[i];
 
 		g->met = true;
@@ -217,7 +213,7 @@ static void complete(struct meet_server *s)
 		g->get = r;
 		g->sent = 0;
 	}
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		send_parts(s, &s->guest[i]);
 }
 
@@ -381,17 +377,16 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 	char absent[RANKS_TEXT], gone[RANKS_TEXT], time[24];
 	bool *set = calloc((size_t)s->size, sizeof(*set));
 	struct err e = { 0 };
-	int i;
 
 	if (!set) {
 		fail(&e, RINGUP_ETIMEDOUT, "not all ranks came");
 		refuse(s, g, &e);
 		return;
 	}
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		set[i] = !s->came[i];
 	ranks_text(absent, set, s->size);
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		set[i] = s->came[i] && !s->guest[i].given;
 	ranks_text(gone, set, s->size);
 	free(set);
@@ -407,9 +402,8 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 static int64_t serve_clock(struct meet_server *s)
 {
 	int64_t until = INT64_MAX, now = clock_ns();
-	int i;
 
-	for (i = 0; i < s->size; i++) {
+	for (int i = 0; i < s->size; i++) {
 		struct guest *g = &s->guest[i];
 
 		if (!g->given)
@@ -427,14 +421,14 @@ static void serve_round(struct meet_server *s)
 	const struct door_owner owner = { admit, enter, s };
 	int64_t until = serve_clock(s);
 	struct pollfd *p = s->poll;
-	int i, doors;
+	int doors;
 
 	if (door_until(&s->door) < until)
 		until = door_until(&s->door);
 	p[0] = (struct pollfd){ s->stop_fd, POLLIN, 0 };
 	doors = door_poll(&s->door, p + 1);
 	p += 1 + doors;
-	for (i = 0; i < s->size; i++) {
+	for (int i = 0; i < s->size; i++) {
 		const struct guest *g = &s->guest[i];
 		short events = (short)(g->full || g->get ? POLLIN | POLLOUT : POLLIN);
 
@@ -443,7 +437,7 @@ static void serve_round(struct meet_server *s)
 	if (poll(s->poll, (nfds_t)(1 + doors + s->size), clock_left_ms(until)) < 0)
 		return;
 	/* The ranks before the door: a rank that has left may be connecting again. */
-	for (i = 0; i < s->size; i++)
+	for (int i = 0; i < s->size; i++)
 		if (p[i].revents && s->guest[i].chan)
 			serve_guest(s, &s->guest[i]);
 	door_serve(&s->door, s->poll + 1, &owner);
@@ -472,9 +466,7 @@ static int start_thread(struct meet_server *s, struct err *e)
 
 static void server_free(struct meet_server *s)
 {
-	int i;
-
-	for (i = 0; s->guest && i < s->size; i++)
+	for (int i = 0; s->guest && i < s->size; i++)
 		if (s->guest[i].chan)
 			drop(s, &s->guest[i]);
 	door_close(&s->door);

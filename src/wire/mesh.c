@@ -84,9 +84,9 @@ struct opening {
 
 static int shape_hosts(const struct mesh_shape *s)
 {
-	int r, most = 0;
+	int most = 0;
 
-	for (r = 0; r < s->size; r++)
+	for (int r = 0; r < s->size; r++)
 		most = s->host_of[r] > most ? s->host_of[r] : most;
 	return most + 1;
 }
@@ -140,7 +140,6 @@ static int make_links(struct opening *o, struct err *e)
 	const struct mesh_shape *s = o->shape;
 	struct mesh *m = o->m;
 	struct grid g;
-	int r;
 
 	grid_init(&g, shape_hosts(s));
 	m->rails = mesh_rails(s);
@@ -148,7 +147,7 @@ static int make_links(struct opening *o, struct err *e)
 	m->link = calloc((size_t)m->size, sizeof(*m->link));
 	if (!m->control || !m->link || !m->rails)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
-	for (r = 0; r < m->size; r++)
+	for (int r = 0; r < m->size; r++)
 		if (has_data(s, &g, m->rails, m->rank, r))
 			m->link[m->links++] =
 				(struct mesh_link){ .host = s->host_of[r], .rank = r };
@@ -158,9 +157,7 @@ static int make_links(struct opening *o, struct err *e)
 
 static struct mesh_link *link_to(const struct mesh *m, uint32_t rank)
 {
-	int i;
-
-	for (i = 0; i < m->links; i++)
+	for (int i = 0; i < m->links; i++)
 		if ((uint32_t)m->link[i].rank == rank)
 			return &m->link[i];
 	return NULL;
@@ -247,17 +244,17 @@ static int start_call(struct opening *o, const unsigned char *cards, int to,
 static int start_calls(struct opening *o, const unsigned char *cards, struct err *e)
 {
 	struct mesh *m = o->m;
-	int to, i, k, rc = 0;
+	int rc = 0;
 
 	o->call = calloc((size_t)m->links * (size_t)o->shape->sockets + (size_t)m->rank + 1,
 			 sizeof(*o->call));
 	if (!o->call)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
-	for (to = 0; to < m->rank && !rc; to++)
+	for (int to = 0; to < m->rank && !rc; to++)
 		if (mesh_has_control(o->shape, m->rank, to))
 			rc = start_call(o, cards, to, SHAKE_CONTROL, e);
-	for (i = 0; i < m->links; i++)
-		for (k = 0; k < o->shape->sockets && m->link[i].rank < m->rank && !rc; k++)
+	for (int i = 0; i < m->links; i++)
+		for (int k = 0; k < o->shape->sockets && m->link[i].rank < m->rank && !rc; k++)
 			rc = start_call(o, cards, m->link[i].rank, SHAKE_RING, e);
 	o->poll = calloc((size_t)(DOOR_FDS + o->calls + m->links * o->shape->sockets + m->size),
 			 sizeof(*o->poll));
@@ -276,7 +273,7 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 	unsigned char card[CARD], *cards;
 	char where[SOCK_TEXT] = "";
 	struct err deaf = { 0 };
-	int fd, rc, i;
+	int fd, rc;
 
 	_Static_assert((int)CARD <= (int)MEET_BYTES, "a card fits through the meeting point");
 	cards = calloc((size_t)m->size, CARD);
@@ -293,7 +290,7 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 		*e = deaf;
 		rc = deaf.code;
 	}
-	for (i = 0; i < m->size && !rc; i++)
+	for (int i = 0; i < m->size && !rc; i++)
 		rc = check_card(cards, i, e);
 	if (!rc) {
 		derive_secret(o, s, cards);
@@ -363,9 +360,9 @@ static int answer_call(struct opening *o, struct call *c, struct err *e)
 
 static int make_calls(struct opening *o, struct err *e)
 {
-	int i, rc;
+	int rc;
 
-	for (i = 0; i < o->calls; i++) {
+	for (int i = 0; i < o->calls; i++) {
 		struct call *c = &o->call[i];
 
 		if (c->done)
@@ -394,9 +391,7 @@ static bool has_rank(const struct opening *o, int rank)
 
 static bool is_connected(const struct opening *o)
 {
-	int r;
-
-	for (r = 0; r < o->m->size; r++)
+	for (int r = 0; r < o->m->size; r++)
 		if (!has_rank(o, r))
 			return false;
 	return true;
@@ -405,9 +400,7 @@ static bool is_connected(const struct opening *o)
 /* The first call that has not come through, or NULL. */
 static const struct call *open_call(const struct opening *o)
 {
-	int i;
-
-	for (i = 0; i < o->calls; i++)
+	for (int i = 0; i < o->calls; i++)
 		if (!o->call[i].done)
 			return &o->call[i];
 	return NULL;
@@ -419,13 +412,12 @@ static int fail_late(struct opening *o, struct err *e)
 	const struct call *c = open_call(o);
 	bool *set = calloc((size_t)m->size, sizeof(*set));
 	char names[RANKS_TEXT] = "", call[SOCK_TEXT + DIAL_HINT] = "", hint[DIAL_HINT];
-	int r;
 
 	o->insight = c ? KNOWS_SILENCE : KNOWS_WHO;
 	if (c)
 		snprintf(call, sizeof(call), "; at %.79s: no answer; %s", c->dial.where,
 			 dial_silence(&c->dial, hint));
-	for (r = 0; set && r < m->size; r++)
+	for (int r = 0; set && r < m->size; r++)
 		set[r] = !has_rank(o, r);
 	if (set)
 		ranks_text(names, set, m->size);
@@ -445,13 +437,12 @@ static int fail_gone(struct opening *o, int rank, struct err *e)
 static int check_alive(struct opening *o, const struct pollfd *p, struct err *e)
 {
 	const struct mesh *m = o->m;
-	int i, k;
 
-	for (i = 0; i < m->links; i++)
-		for (k = 0; k < m->link[i].fds; k++, p++)
+	for (int i = 0; i < m->links; i++)
+		for (int k = 0; k < m->link[i].fds; k++, p++)
 			if (p->revents)
 				return fail_gone(o, m->link[i].rank, e);
-	for (i = 0; i < m->size; i++)
+	for (int i = 0; i < m->size; i++)
 		if (m->control[i] && (p++)->revents)
 			return fail_gone(o, i, e);
 	return 0;
@@ -515,12 +506,12 @@ static int probe_rank(struct opening *o, int rank, struct err *e)
 
 static int probe_ranks(struct opening *o, struct err *e)
 {
-	int r, rc = 0;
+	int rc = 0;
 
 	if (clock_ns() < o->probe_ns)
 		return 0;
 	o->probe_ns = clock_deadline(PROBE_MS);
-	for (r = o->m->rank + 1; r < o->m->size && !rc; r++)
+	for (int r = o->m->rank + 1; r < o->m->size && !rc; r++)
 		if (!has_rank(o, r))
 			rc = probe_rank(o, r, e);
 	return rc;
@@ -561,9 +552,9 @@ static uint32_t insight_of(const unsigned char *report)
 static int find_culprit(const unsigned char *all, int size)
 {
 	uint32_t most = KNOWS_NOTHING, known;
-	int r, best = -1;
+	int best = -1;
 
-	for (r = 0; r < size; r++) {
+	for (int r = 0; r < size; r++) {
 		known = insight_of(all + (size_t)r * REPORT);
 		if (known > most) {
 			most = known;
@@ -614,14 +605,12 @@ static int agree(struct opening *o, int rc,
 
 static void opening_fini(struct opening *o)
 {
-	int i;
-
 	door_close(&o->door);
-	for (i = 0; i < o->calls; i++)
+	for (int i = 0; i < o->calls; i++)
 		dial_close(&o->call[i].dial);
 	if (o->call)
 		sodium_memzero(o->call, (size_t)o->calls * sizeof(*o->call));
-	for (i = 0; o->probe && i < o->m->size; i++)
+	for (int i = 0; o->probe && i < o->m->size; i++)
 		if (o->probe[i].fd > 0)
 			close(o->probe[i].fd);
 	free(o->call);
@@ -704,22 +693,18 @@ static void be_patient(struct mesh *m, int fd, int silence_ms)
 
 void mesh_patience(struct mesh *m, int silence_ms)
 {
-	int i, k;
-
 	m->pause_ms = 0;
-	for (i = 0; i < m->size; i++)
+	for (int i = 0; i < m->size; i++)
 		if (m->control[i])
 			be_patient(m, chan_fd(m->control[i]), silence_ms);
-	for (i = 0; i < m->links; i++)
-		for (k = 0; k < m->link[i].fds; k++)
+	for (int i = 0; i < m->links; i++)
+		for (int k = 0; k < m->link[i].fds; k++)
 			be_patient(m, m->link[i].fd[k], silence_ms);
 }
 
 bool mesh_unheard(const struct mesh *m, int i, uint32_t ms)
 {
-	int k;
-
-	for (k = 0; k < m->link[i].fds; k++)
+	for (int k = 0; k < m->link[i].fds; k++)
 		if (sock_unheard(m->link[i].fd[k], ms))
 			return true;
 	return false;
@@ -727,10 +712,8 @@ bool mesh_unheard(const struct mesh *m, int i, uint32_t ms)
 
 static void close_links(struct mesh *m, bool forgetting)
 {
-	int i, k;
-
-	for (i = 0; m->link && i < m->links; i++)
-		for (k = 0; k < m->link[i].fds; k++) {
+	for (int i = 0; m->link && i < m->links; i++)
+		for (int k = 0; k < m->link[i].fds; k++) {
 			if (!forgetting)
 				shutdown(m->link[i].fd[k], SHUT_RDWR);
 			close(m->link[i].fd[k]);
@@ -740,9 +723,7 @@ static void close_links(struct mesh *m, bool forgetting)
 
 void mesh_close(struct mesh *m)
 {
-	int i;
-
-	for (i = 0; m->control && i < m->size; i++)
+	for (int i = 0; m->control && i < m->size; i++)
 		chan_close(m->control[i]);
 	free(m->control);
 	close_links(m, false);
@@ -754,9 +735,7 @@ void mesh_close(struct mesh *m)
 
 void mesh_forget(struct mesh *m)
 {
-	int i;
-
-	for (i = 0; m->control && i < m->size; i++)
+	for (int i = 0; m->control && i < m->size; i++)
 		if (m->control[i])
 			close(chan_fd(m->control[i]));
 	close_links(m, true);

@@ -85,7 +85,6 @@ static int load(struct pmix_abi *a, struct err *e)
 		{ "PMIx_Error_string", (void **)&a->Error_string },
 	};
 	void *handle = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
-	size_t i;
 
 	if (!handle)
 		handle = load_launchers();
@@ -97,7 +96,7 @@ static int load(struct pmix_abi *a, struct err *e)
 			    "host: install libpmix2, or name its folder in LD_LIBRARY_PATH",
 			    soname);
 	/* The library is never unloaded: it has threads. */
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		*calls[i].to = dlsym(handle, calls[i].name);
 		if (!*calls[i].to)
 			return fail(e, RINGUP_ESYSTEM, "%s has no %s", soname, calls[i].name);

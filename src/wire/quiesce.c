@@ -64,10 +64,9 @@ void quiesce_wait(const struct waitset *w)
 {
 	int64_t look = clock_deadline(SETTLE_MS), enough = clock_deadline(UNSETTLED_MS);
 	uint32_t thread;
-	int r;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (r = 0; r < w->count; r++)
+	for (int r = 0; r < w->count; r++)
 		while (r != w->me && (thread = __atomic_load_n(&waitset_at(w, r)->writing,
 							       __ATOMIC_ACQUIRE))) {
 			if (clock_ns() < look)

@@ -10,16 +10,16 @@ enum { LIST = RANKS_TEXT - 32 };
 
 const char *ranks_text(char *out, const bool *in, int size)
 {
-	int first, last, i, count = 0;
+	int last, count = 0;
 	size_t n = 0;
 
-	for (i = 0; i < size; i++)
+	for (int i = 0; i < size; i++)
 		count += in[i];
 	out[0] = 0;
 	if (!count)
 		return out;
 	n += (size_t)sprintf(out, count == 1 ? "rank " : "ranks ");
-	for (first = 0; first < size; first = last + 1) {
+	for (int first = 0; first < size; first = last + 1) {
 		for (last = first; last + 1 < size && in[first] && in[last + 1]; last++)
 			;
 		if (!in[first])

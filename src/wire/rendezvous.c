@@ -276,9 +276,7 @@ struct greeting {
 /* All ranks have a secret, or none: a forged greeting cannot turn the secret off. */
 static int check_greetings(const struct greeting *all, int rank, int size, struct err *e)
 {
-	int r;
-
-	for (r = 0; r < size; r++)
+	for (int r = 0; r < size; r++)
 		if (all[r].has_secret != all[rank].has_secret)
 			return fail(e, RINGUP_EAUTH,
 				    "rank %d has %s RINGUP_SECRET and rank %d %s: set it to "
@@ -302,14 +300,14 @@ static void prove(unsigned char out[SECRET_BYTES], const struct secret *s, int r
 static int prove_all(const struct rendezvous *r, struct err *e)
 {
 	unsigned char want[SECRET_BYTES], *all = calloc((size_t)r->size, sizeof(want));
-	int rc = 0, i;
+	int rc = 0;
 
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", r->size);
 	prove(want, &r->secret, r->rank);
 	if (r->exchange(r->ctx, want, sizeof(want), all))
 		rc = fail(e, RINGUP_ESYSTEM, "the exchange given to ringup_init() failed");
-	for (i = 0; !rc && i < r->size; i++) {
+	for (int i = 0; !rc && i < r->size; i++) {
 		prove(want, &r->secret, i);
 		if (sodium_memcmp(want, all + (size_t)i * sizeof(want), sizeof(want)))
 			rc = fail(e, RINGUP_EAUTH,

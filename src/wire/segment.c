@@ -187,11 +187,10 @@ static int who_knocks(int fd, const struct segment_peers *p, const bool *served)
 {
 	struct ucred u;
 	socklen_t len = sizeof(u);
-	int i;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) || u.uid != geteuid())
 		return -1;
-	for (i = 1; i < p->count; i++)
+	for (int i = 1; i < p->count; i++)
 		if (p->pids[i] == u.pid && !served[i])
 			return i;
 	return -1;

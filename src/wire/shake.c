@@ -144,10 +144,8 @@ static void make_keys(struct shake *h)
 
 void shake_read_version(char out[SHAKE_VERSION + 1], const unsigned char *in)
 {
-	int i;
-
 	memset(out, 0, SHAKE_VERSION + 1);
-	for (i = 0; i < SHAKE_VERSION && in[i]; i++)
+	for (int i = 0; i < SHAKE_VERSION && in[i]; i++)
 		out[i] = in[i] > ' ' && in[i] < 0x7f ? (char)in[i] : '?';
 }
 

@@ -186,9 +186,7 @@ static void clear(size_t at, size_t end)
 
 static void *take(size_t bytes, struct err *e)
 {
-	size_t i;
-
-	for (i = 0; i < heap.count; i++) {
+	for (size_t i = 0; i < heap.count; i++) {
 		struct block *b = &heap.blocks[i];
 
 		if (b->used || end_of(i) - b->at < bytes)
@@ -312,12 +310,11 @@ unsigned char *share_map(const struct share_arena *a)
 {
 	unsigned char *base = NULL;
 	struct mapping *more;
-	size_t i;
 
 	if (base_now() && same(a, &heap.arena))
 		return heap.base;
 	pthread_mutex_lock(&heap.lock);
-	for (i = 0; i < heap.mapped && !base; i++)
+	for (size_t i = 0; i < heap.mapped && !base; i++)
 		if (same(a, &heap.others[i].arena)) {
 			base = heap.others[i].base;
 			heap.others[i].uses++;
@@ -336,10 +333,9 @@ unsigned char *share_map(const struct share_arena *a)
 void share_unmap(unsigned char *base)
 {
 	struct mapping *m;
-	size_t i;
 
 	pthread_mutex_lock(&heap.lock);
-	for (i = 0; base && i < heap.mapped; i++) {
+	for (size_t i = 0; base && i < heap.mapped; i++) {
 		m = &heap.others[i];
 		if (m->base != base)
 			continue;

@@ -41,9 +41,8 @@ static struct {
 static const struct kvs *find(int rank, int size)
 {
 	static const struct kvs *const known[] = { &kvs_pmi, &kvs_pmix };
-	size_t i;
 
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (known[i]->is_here(rank, size))
 			return known[i];
 	return NULL;

@@ -34,9 +34,8 @@ static void waiter_wake(struct waiter *s)
 void waitset_wake(const struct waitset *w, int rank)
 {
 	uint32_t asleep;
-	int i;
 
-	for (i = 0; i < w->count; i++) {
+	for (int i = 0; i < w->count; i++) {
 		asleep = __atomic_load_n(&waitset_at(w, i)->asleep, __ATOMIC_RELAXED);
 		if (!asleep)
 			continue;
@@ -65,12 +64,11 @@ int waitset_pauses_in(int us)
 {
 	enum { TRY = 256, ROUNDS = 3 };
 	int64_t begun, took, least = INT64_MAX;
-	int round, i;
 
 	/* The shortest round was not interrupted. */
-	for (round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < ROUNDS; round++) {
 		begun = clock_ns();
-		for (i = 0; i < TRY; i++)
+		for (int i = 0; i < TRY; i++)
 			waitset_pause();
 		took = clock_ns() - begun;
 		least = took < least ? took : least;
@@ -94,11 +92,9 @@ static void cpu_say_here(const struct waitset *w)
 
 static bool waits_here(const struct waitset *w, int rank)
 {
-	int i;
-
 	if (rank != WAITSET_ANY)
 		return waitset_shares_cpu(w, rank);
-	for (i = 0; i < w->count; i++)
+	for (int i = 0; i < w->count; i++)
 		if (waitset_shares_cpu(w, i))
 			return true;
 	return false;
@@ -108,9 +104,9 @@ int waitset_better_cpu(const struct waitset *w, const cpu_set_t *may)
 {
 	uint16_t ranks[CPU_SETSIZE] = { 0 };
 	uint32_t cpu, here = __atomic_load_n(&waitset_at(w, w->me)->cpu, __ATOMIC_RELAXED) - 1;
-	int i, left, best, above = -1, below = -1;
+	int left, best, above = -1, below = -1;
 
-	for (i = 0; i < w->count; i++) {
+	for (int i = 0; i < w->count; i++) {
 		cpu = __atomic_load_n(&waitset_at(w, i)->cpu, __ATOMIC_RELAXED) - 1;
 		if (cpu < CPU_SETSIZE)
 			ranks[cpu]++;

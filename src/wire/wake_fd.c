@@ -72,8 +72,7 @@ void wake_fd_notify(const uint64_t name[2])
 void wake_fd_drain(const struct wake_fd *w)
 {
 	char byte;
-	int i;
 
-	for (i = 0; i < 16 && recv(w->fd, &byte, 1, MSG_DONTWAIT) >= 0; i++)
+	for (int i = 0; i < 16 && recv(w->fd, &byte, 1, MSG_DONTWAIT) >= 0; i++)
 		;
 }
