@@ -12,9 +12,9 @@ declare -A tree_targets=() prefix=()
 tree_options() {
   case $1 in
     gcc) options=(--enable-werror CC=gcc) ;;
-    asan) options=(--enable-werror --with-sanitizer=address,undefined CC=clang CFLAGS='-O1 -g') ;;
+    asan) options=(--enable-werror --with-sanitizer=address,undefined CC=clang CFLAGS='-O1 -gline-tables-only') ;;
     # gcc warns falsely of instrumented code, so warnings are no errors here.
-    tsan) options=(--with-sanitizer=thread CC=gcc CFLAGS='-O1 -g') ;;
+    tsan) options=(--with-sanitizer=thread CC=gcc CFLAGS='-O1 -g1') ;;
   esac
 }
 
