@@ -290,6 +290,27 @@ def not_looked_at():
     return [*found, recorder.state()]
 
 
+@scene
+def under_way():
+    """The states in which the flight record shows a sum while it is carried out."""
+    from ringup_torch.recorder import recorder
+    begin()
+    seen, go_on = [], torch.ones(1)
+    for _ in range(50):
+        work = dist.all_reduce(torch.ones(1 << 24), async_op=True)
+        while not work.is_completed():
+            entry = recorder.state()["entries"][-1]
+            if entry["state"] == "started":
+                seen.append(entry)
+                break
+        work.wait()
+        go_on.fill_(not seen)
+        dist.broadcast(go_on, 0)
+        if not go_on.item():
+            break
+    return seen
+
+
 def main():
     torch.set_num_threads(1)
     ringup_torch.register()

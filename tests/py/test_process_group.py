@@ -256,6 +256,15 @@ def test_the_flight_record_knows_what_python_has_not_seen(parent, tmp_path):
     assert before["pg_status"]["0"]["last_completed_collective"] == 3, before["pg_status"]
 
 
+def test_the_flight_record_shows_what_is_under_way(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "under_way")
+    assert p.results[0], p.text
+    entry = p.results[0][-1]
+    assert entry["profiling_name"] == "gloo:all_reduce" and not entry["retired"], entry
+    assert entry["time_discovered_started_ns"] >= entry["time_created_ns"], entry
+    assert entry["time_discovered_completed_ns"] is None, entry
+
+
 def test_the_flight_record_is_what_the_analyzer_of_torch_reads(parent, tmp_path):
     if not importlib.util.find_spec("torch.distributed.flight_recorder"):
         pytest.skip("this torch has no flight recorder analyzer")
