@@ -143,7 +143,6 @@ are_stopped() {
 }
 
 @test "F6 a tensor that one rank never submits: who is missing, by name" {
-  export RINGUP_STALL_ABORT_MS=0
   begin -np 4 --no-prefix -- "$loop" -s 2
   await said 4 ready
   await grep -q 'skipped has stalled' err
@@ -157,6 +156,7 @@ are_stopped() {
 
 @test "F6 and the job ends, if asked" {
   fault=6 what="stall, with abort"
+  unset RINGUP_STALL_ABORT_MS
   begin -np 3 --no-prefix -x RINGUP_STALL_WARN_MS=500 -x HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=2 -- "$loop" -s 0
   await said 3 ready
   local at
