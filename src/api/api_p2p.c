@@ -1,4 +1,4 @@
-/* api_p2p.c - send and receive of ringup.h: check the arguments, start, wait. */
+/* api_p2p.c - send and receive of ringup.h: check the arguments, api_p2p_start, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/call.h"
 #include "engine/engine.h"
@@ -16,8 +16,8 @@ static int check_peer(const char *call, const struct ringup_group *g, int *peer,
 	return 0;
 }
 
-static int start(const char *call, struct ringup_group *g, const struct p2p_request *q,
-		 struct ringup_op **opp, struct err *e)
+static int api_p2p_start(const char *call, struct ringup_group *g, const struct p2p_request *q,
+			 struct ringup_op **opp, struct err *e)
 {
 	int rc = engine_p2p(&g->group->comm, q, opp ? 0 : INT64_MAX, opp, e);
 
@@ -45,7 +45,7 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 	if (!rc)
 		rc = check_peer(call, g, &q.peer, &e);
 	if (!rc)
-		rc = start(call, g, &q, opp, &e);
+		rc = api_p2p_start(call, g, &q, opp, &e);
 	return rc ? call_fail(&e) : 0;
 }
 
@@ -70,6 +70,6 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 	if (!rc)
 		rc = check_peer(call, g, a->from == RINGUP_ANY_SOURCE ? &me : &q.peer, &e);
 	if (!rc)
-		rc = start(call, g, &q, opp, &e);
+		rc = api_p2p_start(call, g, &q, opp, &e);
 	return rc ? call_fail(&e) : 0;
 }

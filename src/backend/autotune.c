@@ -60,7 +60,7 @@ static void end_trial(struct autotune *t, bool better)
 	t->round--;
 }
 
-static bool is_better(const struct autotune *t, int64_t than)
+static bool autotune_is_better(const struct autotune *t, int64_t than)
 {
 	return t->tried < than - than / CLEARLY;
 }
@@ -73,13 +73,13 @@ static void conclude(struct autotune *t, unsigned ways)
 	if (t->asks != t->home) {
 		t->tried = t->least;
 		t->asks = t->home;
-		if (!is_better(t, t->against))
+		if (!autotune_is_better(t, t->against))
 			end_trial(t, false);
 		return;
 	}
 	if (t->tried) {
 		t->against = t->least;
-		end_trial(t, is_better(t, t->against));
+		end_trial(t, autotune_is_better(t, t->against));
 		return;
 	}
 	t->calls += t->samples;

@@ -205,7 +205,7 @@ static void finish(struct mail_socket *l)
 }
 
 /* One read: the rest of this message, and the head of the next one. */
-static int receive(struct mail *m, struct mail_socket *l, struct err *e)
+static int mail_receive(struct mail *m, struct mail_socket *l, struct err *e)
 {
 	struct iovec v[2];
 	struct msghdr h = { .msg_iov = v };
@@ -254,7 +254,7 @@ static int receive_some(struct mail *m, struct mail_socket *l, struct err *e)
 			finish(l);
 		return rc;
 	}
-	return receive(m, l, e);
+	return mail_receive(m, l, e);
 }
 
 int mail_step(struct mail *m, struct err *e)

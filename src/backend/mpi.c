@@ -82,7 +82,7 @@ struct course {
 	int (*stage[WINDOWS])(struct mpi *m, uint64_t k, struct err *e);
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t mpi_least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -165,7 +165,7 @@ static void combine(struct mpi *m, void *dst, const unsigned char *all, size_t b
 
 static uint64_t elements(const struct mpi *m, uint64_t k)
 {
-	return least(m->chunk, m->plan->count - k * m->chunk);
+	return mpi_least(m->chunk, m->plan->count - k * m->chunk);
 }
 
 /* Which of @n elements each rank adds up: whole lines. */
@@ -175,7 +175,7 @@ static void slice(const struct mpi *m, struct layout *l, uint64_t n)
 	uint64_t ranks = (uint64_t)m->topo->size, r, end, first = 0;
 
 	for (r = 0; r < ranks; r++, first = end) {
-		end = least(lines * (r + 1) / ranks * line, n);
+		end = mpi_least(lines * (r + 1) / ranks * line, n);
 		lay_out(l, (int)r, (end - first) * m->each);
 	}
 }
@@ -240,11 +240,11 @@ static int small_take(struct mpi *m, uint64_t k, struct err *e)
 /* ---- parts of different length, one for each rank ---- */
 
 /* The elements of chunk @k in a part of @count elements. */
-static uint64_t part(const struct mpi *m, uint64_t count, uint64_t k)
+static uint64_t mpi_part_count(const struct mpi *m, uint64_t count, uint64_t k)
 {
 	uint64_t first = k * m->chunk;
 
-	return first < count ? least(m->chunk, count - first) : 0;
+	return first < count ? mpi_least(m->chunk, count - first) : 0;
 }
 
 /* Chunk @k of the parts at @in, of @counts elements each, side by side at @to. */
@@ -254,7 +254,7 @@ static void put_parts(struct mpi *m, uint64_t k, const uint64_t *counts, struct 
 	const unsigned char *in = m->plan->piece->in;
 
 	for (int r = 0; r < m->topo->size; r++) {
-		uint64_t n = part(m, counts[r], k);
+		uint64_t n = mpi_part_count(m, counts[r], k);
 
 		lay_out(l, r, n * m->each);
 		if (n && m->plan->pre != 1)
@@ -288,7 +288,7 @@ static int gather_put(struct mpi *m, uint64_t k, struct err *e)
 	int me = m->topo->rank;
 
 	for (int r = 0; r < m->topo->size; r++)
-		lay_out(&w->in, r, part(m, counts[r], k) * m->each);
+		lay_out(&w->in, r, mpi_part_count(m, counts[r], k) * m->each);
 	if (w->in.bytes[me])
 		copy_bytes(w->mine, in + k * m->chunk * m->each, (size_t)w->in.bytes[me]);
 	return gather_all(m, k, w->mine, w->all, &w->in, e);
@@ -336,7 +336,8 @@ static int exchange_put(struct mpi *m, uint64_t k, struct err *e)
 	put_parts(m, k, m->plan->matrix + (size_t)me * (size_t)size, &w->out, w->mine);
 	for (int r = 0; r < size; r++)
 		lay_out(&w->in, r,
-			part(m, m->plan->matrix[(size_t)r * (size_t)size + (size_t)me], k) *
+			mpi_part_count(
+				m, m->plan->matrix[(size_t)r * (size_t)size + (size_t)me], k) *
 				m->each);
 	return send_all(m, k, e);
 }
@@ -475,8 +476,8 @@ static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
 }
 
 /* Joins the ranks; their numbers in MPI_COMM_WORLD, @all's, may differ from the job's. */
-static int join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
-		struct err *e)
+static int mpi_join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
+		    struct err *e)
 {
 	int *world_of, r, q, rc = 0, size = m->topo->size;
 	char why[MODULE_WHY] = "";
@@ -541,7 +542,7 @@ static int open_together(struct mpi *m, struct opinion *all, struct err *e)
 	rc = concur(t, rc, w.rank, all, e);
 	if (rc)
 		return rc;
-	rc = join(m, &w, all, e);
+	rc = mpi_join(m, &w, all, e);
 	if (!rc)
 		rc = make_windows(m, e);
 	return concur(t, rc, 0, all, e);

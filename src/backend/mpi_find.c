@@ -24,7 +24,7 @@ const char *mpi_find_kind(const char *summary)
 }
 
 /* The value of the line of @text that begins with @key; its length. */
-static int value_of(const char *text, const char *key, const char **value)
+static int mpi_find_value_of(const char *text, const char *key, const char **value)
 {
 	const char *at = strstr(text, key);
 
@@ -35,8 +35,8 @@ static int value_of(const char *text, const char *key, const char **value)
 void mpi_find_summary(const char *text, char out[MPI_FIND_SUMMARY])
 {
 	const char *version, *device;
-	int v = value_of(text, "MPICH Version:", &version);
-	int d = value_of(text, "MPICH Device:", &device);
+	int v = mpi_find_value_of(text, "MPICH Version:", &version);
+	int d = mpi_find_value_of(text, "MPICH Device:", &device);
 
 	if (v)
 		snprintf(out, MPI_FIND_SUMMARY, "MPICH %.*s (%.*s)", v, version, d, device);

@@ -25,7 +25,7 @@ static int users;   /* communicators that are open            */
 static int dirty;   /* one was given back while it was in use */
 static pid_t owner; /* the process in which init() was called */
 
-static void enter(void)
+static void mpi_module_enter(void)
 {
 	if (__atomic_load_n(&needs_lock, __ATOMIC_RELAXED))
 		pthread_mutex_lock(&lock);
@@ -125,7 +125,7 @@ static int join_group(struct mpi_comm *c, const int *world_of, int size, char *w
 			   "MPI_Comm_set_errhandler", why);
 }
 
-static int join(struct mpi_comm **commp, const int *world_of, int size, char *why)
+static int mpi_module_join(struct mpi_comm **commp, const int *world_of, int size, char *why)
 {
 	struct mpi_comm *c = calloc(1, sizeof(*c));
 	int rc;
@@ -137,7 +137,7 @@ static int join(struct mpi_comm **commp, const int *world_of, int size, char *wh
 	c->comm = MPI_COMM_NULL;
 	for (int i = 0; i < MODULE_SLOTS; i++)
 		c->request[i] = MPI_REQUEST_NULL;
-	enter();
+	mpi_module_enter();
 	rc = join_group(c, world_of, size, why);
 	leave();
 	if (rc) {
@@ -149,7 +149,7 @@ static int join(struct mpi_comm **commp, const int *world_of, int size, char *wh
 	return 0;
 }
 
-static void part(struct mpi_comm *c, int clean)
+static void mpi_module_leave(struct mpi_comm *c, int clean)
 {
 	int finalized = 1;
 
@@ -162,7 +162,7 @@ static void part(struct mpi_comm *c, int clean)
 	}
 	MPI_Finalized(&finalized);
 	if (!finalized) {
-		enter();
+		mpi_module_enter();
 		MPI_Comm_free(&c->comm);
 		leave();
 	}
@@ -175,7 +175,7 @@ static int alltoall(struct mpi_comm *c, int slot, const void *in, const int *in_
 {
 	int rc;
 
-	enter();
+	mpi_module_enter();
 	rc = MPI_Ialltoallv(in, in_bytes, in_at, MPI_BYTE, out, out_bytes, out_at, MPI_BYTE,
 			    c->comm, &c->request[slot]);
 	leave();
@@ -187,7 +187,7 @@ static int allgather(struct mpi_comm *c, int slot, const void *mine, int bytes, 
 {
 	int rc;
 
-	enter();
+	mpi_module_enter();
 	rc = MPI_Iallgatherv(mine ? mine : MPI_IN_PLACE, mine ? bytes : 0, MPI_BYTE, all,
 			     all_bytes, all_at, MPI_BYTE, c->comm, &c->request[slot]);
 	leave();
@@ -198,7 +198,7 @@ static int broadcast(struct mpi_comm *c, int slot, void *data, int bytes, int ro
 {
 	int rc;
 
-	enter();
+	mpi_module_enter();
 	rc = MPI_Ibcast(data, bytes, MPI_BYTE, root, c->comm, &c->request[slot]);
 	leave();
 	return result(rc, "MPI_Ibcast", why);
@@ -208,7 +208,7 @@ static int barrier(struct mpi_comm *c, int slot, char *why)
 {
 	int rc;
 
-	enter();
+	mpi_module_enter();
 	rc = MPI_Ibarrier(c->comm, &c->request[slot]);
 	leave();
 	return result(rc, "MPI_Ibarrier", why);
@@ -218,7 +218,7 @@ static int test(struct mpi_comm *c, int slot, char *why)
 {
 	int done = 0, rc;
 
-	enter();
+	mpi_module_enter();
 	rc = MPI_Test(&c->request[slot], &done, MPI_STATUS_IGNORE);
 	leave();
 	return rc ? result(rc, "MPI_Test", why) : done;
@@ -231,8 +231,8 @@ __attribute__((visibility("default"))) const struct mpi_module ringup_mpi_module
 	.version = version,
 	.world = world,
 	.init = init,
-	.join = join,
-	.part = part,
+	.join = mpi_module_join,
+	.part = mpi_module_leave,
 	.alltoall = alltoall,
 	.allgather = allgather,
 	.broadcast = broadcast,

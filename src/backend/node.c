@@ -126,7 +126,7 @@ static void cut(struct node *n)
 }
 
 /* Begins a plan whose path is known. */
-static void begin(struct node *n)
+static void node_begin_plan(struct node *n)
 {
 	n->by_cma = n->path == NODE_CMA && (n->learns || node_can_cma(n));
 	cut(n);
@@ -154,7 +154,7 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 		node_autotune_begin(n);
 		n->phase = NODE_AUTOTUNE;
 	} else {
-		begin(n);
+		node_begin_plan(n);
 	}
 	return 0;
 }
@@ -206,7 +206,7 @@ static int step(struct node *n, struct err *e)
 	if (n->phase == NODE_AUTOTUNE) {
 		if (!node_autotune_known(n))
 			return 0;
-		begin(n);
+		node_begin_plan(n);
 	}
 	if (n->phase != NODE_CHUNKS) {
 		int rc = node_zcopy_step(n, e);

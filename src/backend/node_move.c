@@ -51,7 +51,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 }
 
 /* Copies from a slot, of which this rank is the @only reader or one of several. */
-static void take(const struct node *n, bool only, void *dst, void *src, size_t size)
+static void node_take(const struct node *n, bool only, void *dst, void *src, size_t size)
 {
 	if (only && n->path != NODE_READ)
 		copy_and_own(dst, src, size, n->streaming);
@@ -94,8 +94,8 @@ static bool broadcast_combine(struct node *n, uint64_t k)
 	if (me != root) {
 		if (!node_passed(n, root, false, g))
 			return false;
-		take(n, node_is_pair(n), node_chunk_out(n, 0, k),
-		     segment_slot(n->seg, place_of(n, g), g), m * n->bytes);
+		node_take(n, node_is_pair(n), node_chunk_out(n, 0, k),
+			  segment_slot(n->seg, place_of(n, g), g), m * n->bytes);
 		node_leave_slot(n, place_of(n, g), g, m * n->bytes);
 	}
 	node_publish(n, &node_counters(n, me)->out, g + 1);
@@ -134,8 +134,8 @@ static bool gather_combine(struct node *n, uint64_t k)
 	for (int r = 0; r < n->topo->size; r++) {
 		m = node_part(n, p->counts[r], k);
 		if (m && r != me) {
-			take(n, node_is_pair(n), node_chunk_out(n, before, k),
-			     segment_slot(n->seg, r, g), m * n->bytes);
+			node_take(n, node_is_pair(n), node_chunk_out(n, before, k),
+				  segment_slot(n->seg, r, g), m * n->bytes);
 			node_leave_slot(n, r, g, m * n->bytes);
 		}
 		before += p->counts[r];
@@ -204,8 +204,8 @@ static bool exchange_combine(struct node *n, uint64_t k)
 	for (int r = 0; r < n->topo->size; before += node_goes(n, r++, me)) {
 		m = r == me ? 0 : node_part(n, node_goes(n, r, me), k);
 		if (m)
-			take(n, true, node_chunk_out(n, before, k), node_region(n, r, me, g),
-			     m * n->bytes);
+			node_take(n, true, node_chunk_out(n, before, k),
+				  node_region(n, r, me, g), m * n->bytes);
 	}
 	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
@@ -300,8 +300,8 @@ static bool round_combine(struct node *n, uint64_t k)
 	if (size && !node_passed(n, from, false, g))
 		return false;
 	if (size)
-		take(n, true, node_chunk_out(n, before_from(n, from, me), i),
-		     segment_slot(n->seg, from, g), size);
+		node_take(n, true, node_chunk_out(n, before_from(n, from, me), i),
+			  segment_slot(n->seg, from, g), size);
 	node_publish(n, &node_counters(n, me)->out, g + 1);
 	return true;
 }

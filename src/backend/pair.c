@@ -36,7 +36,7 @@ struct move {
 	bool streaming;
 };
 
-static size_t least(size_t a, size_t b)
+static size_t pair_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -86,9 +86,9 @@ bool pair_can(const struct plan *p, size_t element_bytes, int rank)
 /* Quarters are small enough to share the work; each call costs as much as some KiB. */
 static size_t piece_of(size_t size)
 {
-	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : least(size / 2, PIECE_LEAST);
+	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : pair_least(size / 2, PIECE_LEAST);
 
-	return (least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	return (pair_least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 /* Claims one more piece; returns the number claimed before. */
@@ -127,7 +127,8 @@ static int give(struct move *m, uint64_t at, const unsigned char *in, size_t siz
 	return why ? failed(m, why, e) : 1;
 }
 
-static int fetch(struct move *m, unsigned char *out, uint64_t at, size_t size, struct err *e)
+static int pair_fetch(struct move *m, unsigned char *out, uint64_t at, size_t size,
+		      struct err *e)
 {
 	int why = is_over(m) ? ESRCH : cma_read(m->other->pid, out, at, size);
 
@@ -142,7 +143,7 @@ static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t
 	int rc = 1;
 
 	for (size_t done = 0; done < size && rc > 0; done += n) {
-		n = least(size - done, PIECE_BYTES);
+		n = pair_least(size - done, PIECE_BYTES);
 		rc = give(m, at + done, in + done, n, e);
 		self_block_copy(&m->self_block, n, m->streaming);
 	}
@@ -168,13 +169,14 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 		at = (root ? mine : pieces - 1 - mine) * piece;
 		rc = root ? give(m, m->other->out + at,
 				 (const unsigned char *)p->piece->in + at,
-				 least(size - at, piece), e)
-			  : fetch(m, out + at, m->other->in + at, least(size - at, piece), e);
+				 pair_least(size - at, piece), e)
+			  : pair_fetch(m, out + at, m->other->in + at,
+				       pair_least(size - at, piece), e);
 	}
 	return rc;
 }
 
-static int gather(struct move *m, const struct plan *p, size_t bytes, struct err *e)
+static int pair_gather(struct move *m, const struct plan *p, size_t bytes, struct err *e)
 {
 	int me = m->topo->rank;
 	size_t before = me ? p->counts[0] * bytes : 0, size = p->counts[me] * bytes;
@@ -209,7 +211,7 @@ int pair_move(const struct plan *p, const struct topo *t, const struct pair_othe
 	if (p->kind == PLAN_BROADCAST)
 		rc = broadcast(&m, p, bytes, e);
 	else if (p->kind == PLAN_ALLGATHER)
-		rc = gather(&m, p, bytes, e);
+		rc = pair_gather(&m, p, bytes, e);
 	else
 		rc = exchange(&m, p, bytes, e);
 	if (streaming)

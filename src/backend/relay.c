@@ -58,7 +58,7 @@ static int behind(const struct grid *g, const struct line *l, int host)
 	return next < l->end ? next : -1;
 }
 
-static uint64_t block(const struct cut *c, uint64_t k, int from, int to)
+static uint64_t relay_block(const struct cut *c, uint64_t k, int from, int to)
 {
 	return cut_part(c, c->pairs[(size_t)from * (size_t)c->grid->hosts + (size_t)to], k);
 }
@@ -97,7 +97,7 @@ static void to_digits(const struct cut *c, uint64_t k, int d, uint64_t *sum)
 
 	memset(sum, 0, RADIX_MOST * sizeof(*sum));
 	while (next(&w))
-		sum[digit(c->grid, w.to, d)] += block(c, k, w.from, w.to);
+		sum[digit(c->grid, w.to, d)] += relay_block(c, k, w.from, w.to);
 }
 
 /* Elements at depth @d + 1 from each digit d of the senders. */
@@ -107,7 +107,7 @@ static void from_digits(const struct cut *c, uint64_t k, int d, uint64_t *sum)
 
 	memset(sum, 0, RADIX_MOST * sizeof(*sum));
 	while (next(&w))
-		sum[digit(c->grid, w.from, d)] += block(c, k, w.from, w.to);
+		sum[digit(c->grid, w.from, d)] += relay_block(c, k, w.from, w.to);
 }
 
 static uint64_t sum_below(const uint64_t *sum, int n)
@@ -166,7 +166,7 @@ static uint64_t all_of(const struct cut *c, uint64_t k, int host, bool sends)
 	uint64_t sum = 0;
 
 	for (int h = 0; h < c->grid->hosts; h++)
-		sum += sends ? block(c, k, host, h) : block(c, k, h, host);
+		sum += sends ? relay_block(c, k, host, h) : relay_block(c, k, h, host);
 	return sum;
 }
 
@@ -221,7 +221,8 @@ static void by_place(struct cut *c, uint64_t k, int host, bool sends, uint64_t f
 	int h, n = c->grid->hosts;
 
 	for (h = 0; h < n; h++)
-		at[c->place[h]] = sends ? block(c, k, host, h) : block(c, k, h, host);
+		at[c->place[h]] =
+			sends ? relay_block(c, k, host, h) : relay_block(c, k, h, host);
 	for (sum = first, h = 0; h < n; h++, sum += size) {
 		size = at[h];
 		at[h] = sum;
@@ -245,7 +246,7 @@ static void fill_along(struct cut *c, uint64_t k, int d, unsigned char *vector)
 	if (!d && leaner >= 0)
 		by_place(c, k, leaner, true, from);
 	while (next(&w)) {
-		uint64_t n = block(c, k, w.from, w.to), at = from;
+		uint64_t n = relay_block(c, k, w.from, w.to), at = from;
 
 		i = digit(g, w.to, d);
 		if (!d)
@@ -269,7 +270,7 @@ static void fill_last(struct cut *c, uint64_t k, unsigned char *vector)
 	if (leaner >= 0)
 		by_place(c, k, leaner, false, SENDING * c->half);
 	while (next(&w)) {
-		uint64_t n = block(c, k, w.from, w.to);
+		uint64_t n = relay_block(c, k, w.from, w.to);
 		uint64_t to = (w.to == leaner ? c->relayed : into)[c->place[w.from]];
 
 		copy_bytes(vector + to * c->bytes, vector + from * c->bytes, n * c->bytes);

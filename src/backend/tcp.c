@@ -23,7 +23,7 @@ enum { SLICE_NS = 100000000, YIELD_NS = 300000, STRANGER_NS = 1000000, SKIP_WAIT
 /* ---- counters ---- */
 
 /* A number that changes when another rank of this host has made progress. */
-static uint64_t look(const struct tcp *h)
+static uint64_t tcp_look(const struct tcp *h)
 {
 	uint64_t sum = 0;
 
@@ -207,7 +207,7 @@ static bool put_next(struct tcp *h)
 	return true;
 }
 
-static void take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
+static void tcp_take(struct tcp *h, uint64_t k, uint64_t first, uint64_t end)
 {
 	const unsigned char *from = tcp_slot(h, tcp_owner(h, k), k);
 	struct cut_walk w;
@@ -233,8 +233,8 @@ static bool take_next(struct tcp *h)
 	/* The root has the data. */
 	if (p->kind != PLAN_BROADCAST || p->root != h->topo->rank) {
 		if (placed.first)
-			take(h, k, 0, placed.first);
-		take(h, k, placed.end, UINT64_MAX);
+			tcp_take(h, k, 0, placed.first);
+		tcp_take(h, k, placed.end, UINT64_MAX);
 	}
 	h->next_take++;
 	tcp_publish(h, &h->counters[h->me].took, h->base + k + 1);
@@ -243,7 +243,7 @@ static bool take_next(struct tcp *h)
 
 /* ---- plans ---- */
 
-static struct mail_head describe(const struct tcp *h, const struct plan *p)
+static struct mail_head tcp_describe(const struct tcp *h, const struct plan *p)
 {
 	size_t n = (size_t)h->topo->size;
 	struct mail_head m = {
@@ -342,7 +342,7 @@ static bool is_small(const struct tcp *h, uint64_t elements)
 static int tcp_start(void *self, const struct plan *p, struct err *e)
 {
 	struct tcp *h = self;
-	struct mail_head head = describe(h, p);
+	struct mail_head head = tcp_describe(h, p);
 	const struct piece *own = p->piece;
 	int rc = 0;
 
@@ -395,7 +395,7 @@ static int tcp_step(void *self, const struct plan *p, struct err *e)
 
 	(void)p;
 	do {
-		h->seen = look(h);
+		h->seen = tcp_look(h);
 		any = tcp_open_next(h);
 		any |= put_next(h);
 		for (uint64_t q = h->next_out; q < h->next_open; q++)
@@ -427,7 +427,7 @@ static bool may_go_on(void *arg)
 {
 	const struct tcp *h = arg;
 
-	return look(h) != h->seen || __atomic_load_n(h->topo->abort, __ATOMIC_RELAXED);
+	return tcp_look(h) != h->seen || __atomic_load_n(h->topo->abort, __ATOMIC_RELAXED);
 }
 
 /*

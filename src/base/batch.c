@@ -16,7 +16,7 @@
 #include "ringup.h"
 
 /* Resolves links in @full; refuses one that leaves @root: it would change another machine. */
-static int follow(char full[PATH_MAX], const char *root, struct err *e)
+static int batch_follow(char full[PATH_MAX], const char *root, struct err *e)
 {
 	char real[PATH_MAX], base[PATH_MAX];
 	struct stat st;
@@ -53,7 +53,7 @@ static void drop_folders(const char *path, int count)
 	}
 }
 
-static int fill(int fd, const char *data, size_t len)
+static int batch_fill(int fd, const char *data, size_t len)
 {
 	return file_put(fd, data, len) ? -1 : fsync(fd);
 }
@@ -120,13 +120,14 @@ static int stage(struct batch_file *f, mode_t mode, const void *data, size_t len
 	if (!f->is_new && (st.st_uid != geteuid() || st.st_gid != getegid()) &&
 	    fchown(f->fd, st.st_uid, st.st_gid))
 		return fail_os(e, "%s: its owner", f->path);
-	if (fchmod(f->fd, f->is_new ? mode : st.st_mode & 07777) || fill(f->fd, data, len))
+	if (fchmod(f->fd, f->is_new ? mode : st.st_mode & 07777) ||
+	    batch_fill(f->fd, data, len))
 		return fail_os(e, "%s", f->path);
 	return 0;
 }
 
-static struct batch_file *add(struct batch *b, const char *root, const char *path, int *rc,
-			      struct err *e)
+static struct batch_file *batch_add(struct batch *b, const char *root, const char *path,
+				    int *rc, struct err *e)
 {
 	struct batch_file *f = &b->file[b->n];
 	char full[PATH_MAX];
@@ -140,7 +141,7 @@ static struct batch_file *add(struct batch *b, const char *root, const char *pat
 	if (!*rc && *full != '/')
 		*rc = fail(e, RINGUP_EINVAL, "%s: not an absolute path", full);
 	if (!*rc)
-		*rc = follow(full, root, e);
+		*rc = batch_follow(full, root, e);
 	if (*rc)
 		return NULL;
 	memset(f, 0, sizeof(*f));
@@ -160,7 +161,7 @@ int batch_write(struct batch *b, const char *root, const char *path, mode_t mode
 		const void *data, size_t len, struct err *e)
 {
 	int rc;
-	struct batch_file *f = add(b, root, path, &rc, e);
+	struct batch_file *f = batch_add(b, root, path, &rc, e);
 
 	if (!f)
 		return rc;
@@ -173,7 +174,7 @@ int batch_remove(struct batch *b, const char *root, const char *path, int folder
 {
 	char dir[PATH_MAX];
 	int rc;
-	struct batch_file *f = add(b, root, path, &rc, e);
+	struct batch_file *f = batch_add(b, root, path, &rc, e);
 
 	if (!f)
 		return rc;

@@ -108,8 +108,8 @@ static const char *meaning(const char *kind)
 	return "a whole number";
 }
 
-static int parse(const struct setting *s, const char *var, const char *value, struct conf *c,
-		 struct err *e)
+static int conf_parse(const struct setting *s, const char *var, const char *value,
+		      struct conf *c, struct err *e)
 {
 	void *field = (char *)c + s->offset;
 	int bad = 0;
@@ -142,7 +142,7 @@ static bool is_named(const struct setting *s, const char *var, size_t len)
 	return true;
 }
 
-static const struct setting *find(const char *var, size_t len)
+static const struct setting *conf_find(const char *var, size_t len)
 {
 	const struct setting *s;
 
@@ -196,7 +196,7 @@ static const char *set_value(const struct setting *s)
 	return NULL;
 }
 
-static const struct setting *by_name(const char *name)
+static const struct setting *conf_by_name(const char *name)
 {
 	const struct setting *s = settings;
 
@@ -214,7 +214,7 @@ static const char *profile_value(const struct setting *s)
 	for (p = profiles; p->name; p++) {
 		if (strcmp(p->name, s->name))
 			continue;
-		choice = set_value(by_name(p->chooser));
+		choice = set_value(conf_by_name(p->chooser));
 		if (choice && !strcmp(choice, p->choice))
 			return p->value;
 	}
@@ -297,7 +297,7 @@ static int check_names(enum conf_unknown unknown, struct err *e)
 		size_t len = strcspn(*p, "=");
 
 		if (strncmp(*p, "RINGUP_", 7) || !strncmp(*p, "RINGUP_TEST_", 12) ||
-		    find(*p, len))
+		    conf_find(*p, len))
 			continue;
 		hint(*p, len, better, sizeof(better));
 		if (unknown == CONF_FORBID)
@@ -320,7 +320,7 @@ int conf_load(struct conf *c, enum conf_unknown unknown, struct err *e)
 	for (s = settings; s->name; s++) {
 		value = conf_value(s, &from, buf);
 		conf_name(s, name);
-		rc = parse(s, from == CONF_ALIAS ? conf_alias(s) : name, value, c, e);
+		rc = conf_parse(s, from == CONF_ALIAS ? conf_alias(s) : name, value, c, e);
 		if (!rc)
 			rc = check_choice(s, name, value, e);
 		if (rc)

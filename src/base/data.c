@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "ringup.h"
 
-static bool is_in(char out[PATH_MAX], int len, const char *dir, const char *sub,
-		  const char *name)
+static bool data_is_in(char out[PATH_MAX], int len, const char *dir, const char *sub,
+		       const char *name)
 {
 	return snprintf(out, PATH_MAX, "%.*s%s/%s", len, dir, sub, name) < PATH_MAX &&
 	       !access(out, R_OK);
@@ -29,13 +29,13 @@ int data_find(char out[PATH_MAX], const char *name, struct err *e)
 	if (len < 0)
 		return fail_os(e, "/proc/self/exe");
 	self[len] = 0;
-	if (given && is_in(out, (int)strlen(given), given, "", name))
+	if (given && data_is_in(out, (int)strlen(given), given, "", name))
 		return 0;
 	dir = (int)(strrchr(self, '/') - self);
 	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
-		if (is_in(out, dir, self, beside[i], name))
+		if (data_is_in(out, dir, self, beside[i], name))
 			return 0;
-	if (is_in(out, sizeof(RINGUP_DATA) - 1, RINGUP_DATA, "", name))
+	if (data_is_in(out, sizeof(RINGUP_DATA) - 1, RINGUP_DATA, "", name))
 		return 0;
 	return fail(e, RINGUP_ESYSTEM,
 		    "%s is neither beside this program nor in " RINGUP_DATA

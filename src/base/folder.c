@@ -65,7 +65,7 @@ static int unseen(const FTSENT *it, struct err *e)
 	return fail_os(e, "%s", it->fts_path);
 }
 
-static FTS *begin(const char *path, int more, struct err *e)
+static FTS *folder_begin(const char *path, int more, struct err *e)
 {
 	char *const paths[] = { (char *)path, NULL };
 	FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | more, NULL);
@@ -97,7 +97,7 @@ static int remove_one(const FTSENT *it, struct err *e)
 
 int folder_remove(const char *path, struct err *e)
 {
-	FTS *f = begin(path, FTS_XDEV, e);
+	FTS *f = folder_begin(path, FTS_XDEV, e);
 	FTSENT *it;
 	int rc = f ? 0 : RINGUP_ESYSTEM;
 
@@ -110,7 +110,7 @@ int folder_remove(const char *path, struct err *e)
 
 int folder_walk(const char *path, folder_see *see, void *arg, struct err *e)
 {
-	FTS *f = begin(path, 0, e);
+	FTS *f = folder_begin(path, 0, e);
 	FTSENT *it;
 	int rc = f ? 0 : RINGUP_ESYSTEM;
 

@@ -49,7 +49,7 @@ int log_is_on(enum log_level level)
 	return level <= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
 }
 
-static void put(enum log_level level, const char *word, const char *fmt, va_list ap)
+static void log_put(enum log_level level, const char *word, const char *fmt, va_list ap)
 {
 	char line[1024];
 	size_t n;
@@ -71,14 +71,14 @@ static void put(enum log_level level, const char *word, const char *fmt, va_list
 	errno = saved;
 }
 
-#define LEVEL(name, LEVEL_NAME)                        \
-	void log_##name(const char *fmt, ...)          \
-	{                                              \
-		va_list ap;                            \
-                                                       \
-		va_start(ap, fmt);                     \
-		put(LOG_##LEVEL_NAME, #name, fmt, ap); \
-		va_end(ap);                            \
+#define LEVEL(name, LEVEL_NAME)                            \
+	void log_##name(const char *fmt, ...)              \
+	{                                                  \
+		va_list ap;                                \
+                                                           \
+		va_start(ap, fmt);                         \
+		log_put(LOG_##LEVEL_NAME, #name, fmt, ap); \
+		va_end(ap);                                \
 	}
 LEVEL(warn, WARN)
 LEVEL(info, INFO)

@@ -13,7 +13,7 @@ static int int_least(int a, int b)
 	return a < b ? a : b;
 }
 
-static int is_same(char a, char b)
+static int near_is_same(char a, char b)
 {
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
@@ -33,10 +33,10 @@ static int words_distance(const char *a, int la, const char *b, int lb, int most
 		before = lowest;
 		row[0] = lowest = i;
 		for (int j = 1; j <= lb; j++) {
-			row[j] = above[j - 1] + !is_same(a[i - 1], b[j - 1]);
+			row[j] = above[j - 1] + !near_is_same(a[i - 1], b[j - 1]);
 			row[j] = int_least(row[j], int_least(above[j], row[j - 1]) + 1);
-			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
-			    is_same(a[i - 2], b[j - 1]))
+			if (i > 1 && j > 1 && near_is_same(a[i - 1], b[j - 2]) &&
+			    near_is_same(a[i - 2], b[j - 1]))
 				row[j] = int_least(row[j], top[j - 2] + 1);
 			lowest = int_least(lowest, row[j]);
 		}

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The number at *@s, which is moved behind it and one dot. */
-static long take(const char **s)
+static long release_take(const char **s)
 {
 	long n = 0;
 
@@ -25,7 +25,7 @@ int release_compare(const char *a, const char *b)
 	if (!*a || !*b)
 		return !!*a - !!*b;
 	while (isdigit((unsigned char)*a) || isdigit((unsigned char)*b)) {
-		long x = take(&a), y = take(&b);
+		long x = release_take(&a), y = release_take(&b);
 
 		if (x != y)
 			return x < y ? -1 : 1;
@@ -37,7 +37,7 @@ int release_compare(const char *a, const char *b)
 static int compare_prefix(const char *v, const char *bound)
 {
 	while (isdigit((unsigned char)*bound)) {
-		long x = take(&v), y = take(&bound);
+		long x = release_take(&v), y = release_take(&bound);
 
 		if (x != y)
 			return x < y ? -1 : 1;

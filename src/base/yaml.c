@@ -22,7 +22,7 @@ static int wrong(const struct reader *r, const char *why, struct err *e)
 	return fail(e, RINGUP_EINVAL, "line %d: %s", r->line, why);
 }
 
-static bool is_blank(char c)
+static bool yaml_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
@@ -30,7 +30,7 @@ static bool is_blank(char c)
 /* Nothing but blanks and a comment? */
 static bool is_rest(const char *p, const char *end)
 {
-	while (p < end && is_blank(*p))
+	while (p < end && yaml_is_blank(*p))
 		p++;
 	return p == end || *p == '#';
 }
@@ -52,14 +52,14 @@ static int key_read(const struct reader *r, const char **p, const char *end,
 		key[n++] = **p;
 	}
 	key[n] = 0;
-	while (*p < end && is_blank(**p))
+	while (*p < end && yaml_is_blank(**p))
 		(*p)++;
 	if (key[0] == '-' && n == 1)
 		return wrong(r, "a list; write one value behind each key", e);
 	if (!n || *p == end || **p != ':')
 		return wrong(r, "not \"key: value\"", e);
 	(*p)++;
-	if (*p < end && !is_blank(**p))
+	if (*p < end && !yaml_is_blank(**p))
 		return wrong(r, "a blank is missing behind the colon", e);
 	return 0;
 }
@@ -113,18 +113,18 @@ static int plain_read(const struct reader *r, const char **p, const char *end,
 
 	if (strchr("&*!|>{}[]%@`,?", **p))
 		return wrong(r, "not one plain value; quote it if it is text", e);
-	if (**p == '-' && (*p + 1 == end || is_blank((*p)[1])))
+	if (**p == '-' && (*p + 1 == end || yaml_is_blank((*p)[1])))
 		return wrong(r, "a list; write one value behind each key", e);
 	for (; *p < end; (*p)++) {
-		if (**p == '#' && is_blank((*p)[-1]))
+		if (**p == '#' && yaml_is_blank((*p)[-1]))
 			break;
-		if (**p == ':' && (*p + 1 == end || is_blank((*p)[1])))
+		if (**p == ':' && (*p + 1 == end || yaml_is_blank((*p)[1])))
 			return wrong(r, "a colon in a value; quote it if it is text", e);
 		rc = value_add(r, value, &n, **p == '\t' ? ' ' : **p, e);
 		if (rc)
 			return rc;
 	}
-	while (n && is_blank(value[n - 1]))
+	while (n && yaml_is_blank(value[n - 1]))
 		n--;
 	value[n] = 0;
 	return 0;
@@ -177,7 +177,7 @@ static int line_read(struct reader *r, const char *p, const char *end, yaml_visi
 		rc = key_read(r, &p, end, key, e);
 	if (rc)
 		return rc;
-	while (p < end && is_blank(*p))
+	while (p < end && yaml_is_blank(*p))
 		p++;
 	if (p == end || *p == '#') {
 		if (!r->has_section) {

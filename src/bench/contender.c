@@ -97,7 +97,7 @@ static void hang_up(struct line *l)
 }
 
 /* Reads available bytes: 1 if a line is complete (its end becomes a NUL), 0 not yet. */
-static int read_line(struct line *l, struct err *e)
+static int contender_read_line(struct line *l, struct err *e)
 {
 	ssize_t n = read(l->fd, l->text + l->len, ROOM - 1 - l->len);
 	char *end;
@@ -150,7 +150,7 @@ static int hear_all(struct contender *c, struct err *e)
 		for (i = 0; i < c->ranks; i++) {
 			if (!c->polls[i].revents || c->polls[i].fd < 0)
 				continue;
-			rc = read_line(&c->line[i], e);
+			rc = contender_read_line(&c->line[i], e);
 			if (rc < 0)
 				return fail_in(e, "rank %d", i);
 			if (rc) {
@@ -194,8 +194,8 @@ static int order(struct contender *c, const char *line, struct err *e)
 	return rc ? rc : hear_all(c, e);
 }
 
-static int play(void *self, const struct task *t, const struct dose *d, double *us,
-		int64_t *wrong, struct err *e)
+static int contender_play(void *self, const struct task *t, const struct dose *d, double *us,
+			  int64_t *wrong, struct err *e)
 {
 	struct contender *c = self;
 	char line[TASK_LINE_BYTES];
@@ -233,7 +233,7 @@ static int rest(void *self, struct err *e)
 
 struct player contender_player(struct contender *c)
 {
-	struct player p = { .play = play, .rest = rest, .self = c };
+	struct player p = { .play = contender_play, .rest = rest, .self = c };
 
 	memcpy(p.name, c->name, sizeof(p.name));
 	memcpy(p.about, c->about, sizeof(p.about));
@@ -243,7 +243,7 @@ struct player contender_player(struct contender *c)
 /* -- start ---------------------------------------------------------------- */
 
 /* Admits a connection if its process is this user's, and keeps a pidfd to end it. */
-static int admit(int fd, struct line *l)
+static int contender_admit(int fd, struct line *l)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
@@ -290,12 +290,12 @@ static int first_words(struct contender *c, struct line *l, int64_t deadline, st
 			return fail(e, RINGUP_ETIMEDOUT, "a rank has connected and is silent");
 		if (p[1].revents)
 			return fail(e, RINGUP_EABORTED, "interrupted");
-		rc = read_line(l, e);
+		rc = contender_read_line(l, e);
 	}
 	return rc < 0 ? fail_in(e, "a rank that has connected") : hello(c, l, e);
 }
 
-static int gather(struct contender *c, const struct contender_how *how, struct err *e)
+static int contender_gather(struct contender *c, const struct contender_how *how, struct err *e)
 {
 	int64_t deadline = clock_deadline(how->timeout_ms);
 	struct line l = { .fd = -1, .pidfd = -1, .text = malloc(ROOM) };
@@ -316,7 +316,7 @@ static int gather(struct contender *c, const struct contender_how *how, struct e
 		if (rc || !p[0].revents)
 			continue;
 		fd = accept4(how->door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0 || admit(fd, &l))
+		if (fd < 0 || contender_admit(fd, &l))
 			continue;
 		rc = first_words(c, &l, deadline, e);
 		came++;
@@ -351,7 +351,7 @@ int contender_start(const struct contender_how *how, struct contender **cp, stru
 	if (!rc)
 		rc = proc_start(&p, &c->pid, &c->pidfd, e);
 	if (!rc)
-		rc = gather(c, how, e);
+		rc = contender_gather(c, how, e);
 	if (rc) {
 		c->lost = true;
 		contender_end(c);

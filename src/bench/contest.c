@@ -53,7 +53,7 @@ struct bout {
 };
 
 /* Runs one block of player @p; sets @us to microseconds per call. */
-static int play(struct bout *b, int p, const struct dose *d, double *us, struct err *e)
+static int contest_play(struct bout *b, int p, const struct dose *d, double *us, struct err *e)
 {
 	struct player *who = &b->c->players[p];
 	int64_t wrong = 0;
@@ -115,7 +115,7 @@ static int calibrate(struct bout *b, int p, struct err *e)
 	int rc, want;
 
 	for (int tries = 0; tries < TRIES; tries++) {
-		rc = play(b, p, &d, us, e);
+		rc = contest_play(b, p, &d, us, e);
 		if (rc || b->out[p])
 			return rc;
 		one = least_of(us, d.samples);
@@ -142,7 +142,7 @@ static int warm_of(const struct bout *b, int p)
 }
 
 /* Sets the length of blocks and the number of turns, from the times of calls. */
-static void settle(struct bout *b)
+static void contest_settle(struct bout *b)
 {
 	const struct contest *c = b->c;
 	double slowest = 0, all = 0, warm = 0;
@@ -164,7 +164,7 @@ static void settle(struct bout *b)
 	}
 }
 
-static enum placement_kind look(const struct contest *c, double *ns)
+static enum placement_kind contest_look(const struct contest *c, double *ns)
 {
 	*ns = c->placement ? placement_probe(c->placement) : -1;
 	return placement_kind(*ns);
@@ -177,7 +177,7 @@ static int run_turn(struct bout *b, int n, struct err *e)
 	struct dose d = { .samples = b->block, .check = c->check };
 	int rc = 0;
 
-	t->place = look(c, &t->hop_ns);
+	t->place = contest_look(c, &t->hop_ns);
 	for (int i = 0; i < c->count && !rc; i++) {
 		int p = (i + n) % c->count;
 		double *us = b->sample[p] + (size_t)n * (size_t)b->block, ns;
@@ -186,9 +186,9 @@ static int run_turn(struct bout *b, int n, struct err *e)
 			continue;
 		d.calls = b->calls[p];
 		d.warm = warm_of(b, p);
-		rc = play(b, p, &d, us, e);
+		rc = contest_play(b, p, &d, us, e);
 		t->median[p] = stats_median(us, b->block);
-		t->place = placement_both(t->place, look(c, &ns));
+		t->place = placement_both(t->place, contest_look(c, &ns));
 	}
 	return rc;
 }
@@ -203,7 +203,7 @@ static int run_turns(struct bout *b, struct err *e)
 		rc = calibrate(b, i, e);
 	if (rc)
 		return rc;
-	settle(b);
+	contest_settle(b);
 	b->turn = calloc((size_t)b->turns, sizeof(*b->turn));
 	for (int i = 0; i < c->count; i++) {
 		b->sample[i] = calloc((size_t)b->turns * (size_t)b->block, sizeof(double));
@@ -285,8 +285,8 @@ static int add_result(const struct bout *b, enum placement_kind place, int turns
 }
 
 /* A placement that occurred in only a few turns gets no row. */
-static int judge(const struct bout *b, struct contest_result *results, int *count,
-		 struct err *e)
+static int contest_judge(const struct bout *b, struct contest_result *results, int *count,
+			 struct err *e)
 {
 	int seen[PLACEMENT_KINDS] = { 0 }, n, rc = 0, least = (b->turns + 4) / 5;
 	enum placement_kind k;
@@ -313,7 +313,7 @@ int contest_run(const struct contest *c, struct contest_result results[PLACEMENT
 
 	rc = run_turns(&b, e);
 	if (!rc)
-		rc = judge(&b, results, count, e);
+		rc = contest_judge(&b, results, count, e);
 	for (int i = 0; i < c->count; i++)
 		free(b.sample[i]);
 	free(b.turn);

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(struct gradset *s, uint64_t count, const char *fmt, ...)
+static void gradset_add(struct gradset *s, uint64_t count, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void add(struct gradset *s, uint64_t count, const char *fmt, ...)
+static void gradset_add(struct gradset *s, uint64_t count, const char *fmt, ...)
 {
 	struct gradset_tensor *t = &s->tensor[s->count++];
 	va_list ap;
@@ -26,9 +26,9 @@ static void add(struct gradset *s, uint64_t count, const char *fmt, ...)
 static void add_conv(struct gradset *s, const char *where, const char *conv, const char *norm,
 		     uint64_t in, uint64_t out, uint64_t side)
 {
-	add(s, in * out * side * side, "%s%s.weight", where, conv);
-	add(s, out, "%s%s.weight", where, norm);
-	add(s, out, "%s%s.bias", where, norm);
+	gradset_add(s, in * out * side * side, "%s%s.weight", where, conv);
+	gradset_add(s, out, "%s%s.weight", where, norm);
+	gradset_add(s, out, "%s%s.bias", where, norm);
 }
 
 /* Residual network with 50 layers (He et al., 2015): bottlenecks of 1x1, 3x3 and 1x1. */
@@ -50,20 +50,20 @@ static void make_resnet50(struct gradset *s)
 					 1);
 			in = width * 4;
 		}
-	add(s, 2048 * 1000, "fc.weight");
-	add(s, 1000, "fc.bias");
+	gradset_add(s, 2048 * 1000, "fc.weight");
+	gradset_add(s, 1000, "fc.bias");
 }
 
 static void add_linear(struct gradset *s, const char *name, uint64_t in, uint64_t out)
 {
-	add(s, in * out, "%s.weight", name);
-	add(s, out, "%s.bias", name);
+	gradset_add(s, in * out, "%s.weight", name);
+	gradset_add(s, out, "%s.bias", name);
 }
 
 static void add_norm(struct gradset *s, const char *name, uint64_t width)
 {
-	add(s, width, "%s.weight", name);
-	add(s, width, "%s.bias", name);
+	gradset_add(s, width, "%s.weight", name);
+	gradset_add(s, width, "%s.bias", name);
 }
 
 /* BERT-base (Devlin et al., 2018): 12 layers 768 wide, 30,522 words, 512 places. */
@@ -74,9 +74,9 @@ static void make_bert(struct gradset *s)
 	enum { WIDE = 768, INNER = 3072 };
 	char at[GRADSET_NAME / 2];
 
-	add(s, 30522 * WIDE, "embeddings.word.weight");
-	add(s, 512 * WIDE, "embeddings.position.weight");
-	add(s, 2 * WIDE, "embeddings.token_type.weight");
+	gradset_add(s, 30522 * WIDE, "embeddings.word.weight");
+	gradset_add(s, 512 * WIDE, "embeddings.position.weight");
+	gradset_add(s, 2 * WIDE, "embeddings.token_type.weight");
 	add_norm(s, "embeddings.norm", WIDE);
 	for (int i = 0; i < 12; i++) {
 		for (size_t j = 0; j < 4; j++) {

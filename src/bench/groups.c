@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-static int add(struct groups *g, int rank, int ranks, struct err *e)
+static int groups_add(struct groups *g, int rank, int ranks, struct err *e)
 {
 	int n = g->count - 1;
 
@@ -25,7 +25,7 @@ static int add(struct groups *g, int rank, int ranks, struct err *e)
 	return 0;
 }
 
-static int begin(struct groups *g, struct err *e)
+static int groups_begin(struct groups *g, struct err *e)
 {
 	int n = g->count;
 
@@ -44,16 +44,16 @@ static int deal(struct groups *g, int count, int ranks, struct err *e)
 	if (count < 1 || count > ranks)
 		return fail(e, RINGUP_EINVAL, "%d ranks cannot be %d groups", ranks, count);
 	for (int n = 0; n < count && !rc; n++) {
-		rc = begin(g, e);
+		rc = groups_begin(g, e);
 		for (int i = 0; i < ranks && !rc; i++)
 			if ((int)((long)i * count / ranks) == n)
-				rc = add(g, i, ranks, e);
+				rc = groups_add(g, i, ranks, e);
 	}
 	return rc;
 }
 
 /* Parses a number without a sign; a number too large for a rank becomes -1. */
-static bool number(const char *text, int *n, char **end)
+static bool groups_number(const char *text, int *n, char **end)
 {
 	long value = strtol(text, end, 10);
 
@@ -71,20 +71,20 @@ int groups_parse(struct groups *g, const char *text, int ranks, struct err *e)
 	if (!*text)
 		return 0;
 	if (!strpbrk(text, ",/")) {
-		if (!number(text, &n, &end) || *end)
+		if (!groups_number(text, &n, &end) || *end)
 			return fail(e, RINGUP_EINVAL,
 				    "\"%.40s\" is neither how many groups nor which", text);
 		return deal(g, n, ranks, e);
 	}
-	rc = begin(g, e);
+	rc = groups_begin(g, e);
 	while (!rc) {
-		if (!number(at, &n, &end) || (*end && *end != ',' && *end != '/'))
+		if (!groups_number(at, &n, &end) || (*end && *end != ',' && *end != '/'))
 			return fail(e, RINGUP_EINVAL, "\"%.40s\" is not a rank", at);
-		rc = add(g, n, ranks, e);
+		rc = groups_add(g, n, ranks, e);
 		if (rc || !*end)
 			break;
 		if (*end == '/')
-			rc = begin(g, e);
+			rc = groups_begin(g, e);
 		at = end + 1;
 	}
 	return rc;

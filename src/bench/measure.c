@@ -56,7 +56,7 @@ static bool is_in_place(const struct task *t)
 	return t->set || (t->in_place && task_has_place(t));
 }
 
-static void drop(bool theirs, void *buffer)
+static void measure_drop(bool theirs, void *buffer)
 {
 	if (theirs)
 		ringup_free(buffer);
@@ -70,8 +70,8 @@ void measure_rest(struct measure *m)
 		struct part *p = &m->part[i];
 
 		if (p->out != p->in)
-			drop(m->shared, p->out);
-		drop(m->shared, p->in);
+			measure_drop(m->shared, p->out);
+		measure_drop(m->shared, p->in);
 		p->in = p->out = NULL;
 		free(p->got);
 		free(p->counts);
@@ -81,7 +81,7 @@ void measure_rest(struct measure *m)
 	m->ready = false;
 }
 
-static bool is_same(const struct task *a, const struct task *b)
+static bool measure_is_same(const struct task *a, const struct task *b)
 {
 	return a->what == b->what && a->set == b->set && a->dtype == b->dtype &&
 	       a->redop == b->redop && a->in_place == b->in_place && a->uneven == b->uneven &&
@@ -140,11 +140,11 @@ static int acquire(struct measure *m, struct part *p, struct err *e)
 	return 0;
 }
 
-static int prepare(struct measure *m, const struct task *t, struct err *e)
+static int measure_prepare(struct measure *m, const struct task *t, struct err *e)
 {
 	int rc = 0;
 
-	if (m->ready && is_same(&m->task, t))
+	if (m->ready && measure_is_same(&m->task, t))
 		return 0;
 	measure_rest(m);
 	m->task = *t;
@@ -405,7 +405,7 @@ static int call(struct measure *m, struct err *e)
 /* -- data ----------------------------------------------------------------- */
 
 /* The pattern of block @i of a rank's member; each block has another. */
-static struct pattern block(const struct part *p, int member, int i)
+static struct pattern measure_block(const struct part *p, int member, int i)
 {
 	struct pattern one = p->pattern;
 
@@ -425,7 +425,7 @@ static void fill_set(struct measure *m, struct part *p)
 	}
 }
 
-static void fill(struct measure *m, struct part *p)
+static void measure_fill(struct measure *m, struct part *p)
 {
 	/* A block for each rank, or only this rank's own. */
 	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
@@ -440,7 +440,7 @@ static void fill(struct measure *m, struct part *p)
 		unsigned char *at = in_of(p, j);
 
 		for (int i = 0; i < (all ? p->ranks : 1); i++) {
-			struct pattern one = block(p, j, i);
+			struct pattern one = measure_block(p, j, i);
 
 			pattern_fill(&one, p->rank, at, blocks[i]);
 			at += blocks[i] * m->size;
@@ -468,7 +468,7 @@ static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
 static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, int member)
 {
 	bool mine = m->task.what == TASK_ALLTOALL;
-	struct pattern one = block(p, member, mine ? p->rank : 0);
+	struct pattern one = measure_block(p, member, mine ? p->rank : 0);
 	const unsigned char *at = out_of(p, member);
 	const uint64_t *counts = p->counts + member * p->ranks;
 	uint64_t wrong = 0, n;
@@ -482,7 +482,8 @@ static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, i
 
 static uint64_t wrong_in(const struct measure *m, const struct part *p, int member)
 {
-	struct pattern first = block(p, member, 0), mine = block(p, member, p->rank);
+	struct pattern first = measure_block(p, member, 0),
+		       mine = measure_block(p, member, p->rank);
 	const void *out = out_of(p, member);
 
 	switch (m->task.what) {
@@ -533,7 +534,7 @@ static int sample(struct measure *m, int calls, double *us, struct err *e)
 	int rc;
 
 	for (int i = 0; i < m->parts; i++)
-		fill(m, &m->part[i]);
+		measure_fill(m, &m->part[i]);
 	rc = meet(m, e);
 	begun = clock_ns();
 	for (int i = 0; i < calls && !rc; i++)
@@ -553,7 +554,7 @@ int measure_play(struct measure *m, const struct task *t, const struct dose *d, 
 {
 	bool apart = repeats_in_place(t, d);
 	double ignored;
-	int i, rc = prepare(m, t, e);
+	int i, rc = measure_prepare(m, t, e);
 
 	*wrong = 0;
 	for (i = 0; i < d->warm && !rc; i++)
@@ -570,8 +571,8 @@ int measure_play(struct measure *m, const struct task *t, const struct dose *d, 
 	return rc;
 }
 
-static int play(void *self, const struct task *t, const struct dose *d, double *us,
-		int64_t *wrong, struct err *e)
+static int measure_play_task(void *self, const struct task *t, const struct dose *d, double *us,
+			     int64_t *wrong, struct err *e)
 {
 	struct measure *m = self;
 	double all_wrong;
@@ -595,7 +596,9 @@ static int rest(void *self, struct err *e)
 
 struct player measure_player(struct measure *m)
 {
-	return (struct player){ .name = "ringup", .play = play, .rest = rest, .self = m };
+	return (struct player){
+		.name = "ringup", .play = measure_play_task, .rest = rest, .self = m
+	};
 }
 
 /* -- groups --------------------------------------------------------------- */

@@ -79,7 +79,7 @@ static double result(const struct pattern *p, uint32_t i)
 	}
 }
 
-static void put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
+static void pattern_put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
 {
 	float f = (float)x;
 
@@ -117,13 +117,13 @@ static void put(enum ringup_dtype dtype, void *to, uint32_t i, double x)
 static void one_period(const struct pattern *p, int rank, void *to)
 {
 	for (uint32_t i = 0; i < PERIOD; i++)
-		put(p->dtype, to, i, element(p, rank, i));
+		pattern_put(p->dtype, to, i, element(p, rank, i));
 }
 
 static void one_period_of_result(const struct pattern *p, void *to)
 {
 	for (uint32_t i = 0; i < PERIOD; i++)
-		put(p->dtype, to, i, result(p, i));
+		pattern_put(p->dtype, to, i, result(p, i));
 }
 
 void pattern_fill(const struct pattern *p, int rank, void *to, uint64_t count)
@@ -151,7 +151,8 @@ static uint64_t differing(const unsigned char *a, const unsigned char *b, uint64
 	return wrong;
 }
 
-static uint64_t compare(const void *period, size_t size, const void *got, uint64_t count)
+static uint64_t pattern_compare(const void *period, size_t size, const void *got,
+				uint64_t count)
 {
 	const unsigned char *at = got;
 	uint64_t n, wrong = 0;
@@ -168,7 +169,7 @@ uint64_t pattern_wrong(const struct pattern *p, int rank, const void *got, uint6
 	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST];
 
 	one_period(p, rank, period);
-	return compare(period, reduce_dtype_bytes(p->dtype), got, count);
+	return pattern_compare(period, reduce_dtype_bytes(p->dtype), got, count);
 }
 
 uint64_t pattern_wrong_result(const struct pattern *p, const void *got, uint64_t count)
@@ -176,5 +177,5 @@ uint64_t pattern_wrong_result(const struct pattern *p, const void *got, uint64_t
 	_Alignas(WIDEST) unsigned char period[PERIOD * WIDEST];
 
 	one_period_of_result(p, period);
-	return compare(period, reduce_dtype_bytes(p->dtype), got, count);
+	return pattern_compare(period, reduce_dtype_bytes(p->dtype), got, count);
 }

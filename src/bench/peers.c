@@ -54,7 +54,7 @@ static const struct mpi mpich = {
 	{ "mpirun.mpich", "mpirun", NULL },
 };
 
-static const char *find(const char *const *names, const char *option, const char *mark)
+static const char *peers_find(const char *const *names, const char *option, const char *mark)
 {
 	for (; *names; names++)
 		if (answers(*names, option, mark))
@@ -67,7 +67,7 @@ static int build(const struct mpi *m, const struct peer_setup *s, const char *pr
 		 struct err *e)
 {
 	char source[PATH_MAX], *text;
-	const char *mpicc = find(m->mpicc, "-show", NULL);
+	const char *mpicc = peers_find(m->mpicc, "-show", NULL);
 	char *words[] = {
 		(char *)(uintptr_t)mpicc,
 		(char[]){ "-O2" },
@@ -97,7 +97,7 @@ static int build(const struct mpi *m, const struct peer_setup *s, const char *pr
 static int find_mpi(const struct mpi *m, const struct peer_setup *s, char *program, size_t size,
 		    const char **mpirun, struct err *e)
 {
-	*mpirun = find(m->mpirun, "--version", m->mark);
+	*mpirun = peers_find(m->mpirun, "--version", m->mark);
 	if (!*mpirun)
 		return fail(e, RINGUP_ENOBACKEND, "%s is not here: no %s", m->name,
 			    m->mpirun[0]);

@@ -38,7 +38,7 @@ struct placement {
 };
 
 /* Waits for the ball with our number; false if the other thread is not there. */
-static bool receive(struct placement *p, uint32_t want, int64_t until)
+static bool placement_receive(struct placement *p, uint32_t want, int64_t until)
 {
 	unsigned spins = 0;
 
@@ -55,7 +55,7 @@ static bool receive(struct placement *p, uint32_t want, int64_t until)
 
 /* Runs one of the two sides of a probe.  The least of several rounds counts, since interrupts
  * may lengthen the others; the first also waits for the other side to wake. */
-static void play(struct side *s)
+static void placement_play(struct side *s)
 {
 	struct placement *p = s->p;
 	int64_t until = clock_deadline(GIVE_UP_MS), begun, ns;
@@ -64,7 +64,7 @@ static void play(struct side *s)
 	for (int round = 0; round < ROUNDS; round++) {
 		begun = clock_ns();
 		for (int i = 0; i < TRIPS; i++, ball += 2) {
-			if (!receive(p, ball, until))
+			if (!placement_receive(p, ball, until))
 				return;
 			atomic_store_explicit(&p->ball, ball + 1, memory_order_release);
 		}
@@ -74,7 +74,7 @@ static void play(struct side *s)
 	}
 }
 
-static void *serve(void *arg)
+static void *placement_serve(void *arg)
 {
 	struct side *s = arg;
 	struct placement *p = s->p;
@@ -94,7 +94,7 @@ static void *serve(void *arg)
 			continue;
 		}
 		seen = now;
-		play(s);
+		placement_play(s);
 		atomic_fetch_add(&p->done, 1);
 		futex_wake((uint32_t *)&p->done);
 	}
@@ -127,7 +127,7 @@ int placement_open(struct placement **pp, struct err *e)
 	for (int i = 0; i < 2 && !p->alone; i++) {
 		p->side[i].p = p;
 		p->side[i].mine = (uint32_t)i;
-		if (pthread_create(&p->side[i].thread, NULL, serve, &p->side[i])) {
+		if (pthread_create(&p->side[i].thread, NULL, placement_serve, &p->side[i])) {
 			placement_close(p);
 			return fail(e, RINGUP_ESYSTEM, "no thread to probe a processor");
 		}

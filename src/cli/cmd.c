@@ -121,7 +121,7 @@ static int usage_error(const struct cmd *family, const struct cmd *c, const char
 	return CMD_USAGE;
 }
 
-static int unknown(const struct cmd *family, const char *typed)
+static int command_unknown(const struct cmd *family, const char *typed)
 {
 	const char *near = cmd_nearest(family ? family->subs : cmds, typed);
 	char why[256];
@@ -152,7 +152,7 @@ static int wrong_operands(const struct cmd *family, const struct cmd *c, int arg
 	return usage_error(family, c, why);
 }
 
-static int run(const struct cmd *family, const struct cmd *c, int argc, char **argv)
+static int command_run(const struct cmd *family, const struct cmd *c, int argc, char **argv)
 {
 	struct err e = { 0 };
 	int rest, rc, status;
@@ -198,7 +198,8 @@ static int run_sub(const struct cmd *family, int argc, char **argv)
 		return out_end(&e) ? failed(NULL, family, &e) : CMD_YES;
 	}
 	c = cmd_find(family->subs, argv[1]);
-	return c ? run(family, c, argc - 1, argv + 1) : unknown(family, argv[1]);
+	return c ? command_run(family, c, argc - 1, argv + 1)
+		 : command_unknown(family, argv[1]);
 }
 
 int cmd_main(int argc, char **argv)
@@ -221,6 +222,7 @@ int cmd_main(int argc, char **argv)
 	}
 	c = cmd_find(cmds, argv[1]);
 	if (!c)
-		return unknown(NULL, argv[1]);
-	return c->subs ? run_sub(c, argc - 1, argv + 1) : run(NULL, c, argc - 1, argv + 1);
+		return command_unknown(NULL, argv[1]);
+	return c->subs ? run_sub(c, argc - 1, argv + 1)
+		       : command_run(NULL, c, argc - 1, argv + 1);
 }

@@ -265,7 +265,7 @@ static int parse_groups(struct groups *g, int among, struct err *e)
 	return 0;
 }
 
-static int parse(const char *collective, struct request *q, struct err *e)
+static int cmd_bench_parse(const char *collective, struct request *q, struct err *e)
 {
 	int rc = parse_task(collective, q, e);
 
@@ -545,7 +545,8 @@ static int take_signals(struct arena *a, struct err *e)
 	return a->stop_fd < 0 ? fail_os(e, "signalfd") : 0;
 }
 
-static int start(struct arena *a, const char *name, const struct argv *words, struct err *e)
+static int cmd_bench_start(struct arena *a, const char *name, const struct argv *words,
+			   struct err *e)
 {
 	struct contender_how how = {
 		.name = name,
@@ -618,7 +619,7 @@ static int start_ours(struct arena *a, struct err *e)
 		add_torch(a, &words);
 	else
 		add_c(a, &words);
-	rc = start(a, "ringup", &words, e);
+	rc = cmd_bench_start(a, "ringup", &words, e);
 	argv_free(&words);
 	return rc;
 }
@@ -638,7 +639,7 @@ static int start_peer(struct arena *a, const struct peer *p, struct err *e)
 	int rc = p->command(&setup, &words, e);
 
 	if (!rc)
-		rc = start(a, p->name, &words, e);
+		rc = cmd_bench_start(a, p->name, &words, e);
 	argv_free(&words);
 	return rc;
 }
@@ -731,7 +732,7 @@ static const char *needs_start(const struct request *q)
 					 : NULL;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_bench_run(int argc, char **argv, struct err *e)
 {
 	struct request q = { 0 };
 	struct discovery d;
@@ -743,7 +744,7 @@ static int run(int argc, char **argv, struct err *e)
 		return cmd_misuse(e, "which collective?");
 	if (argc > 1)
 		return cmd_misuse(e, "one collective at a time, not also %.80s", argv[1]);
-	rc = parse(argv[0], &q, e);
+	rc = cmd_bench_parse(argv[0], &q, e);
 	if (!rc)
 		rc = discover(&d, e);
 	if (rc)
@@ -780,5 +781,5 @@ const struct cmd cmd_bench = {
 	.opts = opts,
 	.min = 0,
 	.max = -1,
-	.run = run,
+	.run = cmd_bench_run,
 };

@@ -178,7 +178,7 @@ static const struct action *action_find(const char *name)
 	return NULL;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_cache_run(int argc, char **argv, struct err *e)
 {
 	const struct action *a = action_find(argv[0]);
 	struct cache_how how;
@@ -210,5 +210,5 @@ const struct cmd cmd_cache = {
 	.opts = opts,
 	.min = 1,
 	.max = 3,
-	.run = run,
+	.run = cmd_cache_run,
 };

@@ -158,7 +158,7 @@ static void print_problems(const json_t *list)
 	}
 }
 
-static int print_text(const json_t *all, struct err *e)
+static int cmd_detect_print_text(const json_t *all, struct err *e)
 {
 	const json_t *found = json_object_get(all, "frameworks");
 	int rc = 0;
@@ -174,7 +174,7 @@ static int print_text(const json_t *all, struct err *e)
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_detect_run(int argc, char **argv, struct err *e)
 {
 	const struct find_how how = { root ? root : cmd_conf()->root,
 				      python ? python : cmd_conf()->python };
@@ -188,7 +188,7 @@ static int run(int argc, char **argv, struct err *e)
 		return rc;
 	if (as_json)
 		return out_json(all, e);
-	rc = print_text(all, e);
+	rc = cmd_detect_print_text(all, e);
 	json_decref(all);
 	return rc;
 }
@@ -200,5 +200,5 @@ const struct cmd cmd_detect = {
 	.examples = "ringup detect\n"
 		    "ringup detect --json --python /databricks/python3",
 	.opts = opts,
-	.run = run,
+	.run = cmd_detect_run,
 };

@@ -84,7 +84,8 @@ static void print_one(const struct conclusion *c, char **logs, bool first)
 	}
 }
 
-static void print_text(const struct conclusions *c, const struct sieve *s, char **logs, int n)
+static void cmd_diagnose_print_text(const struct conclusions *c, const struct sieve *s,
+				    char **logs, int n)
 {
 	for (int i = 0; i < c->n; i++) {
 		out_text("%s", i ? "\n" : "");
@@ -131,8 +132,8 @@ static json_t *finding_json(const struct conclusion *c, char **logs)
 			 ranks, "addresses", addresses, "files", f->files);
 }
 
-static int print_json(const struct conclusions *c, const struct sieve *s, char **logs,
-		      struct err *e)
+static int cmd_diagnose_print_json(const struct conclusions *c, const struct sieve *s,
+				   char **logs, struct err *e)
 {
 	json_t *findings = json_array(), *echoes = json_array();
 
@@ -181,7 +182,7 @@ static int read_logs(struct sieve *s, int n, char **logs, struct err *e)
 	return worst;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_diagnose_run(int argc, char **argv, struct err *e)
 {
 	struct nodes nodes = { 0 };
 	struct conclusions c = { 0 };
@@ -196,9 +197,9 @@ static int run(int argc, char **argv, struct err *e)
 	}
 	if (!rc && (c.n || !failed)) {
 		if (as_json)
-			rc = print_json(&c, &s, argv, e);
+			rc = cmd_diagnose_print_json(&c, &s, argv, e);
 		else
-			print_text(&c, &s, argv, argc);
+			cmd_diagnose_print_text(&c, &s, argv, argc);
 	}
 	if (!rc)
 		rc = failed ? failed : c.n ? CMD_NO : 0;
@@ -219,5 +220,5 @@ const struct cmd cmd_diagnose = {
 	.opts = opts,
 	.min = 1,
 	.max = -1,
-	.run = run,
+	.run = cmd_diagnose_run,
 };

@@ -99,7 +99,7 @@ static int print_builds(const json_t *report)
 	return json_array_size(list) ? CMD_YES : CMD_NO;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_doctor_run(int argc, char **argv, struct err *e)
 {
 	const struct doctor_how how = { .root = root ? root : cmd_conf()->root,
 					.python = python ? python : cmd_conf()->python,
@@ -129,5 +129,5 @@ const struct cmd cmd_doctor = {
 	.examples = "ringup doctor\n"
 		    "ringup doctor --check-build --python /databricks/python3",
 	.opts = opts,
-	.run = run,
+	.run = cmd_doctor_run,
 };

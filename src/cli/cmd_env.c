@@ -47,8 +47,8 @@ static int print_names(void)
 }
 
 /* The value in force, with secrets hidden. */
-static const char *value_of(const struct setting *s, enum conf_from *from,
-			    char buf[CONF_VALUE_BYTES])
+static const char *cmd_env_value_of(const struct setting *s, enum conf_from *from,
+				    char buf[CONF_VALUE_BYTES])
 {
 	const char *value = conf_value(s, from, buf);
 
@@ -66,7 +66,7 @@ static int print_table(struct err *e)
 	for (s = settings; s->name; s++) {
 		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = value_of(s, &from, buf);
+		const char *value = cmd_env_value_of(s, &from, buf);
 
 		conf_name(s, name);
 		out_table_cell(&t, OUT_PLAIN, "%s", name);
@@ -160,7 +160,7 @@ static json_t *horovod_list(bool all)
 	return list;
 }
 
-static int print_json(struct err *e)
+static int cmd_env_print_json(struct err *e)
 {
 	json_t *list = json_array();
 	const struct setting *s;
@@ -168,7 +168,7 @@ static int print_json(struct err *e)
 	for (s = settings; s->name; s++) {
 		char name[CONF_NAME_BYTES], buf[CONF_VALUE_BYTES];
 		enum conf_from from;
-		const char *value = value_of(s, &from, buf);
+		const char *value = cmd_env_value_of(s, &from, buf);
 		json_t *row;
 
 		conf_name(s, name);
@@ -184,7 +184,7 @@ static int print_json(struct err *e)
 			e);
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_env_run(int argc, char **argv, struct err *e)
 {
 	int rc;
 
@@ -196,7 +196,7 @@ static int run(int argc, char **argv, struct err *e)
 		return as_json ? out_json(json_pack("{so}", "horovod", horovod_list(true)), e)
 			       : print_horovod(e);
 	if (as_json)
-		return print_json(e);
+		return cmd_env_print_json(e);
 	rc = print_table(e);
 	return rc ? rc : print_found(e);
 }
@@ -209,5 +209,5 @@ const struct cmd cmd_env = {
 		    "ringup env --horovod\n"
 		    "RINGUP_FUSION_BYTES=64K ringup env --json",
 	.opts = opts,
-	.run = run,
+	.run = cmd_env_run,
 };

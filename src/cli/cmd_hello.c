@@ -25,7 +25,7 @@ enum { LONGEST_S = 120 };
 
 /* Rank r's contribution at i, then the sum of all ranks': whole numbers that a float holds,
  * different for each rank and place. */
-static float part(int r, int i)
+static float cmd_hello_part(int r, int i)
 {
 	return (float)(r + 1 + i % 97);
 }
@@ -50,7 +50,7 @@ static int add_up(struct ringup_group *world, float *v, struct err *e)
 		return fail(e, RINGUP_EINVAL, "the job has %d rank%s, not %d", size,
 			    size == 1 ? "" : "s", ranks);
 	for (i = 0; i < count; i++)
-		v[i] = part(rank, i);
+		v[i] = cmd_hello_part(rank, i);
 	rc = ringup_allreduce(world, &sum, NULL);
 	if (rc)
 		return fail(e, rc, "%s", ringup_error());
@@ -62,7 +62,7 @@ static int add_up(struct ringup_group *world, float *v, struct err *e)
 	return 0;
 }
 
-static int tell(struct ringup *job, double ms, struct err *e)
+static int cmd_hello_tell(struct ringup *job, double ms, struct err *e)
 {
 	struct ringup_group *world = ringup_world(job);
 	int size = ringup_size(world), hosts = ringup_host_count(job);
@@ -81,7 +81,7 @@ static int tell(struct ringup *job, double ms, struct err *e)
 	return 0;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_hello_run(int argc, char **argv, struct err *e)
 {
 	const struct ringup_init how = { .size = 0 };
 	struct ringup *job = NULL;
@@ -104,7 +104,7 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = add_up(ringup_world(job), v, e);
 	if (!rc)
-		rc = tell(job, (double)(clock_ns() - start) / 1e6, e);
+		rc = cmd_hello_tell(job, (double)(clock_ns() - start) / 1e6, e);
 	if (rc && job)
 		ringup_abort(job, e->text);
 	ringup_fini(job);
@@ -120,5 +120,5 @@ const struct cmd cmd_hello = {
 	.examples = "ringup run -np 4 -- ringup hello\n"
 		    "mpirun -np 2 ringup hello",
 	.opts = opts,
-	.run = run,
+	.run = cmd_hello_run,
 };

@@ -53,7 +53,7 @@ static int check_join(struct err *e)
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_agent_run(int argc, char **argv, struct err *e)
 {
 	struct agent_orders orders;
 	struct writer writer;
@@ -86,5 +86,5 @@ const struct cmd cmd_net_agent = {
 	.summary = "take part in a check; `ringup net check` starts this on each node",
 	.examples = "echo SECRET | ringup net agent --connect 10.0.0.1:40123",
 	.opts = opts,
-	.run = run,
+	.run = cmd_net_agent_run,
 };

@@ -57,7 +57,7 @@ static void print_finding(const struct probe_finding *p)
 		out_text("  $ %s\n", p->command);
 }
 
-static int print_text(const struct probe_facts *f, struct err *e)
+static int cmd_net_check_print_text(const struct probe_facts *f, struct err *e)
 {
 	int i, open, left = facts_unmeasured(f, &open);
 
@@ -131,7 +131,7 @@ static int nodes_probe(int argc, char **argv, struct probe_facts *f, struct err 
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_check_run(int argc, char **argv, struct err *e)
 {
 	struct probe_facts f = { 0 };
 	int rc;
@@ -146,7 +146,7 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc && svg)
 		rc = netpage_write(&f, NETPAGE_SVG, svg, e);
 	if (!rc)
-		rc = as_json ? out_json(facts_json(&f), e) : print_text(&f, e);
+		rc = as_json ? out_json(facts_json(&f), e) : cmd_net_check_print_text(&f, e);
 	if (!rc)
 		rc = verdict_is_well(&f) ? CMD_YES : CMD_NO;
 	facts_free(&f);
@@ -164,5 +164,5 @@ const struct cmd cmd_net_check = {
 		    "ringup net check --agent node1 node2",
 	.opts = opts,
 	.max = -1,
-	.run = run,
+	.run = cmd_net_check_run,
 };

@@ -158,7 +158,8 @@ static int print_library(const struct picker *k, const struct snapshot *s, struc
 	return rc;
 }
 
-static int print_text(const struct snapshot *s, const struct picked *own, struct err *e)
+static int cmd_net_explain_print_text(const struct snapshot *s, const struct picked *own,
+				      struct err *e)
 {
 	const char *gap = "";
 	int rc = 0;
@@ -286,7 +287,8 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 			 "interfaces", fates_json(l, own));
 }
 
-static int print_json(const struct snapshot *s, const struct picked *own, struct err *e)
+static int cmd_net_explain_print_json(const struct snapshot *s, const struct picked *own,
+				      struct err *e)
 {
 	json_t *libraries = json_array(), *all;
 	int rc = 0;
@@ -339,7 +341,7 @@ static int set_version(struct snapshot *s, struct err *e)
 	return netconf_set_version(&s->settings, lib, version, e);
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_explain_run(int argc, char **argv, struct err *e)
 {
 	struct netfacts_from here = { cmd_conf()->root, from, peer, nics, .resolve = true };
 	struct own_hint h = { .interface = from ? "" : cmd_conf()->interface,
@@ -358,7 +360,8 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = netfacts_choose(&s, h, &own, e);
 	if (!rc)
-		rc = as_json ? print_json(&s, &own, e) : print_text(&s, &own, e);
+		rc = as_json ? cmd_net_explain_print_json(&s, &own, e)
+			     : cmd_net_explain_print_text(&s, &own, e);
 	if (!rc && !lib && !own.roles[0].npicks)
 		rc = CMD_NO;
 	picker_free(&own);
@@ -375,5 +378,5 @@ const struct cmd cmd_net_explain = {
 		    "ringup net explain --lib nccl --version 2.27.7\n"
 		    "ringup net explain --from node.json",
 	.opts = opts,
-	.run = run,
+	.run = cmd_net_explain_run,
 };

@@ -89,7 +89,7 @@ static json_t *interfaces_json(const struct group *g)
 	return list;
 }
 
-static int print_json(const struct report *r, struct err *e)
+static int cmd_net_fix_print_json(const struct report *r, struct err *e)
 {
 	const struct group *g = r->group;
 	bool done = !r->error && !dry_run;
@@ -137,7 +137,7 @@ static void print_network(const struct report *r)
 			 r->group->network);
 }
 
-static int print_text(const struct report *r, struct err *e)
+static int cmd_net_fix_print_text(const struct report *r, struct err *e)
 {
 	int changes = change_count(&r->change), rc = 0;
 	const char *name = r->chosen ? r->chosen->interface : NULL;
@@ -177,9 +177,9 @@ static int conclude(const struct report *r, struct err *e)
 	int rc = 0;
 
 	if (as_json)
-		rc = print_json(r, e);
+		rc = cmd_net_fix_print_json(r, e);
 	else if (!r->error)
-		rc = print_text(r, e);
+		rc = cmd_net_fix_print_text(r, e);
 	else if (r->group->n)
 		rc = print_fates(r->group, e);
 	if (!as_json)
@@ -270,7 +270,7 @@ static struct common_ask choice(void)
 }
 
 /* Sets @r to the interface to settle on; or r->error, with the text in @why. */
-static int choose(struct group *g, struct report *r, struct err *why, struct err *e)
+static int cmd_net_fix_choose(struct group *g, struct report *r, struct err *why, struct err *e)
 {
 	struct common_ask ask = choice();
 	const struct pick *p;
@@ -306,7 +306,7 @@ static int judge_outcome(struct report *r, struct err *e)
 	return rc;
 }
 
-static int settle(struct report *r, struct err *e)
+static int cmd_net_fix_settle(struct report *r, struct err *e)
 {
 	char path[PATH_MAX];
 	struct fix_want want = { .interface = r->chosen ? r->chosen->interface : NULL,
@@ -338,9 +338,9 @@ static int fix_this_node(struct err *e)
 	int rc = undo ? 0 : read_group(&g, e);
 
 	if (!rc && !undo)
-		rc = choose(&g, &r, &why, e);
+		rc = cmd_net_fix_choose(&g, &r, &why, e);
 	if (!rc)
-		rc = r.error ? conclude(&r, e) : settle(&r, e);
+		rc = r.error ? conclude(&r, e) : cmd_net_fix_settle(&r, e);
 	change_free(&r.change);
 	fix_free(&r.plan);
 	group_free(&g);
@@ -438,7 +438,7 @@ static int check_usage(struct err *e)
 	return 0;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_fix_run(int argc, char **argv, struct err *e)
 {
 	int rc = check_usage(e);
 
@@ -463,5 +463,5 @@ const struct cmd cmd_net_fix = {
 		    "ringup net fix --undo",
 	.opts = opts,
 	.max = -1,
-	.run = run,
+	.run = cmd_net_fix_run,
 };

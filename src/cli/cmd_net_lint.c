@@ -51,7 +51,7 @@ static void print_finding(const struct lint_finding *f)
 	out_fold(OUT_PLAIN, 14, 14, "%s", f->why);
 }
 
-static void print_text(const struct lint_report *r)
+static void cmd_net_lint_print_text(const struct lint_report *r)
 {
 	for (int i = 0; i < r->n; i++)
 		print_finding(&r->findings[i]);
@@ -68,7 +68,7 @@ static json_t *finding_json(const struct lint_finding *f)
 			 f->why, "fix", out_string_or_null(f->fix));
 }
 
-static int print_json(const struct lint_report *r, struct err *e)
+static int cmd_net_lint_print_json(const struct lint_report *r, struct err *e)
 {
 	json_t *list = json_array();
 
@@ -78,7 +78,7 @@ static int print_json(const struct lint_report *r, struct err *e)
 			e);
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_lint_run(int argc, char **argv, struct err *e)
 {
 	struct netfacts_from here = { cmd_conf()->root, from, .resolve = true };
 	struct lint_report r = { 0 };
@@ -90,9 +90,9 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = lint_run(&r, &s, e);
 	if (!rc && as_json)
-		rc = print_json(&r, e);
+		rc = cmd_net_lint_print_json(&r, e);
 	else if (!rc)
-		print_text(&r);
+		cmd_net_lint_print_text(&r);
 	if (!rc && r.bites)
 		rc = CMD_NO;
 	lint_free(&r);
@@ -108,5 +108,5 @@ const struct cmd cmd_net_lint = {
 		    "NCCL_SOCKET_IFNAME=^docker0 ringup net lint\n"
 		    "ringup net lint --from node.json --json",
 	.opts = opts,
-	.run = run,
+	.run = cmd_net_lint_run,
 };

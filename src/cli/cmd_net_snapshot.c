@@ -36,7 +36,7 @@ static int write_file(json_t *json, struct err *e)
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_snapshot_run(int argc, char **argv, struct err *e)
 {
 	struct netfacts_from from = { .root = cmd_conf()->root, .resolve = true };
 	struct snapshot s;
@@ -57,7 +57,7 @@ const struct cmd cmd_net_snapshot = {
 	.examples = "ringup net snapshot -o node.json\n"
 		    "ringup net snapshot | jq .interfaces",
 	.opts = opts,
-	.run = run,
+	.run = cmd_net_snapshot_run,
 };
 
 const struct cmd cmd_net_record = {
@@ -66,5 +66,5 @@ const struct cmd cmd_net_record = {
 	.summary = "the former name of snapshot",
 	.examples = "ringup net record > node.json",
 	.opts = none,
-	.run = run,
+	.run = cmd_net_snapshot_run,
 };

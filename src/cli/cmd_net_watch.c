@@ -36,7 +36,7 @@ struct report {
 	bool is_change; /* not the start */
 };
 
-static void hear(void *data, const char *what)
+static void cmd_net_watch_hear(void *data, const char *what)
 {
 	struct report *r = data;
 
@@ -149,7 +149,7 @@ static int print_start(const struct snapshot *s, struct err *e)
 	int rc;
 
 	snprintf(text, sizeof(text), "watching %d interfaces", s->ifaces.nifaces);
-	hear(&r, text);
+	cmd_net_watch_hear(&r, text);
 	rc = print(&r, e);
 	json_decref(r.changes);
 	json_decref(r.meanings);
@@ -157,7 +157,7 @@ static int print_start(const struct snapshot *s, struct err *e)
 }
 
 /* Reads the facts again, reports the difference, and keeps the new ones. */
-static int look(struct snapshot *was, struct err *e)
+static int cmd_net_watch_look(struct snapshot *was, struct err *e)
 {
 	struct netfacts_from from = { .root = cmd_conf()->root, .resolve = true };
 	struct report r = { json_array(), json_array(), true };
@@ -165,7 +165,7 @@ static int look(struct snapshot *was, struct err *e)
 	int rc = netfacts_read(&is, &from, e);
 
 	if (!rc) {
-		linkwatch_compare(&was->ifaces, &is.ifaces, hear, &r);
+		linkwatch_compare(&was->ifaces, &is.ifaces, cmd_net_watch_hear, &r);
 		rc = compare_picks(&r, was, &is, e);
 	}
 	if (!rc && json_array_size(r.changes))
@@ -193,7 +193,7 @@ static int watch(int changes, int signals, struct snapshot *s, struct err *e)
 		if (poll(wait, 1, SETTLE_MS) > 0)
 			break;
 		linkwatch_drain(changes);
-		rc = look(s, e);
+		rc = cmd_net_watch_look(s, e);
 	}
 	return rc;
 }
@@ -213,7 +213,7 @@ static int catch_signals(struct err *e)
 	return fd;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_net_watch_run(int argc, char **argv, struct err *e)
 {
 	struct netfacts_from from = { .root = cmd_conf()->root, .resolve = true };
 	struct snapshot s = { 0 };
@@ -245,5 +245,5 @@ const struct cmd cmd_net_watch = {
 	.examples = "ringup net watch\n"
 		    "ringup net watch --json --for 3600 >> network.log",
 	.opts = opts,
-	.run = run,
+	.run = cmd_net_watch_run,
 };

@@ -171,7 +171,7 @@ static int print_means(const struct buildplan *p, struct err *e)
 }
 
 /* For an impossible plan the means do not matter. */
-static int print_text(const struct buildplan *p, struct err *e)
+static int cmd_plan_print_text(const struct buildplan *p, struct err *e)
 {
 	int rc = 0;
 
@@ -212,7 +212,7 @@ static int make(const struct buildplan_how *how, json_t *facts, const struct ver
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_plan_run(int argc, char **argv, struct err *e)
 {
 	const char *where = root ? root : cmd_conf()->root;
 	const struct find_how find = { where, python ? python : cmd_conf()->python };
@@ -243,7 +243,8 @@ static int run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = make(&how, facts, &t, !where || !*where || !strcmp(where, "/"), &plan, e);
 	if (!rc)
-		rc = as_json ? out_json(buildplan_json(&plan), e) : print_text(&plan, e);
+		rc = as_json ? out_json(buildplan_json(&plan), e)
+			     : cmd_plan_print_text(&plan, e);
 	if (!rc && !plan.possible)
 		rc = CMD_NO;
 	buildplan_free(&plan);
@@ -261,5 +262,5 @@ const struct cmd cmd_plan = {
 		    "ringup plan --engine horovod --for torch\n"
 		    "ringup plan --json --python /databricks/python3",
 	.opts = opts,
-	.run = run,
+	.run = cmd_plan_run,
 };

@@ -36,7 +36,7 @@ static int key_read(struct secret *key, struct err *e)
 	return rc;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_rankd_run(int argc, char **argv, struct err *e)
 {
 	struct secret key = { 0 };
 	struct rankd_task task = { .argv = argv,
@@ -73,5 +73,5 @@ const struct cmd cmd_rankd = {
 	.opts = opts,
 	.max = -1,
 	.runs = true,
-	.run = run,
+	.run = cmd_rankd_run,
 };

@@ -202,7 +202,7 @@ static int check_usage(struct err *e)
 	return 0;
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 {
 	struct progress progress = { .since = clock_ns(), .is_live = isatty(STDERR_FILENO) };
 	struct rebuild_said said = { 0 };
@@ -280,5 +280,5 @@ const struct cmd cmd_rebuild = {
 		    "ringup rebuild --engine horovod --source horovod-0.28.1.tar.gz --offline\n"
 		    "ringup rebuild --engine horovod --undo",
 	.opts = opts,
-	.run = run,
+	.run = cmd_rebuild_run,
 };

@@ -81,7 +81,7 @@ static const struct opt opts[] = {
 	{ 0 },
 };
 
-static bool is_name(const char *var, size_t len)
+static bool cmd_run_is_name(const char *var, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if (var[i] != '_' && !isalpha((unsigned char)var[i]) &&
@@ -97,7 +97,7 @@ static int check_export(const char *var, const char **set, int *count, struct er
 	size_t len = strcspn(var, "=");
 	char name[128];
 
-	if (!is_name(var, len) || len >= sizeof(name))
+	if (!cmd_run_is_name(var, len) || len >= sizeof(name))
 		return cmd_misuse(e, "-x %.80s: not VAR or VAR=VALUE", var);
 	memcpy(name, var, len);
 	name[len] = 0;
@@ -187,7 +187,7 @@ static int check_hosts(struct err *e)
 	return 0;
 }
 
-static int check(struct err *e)
+static int cmd_run_check(struct err *e)
 {
 	int rc = check_hosts(e);
 
@@ -364,12 +364,12 @@ static int run_on(const struct hostlist *l, char **argv, char *const *extra, str
 	return run_cluster(l, &conf, argv, extra, NULL, e);
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_run_run(int argc, char **argv, struct err *e)
 {
 	struct hostlist l = { 0 };
 	char patience[48], nics[256];
 	const char **set;
-	int count = 0, exported, i, rc = check(e);
+	int count = 0, exported, i, rc = cmd_run_check(e);
 
 	(void)argc;
 	if (rc)
@@ -415,5 +415,5 @@ const struct cmd cmd_run = {
 	.min = 1,
 	.max = -1,
 	.runs = true,
-	.run = run,
+	.run = cmd_run_run,
 };

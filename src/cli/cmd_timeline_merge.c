@@ -87,7 +87,7 @@ static void warn_of(const struct merge *m)
 	}
 }
 
-static int run(int argc, char **argv, struct err *e)
+static int cmd_timeline_merge_run(int argc, char **argv, struct err *e)
 {
 	struct merge m;
 	int rc;
@@ -113,5 +113,5 @@ const struct cmd cmd_timeline_merge = {
 	.opts = opts,
 	.min = 1,
 	.max = -1,
-	.run = run,
+	.run = cmd_timeline_merge_run,
 };

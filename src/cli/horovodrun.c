@@ -103,7 +103,7 @@ static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt
 
 /* Is a variable set for @i?  Options of autotuning and of the timeline need their main
  * option. */
-static bool is_told(const struct hvdopts *o, enum hvdopt i)
+static bool horovodrun_is_told(const struct hvdopts *o, enum hvdopt i)
 {
 	if (!o->value[i] || !*hvdopt_rows[i].variable)
 		return false;
@@ -117,7 +117,7 @@ static bool is_told(const struct hvdopts *o, enum hvdopt i)
 static void variables_add(struct plan_words *w, const struct hvdopts *o)
 {
 	for (int i = 0; i < HVDOPTS; i++)
-		if (is_told(o, (enum hvdopt)i))
+		if (horovodrun_is_told(o, (enum hvdopt)i))
 			value_add(w, o, (enum hvdopt)i);
 	if (o->tcp)
 		variable_add(w, "NCCL_IB_DISABLE", "1");
@@ -540,7 +540,7 @@ static int ringup_start(struct plan_words *w, struct err *e)
 	return fail_os(e, "%s", path);
 }
 
-static int start(struct plan_words *w, struct err *e)
+static int horovodrun_start(struct plan_words *w, struct err *e)
 {
 	for (int k = 0; k < w->variables; k++)
 		if (setenv(w->name[k], w->value[k], 1))
@@ -551,7 +551,7 @@ static int start(struct plan_words *w, struct err *e)
 	return fail_os(e, "%s", w->argv.word[0]);
 }
 
-static int run(const struct hvdopts *o)
+static int horovodrun_run(const struct hvdopts *o)
 {
 	struct plan_words w = { 0 };
 	struct err e = { 0 };
@@ -584,7 +584,7 @@ static int run(const struct hvdopts *o)
 	}
 	if (o->dry_run || o->verbose)
 		plan_print(&w, o->dry_run ? stdout : stderr);
-	rc = o->dry_run ? 0 : start(&w, &e);
+	rc = o->dry_run ? 0 : horovodrun_start(&w, &e);
 	words_free(&w);
 	return rc < 0 ? failed(&e) : rc;
 }
@@ -603,7 +603,7 @@ static int act(const struct hvdopts *o)
 	else if (o->check_build)
 		rc = hvdbuild_print(conf_env("RINGUP_PYTHON"), &e);
 	else
-		return run(o);
+		return horovodrun_run(o);
 	return rc ? failed(&e) : 0;
 }
 

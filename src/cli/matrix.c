@@ -76,7 +76,7 @@ static unsigned print_number(const struct pair *x, bool bandwidth)
 	return shown;
 }
 
-static void explain(const char **gap, const char *word, const char *means)
+static void matrix_explain(const char **gap, const char *word, const char *means)
 {
 	out_look(OUT_DIM, "%s%s: %s", *gap, word, means);
 	*gap = "; ";
@@ -89,15 +89,15 @@ static void print_legend(unsigned shown)
 
 	for (int i = 1; i < FACTS_STATE_COUNT; i++)
 		if (shown >> i & 1)
-			explain(&gap, states[i].word, states[i].means);
+			matrix_explain(&gap, states[i].word, states[i].means);
 	if (shown & SHOWN_SOME)
-		explain(&gap, "x", "some connections fail, or large packets get lost");
+		matrix_explain(&gap, "x", "some connections fail, or large packets get lost");
 	if (shown & SHOWN_SLOW)
-		explain(&gap, "!", "far from the others");
+		matrix_explain(&gap, "!", "far from the others");
 	if (shown & SHOWN_OK)
-		explain(&gap, "ok", "works, not measured");
+		matrix_explain(&gap, "ok", "works, not measured");
 	if (shown & SHOWN_NONE)
-		explain(&gap, "-", "not tried");
+		matrix_explain(&gap, "-", "not tried");
 	if (*gap)
 		out_text("\n");
 }

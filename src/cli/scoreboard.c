@@ -79,8 +79,8 @@ json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
 		"wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
 }
 
-static int print_json(const struct scoreboard *s, const struct task *t,
-		      const struct contest_result *r, struct err *e)
+static int scoreboard_print_json(const struct scoreboard *s, const struct task *t,
+				 const struct contest_result *r, struct err *e)
 {
 	json_t *row = scoreboard_json(s, t, r);
 	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
@@ -216,7 +216,7 @@ int scoreboard_row(const struct scoreboard *s, const struct task *t,
 	int rc = 0;
 
 	if (s->json)
-		rc = print_json(s, t, r, e);
+		rc = scoreboard_print_json(s, t, r, e);
 	else
 		print_row(s, t, r);
 	return rc ? rc : out_end(e);

@@ -69,7 +69,7 @@ static bool is_same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static bool is_same(const struct settle_node *a, const struct settle_node *b)
+static bool settled_is_same(const struct settle_node *a, const struct settle_node *b)
 {
 	if (strcmp(a->interface, b->interface) != 0 || a->change.nfiles != b->change.nfiles ||
 	    a->change.nrows != b->change.nrows || a->change.nconflicts ||
@@ -85,10 +85,10 @@ static bool is_same(const struct settle_node *a, const struct settle_node *b)
 	return true;
 }
 
-static bool is_told(const struct settle *s, int i)
+static bool settled_is_told(const struct settle *s, int i)
 {
 	for (int k = 0; k < i; k++)
-		if (s->node[k].asked && is_same(&s->node[k], &s->node[i]))
+		if (s->node[k].asked && settled_is_same(&s->node[k], &s->node[i]))
 			return true;
 	return false;
 }
@@ -101,7 +101,7 @@ static int print_group(const struct settle_how *how, const struct settle *s, int
 
 	out_look(OUT_BOLD, "%s", how->agents.nodes->name[i]);
 	for (int k = i + 1; k < s->n; k++)
-		if (s->node[k].asked && is_same(n, &s->node[k]))
+		if (s->node[k].asked && settled_is_same(n, &s->node[k]))
 			out_look(OUT_BOLD, ", %s", how->agents.nodes->name[k]);
 	out_text("%s%s%s\n", *n->interface ? ": " : "", n->interface,
 		 change_count(&n->change) ? "" : ": nothing to change");
@@ -167,7 +167,7 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 				 "names for it\n",
 				 s->network);
 		for (int i = 0; !rc && i < s->n; i++)
-			if (s->node[i].asked && !is_told(s, i))
+			if (s->node[i].asked && !settled_is_told(s, i))
 				rc = print_group(how, s, i, e);
 		print_end(how, s);
 	}

@@ -40,7 +40,7 @@ static struct range everything(const struct out *o)
 	return (struct range){ o->sweep->start[0], o->sweep->start[o->grid->hosts] };
 }
 
-static struct range block(const struct out *o, int host)
+static struct range sweep_block(const struct out *o, int host)
 {
 	int place = grid_place(o->grid, host);
 
@@ -144,7 +144,7 @@ static void lean(struct out *o, bool last)
 	if (peer < 0 || (s->kind == SWEEP_BROADCAST && last == (leaner == s->root)))
 		return;
 	if (s->kind == (last ? SWEEP_REDUCESCATTER : SWEEP_ALLGATHER))
-		r = block(o, leaner);
+		r = sweep_block(o, leaner);
 	if (outside != last)
 		emit(o, STEP_SEND, round, peer, r);
 	else
@@ -157,7 +157,7 @@ static void exchange(struct out *o)
 
 	for (int k = 1; k < n; k++) {
 		peer = (o->host + k) % n;
-		emit(o, STEP_SEND, 1, peer, block(o, peer));
+		emit(o, STEP_SEND, 1, peer, sweep_block(o, peer));
 	}
 	for (peer = 0; peer < n; peer++) {
 		place = grid_place(o->grid, peer);

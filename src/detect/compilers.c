@@ -161,7 +161,7 @@ static void clang_version(struct search *s, struct compiler *c, const char *want
 }
 
 /* Asks a gcc for its version; only possible on the live node. */
-static void ask(struct search *s, struct compiler *c)
+static void compilers_ask(struct search *s, struct compiler *c)
 {
 	static char full[] = "-dumpfullversion";
 	char *argv[] = { c->key, full, NULL };
@@ -314,7 +314,7 @@ json_t *compilers_find(struct rootfs *fs, const struct pythons *py)
 			clang_version(s, c, want);
 		/* clang loads 100 MB of libraries to answer, and its folder has the version. */
 		if (!strchr(c->version, '.') && !strcmp(c->family, "gcc"))
-			ask(s, c);
+			compilers_ask(s, c);
 		o = json_object();
 		json_object_set_new(o, "family", text_json(c->family));
 		json_object_set_new(o, "version", text_json(*c->version ? c->version : want));

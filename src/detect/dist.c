@@ -230,7 +230,7 @@ int dist_parse_record(const char *data, size_t len, const char *path, uint64_t *
 	return found;
 }
 
-static void add(struct rootfs *fs, struct dists *out, const struct dist *d)
+static void dists_add(struct rootfs *fs, struct dists *out, const struct dist *d)
 {
 	struct dist *more;
 
@@ -257,7 +257,7 @@ void dist_scan_site(struct rootfs *fs, const char *site, struct dists *out)
 	for (size_t i = 0; i < n.count; i++)
 		if (dist_parse_folder(n.at[i], &d)) {
 			d.site = site;
-			add(fs, out, &d);
+			dists_add(fs, out, &d);
 		}
 	rootfs_names_free(&n);
 }
@@ -274,7 +274,7 @@ void dist_scan_conda(struct rootfs *fs, const char *prefix, const char *site, st
 	for (size_t i = 0; i < n.count; i++)
 		if (dist_parse_conda(n.at[i], &d)) {
 			d.site = site;
-			add(fs, out, &d);
+			dists_add(fs, out, &d);
 		}
 	rootfs_names_free(&n);
 }

@@ -14,8 +14,8 @@
 #include "detect/rootfs.h"
 #include "detect/text.h"
 
-static json_t *add(json_t *all, const char *name, const char *version, const char *python,
-		   const char *location, const char *library)
+static json_t *engines_add(json_t *all, const char *name, const char *version,
+			   const char *python, const char *location, const char *library)
 {
 	json_t *o = json_object();
 
@@ -46,7 +46,7 @@ static void add_library(struct rootfs *fs, const struct ldlibs *libs, json_t *al
 		     !text_is_version(version)))
 		*version = 0;
 	free(data);
-	add(all, "ringup", version, NULL, dir, library);
+	engines_add(all, "ringup", version, NULL, dir, library);
 }
 
 static const json_t *installed(const json_t *found, const char *name, const char *python)
@@ -91,8 +91,8 @@ static const char *const *spaces_of(const char *framework)
 }
 
 /* Sets @why to the reason why the extension at @path cannot be loaded; or "". */
-static void judge(const struct scene *sc, const char *path, const char *site,
-		  const char *framework, const json_t *have, char why[LOADS_WHY])
+static void engines_judge(const struct scene *sc, const char *path, const char *site,
+			  const char *framework, const json_t *have, char why[LOADS_WHY])
 {
 	json_t *abi = json_object_get(have, "cxx11_abi");
 	char title[96];
@@ -112,15 +112,15 @@ static void judge(const struct scene *sc, const char *path, const char *site,
 	loads_judge(&c, path, why);
 }
 
-static void add_file(const struct scene *sc, const char *path, const char *site,
-		     const char *framework, const char *noted, json_t *into)
+static void engines_add_file(const struct scene *sc, const char *path, const char *site,
+			     const char *framework, const char *noted, json_t *into)
 {
 	const json_t *found = installed(sc->found, framework, sc->python->path);
 	const char *have = json_string_value(json_object_get(found, "version"));
 	char why[LOADS_WHY], shown[64];
 	json_t *o = json_object();
 
-	judge(sc, path, site, framework, found, why);
+	engines_judge(sc, path, site, framework, found, why);
 	json_object_set_new(o, "framework", text_json(framework));
 	json_object_set_new(o, "library", text_json(path));
 	json_object_set_new(o, "built_for", text_json(noted));
@@ -147,7 +147,7 @@ static void add_extension(const struct scene *sc, const char *site, const char *
 	n = rootfs_names(sc->fs, dir, "mpi_lib");
 	for (size_t i = 0; i < n.count; i++)
 		if (strstr(n.at[i], ".so") && rootfs_join(path, dir, n.at[i]))
-			add_file(sc, path, site, framework, noted, into);
+			engines_add_file(sc, path, site, framework, noted, into);
 	rootfs_names_free(&n);
 }
 
@@ -174,7 +174,7 @@ static void add_horovod(const struct scene *sc, const struct dist *d, json_t *al
 		if (!json_is_object(notes))
 			rootfs_problem(fs, path, "not a JSON object");
 	}
-	extensions = add(all, "horovod", d->version, sc->python->path, location, NULL);
+	extensions = engines_add(all, "horovod", d->version, sc->python->path, location, NULL);
 	for (size_t i = 0; i < 3; i++)
 		add_extension(sc, d->site, location, parts[i], notes, extensions);
 	if (!json_array_size(extensions))
@@ -197,7 +197,7 @@ static void add_ours(struct rootfs *fs, const struct python *y, const struct dis
 	for (size_t i = 0; i < n.count && !library; i++)
 		if (rootfs_join(path, location, n.at[i]))
 			library = path;
-	add(all, "ringup", d->version, y->path, location, library);
+	engines_add(all, "ringup", d->version, y->path, location, library);
 	rootfs_names_free(&n);
 }
 

@@ -351,7 +351,7 @@ static bool judge_symbols(struct hunt *h, const struct elflink *l)
 }
 
 /* Judges the extension @l, open at @fd, and then each library that it loads. */
-static bool judge(struct hunt *h, const struct elflink *l, int fd, const char *path)
+static bool loads_judge_file(struct hunt *h, const struct elflink *l, int fd, const char *path)
 {
 	if (!judge_machine(h, l) || !judge_abi(h, fd) || !judge_links(h, l, path, NULL))
 		return false;
@@ -405,7 +405,7 @@ bool loads_judge(const struct loads_case *c, const char *path, char why[LOADS_WH
 	if (!good)
 		snprintf(why, LOADS_WHY, "it is no library: %.300s", e.text);
 	else
-		good = judge(h, l, fd, path);
+		good = loads_judge_file(h, l, fd, path);
 	close_library(l, fd);
 	while (h->folder_count)
 		free(h->folders[--h->folder_count]);

@@ -203,7 +203,7 @@ static void add_library(struct search *s, const char *path)
 			text_set(m->version, sizeof(m->version), known[i].series);
 }
 
-static void look(struct search *s, const struct ldlibs *libs, const struct pythons *py)
+static void mpilibs_look(struct search *s, const struct ldlibs *libs, const struct pythons *py)
 {
 	static const char *const bins[] = { "/usr/local/bin", "/usr/bin",
 					    "/usr/lib64/openmpi/bin", "/usr/lib64/mpich/bin",
@@ -251,7 +251,7 @@ json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct 
 	if (!s)
 		return all;
 	s->fs = fs;
-	look(s, libs, py);
+	mpilibs_look(s, libs, py);
 	for (int i = 0; i < s->count; i++) {
 		const struct mpi *m = &s->at[i];
 

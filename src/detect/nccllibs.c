@@ -25,8 +25,8 @@ static void header_version(struct rootfs *fs, const char *header, char *out, siz
 	free(data);
 }
 
-static void add(json_t *all, const char *version, const char *library, const char *header,
-		const char *source)
+static void nccllibs_add(json_t *all, const char *version, const char *library,
+			 const char *header, const char *source)
 {
 	json_t *o = json_object();
 
@@ -61,7 +61,8 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 		rootfs_problem(fs, header, "of NCCL %s, while %s is %s", told, library,
 			       version);
 	if (library || header)
-		add(all, strchr(version, '.') ? version : told, library, header, "system");
+		nccllibs_add(all, strchr(version, '.') ? version : told, library, header,
+			     "system");
 }
 
 static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
@@ -83,7 +84,7 @@ static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
 		}
 		if (!rootfs_join(header, dir, "include/nccl.h") || !rootfs_is_file(fs, header))
 			*header = 0;
-		add(all, d->version, library, header, y->path);
+		nccllibs_add(all, d->version, library, header, y->path);
 	}
 }
 

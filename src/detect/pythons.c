@@ -210,7 +210,7 @@ static void fill_sites(struct search *s, struct python *p, bool with_system)
 		dist_scan_conda(s->fs, p->prefix, p->sites[p->site_count - 1], &p->dists);
 }
 
-static bool is_known(const struct search *s, const struct python *p)
+static bool pythons_is_known(const struct search *s, const struct python *p)
 {
 	for (int i = 0; i < s->out->count; i++)
 		if (!strcmp(s->out->at[i].prefix, p->prefix) &&
@@ -307,7 +307,7 @@ static bool add_program(struct search *s, const char *path)
 	if (snprintf(lib, sizeof(lib), "%s/lib/python%s", p->prefix, p->series) >= PATH_MAX ||
 	    !rootfs_is_dir(s->fs, lib))
 		return false;
-	if (is_known(s, p))
+	if (pythons_is_known(s, p))
 		return true;
 	if (rootfs_join(lib, p->prefix, "conda-meta") && rootfs_is_dir(s->fs, lib))
 		p->kind = "conda";

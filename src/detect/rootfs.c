@@ -189,12 +189,12 @@ char *rootfs_read(struct rootfs *t, const char *path, size_t cap, size_t *len)
 	return data;
 }
 
-static int by_name(const void *a, const void *b)
+static int rootfs_by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool keep(struct names *n, size_t *room, const char *name)
+static bool rootfs_keep(struct names *n, size_t *room, const char *name)
 {
 	char **more;
 
@@ -228,7 +228,7 @@ struct names rootfs_names(struct rootfs *t, const char *path, const char *prefix
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
 		    strncmp(d->d_name, prefix, len))
 			continue;
-		if (n.count == MAX_NAMES || !keep(&n, &room, d->d_name)) {
+		if (n.count == MAX_NAMES || !rootfs_keep(&n, &room, d->d_name)) {
 			rootfs_problem(t, path, "more than %zu entries, the rest not looked at",
 				       n.count);
 			break;
@@ -236,7 +236,7 @@ struct names rootfs_names(struct rootfs *t, const char *path, const char *prefix
 	}
 	closedir(dir);
 	if (n.count)
-		qsort(n.at, n.count, sizeof(*n.at), by_name);
+		qsort(n.at, n.count, sizeof(*n.at), rootfs_by_name);
 	return n;
 }
 

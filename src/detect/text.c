@@ -79,7 +79,7 @@ static size_t line_at(const char *p, const char *end, const char **next)
 	return len && p[len - 1] == '\r' ? len - 1 : len;
 }
 
-static bool is_blank(char c)
+static bool text_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
@@ -113,12 +113,12 @@ bool text_assigned(const char *data, size_t len, const char *name, char *out, si
 		const char *eq, *stop = p + l;
 
 		if (l <= n || memcmp(p, name, n) ||
-		    (!is_blank(p[n]) && p[n] != ':' && p[n] != '='))
+		    (!text_is_blank(p[n]) && p[n] != ':' && p[n] != '='))
 			continue;
 		eq = memchr(p, '=', l);
 		if (!eq)
 			continue;
-		for (eq++; eq < stop && is_blank(*eq); eq++)
+		for (eq++; eq < stop && text_is_blank(*eq); eq++)
 			;
 		if (quoted_copy(eq, stop, out, cap))
 			return true;
@@ -138,7 +138,8 @@ bool text_keyed(const char *data, size_t len, const char *key, char *out, size_t
 		if (q - n == data || q == end || (*q != '"' && *q != '\'') ||
 		    q[-(long)n - 1] != *q)
 			continue;
-		for (q++; q < end && (is_blank(*q) || *q == ':' || *q == ',' || *q == '\n');
+		for (q++;
+		     q < end && (text_is_blank(*q) || *q == ':' || *q == ',' || *q == '\n');
 		     q++)
 			;
 		if (quoted_copy(q, end, out, cap))
@@ -155,23 +156,23 @@ bool text_defined(const char *data, size_t len, const char *name, char *out, siz
 	for (; p < end; p = next) {
 		const char *stop = p + line_at(p, end, &next), *q = p, *last;
 
-		while (q < stop && is_blank(*q))
+		while (q < stop && text_is_blank(*q))
 			q++;
 		if (q == stop || *q++ != '#')
 			continue;
-		while (q < stop && is_blank(*q))
+		while (q < stop && text_is_blank(*q))
 			q++;
-		if (stop - q < 7 || memcmp(q, "define", 6) || !is_blank(q[6]))
+		if (stop - q < 7 || memcmp(q, "define", 6) || !text_is_blank(q[6]))
 			continue;
-		for (q += 6; q < stop && is_blank(*q); q++)
+		for (q += 6; q < stop && text_is_blank(*q); q++)
 			;
-		if ((size_t)(stop - q) <= n || memcmp(q, name, n) || !is_blank(q[n]))
+		if ((size_t)(stop - q) <= n || memcmp(q, name, n) || !text_is_blank(q[n]))
 			continue;
-		for (q += n; q < stop && is_blank(*q); q++)
+		for (q += n; q < stop && text_is_blank(*q); q++)
 			;
 		if (q < stop && *q == '"')
 			return quoted_copy(q, stop, out, cap);
-		for (last = q; last < stop && !is_blank(*last); last++)
+		for (last = q; last < stop && !text_is_blank(*last); last++)
 			;
 		if (last == q || (size_t)(last - q) >= cap)
 			return false;
@@ -191,13 +192,13 @@ bool text_field(const char *data, size_t len, const char *name, char sep, char *
 
 		if (stop < q || memcmp(p, name, n))
 			continue;
-		while (q < stop && is_blank(*q))
+		while (q < stop && text_is_blank(*q))
 			q++;
 		if (q == stop || *q++ != sep)
 			continue;
-		while (q < stop && is_blank(*q))
+		while (q < stop && text_is_blank(*q))
 			q++;
-		while (stop > q && is_blank(stop[-1]))
+		while (stop > q && text_is_blank(stop[-1]))
 			stop--;
 		if ((size_t)(stop - q) >= cap || memchr(q, 0, (size_t)(stop - q)))
 			return false;

@@ -17,7 +17,7 @@ struct word {
 	char before, after; /* neighbours; 0 at the ends of the line */
 };
 
-static bool is_digit(char c)
+static bool complaint_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -53,7 +53,7 @@ static bool is_gap(char c)
 /* Skips a terminal's colour sequence. */
 static const char *skip_colour(const char *at, const char *end)
 {
-	for (at += 2; at < end && (is_digit(*at) || *at == ';'); at++)
+	for (at += 2; at < end && (complaint_is_digit(*at) || *at == ';'); at++)
 		;
 	return at < end ? at + 1 : at;
 }
@@ -120,7 +120,7 @@ static bool is_glog(const struct word *w)
 
 	if (w->len < 4 || w->len > 9 || !memchr("IWEF", *w->at, 4) || w->after != ' ')
 		return false;
-	for (i = 1; i < w->len && is_digit(w->at[i]); i++)
+	for (i = 1; i < w->len && complaint_is_digit(w->at[i]); i++)
 		;
 	return i == w->len;
 }
@@ -129,7 +129,7 @@ static bool is_digits(const struct word *w)
 {
 	size_t i;
 
-	for (i = 0; i < w->len && is_digit(w->at[i]); i++)
+	for (i = 0; i < w->len && complaint_is_digit(w->at[i]); i++)
 		;
 	return i == w->len;
 }
@@ -141,7 +141,8 @@ static bool is_letter_level(const struct word *w, const struct word *last)
 	if (w->len != 1 || !memchr("TDIWEF", *w->at, 6) || w->after != ' ')
 		return false;
 	return w->before == '[' || (last->before == ',' && last->len == 3 && is_digits(last)) ||
-	       (last->len > 4 && is_digit(*last->at) && last->at[last->len - 1] == ':');
+	       (last->len > 4 && complaint_is_digit(*last->at) &&
+		last->at[last->len - 1] == ':');
 }
 
 /* Does more text follow the word, as after a level? */
@@ -161,7 +162,7 @@ static bool is_number_after(const struct word *w, const char *end)
 
 	while (p < end && *p == ' ')
 		p++;
-	return p < end && (is_digit(*p) || *p == '-' || *p == '+');
+	return p < end && (complaint_is_digit(*p) || *p == '-' || *p == '+');
 }
 
 /* Level words, some with the text that follows directly: "ERROR:root:" of Python. */
@@ -245,7 +246,7 @@ static bool is_hydra(const struct word *w, const char *line)
 		return false;
 	colon = memrchr(w->at, ':', w->len);
 	return colon && colon > w->at + 2 && !memcmp(colon - 2, ".c", 2) &&
-	       is_digit(colon[1]) &&
+	       complaint_is_digit(colon[1]) &&
 	       (memmem(line, (size_t)(w->at - line), "[proxy:", 7) ||
 		memmem(line, (size_t)(w->at - line), "[mpiexec@", 9));
 }
@@ -319,8 +320,9 @@ static bool is_exception(const struct word *w, const char *end)
 	if (!colon && !is_end(w->at + w->len, end))
 		return w->at + w->len + 11 < end && !memcmp(w->at, "Exception in thread", 19);
 	for (size_t i = 0; i < bare.len; i++)
-		if (!is_upper(bare.at[i]) && !is_lower(bare.at[i]) && !is_digit(bare.at[i]) &&
-		    bare.at[i] != '.' && bare.at[i] != '_' && bare.at[i] != '$')
+		if (!is_upper(bare.at[i]) && !is_lower(bare.at[i]) &&
+		    !complaint_is_digit(bare.at[i]) && bare.at[i] != '.' && bare.at[i] != '_' &&
+		    bare.at[i] != '$')
 			return false;
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
 		if (bare.len > 3 && word_ends(&bare, tails[i]))
@@ -410,8 +412,8 @@ static bool is_prose(const struct word *w)
 
 static bool is_time(const struct word *w)
 {
-	return w->len >= 8 && is_digit(w->at[0]) && w->at[2] == ':' && is_digit(w->at[4]) &&
-	       w->at[5] == ':';
+	return w->len >= 8 && complaint_is_digit(w->at[0]) && w->at[2] == ':' &&
+	       complaint_is_digit(w->at[4]) && w->at[5] == ':';
 }
 
 /* A Java class that relays lines of another program, whose level is not its own. */
@@ -522,7 +524,7 @@ typedef uint64_t halves __attribute__((vector_size(LANES)));
 
 /* For each byte and the next two: can they be part of a word of levels[], exceptions or deaths,
  * of a letter that is a level, of a colour or of a line of dashes? */
-static inline halves look_at(const char *p)
+static inline halves complaint_look_at(const char *p)
 {
 	lanes c = *(const lanes *)p, n = *(const lanes *)(p + 1), m = *(const lanes *)(p + 2);
 	lanes is_e = (lanes)(c == 'E'), is_f = (lanes)(c == 'F'), hit;
@@ -564,7 +566,7 @@ const char *complaint_look(const char *p, const char *end)
 	for (; end - p > AT_ONCE + 1; p += AT_ONCE) {
 		any = (halves){ 0 };
 		for (int i = 0; i < AT_ONCE; i += LANES)
-			any |= look_at(p + i);
+			any |= complaint_look_at(p + i);
 		if (any[0] | any[1])
 			return p;
 	}

@@ -66,7 +66,7 @@ static void put_command(char *out, size_t size, const struct finding *f,
 }
 
 /* Finds the addresses' owners.  The worst result decides, and is reported. */
-static void judge(struct conclusion *c, const struct nodes *nodes)
+static void conclude_judge(struct conclusion *c, const struct nodes *nodes)
 {
 	const struct finding *f = c->finding;
 	const struct signature *s = f->signature;
@@ -144,7 +144,7 @@ static void conclude_one(struct conclusion *c, const struct finding *f,
 	else if (*f->interface)
 		append(c->cause, sizeof(c->cause), " (%s)", f->interface);
 	put_end(c);
-	judge(c, nodes);
+	conclude_judge(c, nodes);
 }
 
 static bool have_rank_in_common(const struct finding *f, const struct finding *g)
@@ -250,7 +250,7 @@ static bool is_native(const struct conclusion *c)
 }
 
 /* By kind, adjusted and then the table's; then by time, if all are dated, else by place. */
-static int compare(const void *a, const void *b, void *dated)
+static int conclude_compare(const void *a, const void *b, void *dated)
 {
 	const struct conclusion *x = a, *y = b;
 	const struct finding *f = x->finding, *g = y->finding;
@@ -376,7 +376,7 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 	order_kills(c);
 	for (int i = 0; i < c->n; i++)
 		put_reason(&c->list[i], c);
-	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), compare, &dated);
+	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), conclude_compare, &dated);
 	return 0;
 }
 

@@ -75,7 +75,8 @@ static void add_rank(struct finding *f, int rank)
 		f->rank[f->ranks++] = rank;
 }
 
-static void begin(struct finding *f, const struct signature *s, const struct sighting *at)
+static void evidence_begin(struct finding *f, const struct signature *s,
+			   const struct sighting *at)
 {
 	memset(f, 0, sizeof(*f));
 	f->signature = s;
@@ -99,7 +100,8 @@ static void mark_well(struct evidence *v, const struct signature *s, int file)
 
 /* Of one message's matches only the strongest counts, once, and its result.  Is there a
  * stronger one than @s? */
-static bool is_told(struct evidence *v, const struct signature *s, const struct sighting *at)
+static bool evidence_is_told(struct evidence *v, const struct signature *s,
+			     const struct sighting *at)
 {
 	const struct sighting *last = &v->last_at;
 	struct finding *f;
@@ -145,7 +147,7 @@ static void see_fields(struct finding *f, const struct sighting *at)
 static void see(struct finding *f, const struct signature *s, const struct sighting *at)
 {
 	if (!f->count)
-		begin(f, s, at);
+		evidence_begin(f, s, at);
 	f->count++;
 	f->well = false;
 	f->files += f->last_file != at->file;
@@ -159,7 +161,7 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 		mark_well(v, s, at->file);
 	if (s->kind == SIGNATURE_FACT)
 		return;
-	if (is_told(v, s, at)) {
+	if (evidence_is_told(v, s, at)) {
 		/* A longer match of the same signature has more values. */
 		if (v->last == s)
 			see_fields(&v->of[s - signatures], at);

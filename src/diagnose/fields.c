@@ -10,12 +10,12 @@
 
 enum { ON_LINE = 512, IN_MESSAGE = 1024, BOX_LINES = 24, WORD = 256 };
 
-static bool is_blank(char c)
+static bool fields_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool is_digit(char c)
+static bool fields_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -27,10 +27,11 @@ static bool is_letter(char c)
 
 static bool is_host(char c)
 {
-	return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == ':';
+	return is_letter(c) || fields_is_digit(c) || c == '.' || c == '-' || c == '_' ||
+	       c == ':';
 }
 
-static void keep(char *out, size_t size, const char *at, size_t len)
+static void fields_keep(char *out, size_t size, const char *at, size_t len)
 {
 	if (len >= size)
 		len = size - 1;
@@ -54,19 +55,19 @@ void fields_host(struct fields *f, const char *at, size_t len)
 	for (int i = 0; i < f->hosts; i++)
 		if (strlen(f->host[i]) == len && !memcmp(f->host[i], at, len))
 			return;
-	keep(f->host[f->hosts++], sizeof(f->host[0]), at, len);
+	fields_keep(f->host[f->hosts++], sizeof(f->host[0]), at, len);
 }
 
 /* ---- typed fields: each returns the place after it, or NULL ---- */
 
-static const char *number(const char *p, const char *end, int *out)
+static const char *fields_number(const char *p, const char *end, int *out)
 {
 	const char *start = p;
 	long v = 0;
 
-	while (p < end && is_digit(*p) && p - start < 10)
+	while (p < end && fields_is_digit(*p) && p - start < 10)
 		v = 10 * v + (*p++ - '0');
-	if (p == start || (p < end && is_digit(*p)) || v > 0x7fffffff)
+	if (p == start || (p < end && fields_is_digit(*p)) || v > 0x7fffffff)
 		return NULL;
 	*out = (int)v;
 	return p;
@@ -79,17 +80,18 @@ static const char *address(const char *p, const char *end, char out[64])
 	const char *start = p, *scope;
 	char text[64];
 
-	while (p < end && p - start < 46 && (is_digit(*p) || *p == '.'))
+	while (p < end && p - start < 46 && (fields_is_digit(*p) || *p == '.'))
 		p++;
 	if (p < end && (is_letter(*p) || (*p == ':' && p - start < 5)))
 		while (p < end && p - start < 46 &&
-		       (is_digit(*p) || *p == '.' || *p == ':' ||
+		       (fields_is_digit(*p) || *p == '.' || *p == ':' ||
 			((*p | 32) >= 'a' && (*p | 32) <= 'f')))
 			p++;
-	keep(text, sizeof(text), start, (size_t)(p - start));
+	fields_keep(text, sizeof(text), start, (size_t)(p - start));
 	scope = p;
 	if (p < end && *p == '%')
-		for (p++; p < end && p - scope < 17 && (is_letter(*p) || is_digit(*p)); p++)
+		for (p++; p < end && p - scope < 17 && (is_letter(*p) || fields_is_digit(*p));
+		     p++)
 			;
 	if (!iface_parse(&ip, text))
 		return NULL;
@@ -124,7 +126,8 @@ static const char *name(const char *p, const char *end, size_t most, bool (*is)(
 
 static bool is_interface(char c)
 {
-	return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == '@';
+	return is_letter(c) || fields_is_digit(c) || c == '.' || c == '-' || c == '_' ||
+	       c == '@';
 }
 
 /* Interfaces whose addresses matter only within their node. */
@@ -143,7 +146,7 @@ static bool is_local(const char *p, size_t len)
 
 static bool is_word(char c)
 {
-	return !is_blank(c) && c;
+	return !fields_is_blank(c) && c;
 }
 
 static const char *line_end(const char *p, const char *end, size_t most)
@@ -185,9 +188,9 @@ static const char *value(const char *p, const char *end, char out[FIELDS_TEXT])
 	quote = p < last ? memchr(p, 0x1b, (size_t)(last - p)) : NULL;
 	if (quote)
 		last = quote;
-	while (last > p && is_blank(last[-1]))
+	while (last > p && fields_is_blank(last[-1]))
 		last--;
-	keep(out, FIELDS_TEXT, p, last > p ? (size_t)(last - p) : 0);
+	fields_keep(out, FIELDS_TEXT, p, last > p ? (size_t)(last - p) : 0);
 	return stop;
 }
 
@@ -202,7 +205,7 @@ static const char *host(const char *p, const char *end, struct fields *f)
 	while (stop > p + 1 && (stop[-1] == ':' || stop[-1] == '.'))
 		stop--;
 	fields_host(f, p, (size_t)(stop - p));
-	keep(text, sizeof(text), p, (size_t)(stop - p));
+	fields_keep(text, sizeof(text), p, (size_t)(stop - p));
 	if (iface_parse(&ip, text) && strlen(text) < sizeof(f->address))
 		memcpy(f->address, text, strlen(text) + 1);
 	return stop;
@@ -228,7 +231,7 @@ static const char *signal_number(const char *p, const char *end, int *out)
 			return p + n;
 		}
 	}
-	return number(p, end, out);
+	return fields_number(p, end, out);
 }
 
 /* Parses 137 of shells, or -9 of Python. */
@@ -237,7 +240,7 @@ static const char *status(const char *p, const char *end, struct fields *f)
 	bool negative = p < end && *p == '-';
 	int n;
 
-	p = number(p + negative, end, &n);
+	p = fields_number(p + negative, end, &n);
 	if (!p)
 		return NULL;
 	if (negative ? n < 65 : n > 128 && n < 128 + 65)
@@ -253,11 +256,11 @@ static const char *endpoint(const char *p, const char *end, struct fields *f)
 
 	if (!stop)
 		return NULL;
-	while (stop > p + 1 && !is_digit(stop[-1]))
+	while (stop > p + 1 && !fields_is_digit(stop[-1]))
 		stop--;
-	for (colon = stop; colon > p && is_digit(colon[-1]); colon--)
+	for (colon = stop; colon > p && fields_is_digit(colon[-1]); colon--)
 		;
-	if (colon < p + 2 || colon[-1] != ':' || !number(colon, stop, &f->port))
+	if (colon < p + 2 || colon[-1] != ':' || !fields_number(colon, stop, &f->port))
 		return NULL;
 	return host(p, colon - 1, f) ? stop : NULL;
 }
@@ -267,7 +270,7 @@ static const char *interface(const char *p, const char *end, char out[32])
 	const char *stop = name(p, end, 31, is_interface);
 
 	if (stop)
-		keep(out, 32, p, (size_t)(stop - p));
+		fields_keep(out, 32, p, (size_t)(stop - p));
 	return stop;
 }
 
@@ -309,7 +312,7 @@ static const char *skip_blanks(const char *p, const char *end)
 	char c;
 
 	for (;;) {
-		if (p < end && is_blank(*p))
+		if (p < end && fields_is_blank(*p))
 			p++;
 		else if (is_colour(p, end))
 			for (p += 2; p < end && !is_letter(*p++);)
@@ -336,10 +339,11 @@ static const char *literal(const char **text, const char *p, const char *end)
 		c = *p;
 		if (c == '\\' && *t != c && !(after = unescape(p, end, &c)))
 			return NULL;
-		if (*t == ' ' ? !is_blank(c) && !is_colour(p, end) && !wrap_next(p, end, &stop)
+		if (*t == ' ' ? !fields_is_blank(c) && !is_colour(p, end) &&
+					!wrap_next(p, end, &stop)
 			      : *t != c)
 			return NULL;
-		p = *t == ' ' ? skip_blanks(is_blank(c) ? after : p, end) : after;
+		p = *t == ' ' ? skip_blanks(fields_is_blank(c) ? after : p, end) : after;
 	}
 	*text = t;
 	return p;
@@ -358,7 +362,8 @@ static const char *reach(bool lines, const char *p, const char *end)
 }
 
 /* The first place before @stop where the literal matches. */
-static const char *find(const char **text, const char *p, const char *stop, const char *end)
+static const char *fields_find(const char **text, const char *p, const char *stop,
+			       const char *end)
 {
 	const char *after, *t;
 
@@ -406,11 +411,11 @@ static const char *field(const char *which, size_t len, const char *p, const cha
 		return p && is_docker(f->address) ? p : NULL;
 	}
 	if (names(which, len, "port"))
-		return number(p, end, &f->port);
+		return fields_number(p, end, &f->port);
 	if (names(which, len, "rank"))
-		return number(p, end, &f->rank);
+		return fields_number(p, end, &f->rank);
 	if (names(which, len, "errno"))
-		return number(p, end, &ignored);
+		return fields_number(p, end, &ignored);
 	if (names(which, len, "signal"))
 		return signal_number(p, end, &f->signal);
 	if (names(which, len, "status"))
@@ -459,7 +464,7 @@ bool fields_match(const char *rest, const char *at, const char *end, struct fiel
 		rest = close + 1;
 		stop = reach(len == 2, at, end);
 		*looked += (size_t)(stop - at);
-		at = find(&rest, at, stop, end);
+		at = fields_find(&rest, at, stop, end);
 	}
 	return at != NULL;
 }
@@ -476,7 +481,7 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 	/* srun pads all labels to equal width. */
 	while (end - p > 1 && *p == ' ')
 		p++;
-	if (p > at && !is_digit(*p))
+	if (p > at && !fields_is_digit(*p))
 		return at;
 	if (p < end && *p == '[') {
 		p++;
@@ -484,9 +489,9 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 			p += 4;
 		else if (end - p > 7 && !memcmp(p, "default", 7))
 			p += 7;
-		after = number(p, end, &n);
+		after = fields_number(p, end, &n);
 		if (after && after < end && *after == ',')
-			after = number(after + 1, end, &n);
+			after = fields_number(after + 1, end, &n);
 		if (!after || after == end || *after != ']')
 			return at;
 		p = after + 1;
@@ -495,7 +500,7 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 		if (p < end && *p == ':')
 			p++;
 	} else {
-		p = number(p, end, &n);
+		p = fields_number(p, end, &n);
 		if (!p || end - p < 2 || p[0] != ':' || p[1] != ' ')
 			return at;
 		p += 2;
@@ -513,7 +518,7 @@ static void box_line(const char *p, const char *end, struct fields *f)
 	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
 		if ((size_t)(end - p) > strlen(hosts[i]) &&
 		    !memcmp(p, hosts[i], strlen(hosts[i]))) {
-			for (p += strlen(hosts[i]); p < end && is_blank(*p); p++)
+			for (p += strlen(hosts[i]); p < end && fields_is_blank(*p); p++)
 				;
 			at = name(p, end, 64, is_host);
 			fields_host(f, p, at ? (size_t)(at - p) : 0);
@@ -524,7 +529,7 @@ static void box_line(const char *p, const char *end, struct fields *f)
 	else if (end - p > 12 && !memcmp(p, "Value given:", 12))
 		value(p + 12, end, f->value);
 	else if (end - p > 20 && !memcmp(p, "Source IP of socket:", 20)) {
-		for (p += 20; p < end && is_blank(*p); p++)
+		for (p += 20; p < end && fields_is_blank(*p); p++)
 			;
 		address(p, end, f->address);
 	} else {
@@ -545,7 +550,7 @@ void fields_box(const char *at, const char *end, struct fields *f, size_t *looke
 		if (!eol)
 			eol = stop;
 		at = fields_unmark(at, eol, &rank);
-		while (at < eol && is_blank(*at))
+		while (at < eol && fields_is_blank(*at))
 			at++;
 		if (eol - at >= 5 && !memcmp(at, "-----", 5))
 			break;

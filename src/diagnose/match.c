@@ -104,7 +104,7 @@ static void number_kinds(struct matcher *m)
 }
 
 /* Allocates the largest possible number of states and endings. */
-static int make_room(struct matcher *m, struct err *e)
+static int matcher_make_room(struct matcher *m, struct err *e)
 {
 	size_t states = 1, texts = 0;
 	const char *p;
@@ -248,7 +248,7 @@ int match_open(struct matcher **mp, struct err *e)
 	if (!m)
 		return fail(e, RINGUP_ENOMEM, "no memory for the signatures");
 	number_kinds(m);
-	rc = make_room(m, e);
+	rc = matcher_make_room(m, e);
 	if (rc)
 		return rc;
 	add_texts(m);
@@ -276,7 +276,8 @@ void match_reset(struct matcher *m)
 
 /* ---- scanning ---- */
 
-static void tell(struct matcher *m, uint32_t row, size_t at, match_found *found, void *ctx)
+static void matcher_tell(struct matcher *m, uint32_t row, size_t at, match_found *found,
+			 void *ctx)
 {
 	int state = (int)(row / (uint32_t)m->kinds), i;
 	size_t fit = 0;
@@ -289,7 +290,7 @@ static void tell(struct matcher *m, uint32_t row, size_t at, match_found *found,
 }
 
 /* May a text begin at most three bytes before the place of @here? */
-static unsigned is_known(unsigned here, unsigned next)
+static unsigned match_is_known(unsigned here, unsigned next)
 {
 	return (here & next >> GRAM & FIRST) | (here & ALONE);
 }
@@ -308,7 +309,8 @@ static bool is_anchored(const struct matcher *m, const char *data, size_t from, 
 }
 
 /* The first place from @p on where a text may begin, or where too few bytes are left. */
-static size_t look(const struct matcher *m, const char *data, size_t from, size_t p, size_t to)
+static size_t matcher_look(const struct matcher *m, const char *data, size_t from, size_t p,
+			   size_t to)
 {
 	enum { STEP = GRAM * UNROLL };
 	unsigned known, here, next;
@@ -319,14 +321,14 @@ static size_t look(const struct matcher *m, const char *data, size_t from, size_
 			here = m->gram[gram_at(data + p)];
 			for (int i = 1; i <= UNROLL; i++, here = next) {
 				next = m->gram[gram_at(data + p + i * GRAM)];
-				known |= is_known(here, next);
+				known |= match_is_known(here, next);
 			}
 			if (known)
 				break;
 		}
 		for (int i = 0; i < UNROLL && p + 2 * GRAM <= to; i++, p += GRAM)
-			if (is_known(m->gram[gram_at(data + p)],
-				     m->gram[gram_at(data + p + GRAM)]) &&
+			if (match_is_known(m->gram[gram_at(data + p)],
+					   m->gram[gram_at(data + p + GRAM)]) &&
 			    is_anchored(m, data, from, p))
 				return p;
 	}
@@ -351,7 +353,7 @@ static size_t read_on(struct matcher *m, const char *data, size_t p, size_t leas
 		if (row & HIT) {
 			row &= ~HIT;
 			if (p == to || !stays(m, row, data[p]))
-				tell(m, row, p, found, ctx);
+				matcher_tell(m, row, p, found, ctx);
 		}
 	} while (p < to && (row >= shallow || p <= least));
 	m->row = row;
@@ -366,7 +368,7 @@ void match_scan(struct matcher *m, const char *data, size_t from, size_t to, mat
 	while (p < to) {
 		/* In such a state, any beginning started at most three bytes ago. */
 		if (!m->row || p > least) {
-			least = look(m, data, from, m->row ? p - (GRAM - 1) : p, to);
+			least = matcher_look(m, data, from, m->row ? p - (GRAM - 1) : p, to);
 			if (least >= p + (GRAM - 1)) {
 				p = least - (GRAM - 1);
 				m->row = 0;

@@ -62,9 +62,9 @@ static bool is_bridge(const struct iface_list *l, const struct iface_addr *a)
 	return l->ifaces[a->iface].kind == IFACE_BRIDGE;
 }
 
-static void say(char *out, size_t size, size_t *at, const char *fmt, ...)
+static void nodes_say(char *out, size_t size, size_t *at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-static void say(char *out, size_t size, size_t *at, const char *fmt, ...)
+static void nodes_say(char *out, size_t size, size_t *at, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -85,13 +85,13 @@ static enum nodes_owner own_live(const struct nodes *l, const struct iface_ip *i
 	if (!a)
 		return NODES_UNKNOWN;
 	if (is_bridge(list, a)) {
-		say(out, size, &at,
-		    "%s is also this node's own %s; a bridge like that has the same "
-		    "address on every node",
-		    text, list->ifaces[a->iface].name);
+		nodes_say(out, size, &at,
+			  "%s is also this node's own %s; a bridge like that has the same "
+			  "address on every node",
+			  text, list->ifaces[a->iface].name);
 		return NODES_SHARED;
 	}
-	say(out, size, &at, "%s is %s of this node", text, list->ifaces[a->iface].name);
+	nodes_say(out, size, &at, "%s is %s of this node", text, list->ifaces[a->iface].name);
 	return NODES_ONE;
 }
 
@@ -110,20 +110,20 @@ static enum nodes_owner own_recorded(const struct nodes *l, const struct iface_i
 			continue;
 		bridge |= is_bridge(list, a);
 		if (++found == 1)
-			say(out, size, &at, "%s is %s of %s", text, list->ifaces[a->iface].name,
-			    nodes_name(l, i));
+			nodes_say(out, size, &at, "%s is %s of %s", text,
+				  list->ifaces[a->iface].name, nodes_name(l, i));
 		else if (shown++ < 3)
-			say(out, size, &at, " and %s of %s", list->ifaces[a->iface].name,
-			    nodes_name(l, i));
+			nodes_say(out, size, &at, " and %s of %s", list->ifaces[a->iface].name,
+				  nodes_name(l, i));
 	}
 	if (found > 4)
-		say(out, size, &at, " and %d more", found - 4);
+		nodes_say(out, size, &at, " and %d more", found - 4);
 	if (found > 1 && found == l->n)
-		say(out, size, &at, ": of every node");
+		nodes_say(out, size, &at, ": of every node");
 	if (found == 1 && bridge)
-		say(out, size, &at, ", a bridge");
+		nodes_say(out, size, &at, ", a bridge");
 	if (!found)
-		say(out, size, &at, "%s is no address of these nodes", text);
+		nodes_say(out, size, &at, "%s is no address of these nodes", text);
 	return found > 1 || bridge ? NODES_SHARED : found ? NODES_ONE : NODES_UNKNOWN;
 }
 

@@ -10,15 +10,15 @@
 
 enum { LOOK = 160, HOST = 64 };
 
-static bool is_digit(char c)
+static bool origin_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static bool is_name(char c)
+static bool origin_is_name(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-	       c == '.' || c == '_';
+	return origin_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       c == '-' || c == '.' || c == '_';
 }
 
 /* Does @p match @shape, in which 0 is any digit?  Appends its digits to *@v. */
@@ -27,7 +27,7 @@ static bool fits(const char *p, const char *end, const char *shape, int64_t *v)
 	int64_t n = *v;
 
 	for (; *shape; shape++, p++) {
-		if (p >= end || (*shape == '0' ? !is_digit(*p) : *p != *shape))
+		if (p >= end || (*shape == '0' ? !origin_is_digit(*p) : *p != *shape))
 			return false;
 		if (*shape == '0')
 			n = 10 * n + (*p - '0');
@@ -43,7 +43,7 @@ static int64_t with_fraction(int64_t v, const char *p, const char *end)
 	/* Drops the year, since some write none and all have to be comparable. */
 	v %= 10000000000;
 	if (p < end && (*p == '.' || *p == ','))
-		for (p++; p < end && i < 6 && is_digit(*p); i++)
+		for (p++; p < end && i < 6 && origin_is_digit(*p); i++)
 			v = 10 * v + (*p++ - '0');
 	for (; i < 6; i++)
 		v *= 10;
@@ -95,7 +95,8 @@ static bool mvapich_at(struct origin *o, const char *p, const char *end)
 	if (!colon || colon == p + 1 || colon - p > HOST ||
 	    (size_t)(end - colon) < sizeof(mark) || memcmp(colon, mark, sizeof(mark) - 1) != 0)
 		return false;
-	for (at = colon + sizeof(mark) - 1; at < end && is_digit(*at) && n < 10000000; at++)
+	for (at = colon + sizeof(mark) - 1; at < end && origin_is_digit(*at) && n < 10000000;
+	     at++)
 		n = 10 * n + (*at - '0');
 	if (at == end || *at != ']')
 		return false;
@@ -115,25 +116,25 @@ static bool host_at(struct origin *o, const char *p, const char *end)
 	if (bracket && mvapich_at(o, p, end))
 		return true;
 	start = p += bracket;
-	while (p < end && p - start < HOST && is_name(*p))
+	while (p < end && p - start < HOST && origin_is_name(*p))
 		p++;
 	if (p == start || p >= end || *p != ':')
 		return false;
 	colon = p++;
-	while (p < end && is_digit(*p))
+	while (p < end && origin_is_digit(*p))
 		p++;
 	if (p == colon + 1 || p >= end)
 		return false;
 	/* "[node-1:4711 :0:4711]" of UCX */
 	if (bracket && *p == ' ') {
-		while (p < end && (*p == ' ' || *p == ':' || is_digit(*p)))
+		while (p < end && (*p == ' ' || *p == ':' || origin_is_digit(*p)))
 			p++;
 		if (p == end)
 			return false;
 	}
-	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !is_digit(p[1]))
+	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !origin_is_digit(p[1]))
 		return false;
-	if (is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
+	if (origin_is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
 		return false;
 	/* "[core.py:632]" is a place in a program. */
 	if (bracket && is_source(start, colon))
@@ -171,14 +172,14 @@ static void actor_at(struct origin *o, const char *p, const char *end)
 		return;
 	at = memmem(p, (size_t)(close - p), "ip=", 3);
 	if (at && at > p && (at[-1] == ' ' || at[-1] == '(')) {
-		for (at += 3; at + n < close && n < HOST && is_name(at[n]); n++)
+		for (at += 3; at + n < close && n < HOST && origin_is_name(at[n]); n++)
 			;
 		memcpy(o->host, at, n);
 		o->host[n] = 0;
 	}
 	at = memmem(p, (size_t)(close - p), " rank=", 6);
 	if (at && o->rank < 0)
-		for (n = 0, at += 6; n < 7 && is_digit(at[n]); n++)
+		for (n = 0, at += 6; n < 7 && origin_is_digit(at[n]); n++)
 			o->rank = (n ? 10 * o->rank : 0) + (at[n] - '0');
 }
 
@@ -204,11 +205,11 @@ void origin_read(struct origin *o, const char *line, size_t len)
 			}
 		}
 		/* At beginnings of words only, unless it is a mark. */
-		if (p - line > 1 && is_name(p[-1]) && p[-2] != ' ' && p[-2] != '[')
+		if (p - line > 1 && origin_is_name(p[-1]) && p[-2] != ' ' && p[-2] != '[')
 			continue;
-		if (!o->time && is_digit(*p))
+		if (!o->time && origin_is_digit(*p))
 			o->time = time_at(p, end);
-		if (!*o->host && (*p == '[' || is_name(*p)) &&
+		if (!*o->host && (*p == '[' || origin_is_name(*p)) &&
 		    (p == line || p[-1] == ' ' || p[-1] == '\t'))
 			host_at(o, p, end);
 	}

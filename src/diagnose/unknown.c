@@ -214,7 +214,7 @@ static bool has(const char *line, const char *end, const char *text)
 	return memmem(line, (size_t)(end - line), text, strlen(text)) != NULL;
 }
 
-static bool is_blank(const char *line, const char *end)
+static bool unknown_is_blank(const char *line, const char *end)
 {
 	while (line < end && (unsigned char)*line <= ' ')
 		line++;
@@ -222,7 +222,7 @@ static bool is_blank(const char *line, const char *end)
 }
 
 /* True for a name such as zlib.error: an exception need not be called Error. */
-static bool is_name(const char *p, const char *end)
+static bool unknown_is_name(const char *p, const char *end)
 {
 	const char *start = p;
 
@@ -243,7 +243,7 @@ static bool is_exception(const char *line, const char *end, ptrdiff_t column)
 		level = complaint_judge(said, end, &said);
 	return level == COMPLAINT_EXCEPTION ||
 	       (level == COMPLAINT_NONE && column >= 0 && column < end - line &&
-		is_name(line + column, end));
+		unknown_is_name(line + column, end));
 }
 
 /* The number of bytes before the word Traceback, or -1. */
@@ -285,7 +285,7 @@ static bool is_of_chain(struct chain *c, const char *at, const char *eol)
 		c->in_traceback = false;
 		return true;
 	}
-	return is_blank(at, eol) || has(at, eol, "\tat ") || has(at, eol, "    at ") ||
+	return unknown_is_blank(at, eol) || has(at, eol, "\tat ") || has(at, eol, "    at ") ||
 	       has(at, eol, "Caused by: ") || has(at, eol, "\t... ");
 }
 
@@ -308,7 +308,7 @@ static void find_chain(struct chain *c, const char *line, const char *at, const 
 		if (!eol || !is_of_chain(c, at, eol))
 			break;
 		c->is_first = false;
-		if (!c->in_traceback && !is_blank(at, eol))
+		if (!c->in_traceback && !unknown_is_blank(at, eol))
 			c->stop = eol;
 	}
 }
@@ -332,8 +332,8 @@ static void show_exception(struct pending *p, const char *line, const char *exce
 }
 
 /* Extends the complaint, the line up to @eol, by its chain. */
-static void follow(struct pending *p, const struct piece *piece, const char *line,
-		   const char *eol)
+static void unknown_follow(struct pending *p, const struct piece *piece, const char *line,
+			   const char *eol)
 {
 	const char *block_end = piece->block + piece->len;
 	struct chain chain;
@@ -345,7 +345,7 @@ static void follow(struct pending *p, const struct piece *piece, const char *lin
 		p->stop = piece->before + (uint64_t)(chain.stop - piece->block);
 }
 
-/* Reads a line, or a part of it that a terminal overwrites: see read_line(). */
+/* Reads a line, or a part of it that a terminal overwrites: see unknown_read_line(). */
 static void read_part(struct unknown *u, const struct piece *piece, const char *part,
 		      const char *part_end, const char *eol, bool is_error)
 {
@@ -363,12 +363,12 @@ static void read_part(struct unknown *u, const struct piece *piece, const char *
 		return;
 	p = take_down(u, piece, level, part, part_end, said);
 	if (p && level != COMPLAINT_DEATH && eol < piece->block + piece->len)
-		follow(p, piece, part, eol);
+		unknown_follow(p, piece, part, eol);
 }
 
 /* Progress bars write one part over the other, all on one line. */
-static void read_line(struct unknown *u, const struct piece *piece, const char *line,
-		      const char *eol)
+static void unknown_read_line(struct unknown *u, const struct piece *piece, const char *line,
+			      const char *eol)
 {
 	const char *end = eol, *cr;
 	bool is_error = wrap_open(&line, &end);
@@ -406,7 +406,7 @@ void unknown_read(struct unknown *u, const struct piece *piece)
 			break;
 		eol = memchr(line, '\n', (size_t)(end - line));
 		if (u->at_start && eol != line)
-			read_line(u, piece, line, eol ? eol : end);
+			unknown_read_line(u, piece, line, eol ? eol : end);
 		u->at_start = eol && eol < to;
 		if (!u->at_start)
 			break;
@@ -444,7 +444,7 @@ void unknown_cover(struct unknown *u, uint64_t at, enum signature_kind kind)
 	}
 }
 
-static void settle(struct pending *p, struct evidence *v)
+static void unknown_settle_pending(struct pending *p, struct evidence *v)
 {
 	p->process->pending--;
 	if (p->has_cause) {
@@ -471,7 +471,7 @@ void unknown_settle(struct unknown *u, uint64_t end, struct evidence *v)
 
 	for (int i = 0; i < u->n; i++)
 		if (u->pending[i].stop < end)
-			settle(&u->pending[i], v);
+			unknown_settle_pending(&u->pending[i], v);
 		else
 			u->pending[left++] = u->pending[i];
 	u->n = left;

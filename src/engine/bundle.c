@@ -41,7 +41,8 @@ static bool get_signature(const uint64_t *from, int size, struct op_signature *w
 /* ---- a bundle that all ranks agree about ---- */
 
 /* Plans a broadcast of the members, by the first rank that knows them. */
-static int tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows, struct err *e)
+static int bundle_tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows,
+		       struct err *e)
 {
 	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	uint64_t count = (uint64_t)op->ask.signature.members * OP_SIGNATURE_NUMBERS, *all;
@@ -96,7 +97,7 @@ static bool all_know(const struct comm *l, const uint64_t *rows)
 	return true;
 }
 
-static const char *name_of(const struct ringup_op *op)
+static const char *bundle_name_of(const struct ringup_op *op)
 {
 	return *op->entry->name ? op->entry->name : "one without a name";
 }
@@ -122,14 +123,14 @@ static bool cannot_go(const struct comm *l, struct ringup_op *op, const uint64_t
 			&op->why, RINGUP_EMISMATCH,
 			"%.200s[%u]: rank %d has joined, beside which only sums go on (unless "
 			"RINGUP_JOIN=all)",
-			name_of(op), i, ranks_in_world(l->ranks, r));
+			bundle_name_of(op), i, ranks_in_world(l->ranks, r));
 		return true;
 	}
 	op->status =
 		fail(&op->why, RINGUP_EMISMATCH,
 		     "%.200s[%u]: rank %d has joined, and nothing scaled by %g leaves a %s "
 		     "of %s as it is",
-		     name_of(op), i, ranks_in_world(l->ranks, r), w->pre,
+		     bundle_name_of(op), i, ranks_in_world(l->ranks, r), w->pre,
 		     reduce_redop_name((enum ringup_redop)w->redop),
 		     reduce_dtype_name((enum ringup_dtype)w->dtype));
 	return true;
@@ -189,7 +190,7 @@ int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, stru
 	if (l->phase == BEGUN) {
 		l->phase = TOLD;
 		if (!all_know(l, rows))
-			return tell(l, op, rows, e);
+			return bundle_tell(l, op, rows, e);
 	}
 	if (l->phase == TOLD) {
 		l->phase = COUNTED;
@@ -272,7 +273,7 @@ static void collect(const struct comm *l, uint32_t members, uint32_t i,
 
 void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why)
 {
-	const char *name = name_of(op);
+	const char *name = bundle_name_of(op);
 	uint32_t members = op->ask.signature.members;
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct op_signatures all;

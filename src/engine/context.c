@@ -167,8 +167,8 @@ static void keep_secret(struct context *c)
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
-static void describe(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
-		     size_t len)
+static void context_describe(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
+			     size_t len)
 {
 	const struct context *c = ctx;
 
@@ -203,7 +203,7 @@ static int start_threads(struct bringup *b, struct err *e)
 				 &b->infos[0].rules, e);
 	if (!rc) {
 		c->engine.describe_ctx = c;
-		c->engine.describe = describe;
+		c->engine.describe = context_describe;
 	}
 	/* Here: no rank may begin an operation before all know the ranks with a timeline. */
 	if (!rc)

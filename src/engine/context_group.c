@@ -270,8 +270,8 @@ static int open_group(struct context *c, struct group *g, struct peer_info *info
 }
 
 /* Allocates what this rank needs, before the other ranks are asked. */
-static int prepare(struct context *c, const int *ranks, int count, struct group *g,
-		   struct peer_info **infosp, struct segment_door *door, struct err *e)
+static int context_prepare(struct context *c, const int *ranks, int count, struct group *g,
+			   struct peer_info **infosp, struct segment_door *door, struct err *e)
 {
 	memset(g, 0, sizeof(*g));
 	g->rank = -1;
@@ -294,7 +294,7 @@ int context_group_open(struct context *c, const int *ranks, int count, struct gr
 	struct bootstrap world = world_bootstrap(c);
 	struct segment_door door = { .fd = -1 };
 	struct peer_info *infos;
-	int rc = prepare(c, ranks, count, g, &infos, &door, e);
+	int rc = context_prepare(c, ranks, count, g, &infos, &door, e);
 
 	/* A rank that failed says so in place of its peer info, which the others wait for. */
 	rc = rc ? bootstrap_agree(&world, rc, e) : open_group(c, g, infos, &door, e);

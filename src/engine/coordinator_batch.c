@@ -67,7 +67,7 @@ void coordinator_finish(struct coordinator *t, uint32_t id)
 }
 
 /* Children first: their ranks are a message away, this host's ranks hear at once. */
-static void run(struct coordinator *t, const uint16_t *ids, int n)
+static void coordinator_run(struct coordinator *t, const uint16_t *ids, int n)
 {
 	for (int k = 0; k < coordinator_children(t); k++)
 		send_run(t, k, ids, n);
@@ -128,7 +128,7 @@ void coordinator_announce(struct coordinator *t)
 			coordinator_judge(t, ids[i]);
 		}
 		t->running++;
-		run(t, ids, n);
+		coordinator_run(t, ids, n);
 	}
 }
 
@@ -189,7 +189,7 @@ int coordinator_take_run(struct coordinator *t, int link, struct frame_in *f, st
 		return coordinator_malformed(t, link, "batch", e);
 	if (more)
 		return 0;
-	run(t, t->batch, t->batch_count);
+	coordinator_run(t, t->batch, t->batch_count);
 	t->batch_count = 0;
 	return 0;
 }

@@ -104,7 +104,7 @@ uint64_t eager_slot_share(const struct comm *l, const struct request *r)
 	}
 }
 
-static void fill(void *to, const void *in, uint64_t bytes)
+static void eager_slot_fill(void *to, const void *in, uint64_t bytes)
 {
 	(bytes >= MOVE_LEAST ? copy_over : copy_bytes)(to, in, bytes);
 }
@@ -138,14 +138,15 @@ void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
 }
 
 /* Writes @bytes, those of signature @w or 0, to a slot. */
-static inline void put(void *to, const struct op_signature *w, const void *in, uint64_t bytes)
+static inline void eager_slot_put_bytes(void *to, const struct op_signature *w, const void *in,
+					uint64_t bytes)
 {
 	if (w->pre != 1)
 		copy_scaled((enum ringup_dtype)w->dtype, to, in, bytes ? w->count : 0, w->pre);
 	else if (bytes <= 16)
 		copy_few(to, in, bytes);
 	else
-		fill(to, in, bytes);
+		eager_slot_fill(to, in, bytes);
 }
 
 /* Publishes that the slot is filled. */
@@ -159,7 +160,7 @@ static inline void publish(const struct comm *l, const struct eager_round *t, bo
 void eager_slot_put(const struct comm *l, const struct eager_round *t,
 		    const struct op_signature *w, const void *in)
 {
-	put(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
+	eager_slot_put_bytes(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
 	publish(l, t, false);
 }
 
@@ -174,9 +175,9 @@ static __attribute__((noinline)) void put_members(void *slot, const struct reque
 		row = m->signature.count * element(&m->signature);
 		if (m->signature.kind == PLAN_ALLGATHER) {
 			*(uint64_t *)to = m->rows;
-			fill(to + sizeof(m->rows), m->in, m->rows * row);
+			eager_slot_fill(to + sizeof(m->rows), m->in, m->rows * row);
 		} else {
-			put(to, &m->signature, m->in, row);
+			eager_slot_put_bytes(to, &m->signature, m->in, row);
 		}
 		to += space(m, m->rows);
 	}
@@ -191,11 +192,11 @@ void eager_slot_write(struct comm *l, const struct eager_round *t, const struct 
 	case PLAN_ALLTOALL:
 		head = eager_slot_splits_bytes(l);
 		copy_bytes(to, r->splits, head);
-		fill(to + head, r->in, bytes - head);
+		eager_slot_fill(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
 		*ledger_rows(&t->at, l->topo.rank) = r->rows;
-		fill(to, r->in, bytes);
+		eager_slot_fill(to, r->in, bytes);
 		break;
 	case OP_BUNDLE:
 		put_members(to, r);
@@ -276,8 +277,8 @@ void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
 /* Copies @bytes after @skip of rank @r's data at @slot.  With two ranks, this rank is the only
  * reader.  Its own data come from @in, as their slot may be in a reader's cache.
  */
-static void take(const struct comm *l, int r, void *to, unsigned char *slot, const void *in,
-		 uint64_t skip, uint64_t bytes)
+static void eager_slot_take(const struct comm *l, int r, void *to, unsigned char *slot,
+			    const void *in, uint64_t skip, uint64_t bytes)
 {
 	const unsigned char *own = in;
 
@@ -320,7 +321,7 @@ static int gather_slots(struct comm *l, const struct eager_slots *at, const stru
 	if (!result)
 		return e->code;
 	for (int r = 0; r < l->topo.size; r++) {
-		take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
+		eager_slot_take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -357,7 +358,7 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 
 		for (before = 0, k = 0; k < l->topo.rank; k++)
 			before += splits[k] * row;
-		take(l, r, to, rows, q->in, before, q->counts[r] * row);
+		eager_slot_take(l, r, to, rows, q->in, before, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -380,8 +381,8 @@ static int take_member(struct comm *l, unsigned char **from, const struct reques
 		if (!result)
 			return e->code;
 		for (int r = 0; r < l->topo.size; r++) {
-			take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
-			     m->counts[r] * row);
+			eager_slot_take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
+					m->counts[r] * row);
 			result += m->counts[r] * row;
 			from[r] += space(m, m->counts[r]);
 		}
@@ -431,8 +432,8 @@ static __attribute__((noinline)) int hand_out(struct comm *l, const struct eager
 
 	switch (w->kind) {
 	case PLAN_BROADCAST:
-		take(l, w->root, q->out, ledger_data(at, w->root), q->in, 0,
-		     w->count * element(w));
+		eager_slot_take(l, w->root, q->out, ledger_data(at, w->root), q->in, 0,
+				w->count * element(w));
 		return 0;
 	case PLAN_ALLGATHER:
 		return gather_slots(l, at, q, e);

@@ -18,7 +18,7 @@ static uint32_t clamp(int64_t ms)
 	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
 }
 
-static uint32_t least(uint32_t tick_ms, uint32_t limit_ms, uint32_t ticks)
+static uint32_t heartbeat_least(uint32_t tick_ms, uint32_t limit_ms, uint32_t ticks)
 {
 	return limit_ms && limit_ms / ticks < tick_ms ? limit_ms / ticks : tick_ms;
 }
@@ -38,12 +38,12 @@ void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c)
 		r->stall_warn_ms = clamp(c->stall_warn_ms);
 		r->stall_abort_ms = clamp(c->stall_abort_ms);
 	}
-	tick = least(tick, r->freeze_warn_ms, 4);
-	tick = least(tick, r->freeze_ms, 8);
-	tick = least(tick, r->lost_warn_ms, 4);
-	tick = least(tick, r->lost_ms, 8);
-	tick = least(tick, r->stall_warn_ms, 2);
-	tick = least(tick, r->stall_abort_ms, 2);
+	tick = heartbeat_least(tick, r->freeze_warn_ms, 4);
+	tick = heartbeat_least(tick, r->freeze_ms, 8);
+	tick = heartbeat_least(tick, r->lost_warn_ms, 4);
+	tick = heartbeat_least(tick, r->lost_ms, 8);
+	tick = heartbeat_least(tick, r->stall_warn_ms, 2);
+	tick = heartbeat_least(tick, r->stall_abort_ms, 2);
 	if (tick < LEAST_TICK_MS)
 		tick = LEAST_TICK_MS;
 	if (r->freeze_warn_ms || r->freeze_ms || r->lost_warn_ms || r->lost_ms ||

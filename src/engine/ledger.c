@@ -31,7 +31,7 @@ _Static_assert((int)LEDGER_IDS <= (int)ALONE, "an id fits below the mark");
 /* In a rank's count of its operations on an id: the id is held between operations, too. */
 #define KEPT (1U << 31)
 
-static size_t take(size_t *at, size_t bytes)
+static size_t ledger_take(size_t *at, size_t bytes)
 {
 	size_t was = *at;
 
@@ -44,14 +44,15 @@ static size_t lay_out(struct ledger *l, unsigned char *base, int ranks)
 {
 	size_t at = 0, shared, list, entries, names, records, busy, verdicts, arena;
 
-	shared = take(&at, sizeof(struct ledger_shared));
-	list = take(&at, LEDGER_IDS * sizeof(uint64_t));
-	entries = take(&at, LEDGER_IDS * sizeof(struct ledger_entry));
-	names = take(&at, (size_t)LEDGER_IDS * NAME_ROOM);
-	records = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(struct ledger_record));
-	busy = take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(uint32_t));
-	verdicts = take(&at, (size_t)LEDGER_IDS * VERDICT_ROOM);
-	arena = take(&at, ARENA_BYTES);
+	shared = ledger_take(&at, sizeof(struct ledger_shared));
+	list = ledger_take(&at, LEDGER_IDS * sizeof(uint64_t));
+	entries = ledger_take(&at, LEDGER_IDS * sizeof(struct ledger_entry));
+	names = ledger_take(&at, (size_t)LEDGER_IDS * NAME_ROOM);
+	records = ledger_take(&at, (size_t)LEDGER_IDS * (size_t)ranks *
+					   sizeof(struct ledger_record));
+	busy = ledger_take(&at, (size_t)LEDGER_IDS * (size_t)ranks * sizeof(uint32_t));
+	verdicts = ledger_take(&at, (size_t)LEDGER_IDS * VERDICT_ROOM);
+	arena = ledger_take(&at, ARENA_BYTES);
 	if (l) {
 		l->shared = (void *)(base + shared);
 		l->list = (void *)(base + list);
@@ -94,14 +95,14 @@ struct ledger_record *ledger_record(const struct ledger *l, uint32_t id, int ran
 	return &l->records[(size_t)id * (size_t)l->ranks + (size_t)rank];
 }
 
-static char *name_of(const struct ledger *l, uint32_t id)
+static char *ledger_name_of(const struct ledger *l, uint32_t id)
 {
 	return l->names + (size_t)id * NAME_ROOM;
 }
 
 const char *ledger_name(const struct ledger *l, uint32_t id)
 {
-	return name_of(l, id);
+	return ledger_name_of(l, id);
 }
 
 uint32_t ledger_kind(const struct ledger *l, uint32_t id, int rank)
@@ -210,7 +211,7 @@ bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size)
 	if (!__atomic_compare_exchange_n(&l->shared->lock, &no, (uint32_t)l->rank + 1, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	snprintf(out, size, "%s", name_of(l, id));
+	snprintf(out, size, "%s", ledger_name_of(l, id));
 	unlock(l);
 	return true;
 }
@@ -263,7 +264,8 @@ static uint32_t look_up(const struct ledger *l, const char *name, size_t len, ui
 	while (at) {
 		const struct ledger_entry *n = &l->entries[at - 1];
 
-		if (n->hash == hash && n->len == len && !memcmp(name_of(l, at - 1), name, len))
+		if (n->hash == hash && n->len == len &&
+		    !memcmp(ledger_name_of(l, at - 1), name, len))
 			return at - 1;
 		at = n->next;
 	}
@@ -283,8 +285,8 @@ static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64
 	n->len = (uint32_t)len;
 	n->next = l->shared->bucket[hash % LEDGER_IDS];
 	l->shared->bucket[hash % LEDGER_IDS] = id + 1;
-	memcpy(name_of(l, id), name, len);
-	name_of(l, id)[len] = 0;
+	memcpy(ledger_name_of(l, id), name, len);
+	ledger_name_of(l, id)[len] = 0;
 	__atomic_store_n(&n->dirty, 1, __ATOMIC_RELAXED);
 	give_slots(l, n, w);
 	return id;
@@ -378,7 +380,7 @@ const char *ledger_verdict(const struct ledger *l, uint32_t id)
 
 /* Only the last rank to arrive reads the records: all are there, and none can change before the
  * operation is complete. */
-static void compare(struct ledger *l, uint32_t id)
+static void ledger_compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
 	const struct op_signature *of[4096];
@@ -392,7 +394,7 @@ static void compare(struct ledger *l, uint32_t id)
 	if (same)
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 	else
-		op_signature_disagree(name_of(l, id), of, l->ranks, l->world, sentence,
+		op_signature_disagree(ledger_name_of(l, id), of, l->ranks, l->world, sentence,
 				      sizeof(sentence));
 	ledger_judge(l, id, same ? NULL : sentence);
 }
@@ -408,7 +410,7 @@ static void append(struct ledger *l, uint32_t id, bool alone)
 			 __ATOMIC_RELEASE);
 }
 
-static bool is_listed(const struct ledger *l, uint64_t at, uint32_t *id, bool *alone)
+static bool ledger_is_listed(const struct ledger *l, uint64_t at, uint32_t *id, bool *alone)
 {
 	uint64_t v = __atomic_load_n(&l->list[at % LEDGER_IDS], __ATOMIC_ACQUIRE);
 
@@ -462,7 +464,7 @@ enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signatur
 void ledger_order(struct ledger *l, uint32_t id, bool alone)
 {
 	if (__atomic_load_n(&l->entries[id].dirty, __ATOMIC_ACQUIRE))
-		compare(l, id);
+		ledger_compare(l, id);
 	append(l, id, alone);
 }
 
@@ -471,7 +473,7 @@ bool ledger_ready(const struct ledger *l)
 	uint32_t id;
 	bool alone;
 
-	return is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id, &alone);
+	return ledger_is_listed(l, __atomic_load_n(&l->head, __ATOMIC_RELAXED), &id, &alone);
 }
 
 /* The end of the next batch, as far as this rank sees the list.  Sets *@alone if the batch is
@@ -482,7 +484,8 @@ static uint64_t seen_end(const struct ledger *l, uint64_t cap, bool *alone)
 	uint32_t id;
 	bool is;
 
-	for (at = l->head; at - l->head < BATCH_ITEMS && is_listed(l, at, &id, &is); at++) {
+	for (at = l->head; at - l->head < BATCH_ITEMS && ledger_is_listed(l, at, &id, &is);
+	     at++) {
 		sum += size_of(l, id) == LEDGER_GATHER ? 0 : size_of(l, id);
 		if (at > l->head && (is || sum > cap))
 			break;
@@ -522,7 +525,7 @@ int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 	l->batches++;
 	for (n = 0; l->head + (uint64_t)n < l->end; n++) {
 		/* The rank that cut the list may have seen more of it. */
-		while (!is_listed(l, l->head + (uint64_t)n, &id, &alone))
+		while (!ledger_is_listed(l, l->head + (uint64_t)n, &id, &alone))
 			if (__atomic_load_n(&l->alarm->word, __ATOMIC_RELAXED))
 				return 0;
 		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
@@ -660,7 +663,7 @@ size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_
 {
 	int r = caller(l, id);
 
-	memcpy(name, name_of(l, id), l->entries[id].len);
+	memcpy(name, ledger_name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
 	*w = r < 0 ? l->entries[id].called_signature : ledger_record(l, id, r)->signature;
 	return l->entries[id].len;

@@ -224,7 +224,7 @@ void p2p_leave(struct p2p *x)
 
 /* ---- start and cancel ---- */
 
-static int no_memory(struct err *e)
+static int p2p_no_memory(struct err *e)
 {
 	return fail(e, RINGUP_ENOMEM, "no memory for a message between two ranks");
 }
@@ -249,7 +249,7 @@ static int begin_own_send(struct p2p *x, struct p2p_peer *p, struct ringup_op *o
 	h.bytes = is_eager ? bytes : 0;
 	m = p2p_message_make(x, &h, p->rank);
 	if (!m)
-		return no_memory(e);
+		return p2p_no_memory(e);
 	if (!is_eager) {
 		p2p_queue_push(&p->offered, op);
 		return 0;
@@ -269,7 +269,7 @@ static int begin_send(struct p2p *x, struct ringup_op *op, struct err *e)
 	struct p2p_peer *p = p2p_peer_of(x, op->p2p.peer);
 
 	if (!p)
-		return no_memory(e);
+		return p2p_no_memory(e);
 	if (p2p_is_self(x, p))
 		return begin_own_send(x, p, op, e);
 	if (p->gone)
@@ -288,7 +288,7 @@ static int expect_peer(struct p2p *x, const struct ringup_op *op, struct err *e)
 		expect_all(x, op->comm);
 	if (op->p2p.peer >= 0 && !p) {
 		p2p_fail_memory(x);
-		return no_memory(e);
+		return p2p_no_memory(e);
 	}
 	if (p && p->place < 0)
 		p2p_far_connect(x, p);

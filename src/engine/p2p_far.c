@@ -60,7 +60,7 @@ static const int64_t ms = 1000000;
 
 static void *far_thread(void *arg);
 
-static int start_thread(struct p2p *x, struct err *e)
+static int p2p_far_start_thread(struct p2p *x, struct err *e)
 {
 	struct p2p_far *f = &x->far;
 	int rc;
@@ -164,7 +164,7 @@ void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
 		return;
 	rc = listen_for_peers(x, &e);
 	if (!rc)
-		rc = start_thread(x, &e);
+		rc = p2p_far_start_thread(x, &e);
 	if (rc) {
 		fail_in(&e, "rank %d cannot be reached by rank %d", x->topo->rank, p->rank);
 		p2p_fail(x, &e);
@@ -176,7 +176,7 @@ void p2p_far_connect(struct p2p *x, struct p2p_peer *p)
 
 /* A second invitation while this rank is connecting changes nothing.  One after a failed
  * attempt shows that the other rank still waits. */
-static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
+static void p2p_far_follow(struct p2p *x, struct p2p_peer *p, const char *where)
 {
 	struct err e;
 	int rc;
@@ -195,7 +195,7 @@ static void follow(struct p2p *x, struct p2p_peer *p, const char *where)
 	rc = dial_open(p->dial, where, SHAKE_P2P, (uint32_t)x->topo->rank, (uint32_t)p->rank,
 		       x->far.secret, clock_deadline(DIAL_MS), &e);
 	if (!rc)
-		rc = start_thread(x, &e);
+		rc = p2p_far_start_thread(x, &e);
 	if (rc)
 		p2p_fail(x, &e);
 	p2p_far_poke(x);
@@ -328,7 +328,7 @@ static void take_own(struct p2p *x, const struct p2p_invite *v)
 	else if (p->place >= 0)
 		return;
 	else if (*v->where)
-		follow(x, p, v->where);
+		p2p_far_follow(x, p, v->where);
 	/* Messages that it sent before it left may still come by its own invitation. */
 	else if (p->output < 0 && !p->dial && !p->gone) {
 		p->cut = true;
@@ -438,7 +438,7 @@ static void send_at_once(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-static int admit(void *ctx, const struct shake *h)
+static int p2p_far_admit(void *ctx, const struct shake *h)
 {
 	struct p2p *x = ctx;
 	struct p2p_peer *p;
@@ -474,7 +474,7 @@ static void connected(struct p2p *x, struct p2p_peer *p, int which, int fd)
 	p2p_peer_write(x, p);
 }
 
-static void enter(void *ctx, int fd, const struct shake *h)
+static void p2p_far_enter(void *ctx, int fd, const struct shake *h)
 {
 	struct p2p *x = ctx;
 
@@ -565,7 +565,7 @@ static bool is_far(const struct p2p_peer *p)
 	return p && p->place < 0;
 }
 
-static void sooner(int64_t *until, int64_t ns)
+static void p2p_far_sooner(int64_t *until, int64_t ns)
 {
 	*until = ns < *until ? ns : *until;
 }
@@ -605,9 +605,9 @@ static int list_polls(struct p2p *x, int64_t *until)
 		p[n++] = connection_poll(q, FOLLOWED);
 		p[n++] = q->dial ? dial_poll(q->dial, until) : (struct pollfd){ -1, 0, 0 };
 		if (q->invited_ns)
-			sooner(until, q->invited_ns + AGAIN_MS * ms);
+			p2p_far_sooner(until, q->invited_ns + AGAIN_MS * ms);
 		if (q->ended_ns && !q->gone)
-			sooner(until, q->ended_ns + VERDICT_MS * ms);
+			p2p_far_sooner(until, q->ended_ns + VERDICT_MS * ms);
 	}
 	return n;
 }
@@ -652,9 +652,9 @@ static bool awaits_any(const struct p2p *x)
 }
 
 /* Serves the @n polled entries; peers added since then are served the next time. */
-static void serve(struct p2p *x, int n)
+static void p2p_far_serve(struct p2p *x, int n)
 {
-	const struct door_owner owner = { admit, enter, x };
+	const struct door_owner owner = { p2p_far_admit, p2p_far_enter, x };
 	struct p2p_far *f = &x->far;
 	int at = n > AT_DOOR ? AT_DOOR + f->guests : n;
 	uint64_t count;
@@ -690,7 +690,7 @@ static void *far_thread(void *arg)
 		if (__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE))
 			return NULL;
 		p2p_lock(x);
-		serve(x, n);
+		p2p_far_serve(x, n);
 		p2p_unlock(x);
 	}
 }

@@ -209,8 +209,8 @@ static void copy_own(struct p2p *x, struct p2p_peer *p, struct ringup_op *op, ui
 	p2p_op_end(x, op);
 }
 
-static void refuse(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h,
-		   const struct ringup_op *op)
+static void p2p_match_refuse(struct p2p *x, struct p2p_peer *p, const struct p2p_head *h,
+			     const struct ringup_op *op)
 {
 	struct p2p_head answer = p2p_head_of(op, P2P_REFUSE);
 	struct ringup_op *send;
@@ -235,7 +235,7 @@ void p2p_accept_offer(struct p2p *x, struct p2p_peer *p, const struct p2p_head *
 	op->p2p.at = h->at;
 	op->p2p.moved = 0;
 	if (!p2p_op_agrees(op, h)) {
-		refuse(x, p, h, op);
+		p2p_match_refuse(x, p, h, op);
 		p2p_op_end_mismatch(x, op, p->rank, h->count, h->dtype);
 	} else if (p2p_is_self(x, p)) {
 		copy_own(x, p, op, h->id);

@@ -195,8 +195,8 @@ static uint64_t bytes_of(const struct op_signature *w, uint64_t rows)
 }
 
 /* Allocates the gathered result, @rows of each rank, and sets l->run->counts, in elements. */
-static int make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
-		     struct err *e)
+static int plan_make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
+			  size_t stride, struct err *e)
 {
 	const struct op_signature *w = &op->ask.signature;
 	uint64_t total = 0, before = 0, bytes;
@@ -231,7 +231,7 @@ static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *r
 	if (answered && plan_answered(l, op))
 		return 1;
 	plan_spare(l, op, all);
-	rc = make_room(l, op, rows, stride, e);
+	rc = plan_make_room(l, op, rows, stride, e);
 	return answered ? rc : plan_all_room(l, op, all, rc);
 }
 

@@ -121,7 +121,7 @@ static bool is_here(const struct comm *l, int rank)
 }
 
 /* Has @rank, of this host, submitted @op? */
-static bool is_in(const struct comm *l, const struct ringup_op *op, int rank)
+static bool stall_is_in(const struct comm *l, const struct ringup_op *op, int rank)
 {
 	int local = l->topo.local_of ? l->topo.local_of[rank] : rank;
 
@@ -135,14 +135,14 @@ static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
 
 	memset(in, 0, (size_t)l->topo.size * sizeof(*in));
 	for (int r = l->topo.size - 1; r >= 0; r--) {
-		in[r] = is_here(l, r) && is_in(l, op, r);
+		in[r] = is_here(l, r) && stall_is_in(l, op, r);
 		first = in[r] ? r : first;
 	}
 	return first == l->topo.rank;
 }
 
 /* The name of an operation; an unnamed one has a number behind a NUL. */
-static const char *name_of(const struct ringup_op *op)
+static const char *stall_name_of(const struct ringup_op *op)
 {
 	const char *name = op->entry->name;
 
@@ -169,7 +169,7 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
-		 what_text(op->ask.signature.kind, name_of(op), what),
+		 what_text(op->ask.signature.kind, stall_name_of(op), what),
 		 (double)(now_ns - op->since_ns) / 1e9, who);
 }
 
@@ -183,8 +183,8 @@ static bool goes_on(struct comm *l, const struct ledger *of)
 	return l->calls_looked != was;
 }
 
-static void look_at(const struct stall *s, const struct comm *l, struct ringup_op *op,
-		    bool going_on, int64_t now_ns, struct finding *f)
+static void stall_look_at(const struct stall *s, const struct comm *l, struct ringup_op *op,
+			  bool going_on, int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
 
@@ -263,8 +263,8 @@ static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missi
 			missing[w] = asked && answer[w] == P2P_NOT_STARTED;
 			silent[w] = asked && answer[w] == P2P_SILENT;
 		} else {
-			missing[w] =
-				!(op_is_eager(op) ? eager_has_come(l, op, r) : is_in(l, op, r));
+			missing[w] = !(op_is_eager(op) ? eager_has_come(l, op, r)
+						       : stall_is_in(l, op, r));
 		}
 	}
 	return asked;
@@ -303,7 +303,7 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 	for (r = 0; r < l->topo.size; r++)
 		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->topo.rank;
 	asked = find_missing(l, op, missing, silent);
-	what_text(op->ask.signature.kind, name_of(op), what);
+	what_text(op->ask.signature.kind, stall_name_of(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
 	len -= (size_t)n;
@@ -637,7 +637,7 @@ static void look_at_comm(struct comm *l, void *arg)
 		else if (eager_look(l, op)) /* complete, but no thread had looked */
 			any = true;
 		else
-			look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
+			stall_look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
 	lock_give(&l->lock);
 	if (any)
 		notify_completed(l->engine);

@@ -46,8 +46,8 @@ static int name_file(char *out, size_t size, const char *path, int rank, struct 
 			      strlen(path));
 }
 
-static int start(struct engine *g, const struct timeline_rank *self, const char *path,
-		 uint32_t on, bool all, struct err *e)
+static int timeline_start_at(struct engine *g, const struct timeline_rank *self,
+			     const char *path, uint32_t on, bool all, struct err *e)
 {
 	char file[PATH_MAX], clock[2 * IDENTITY_BYTES + 1];
 	struct trace_origin from = { .rank = self->rank,
@@ -87,7 +87,7 @@ int timeline_start(struct engine *g, const struct timeline_rank *self, const cha
 	if (self->rank && !all)
 		return 0;
 	pthread_mutex_lock(&control);
-	rc = start(g, self, path, on, all, e);
+	rc = timeline_start_at(g, self, path, on, all, e);
 	pthread_mutex_unlock(&control);
 	return rc;
 }

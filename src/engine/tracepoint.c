@@ -73,8 +73,8 @@ static bool is_unnamed(const char *name, size_t len)
 }
 
 /* Enters a name; the engine's own names are shown as Horovod shows its own. */
-static uint32_t enter(const struct comm *l, const char *name, size_t len,
-		      const struct op_signature *w)
+static uint32_t tracepoint_enter(const struct comm *l, const char *name, size_t len,
+				 const struct op_signature *w)
 {
 	char text[48];
 
@@ -176,7 +176,7 @@ static void tell_submitted(struct comm *l, struct name_entry *t, const struct op
 	/* A request without a name may be of another kind than the last one with its number, so
 	 * the label is entered again with each new shape. */
 	if (!t->label || (writes && t->told != session && is_unnamed(t->name, t->len)))
-		t->label = enter(l, t->name, t->len, w);
+		t->label = tracepoint_enter(l, t->name, t->len, w);
 	if (writes && t->told != session) {
 		t->told = session;
 		tell_shape(l, t, w, ns);
@@ -266,7 +266,7 @@ void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, c
 		return;
 	name = ledger_name(l->ledger, id);
 	/* The name of an unnamed request begins with a NUL. */
-	r.label = enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
+	r.label = tracepoint_enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
 	r.ns = clock_ns();
 	while (i < count) {
 		/* Ranks of a host are mostly neighbours. */

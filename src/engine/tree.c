@@ -81,7 +81,7 @@ static void note_unsent(struct tree *t, int k, int rc)
 }
 
 /* The connection is intact, but the neighbour reads nothing.  If it sends nothing either, no
- * event would follow: so the receiving side is shut down, which look_at() then sees. */
+ * event would follow: so the receiving side is shut down, which tree_look_at() then sees. */
 static void give_up(struct branch *b)
 {
 	struct pollfd p = { .fd = chan_fd(b->chan) };
@@ -91,7 +91,7 @@ static void give_up(struct branch *b)
 		shutdown(p.fd, SHUT_RD);
 }
 
-/* A lost connection is reported by look_at(), after the frames that can still be read. */
+/* A lost connection is reported by tree_look_at(), after the frames that can still be read. */
 static void on_send(void *ctx, int k, const void *frame, size_t len)
 {
 	struct tree *t = ctx;
@@ -146,7 +146,7 @@ static void on_arrived(void *ctx, uint32_t id, const struct op_signature *w, con
 }
 
 /* Reads what has arrived.  A neighbour that closes may have sent the reason before. */
-static void look_at(struct tree *t, int k, struct err *e)
+static void tree_look_at(struct tree *t, int k, struct err *e)
 {
 	struct branch *b = &t->branch[k];
 	const void *frame;
@@ -185,7 +185,7 @@ static void note_loss(struct tree *t, int k, struct losses *l)
 	struct err e = { 0 };
 	bool was = t->branch[k].lost;
 
-	look_at(t, k, &e);
+	tree_look_at(t, k, &e);
 	if (was || !t->branch[k].lost || coordinator_gone(t->coordinator, k) || l->rank >= 0)
 		return;
 	l->rank = coordinator_leader(t->coordinator, k);
@@ -193,7 +193,7 @@ static void note_loss(struct tree *t, int k, struct losses *l)
 	l->why = e;
 }
 
-static void look(struct tree *t, struct losses *l)
+static void tree_look(struct tree *t, struct losses *l)
 {
 	struct epoll_event ev[MANY_EVENTS];
 	int n;
@@ -238,7 +238,7 @@ static void turn(struct tree *t, struct losses *l)
 	}
 }
 
-static void tell(struct tree *t, const struct losses *l)
+static void tree_tell(struct tree *t, const struct losses *l)
 {
 	if (l->rank >= 0 && l->over)
 		t->ev.alarm(t->ev.ctx, -1, l->why.code, l->why.text);
@@ -271,14 +271,14 @@ bool tree_serve(struct tree *t)
 	/* A one-shot event disarms outer. */
 	if (epoll_wait(t->outer, &ev, 1, 0) > 0)
 		t->armed = false;
-	look(t, &l);
+	tree_look(t, &l);
 	turn(t, &l);
 	brief = t->attended || clock_ns() - t->away_ns < BRIEF_NS;
 	t->brief = brief;
 	if (!brief)
 		arm(t, true);
 	pthread_mutex_unlock(&t->lock);
-	tell(t, &l);
+	tree_tell(t, &l);
 	return brief;
 }
 
@@ -326,10 +326,10 @@ void tree_poll(struct tree *t)
 		t->away_ns = 0;
 		arm(t, true);
 	}
-	look(t, &l);
+	tree_look(t, &l);
 	turn(t, &l);
 	pthread_mutex_unlock(&t->lock);
-	tell(t, &l);
+	tree_tell(t, &l);
 }
 
 void tree_turn(struct tree *t)
@@ -339,7 +339,7 @@ void tree_turn(struct tree *t)
 	pthread_mutex_lock(&t->lock);
 	turn(t, &l);
 	pthread_mutex_unlock(&t->lock);
-	tell(t, &l);
+	tree_tell(t, &l);
 }
 
 void tree_done(struct tree *t)

@@ -131,8 +131,8 @@ enum { MS = 1000000 };
 
 /* Judges how long @rank has not been heard, and reports a change.  @i: its place in @p.
  * @speaks: this rank reports it for its host.  @socket: the silent connection's, or -1. */
-static void judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
-		  const char *verb, const char *because, int socket, int64_t now)
+static void watch_judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
+			const char *verb, const char *because, int socket, int64_t now)
 {
 	int me = w->topo->rank;
 	char text[512], end[160] = "";
@@ -190,7 +190,8 @@ static void look_at_beats(struct watch *w, int64_t now)
 		why[0] = 0;
 		if (heartbeat_silence_ns(&w->local, i, now) >= w->local.warn_ns)
 			heartbeat_state(w->peer[w->rank[i]].pid, why, sizeof(why));
-		judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, -1, now);
+		watch_judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, -1,
+			    now);
 	}
 }
 
@@ -214,8 +215,8 @@ static bool look_at_silence(struct watch *w, int64_t now)
 		if (heard != w->heard[k])
 			heartbeat_hear(&w->remote, rank, now);
 		w->heard[k] = heard;
-		judge(w, &w->remote, rank, rank, true, "has been silent", because,
-		      tree_socket(w->world, k), now);
+		watch_judge(w, &w->remote, rank, rank, true, "has been silent", because,
+			    tree_socket(w->world, k), now);
 		late |= w->remote.of[rank].late;
 	}
 	return heartbeats_echo(&w->remote, late && w->rules.lost_ms, pause, now);
@@ -263,8 +264,9 @@ static void look_at_data(struct comm *l, void *arg)
 	for (int i = 0; i < m->links; i++) {
 		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
 			heartbeat_hear(p, i, look->now);
-		judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank), !l->topo.local_rank,
-		      "has confirmed no data", because, m->link[i].fd[0], look->now);
+		watch_judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank),
+			    !l->topo.local_rank, "has confirmed no data", because,
+			    m->link[i].fd[0], look->now);
 	}
 }
 
@@ -327,7 +329,7 @@ static void look_at_launcher(struct watch *w)
 }
 
 /* Serves @t, unless it was dropped after poll(2).  True if @t has to be served again soon. */
-static bool serve(struct watch *w, struct tree *t)
+static bool watch_serve(struct watch *w, struct tree *t)
 {
 	bool again = false;
 
@@ -390,7 +392,7 @@ static void *watch(void *arg)
 		was = again;
 		for (i = first_tree, again = false; i < n; i++)
 			if (p[i].revents || was)
-				again |= serve(w, trees[i - first_tree]);
+				again |= watch_serve(w, trees[i - first_tree]);
 		for (i = AT_RANKS; i < first_tree; i++)
 			if (p[i].revents)
 				look_at_process(w, i - AT_RANKS);
@@ -489,7 +491,7 @@ static void stir(struct watch *w)
 }
 
 /* A frame from a connection is noticed up to a tick later. */
-static uint32_t sooner(const struct heartbeat_rules *r, uint32_t limit_ms)
+static uint32_t watch_sooner(const struct heartbeat_rules *r, uint32_t limit_ms)
 {
 	return limit_ms > r->tick_ms ? limit_ms - r->tick_ms : limit_ms;
 }
@@ -512,8 +514,9 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 		rc = heartbeats_open(&w->local, t->local_size, rules->freeze_warn_ms,
 				     rules->freeze_ms, e);
 	if (!rc)
-		rc = heartbeats_open(&w->remote, t->size, sooner(rules, rules->lost_warn_ms),
-				     sooner(rules, rules->lost_ms), e);
+		rc = heartbeats_open(&w->remote, t->size,
+				     watch_sooner(rules, rules->lost_warn_ms),
+				     watch_sooner(rules, rules->lost_ms), e);
 	if (!rc)
 		rc = allocate(w, e);
 	if (rc)

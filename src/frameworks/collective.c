@@ -123,7 +123,7 @@ static int dims_told(struct collective_tensor *t, int first)
 	return dims + 1;
 }
 
-static const char *name_of(const struct collective_run *run)
+static const char *collective_name_of(const struct collective_run *run)
 {
 	return run->plan.name[0] ? run->plan.name : NULL;
 }
@@ -133,7 +133,7 @@ static struct ringup_reduce reduce_of(const struct collective_run *run,
 {
 	const struct collective_plan *p = &run->plan;
 
-	return (struct ringup_reduce){ .name = name_of(run),
+	return (struct ringup_reduce){ .name = collective_name_of(run),
 				       .in = t->in,
 				       .out = t->out,
 				       .count = elements(t, 0),
@@ -150,7 +150,7 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 {
 	return (struct ringup_gather){ .into = t->out_bytes ? t->out : NULL,
 				       .into_bytes = t->out_bytes,
-				       .name = name_of(run),
+				       .name = collective_name_of(run),
 				       .in = t->in,
 				       .rows = t->shape[0],
 				       .row = elements(t, 1) * t->each,
@@ -166,7 +166,7 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 {
 	const struct collective_plan *p = &run->plan;
 
-	return (struct ringup_scatter){ .name = name_of(run),
+	return (struct ringup_scatter){ .name = collective_name_of(run),
 					.in = t->in,
 					.rows = t->shape[0],
 					.row = elements(t, 1),
@@ -273,7 +273,7 @@ static int place_of_root(const struct collective_run *run)
 static int start_broadcast(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
-	struct ringup_bcast b = { .name = name_of(run),
+	struct ringup_bcast b = { .name = collective_name_of(run),
 				  .in = t->in,
 				  .out = t->out,
 				  .count = elements(t, 0) * t->each,
@@ -320,7 +320,7 @@ static int start_alltoall(struct collective_run *run)
 	int n = ringup_size(run->group), rc;
 	struct ringup_exchange x = { .into = t->out_bytes ? t->out : NULL,
 				     .into_bytes = t->out_bytes,
-				     .name = name_of(run),
+				     .name = collective_name_of(run),
 				     .in = t->in,
 				     .rows = t->shape[0],
 				     .row = elements(t, 1) * t->each,
@@ -406,7 +406,7 @@ int collective_start(struct collective_run *run)
 		rc = start_reducescatter(run);
 		break;
 	case COLLECTIVE_BARRIER:
-		rc = ringup_barrier(run->group, name_of(run), &run->op);
+		rc = ringup_barrier(run->group, collective_name_of(run), &run->op);
 		break;
 	case COLLECTIVE_JOIN:
 		rc = ringup_join(run->group, &run->last, &run->op);

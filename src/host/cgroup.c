@@ -10,7 +10,7 @@
 #include "base/file.h"
 
 /* Is @name in a list like "cpu,cpuacct" of @len bytes? */
-static bool is_listed(const char *list, size_t len, const char *name)
+static bool cgroup_is_listed(const char *list, size_t len, const char *name)
 {
 	size_t n;
 
@@ -25,7 +25,7 @@ static bool is_listed(const char *list, size_t len, const char *name)
 
 /* "0::/a" is version 2, "4:cpu,cpuacct:/a" a hierarchy of version 1.  A controller with a
  * hierarchy of version 1 is not in version 2. */
-static void read_line(struct cgroup *g, const char *line)
+static void cgroup_read_line(struct cgroup *g, const char *line)
 {
 	const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
 	int version;
@@ -34,7 +34,7 @@ static void read_line(struct cgroup *g, const char *line)
 		return;
 	list++;
 	version = path == list ? 2 : 1;
-	if (version == 1 ? !is_listed(list, (size_t)(path - list), g->controller)
+	if (version == 1 ? !cgroup_is_listed(list, (size_t)(path - list), g->controller)
 			 : g->version == 1)
 		return;
 	g->version = version;
@@ -51,7 +51,7 @@ bool cgroup_find(struct cgroup *g, const char *root, const char *controller)
 	if (file_read(root, "/proc/self/cgroup", 65536, &text, &len, NULL))
 		return false;
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		read_line(g, line);
+		cgroup_read_line(g, line);
 	free(text);
 	return g->version;
 }

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-static void add_file(crypto_generichash_state *h, const char *path)
+static void identity_add_file(crypto_generichash_state *h, const char *path)
 {
 	char *text;
 	size_t len;
@@ -39,8 +39,8 @@ void identity_get(unsigned char out[IDENTITY_BYTES])
 	uid_t uid = geteuid();
 
 	crypto_generichash_init(&h, NULL, 0, IDENTITY_BYTES);
-	add_file(&h, "/etc/machine-id");
-	add_file(&h, "/proc/sys/kernel/random/boot_id");
+	identity_add_file(&h, "/etc/machine-id");
+	identity_add_file(&h, "/proc/sys/kernel/random/boot_id");
 	add_namespace(&h, "/proc/self/ns/pid");
 	add_namespace(&h, "/proc/self/ns/net");
 	add_namespace(&h, "/proc/self/ns/user");

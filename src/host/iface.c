@@ -121,7 +121,7 @@ static void copy_text(char *out, size_t size, const struct nlattr *a)
 	out[len] = 0;
 }
 
-static int64_t number(const struct nlattr *a, int64_t otherwise)
+static int64_t iface_number(const struct nlattr *a, int64_t otherwise)
 {
 	if (!a || mnl_attr_get_payload_len(a) < sizeof(uint32_t))
 		return otherwise;
@@ -181,8 +181,8 @@ static int on_link(const struct nlmsghdr *h, void *data)
 	}
 	i->index = m->ifi_index;
 	i->flags = m->ifi_flags;
-	i->mtu = (int)number(t.at[IFLA_MTU], 0);
-	i->master = (int)number(t.at[IFLA_MASTER], 0);
+	i->mtu = (int)iface_number(t.at[IFLA_MTU], 0);
+	i->master = (int)iface_number(t.at[IFLA_MASTER], 0);
 	copy_text(i->name, sizeof(i->name), t.at[IFLA_IFNAME]);
 	hex_mac(i->mac, t.at[IFLA_ADDRESS]);
 	if (m->ifi_type == ARPHRD_LOOPBACK)
@@ -286,17 +286,17 @@ static int on_route(const struct nlmsghdr *h, void *data)
 	mnl_attr_parse(h, sizeof(*m), keep_attr, &t);
 	if ((m->rtm_family != AF_INET && m->rtm_family != AF_INET6) ||
 	    m->rtm_type != RTN_UNICAST || m->rtm_flags & RTM_F_CLONED ||
-	    number(t.at[RTA_TABLE], m->rtm_table) != RT_TABLE_MAIN)
+	    iface_number(t.at[RTA_TABLE], m->rtm_table) != RT_TABLE_MAIN)
 		return MNL_CB_OK;
 	if (!read_ip(&how.to, m->rtm_family, t.at[RTA_DST]))
 		how.to.family = m->rtm_family;
 	how.prefix = m->rtm_dst_len;
-	how.metric = number(t.at[RTA_PRIORITY], 0);
+	how.metric = iface_number(t.at[RTA_PRIORITY], 0);
 	read_ip(&via, m->rtm_family, t.at[RTA_GATEWAY]);
 	if (t.at[RTA_MULTIPATH])
 		add_hops(l, &how, t.at[RTA_MULTIPATH]);
 	else
-		add_hop(l, &how, (int)number(t.at[RTA_OIF], 0), &via);
+		add_hop(l, &how, (int)iface_number(t.at[RTA_OIF], 0), &via);
 	return MNL_CB_OK;
 }
 
@@ -321,7 +321,7 @@ static int on_answer(const struct nlmsghdr *h, void *data)
 		return MNL_CB_OK;
 	how.prefix = q->peer.family == AF_INET ? 32 : 128;
 	read_ip(&via, m->rtm_family, t.at[RTA_GATEWAY]);
-	add_hop(q->l, &how, (int)number(t.at[RTA_OIF], 0), &via);
+	add_hop(q->l, &how, (int)iface_number(t.at[RTA_OIF], 0), &via);
 	return MNL_CB_OK;
 }
 
@@ -418,7 +418,7 @@ static void set_turn(struct iface_list *l, int index, const struct iface_ip *ip,
 }
 
 /* "fd000000000000000000000000000002 04 40 00 82     eth0" */
-static bool read_line(const char *line, struct iface_ip *ip, int *index)
+static bool iface_read_line(const char *line, struct iface_ip *ip, int *index)
 {
 	unsigned byte, at;
 
@@ -446,7 +446,7 @@ static void add_turns_v6(struct iface_list *l, const char *root)
 		return;
 	for (line = strtok_r(data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		turn++;
-		if (strlen(line) > 32 && read_line(line, &ip, &index))
+		if (strlen(line) > 32 && iface_read_line(line, &ip, &index))
 			set_turn(l, index, &ip, NULL, turn);
 	}
 	free(data);

@@ -44,10 +44,10 @@ struct listener {
 	void *data;
 };
 
-static void say(const struct listener *l, const char *fmt, ...)
+static void linkwatch_say(const struct listener *l, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void say(const struct listener *l, const char *fmt, ...)
+static void linkwatch_say(const struct listener *l, const char *fmt, ...)
 {
 	char text[LINKWATCH_TEXT];
 	va_list ap;
@@ -70,16 +70,18 @@ static void compare_link(const struct iface *was, const struct iface *is,
 			 const struct listener *to)
 {
 	if (strcmp(was->name, is->name) != 0)
-		say(to, "%s is now called %s", was->name, is->name);
+		linkwatch_say(to, "%s is now called %s", was->name, is->name);
 	if (strcmp(iface_state_text(was), iface_state_text(is)) != 0)
-		say(to, "%s is %s, was %s", is->name, iface_state_text(is),
-		    iface_state_text(was));
+		linkwatch_say(to, "%s is %s, was %s", is->name, iface_state_text(is),
+			      iface_state_text(was));
 	if (was->mtu != is->mtu)
-		say(to, "%s has mtu %d, had %d", is->name, is->mtu, was->mtu);
+		linkwatch_say(to, "%s has mtu %d, had %d", is->name, is->mtu, was->mtu);
 	if (strcmp(was->mac, is->mac) != 0)
-		say(to, "%s has hardware address %s, had %s", is->name, is->mac, was->mac);
+		linkwatch_say(to, "%s has hardware address %s, had %s", is->name, is->mac,
+			      was->mac);
 	if (was->master != is->master)
-		say(to, "%s %s a bridge or bond", is->name, is->master ? "joined" : "left");
+		linkwatch_say(to, "%s %s a bridge or bond", is->name,
+			      is->master ? "joined" : "left");
 }
 
 static void compare_links(const struct iface_list *before, const struct iface_list *after,
@@ -89,14 +91,14 @@ static void compare_links(const struct iface_list *before, const struct iface_li
 
 	for (int i = 0; i < before->nifaces; i++)
 		if (!same_link(after, &before->ifaces[i]))
-			say(to, "%s is gone", before->ifaces[i].name);
+			linkwatch_say(to, "%s is gone", before->ifaces[i].name);
 	for (int i = 0; i < after->nifaces; i++) {
 		other = same_link(before, &after->ifaces[i]);
 		if (other)
 			compare_link(other, &after->ifaces[i], to);
 		else
-			say(to, "%s is new, %s", after->ifaces[i].name,
-			    iface_state_text(&after->ifaces[i]));
+			linkwatch_say(to, "%s is new, %s", after->ifaces[i].name,
+				      iface_state_text(&after->ifaces[i]));
 	}
 }
 
@@ -119,8 +121,8 @@ static void compare_addresses(const struct iface_list *from, const struct iface_
 		const struct iface *f = &from->ifaces[a->iface];
 
 		if (!has_address(with, a, f->index))
-			say(to, "%s %s %s/%d", f->name, verb, iface_text(&a->ip, text),
-			    a->prefix);
+			linkwatch_say(to, "%s %s %s/%d", f->name, verb,
+				      iface_text(&a->ip, text), a->prefix);
 	}
 }
 
@@ -147,11 +149,12 @@ static void say_route(const struct iface_list *l, const struct iface_route *r, c
 	if (has_via)
 		iface_text(&r->via, via);
 	if (r->prefix)
-		say(to, "the route to %s/%d by %s%s%s %s", iface_text(&r->to, net), r->prefix,
-		    l->ifaces[r->iface].name, has_via ? " via " : "", via, verb);
+		linkwatch_say(to, "the route to %s/%d by %s%s%s %s", iface_text(&r->to, net),
+			      r->prefix, l->ifaces[r->iface].name, has_via ? " via " : "", via,
+			      verb);
 	else
-		say(to, "the default route by %s%s%s %s", l->ifaces[r->iface].name,
-		    has_via ? " via " : "", via, verb);
+		linkwatch_say(to, "the default route by %s%s%s %s", l->ifaces[r->iface].name,
+			      has_via ? " via " : "", via, verb);
 }
 
 static void compare_routes(const struct iface_list *from, const struct iface_list *with,

@@ -25,7 +25,7 @@ enum { FILE_CAP = 1 << 20, MAX_ROWS = 4096, MAX_HOSTS = 64, MAX_PLUGINS = 64 };
 static const char ompi_prefix[] = "OMPI_MCA_", prte_prefix[] = "PRTE_MCA_";
 static const char debian_mca[] = "/etc/openmpi/openmpi-mca-params.conf";
 
-static int no_memory(struct err *e)
+static int netconf_no_memory(struct err *e)
 {
 	return fail(e, RINGUP_ENOMEM, "no memory for settings");
 }
@@ -39,14 +39,14 @@ int netconf_add(struct netconf *c, const char *name, const char *value, const ch
 		return fail(e, RINGUP_EINVAL, "%s: more than %d settings", source, MAX_ROWS);
 	r = array_room(&c->rows, c->nrows, sizeof(*r));
 	if (!r)
-		return no_memory(e);
+		return netconf_no_memory(e);
 	snprintf(r->source, sizeof(r->source), "%s", source);
 	r->name = strdup(name);
 	r->value = strdup(value);
 	if (!r->name || !r->value) {
 		free(r->name);
 		free(r->value);
-		return no_memory(e);
+		return netconf_no_memory(e);
 	}
 	c->nrows++;
 	return 0;
@@ -97,7 +97,7 @@ int netconf_set_version(struct netconf *c, const char *library, const char *vers
 		return fail(e, RINGUP_EINVAL, "more than %d versions", MAX_HOSTS);
 	v = array_more(&c->versions, &c->nversions, sizeof(*v));
 	if (!v)
-		return no_memory(e);
+		return netconf_no_memory(e);
 	snprintf(v->library, sizeof(v->library), "%s", library);
 	snprintf(v->version, sizeof(v->version), "%s", version);
 	return 0;
@@ -111,7 +111,7 @@ int netconf_add_plugin(struct netconf *c, const struct netconf_plugin *p, struct
 		return fail(e, RINGUP_EINVAL, "more than %d plug-ins", MAX_PLUGINS);
 	one = array_more(&c->plugins, &c->nplugins, sizeof(*one));
 	if (!one)
-		return no_memory(e);
+		return netconf_no_memory(e);
 	*one = *p;
 	return 0;
 }
@@ -188,7 +188,7 @@ static bool next_line(const char **rest, struct line *l)
 }
 
 /* "NAME" and "VALUE" of a line, cut at the first '='; false without one. */
-static bool split(const struct line *l, char **name, char **value)
+static bool netconf_split(const struct line *l, char **name, char **value)
 {
 	const char *eq = memchr(l->text, '=', l->len);
 
@@ -208,11 +208,11 @@ int netconf_nccl(struct netconf *c, const char *text, const char *source,
 	int rc = 0;
 
 	while (!rc && next_line(&text, &l)) {
-		if (!split(&l, &name, &value))
+		if (!netconf_split(&l, &name, &value))
 			continue;
 		snprintf(where, sizeof(where), "%.140s:%d", source, l.number);
 		if (!name || !value)
-			rc = no_memory(e);
+			rc = netconf_no_memory(e);
 		else if (is_wanted(names, name))
 			rc = netconf_add(c, name, value, where, e);
 		free(name);
@@ -258,11 +258,11 @@ static int add_trimmed(struct netconf *c, const struct line *l, const char *sour
 	char *name, *value;
 	int rc = 0;
 
-	if (!split(l, &name, &value))
+	if (!netconf_split(l, &name, &value))
 		return 0;
 	snprintf(where, sizeof(where), "%.140s:%d", source, l->number);
 	if (!name || !value) {
-		rc = no_memory(e);
+		rc = netconf_no_memory(e);
 	} else if (strlen(trim(name)) < 64) {
 		snprintf(variable, sizeof(variable), "%s%s", prefix, trim(name));
 		if (is_wanted(names, variable))
@@ -521,13 +521,13 @@ int netconf_add_hosts(struct netconf *c, const struct netconf *other, struct err
 	for (int i = 0; i < other->nhosts; i++) {
 		h = netconf_host_add(c, other->hosts[i].name);
 		if (!h)
-			return no_memory(e);
+			return netconf_no_memory(e);
 		*h = other->hosts[i];
 	}
 	return 0;
 }
 
-static void take(struct netconf_host *h, const struct sockaddr *sa)
+static void netconf_take(struct netconf_host *h, const struct sockaddr *sa)
 {
 	struct iface_ip *ip = &h->ips[h->nips];
 
@@ -553,11 +553,11 @@ int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 	struct netconf_host *h = netconf_host_add(c, name);
 
 	if (!h)
-		return no_memory(e);
+		return netconf_no_memory(e);
 	if (getaddrinfo(name, NULL, &hints, &all))
 		return 0;
 	for (i = all; i && h->nips < NETCONF_IPS; i = i->ai_next)
-		take(h, i->ai_addr);
+		netconf_take(h, i->ai_addr);
 	freeaddrinfo(all);
 	return 0;
 }

@@ -25,7 +25,7 @@ enum { FILE_CAP = 1 << 20, MAX_FILES = 64, MAX_LINES = 1024 };
 static const char mca_prefix[] = "OMPI_MCA_";
 static const char bom[] = "\xef\xbb\xbf";
 
-static int no_memory(struct err *e)
+static int sources_no_memory(struct err *e)
 {
 	return fail(e, RINGUP_ENOMEM, "no memory for settings");
 }
@@ -44,7 +44,7 @@ struct sources_file *sources_file(struct sources *s, enum sources_grammar g, con
 	f = copy ? array_more(&s->files, &s->nfiles, sizeof(*f)) : NULL;
 	if (!f) {
 		free(copy);
-		no_memory(e);
+		sources_no_memory(e);
 		return NULL;
 	}
 	*f = (struct sources_file){ .grammar = g, .path = copy };
@@ -77,7 +77,7 @@ int sources_line(struct sources_file *f, int number, const char *text, size_t le
 	one = copy ? array_more(&f->lines, &f->nlines, sizeof(*one)) : NULL;
 	if (!one) {
 		free(copy);
-		return no_memory(e);
+		return sources_no_memory(e);
 	}
 	mask(copy);
 	*one = (struct sources_line){ number, copy };
@@ -171,7 +171,7 @@ size_t sources_meant(enum sources_grammar g, const char *line, size_t len,
 	return end;
 }
 
-static bool is_blank(char c)
+static bool sources_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
 }
@@ -193,7 +193,7 @@ static size_t word_end(const char *line, size_t len, size_t at)
 			quote = 0;
 		else if (!quote && (line[at] == '\'' || line[at] == '"'))
 			quote = line[at];
-		else if (!quote && (is_blank(line[at]) || ends_command(line[at])))
+		else if (!quote && (sources_is_blank(line[at]) || ends_command(line[at])))
 			break;
 	}
 	return at < len ? at : len;
@@ -219,7 +219,7 @@ static size_t next_assignment(const char *line, size_t len, size_t at)
 		end = at + 1;
 		if (ends_command(line[at])) {
 			is_program = false;
-		} else if (!is_blank(line[at])) {
+		} else if (!sources_is_blank(line[at])) {
 			if (!is_program && is_assignment(line + at, len - at))
 				return at;
 			end = word_end(line, len, at);
@@ -378,8 +378,8 @@ static int add_scripts(struct sources *s, const char *root, struct err *e)
 	return rc ? rc : add_spark(s, root, e);
 }
 
-static int add_file(struct sources *s, enum sources_grammar g, const char *root,
-		    const char *path, struct err *e)
+static int sources_add_file(struct sources *s, enum sources_grammar g, const char *root,
+			    const char *path, struct err *e)
 {
 	char *text;
 	size_t len;
@@ -402,16 +402,16 @@ static int add_nccl(struct sources *s, const char *root, struct err *e)
 	int rc = 0;
 
 	if (is_given)
-		rc = add_file(s, SOURCES_NCCL, root, given, e);
+		rc = sources_add_file(s, SOURCES_NCCL, root, given, e);
 	if (!is_given && home && *home == '/') {
 		snprintf(path, sizeof(path), "%s/.nccl.conf", home);
-		rc = add_file(s, SOURCES_NCCL, root, path, e);
+		rc = sources_add_file(s, SOURCES_NCCL, root, path, e);
 	}
 	if (!rc && !is_given && pw) {
 		snprintf(path, sizeof(path), "%s/.nccl.conf", pw->pw_dir);
-		rc = add_file(s, SOURCES_NCCL, root, path, e);
+		rc = sources_add_file(s, SOURCES_NCCL, root, path, e);
 	}
-	return rc ? rc : add_file(s, SOURCES_NCCL, root, "/etc/nccl.conf", e);
+	return rc ? rc : sources_add_file(s, SOURCES_NCCL, root, "/etc/nccl.conf", e);
 }
 
 static int add_mca(struct sources *s, const char *root, struct err *e)
@@ -422,10 +422,10 @@ static int add_mca(struct sources *s, const char *root, struct err *e)
 
 	if (home && *home == '/') {
 		snprintf(path, sizeof(path), "%s/.openmpi/mca-params.conf", home);
-		rc = add_file(s, SOURCES_MCA, root, path, e);
+		rc = sources_add_file(s, SOURCES_MCA, root, path, e);
 	}
 	netconf_mca_file(path, root);
-	return rc ? rc : add_file(s, SOURCES_MCA, root, path, e);
+	return rc ? rc : sources_add_file(s, SOURCES_MCA, root, path, e);
 }
 
 int sources_read(struct sources *s, const char *root, struct err *e)

@@ -91,7 +91,7 @@ static const char *host_name(const struct cluster *c, int worker)
 }
 
 /* "rank 3 (pid 4711) on node-b"; a worker that has never met the others has no rank. */
-static void describe(const struct cluster *c, int i, char *out, size_t size)
+static void cluster_describe(const struct cluster *c, int i, char *out, size_t size)
 {
 	const struct worker *w = &c->worker[i];
 
@@ -107,7 +107,7 @@ static void describe_end(const struct cluster *c, int i, char *out, size_t size)
 	char how[128];
 	size_t n;
 
-	describe(c, i, out, size);
+	cluster_describe(c, i, out, size);
 	culprit_describe(&c->ends[i], how, sizeof(how));
 	n = strlen(out);
 	snprintf(out + n, size - n, " %s%s", how,
@@ -156,7 +156,7 @@ static void all_name(void *ctx, bool given_up)
 
 	for (int i = 0; i < c->count; i++)
 		if (c->worker[i].running && c->worker[i].pid) {
-			describe(c, i, text, sizeof(text));
+			cluster_describe(c, i, text, sizeof(text));
 			output_say(c->output, "%s %s", text,
 				   given_up ? "cannot be killed; given up"
 					    : "did not end when told to and is killed");
@@ -172,7 +172,7 @@ static void mourn(struct cluster *c, const struct culprit *x)
 	if (other < 0) {
 		output_say(c->output, "%s", text);
 	} else {
-		describe(c, other, why, sizeof(why));
+		cluster_describe(c, other, why, sizeof(why));
 		output_say(c->output, "%s: %s had left the job before, %s", text, why,
 			   x->awaited >= 0 ? "and has not ended" : "with status 0");
 	}
@@ -498,7 +498,7 @@ static void act_end(struct cluster *c, const struct elastic_action *a)
 	struct err e = { 0 };
 	char text[256];
 
-	describe(c, a->worker, text, sizeof(text));
+	cluster_describe(c, a->worker, text, sizeof(text));
 	output_say(c->output, "%s is ended: %s", text, a->why);
 	fail(&e, RINGUP_ESHUTDOWN, "%s", a->why);
 	lobby_refuse(c->lobby, (uint32_t)a->worker, &e);
@@ -671,7 +671,7 @@ static int plan(struct cluster *c, struct err *e)
 
 /* -- the loop ---------------------------------------------------------------- */
 
-static void sooner(int64_t *until, int64_t ns)
+static void cluster_sooner(int64_t *until, int64_t ns)
 {
 	if (ns < *until)
 		*until = ns;
@@ -697,10 +697,10 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	lobby = p + n;
 	if (c->lobby)
 		n += lobby_poll(c->lobby, lobby);
-	sooner(&until, fleet_until(&c->fleet));
-	sooner(&until, finder_until(&c->finder));
+	cluster_sooner(&until, fleet_until(&c->fleet));
+	cluster_sooner(&until, finder_until(&c->finder));
 	if (c->lobby)
-		sooner(&until, lobby_until(c->lobby));
+		cluster_sooner(&until, lobby_until(c->lobby));
 	if (poll(p, n, clock_left_ms(until)) < 0) {
 		if (errno != EINTR)
 			return fail_os(e, "poll");
@@ -719,7 +719,7 @@ static void parent_look(struct cluster *c)
 }
 
 /* After poll(2): handles input, and passes output on. */
-static void serve(struct cluster *c)
+static void cluster_serve(struct cluster *c)
 {
 	fleet_serve(&c->fleet);
 	output_move(c->output);
@@ -736,16 +736,16 @@ static int turn(struct cluster *c, struct err *e)
 	int rc;
 
 	until = c->how->is_elastic ? elastic_act(c) : INT64_MAX;
-	sooner(&until, workers_urge(c));
-	sooner(&until, ending_until(&c->ending));
+	cluster_sooner(&until, workers_urge(c));
+	cluster_sooner(&until, ending_until(&c->ending));
 	if (c->failed_ns && !is_ending(c))
-		sooner(&until, c->name_ns);
+		cluster_sooner(&until, c->name_ns);
 	if (is_ending(c) && !c->running)
 		return 0;
 	rc = wait_for_something(c, until, e);
 	if (rc)
 		return rc;
-	serve(c);
+	cluster_serve(c);
 	if (c->how->script && !is_ending(c))
 		ask_script(c);
 	failure_look(c);
@@ -782,7 +782,7 @@ static void finish(struct cluster *c)
 	while (!fleet_is_done(&c->fleet) && clock_left_ms(enough)) {
 		if (wait_for_something(c, enough, &e))
 			return;
-		serve(c);
+		cluster_serve(c);
 	}
 }
 
@@ -845,7 +845,7 @@ static void raise_limit(const struct cluster_how *j)
 		log_warn("limit of open files: %s", strerror(errno));
 }
 
-static int prepare(struct cluster *c, struct err *e)
+static int cluster_prepare(struct cluster *c, struct err *e)
 {
 	const struct cluster_how *j = c->how;
 	struct fleet_owner owner = {
@@ -920,7 +920,7 @@ int cluster_run(const struct cluster_how *j, struct err *e)
 			    .name = all_name,
 			    .ctx = &c,
 		    });
-	rc = prepare(&c, e);
+	rc = cluster_prepare(&c, e);
 	if (!rc)
 		rc = watch(&c, e);
 	if (c.output) {

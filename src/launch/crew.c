@@ -245,7 +245,7 @@ static int *children(void)
 	return list;
 }
 
-static bool is_in(const int *list, int pid)
+static bool crew_is_in(const int *list, int pid)
 {
 	for (; list && *list; list++)
 		if (*list == pid)
@@ -272,7 +272,7 @@ static int reap_orphans(const struct watch *w, int sig)
 	if (!list)
 		return stray_signal(&w->stray, sig);
 	for (p = list; *p; p++) {
-		if (is_rank(w, *p) || is_in(w->older, *p) || *p == w->stray.guard ||
+		if (is_rank(w, *p) || crew_is_in(w->older, *p) || *p == w->stray.guard ||
 		    *p == w->session)
 			continue;
 		if (waitpid(*p, NULL, WNOHANG) != 0)
@@ -531,7 +531,7 @@ static void close_all(struct watch *w)
 	free(w->ends);
 }
 
-static int prepare(struct watch *w, struct err *e)
+static int crew_prepare(struct watch *w, struct err *e)
 {
 	const struct crew *j = w->how;
 	int rc = check_fds(j, e);
@@ -582,7 +582,7 @@ int crew_run(const struct crew *j, struct err *e)
 			    .name = ranks_name,
 			    .ctx = &w,
 		    });
-	rc = prepare(&w, e);
+	rc = crew_prepare(&w, e);
 	if (!rc)
 		rc = rankenv_port(&w.port_fd, &port, e);
 	if (!rc)

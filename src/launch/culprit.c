@@ -47,8 +47,8 @@ static struct culprit origin_of(const struct culprit_end *ends, int count, int r
 /* Is @a a better answer than @b?  A rank that others blame is; then a rank that a signal has
  * ended, since others fail because of a killed rank, hardly the other way round; then the
  * rank that ended first. */
-static bool is_better(const struct culprit_end *ends, const struct culprit *a,
-		      const struct culprit *b)
+static bool culprit_is_better(const struct culprit_end *ends, const struct culprit *a,
+			      const struct culprit *b)
 {
 	const struct culprit_end *x = &ends[a->rank], *y;
 
@@ -70,7 +70,7 @@ struct culprit culprit_find(const struct culprit_end *ends, int count)
 		if (!has_failed(&ends[i]))
 			continue;
 		c = origin_of(ends, count, i);
-		if (is_better(ends, &c, &best))
+		if (culprit_is_better(ends, &c, &best))
 			best = c;
 	}
 	return best;

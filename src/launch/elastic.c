@@ -282,7 +282,7 @@ static void act_end(struct elastic *x, int worker, struct elastic_action *a)
 	a->host = x->workers[worker].host;
 }
 
-static void sooner(int64_t *until, int64_t ns)
+static void elastic_sooner(int64_t *until, int64_t ns)
 {
 	if (ns < *until)
 		*until = ns;
@@ -297,7 +297,7 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 		if (!h->rest_ns || h->rest_ns == INT64_MAX)
 			continue;
 		if (h->rest_ns > now) {
-			sooner(until, h->rest_ns);
+			elastic_sooner(until, h->rest_ns);
 			continue;
 		}
 		h->rest_ns = 0;
@@ -340,7 +340,7 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 		return false;
 	late = after(x->waiting_ns, ms);
 	if (now < late) {
-		sooner(until, late);
+		elastic_sooner(until, late);
 		return false;
 	}
 	for (i = 0; x->workers[i].state != state; i++)
@@ -488,7 +488,7 @@ static bool is_coming(const struct elastic *x, const struct elastic_worker *w, i
 	if (w->state != ELASTIC_STARTING || w->rank >= 0 || !worker_has_place(x, w) ||
 	    now >= late)
 		return false;
-	sooner(until, late);
+	elastic_sooner(until, late);
 	return true;
 }
 
@@ -507,7 +507,7 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 		const struct elastic_worker *w = &x->workers[i];
 
 		if (w->state == ELASTIC_WAITING && worker_has_place(x, w))
-			sooner(&first, w->ready_ns);
+			elastic_sooner(&first, w->ready_ns);
 	}
 	if (first == INT64_MAX)
 		return false;
@@ -517,7 +517,7 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 	for (int i = 0; i < x->worker_count; i++)
 		coming |= is_coming(x, &x->workers[i], now, until);
 	if (coming)
-		sooner(until, late);
+		elastic_sooner(until, late);
 	return !coming;
 }
 
@@ -609,7 +609,7 @@ static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elas
 		x->short_ns = now;
 	late = after(x->short_ns, x->how.timeout_ms);
 	if (now < late) {
-		sooner(until, late);
+		elastic_sooner(until, late);
 		return false;
 	}
 	have = x->started ? count_state(x, ELASTIC_WAITING) : slots_count(x);

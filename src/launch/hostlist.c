@@ -20,7 +20,7 @@ enum { FILE_BYTES = 4 << 20 };
 
 /* A name becomes an argument of ssh, and a shell there may read it, so it has only characters
  * of names and addresses. */
-static bool is_name(const char *text, size_t len)
+static bool hostlist_is_name(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if (!isalnum((unsigned char)text[i]) && !strchr("._-@%:", text[i]))
@@ -92,7 +92,7 @@ static int host_read(struct hostlist *l, const char *text, size_t len, int slots
 			    (int)len, text, HOSTLIST_SLOTS);
 	if (!n)
 		return fail(e, RINGUP_EINVAL, "a host without a name");
-	if (!is_name(name, n))
+	if (!hostlist_is_name(name, n))
 		return fail(e, RINGUP_EINVAL, "%.*s: not the name of a host",
 			    (int)(len < 80 ? len : 80), text);
 	return host_add(l, name, n, slots, e);

@@ -179,7 +179,7 @@ static void end_line(const struct output *o, struct stream *s)
 	s->len = 0;
 }
 
-static void keep(const struct output *o, struct stream *s, const char *data, size_t len)
+static void output_keep(const struct output *o, struct stream *s, const char *data, size_t len)
 {
 	while (len) {
 		size_t n = len;
@@ -203,14 +203,14 @@ static void keep(const struct output *o, struct stream *s, const char *data, siz
 	}
 }
 
-static void split(const struct output *o, struct stream *s, const char *data, size_t len)
+static void output_split(const struct output *o, struct stream *s, const char *data, size_t len)
 {
 	const char *end;
 
 	while (len && (end = memchr(data, '\n', len))) {
 		size_t n = (size_t)(end - data);
 
-		keep(o, s, data, n);
+		output_keep(o, s, data, n);
 		put_prefix(o, s);
 		sink_put(s->sink, s->line, s->len);
 		sink_put(s->sink, "\n", 1);
@@ -218,7 +218,7 @@ static void split(const struct output *o, struct stream *s, const char *data, si
 		data += n + 1;
 		len -= n + 1;
 	}
-	keep(o, s, data, len);
+	output_keep(o, s, data, len);
 }
 
 /* Output is lost from here on: the job goes on, and the launcher's exit status reports it. */
@@ -276,7 +276,7 @@ static bool pull(struct output *o, struct stream *s)
 		return false;
 	}
 	copy_to_file(o, s, data, (size_t)n);
-	split(o, s, data, (size_t)n);
+	output_split(o, s, data, (size_t)n);
 	return true;
 }
 
@@ -381,7 +381,7 @@ void output_feed(struct output *o, int i, int stream, const char *data, size_t l
 	struct stream *s = &o->streams[2 * i + stream];
 
 	copy_to_file(o, s, data, len);
-	split(o, s, data, len);
+	output_split(o, s, data, len);
 }
 
 void output_end(struct output *o, int i)

@@ -63,8 +63,8 @@ struct rankd {
 
 /* -- orders of the launcher -------------------------------------------------- */
 
-static int say(struct rankd *a, enum order_kind kind, const uint32_t *numbers, int n,
-	       const void *data, size_t len)
+static int rankd_say(struct rankd *a, enum order_kind kind, const uint32_t *numbers, int n,
+		     const void *data, size_t len)
 {
 	if (order_say(&a->order, kind, numbers, n, data, len, NULL) < 0)
 		a->lost = true;
@@ -81,7 +81,7 @@ static int say_hello(struct rankd *a)
 			       (uint32_t)getpid() };
 
 	gethostname(host, sizeof(host) - 1);
-	return say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
+	return rankd_say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
 }
 
 /* Makes the mark of this daemon's ranks, so that other daemons of the host leave them alone. */
@@ -286,12 +286,13 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 		     : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &why);
 	free(env);
 	if (rc) {
-		say(a, ORDER_FAILED, (uint32_t[]){ number[0], (uint32_t)rc }, 2, why.text,
-		    strlen(why.text));
+		rankd_say(a, ORDER_FAILED, (uint32_t[]){ number[0], (uint32_t)rc }, 2, why.text,
+			  strlen(why.text));
 		return 0;
 	}
 	a->count++;
-	return say(a, ORDER_STARTED, (uint32_t[]){ number[0], (uint32_t)w->pid }, 2, NULL, 0);
+	return rankd_say(a, ORDER_STARTED, (uint32_t[]){ number[0], (uint32_t)w->pid }, 2, NULL,
+			 0);
 }
 
 static void worker_signal(const struct worker *w, int sig, bool all)
@@ -406,7 +407,7 @@ static bool output_pull(struct rankd *a, struct worker *w, int stream)
 	if (a->task && a->task->copies && stream < 2)
 		copy_output(data, (size_t)n);
 	a->unread += (uint64_t)n;
-	say(a, ORDER_OUTPUT, number, 2, data, (size_t)n);
+	rankd_say(a, ORDER_OUTPUT, number, 2, data, (size_t)n);
 	return true;
 }
 
@@ -433,7 +434,7 @@ static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how
 	output_drain_worker(a, w);
 	if (how->si_code != CLD_EXITED)
 		oom_since(&a->oom, "", memory, sizeof(memory));
-	say(a, ORDER_EXIT, number, 4, memory, strlen(memory));
+	rankd_say(a, ORDER_EXIT, number, 4, memory, strlen(memory));
 }
 
 static struct worker *worker_of(struct rankd *a, pid_t pid)
@@ -584,7 +585,7 @@ static void say_bye(struct rankd *a)
 				close(a->worker[i].fd[k]);
 	}
 	a->count = 0;
-	say(a, ORDER_BYE, NULL, 0, NULL, 0);
+	rankd_say(a, ORDER_BYE, NULL, 0, NULL, 0);
 	while (!a->lost && order_events(&a->order) && clock_left_ms(enough)) {
 		struct pollfd p = { a->order.out, POLLOUT, 0 };
 

@@ -66,7 +66,7 @@ static const char *const ours[] = {
 	"RINGUP_REPORT_FD",  NULL,
 };
 
-static bool is_listed(const char *const *list, const char *var)
+static bool rankenv_is_listed(const char *const *list, const char *var)
 {
 	size_t len = strcspn(var, "="), n;
 
@@ -81,15 +81,15 @@ static bool is_listed(const char *const *list, const char *var)
 
 bool rankenv_is_foreign(const char *var)
 {
-	return is_listed(foreign, var);
+	return rankenv_is_listed(foreign, var);
 }
 
 bool rankenv_is_ours(const char *var)
 {
-	return is_listed(ours, var);
+	return rankenv_is_listed(ours, var);
 }
 
-static char **find(const struct argv *l, const char *var)
+static char **rankenv_find(const struct argv *l, const char *var)
 {
 	size_t len = strcspn(var, "=");
 
@@ -100,9 +100,9 @@ static char **find(const struct argv *l, const char *var)
 }
 
 /* Takes @var, which is "NAME=VALUE" on the heap, instead of an older one of that name. */
-static void take(struct argv *l, char *var)
+static void rankenv_take(struct argv *l, char *var)
 {
-	char **old = var ? find(l, var) : NULL;
+	char **old = var ? rankenv_find(l, var) : NULL;
 
 	if (!old) {
 		argv_take(l, var);
@@ -112,8 +112,9 @@ static void take(struct argv *l, char *var)
 	*old = var;
 }
 
-static void put(struct argv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct argv *l, const char *fmt, ...)
+static void rankenv_put(struct argv *l, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void rankenv_put(struct argv *l, const char *fmt, ...)
 {
 	char *var = NULL;
 	va_list ap;
@@ -122,7 +123,7 @@ static void put(struct argv *l, const char *fmt, ...)
 	if (vasprintf(&var, fmt, ap) < 0)
 		var = NULL;
 	va_end(ap);
-	take(l, var);
+	rankenv_take(l, var);
 }
 
 /* Copies the variables of @base that are neither foreign nor the launcher's own. */
@@ -130,7 +131,7 @@ static void take_base(struct argv *l, char *const *base)
 {
 	for (; *base; base++)
 		if (!rankenv_is_foreign(*base) && !rankenv_is_ours(*base) && strchr(*base, '='))
-			take(l, strdup(*base));
+			rankenv_take(l, strdup(*base));
 }
 
 static int made(struct argv *l, char ***envp, struct err *e)
@@ -148,8 +149,8 @@ static void put_unless_set(struct argv *l, const char *name, const char *value)
 	char var[64];
 
 	snprintf(var, sizeof(var), "%s=", name);
-	if (!find(l, var))
-		put(l, "%s=%s", name, value);
+	if (!rankenv_find(l, var))
+		rankenv_put(l, "%s=%s", name, value);
 }
 
 static void put_ranks(struct argv *l, const struct rankenv *r, int rank)
@@ -158,33 +159,33 @@ static void put_ranks(struct argv *l, const struct rankenv *r, int rank)
 	int local_rank = spans ? r->local_rank : rank;
 	int local_size = spans ? r->local_size : r->size;
 
-	put(l, "RINGUP_RANK=%d", rank);
-	put(l, "RINGUP_SIZE=%d", r->size);
-	put(l, "RINGUP_LOCAL_RANK=%d", local_rank);
-	put(l, "RINGUP_LOCAL_SIZE=%d", local_size);
-	put(l, "RINGUP_JOB=%s", r->job);
+	rankenv_put(l, "RINGUP_RANK=%d", rank);
+	rankenv_put(l, "RINGUP_SIZE=%d", r->size);
+	rankenv_put(l, "RINGUP_LOCAL_RANK=%d", local_rank);
+	rankenv_put(l, "RINGUP_LOCAL_SIZE=%d", local_size);
+	rankenv_put(l, "RINGUP_JOB=%s", r->job);
 	if (r->meet)
-		put(l, "RINGUP_MEET=%s", r->meet);
+		rankenv_put(l, "RINGUP_MEET=%s", r->meet);
 	if (r->secret_fd >= 0)
-		put(l, "RINGUP_SECRET_FD=%d", r->secret_fd);
+		rankenv_put(l, "RINGUP_SECRET_FD=%d", r->secret_fd);
 	if (r->cause_fd > 0)
-		put(l, "RINGUP_CAUSE_FD=%d", r->cause_fd);
+		rankenv_put(l, "RINGUP_CAUSE_FD=%d", r->cause_fd);
 	if (r->elastic) {
-		put(l, "RINGUP_ELASTIC=1");
-		put(l, "RINGUP_WORKER=%d", r->worker);
-		put(l, "HOROVOD_ELASTIC=1");
+		rankenv_put(l, "RINGUP_ELASTIC=1");
+		rankenv_put(l, "RINGUP_WORKER=%d", r->worker);
+		rankenv_put(l, "HOROVOD_ELASTIC=1");
 	}
-	put(l, "HOROVOD_RANK=%d", rank);
-	put(l, "HOROVOD_SIZE=%d", r->size);
-	put(l, "HOROVOD_LOCAL_RANK=%d", local_rank);
-	put(l, "HOROVOD_LOCAL_SIZE=%d", local_size);
-	put(l, "HOROVOD_CROSS_RANK=%d", spans ? r->host_rank : 0);
-	put(l, "HOROVOD_CROSS_SIZE=%d", spans ? r->host_count : 1);
-	put(l, "HOROVOD_HOSTNAME=%s", r->host);
-	put(l, "RANK=%d", rank);
-	put(l, "WORLD_SIZE=%d", r->size);
-	put(l, "LOCAL_RANK=%d", local_rank);
-	put(l, "LOCAL_WORLD_SIZE=%d", local_size);
+	rankenv_put(l, "HOROVOD_RANK=%d", rank);
+	rankenv_put(l, "HOROVOD_SIZE=%d", r->size);
+	rankenv_put(l, "HOROVOD_LOCAL_RANK=%d", local_rank);
+	rankenv_put(l, "HOROVOD_LOCAL_SIZE=%d", local_size);
+	rankenv_put(l, "HOROVOD_CROSS_RANK=%d", spans ? r->host_rank : 0);
+	rankenv_put(l, "HOROVOD_CROSS_SIZE=%d", spans ? r->host_count : 1);
+	rankenv_put(l, "HOROVOD_HOSTNAME=%s", r->host);
+	rankenv_put(l, "RANK=%d", rank);
+	rankenv_put(l, "WORLD_SIZE=%d", r->size);
+	rankenv_put(l, "LOCAL_RANK=%d", local_rank);
+	rankenv_put(l, "LOCAL_WORLD_SIZE=%d", local_size);
 }
 
 int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
@@ -202,7 +203,7 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 	/* Else the last output of a rank that crashes is lost. */
 	put_unless_set(&l, "PYTHONUNBUFFERED", "1");
 	for (p = r->extra; p && *p; p++)
-		take(&l, strdup(*p));
+		rankenv_take(&l, strdup(*p));
 	return made(&l, envp, e);
 }
 
@@ -217,8 +218,8 @@ int rankenv_overlay(char *const *base, char *const *list, char ***envp, struct e
 
 	take_base(&l, base);
 	for (p = list; *p; p++)
-		if (!is_listed(defaults, *p) || !find(&l, *p))
-			take(&l, strdup(*p));
+		if (!rankenv_is_listed(defaults, *p) || !rankenv_find(&l, *p))
+			rankenv_take(&l, strdup(*p));
 	return made(&l, envp, e);
 }
 

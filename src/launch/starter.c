@@ -37,7 +37,7 @@ struct line {
 	bool full;
 };
 
-static void add(struct line *l, const char *text, size_t len)
+static void starter_add(struct line *l, const char *text, size_t len)
 {
 	if (l->n + 1 >= STARTER_WORDS || len + 1 > l->left) {
 		l->full = true;
@@ -52,7 +52,7 @@ static void add(struct line *l, const char *text, size_t len)
 static void add_list(struct line *l, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		add(l, words[i], strlen(words[i]));
+		starter_add(l, words[i], strlen(words[i]));
 }
 
 static void add_ssh(struct line *l, const struct starter_how *how)
@@ -85,13 +85,13 @@ static bool add_shell(struct line *l, const char *words, const char *node)
 		len = strcspn(words, " \t");
 		at = memmem(words, len, "%h", 2);
 		if (!at) {
-			add(l, words, len);
+			starter_add(l, words, len);
 			continue;
 		}
 		named = true;
 		snprintf(word, sizeof(word), "%.*s%s%.*s", (int)(at - words), words, node,
 			 (int)(words + len - at - 2), at + 2);
-		add(l, word, strlen(word));
+		starter_add(l, word, strlen(word));
 	}
 	return named;
 }
@@ -129,8 +129,9 @@ int starter_words(const struct starter_how *how, const char *node, char *argv[ST
 	else
 		add_ssh(&l, how);
 	if (!named)
-		add(&l, node, strlen(node));
-	add(&l, how->ringup ? how->ringup : self, strlen(how->ringup ? how->ringup : self));
+		starter_add(&l, node, strlen(node));
+	starter_add(&l, how->ringup ? how->ringup : self,
+		    strlen(how->ringup ? how->ringup : self));
 	if (how->command[0])
 		add_list(&l, how->command, how->command[1] ? 2 : 1);
 	else

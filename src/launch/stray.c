@@ -156,7 +156,7 @@ int stray_open(struct stray *s, const char *mark, struct err *e)
 	return guard_start(s, e);
 }
 
-static void tell(const struct stray *s, pid_t number)
+static void stray_tell(const struct stray *s, pid_t number)
 {
 	/* stray_keep() replaces a guard that was killed. */
 	if (s->guard_fd >= 0 && write(s->guard_fd, &number, sizeof(number)) < 0)
@@ -166,7 +166,7 @@ static void tell(const struct stray *s, pid_t number)
 void stray_add(struct stray *s, pid_t session)
 {
 	s->session = session;
-	tell(s, session);
+	stray_tell(s, session);
 }
 
 int stray_keep(struct stray *s, struct err *e)
@@ -179,14 +179,14 @@ int stray_keep(struct stray *s, struct err *e)
 	s->guard_fd = -1;
 	rc = guard_start(s, e);
 	if (!rc && s->session)
-		tell(s, s->session);
+		stray_tell(s, s->session);
 	return rc ? rc : 1;
 }
 
 void stray_close(struct stray *s)
 {
 	if (s->guard > 0) {
-		tell(s, 0);
+		stray_tell(s, 0);
 		while (waitpid(s->guard, NULL, 0) < 0 && errno == EINTR)
 			;
 	}

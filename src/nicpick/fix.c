@@ -99,7 +99,7 @@ static void survey(struct site *s, const char *root, const struct fix_want *want
 	s->has_spark = file_exists(root, spark_conf);
 }
 
-static const char *value_of(const struct site *s, enum form form)
+static const char *fix_value_of(const struct site *s, enum form form)
 {
 	switch (form) {
 	case NAME:
@@ -135,7 +135,7 @@ static void make_rules(const struct site *s, enum fix_grammar in, struct fix_rul
 		    (set->when == PINNED && !s->want->pin))
 			continue;
 		rules[n].name = set->name;
-		rules[n].accept[0] = value_of(s, set->form);
+		rules[n].accept[0] = fix_value_of(s, set->form);
 		rules[n++].accept[1] = set->form == EXACT ? s->want->interface : NULL;
 	}
 	rules[n].name = NULL;
@@ -155,7 +155,7 @@ static char *make_lines(const struct site *s, enum fix_grammar g)
 		if (settings[i].in == in && is_written(s, &settings[i]))
 			fprintf(f, "%s%s%s%s\n", g == FIX_SHELL ? "export " : "",
 				settings[i].name, g == FIX_MCA ? " = " : "=",
-				value_of(s, settings[i].form));
+				fix_value_of(s, settings[i].form));
 	return fclose(f) ? NULL : text;
 }
 

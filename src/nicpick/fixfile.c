@@ -17,7 +17,7 @@ static const char begins[] = "# >>> ringup", ends[] = "# <<< ringup";
 static const char about[] = "# by `ringup net fix`; `ringup net fix --undo` takes it out\n";
 static const char hidden[] = "#ringup: "; /* in front of a line that --force silenced */
 
-static int no_memory(struct err *e)
+static int fixfile_no_memory(struct err *e)
 {
 	return fail(e, RINGUP_ENOMEM, "no memory for the settings' files");
 }
@@ -115,7 +115,8 @@ static char *without(const char *text, const struct block *b, bool undo)
 }
 
 /* Parses NAME and VALUE of one line by its file's syntax; false: it sets nothing. */
-static bool parse(enum fix_grammar g, const char *line, size_t len, char **name, char **value)
+static bool fixfile_parse(enum fix_grammar g, const char *line, size_t len, char **name,
+			  char **value)
 {
 	const char *end = line + len, *eq;
 
@@ -153,7 +154,7 @@ static bool differs(enum fix_grammar g, const char *line, size_t len,
 	char *name = NULL, *value = NULL;
 	bool bad = false;
 
-	if (!parse(g, line, len, &name, &value))
+	if (!fixfile_parse(g, line, len, &name, &value))
 		return false;
 	for (int i = 0; name && value && rules[i].name; i++)
 		if (!strcmp(rules[i].name, name))
@@ -251,7 +252,7 @@ static int rewrite(struct fix_file *file, const struct block *b, const struct fi
 	else if (keep)
 		file->after = strdup(text);
 	if (!text || (keep && !file->after))
-		rc = no_memory(e);
+		rc = fixfile_no_memory(e);
 	free(text);
 	return rc;
 }
@@ -289,7 +290,7 @@ static const char *line_above(const char *text, const char *s)
 	return s;
 }
 
-static bool is_listed(const char *const *names, const char *name)
+static bool fixfile_is_listed(const char *const *names, const char *name)
 {
 	for (; *names; names++)
 		if (!strcmp(*names, name))
@@ -307,9 +308,9 @@ static int shell_settings(const struct fix_file *file, const char *const *names,
 
 	while (!rc && s > file->after) {
 		s = line_above(file->after, s);
-		if (!parse(file->grammar, s, line_length(s), &name, &value))
+		if (!fixfile_parse(file->grammar, s, line_length(s), &name, &value))
 			continue;
-		if (name && value && is_listed(names, name))
+		if (name && value && fixfile_is_listed(names, name))
 			rc = netconf_add(c, name, value, file->path, e);
 		free(name);
 		free(value);

@@ -84,7 +84,7 @@ static void pick_by_name(const struct iface_list *l, const struct netconf *c, st
 		    c->hostname, h && h->nips ? "no address of this host" : "nothing");
 }
 
-static void explain(struct picked *p, const struct iface_list *l, int i, const char *list)
+static void gloo_explain(struct picked *p, const struct iface_list *l, int i, const char *list)
 {
 	int which = picker_which(&p->roles[0], l, i);
 
@@ -99,7 +99,7 @@ static void explain(struct picked *p, const struct iface_list *l, int i, const c
 			    which ? ", in turns" : "");
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void gloo_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const struct netconf_row *row = netconf_get(c, "GLOO_SOCKET_IFNAME");
 	/* torch ignores a name of a single character. */
@@ -110,7 +110,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	else
 		pick_by_name(l, c, p);
 	for (int i = 0; i < l->nifaces; i++)
-		explain(p, l, i, list);
+		gloo_explain(p, l, i, list);
 }
 
 static const char *const roles[] = { "pair", NULL };
@@ -123,5 +123,5 @@ const struct picker picker_gloo = {
 	.newest = "2.13.0",
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = gloo_pick,
 };

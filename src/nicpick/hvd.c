@@ -83,7 +83,7 @@ static void pick_probed(const struct iface_list *l, struct picked *p)
 	picker_note(r, "a job on this host alone uses lo");
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const struct netconf_row *list = netconf_get(c, given), *one = netconf_get(c, told);
 	bool probed = false;
@@ -125,5 +125,5 @@ const struct picker picker_hvd = {
 	.newest = "0.28.1",
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = hvd_pick,
 };

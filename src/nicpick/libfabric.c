@@ -15,7 +15,7 @@ static const char spares_loopback[] = "1.19"; /* unless FI_TCP_IFACE asks for it
 static const char believes_names[] = "2.5";   /* and offers nothing for an unknown one */
 static const char skips_tunnels[] = "2.7";    /* unless they are named */
 
-static bool is_known(const struct iface_list *l, const char *name)
+static bool libfabric_is_known(const struct iface_list *l, const char *name)
 {
 	for (int i = 0; i < l->naddrs; i++)
 		if (!strcmp(l->addrs[i].label, name))
@@ -77,7 +77,8 @@ static void add_loopback(struct picked *p)
 	}
 }
 
-static void explain(const struct iface_list *l, struct picked *p, const char *name, bool lo)
+static void libfabric_explain(const struct iface_list *l, struct picked *p, const char *name,
+			      bool lo)
 {
 	const char *why, *reason;
 
@@ -118,7 +119,8 @@ static bool is_provider(const char *list)
 	return found != negate;
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void libfabric_pick(const struct iface_list *l, const struct netconf *c,
+			   struct picked *p)
 {
 	const struct iface_addr **list = calloc((size_t)l->naddrs + 1, sizeof(void *));
 	const char *name = netconf_value(c, "FI_TCP_IFACE"),
@@ -133,7 +135,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	}
 	lo = !name || !picker_since(p, spares_loopback) || !strcmp(name, "lo") ||
 	     !strcmp(name, "loopback");
-	if (name && !is_known(l, name) && !picker_since(p, believes_names)) {
+	if (name && !libfabric_is_known(l, name) && !picker_since(p, believes_names)) {
 		picker_note(r,
 			    "beware: FI_TCP_IFACE=%.80s is no interface, so it is passed over "
 			    "and all are offered",
@@ -149,7 +151,7 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 	free(list);
 	if (lo)
 		add_loopback(p);
-	explain(l, p, name, lo);
+	libfabric_explain(l, p, name, lo);
 	if (!is_provider(provider)) {
 		picker_refuse(r, "FI_PROVIDER=%.80s leaves tcp out", provider);
 		picker_result(r, NO_DATA, "No data available");
@@ -171,5 +173,5 @@ const struct picker picker_libfabric = {
 	.newest = "2.6.0",
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = libfabric_pick,
 };

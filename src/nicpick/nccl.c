@@ -60,7 +60,7 @@ static void parse_spec(struct spec *s, const char *text)
 	}
 }
 
-static bool is_listed(const struct spec *s, const char *label)
+static bool nccl_is_listed(const struct spec *s, const char *label)
 {
 	for (int i = 0; i < s->n; i++)
 		if (s->exact ? !strcmp(label, s->names[i])
@@ -104,8 +104,8 @@ static bool has_label(const struct found *f, const char *label)
 }
 
 /* The first address of every name that matches, in the kernel's order. */
-static void find(struct found *f, const struct iface_list *l, const char *text,
-		 const struct want *w)
+static void nccl_find(struct found *f, const struct iface_list *l, const char *text,
+		      const struct want *w)
 {
 	struct spec s;
 
@@ -114,7 +114,7 @@ static void find(struct found *f, const struct iface_list *l, const char *text,
 	for (int i = 0; i < l->naddrs && f->n < MAX_PICKS; i++) {
 		const struct iface_addr *a = &l->addrs[i];
 
-		if (!unfit(l, a, w) && is_listed(&s, a->label) != s.negate &&
+		if (!unfit(l, a, w) && nccl_is_listed(&s, a->label) != s.negate &&
 		    !has_label(f, a->label))
 			f->at[f->n++] = a;
 	}
@@ -218,14 +218,14 @@ static enum step search(struct found *f, const struct iface_list *l, const struc
 	struct iface_ip ip;
 
 	if (w->named) {
-		find(f, l, w->named, w);
+		nccl_find(f, l, w->named, w);
 		return f->n ? NAMED : NOTHING;
 	}
 	for (int s = IB; s < NOTHING; s++) {
 		const char *spec = step_spec(p, (enum step)s);
 
 		if (spec)
-			find(f, l, spec, w);
+			nccl_find(f, l, spec, w);
 		else if (s == SUBNET && w->id && id_address(l, c, w->id, &ip))
 			find_subnet(f, l, p, &ip);
 		if (f->n)
@@ -299,8 +299,8 @@ static void explain_unused(struct picked *p, const struct iface_list *l, int i, 
 	picker_rule(p, i, false, "skipped: %s", why ? why : "has no address");
 }
 
-static void explain(struct picked *p, const struct iface_list *l, int i, enum step step,
-		    const struct want *w)
+static void nccl_explain(struct picked *p, const struct iface_list *l, int i, enum step step,
+			 const struct want *w)
 {
 	bool boot = picker_which(&p->roles[0], l, i) >= 0;
 	bool net = picker_which(&p->roles[1], l, i) >= 0;
@@ -322,7 +322,7 @@ static void explain(struct picked *p, const struct iface_list *l, int i, enum st
 				       : "asks since 2.28.3 only");
 }
 
-static void refuse(struct pick_role *r, int result, const char *named)
+static void nccl_refuse(struct pick_role *r, int result, const char *named)
 {
 	if (named)
 		picker_refuse(
@@ -428,7 +428,7 @@ static void tell_plugin(struct picked *p, const struct netconf *c)
 			    x.asked);
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void nccl_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	struct pick_role *boot = &p->roles[0], *net = &p->roles[1];
 	struct want w = wanted(c, p);
@@ -438,17 +438,17 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 
 	add_all(p, net, &f, MAX_PICKS);
 	if (!f.n)
-		refuse(net, INTERNAL_ERROR, w.named);
+		nccl_refuse(net, INTERNAL_ERROR, w.named);
 	if (w.id)
 		pick_by_id(l, c, p, &w);
 	else if (f.n)
 		add_all(p, boot, &f, 1);
 	else
-		refuse(boot, none, w.named);
+		nccl_refuse(boot, none, w.named);
 	warn_traps(boot, &w);
 	tell_plugin(p, c);
 	for (int i = 0; i < l->nifaces; i++)
-		explain(p, l, i, step, &w);
+		nccl_explain(p, l, i, step, &w);
 }
 
 static bool hears(const struct netconf *all, struct netconf_row *row, const char *version);
@@ -513,5 +513,5 @@ const struct picker picker_nccl = {
 	.hears = hears,
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = nccl_pick,
 };

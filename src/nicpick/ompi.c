@@ -50,7 +50,7 @@ static bool is_site_local(const struct iface_ip *ip)
 	return ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0xc0;
 }
 
-static bool is_known(const struct iface_list *l, const struct iface_addr *a)
+static bool ompi_is_known(const struct iface_list *l, const struct iface_addr *a)
 {
 	unsigned flags = l->ifaces[a->iface].flags;
 
@@ -78,7 +78,7 @@ static const struct iface_addr *next_turn(const struct iface_list *l, int family
 
 	for (int i = 0; i < l->naddrs; i++) {
 		a = &l->addrs[i];
-		if (a->ip.family == family && is_known(l, a) &&
+		if (a->ip.family == family && ompi_is_known(l, a) &&
 		    (!after || a->turn > after->turn ||
 		     (a->turn == after->turn && a > after)) &&
 		    (!best || a->turn < best->turn))
@@ -155,7 +155,7 @@ struct names {
 	struct picker_item missing; /* a name that does not exist */
 };
 
-static bool is_name(const struct picker_item *x)
+static bool ompi_is_name(const struct picker_item *x)
 {
 	return isalpha((unsigned char)*x->text);
 }
@@ -198,7 +198,7 @@ static void names_init(struct names *s, const struct known *k, const char *list,
 
 	memset(s, 0, sizeof(*s));
 	while (list && s->n < MOST_NAMES && picker_next(&list, &x)) {
-		if (is_name(&x)) {
+		if (ompi_is_name(&x)) {
 			add_name(s, &x);
 			if (!first_called(k, &x) && !s->missing.text)
 				s->missing = x;
@@ -552,7 +552,7 @@ static void refuse_speechless(struct picked *p)
 		picker_refuse(&p->roles[1], "%s", why);
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void ompi_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	struct control done;
 	struct known k;
@@ -602,5 +602,5 @@ const struct picker picker_ompi = {
 	.hears = hears,
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = ompi_pick,
 };

@@ -16,7 +16,8 @@ static bool is_of_plan(const struct fix *plan, const struct netconf_row *r)
 }
 
 /* Does the plan set a variable of this library?  It sets none of UCX's if there is RDMA. */
-static bool is_told(const struct picker *k, const struct fix *plan, const struct netconf *c)
+static bool outcome_is_told(const struct picker *k, const struct fix *plan,
+			    const struct netconf *c)
 {
 	for (int i = 0; k->settings[i]; i++)
 		for (int n = 0; n < c->nrows; n++)
@@ -68,9 +69,9 @@ static bool list_takes(const struct pick_role *r, const struct iface_list *l,
 	return only;
 }
 
-static void judge(struct outcome *o, const struct pick_role *r, const struct picker *k,
-		  const struct snapshot *s, const char *interface,
-		  const struct netconf_row *other)
+static void outcome_judge(struct outcome *o, const struct pick_role *r, const struct picker *k,
+			  const struct snapshot *s, const char *interface,
+			  const struct netconf_row *other)
 {
 	struct outcome_row *row = &o->row[o->n];
 
@@ -103,10 +104,11 @@ static int ask_one(struct outcome *o, const struct picker *k, const struct fix *
 	struct picked p = { 0 };
 	int n, rc = picker_hear(k, then, &heard, e);
 
-	if (!rc && is_told(k, plan, &heard)) {
+	if (!rc && outcome_is_told(k, plan, &heard)) {
 		rc = picker_run(k, &s->ifaces, then, &p, e);
 		for (n = 0; !rc && n < p.nroles; n++)
-			judge(o, &p.roles[n], k, s, interface, stranger(k, plan, &heard));
+			outcome_judge(o, &p.roles[n], k, s, interface,
+				      stranger(k, plan, &heard));
 		picker_free(&p);
 	}
 	netconf_free(&heard);

@@ -179,8 +179,8 @@ static bool leads_to_all(const struct iface_list *l, int i, const struct own_hin
 }
 
 /* Judges interface @i, and adds a rule if it is excluded. */
-static enum claim judge(const struct iface_list *l, int i, const struct own_hint *h,
-			struct picked *p)
+static enum claim own_judge(const struct iface_list *l, int i, const struct own_hint *h,
+			    struct picked *p)
 {
 	const struct iface *f = &l->ifaces[i];
 	const char *kind = iface_kind_text(f->kind);
@@ -377,8 +377,8 @@ static int64_t wish(const struct iface *f, enum claim claim, enum own_prefer pre
 	return prefer == OWN_INFINIBAND && f->kind == IFACE_INFINIBAND;
 }
 
-static void enter(struct race *r, const struct iface_list *l, int i, enum claim claim,
-		  const struct own_hint *h)
+static void own_enter(struct race *r, const struct iface_list *l, int i, enum claim claim,
+		      const struct own_hint *h)
 {
 	const struct iface_route *way = default_route(l, i);
 	int64_t metric = way ? way->metric : 0;
@@ -452,7 +452,7 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 	char why[PICKER_RULE];
 
 	for (int i = 0; i < l->nifaces; i++)
-		enter(&r, l, i, judge(l, i, h, p), h);
+		own_enter(&r, l, i, own_judge(l, i, h, p), h);
 	if (r.first < 0 && h->any && !is_set(h->network) && !h->nothers) {
 		choose_loopback(p, l, "there is no network, and one host needs none");
 	} else if (r.first < 0) {

@@ -62,7 +62,7 @@ static char *mca_name(const char *line, size_t len)
 }
 
 /* A line without '=' sets nothing, but its form may still be judged. */
-static void parse(struct trap_case *t, struct trap_row *r)
+static void trap_parse(struct trap_case *t, struct trap_row *r)
 {
 	size_t len = strlen(r->line);
 	const char *eq = strchr(r->line, '=');
@@ -88,14 +88,14 @@ static void parse(struct trap_case *t, struct trap_row *r)
 		t->no_memory = true;
 }
 
-static void add_file(struct trap_case *t, const struct sources_file *f)
+static void trap_add_file(struct trap_case *t, const struct sources_file *f)
 {
 	struct trap_row *r;
 
 	for (int i = 0; i < f->nlines; i++) {
 		r = add_row(t, f->grammar, f->path, f->lines[i].number, f->lines[i].text);
 		if (r)
-			parse(t, r);
+			trap_parse(t, r);
 	}
 }
 
@@ -171,7 +171,7 @@ static int choose_good(struct trap_case *t, struct err *e)
 }
 
 /* Sets the values that hold once the scripts have run. */
-static int settle(const struct trap_case *t, struct netconf *c, struct err *e)
+static int trap_settle(const struct trap_case *t, struct netconf *c, struct err *e)
 {
 	int rc = 0;
 
@@ -205,7 +205,7 @@ static int ask_all(struct trap_case *t, struct err *e)
 {
 	const struct iface_list *l = &t->s->ifaces;
 	struct netconf c;
-	int rc = settle(t, &c, e);
+	int rc = trap_settle(t, &c, e);
 
 	if (!rc)
 		rc = find_plugin(t, &c, e);
@@ -228,7 +228,7 @@ int trap_begin(struct trap_case *t, const struct snapshot *s, struct lint_report
 	t->s = s;
 	t->report = r;
 	for (int i = 0; i < s->sources.nfiles; i++)
-		add_file(t, &s->sources.files[i]);
+		trap_add_file(t, &s->sources.files[i]);
 	for (int i = 0; !s->sources.nfiles && i < s->settings.nrows; i++)
 		if (s->settings.rows[i].via != NETCONF_PINNED)
 			add_setting(t, &s->settings.rows[i]);
@@ -355,7 +355,7 @@ static struct lint_finding *add_finding(struct trap_case *t, char *what, char *w
 	return more;
 }
 
-static void describe(struct trap_case *t, struct trap_row *row, char *what, char *fix)
+static void trap_describe(struct trap_case *t, struct trap_row *row, char *what, char *fix)
 {
 	struct lint_finding *f = add_finding(t, what, place_of(row));
 
@@ -381,8 +381,8 @@ void trap_found(struct trap_case *t, struct trap_row *row, const char *name, con
 	va_list ap;
 
 	va_start(ap, fmt);
-	describe(t, row, text_of(fmt, ap),
-		 fix ? line_of(row->grammar, name ? name : row->meant, fix) : NULL);
+	trap_describe(t, row, text_of(fmt, ap),
+		      fix ? line_of(row->grammar, name ? name : row->meant, fix) : NULL);
 	va_end(ap);
 }
 
@@ -391,7 +391,7 @@ void trap_remove(struct trap_case *t, struct trap_row *row, const char *fmt, ...
 	va_list ap;
 
 	va_start(ap, fmt);
-	describe(t, row, text_of(fmt, ap), removal_of(row));
+	trap_describe(t, row, text_of(fmt, ap), removal_of(row));
 	va_end(ap);
 }
 

@@ -71,7 +71,7 @@ static const char *instead(const struct trap_case *t, char out[IFACE_NAME + 1])
 }
 
 /* Ends the checks of this value. */
-static void settle(struct spec *s)
+static void traps_nccl_settle(struct spec *s)
 {
 	s->row->broken = true;
 }
@@ -88,7 +88,7 @@ void trap_nccl_long_name(struct trap_case *t)
 			continue;
 		trap_found(t, s.row, NULL, instead(t, fix),
 			   "a name of %d bytes; interfaces have at most 15", x.len);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -115,7 +115,7 @@ void trap_nccl_eq_hat(struct trap_case *t)
 		fix = NULL;
 	trap_found(t, s.row, NULL, fix, "'=^' looks for an interface called '%.40s'", s.list);
 	free(fix);
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 void trap_nccl_empty_list(struct trap_case *t)
@@ -129,7 +129,7 @@ void trap_nccl_empty_list(struct trap_case *t)
 		return;
 	trap_found(t, s.row, NULL, instead(t, fix), "'%.40s' holds no name, so it matches %s",
 		   s.row->value, s.negate ? "nothing" : "everything");
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 void trap_nccl_too_many(struct trap_case *t)
@@ -173,7 +173,7 @@ void trap_nccl_blank_list(struct trap_case *t)
 	fix = plain_list(&s);
 	trap_found(t, s.row, NULL, fix, "there is a blank in the list");
 	free(fix);
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 void trap_nccl_inner_hat(struct trap_case *t)
@@ -189,7 +189,7 @@ void trap_nccl_inner_hat(struct trap_case *t)
 		fix = plain_list(&s);
 		trap_found(t, s.row, NULL, fix, "'%.*s' is taken for a name", x.len, x.text);
 		free(fix);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -202,7 +202,7 @@ void trap_nccl_glob(struct trap_case *t)
 	if (!s.row || !s.list[strcspn(s.list, "*?[")])
 		return;
 	trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' is no pattern for NCCL", s.list);
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 /* Parses "10.0.0.5", perhaps with a prefix length; without one @prefix is the whole address. */
@@ -254,7 +254,7 @@ void trap_nccl_no_address(struct trap_case *t)
 			snprintf(fix, sizeof(fix), "=%s", f->name);
 		trap_found(t, s.row, NULL, f ? fix : instead(t, fix), "%.*s is an address",
 			   x.len, x.text);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -273,7 +273,7 @@ void trap_nccl_port(struct trap_case *t)
 			continue;
 		snprintf(fix, sizeof(fix), "=%.*s", (int)(colon - x.text), x.text);
 		trap_found(t, s.row, NULL, fix, "%.*s is an alias", x.len, x.text);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -293,7 +293,7 @@ void trap_nccl_prefix(struct trap_case *t)
 			fix = NULL;
 		trap_found(t, s.row, NULL, fix, "%.*s is also %s", x.len, x.text, other);
 		free(fix);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -307,7 +307,7 @@ void trap_nccl_excludes_not_lo(struct trap_case *t)
 		return;
 	trap_found(t, s.row, NULL, instead(t, fix),
 		   "'%.80s' does not exclude lo, which is taken", s.row->value);
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 void trap_nccl_exclude(struct trap_case *t)
@@ -323,7 +323,7 @@ void trap_nccl_exclude(struct trap_case *t)
 			continue;
 		trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' leaves %s in",
 			   s.row->value, r->picks[i].interface);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -376,7 +376,7 @@ void trap_nccl_not_ready(struct trap_case *t)
 		if (!why)
 			continue;
 		trap_found(t, s.row, NULL, instead(t, fix), "%.*s %s", x.len, x.text, why);
-		settle(&s);
+		traps_nccl_settle(&s);
 		return;
 	}
 }
@@ -396,7 +396,7 @@ void trap_nccl_no_match(struct trap_case *t)
 		snprintf(fix, sizeof(fix), "=%.15s", near);
 	trap_found(t, s.row, NULL, near ? fix : instead(t, fix),
 		   "'%.80s' matches no interface of this machine", s.row->value);
-	settle(&s);
+	traps_nccl_settle(&s);
 }
 
 void trap_nccl_order(struct trap_case *t)

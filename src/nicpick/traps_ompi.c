@@ -54,7 +54,7 @@ static bool net_has_any(const struct trap_case *t, const struct picker_item *x)
 	return false;
 }
 
-static bool is_name(const struct picker_item *x)
+static bool traps_ompi_is_name(const struct picker_item *x)
 {
 	return isalpha((unsigned char)*x->text);
 }
@@ -95,7 +95,7 @@ static char *plain_list(const char *list, const char *otherwise)
 /* True for "10.0.0.5/32", "10.0.0.0/", "0.0.0.0/0": a shift by 32 bits matches everything. */
 static bool is_everything(const struct picker_item *x)
 {
-	const char *slash = is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
+	const char *slash = traps_ompi_is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
 	char text[IFACE_TEXT];
 	struct iface_ip ip;
 
@@ -111,7 +111,7 @@ static bool is_odd(const struct picker_item *x)
 	struct iface_ip net;
 	int prefix;
 
-	return !is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
+	return !traps_ompi_is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
 }
 
 /* For a local address without /length, the network that it was meant for. */
@@ -210,8 +210,8 @@ void trap_ompi_nowhere(struct trap_case *t)
 	bool any = false;
 
 	while (picker_next(&list, &x)) {
-		any |= is_name(&x) || net_has_any(t, &x);
-		if (!is_name(&x) && !net_has_any(t, &x))
+		any |= traps_ompi_is_name(&x) || net_has_any(t, &x);
+		if (!traps_ompi_is_name(&x) && !net_has_any(t, &x))
 			lost = x;
 	}
 	/* A list may name the networks of several kinds of node. */
@@ -223,7 +223,8 @@ void trap_ompi_nowhere(struct trap_case *t)
 	r->broken = true;
 }
 
-static void unknown(struct trap_case *t, struct trap_row *r, const struct picker_item *x)
+static void traps_ompi_unknown(struct trap_case *t, struct trap_row *r,
+			       const struct picker_item *x)
 {
 	const char *near = trap_near(t, x);
 	char better[IFACE_TEXT];
@@ -241,8 +242,8 @@ void trap_ompi_unknown(struct trap_case *t)
 	struct picker_item x;
 
 	while (t->s->ifaces.naddrs && picker_next(&list, &x))
-		if (is_name(&x) && !trap_label(t, &x)) {
-			unknown(t, r, &x);
+		if (traps_ompi_is_name(&x) && !trap_label(t, &x)) {
+			traps_ompi_unknown(t, r, &x);
 			return;
 		}
 }
@@ -255,7 +256,7 @@ void trap_ompi_oob_unknown(struct trap_case *t)
 
 	if (r && !trap_get(t, oob_exclude) && *t->ompi.roles[1].error && t->s->ifaces.naddrs &&
 	    picker_next(&list, &x))
-		unknown(t, r, &x);
+		traps_ompi_unknown(t, r, &x);
 }
 
 /* Does an exclude list have the loopback, as lo or as a network? */
@@ -294,7 +295,7 @@ void trap_ompi_exclude_prefix(struct trap_case *t)
 	struct picker_item x;
 
 	while (picker_next(&list, &x)) {
-		other = is_name(&x) && trap_label(t, &x) ? trap_also(t, &x) : NULL;
+		other = traps_ompi_is_name(&x) && trap_label(t, &x) ? trap_also(t, &x) : NULL;
 		if (!other)
 			continue;
 		trap_found(t, r, btl_include, instead(t, better), "%.*s is also %s", x.len,

@@ -29,7 +29,8 @@ void trap_gloo_syntax(struct trap_case *t)
 	r->broken = true;
 }
 
-static void unknown(struct trap_case *t, struct trap_row *r, const struct picker_item *x)
+static void traps_others_unknown(struct trap_case *t, struct trap_row *r,
+				 const struct picker_item *x)
 {
 	const char *near = trap_near(t, x);
 
@@ -57,7 +58,7 @@ void trap_gloo_unknown(struct trap_case *t)
 
 	while (t->s->ifaces.naddrs && picker_next(&list, &x))
 		if (!has_address(t, &x)) {
-			unknown(t, r, &x);
+			traps_others_unknown(t, r, &x);
 			return;
 		}
 }
@@ -175,7 +176,7 @@ static void exact_name(struct trap_case *t, const char *variable)
 		return;
 	}
 	x = (struct picker_item){ r->value, (int)strlen(r->value) };
-	unknown(t, r, &x);
+	traps_others_unknown(t, r, &x);
 }
 
 void trap_horovod_iface(struct trap_case *t)

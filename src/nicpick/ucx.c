@@ -97,7 +97,7 @@ static bool is_entry(const char *entry, size_t len, const char *name)
 	return is >= from && is <= to && strlen(end) == len && !strncmp(end, close + 1, len);
 }
 
-static bool is_listed(const char *list, const char *name)
+static bool ucx_is_listed(const char *list, const char *name)
 {
 	size_t len;
 
@@ -115,11 +115,11 @@ static bool is_asked_for(const char *list, const char *name, bool may_negate)
 	if (!list)
 		return true;
 	if (may_negate && *list == '^')
-		return !is_listed(list + 1, name);
-	return is_listed(list, "all") || is_listed(list, name);
+		return !ucx_is_listed(list + 1, name);
+	return ucx_is_listed(list, "all") || ucx_is_listed(list, name);
 }
 
-static int by_name(const struct iface_list *l, const int *done, int n)
+static int ucx_by_name(const struct iface_list *l, const int *done, int n)
 {
 	int k, best = -1;
 
@@ -132,7 +132,8 @@ static int by_name(const struct iface_list *l, const int *done, int n)
 	return best;
 }
 
-static void judge(const struct iface_list *l, const struct netconf *c, struct picked *p, int i)
+static void ucx_judge(const struct iface_list *l, const struct netconf *c, struct picked *p,
+		      int i)
 {
 	const struct iface *f = &l->ifaces[i];
 	const struct iface_addr *a = best_address(l, c, p, i);
@@ -157,7 +158,7 @@ static void judge(const struct iface_list *l, const struct netconf *c, struct pi
 	}
 }
 
-static void pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
+static void ucx_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
 	const char *devices = netconf_value(c, "UCX_NET_DEVICES"),
 		   *tls = netconf_value(c, "UCX_TLS");
@@ -169,8 +170,8 @@ static void pick(const struct iface_list *l, const struct netconf *c, struct pic
 		return;
 	}
 	for (n = 0; n < l->nifaces; n++) {
-		done[n] = by_name(l, done, n);
-		judge(l, c, p, done[n]);
+		done[n] = ucx_by_name(l, done, n);
+		ucx_judge(l, c, p, done[n]);
 	}
 	free(done);
 	if (!is_asked_for(tls, "tcp", true)) {
@@ -194,5 +195,5 @@ const struct picker picker_ucx = {
 	.newest = "1.22.0",
 	.settings = listens,
 	.roles = roles,
-	.pick = pick,
+	.pick = ucx_pick,
 };

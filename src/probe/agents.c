@@ -58,7 +58,7 @@ static void read_errors(struct agents_member *m)
 	talk_clean(m->said);
 }
 
-static int take(struct agents *c, int i, const json_t *msg, struct err *e)
+static int agents_take(struct agents *c, int i, const json_t *msg, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(msg, "op"));
 	const char *why = json_string_value(json_object_get(msg, "why"));
@@ -73,7 +73,7 @@ static int take(struct agents *c, int i, const json_t *msg, struct err *e)
 	return c->owner.take(c->owner.ctx, i, msg, e);
 }
 
-static void hear(struct agents *c, int i)
+static void agents_hear(struct agents *c, int i)
 {
 	struct agents_member *m = &c->m[i];
 	struct err end = { 0 }, e = { 0 };
@@ -82,7 +82,7 @@ static void hear(struct agents *c, int i)
 
 	while (rc > 0 && !m->lost) {
 		rc = talk_next(&m->talk, &msg, &e);
-		if (rc > 0 && take(c, i, msg, &e))
+		if (rc > 0 && agents_take(c, i, msg, &e))
 			rc = RINGUP_EINVAL;
 		json_decref(msg);
 	}
@@ -128,7 +128,7 @@ void agents_listen(struct agents *c, int64_t deadline_ns)
 		if (p[2 * i].revents & POLLOUT)
 			talk_flush(&c->m[i].talk, NULL);
 		if (p[2 * i].revents & ~POLLOUT)
-			hear(c, i);
+			agents_hear(c, i);
 	}
 }
 

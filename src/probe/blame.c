@@ -85,7 +85,7 @@ static struct count *place(struct count *table, size_t room, uint64_t key)
 	return &table[at];
 }
 
-static int make_room(struct search *s, struct err *e)
+static int blame_make_room(struct search *s, struct err *e)
 {
 	size_t i, room = s->room ? 2 * s->room : 1024;
 	struct count *table;
@@ -116,7 +116,7 @@ static int count_trials(struct search *s, bool bad, struct err *e)
 			continue;
 		keys = keys_of(s, &s->trials[i], key);
 		for (int k = 0; k < keys; k++) {
-			if (bad && make_room(s, e))
+			if (bad && blame_make_room(s, e))
 				return RINGUP_ENOMEM;
 			c = place(s->table, s->room, key[k]);
 			if (bad && !c->key) {
@@ -172,7 +172,7 @@ static int traits(const struct blame_scope *s)
 }
 
 /* Is @a the better explanation?  On a tie the key decides, for determinism. */
-static bool is_better(const struct count *a, const struct count *b)
+static bool blame_is_better(const struct count *a, const struct count *b)
 {
 	struct blame_scope x, y;
 
@@ -192,14 +192,14 @@ static const struct count *best_of(const struct search *s)
 	for (size_t i = 0; i < s->room; i++) {
 		const struct count *c = &s->table[i];
 
-		if (c->key && !c->good && c->bad > 0 && (!best || is_better(c, best)))
+		if (c->key && !c->good && c->bad > 0 && (!best || blame_is_better(c, best)))
 			best = c;
 	}
 	return best;
 }
 
 /* Explains @t by @scope, so that it counts for no other scope. */
-static void explain(struct search *s, struct blame_trial *t, int scope)
+static void blame_explain(struct search *s, struct blame_trial *t, int scope)
 {
 	uint64_t key[WHO * CHOICES];
 	int k, keys = keys_of(s, t, key);
@@ -222,7 +222,7 @@ static void explain_all(struct search *s, uint64_t of, int scope)
 		for (k = 0; k < keys && key[k] != of; k++)
 			;
 		if (k < keys)
-			explain(s, &s->trials[i], scope);
+			blame_explain(s, &s->trials[i], scope);
 	}
 }
 
@@ -261,7 +261,8 @@ static int find_groups(const struct search *s, int *group)
 }
 
 /* Explains all remaining bad trials by groups, if groups do. */
-static bool split(struct search *s, struct blame *b, struct blame_scope *scope, struct err *e)
+static bool blame_split(struct search *s, struct blame *b, struct blame_scope *scope,
+			struct err *e)
 {
 	int i, *group = calloc((size_t)s->nodes + 1, sizeof(*group));
 
@@ -284,7 +285,7 @@ static bool split(struct search *s, struct blame *b, struct blame_scope *scope, 
 	scope->trials = s->left;
 	for (i = 0; i < s->n; i++)
 		if (s->trials[i].bad && s->trials[i].scope < 0)
-			explain(s, &s->trials[i], b->n);
+			blame_explain(s, &s->trials[i], b->n);
 	b->group = group;
 	return true;
 }
@@ -300,7 +301,7 @@ static int search(struct search *s, struct blame *b, struct err *e)
 			break;
 		scope = unpack(best);
 		if (scope.form > BLAME_BOTH || scope.trials == s->left || b->group ||
-		    !split(s, b, &scope, e))
+		    !blame_split(s, b, &scope, e))
 			explain_all(s, best->key, b->n);
 		b->scopes[b->n++] = scope;
 	}

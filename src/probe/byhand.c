@@ -30,13 +30,13 @@ struct gathering {
 	struct pollfd poll[DOOR_FDS + NAMELESS];
 };
 
-static int admit(void *ctx, const struct shake *h)
+static int byhand_admit(void *ctx, const struct shake *h)
 {
 	(void)ctx;
 	return h->peer.channel == SHAKE_AGENT ? 0 : RINGUP_EINVAL;
 }
 
-static void enter(void *ctx, int fd, const struct shake *h)
+static void byhand_enter(void *ctx, int fd, const struct shake *h)
 {
 	struct gathering *g = ctx;
 	struct chan *c;
@@ -83,7 +83,7 @@ static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 	return best;
 }
 
-static void hear(struct gathering *g, struct nameless *n)
+static void byhand_hear(struct gathering *g, struct nameless *n)
 {
 	struct err e = { 0 };
 	json_t *msg = NULL;
@@ -116,7 +116,7 @@ static int count_here(const struct agents *a)
 
 static void wait_once(struct gathering *g, int64_t deadline)
 {
-	const struct door_owner owner = { admit, enter, g };
+	const struct door_owner owner = { byhand_admit, byhand_enter, g };
 	int i, n = door_poll(&g->door, g->poll);
 	int64_t until = door_until(&g->door);
 
@@ -132,7 +132,7 @@ static void wait_once(struct gathering *g, int64_t deadline)
 	poll(g->poll, (nfds_t)(n + NAMELESS), clock_left_ms(until));
 	for (i = 0; i < NAMELESS; i++) {
 		if (g->poll[n + i].revents)
-			hear(g, &g->nameless[i]);
+			byhand_hear(g, &g->nameless[i]);
 		else if (g->nameless[i].talk.chan && clock_ns() >= g->nameless[i].deadline_ns)
 			talk_close(&g->nameless[i].talk);
 	}

@@ -87,7 +87,7 @@ static int take_paths(struct check *c, int i, const json_t *msg, struct err *e)
 	return rc;
 }
 
-static double number(const json_t *msg, const char *key)
+static double check_number_of(const json_t *msg, const char *key)
 {
 	const json_t *j = json_object_get(msg, key);
 
@@ -103,13 +103,13 @@ static int take_speed(struct check *c, int i, const json_t *msg, struct err *e)
 	if (!json_is_integer(at) || json_integer_value(at) != m->measuring)
 		return fail(e, RINGUP_EINVAL, "that was not to be measured");
 	p = &c->f->paths[m->first + m->measuring];
-	p->latency_min_us = number(msg, "latency_min_us");
-	p->latency_median_us = number(msg, "latency_median_us");
-	p->bandwidth_mbs = number(msg, "bandwidth_mbs");
+	p->latency_min_us = check_number_of(msg, "latency_min_us");
+	p->latency_median_us = check_number_of(msg, "latency_median_us");
+	p->bandwidth_mbs = check_number_of(msg, "bandwidth_mbs");
 	return 0;
 }
 
-static int take(void *ctx, int i, const json_t *msg, struct err *e)
+static int check_take(void *ctx, int i, const json_t *msg, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(msg, "op"));
 
@@ -275,7 +275,7 @@ static bool is_worth_it(const struct check *c, const struct probe_path *p)
 }
 
 /* Collects the paths from @from to @to that can be measured. */
-static void fill(const struct check *c, struct duel *d, int from, int to)
+static void check_fill(const struct check *c, struct duel *d, int from, int to)
 {
 	const struct member *m = &c->m[from];
 
@@ -310,7 +310,7 @@ static bool go_on(struct check *c, struct duel *d, int ms, bool late)
 	return true;
 }
 
-static void play(struct check *c, struct duel *d, int n, int ms)
+static void check_play(struct check *c, struct duel *d, int n, int ms)
 {
 	int64_t late = clock_deadline(CHECK_ROUND_MS);
 	int64_t deadline = clock_deadline(CHECK_ROUND_MS + CHECK_PATH_MS);
@@ -350,12 +350,12 @@ static int measure_all(struct check *c, int ms, int64_t deadline_ns, struct err 
 			d[n] = (struct duel){ .path = room };
 			if (!rounds_pair(c->n, round, k, &d[n].a, &d[n].b))
 				continue;
-			fill(c, &d[n], d[n].a, d[n].b);
-			fill(c, &d[n], d[n].b, d[n].a);
+			check_fill(c, &d[n], d[n].a, d[n].b);
+			check_fill(c, &d[n], d[n].b, d[n].a);
 			room += d[n].n;
 			n++;
 		}
-		play(c, d, n, ms);
+		check_play(c, d, n, ms);
 	}
 	agents_report(&c->agents, "rounds measured", rounds, rounds);
 	free(d);
@@ -413,7 +413,7 @@ static int doubt(struct check *c, struct err *e)
 
 /* All parts. */
 
-static int prepare(struct check *c, struct err *e)
+static int check_prepare(struct check *c, struct err *e)
 {
 	int i, rc = secret_new(&c->secret, e);
 
@@ -424,8 +424,8 @@ static int prepare(struct check *c, struct err *e)
 		if (!facts_add_node(c->f, c->how->agents.nodes->name[i]))
 			rc = fail(e, RINGUP_ENOMEM, "no memory for %d nodes", c->n);
 	return rc ? rc
-		  : agents_open(&c->agents, &c->how->agents, (struct agents_owner){ take, c },
-				e);
+		  : agents_open(&c->agents, &c->how->agents,
+				(struct agents_owner){ check_take, c }, e);
 }
 
 static void clean_up(struct check *c)
@@ -448,7 +448,7 @@ int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
 	int rc;
 
 	memset(f, 0, sizeof(*f));
-	rc = prepare(&c, e);
+	rc = check_prepare(&c, e);
 	if (!rc)
 		rc = start_all(&c, e);
 	if (!rc)

@@ -242,7 +242,7 @@ static int converse(const struct echo *x, struct echo_guest *g)
 	return g->sink ? 1 : give_back(x, g);
 }
 
-static void serve(struct echo *x, struct echo_guest *g)
+static void echo_serve_guest(struct echo *x, struct echo_guest *g)
 {
 	int most = 64, rc = 1;
 
@@ -283,7 +283,7 @@ void echo_serve(struct echo *x)
 	int i, n = epoll_wait(x->epoll, v, 64, 0);
 
 	for (i = 0; i < n; i++)
-		serve(x, &x->guest[v[i].data.u32]);
+		echo_serve_guest(x, &x->guest[v[i].data.u32]);
 	sweep(x);
 }
 

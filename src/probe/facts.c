@@ -364,7 +364,7 @@ struct index {
 	int node;
 };
 
-static int by_name(const void *a, const void *b)
+static int facts_by_name(const void *a, const void *b)
 {
 	const struct index *x = a, *y = b;
 	int c = strcmp(x->name, y->name);
@@ -464,7 +464,7 @@ static int parse_paths(struct probe_facts *f, const json_t *list, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for the nodes' names");
 	for (i = 0; i < (size_t)f->nnodes; i++)
 		all[i] = (struct index){ f->nodes[i].name, (int)i };
-	qsort(all, (size_t)f->nnodes, sizeof(*all), by_name);
+	qsort(all, (size_t)f->nnodes, sizeof(*all), facts_by_name);
 	json_array_foreach(list, i, one) {
 		p = facts_add_path(f);
 		if (p && parse_path(p, one, all, f->nnodes))

@@ -57,10 +57,10 @@ void judge_say(struct judge_case *c, char **sentence, const char *fmt, ...)
 }
 
 /* Appends to the text of @len bytes in @out as much as fits; returns the new length. */
-static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
+static size_t judge_add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static size_t add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
+static size_t judge_add(char out[JUDGE_TEXT], size_t len, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -87,13 +87,13 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 
 	*out = 0;
 	if (n == c->f->nnodes && n > NAMED) {
-		add(out, len, "all %d nodes", n);
+		judge_add(out, len, "all %d nodes", n);
 		return out;
 	}
 	for (int i = 0; i < named; i++)
-		len = add(out, len, "%s%s", before(i, n), c->f->nodes[nodes[i]].name);
+		len = judge_add(out, len, "%s%s", before(i, n), c->f->nodes[nodes[i]].name);
 	if (named < n)
-		add(out, len, " and %d more", n - named);
+		judge_add(out, len, " and %d more", n - named);
 	return out;
 }
 
@@ -202,8 +202,8 @@ const char *judge_users(const struct judge_case *c, const int *nodes, int n,
 
 	*out = 0;
 	for (int i = 0; i < u.n; i++)
-		len = add(out, len, "%s%s (%s)", before(i, u.n), picker_title(u.library[i]),
-			  u.roles[i]);
+		len = judge_add(out, len, "%s%s (%s)", before(i, u.n),
+				picker_title(u.library[i]), u.roles[i]);
 	return out;
 }
 
@@ -331,25 +331,25 @@ const char *judge_between(const struct judge_case *c, const struct blame_scope *
 	*out = 0;
 	switch (s->form) {
 	case BLAME_PAIR:
-		add(out, 0, "from %s to %s", a, b);
+		judge_add(out, 0, "from %s to %s", a, b);
 		break;
 	case BLAME_BOTH:
-		add(out, 0, "between %s and %s", a, b);
+		judge_add(out, 0, "between %s and %s", a, b);
 		break;
 	case BLAME_TO:
-		add(out, 0, "to %s", a);
+		judge_add(out, 0, "to %s", a);
 		break;
 	case BLAME_FROM:
-		add(out, 0, "from %s", a);
+		judge_add(out, 0, "from %s", a);
 		break;
 	case BLAME_NODE:
-		add(out, 0, "to and from %s", a);
+		judge_add(out, 0, "to and from %s", a);
 		break;
 	case BLAME_SPLIT:
-		add(out, 0, "between groups of nodes");
+		judge_add(out, 0, "between groups of nodes");
 		break;
 	case BLAME_ANY:
-		add(out, 0, "between all nodes");
+		judge_add(out, 0, "between all nodes");
 	}
 	return out;
 }

@@ -127,7 +127,7 @@ static void judge_double(struct judge_case *c)
 }
 
 /* True if Open MPI is set by network, and NCCL by node, so that names may differ. */
-static bool is_told(const struct probe_node *n)
+static bool judge_nics_is_told(const struct probe_node *n)
 {
 	return netconf_get(&n->snapshot.settings, "OMPI_MCA_btl_tcp_if_include") &&
 	       netconf_get(&n->snapshot.settings, "NCCL_SOCKET_IFNAME");
@@ -186,7 +186,7 @@ static void judge_names_in(struct judge_case *c, const char *net)
 
 	for (int i = 0; nic && i < c->f->nnodes; i++) {
 		nic[i] = nic_in(c, i, net);
-		told = told && (!*nic[i] || is_told(&c->f->nodes[i]));
+		told = told && (!*nic[i] || judge_nics_is_told(&c->f->nodes[i]));
 	}
 	usual = nic ? usual_nic(nic, c->f->nnodes) : "";
 	for (int i = 0; nic && i < c->f->nnodes; i++) {

@@ -67,7 +67,7 @@ static const char *port_words(const struct probe_port *p, char out[64])
 	return out;
 }
 
-static void describe(struct judge_case *c, struct blocked *x)
+static void judge_reach_describe(struct judge_case *c, struct blocked *x)
 {
 	const struct probe_path *p = x->sample;
 	char port[64], net[IFACE_TEXT];
@@ -413,7 +413,7 @@ static void judge_scope(struct judge_case *c, const struct blame *b,
 	struct probe_finding *p = judge_find(c, code_of(s), FACTS_ERROR);
 	char users[JUDGE_TEXT];
 
-	describe(c, &x);
+	judge_reach_describe(c, &x);
 	find_guilt(c, &x);
 	say_about(c, p, &x);
 	/* A port of one kind is one library's: torch's store, Open MPI's first free one. */

@@ -210,7 +210,7 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 }
 
 /* Is the shared address of the same interface already reported, which suffices? */
-static bool is_known(const struct judge_case *c, const struct thing *t, int n)
+static bool judge_twins_is_known(const struct judge_case *c, const struct thing *t, int n)
 {
 	const struct iface_list *l;
 	char text[IFACE_TEXT];
@@ -234,7 +234,7 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	char where[JUDGE_TEXT], word[JUDGE_TEXT];
 	struct probe_finding *p;
 
-	if (is_known(c, t, n))
+	if (judge_twins_is_known(c, t, n))
 		return;
 	p = judge_find(c, "duplicate-mac", FACTS_ERROR);
 	blame_all(c, p, t, n);

@@ -65,7 +65,7 @@ static void volley(struct mtu *m)
 			send(m->fd, packet, (size_t)m->size[i], 0);
 }
 
-static void take(struct mtu *m)
+static void mtu_take(struct mtu *m)
 {
 	unsigned char in[SEAL_BYTES + 1];
 	struct seal a;
@@ -81,7 +81,7 @@ static void take(struct mtu *m)
 
 bool mtu_step(struct mtu *m, int64_t now_ns)
 {
-	take(m);
+	mtu_take(m);
 	if (m->answered >= m->size[0])
 		return true;
 	if (now_ns < m->next_ns)

@@ -45,7 +45,7 @@ static void leave(struct desk *d)
 	free(d);
 }
 
-static void *ask(void *arg)
+static void *names_ask(void *arg)
 {
 	struct desk *d = arg;
 	int i;
@@ -91,7 +91,7 @@ static struct desk *open_desk(const char *const *names, int n)
 	return d;
 }
 
-static void start(struct desk *d)
+static void names_start(struct desk *d)
 {
 	pthread_attr_t attr;
 	pthread_t t;
@@ -100,7 +100,7 @@ static void start(struct desk *d)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	for (int i = 0; i < THREADS && i < d->n; i++) {
 		d->users++;
-		if (pthread_create(&t, &attr, ask, d))
+		if (pthread_create(&t, &attr, names_ask, d))
 			d->users--;
 	}
 	pthread_attr_destroy(&attr);
@@ -133,7 +133,7 @@ int names_resolve(struct netconf_host *out, const char *const *names, int n, int
 	until.tv_sec = end_ns / 1000000000;
 	until.tv_nsec = end_ns % 1000000000;
 	pthread_mutex_lock(&d->lock);
-	start(d);
+	names_start(d);
 	while (!rc && d->finished < d->n && d->users > 1)
 		rc = pthread_cond_timedwait(&d->done, &d->lock, &until);
 	rc = collect(d, out);

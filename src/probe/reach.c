@@ -166,7 +166,7 @@ static void open_socket(struct attempt *t, const struct sock_addr *to)
 		end_by_errno(t, errno);
 }
 
-static void begin(struct attempt *t, const struct reach *r, struct probe_path *p)
+static void reach_begin(struct attempt *t, const struct reach *r, struct probe_path *p)
 {
 	struct sock_addr to;
 	struct iface_ip ip;
@@ -367,7 +367,7 @@ static int batch_size(int n)
 	return n < most ? n : most;
 }
 
-static void drop(struct attempt *t, int n)
+static void reach_drop(struct attempt *t, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (t[i].stage != DONE)
@@ -388,10 +388,10 @@ int reach_run(const struct reach *r, struct probe_path *paths, int n, struct err
 	for (done = 0; !rc && done < n; done += many) {
 		many = n - done < size ? n - done : size;
 		for (i = 0; i < many; i++)
-			begin(&t[i], r, &paths[done + i]);
+			reach_begin(&t[i], r, &paths[done + i]);
 		if (run_batch(r, t, many, p))
 			rc = fail(e, RINGUP_EPEER, "nobody wants to know any more");
-		drop(t, many);
+		reach_drop(t, many);
 	}
 	free(t);
 	free(p);

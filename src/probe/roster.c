@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "ringup.h"
 
-static bool is_name(const char *name)
+static bool roster_is_name(const char *name)
 {
 	const char *p;
 
@@ -27,7 +27,7 @@ int roster_add(struct roster *r, const char *name, struct err *e)
 {
 	char(*one)[ROSTER_NAME];
 
-	if (!is_name(name))
+	if (!roster_is_name(name))
 		return fail(e, RINGUP_EINVAL, "\"%.60s\" is not the name of a node", name);
 	for (int i = 0; i < r->n; i++)
 		if (!strcmp(r->name[i], name))

@@ -80,7 +80,7 @@ static const char *way_words(const struct chain *x, const char *text)
 	return x->ways == WAY_OUT ? " (output)" : " (input and output)";
 }
 
-static int add(struct probe_node *n, const char *head, const char *what, struct err *e)
+static int rules_add(struct probe_node *n, const char *head, const char *what, struct err *e)
 {
 	char line[FACTS_TEXT];
 
@@ -182,7 +182,7 @@ static int list_nft(struct probe_node *n, struct chains *c, const char *text, st
 				 x ? way_words(x, name) : "");
 		} else if (x && x->ways &&
 			   (has_word(line, "drop") || has_word(line, "reject"))) {
-			rc = add(n, head, line, e);
+			rc = rules_add(n, head, line, e);
 		}
 	}
 	return rc;
@@ -242,7 +242,7 @@ static int list_iptables(struct probe_node *n, struct chains *c, const char *pro
 		text = next_line(text, line);
 		if (is_policy(line)) {
 			line[strcspn(line, "[")] = 0;
-			rc = add(n, program, line + 1, e);
+			rc = rules_add(n, program, line + 1, e);
 		}
 		if (strncmp(line, "-A ", 3) != 0)
 			continue;
@@ -251,7 +251,7 @@ static int list_iptables(struct probe_node *n, struct chains *c, const char *pro
 		if (!x || !x->ways || (!strstr(line, "-j DROP") && !strstr(line, "-j REJECT")))
 			continue;
 		snprintf(head, sizeof(head), "%s%s", program, way_words(x, line));
-		rc = add(n, head, line, e);
+		rc = rules_add(n, head, line, e);
 	}
 	return rc;
 }
@@ -271,7 +271,7 @@ int rules_iptables(struct probe_node *n, const char *program, const char *text, 
 }
 
 /* The output of a program, or NULL: a lack of rights is no error. */
-static char *ask(const char *const *argv)
+static char *rules_ask(const char *const *argv)
 {
 	char *text = NULL;
 	int status;
@@ -289,7 +289,7 @@ int rules_read(struct probe_node *n, struct err *e)
 	static const char *const nft[] = { "nft", "list", "ruleset", NULL };
 	static const char *const saves[] = { "iptables-legacy-save", "ip6tables-legacy-save",
 					     NULL };
-	char *text = ask(nft);
+	char *text = rules_ask(nft);
 	int rc = 0;
 
 	if (text)
@@ -298,7 +298,7 @@ int rules_read(struct probe_node *n, struct err *e)
 	for (int i = 0; !rc && saves[i]; i++) {
 		const char *argv[] = { saves[i], NULL };
 
-		text = ask(argv);
+		text = rules_ask(argv);
 		if (text)
 			rc = rules_iptables(n, saves[i], text, e);
 		free(text);

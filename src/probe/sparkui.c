@@ -22,7 +22,7 @@ bool sparkui_is_url(const char *text)
 }
 
 /* Fetches @path below @url; the text is the caller's to free(). */
-static int fetch(const char *url, const char *path, char **textp, struct err *e)
+static int sparkui_fetch(const char *url, const char *path, char **textp, struct err *e)
 {
 	char where[PATH_MAX];
 	const char *const argv[] = { "curl",       "--silent",     "--fail",
@@ -65,7 +65,7 @@ static int first_application(const char *url, char id[ID], struct err *e)
 	char *text;
 	json_t *list;
 	const char *s;
-	int rc = fetch(url, "/api/v1/applications", &text, e);
+	int rc = sparkui_fetch(url, "/api/v1/applications", &text, e);
 
 	if (rc)
 		return rc;
@@ -84,10 +84,10 @@ static int first_application(const char *url, char id[ID], struct err *e)
 	return rc;
 }
 
-static int take(struct roster *r, const char *url, const char *path, struct err *e)
+static int sparkui_take(struct roster *r, const char *url, const char *path, struct err *e)
 {
 	char *text;
-	int rc = fetch(url, path, &text, e);
+	int rc = sparkui_fetch(url, path, &text, e);
 
 	if (rc)
 		return rc;
@@ -104,8 +104,8 @@ int sparkui_ask(struct roster *r, const char *url, struct err *e)
 
 	if (!rc) {
 		snprintf(path, sizeof(path), "/api/v1/applications/%s/executors", id);
-		return take(r, url, path, e);
+		return sparkui_take(r, url, path, e);
 	}
 	/* A master has its own format; on failure the first error is reported. */
-	return take(r, url, "/json/", &no_master) ? rc : 0;
+	return sparkui_take(r, url, "/json/", &no_master) ? rc : 0;
 }

@@ -48,7 +48,7 @@ short talk_events(const struct talk *t)
 }
 
 /* MSG_NOSIGNAL is for sockets only; SIGPIPE may end an agent whose pipe has no reader. */
-static ssize_t put(int fd, const char *data, size_t len)
+static ssize_t talk_put(int fd, const char *data, size_t len)
 {
 	ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
 
@@ -80,7 +80,7 @@ int talk_flush(struct talk *t, struct err *e)
 	if (t->chan)
 		return flush_chan(t, e);
 	while (t->out_sent < t->out_len) {
-		n = put(t->out, t->outbox + t->out_sent, t->out_len - t->out_sent);
+		n = talk_put(t->out, t->outbox + t->out_sent, t->out_len - t->out_sent);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -178,7 +178,7 @@ static void keep_noise(struct talk *t, const char *line, size_t len)
 	talk_clean(t->noise);
 }
 
-static int parse(const char *line, size_t len, json_t **msgp, struct err *e)
+static int talk_parse(const char *line, size_t len, json_t **msgp, struct err *e)
 {
 	size_t head = sizeof(mark) - 1;
 
@@ -213,7 +213,7 @@ int talk_next(struct talk *t, json_t **msgp, struct err *e)
 		if (len && line[len - 1] == '\r')
 			len--; /* a terminal in between */
 		if (len >= sizeof(family) - 1 && !memcmp(line, family, sizeof(family) - 1))
-			return parse(line, len, msgp, e);
+			return talk_parse(line, len, msgp, e);
 		keep_noise(t, line, len);
 	}
 	return 0;

@@ -62,7 +62,7 @@ static void flatten(char *s)
 			*s = ' ';
 }
 
-static void say(struct judge_case *c)
+static void verdict_say(struct judge_case *c)
 {
 	const struct probe_facts *f = c->f;
 	int serious, notes;
@@ -133,7 +133,7 @@ int verdict_find(struct probe_facts *f, struct err *e)
 	if (!c.failed)
 		sort(&c);
 	if (!c.failed)
-		say(&c);
+		verdict_say(&c);
 	return close_case(&c, e);
 }
 

@@ -32,7 +32,7 @@ static int keep_metric(const struct nlattr *a, void *data)
 	return MNL_CB_OK;
 }
 
-static int keep(const struct nlattr *a, void *data)
+static int way_keep(const struct nlattr *a, void *data)
 {
 	size_t len = mnl_attr_get_payload_len(a);
 	struct way *w = data;
@@ -64,11 +64,11 @@ static int on_route(const struct nlmsghdr *h, void *data)
 	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*m))
 		return MNL_CB_OK;
 	w->is_local = m->rtm_type == RTN_LOCAL;
-	mnl_attr_parse(h, sizeof(*m), keep, w);
+	mnl_attr_parse(h, sizeof(*m), way_keep, w);
 	return MNL_CB_OK;
 }
 
-static int ask(struct mnl_socket *s, struct way *w, const struct iface_ip *to)
+static int way_ask(struct mnl_socket *s, struct way *w, const struct iface_ip *to)
 {
 	size_t len = to->family == AF_INET ? 4 : 16;
 	char buf[8192] = { 0 };
@@ -100,7 +100,7 @@ void way_find(struct way *w, const struct iface_ip *to)
 	struct mnl_socket *s = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 
 	memset(w, 0, sizeof(*w));
-	if (!s || ask(s, w, to) < 0)
+	if (!s || way_ask(s, w, to) < 0)
 		w->error = errno;
 	if (s)
 		mnl_socket_close(s);

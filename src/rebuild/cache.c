@@ -73,8 +73,8 @@ static void note(struct cache_said *said, const char *text)
 }
 
 /* entry_fetch(), with a note on why the cache was not used. */
-static int fetch(const struct cache *c, const char *key, const char *into,
-		 enum entry_found *found, struct cache_said *said, struct err *e)
+static int cache_fetch(const struct cache *c, const char *key, const char *into,
+		       enum entry_found *found, struct cache_said *said, struct err *e)
 {
 	struct err why = { 0 };
 	int rc = entry_fetch(&c->shelf, key, into, found, &why, e);
@@ -126,7 +126,7 @@ static int build_for_all(const struct want *w, struct err *e)
 static int fetch_or_build(const struct want *w, struct err *e)
 {
 	enum entry_found found;
-	int rc = fetch(w->c, w->key, w->into, &found, w->said, e);
+	int rc = cache_fetch(w->c, w->key, w->into, &found, w->said, e);
 
 	if (rc || found == ENTRY_GOOD)
 		return rc;
@@ -192,7 +192,7 @@ static int provide(const struct want *w, struct err *e)
 	while (!rc) {
 		/* The lock comes first: its holder publishes before giving it back. */
 		state = lease_look(&watch, lock);
-		rc = fetch(w->c, w->key, w->into, &found, w->said, e);
+		rc = cache_fetch(w->c, w->key, w->into, &found, w->said, e);
 		w->said->waited_ms = told ? (clock_ns() - begin) / 1000000 : 0;
 		if (rc || found == ENTRY_GOOD)
 			return rc;
@@ -243,7 +243,7 @@ int cache_get(const struct cache_how *how, const char *key, const char *into,
 
 	if (rc)
 		return rc;
-	rc = fetch(&c, key, into, &found, said, e);
+	rc = cache_fetch(&c, key, into, &found, said, e);
 	cache_close(&c);
 	if (!rc && found != ENTRY_GOOD) {
 		note(said, "it is not in the cache");
@@ -283,7 +283,8 @@ static int is_ours(const struct dirent *d)
 	return manifest_is_key(d->d_name) || is_lock(d->d_name);
 }
 
-static void look_at(const struct cache *c, const char *name, bool all, struct cache_entry *out)
+static void cache_look_at(const struct cache *c, const char *name, bool all,
+			  struct cache_entry *out)
 {
 	struct manifest m = { 0 };
 	struct err why = { 0 };
@@ -318,7 +319,7 @@ int cache_each(const struct cache_how *how, bool all, cache_see *see, void *arg,
 		rc = fail_os(e, "%s", how->dir);
 	for (i = 0; i < n; i++) {
 		if (!rc) {
-			look_at(&c, names[i]->d_name, all, &entry);
+			cache_look_at(&c, names[i]->d_name, all, &entry);
 			rc = see(arg, &entry, e);
 		}
 		free(names[i]);

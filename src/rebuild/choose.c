@@ -223,7 +223,7 @@ static enum rank rank_differ(const struct candidate *a, const struct candidate *
 	return i;
 }
 
-static bool is_better(const struct candidate *a, const struct candidate *b)
+static bool choose_is_better(const struct candidate *a, const struct candidate *b)
 {
 	enum rank i = rank_differ(a, b);
 
@@ -356,7 +356,7 @@ void choose_compiler(const struct choose_how *how, const json_t *facts, struct t
 	for (int i = 0; i < n; i++) {
 		candidate_judge(how, &at[i]);
 		candidate_rank(how, &at[i]);
-		if (!*at[i].why_not && (!best || is_better(&at[i], best)))
+		if (!*at[i].why_not && (!best || choose_is_better(&at[i], best)))
 			best = &at[i];
 	}
 	if (best) {

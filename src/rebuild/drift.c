@@ -21,7 +21,7 @@
 
 enum { MAX_COMMAND = 2 * PATH_MAX };
 
-static void add(json_t *out, const char *place, const char *sentence, const char *command)
+static void drift_add(json_t *out, const char *place, const char *sentence, const char *command)
 {
 	json_array_append_new(out, json_pack("{ss ss ss}", "place", place, "text", sentence,
 					     "command", command));
@@ -97,8 +97,8 @@ static void drift_text(char *out, size_t size, const json_t *diff, const char *e
 }
 
 /* Adds all differences from the stamp at @path; false if there is no stamp. */
-static bool compare(json_t *out, const char *root, const char *path, const char *engine,
-		    const char *python, const json_t *facts)
+static bool drift_compare(json_t *out, const char *root, const char *path, const char *engine,
+			  const char *python, const json_t *facts)
 {
 	char command[MAX_COMMAND], sentence[512];
 	json_t *stamp = NULL, *diff, *d;
@@ -107,7 +107,7 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 
 	command_of(command, engine, python);
 	if (stamp_read(root, path, &stamp, &e)) {
-		add(out, path, e.text, command);
+		drift_add(out, path, e.text, command);
 		return true;
 	}
 	if (!stamp)
@@ -116,7 +116,7 @@ static bool compare(json_t *out, const char *root, const char *path, const char 
 	diff = stamp_diff(stamp, facts, python);
 	json_array_foreach(diff, i, d) {
 		drift_text(sentence, sizeof(sentence), d, engine, python);
-		add(out, path, sentence, command);
+		drift_add(out, path, sentence, command);
 	}
 	json_decref(diff);
 	json_decref(stamp);
@@ -133,11 +133,12 @@ static bool judge_package(json_t *out, const char *root, const char *site, const
 		snprintf(open, sizeof(open),
 			 "chmod -R go+rX %s/ringup*, as the user who owns it",
 			 shell_word(site, word, sizeof(word)));
-		add(out, site, "its package ringup may not be read by this user", open);
+		drift_add(out, site, "its package ringup may not be read by this user", open);
 		return false;
 	}
 	if (strcmp(state, "current"))
-		add(out, site, "its package ringup is not the one of this release", command);
+		drift_add(out, site, "its package ringup is not the one of this release",
+			  command);
 	return true;
 }
 
@@ -154,15 +155,15 @@ static void find_in_site(json_t *out, const char *root, const char *site, const 
 		command_of(command, "ringup", python);
 		snprintf(path, sizeof(path), "%.4000s/" STAMP_PACKAGE, site);
 		if (judge_package(out, root, site, command))
-			compare(out, root, path, "ringup", python, facts);
+			drift_compare(out, root, path, "ringup", python, facts);
 	}
 	snprintf(path, sizeof(path), "%.4000s/" STAMP_HOROVOD, site);
 	if (file_exists(root, path))
-		compare(out, root, path, "horovod", python, facts);
+		drift_compare(out, root, path, "horovod", python, facts);
 }
 
 /* Are the versions equal?  Horovod's note may lack the wheel's "+cpu". */
-static bool is_same(const char *a, const char *b)
+static bool drift_is_same(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "+"), m = strcspn(b, "+");
 
@@ -189,13 +190,14 @@ static void find_in_horovod(json_t *out, const char *root, const json_t *engine,
 			if (strcmp(jsonio_string(f, "python"), python) ||
 			    strcmp(jsonio_string(f, "name"), jsonio_string(x, "framework")) ||
 			    !*jsonio_string(x, "built_for") ||
-			    is_same(jsonio_string(x, "built_for"), jsonio_string(f, "version")))
+			    drift_is_same(jsonio_string(x, "built_for"),
+					  jsonio_string(f, "version")))
 				continue;
 			snprintf(sentence, sizeof(sentence),
 				 "%s was %s when horovod was built for %s, and is %s now",
 				 jsonio_string(f, "name"), jsonio_string(x, "built_for"),
 				 python, jsonio_string(f, "version"));
-			add(out, jsonio_string(x, "library"), sentence, command);
+			drift_add(out, jsonio_string(x, "library"), sentence, command);
 		}
 }
 
@@ -238,7 +240,7 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 			 title(s->flavour), s->version, s->why);
 		command_of(command, "ringup",
 			   python_of(facts, jsonio_string(s->mpi, "library")));
-		add(out, folder, sentence, command);
+		drift_add(out, folder, sentence, command);
 	}
 	free(states);
 }

@@ -212,8 +212,8 @@ static int take_item(const struct shelf *s, const struct manifest *m, int i, con
 
 /* Checks all files of the entry, and copies them to the empty folder @into unless that is NULL.
  * A code with ENTRY_GOOD: writing failed here, and the entry is good. */
-static int take(const struct shelf *s, const struct manifest *m, const char *into,
-		enum entry_found *found, struct err *e)
+static int entry_take(const struct shelf *s, const struct manifest *m, const char *into,
+		      enum entry_found *found, struct err *e)
 {
 	int rc = 0;
 
@@ -266,8 +266,8 @@ static void quarantine(const struct shelf *s, const char *key, const struct file
 }
 
 /* Adds the outcome to @why, which has the cause, and quarantines a damaged entry. */
-static void judge(const struct shelf *s, const char *key, enum entry_found found,
-		  const struct file_identity *was, struct err *why)
+static void entry_judge(const struct shelf *s, const char *key, enum entry_found found,
+			const struct file_identity *was, struct err *why)
 {
 	if (found == ENTRY_DAMAGED) {
 		fail_in(why, "entry %.12s... is damaged and goes to quarantine", key);
@@ -283,7 +283,7 @@ enum entry_found entry_check(const struct shelf *s, const char *key, bool all,
 	enum entry_found found = read_manifest(s, key, m, why);
 
 	if (all)
-		take(s, m, NULL, &found, why);
+		entry_take(s, m, NULL, &found, why);
 	return found;
 }
 
@@ -295,7 +295,7 @@ static int fill_folder(const struct shelf *s, const struct manifest *m, const ch
 
 	if (rc)
 		return rc;
-	rc = take(s, m, into, found, why);
+	rc = entry_take(s, m, into, found, why);
 	if (rc)
 		*e = *why;
 	if (rc || *found != ENTRY_GOOD)
@@ -320,7 +320,7 @@ int entry_fetch(const struct shelf *s, const char *key, const char *into,
 		rc = fill_folder(s, &m, into, found, why, e);
 	manifest_free(&m);
 	if (!rc)
-		judge(s, key, *found, &was, why);
+		entry_judge(s, key, *found, &was, why);
 	return rc;
 }
 

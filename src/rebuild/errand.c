@@ -184,7 +184,7 @@ struct running {
 };
 
 /* Logs @n bytes of output and cuts them into lines. */
-static void take(struct running *w, const char *from, size_t n)
+static void job_take(struct running *w, const char *from, size_t n)
 {
 	if (w->job->log_fd >= 0)
 		file_put(w->job->log_fd, from, n);
@@ -207,7 +207,7 @@ static void attend(struct running *w, bool said, bool ended)
 	ssize_t n = said ? read(w->out, part, sizeof(part)) : 0;
 
 	if (n > 0) {
-		take(w, part, (size_t)n);
+		job_take(w, part, (size_t)n);
 	} else if (ended) {
 		/* A process that still holds the pipe is a stray. */
 		w->has_ended = true;
@@ -257,7 +257,8 @@ static bool is_told_to_end(int signals)
 }
 
 /* Waits until each errand has ended or is late, or this process is told to end. */
-static void follow(struct running *all, int n, const pid_t *pid, const int *pidfd, int signals)
+static void job_follow(struct running *all, int n, const pid_t *pid, const int *pidfd,
+		       int signals)
 {
 	struct pollfd p[2 * ERRAND_MOST + 1];
 	int left, got;
@@ -282,8 +283,8 @@ static void follow(struct running *all, int n, const pid_t *pid, const int *pidf
 	}
 }
 
-static int prepare(struct running *w, const struct errand *job, const char *mark,
-		   struct proc_how *how, struct err *e)
+static int job_prepare(struct running *w, const struct errand *job, const char *mark,
+		       struct proc_how *how, struct err *e)
 {
 	int out[2], n = words_for(&job->who, w->argv, w->ids), i;
 
@@ -387,7 +388,7 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 	if (!rc && is_tidy)
 		rc = hold_signals(&was, &signals, e);
 	for (i = 0; i < n && !rc; i++)
-		rc = prepare(&all[i], &jobs[i], mark, &how[i], e);
+		rc = job_prepare(&all[i], &jobs[i], mark, &how[i], e);
 	if (!rc)
 		rc = proc_start_all(how, n, pid, pidfd, &session, e);
 	for (i = 0; i < n; i++)
@@ -396,7 +397,7 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 	if (session > 0)
 		stray_add(&strays, session);
 	if (!rc)
-		follow(all, n, pid, pidfd, signals);
+		job_follow(all, n, pid, pidfd, signals);
 	end_all(&strays, n, pid, session, wait);
 	stray_close(&strays);
 	for (i = 0; i < n; i++) {

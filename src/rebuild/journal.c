@@ -87,7 +87,7 @@ static int move(const char *from, const char *to, struct err *e)
 	return 0;
 }
 
-static void settle(const struct journal *j)
+static void journal_settle(const struct journal *j)
 {
 	int fd = open(j->site, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -176,7 +176,7 @@ static int undo_all(struct journal *j, const json_t *journal, struct err *e)
 		rc = undo_one(json_array_get(moves, i - 1), e);
 	if (rc)
 		return fail_in(e, "%s/journal.json", j->dir);
-	settle(j);
+	journal_settle(j);
 	boundary();
 	return file_remove(j->dir, "/journal.json", e);
 }
@@ -299,7 +299,7 @@ int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 	}
 	rc = carry_out(list, e);
 	if (!rc) {
-		settle(j);
+		journal_settle(j);
 		json_object_set_new(journal, "done", json_string("yes"));
 		rc = write_journal(j, journal, e);
 	}

@@ -100,7 +100,7 @@ static void beat(struct lease *l, unsigned count)
 		fdatasync(l->beat); /* over NFS, other hosts see it from here on */
 }
 
-static void *keep(void *arg)
+static void *lease_keep(void *arg)
 {
 	struct lease *l = arg;
 	struct timespec until;
@@ -122,7 +122,7 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct lease *l)
+static int lease_start_thread(struct lease *l)
 {
 	pthread_condattr_t attr;
 	int rc;
@@ -132,11 +132,11 @@ static int start_thread(struct lease *l)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	rc = thread_start(&l->thread, keep, l);
+	rc = thread_start(&l->thread, lease_keep, l);
 	return rc;
 }
 
-static int fill(struct lease *l, struct err *e)
+static int lease_fill(struct lease *l, struct err *e)
 {
 	char file[PATH_MAX];
 	int rc = write_owner(l, e);
@@ -149,7 +149,7 @@ static int fill(struct lease *l, struct err *e)
 	if (l->beat < 0)
 		return fail_os(e, "%s", file);
 	beat(l, 0);
-	l->has_thread = !start_thread(l);
+	l->has_thread = !lease_start_thread(l);
 	return l->has_thread ? 0 : fail(e, RINGUP_ESYSTEM, "cannot start a thread");
 }
 
@@ -166,7 +166,7 @@ int lease_take(struct lease *l, const char *path, int64_t life_ms, struct err *e
 	if (mkdir(path, 0755))
 		return errno == EEXIST ? LEASE_BUSY : fail_os(e, "%s", path);
 	l->is_held = true;
-	rc = fill(l, e);
+	rc = lease_fill(l, e);
 	if (rc)
 		lease_give(l);
 	return rc;
@@ -192,7 +192,7 @@ int lease_guard(const char *path)
 }
 
 /* Reads a small file in the lock into @out; returns its length. */
-static size_t look_at(const char *path, const char *name, char *out, size_t size)
+static size_t lease_look_at(const char *path, const char *name, char *out, size_t size)
 {
 	char file[PATH_MAX], *text;
 	size_t len;
@@ -263,9 +263,9 @@ enum lease_state lease_look(struct lease_watch *w, const char *path)
 		w->seen = 0;
 		return may_be_held(errno) ? LEASE_HELD : LEASE_FREE;
 	}
-	len = look_at(path, "owner.json", text, OWNER_MOST);
+	len = lease_look_at(path, "owner.json", text, OWNER_MOST);
 	parse_owner(&o, text, len);
-	len += look_at(path, "beat", text + len, 64);
+	len += lease_look_at(path, "beat", text + len, 64);
 	seen = hash_bytes(text, len) | 1;
 	name_owner(w, &o);
 	if (seen != w->seen) {
@@ -312,7 +312,7 @@ static bool is_still_ours(const struct lease *l)
 	char text[OWNER_MOST];
 	struct owner o;
 
-	parse_owner(&o, text, look_at(l->path, "owner.json", text, sizeof(text)));
+	parse_owner(&o, text, lease_look_at(l->path, "owner.json", text, sizeof(text)));
 	/* Without an owner the lock is ours: writing failed, and no other process starts so. */
 	return *o.token ? !strcmp(o.token, l->token) : !l->has_thread;
 }

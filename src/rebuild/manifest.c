@@ -28,7 +28,7 @@ static bool is_plain(const char *s)
 }
 
 /* Is the component of @len bytes at @s a name: not empty, not ".", not ".."? */
-static bool is_name(const char *s, size_t len)
+static bool manifest_is_name(const char *s, size_t len)
 {
 	return len && len < 256 && !(len == 1 && *s == '.') &&
 	       !(len == 2 && s[0] == '.' && s[1] == '.');
@@ -43,7 +43,7 @@ static bool is_path(const char *s)
 		return false;
 	for (;; s += len + 1) {
 		len = strcspn(s, "/");
-		if (!is_name(s, len))
+		if (!manifest_is_name(s, len))
 			return false;
 		if (!s[len])
 			return true;
@@ -64,7 +64,7 @@ static bool is_target(const char *target, const char *path)
 }
 
 /* Files before links, then by name. */
-static int compare(const void *a, const void *b)
+static int manifest_compare(const void *a, const void *b)
 {
 	const struct manifest_item *x = a, *y = b;
 
@@ -174,7 +174,7 @@ static char *word(char **line)
 }
 
 /* Parses a plain decimal number: no sign, no leading zero, at most 18 digits. */
-static bool number(const char *s, uint64_t *out)
+static bool manifest_number(const char *s, uint64_t *out)
 {
 	size_t len = strspn(s, "0123456789");
 
@@ -208,10 +208,10 @@ static int parse_item(struct manifest *m, bool is_link, char *line, struct err *
 		it.program = !strcmp(mode, "755");
 		if (!it.program && strcmp(mode, "644"))
 			return fail(e, RINGUP_EINVAL, "manifest: not a mode: %.20s", mode);
-		if (!number(size, &it.size) || !parse_sum(sum, it.sum))
+		if (!manifest_number(size, &it.size) || !parse_sum(sum, it.sum))
 			return fail(e, RINGUP_EINVAL, "manifest: not a size and a SHA-256");
 	}
-	if (m->items && compare(&m->item[m->items - 1], &it) >= 0) {
+	if (m->items && manifest_compare(&m->item[m->items - 1], &it) >= 0) {
 		struct manifest_item *last = &m->item[m->items - 1];
 
 		return fail(e, RINGUP_EINVAL, "manifest: %.60s after %.60s: not in order",
@@ -239,7 +239,7 @@ static int parse_line(struct manifest *m, char *line, bool *ended, struct err *e
 
 	if (w && !strcmp(w, "end")) {
 		w = word(&line);
-		if (!w || line || !number(w, &n) || n != (uint64_t)m->items)
+		if (!w || line || !manifest_number(w, &n) || n != (uint64_t)m->items)
 			return fail(e, RINGUP_EINVAL,
 				    "manifest: ends with another number of lines");
 		*ended = true;
@@ -330,7 +330,7 @@ int manifest_text(struct manifest *m, char **textp, size_t *lenp, struct err *e)
 	FILE *f;
 
 	if (m->items)
-		qsort(m->item, (size_t)m->items, sizeof(*m->item), compare);
+		qsort(m->item, (size_t)m->items, sizeof(*m->item), manifest_compare);
 	rc = check_clashes(m, e);
 	if (rc)
 		return rc;

@@ -288,8 +288,8 @@ static json_t *make_env(const struct modules_how *how, const char *cc)
 }
 
 /* Turns the exit status of @program into 0, or a failure that names @doing. */
-static int judge(int status, int64_t limit_ms, const char *doing, const char *program,
-		 struct err *e)
+static int modules_judge(int status, int64_t limit_ms, const char *doing, const char *program,
+			 struct err *e)
 {
 	if (status < 0)
 		return fail(e, RINGUP_ETIMEDOUT, "%s: not done after %d s", doing,
@@ -300,8 +300,8 @@ static int judge(int status, int64_t limit_ms, const char *doing, const char *pr
 }
 
 /* Runs @argv; 0, or a failure that names @doing. */
-static int run(const struct modules_how *how, const char *const *argv, json_t *env,
-	       int64_t limit_ms, const char *doing, struct err *e)
+static int modules_run(const struct modules_how *how, const char *const *argv, json_t *env,
+		       int64_t limit_ms, const char *doing, struct err *e)
 {
 	struct errand job = { .argv = argv,
 			      .env = env,
@@ -311,7 +311,8 @@ static int run(const struct modules_how *how, const char *const *argv, json_t *e
 	int status = 0, rc = errand_run(&job, &status, e);
 
 	json_decref(env);
-	return rc ? fail_in(e, "%s", doing) : judge(status, limit_ms, doing, argv[0], e);
+	return rc ? fail_in(e, "%s", doing)
+		  : modules_judge(status, limit_ms, doing, argv[0], e);
 }
 
 int modules_build(const struct modules_how *how, const json_t *mpi, const char *into,
@@ -351,7 +352,7 @@ int modules_build(const struct modules_how *how, const json_t *mpi, const char *
 		snprintf(rpath, sizeof(rpath), "-O2");
 	snprintf(doing, sizeof(doing), "compile the module for %.20s %.40s",
 		 jsonio_string(mpi, "flavour"), jsonio_string(mpi, "version"));
-	return run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
+	return modules_run(how, argv, make_env(how, how->cc), BUILD_MS, doing, e);
 }
 
 /* Does the installation's file for all users choose Open MPI's transports (BTLs)? */
@@ -452,7 +453,7 @@ static void finish_proof(const struct proof *p, const struct modules_how *how, i
 	for (at = 0; how->log_fd >= 0 && (n = pread(p->said, part, sizeof(part), at)) > 0;
 	     at += n)
 		file_put(how->log_fd, part, (size_t)n);
-	t->rc = judge(status, PROOF_MS, p->doing, p->argv[0], &t->why);
+	t->rc = modules_judge(status, PROOF_MS, p->doing, p->argv[0], &t->why);
 }
 
 static int prove_some(const struct modules_how *how, struct modules_trial *trials, int n,

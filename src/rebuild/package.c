@@ -59,7 +59,7 @@ struct comparison {
 	int files, missing, different, unreadable;
 };
 
-static int compare(void *arg, const char *name, const struct stat *st, struct err *e)
+static int package_compare(void *arg, const char *name, const struct stat *st, struct err *e)
 {
 	struct comparison *c = arg;
 	char ours[PATH_MAX], path[PATH_MAX];
@@ -96,7 +96,7 @@ const char *package_state(const char *root, const char *site)
 	struct err e = { 0 };
 
 	c.from = from;
-	if (data_find(from, "compat/python", &e) || folder_walk(from, compare, &c, &e))
+	if (data_find(from, "compat/python", &e) || folder_walk(from, package_compare, &c, &e))
 		return "missing";
 	if (c.missing == c.files)
 		return "missing";
@@ -130,8 +130,8 @@ static char *watch_text(const json_t *watch)
 }
 
 /* Runs Python with @argv; 0, or a failure that names @doing. */
-static int run(const struct package_how *how, const char *const *argv, const char *doing,
-	       struct err *e)
+static int package_run(const struct package_how *how, const char *const *argv,
+		       const char *doing, struct err *e)
 {
 	json_t *env = errand_env(how->home, false);
 	struct errand job = { .argv = argv,
@@ -239,7 +239,7 @@ int package_stage(const struct package_how *how, const char *into, const json_t 
 	if (!rc)
 		rc = file_write("", watched, 0644, lines, strlen(lines), e);
 	free(lines);
-	return rc ? rc : run(how, argv, "write the Python package", e);
+	return rc ? rc : package_run(how, argv, "write the Python package", e);
 }
 
 /* Adds moves for the files of @name in @site that no new file replaces. */

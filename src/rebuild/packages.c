@@ -219,7 +219,7 @@ static void listen_close(struct said *s)
 }
 
 /* Reads the last SAID_BYTES of the output to s->text and to the log. */
-static void hear(struct said *s, int log_fd)
+static void packages_hear(struct said *s, int log_fd)
 {
 	off_t end = lseek(s->fd, 0, SEEK_END), at;
 	ssize_t n;
@@ -284,7 +284,7 @@ static int call(const struct packages_how *how, char *const *argv, struct said *
 	if (ftruncate(s->fd, 0) || lseek(s->fd, 0, SEEK_SET))
 		return fail_os(e, "memory for what %s says", argv[0]);
 	rc = proc_run(&start, how->timeout_ms, &status, e);
-	hear(s, how->log_fd);
+	packages_hear(s, how->log_fd);
 	*fate = PACKAGES_FAILED;
 	if (rc)
 		return rc;
@@ -323,7 +323,7 @@ static void push(struct call *c, const char *word)
 	c->argv[c->n] = NULL;
 }
 
-static void begin(struct call *c, const struct packages_how *how)
+static void packages_begin(struct call *c, const struct packages_how *how)
 {
 	c->n = 0;
 	if (!strcmp(how->manager, "apt")) {
@@ -350,7 +350,7 @@ static void begin(struct call *c, const struct packages_how *how)
 
 /* Does a package of exactly this name exist?  apt-get takes an unknown name for a pattern, and
  * g++-7 matches many. */
-static bool is_known(const char *name)
+static bool packages_is_known(const char *name)
 {
 	static char apt[] = "apt-cache", names[] = "--names-only", search[] = "search";
 	char pattern[160], *argv[] = { apt, names, search, pattern, NULL }, *said = NULL;
@@ -378,11 +378,11 @@ static int install(const struct packages_how *how, struct call *c, struct said *
 		   enum packages_fate *fate, struct err *e)
 {
 	for (int i = 0; !strcmp(how->manager, "apt") && i < how->names->count; i++)
-		if (!is_known(how->names->at[i].name)) {
+		if (!packages_is_known(how->names->at[i].name)) {
 			*fate = PACKAGES_MISSING;
 			return fail(e, RINGUP_ESYSTEM, "apt-cache");
 		}
-	begin(c, how);
+	packages_begin(c, how);
 	push(c, "install");
 	if (!strcmp(how->manager, "apt")) {
 		push(c, "--no-install-recommends");
@@ -407,8 +407,8 @@ static void last_words(const struct said *s, char *out, size_t size)
 	snprintf(out, size, "%.*s", (int)(end - at), at);
 }
 
-static int refuse(const struct packages_how *how, enum packages_fate fate, const struct said *s,
-		  struct err *e)
+static int packages_refuse(const struct packages_how *how, enum packages_fate fate,
+			   const struct said *s, struct err *e)
 {
 	char names[160] = "", words[160], why[160];
 	size_t n = 0;
@@ -440,20 +440,20 @@ static int refuse(const struct packages_how *how, enum packages_fate fate, const
 }
 
 /* Checks names of packages: they come from a package manager or the table. */
-static bool is_name(const char *s)
+static bool packages_is_name(const char *s)
 {
 	return *s && isalnum((unsigned char)*s) && strlen(s) < 64 &&
 	       !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789+-.")];
 }
 
-static int check(const struct packages_how *how, struct err *e)
+static int packages_check(const struct packages_how *how, struct err *e)
 {
 	if (!how->manager || (strcmp(how->manager, "apt") && strcmp(how->manager, "dnf")))
 		return fail(e, RINGUP_EINVAL,
 			    "there is neither apt-get nor dnf to install a compiler with; "
 			    "install it by hand");
 	for (int i = 0; i < how->names->count; i++)
-		if (!is_name(how->names->at[i].name))
+		if (!packages_is_name(how->names->at[i].name))
 			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
 				    how->names->at[i].name);
 	return 0;
@@ -464,7 +464,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 	bool apt;
 	struct said s = { .fd = -1 };
 	struct call c;
-	int rc = check(how, e);
+	int rc = packages_check(how, e);
 
 	*fate = PACKAGES_FAILED;
 	if (rc)
@@ -474,7 +474,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 		return 0;
 	if (geteuid()) {
 		*fate = PACKAGES_DENIED;
-		return refuse(how, *fate, NULL, e);
+		return packages_refuse(how, *fate, NULL, e);
 	}
 	s.fd = memfd_create("packages", MFD_CLOEXEC);
 	if (s.fd < 0)
@@ -484,7 +484,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 	/* Old lists have packages that are gone, or lack new ones. */
 	if (rc && apt && !how->offline && rc != RINGUP_ETIMEDOUT && *fate != PACKAGES_LOCKED &&
 	    *fate != PACKAGES_DENIED) {
-		begin(&c, how);
+		packages_begin(&c, how);
 		push(&c, "update");
 		rc = call(how, c.argv, &s, fate, e);
 		if (!rc)
@@ -493,7 +493,7 @@ int packages_install(const struct packages_how *how, enum packages_fate *fate, s
 	if (rc && how->offline && (*fate == PACKAGES_FAILED || *fate == PACKAGES_DONE))
 		*fate = PACKAGES_OFFLINE;
 	if (rc && rc != RINGUP_ETIMEDOUT)
-		rc = refuse(how, *fate, &s, e);
+		rc = packages_refuse(how, *fate, &s, e);
 	listen_close(&s);
 	return rc;
 }

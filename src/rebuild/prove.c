@@ -31,7 +31,7 @@ int prove_exists(const char *framework)
 	return !script_of(path, framework, NULL);
 }
 
-static double number(const json_t *object, const char *key)
+static double prove_number(const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
 
@@ -48,7 +48,7 @@ int prove_judge(const json_t *told, char *why, size_t size)
 	json_array_foreach(told, i, one) {
 		const char *its = json_string_value(json_object_get(one, "weights"));
 
-		if (number(one, "size") != PROVE_RANKS)
+		if (prove_number(one, "size") != PROVE_RANKS)
 			snprintf(why, size, "rank %zu is in a job of its own", i);
 		else if (!weights || !its || strcmp(its, weights) != 0)
 			snprintf(why, size, "ranks have different weights after training");
@@ -56,10 +56,10 @@ int prove_judge(const json_t *told, char *why, size_t size)
 			return 1;
 	}
 	json_array_foreach(told, i, one) {
-		if (!(number(one, "off") <= tolerance))
+		if (!(prove_number(one, "off") <= tolerance))
 			snprintf(why, size, "weights are %.3g off what averaging gives",
-				 number(one, "off"));
-		else if (!(number(one, "alone") > 10 * tolerance))
+				 prove_number(one, "off"));
+		else if (!(prove_number(one, "alone") > 10 * tolerance))
 			snprintf(why, size, "the data do not tell averaging from none");
 		if (*why)
 			return 1;

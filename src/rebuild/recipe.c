@@ -163,8 +163,8 @@ static char *line_cut(char *text, const char *mark)
 }
 
 /* Parses "A<mark>B [when W]". */
-static int read_line(struct reading *in, struct recipe_line **list, int *n, char *text,
-		     const char *mark)
+static int recipe_read_line(struct reading *in, struct recipe_line **list, int *n, char *text,
+			    const char *mark)
 {
 	struct recipe_line *l = item_add(in, list, n, sizeof(*l));
 	char *when = line_cut(text, " when "), *b = line_cut(text, mark);
@@ -187,7 +187,7 @@ static int read_line(struct reading *in, struct recipe_line **list, int *n, char
 static int read_env(struct reading *in, char *text)
 {
 	struct recipe *r = in->r;
-	int rc = read_line(in, &r->envs, &r->nenvs, text, "=");
+	int rc = recipe_read_line(in, &r->envs, &r->nenvs, text, "=");
 	const char *name = rc ? NULL : r->envs[r->nenvs - 1].a;
 
 	if (!rc && (strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != strlen(name) ||
@@ -199,7 +199,7 @@ static int read_env(struct reading *in, char *text)
 static int read_add(struct reading *in, char *text)
 {
 	struct recipe *r = in->r;
-	int rc = read_line(in, &r->adds, &r->nadds, text, " from ");
+	int rc = recipe_read_line(in, &r->adds, &r->nadds, text, " from ");
 
 	if (!rc && (!is_inside(r->adds[r->nadds - 1].a) || !is_inside(r->adds[r->nadds - 1].b)))
 		rc = line_refuse(in, "a path that leads elsewhere");
@@ -210,7 +210,7 @@ static int read_add(struct reading *in, char *text)
 static int read_bad(struct reading *in, char *text)
 {
 	struct recipe *r = in->r;
-	int rc = read_line(in, &r->bads, &r->nbads, text, ": ");
+	int rc = recipe_read_line(in, &r->bads, &r->nbads, text, ": ");
 
 	if (!rc && !is_condition(r->bads[r->nbads - 1].a))
 		rc = line_refuse(in, "this condition is none");
@@ -298,7 +298,7 @@ static int read_directive(struct reading *in, const char *key, char *text)
 	if (!strcmp(key, "bad"))
 		return read_bad(in, text);
 	if (!strcmp(key, "advisory"))
-		return read_line(in, &r->advisories, &r->nadvisories, text, ": ");
+		return recipe_read_line(in, &r->advisories, &r->nadvisories, text, ": ");
 	if (!strcmp(key, "edit"))
 		return read_edit(in, text);
 	return line_refuse(in, "no directive");

@@ -138,7 +138,7 @@ static void follow_build(void *arg, const char *line)
 	note_why(u, line);
 }
 
-static void follow(void *arg, const char *line)
+static void upstream_follow(void *arg, const char *line)
 {
 	note_why(arg, line);
 }
@@ -162,7 +162,7 @@ int upstream_work(struct upstream *u, const char *const *argv, const json_t *env
 			      .who = who ? *who : (struct errand_who){ 0 },
 			      .log_fd = u->log_fd,
 			      .limit_ms = limit_ms ? limit_ms : UPSTREAM_PREPARE_MS,
-			      .line = reason == REASON_COMPILE ? follow_build : follow,
+			      .line = reason == REASON_COMPILE ? follow_build : upstream_follow,
 			      .arg = u };
 	int status, rc;
 

@@ -177,7 +177,7 @@ static int find_attribute(const char *name, int line, struct version_fact *f, en
 	return bad(e, name, line, "no attribute", f->attr);
 }
 
-static bool is_in(const char *const *list, size_t n, const char *word, int *index)
+static bool versions_is_in(const char *const *list, size_t n, const char *word, int *index)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(list[i], word)) {
@@ -211,7 +211,7 @@ static int read_fact(const char *name, char *line, struct version_fact *f, struc
 	f->variant = p ? p + 1 : f->attr + strlen(f->attr);
 	if (p)
 		*p = 0;
-	if (!is_in(subjects, sizeof(subjects) / sizeof(subjects[0]), f->subject, &i))
+	if (!versions_is_in(subjects, sizeof(subjects) / sizeof(subjects[0]), f->subject, &i))
 		return bad(e, name, f->line, "no subject", f->subject);
 	if (find_attribute(name, f->line, f, &kind, e))
 		return RINGUP_EINVAL;
@@ -223,7 +223,7 @@ static int read_fact(const char *name, char *line, struct version_fact *f, struc
 	if (!is_of_kind(kind, f->value))
 		return fail(e, RINGUP_EINVAL, "%s:%d: no value for %s: '%.40s'", name, f->line,
 			    f->attr, f->value);
-	if (!is_in(trusts, sizeof(trusts) / sizeof(trusts[0]), part[5], &i))
+	if (!versions_is_in(trusts, sizeof(trusts) / sizeof(trusts[0]), part[5], &i))
 		return bad(e, name, f->line, "no confidence", part[5]);
 	f->trust = (enum version_trust)i;
 	if (!*f->source)
@@ -267,7 +267,7 @@ static int order(const struct version_fact *a, const struct version_fact *b)
 }
 
 /* Facts are in order, so only neighbours with the same name are compared. */
-static int check(const struct versions *t, const char *name, struct err *e)
+static int versions_check(const struct versions *t, const char *name, struct err *e)
 {
 	for (int i = 1; i < t->count; i++) {
 		if (order(&t->at[i - 1], &t->at[i]) > 0)
@@ -319,7 +319,7 @@ int versions_parse(struct versions *t, const char *name, const char *text, size_
 			return rc;
 		t->count++;
 	}
-	return check(t, name, e);
+	return versions_check(t, name, e);
 }
 
 int versions_load(struct versions *t, const char *path, struct err *e)

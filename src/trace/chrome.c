@@ -97,7 +97,7 @@ const char *chrome_kind(int kind)
 
 /* ---- text ---- */
 
-static void put(struct chrome *c, const char *text)
+static void chrome_put(struct chrome *c, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -131,11 +131,11 @@ static void put_time(struct chrome *c, int64_t ns)
 
 static void put_metadata(struct chrome *c, const char *what, uint32_t process)
 {
-	put(c, ",\n{\"name\": \"");
-	put(c, what);
-	put(c, "\", \"ph\": \"M\", \"pid\": ");
+	chrome_put(c, ",\n{\"name\": \"");
+	chrome_put(c, what);
+	chrome_put(c, "\", \"ph\": \"M\", \"pid\": ");
 	put_number(c, process);
-	put(c, ", \"args\": {");
+	chrome_put(c, ", \"args\": {");
 }
 
 /* A tensor appears in the file when it has its first event. */
@@ -143,18 +143,18 @@ static void introduce(struct chrome *c, struct chrome_tensor *t)
 {
 	t->process = ++c->processes;
 	put_metadata(c, "process_name", t->process);
-	put(c, "\"name\": \"");
-	put(c, label_text(c->labels, t->label));
+	chrome_put(c, "\"name\": \"");
+	chrome_put(c, label_text(c->labels, t->label));
 	if (t->lane) {
-		put(c, " (");
+		chrome_put(c, " (");
 		put_number(c, t->lane + 1);
-		put(c, ")");
+		chrome_put(c, ")");
 	}
-	put(c, "\"}}");
+	chrome_put(c, "\"}}");
 	put_metadata(c, "process_sort_index", t->process);
-	put(c, "\"sort_index\": ");
+	chrome_put(c, "\"sort_index\": ");
 	put_number(c, t->process);
-	put(c, "}}");
+	chrome_put(c, "}}");
 }
 
 static void begin_event(struct chrome *c, struct chrome_tensor *t, char phase)
@@ -164,15 +164,15 @@ static void begin_event(struct chrome *c, struct chrome_tensor *t, char phase)
 	if (!t->process)
 		introduce(c, t);
 	head[sizeof(head) - 3] = phase;
-	put(c, head);
+	chrome_put(c, head);
 }
 
 /* The time and the process of an event, after its name. */
 static void place_event(struct chrome *c, const struct chrome_tensor *t, int64_t ns)
 {
-	put(c, ", \"ts\": ");
+	chrome_put(c, ", \"ts\": ");
 	put_time(c, ns);
-	put(c, ", \"pid\": ");
+	chrome_put(c, ", \"pid\": ");
 	put_number(c, t->process);
 }
 
@@ -189,10 +189,10 @@ static void open_interval(struct chrome *c, struct chrome_tensor *t, const char 
 			  const char *name, int64_t ns)
 {
 	begin_event(c, t, 'B');
-	put(c, ", \"name\": \"");
-	put(c, prefix);
-	put(c, name);
-	put(c, "\"");
+	chrome_put(c, ", \"name\": \"");
+	chrome_put(c, prefix);
+	chrome_put(c, name);
+	chrome_put(c, "\"");
 	place_event(c, t, not_before(t, ns));
 }
 
@@ -200,24 +200,24 @@ static void put_begin(struct chrome *c, struct chrome_tensor *t, const char *pre
 		      const char *name, int64_t ns)
 {
 	open_interval(c, t, prefix, name, ns);
-	put(c, "}");
+	chrome_put(c, "}");
 }
 
 static void put_end(struct chrome *c, struct chrome_tensor *t, int64_t ns)
 {
 	begin_event(c, t, 'E');
 	place_event(c, t, not_before(t, ns));
-	put(c, "}");
+	chrome_put(c, "}");
 }
 
 static void put_tick(struct chrome *c, struct chrome_tensor *t, const struct tick *tick)
 {
 	begin_event(c, t, 'X');
-	put(c, ", \"name\": \"");
+	chrome_put(c, ", \"name\": \"");
 	put_number(c, (uint64_t)tick->rank);
-	put(c, "\"");
+	chrome_put(c, "\"");
 	place_event(c, t, tick->ns > t->closed_ns ? tick->ns : t->closed_ns);
-	put(c, ", \"dur\": 0}");
+	chrome_put(c, ", \"dur\": 0}");
 }
 
 /* ---- tensors ---- */
@@ -253,7 +253,7 @@ static bool has_tick(const struct chrome_tensor *t, int rank)
 }
 
 /* Make room for this many ticks, and for their text. */
-static int make_room(struct chrome *c, struct chrome_tensor *t, int ticks)
+static int chrome_make_room(struct chrome *c, struct chrome_tensor *t, int ticks)
 {
 	size_t size = TEXT_BYTES + SLACK_BYTES + (size_t)ticks * TICK_BYTES;
 	struct tick *more = realloc(t->tick, (size_t)ticks * sizeof(*more));
@@ -276,7 +276,8 @@ static int make_room(struct chrome *c, struct chrome_tensor *t, int ticks)
 static void add_tick(struct chrome *c, struct chrome_tensor *t, int rank, int64_t ns)
 {
 	if (t->ticks == t->room &&
-	    (t->ticks >= MOST_TICKS || make_room(c, t, t->room ? t->room * 2 : FIRST_TICKS))) {
+	    (t->ticks >= MOST_TICKS ||
+	     chrome_make_room(c, t, t->room ? t->room * 2 : FIRST_TICKS))) {
 		c->failed = true;
 		return;
 	}
@@ -328,11 +329,11 @@ static void negotiate(struct chrome *c, struct chrome_tensor *t)
 		t->first_ns = t->tick[0].ns;
 	open_interval(c, t, "NEGOTIATE_", kinds[t->kind], t->first_ns);
 	if (c->from.merges && t->round) {
-		put(c, ", \"args\": {\"round\": ");
+		chrome_put(c, ", \"args\": {\"round\": ");
 		put_number(c, t->round);
-		put(c, "}");
+		chrome_put(c, "}");
 	}
-	put(c, "}");
+	chrome_put(c, "}");
 	t->state = NEGOTIATING;
 	for (int i = 0; i < t->ticks; i++)
 		put_tick(c, t, &t->tick[i]);
@@ -346,17 +347,17 @@ static bool has_interval(const struct chrome_tensor *t)
 
 static void put_shape(struct chrome *c, const struct chrome_tensor *t, uint64_t rows)
 {
-	put(c, ", \"args\": {\"dtype\": \"");
-	put(c, dtypes[t->dtype]);
-	put(c, "\", \"shape\": \"[");
+	chrome_put(c, ", \"args\": {\"dtype\": \"");
+	chrome_put(c, dtypes[t->dtype]);
+	chrome_put(c, "\", \"shape\": \"[");
 	if (t->leads)
 		put_number(c, rows);
 	for (int i = 0; i < t->dims; i++) {
 		if (i || t->leads)
-			put(c, ", ");
+			chrome_put(c, ", ");
 		put_number(c, t->shape[i]);
 	}
-	put(c, "]\"}");
+	chrome_put(c, "]\"}");
 }
 
 /* End all open events of a tensor; @known: with the dtype and shape of the result. */
@@ -372,7 +373,7 @@ static void close_all(struct chrome *c, struct chrome_tensor *t, int64_t ns, boo
 		place_event(c, t, not_before(t, ns));
 		if (known && t->dtype < RINGUP_DTYPE_COUNT && t->dims_told >= t->dims)
 			put_shape(c, t, rows);
-		put(c, "}");
+		chrome_put(c, "}");
 	}
 	if (t->state == NEGOTIATING)
 		t->ticks = 0;
@@ -519,13 +520,13 @@ static void take_begin(struct chrome *c, struct chrome_tensor *t, const struct t
 	if (t->state == IDLE)
 		return;
 	open_activity(c, t, (uint32_t)r->rank[2], r->ns);
-	put(c, ", \"args\": {\"plan\": ");
+	chrome_put(c, ", \"args\": {\"plan\": ");
 	put_number(c, (uint32_t)r->rank[3]);
-	put(c, ", \"tensors\": ");
+	chrome_put(c, ", \"tensors\": ");
 	put_number(c, r->arg);
-	put(c, ", \"bytes\": ");
+	chrome_put(c, ", \"bytes\": ");
 	put_number(c, r->word[0]);
-	put(c, "}}");
+	chrome_put(c, "}}");
 	t->state = ACTIVE;
 }
 
@@ -554,7 +555,7 @@ static void take_finished(struct chrome *c, struct chrome_tensor *t,
 		be_ready(c, t, r->ns, (uint32_t)r->rank[3], false);
 		if (t->state == CARRIED) {
 			open_activity(c, t, (uint32_t)r->rank[2], t->last_ns);
-			put(c, "}");
+			chrome_put(c, "}");
 			t->state = ACTIVE;
 		}
 	}
@@ -617,7 +618,7 @@ static void match_message(struct chrome *c, struct chrome_tensor *t,
 	if (r->arg || t->state != CARRIED)
 		return;
 	open_activity(c, t, (uint32_t)r->rank[2], t->last_ns);
-	put(c, "}");
+	chrome_put(c, "}");
 	t->state = ACTIVE;
 }
 
@@ -723,7 +724,7 @@ void chrome_header(struct chrome *c)
 	size_t first = c->len;
 
 	put_metadata(c, "process_name", 0);
-	put(c, "\"start_time_since_epoch_in_micros\": ");
+	chrome_put(c, "\"start_time_since_epoch_in_micros\": ");
 	put_number(c, (uint64_t)o->epoch_us);
 	if (o->merges)
 		c->len += (size_t)snprintf(
@@ -731,9 +732,9 @@ void chrome_header(struct chrome *c)
 			", \"rank\": %d, \"size\": %d, \"host\": \"%.255s\", "
 			"\"clock\": \"%.255s\", \"start_ns\": %lld",
 			o->rank, o->size, o->host, o->clock, (long long)o->start_ns);
-	put(c, "}}");
+	chrome_put(c, "}}");
 	put_metadata(c, "process_sort_index", 0);
-	put(c, "\"sort_index\": 0}}");
+	chrome_put(c, "\"sort_index\": 0}}");
 	/* The first event has the bracket of the array in the place of a comma. */
 	c->text[first] = '[';
 }
@@ -757,24 +758,24 @@ bool chrome_settle(struct chrome *c, int64_t ns)
 
 static void put_marker(struct chrome *c, const char *name, int64_t ns)
 {
-	put(c, ",\n{\"ph\": \"i\", \"name\": \"");
-	put(c, name);
-	put(c, "\", \"ts\": ");
+	chrome_put(c, ",\n{\"ph\": \"i\", \"name\": \"");
+	chrome_put(c, name);
+	chrome_put(c, "\", \"ts\": ");
 	put_time(c, ns);
-	put(c, ", \"s\": \"g\"");
+	chrome_put(c, ", \"s\": \"g\"");
 }
 
 void chrome_tick(struct chrome *c, int64_t ns)
 {
 	put_marker(c, "CYCLE_START", ns);
-	put(c, "}");
+	chrome_put(c, "}");
 	c->cycle_ns = ns;
 }
 
 void chrome_dropped(struct chrome *c, uint64_t count, int64_t ns)
 {
 	put_marker(c, "DROPPED_EVENTS", ns);
-	put(c, ", \"args\": {\"dropped_events\": ");
+	chrome_put(c, ", \"args\": {\"dropped_events\": ");
 	put_number(c, count);
-	put(c, "}}");
+	chrome_put(c, "}}");
 }

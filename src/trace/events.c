@@ -73,18 +73,18 @@ static int refill(struct events *v, struct err *e)
 	return n > 0;
 }
 
-static bool is_blank(char c)
+static bool events_is_blank(char c)
 {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 /* The next character that is no blank, without taking it: 1, 0 at the end, or an error. */
-static int look(struct events *v, char *c, struct err *e)
+static int events_look(struct events *v, char *c, struct err *e)
 {
 	int rc;
 
 	for (;;) {
-		while (v->at < v->len && is_blank(v->text[v->at]))
+		while (v->at < v->len && events_is_blank(v->text[v->at]))
 			v->at++;
 		if (v->at < v->len) {
 			*c = v->text[v->at];
@@ -159,7 +159,7 @@ static int take_object(struct events *v, json_t **event, struct err *e)
 int events_next(struct events *v, json_t **event, struct err *e)
 {
 	char c = 0;
-	int rc = look(v, &c, e);
+	int rc = events_look(v, &c, e);
 
 	*event = NULL;
 	if (rc > 0 && !v->begun) {
@@ -169,11 +169,11 @@ int events_next(struct events *v, json_t **event, struct err *e)
 				    v->path);
 		v->begun = true;
 		v->at++;
-		rc = look(v, &c, e);
+		rc = events_look(v, &c, e);
 	}
 	if (rc > 0 && v->count && c == ',') {
 		v->at++;
-		rc = look(v, &c, e);
+		rc = events_look(v, &c, e);
 	}
 	if (rc < 0)
 		return rc;

@@ -25,7 +25,7 @@ struct merge_round {
 	double submitted, ready;
 };
 
-static int no_memory(struct err *e)
+static int merge_no_memory(struct err *e)
 {
 	return fail(e, RINGUP_ENOMEM, "no memory to merge timelines");
 }
@@ -115,7 +115,7 @@ static int take_origin(struct merge_file *f, const struct events *v, const struc
 	f->host = text_in(x->args, "host");
 	f->clock = text_in(x->args, "clock");
 	if (!f->host || !f->clock)
-		return no_memory(e);
+		return merge_no_memory(e);
 	f->rank = place;
 	if (!rank)
 		return 0;
@@ -139,11 +139,11 @@ static int grow_processes(struct merge_file *f, struct open_round **open, size_t
 		return 0;
 	more = realloc(f->tensor, n * sizeof(*more));
 	if (!more)
-		return no_memory(e);
+		return merge_no_memory(e);
 	f->tensor = more;
 	rounds = realloc(*open, n * sizeof(*rounds));
 	if (!rounds)
-		return no_memory(e);
+		return merge_no_memory(e);
 	*open = rounds;
 	memset(more + f->processes, 0, (n - f->processes) * sizeof(*more));
 	memset(rounds + f->processes, 0, (n - f->processes) * sizeof(*rounds));
@@ -174,7 +174,7 @@ static int add_round(struct merge_file *f, uint32_t tensor, const struct open_ro
 	if (f->rounds == f->room) {
 		more = realloc(f->round, room * sizeof(*more));
 		if (!more)
-			return no_memory(e);
+			return merge_no_memory(e);
 		f->round = more;
 		f->room = room;
 	}
@@ -219,7 +219,7 @@ static int take_event(struct merge *m, struct merge_file *f, struct open_round *
 	if (x->phase == 'M' && !strcmp(x->name, "process_name")) {
 		name = json_string_value(json_object_get(x->args, "name"));
 		f->tensor[x->process] = number_of(m, name ? name : "?");
-		return f->tensor[x->process] ? 0 : no_memory(e);
+		return f->tensor[x->process] ? 0 : merge_no_memory(e);
 	}
 	return take_tensor_event(f, &(*open)[x->process], f->tensor[x->process], x, e);
 }
@@ -280,7 +280,7 @@ static int rounds_of(const struct merge *m, const struct merge_file *of,
 		n += same_clock(of, &m->file[k]) ? m->file[k].rounds : 0;
 	all = calloc(n ? n : 1, sizeof(*all));
 	if (!all)
-		return no_memory(e);
+		return merge_no_memory(e);
 	for (n = 0, k = 0; k < m->files; k++)
 		for (i = 0; same_clock(of, &m->file[k]) && i < m->file[k].rounds; i++)
 			all[n++] = m->file[k].round[i];
@@ -396,7 +396,7 @@ int merge_read(struct merge *m, const char *const *paths, int count, struct err 
 	m->file = calloc((size_t)count, sizeof(*m->file));
 	m->names = json_object();
 	if (!m->file || !m->names)
-		return no_memory(e);
+		return merge_no_memory(e);
 	m->files = count;
 	for (int k = 0; k < count && !rc; k++) {
 		m->file[k].path = paths[k];
@@ -421,14 +421,14 @@ struct writer {
 	const char **name; /* of each tensor */
 };
 
-static int put(struct writer *w, json_t *event, struct err *e)
+static int merge_put(struct writer *w, json_t *event, struct err *e)
 {
 	size_t flags = JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(16) | JSON_ENSURE_ASCII;
 	int rc = 0;
 
 	fputs(w->m->events++ ? ",\n" : "[\n", w->to);
 	if (!event)
-		return no_memory(e);
+		return merge_no_memory(e);
 	if (json_dumpf(event, w->to, flags))
 		rc = fail(e, RINGUP_ESYSTEM, "writing");
 	json_decref(event);
@@ -445,9 +445,9 @@ static int put_metadata(struct writer *w, const char *what, uint32_t process, in
 		json_object_del(j, "tid");
 	if (!j || json_object_set_new(j, "args", args)) {
 		json_decref(j);
-		return no_memory(e);
+		return merge_no_memory(e);
 	}
-	return put(w, j, e);
+	return merge_put(w, j, e);
 }
 
 /* Name a tensor, and this rank in it, before their first event. */
@@ -497,8 +497,8 @@ static int put_event(struct writer *w, const struct merge_file *f, const struct 
 	    json_object_set_new(x->json, "pid", json_integer(tensor)) ||
 	    json_object_set_new(x->json, "tid", json_integer(f->rank)) ||
 	    (x->phase == 'i' && json_object_set_new(x->json, "s", json_string("t"))))
-		return no_memory(e);
-	return put(w, json_incref(x->json), e);
+		return merge_no_memory(e);
+	return merge_put(w, json_incref(x->json), e);
 }
 
 static int put_file(struct writer *w, const struct merge_file *f, struct err *e)
@@ -536,7 +536,7 @@ int merge_print(struct merge *m, FILE *f, struct err *e)
 	w.introduced = calloc(tensors * ((size_t)m->files + 1), sizeof(*w.introduced));
 	w.name = calloc(tensors, sizeof(*w.name));
 	if (!w.introduced || !w.name)
-		rc = no_memory(e);
+		rc = merge_no_memory(e);
 	if (!rc)
 		json_object_foreach(m->names, name, number)
 			w.name[json_integer_value(number)] = name;
@@ -564,7 +564,7 @@ int merge_write(struct merge *m, const char *path, struct err *e)
 	int rc;
 
 	if (!part)
-		return no_memory(e);
+		return merge_no_memory(e);
 	snprintf(part, len, "%s.%ld.part", path, (long)getpid());
 	f = fopen(part, "we");
 	if (!f) {

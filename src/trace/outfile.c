@@ -95,7 +95,8 @@ static size_t fitting_bytes(const char *text, size_t len, size_t room)
 }
 
 /* Write @len bytes of elements, @blanks behind them, and the bracket: all in one page. */
-static int put(struct outfile *f, const char *text, size_t len, size_t blanks, struct err *e)
+static int outfile_put(struct outfile *f, const char *text, size_t len, size_t blanks,
+		       struct err *e)
 {
 	char piece[PAGE];
 
@@ -196,12 +197,12 @@ int outfile_append(struct outfile *f, const char *text, size_t len, struct err *
 		n = fitting_bytes(text, len, room);
 		if (n) {
 			/* The next element does not fit into the page. */
-			rc = put(f, text, n, n < len ? room - n : 0, e);
+			rc = outfile_put(f, text, n, n < len ? room - n : 0, e);
 		} else if (first_bytes(text, len) >= PAGE) {
 			n = first_bytes(text, len);
 			rc = put_long(f, text, n, e);
 		} else {
-			rc = room ? put(f, "", 0, room, e) : cross(f, e);
+			rc = room ? outfile_put(f, "", 0, room, e) : cross(f, e);
 		}
 	}
 	return rc;

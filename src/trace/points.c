@@ -60,7 +60,7 @@ static void set_complete(struct ringup_points *p, const struct trace_record *r, 
 }
 
 /* Takes a record.  Only an operation's first record may name one that is not known yet. */
-static void take(struct search *s, const struct trace_record *r)
+static void points_take(struct search *s, const struct trace_record *r)
 {
 	bool begins = r->what == TRACE_SUBMITTED || r->what == TRACE_MESSAGE;
 	bool numbered = r->what == TRACE_MATCHED || r->what == TRACE_MOVED;
@@ -122,7 +122,7 @@ int points_find(const struct trace_record *r, size_t n, uint64_t first, uint64_t
 	if (!s.latest)
 		return RINGUP_ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		take(&s, &r[i]);
+		points_take(&s, &r[i]);
 	free(s.latest);
 	return 0;
 }

@@ -304,7 +304,7 @@ static void empty_rings(struct recorder *w)
 		ring_take(q, __atomic_load_n(&q->head, __ATOMIC_ACQUIRE));
 }
 
-static int start_thread(struct recorder *w, struct err *e)
+static int trace_start_thread(struct recorder *w, struct err *e)
 {
 	int rc = thread_start(&w->thread, write_file, w);
 
@@ -375,7 +375,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		return fail_in(e, "timeline %.100s", path);
 	}
 	snprintf(w->path, sizeof(w->path), "%s", path);
-	rc = start_thread(w, e);
+	rc = trace_start_thread(w, e);
 	if (rc) {
 		__atomic_store_n(&w->drains, false, __ATOMIC_RELEASE);
 		chrome_close(&w->chrome);

@@ -189,7 +189,7 @@ static size_t missing(const struct buffer *b)
  * socket, so that poll(2) knows of them.  1 when nothing is missing, 0 when the
  * rest is not there yet, or a negative code.
  */
-static int fill(struct chan *c, size_t want, struct err *e)
+static int chan_fill(struct chan *c, size_t want, struct err *e)
 {
 	struct buffer *b = &c->in.buf;
 	size_t some;
@@ -234,7 +234,7 @@ static int check_frame(struct side *s, struct err *e)
 	return (int)len;
 }
 
-static int receive(struct chan *c, struct err *e)
+static int chan_receive(struct chan *c, struct err *e)
 {
 	struct side *s = &c->in;
 	uint32_t len;
@@ -244,13 +244,13 @@ static int receive(struct chan *c, struct err *e)
 		s->buf.end = 0;
 	c->taken = false;
 	if (s->buf.end < HEAD)
-		rc = fill(c, missing(&s->buf), e);
+		rc = chan_fill(c, missing(&s->buf), e);
 	if (rc <= 0)
 		return rc;
 	len = pack_get32(s->buf.data + AT_LENGTH);
 	if (len == 0 || len > CHAN_BYTES)
 		return fail(e, RINGUP_EAUTH, "a frame of %u bytes was announced", len);
-	rc = fill(c, missing(&s->buf), e);
+	rc = chan_fill(c, missing(&s->buf), e);
 	if (rc <= 0)
 		return rc;
 	c->taken = true;
@@ -264,7 +264,7 @@ int chan_recv(struct chan *c, const void **datap, struct err *e)
 
 	if (s->broken.code)
 		return break_side(s, e);
-	rc = receive(c, &s->broken);
+	rc = chan_receive(c, &s->broken);
 	if (rc < 0)
 		return break_side(s, e);
 	/* Aligned for any type: HEAD is a multiple of 16, and malloc() aligns to that. */

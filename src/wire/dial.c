@@ -103,7 +103,7 @@ static int try_again(struct dial *d, int code, struct err *e)
 	return 0;
 }
 
-static int begin(struct dial *d, struct err *e)
+static int dial_begin(struct dial *d, struct err *e)
 {
 	d->state = CONNECTING;
 	d->fd = sock_connect(&d->to, e);
@@ -146,7 +146,7 @@ int dial_step(struct dial *d, struct err *e)
 	if (d->state == RESTING) {
 		if (clock_ns() < d->retry_ns)
 			return 0;
-		rc = begin(d, &why);
+		rc = dial_begin(d, &why);
 	}
 	if (!rc)
 		rc = go_on(d, &why);

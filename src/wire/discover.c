@@ -40,7 +40,7 @@ static const char *first(const char *const *names)
 	return NULL;
 }
 
-static int number(const char *name, long least, long most, int *out, struct err *e)
+static int discover_number(const char *name, long least, long most, int *out, struct err *e)
 {
 	const char *value = lookup(name);
 	char *end;
@@ -239,9 +239,9 @@ static int listen_to(const struct source *s, struct claim *c, struct err *e)
 	/* "-1" is the default of ringup's own variables in the table of settings. */
 	if (s == &sources[0] && !strcmp(lookup(rank), "-1") && !strcmp(lookup(size), "-1"))
 		return 0;
-	rc = number(size, 1, DISCOVER_RANKS, &c->size, e);
+	rc = discover_number(size, 1, DISCOVER_RANKS, &c->size, e);
 	if (!rc)
-		rc = number(rank, 0, DISCOVER_RANKS - 1, &c->rank, e);
+		rc = discover_number(rank, 0, DISCOVER_RANKS - 1, &c->rank, e);
 	if (!rc && c->rank >= c->size)
 		rc = fail(e, RINGUP_EINVAL, "%s=%d, but %s=%d: a rank is below the size", rank,
 			  c->rank, size, c->size);
@@ -281,7 +281,7 @@ static int slurm_local_size(int *out, struct err *e)
 		list = lookup("SLURM_TASKS_PER_NODE");
 	if (!list || !lookup("SLURM_NODEID"))
 		return 0;
-	rc = number("SLURM_NODEID", 0, DISCOVER_RANKS, &node, e);
+	rc = discover_number("SLURM_NODEID", 0, DISCOVER_RANKS, &node, e);
 	if (!rc)
 		*out = tasks_of_node(list, node);
 	return rc;
@@ -301,9 +301,9 @@ static int local_claims(const struct claim *c, struct discovery *d, struct err *
 	int rc = 0;
 
 	if (rank && strcmp(lookup(rank), "-1"))
-		rc = number(rank, 0, DISCOVER_RANKS - 1, &d->local_rank, e);
+		rc = discover_number(rank, 0, DISCOVER_RANKS - 1, &d->local_rank, e);
 	if (!rc && size && strcmp(lookup(size), "-1"))
-		rc = number(size, 1, DISCOVER_RANKS, &d->local_size, e);
+		rc = discover_number(size, 1, DISCOVER_RANKS, &d->local_size, e);
 	if (!rc && c->from == &slurm)
 		rc = slurm_local_size(&d->local_size, e);
 	if (rc)
@@ -348,7 +348,7 @@ static int check_pmix(const struct claim *c, struct err *e)
 
 	if (!lookup("PMIX_RANK") || (c->from && c->from != &slurm))
 		return 0;
-	rc = number("PMIX_RANK", 0, DISCOVER_RANKS - 1, &rank, e);
+	rc = discover_number("PMIX_RANK", 0, DISCOVER_RANKS - 1, &rank, e);
 	if (rc)
 		return rc;
 	if (!c->from)
@@ -402,16 +402,16 @@ int discover(struct discovery *d, struct err *e)
 	d->secret = lookup("RINGUP_SECRET") ? lookup("RINGUP_SECRET") : "";
 	d->secret_fd = d->worker = d->notice_fd = d->cause_fd = -1;
 	if (lookup("RINGUP_SECRET_FD")) {
-		rc = number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);
+		rc = discover_number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);
 		if (rc)
 			return rc;
 	}
 	if (lookup("RINGUP_WORKER"))
-		rc = number("RINGUP_WORKER", -1, 1 << 20, &d->worker, e);
+		rc = discover_number("RINGUP_WORKER", -1, 1 << 20, &d->worker, e);
 	if (!rc && lookup("RINGUP_NOTICE_FD"))
-		rc = number("RINGUP_NOTICE_FD", -1, 1 << 20, &d->notice_fd, e);
+		rc = discover_number("RINGUP_NOTICE_FD", -1, 1 << 20, &d->notice_fd, e);
 	if (!rc && lookup("RINGUP_CAUSE_FD"))
-		rc = number("RINGUP_CAUSE_FD", -1, 1 << 20, &d->cause_fd, e);
+		rc = discover_number("RINGUP_CAUSE_FD", -1, 1 << 20, &d->cause_fd, e);
 	if (!rc)
 		rc = choose(&c, d->key, e);
 	if (rc || !c.from)

@@ -42,7 +42,7 @@ static void remove_guest(struct door *d, int i)
 }
 
 /* Logs one line a second at most, so that foreign connections cannot fill the disk. */
-static void tell(struct door *d, const struct sock_addr *from, const char *why)
+static void door_tell(struct door *d, const struct sock_addr *from, const char *why)
 {
 	int64_t now = clock_ns();
 	char text[SOCK_TEXT];
@@ -58,7 +58,7 @@ static void tell(struct door *d, const struct sock_addr *from, const char *why)
 
 static void send_away(struct door *d, int i, const char *why)
 {
-	tell(d, &d->guest[i].from, why);
+	door_tell(d, &d->guest[i].from, why);
 	close(d->guest[i].fd);
 	remove_guest(d, i);
 }

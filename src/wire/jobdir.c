@@ -372,8 +372,8 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
 }
 
 /* One look at one place: 1 if the offer is there, 0 if not, or an error. */
-static int look(const char *path, const char *name, const struct owner *me, char *where,
-		struct secret *s, struct err *e)
+static int jobdir_look(const char *path, const char *name, const struct owner *me, char *where,
+		       struct secret *s, struct err *e)
 {
 	struct owner o;
 	int fd = open_dir(path, 0, e), found;
@@ -394,11 +394,11 @@ static int look_around(const char *dir, const char *name, const struct owner *me
 	int rc = 0;
 
 	if (*dir)
-		return look(dir, name, me, where, s, e);
+		return jobdir_look(dir, name, me, where, s, e);
 	/* An unsafe place is as unusable to rank 0, so the next one counts. */
 	for (int i = 0; i < OWN_PLACES && rc <= 0; i++)
 		if (!own_place(i, path))
-			rc = look(path, name, me, where, s, NULL);
+			rc = jobdir_look(path, name, me, where, s, NULL);
 	return rc > 0;
 }
 

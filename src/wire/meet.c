@@ -99,7 +99,7 @@ static void withdraw(struct meet_server *s, struct guest *g)
 		s->round = NULL;
 }
 
-static void drop(struct meet_server *s, struct guest *g)
+static void meet_server_drop(struct meet_server *s, struct guest *g)
 {
 	withdraw(s, g);
 	round_put(g->get);
@@ -111,7 +111,8 @@ static void depart(struct meet_server *s, struct guest *g);
 
 /* A rank whose queue is full loses its connection: a rank that waits for an
  * answer reads. */
-static void say(struct meet_server *s, struct guest *g, const void *frame, size_t len)
+static void meet_server_say(struct meet_server *s, struct guest *g, const void *frame,
+			    size_t len)
 {
 	int rc = chan_send(g->chan, frame, len, NULL);
 
@@ -122,7 +123,7 @@ static void say(struct meet_server *s, struct guest *g, const void *frame, size_
 }
 
 /* Answers @g with FAIL and @why. */
-static void refuse(struct meet_server *s, struct guest *g, const struct err *why)
+static void meet_server_refuse(struct meet_server *s, struct guest *g, const struct err *why)
 {
 	unsigned char frame[FAIL_HEAD + sizeof(why->text)];
 	size_t len = strlen(why->text);
@@ -132,7 +133,7 @@ static void refuse(struct meet_server *s, struct guest *g, const struct err *why
 	frame[0] = FAIL;
 	pack_put32(frame + 1, (uint32_t)why->code);
 	memcpy(frame + FAIL_HEAD, why->text, len);
-	say(s, g, frame, FAIL_HEAD + len);
+	meet_server_say(s, g, frame, FAIL_HEAD + len);
 }
 
 static void refuse_gone(struct meet_server *s, struct guest *g)
@@ -141,7 +142,7 @@ static void refuse_gone(struct meet_server *s, struct guest *g)
 
 	fail(&e, RINGUP_EPEER, "rank %d has left", s->gone);
 	s->came[g - s->guest] = false;
-	refuse(s, g, &e);
+	meet_server_refuse(s, g, &e);
 }
 
 /* A rank has closed its connection, or is dead.  Ranks that were in the last round with it
@@ -150,7 +151,7 @@ static void depart(struct meet_server *s, struct guest *g)
 {
 	bool met = g->met;
 
-	drop(s, g);
+	meet_server_drop(s, g);
 	if (!met || s->gone >= 0)
 		return;
 	s->gone = (int)(g - s->guest);
@@ -164,7 +165,7 @@ static void refuse_all(struct meet_server *s, const struct err *why)
 {
 	for (int i = 0; i < s->size; i++)
 		if (s->guest[i].given)
-			refuse(s, &s->guest[i], why);
+			meet_server_refuse(s, &s->guest[i], why);
 	memset(s->came, 0, (size_t)s->size * sizeof(*s->came));
 }
 
@@ -187,7 +188,7 @@ static void send_parts(struct meet_server *s, struct guest *g)
 		if (n)
 			memcpy(frame + 1, g->get->data + g->sent, n);
 		g->sent += n;
-		say(s, g, frame, 1 + n);
+		meet_server_say(s, g, frame, 1 + n);
 		if (!g->chan)
 			return;
 	} while (g->sent < all && !g->full);
@@ -243,7 +244,7 @@ static void take_bytes(struct meet_server *s, int rank, const unsigned char *dat
 	struct err e = { 0 };
 
 	if (s->complaint.code) {
-		refuse(s, g, &s->complaint);
+		meet_server_refuse(s, g, &s->complaint);
 		return;
 	}
 	if (g->met && s->gone >= 0) {
@@ -252,7 +253,7 @@ static void take_bytes(struct meet_server *s, int rank, const unsigned char *dat
 	}
 	if (!s->round && round_new(s, len)) {
 		fail(&e, RINGUP_ENOMEM, "the meeting point has no memory for %zu bytes", len);
-		refuse(s, g, &e);
+		meet_server_refuse(s, g, &e);
 		return;
 	}
 	g->given = true;
@@ -282,14 +283,14 @@ static bool take_frame(struct meet_server *s, struct guest *g, const unsigned ch
 			fail(&e, RINGUP_EMISMATCH,
 			     "rank %d was told that there are %u ranks, the meeting point %d",
 			     rank, pack_get32(p + 1), s->size);
-			refuse(s, g, &e);
+			meet_server_refuse(s, g, &e);
 			complain(s, rank, &e);
 			return true;
 		}
 		g->welcome = true;
 		if (s->culprit == rank)
 			s->complaint.code = 0;
-		say(s, g, (unsigned char[]){ WELCOME }, 1);
+		meet_server_say(s, g, (unsigned char[]){ WELCOME }, 1);
 		return true;
 	}
 	if (p[0] != GIVE || len < GIVE_HEAD || len - GIVE_HEAD > MEET_BYTES || !g->welcome ||
@@ -323,7 +324,7 @@ static void serve_guest(struct meet_server *s, struct guest *g)
 	}
 }
 
-static int admit(void *ctx, const struct shake *h)
+static int meet_admit(void *ctx, const struct shake *h)
 {
 	struct meet_server *s = ctx;
 	struct err e = { 0 };
@@ -347,7 +348,7 @@ static int admit(void *ctx, const struct shake *h)
 	return 0;
 }
 
-static void enter(void *ctx, int fd, const struct shake *h)
+static void meet_enter(void *ctx, int fd, const struct shake *h)
 {
 	struct meet_server *s = ctx;
 	struct guest *g = &s->guest[h->peer.rank];
@@ -380,7 +381,7 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 
 	if (!set) {
 		fail(&e, RINGUP_ETIMEDOUT, "not all ranks came");
-		refuse(s, g, &e);
+		meet_server_refuse(s, g, &e);
 		return;
 	}
 	for (int i = 0; i < s->size; i++)
@@ -395,7 +396,7 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 		fail(&e, RINGUP_ETIMEDOUT, "%s did not come within %s", absent, time);
 	else
 		fail(&e, RINGUP_ETIMEDOUT, "%s came and left again within %s", gone, time);
-	refuse(s, g, &e);
+	meet_server_refuse(s, g, &e);
 }
 
 /* Answers the ranks whose deadline has passed; returns the next deadline. */
@@ -418,7 +419,7 @@ static int64_t serve_clock(struct meet_server *s)
 
 static void serve_round(struct meet_server *s)
 {
-	const struct door_owner owner = { admit, enter, s };
+	const struct door_owner owner = { meet_admit, meet_enter, s };
 	int64_t until = serve_clock(s);
 	struct pollfd *p = s->poll;
 	int doors;
@@ -443,7 +444,7 @@ static void serve_round(struct meet_server *s)
 	door_serve(&s->door, s->poll + 1, &owner);
 }
 
-static void *serve(void *arg)
+static void *meet_server_run(void *arg)
 {
 	struct meet_server *s = arg;
 	struct pollfd stop = { s->stop_fd, POLLIN, 0 };
@@ -453,9 +454,9 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct meet_server *s, struct err *e)
+static int meet_server_start_thread(struct meet_server *s, struct err *e)
 {
-	int rc = thread_start(&s->thread, serve, s);
+	int rc = thread_start(&s->thread, meet_server_run, s);
 
 	if (rc) {
 		errno = rc;
@@ -468,7 +469,7 @@ static void server_free(struct meet_server *s)
 {
 	for (int i = 0; s->guest && i < s->size; i++)
 		if (s->guest[i].chan)
-			drop(s, &s->guest[i]);
+			meet_server_drop(s, &s->guest[i]);
 	door_close(&s->door);
 	if (s->stop_fd >= 0)
 		close(s->stop_fd);
@@ -505,7 +506,7 @@ static int server_open(struct meet_server *s, const char *address, const struct 
 		close(fd);
 		return rc;
 	}
-	return start_thread(s, e);
+	return meet_server_start_thread(s, e);
 }
 
 int meet_serve(const char *address, int size, const struct secret *s, struct meet_server **sp,
@@ -562,8 +563,8 @@ static int lose(struct meet *m, int code, const char *why, struct err *e)
 }
 
 /* The next frame from the server, of one kind or FAIL. */
-static int hear(struct meet *m, enum kind kind, const unsigned char **datap, int64_t deadline,
-		struct err *e)
+static int meet_hear(struct meet *m, enum kind kind, const unsigned char **datap,
+		     int64_t deadline, struct err *e)
 {
 	const unsigned char *p;
 	const void *data;
@@ -594,7 +595,8 @@ static int hear(struct meet *m, enum kind kind, const unsigned char **datap, int
 	return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
 }
 
-static int join(struct meet *m, int fd, const struct shake *h, int64_t deadline, struct err *e)
+static int meet_join_on(struct meet *m, int fd, const struct shake *h, int64_t deadline,
+			struct err *e)
 {
 	unsigned char frame[HELLO_LEN] = { HELLO };
 	const unsigned char *data;
@@ -608,7 +610,7 @@ static int join(struct meet *m, int fd, const struct shake *h, int64_t deadline,
 	pack_put32(frame + 1, (uint32_t)m->size);
 	rc = chan_send(m->chan, frame, sizeof(frame), e);
 	if (rc >= 0)
-		rc = hear(m, WELCOME, &data, deadline, e);
+		rc = meet_hear(m, WELCOME, &data, deadline, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -636,7 +638,7 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
 		m->rank = rank;
 		m->size = size;
 		snprintf(m->where, sizeof(m->where), "%s", where);
-		rc = join(m, dial_take(&d), &d.shake, deadline_ns, e);
+		rc = meet_join_on(m, dial_take(&d), &d.shake, deadline_ns, e);
 	}
 	dial_close(&d);
 	if (rc) {
@@ -647,15 +649,15 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
 	return 0;
 }
 
-static int gather(struct meet *m, unsigned char *all, size_t total, int64_t deadline,
-		  struct err *e)
+static int meet_gather(struct meet *m, unsigned char *all, size_t total, int64_t deadline,
+		       struct err *e)
 {
 	const unsigned char *data;
 	size_t got = 0;
 	int rc;
 
 	do {
-		rc = hear(m, PART, &data, deadline, e);
+		rc = meet_hear(m, PART, &data, deadline, e);
 		if (rc < 0)
 			return rc;
 		rc--;
@@ -687,7 +689,7 @@ int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64
 		memcpy(frame + GIVE_HEAD, mine, len);
 	rc = chan_send(m->chan, frame, GIVE_HEAD + len, e);
 	if (rc >= 0)
-		rc = gather(m, all, len * (size_t)m->size, deadline, e);
+		rc = meet_gather(m, all, len * (size_t)m->size, deadline, e);
 	if (rc < 0)
 		fail_in(e, "meeting point");
 	return rc;

@@ -304,7 +304,7 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 	return rc;
 }
 
-static int admit(void *ctx, const struct shake *h)
+static int mesh_admit(void *ctx, const struct shake *h)
 {
 	const struct opening *o = ctx;
 	const struct mesh *m = o->m;
@@ -322,7 +322,7 @@ static int admit(void *ctx, const struct shake *h)
 	return RINGUP_EINVAL;
 }
 
-static void enter(void *ctx, int fd, const struct shake *h)
+static void mesh_enter(void *ctx, int fd, const struct shake *h)
 {
 	const struct opening *o = ctx;
 	struct mesh *m = o->m;
@@ -454,7 +454,7 @@ static int wait_for_something(struct opening *o, struct err *e)
 	struct mesh *m = o->m;
 	struct pollfd *p = o->poll, *lines;
 	int i, k, rc, doors = door_poll(&o->door, p), n = doors;
-	const struct door_owner owner = { admit, enter, o };
+	const struct door_owner owner = { mesh_admit, mesh_enter, o };
 
 	if (door_until(&o->door) < until)
 		until = door_until(&o->door);

@@ -37,7 +37,7 @@ static struct {
 } pmi;
 
 /* The number in variable @name, or -1. */
-static int number(const char *name)
+static int pmi_number(const char *name)
 {
 	const char *text = conf_env(name);
 	char *end;
@@ -49,10 +49,10 @@ static int number(const char *name)
 /* Variables of another launcher may be left over, and PMI_FD may be another file by now. */
 static bool pmi_is_here(int rank, int size)
 {
-	int fd = number("PMI_FD");
+	int fd = pmi_number("PMI_FD");
 	struct stat st;
 
-	return fd > 2 && number("PMI_RANK") == rank && number("PMI_SIZE") == size &&
+	return fd > 2 && pmi_number("PMI_RANK") == rank && pmi_number("PMI_SIZE") == size &&
 	       !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 }
 
@@ -84,7 +84,7 @@ static int send_all(const char *text, size_t len, struct err *e)
 
 /* One line to @line of LINE_BYTES, without its end.  Bytes behind it are an error: each
  * request has one answer. */
-static int receive(char *line, int64_t deadline_ns, struct err *e)
+static int pmi_receive(char *line, int64_t deadline_ns, struct err *e)
 {
 	size_t have = 0;
 
@@ -120,7 +120,7 @@ static int receive(char *line, int64_t deadline_ns, struct err *e)
 }
 
 /* The value of @key in @line, to @out; -1 if there is none, or it is too long. */
-static int value_of(const char *line, const char *key, char *out, size_t size)
+static int pmi_value_of(const char *line, const char *key, char *out, size_t size)
 {
 	size_t len = strlen(key), n;
 	const char *at = line;
@@ -144,21 +144,21 @@ static int check_answer(const char *line, const char *want, struct err *e)
 {
 	char word[64];
 
-	if (value_of(line, "cmd", word, sizeof(word)) || strcmp(word, want))
+	if (pmi_value_of(line, "cmd", word, sizeof(word)) || strcmp(word, want))
 		return fail(e, RINGUP_EMISMATCH,
 			    "PMI_FD: the launcher says \"%.60s\" where cmd=%s was expected",
 			    line, want);
-	if (!value_of(line, "rc", word, sizeof(word)) && strcmp(word, "0"))
+	if (!pmi_value_of(line, "rc", word, sizeof(word)) && strcmp(word, "0"))
 		return fail(e, RINGUP_ESYSTEM, "PMI_FD: the launcher says \"%.120s\"", line);
 	return 0;
 }
 
 /* Send a line, and read the answer @want to @line of LINE_BYTES. */
-static int ask(char *line, const char *want, int64_t deadline_ns, struct err *e,
-	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static int pmi_ask(char *line, const char *want, int64_t deadline_ns, struct err *e,
+		   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-static int ask(char *line, const char *want, int64_t deadline_ns, struct err *e,
-	       const char *fmt, ...)
+static int pmi_ask(char *line, const char *want, int64_t deadline_ns, struct err *e,
+		   const char *fmt, ...)
 {
 	va_list ap;
 	int n, rc;
@@ -168,7 +168,7 @@ static int ask(char *line, const char *want, int64_t deadline_ns, struct err *e,
 	va_end(ap);
 	rc = send_all(line, (size_t)n, e);
 	if (!rc)
-		rc = receive(line, deadline_ns, e);
+		rc = pmi_receive(line, deadline_ns, e);
 	return rc ? rc : check_answer(line, want, e);
 }
 
@@ -180,11 +180,11 @@ static int introduce(struct err *e)
 
 	pmi.is_ours = mpi_state() == MPI_STATE_NONE;
 	if (pmi.is_ours)
-		rc = ask(line, "response_to_init", INT64_MAX, e,
-			 "cmd=init pmi_version=1 pmi_subversion=1\n");
+		rc = pmi_ask(line, "response_to_init", INT64_MAX, e,
+			     "cmd=init pmi_version=1 pmi_subversion=1\n");
 	if (!rc)
-		rc = ask(line, "my_kvsname", INT64_MAX, e, "cmd=get_my_kvsname\n");
-	if (!rc && value_of(line, "kvsname", pmi.name, sizeof(pmi.name)))
+		rc = pmi_ask(line, "my_kvsname", INT64_MAX, e, "cmd=get_my_kvsname\n");
+	if (!rc && pmi_value_of(line, "kvsname", pmi.name, sizeof(pmi.name)))
 		rc = fail(e, RINGUP_EMISMATCH, "PMI_FD: the launcher's store has no name");
 	return rc;
 }
@@ -194,7 +194,7 @@ static int pmi_open(int rank, struct err *e)
 	int rc;
 
 	(void)rank;
-	pmi.fd = fcntl(number("PMI_FD"), F_DUPFD_CLOEXEC, 3);
+	pmi.fd = fcntl(pmi_number("PMI_FD"), F_DUPFD_CLOEXEC, 3);
 	if (pmi.fd < 0) {
 		pmi.fd = 0;
 		return fail_os(e, "PMI_FD");
@@ -211,24 +211,24 @@ static int pmi_put(const char *key, const char *value, struct err *e)
 {
 	char line[LINE_BYTES];
 
-	return ask(line, "put_result", INT64_MAX, e, "cmd=put kvsname=%s key=%s value=%s\n",
-		   pmi.name, key, value);
+	return pmi_ask(line, "put_result", INT64_MAX, e, "cmd=put kvsname=%s key=%s value=%s\n",
+		       pmi.name, key, value);
 }
 
 static int pmi_fence(struct err *e)
 {
 	char line[LINE_BYTES];
 
-	return ask(line, "barrier_out", INT64_MAX, e, "cmd=barrier_in\n");
+	return pmi_ask(line, "barrier_out", INT64_MAX, e, "cmd=barrier_in\n");
 }
 
 static int pmi_get(const char *key, char *value, struct err *e)
 {
 	char line[LINE_BYTES];
-	int rc = ask(line, "get_result", INT64_MAX, e, "cmd=get kvsname=%s key=%s\n", pmi.name,
-		     key);
+	int rc = pmi_ask(line, "get_result", INT64_MAX, e, "cmd=get kvsname=%s key=%s\n",
+			 pmi.name, key);
 
-	if (!rc && value_of(line, "value", value, KVS_VALUE_BYTES))
+	if (!rc && pmi_value_of(line, "value", value, KVS_VALUE_BYTES))
 		rc = fail(e, RINGUP_EMISMATCH, "PMI_FD: no value, or a long one, of %s", key);
 	return rc;
 }
@@ -239,7 +239,8 @@ static void pmi_close(void)
 	char line[LINE_BYTES];
 
 	if (pmi.is_ours && mpi_state() == MPI_STATE_NONE)
-		ask(line, "finalize_ack", clock_deadline(FAREWELL_MS), NULL, "cmd=finalize\n");
+		pmi_ask(line, "finalize_ack", clock_deadline(FAREWELL_MS), NULL,
+			"cmd=finalize\n");
 	close(pmi.fd);
 	pmi.fd = 0;
 }

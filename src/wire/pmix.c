@@ -104,7 +104,7 @@ static int load(struct pmix_abi *a, struct err *e)
 	return 0;
 }
 
-static int check(int status, const char *what, struct err *e)
+static int pmix_check(int status, const char *what, struct err *e)
 {
 	if (status == PMIX_ABI_SUCCESS)
 		return 0;
@@ -117,7 +117,7 @@ static int pmix_open(int rank, struct err *e)
 	int rc = load(&pmix.call, e);
 
 	if (!rc)
-		rc = check(pmix.call.Init(&pmix.self, NULL, 0), "PMIx_Init", e);
+		rc = pmix_check(pmix.call.Init(&pmix.self, NULL, 0), "PMIx_Init", e);
 	if (!rc && pmix.self.rank != (uint32_t)rank)
 		rc = fail(e, RINGUP_EINVAL, "rank %d is rank %u to PMIx", rank, pmix.self.rank);
 	return rc;
@@ -131,9 +131,9 @@ static int pmix_put(const char *key, const char *value, struct err *e)
 
 	snprintf(copy, sizeof(copy), "%s", value);
 	v.data.string = copy;
-	rc = check(pmix.call.Put(PMIX_ABI_GLOBAL, key, &v), "PMIx_Put", e);
+	rc = pmix_check(pmix.call.Put(PMIX_ABI_GLOBAL, key, &v), "PMIx_Put", e);
 	explicit_bzero(copy, sizeof(copy));
-	return rc ? rc : check(pmix.call.Commit(), "PMIx_Commit", e);
+	return rc ? rc : pmix_check(pmix.call.Commit(), "PMIx_Commit", e);
 }
 
 static int pmix_fence(struct err *e)
@@ -142,7 +142,7 @@ static int pmix_fence(struct err *e)
 				     .value = { .type = PMIX_ABI_BOOL } };
 
 	all.value.data.flag = true;
-	return check(pmix.call.Fence(NULL, 0, &all, 1), "PMIx_Fence", e);
+	return pmix_check(pmix.call.Fence(NULL, 0, &all, 1), "PMIx_Fence", e);
 }
 
 static int pmix_get(const char *key, char *value, struct err *e)
@@ -155,7 +155,7 @@ static int pmix_get(const char *key, char *value, struct err *e)
 
 	zero.rank = 0;
 	limit.value.data.integer = GET_S;
-	rc = check(pmix.call.Get(&zero, key, &limit, 1, &v), "PMIx_Get", e);
+	rc = pmix_check(pmix.call.Get(&zero, key, &limit, 1, &v), "PMIx_Get", e);
 	if (rc)
 		return rc;
 	if (!v || v->type != PMIX_ABI_STRING || !v->data.string ||

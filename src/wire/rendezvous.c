@@ -31,12 +31,13 @@ static int through_meet(void *ctx, const void *mine, size_t len, void *all)
 }
 
 /* A barrier: returns when all ranks are here. */
-static int gather(struct rendezvous *r, struct err *e)
+static int rendezvous_gather(struct rendezvous *r, struct err *e)
 {
 	return meet_exchange(r->meet, NULL, 0, NULL, r->deadline_ns, e);
 }
 
-static int join(struct rendezvous *r, const char *where, int64_t deadline_ns, struct err *e)
+static int rendezvous_join(struct rendezvous *r, const char *where, int64_t deadline_ns,
+			   struct err *e)
 {
 	return meet_join(where, r->rank, r->size, &r->secret, deadline_ns, &r->meet, e);
 }
@@ -54,8 +55,8 @@ static int join_launcher(struct rendezvous *r, const struct discovery *d, struct
 	rc = secret_from_fd(&r->secret, d->secret_fd, e);
 	if (rc)
 		return fail_in(e, "RINGUP_SECRET_FD=%d", d->secret_fd);
-	rc = join(r, d->meet, r->deadline_ns, e);
-	return rc ? rc : gather(r, e);
+	rc = rendezvous_join(r, d->meet, r->deadline_ns, e);
+	return rc ? rc : rendezvous_gather(r, e);
 }
 
 /* Rank 0 hosts the meeting point.  The offer has to be gone before any rank leaves
@@ -71,11 +72,11 @@ static int host(struct rendezvous *r, const char *address, const char *dir, cons
 		rc = jobdir_publish(&r->offer, dir, key, round, meet_where(r->server),
 				    &r->secret, e);
 	if (!rc)
-		rc = join(r, meet_where(r->server), r->deadline_ns, e);
+		rc = rendezvous_join(r, meet_where(r->server), r->deadline_ns, e);
 	if (!rc)
-		rc = gather(r, e);
+		rc = rendezvous_gather(r, e);
 	jobdir_remove(&r->offer);
-	return rc ? rc : gather(r, e);
+	return rc ? rc : rendezvous_gather(r, e);
 }
 
 /* An offer may be that of a host that has crashed: no process listens there, or
@@ -92,14 +93,15 @@ static int visit(struct rendezvous *r, const char *dir, const char *key, unsigne
 		rc = jobdir_find(dir, key, round, r->deadline_ns, where, &r->secret, e);
 		if (rc)
 			return rc;
-		rc = join(r, where, soon < r->deadline_ns ? soon : r->deadline_ns, e);
+		rc = rendezvous_join(r, where, soon < r->deadline_ns ? soon : r->deadline_ns,
+				     e);
 		if (rc == RINGUP_EPEER || rc == RINGUP_EAUTH)
 			clock_sleep_ms(RETRY_MS);
 	} while ((rc == RINGUP_EPEER || rc == RINGUP_EAUTH || rc == RINGUP_ETIMEDOUT) &&
 		 clock_left_ms(r->deadline_ns));
 	if (!rc)
-		rc = gather(r, e);
-	return rc ? rc : gather(r, e);
+		rc = rendezvous_gather(r, e);
+	return rc ? rc : rendezvous_gather(r, e);
 }
 
 /* Meets in directory @dir; "": this user's own. */
@@ -169,13 +171,13 @@ static int meet_by_store(struct rendezvous *r, const struct discovery *d, const 
 	if (!rc && r->rank)
 		rc = offer_take(&o, secret, &r->secret, e);
 	if (!rc)
-		rc = join(r, o.text, r->deadline_ns, e);
+		rc = rendezvous_join(r, o.text, r->deadline_ns, e);
 	if (rc == RINGUP_EAUTH && o.kind == OFFER_NONCE)
 		rc = fail_in(e, "RINGUP_SECRET is not the same text on all ranks");
 	explicit_bzero(&o, sizeof(o));
 	explicit_bzero(mine, sizeof(mine));
 	explicit_bzero(all, sizeof(all));
-	return rc ? rc : gather(r, e);
+	return rc ? rc : rendezvous_gather(r, e);
 }
 
 /* After MPI_Finalize() the store counts as there: meeting by it then fails and says why. */
@@ -257,9 +259,9 @@ int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t pa
 		r->deadline_ns = clock_deadline(patience_ms);
 		lobby_secret(&r->secret, &job, place->generation);
 		if (r->size > 1)
-			rc = join(r, place->where, r->deadline_ns, e);
+			rc = rendezvous_join(r, place->where, r->deadline_ns, e);
 		if (!rc && r->size > 1)
-			rc = gather(r, e);
+			rc = rendezvous_gather(r, e);
 	}
 	secret_wipe(&job);
 	if (rc)

@@ -293,7 +293,7 @@ static int client_verdict(struct shake *h, struct err *e)
 	return SHAKE_DONE;
 }
 
-static int settle(const struct shake *h, struct err *e)
+static int shake_settle(const struct shake *h, struct err *e)
 {
 	unsigned theirs = pack_get16(h->hello[OF_CLIENT] + AT_PROTOCOL);
 
@@ -321,11 +321,11 @@ static int advance(struct shake *h, struct err *e)
 	case OVER:
 		break;
 	}
-	return settle(h, e);
+	return shake_settle(h, e);
 }
 
 /* A client sends its hello first, with the version that h->me has by then. */
-static void begin(struct shake *h)
+static void shake_begin(struct shake *h)
 {
 	if (h->role != SHAKE_CLIENT || h->hello[OF_CLIENT][AT_ROLE])
 		return;
@@ -352,7 +352,7 @@ size_t shake_give(struct shake *h, void *out)
 {
 	size_t n;
 
-	begin(h);
+	shake_begin(h);
 	n = h->out_len - h->out_sent;
 	memcpy(out, h->out + h->out_sent, n);
 	h->out_len = h->out_sent = 0;
@@ -362,7 +362,7 @@ size_t shake_give(struct shake *h, void *out)
 /* 1 when all is sent, 0 when the socket takes no more. */
 static int flush(struct shake *h, int fd, struct err *e)
 {
-	begin(h);
+	shake_begin(h);
 	while (h->out_sent < h->out_len) {
 		ssize_t n = send(fd, h->out + h->out_sent, h->out_len - h->out_sent,
 				 MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -137,7 +137,7 @@ static size_t end_of(size_t i)
 }
 
 /* Block @i shrinks to @bytes and is used; its rest becomes a free block. */
-static int split(size_t i, size_t bytes, struct err *e)
+static int share_split(size_t i, size_t bytes, struct err *e)
 {
 	size_t rest = heap.blocks[i].at + bytes;
 
@@ -184,14 +184,14 @@ static void clear(size_t at, size_t end)
 	memset(heap.base + last, 0, end - last);
 }
 
-static void *take(size_t bytes, struct err *e)
+static void *share_take(size_t bytes, struct err *e)
 {
 	for (size_t i = 0; i < heap.count; i++) {
 		struct block *b = &heap.blocks[i];
 
 		if (b->used || end_of(i) - b->at < bytes)
 			continue;
-		return split(i, bytes, e) ? NULL : heap.base + heap.blocks[i].at;
+		return share_split(i, bytes, e) ? NULL : heap.base + heap.blocks[i].at;
 	}
 	fail(e, RINGUP_ENOMEM, "no room for %zu bytes to share", bytes);
 	return NULL;
@@ -211,7 +211,7 @@ void *share_alloc(size_t bytes, struct err *e)
 	if (!heap.base)
 		rc = open_arena(e);
 	if (!rc)
-		p = take(bytes, e);
+		p = share_take(bytes, e);
 	pthread_mutex_unlock(&heap.lock);
 	return p;
 }
@@ -288,7 +288,7 @@ static bool same(const struct share_arena *a, const struct share_arena *b)
 }
 
 /* Another file may have this path by now: inode and size tell. */
-static unsigned char *fetch(const struct share_arena *a)
+static unsigned char *share_fetch(const struct share_arena *a)
 {
 	unsigned char *base = NULL;
 	struct stat st;
@@ -322,7 +322,7 @@ unsigned char *share_map(const struct share_arena *a)
 	if (!base) {
 		more = realloc(heap.others, (heap.mapped + 1) * sizeof(*more));
 		heap.others = more ? more : heap.others;
-		base = more ? fetch(a) : NULL;
+		base = more ? share_fetch(a) : NULL;
 		if (base)
 			heap.others[heap.mapped++] = (struct mapping){ *a, base, 1 };
 	}

@@ -188,7 +188,7 @@ static bool set(int fd, int level, int name, int value)
  *
  * Firewalls forget idle connections, some after 350 s; keep-alive probes come each KEEP_S.
  */
-static void prepare(int fd)
+static void sock_prepare(int fd)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -254,7 +254,7 @@ int sock_connect(const struct sock_addr *to, struct err *e)
 	fd = file_lift(socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return fail_os(e, "connect");
-	prepare(fd);
+	sock_prepare(fd);
 	if (connect(fd, (const struct sockaddr *)&to->sa, to->len) && errno != EINPROGRESS) {
 		rc = fail_connect(e);
 		close(fd);
@@ -291,7 +291,7 @@ int sock_accept(int fd, struct sock_addr *from)
 	made = file_lift(accept4(fd, (struct sockaddr *)&from->sa, &from->len,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (made >= 0) {
-		prepare(made);
+		sock_prepare(made);
 		return made;
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

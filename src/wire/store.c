@@ -38,7 +38,7 @@ static struct {
 
 /* PMI comes first, since it tells rank and size: a launcher below another one passes on the
  * variables that it was given, and PMIx tells a rank alone. */
-static const struct kvs *find(int rank, int size)
+static const struct kvs *store_find(int rank, int size)
 {
 	static const struct kvs *const known[] = { &kvs_pmi, &kvs_pmix };
 
@@ -50,14 +50,14 @@ static const struct kvs *find(int rank, int size)
 
 const char *store_name(int rank, int size)
 {
-	const struct kvs *k = find(rank, size);
+	const struct kvs *k = store_find(rank, size);
 
 	return k ? k->name : NULL;
 }
 
 /* Run by exit(3): closes the connection to the launcher.  A child of fork() has a copy of its
  * parent's connection, and must not close it. */
-static void part(void)
+static void store_part(void)
 {
 	if (store.owner != getpid() || pthread_mutex_trylock(&store.lock))
 		return;
@@ -127,7 +127,7 @@ static int await_work(int64_t deadline_ns, struct err *e)
 }
 
 /* Finds the store, once in a process; under the lock. */
-static int prepare(int rank, int size, struct err *e)
+static int store_prepare(int rank, int size, struct err *e)
 {
 	pthread_condattr_t a;
 
@@ -142,7 +142,7 @@ static int prepare(int rank, int size, struct err *e)
 		return fail(e, RINGUP_EINVAL,
 			    "MPI_Finalize() has ended this rank's connection to its launcher: "
 			    "call ringup_init() or hvd.init() before it");
-	store.kvs = find(rank, size);
+	store.kvs = store_find(rank, size);
 	if (!store.kvs)
 		return fail(e, RINGUP_EINVAL, "the launcher keeps no store for its ranks");
 	store.owner = getpid();
@@ -151,11 +151,13 @@ static int prepare(int rank, int size, struct err *e)
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_cond_init(&store.is_done, &a);
 	pthread_condattr_destroy(&a);
-	return atexit(part) ? fail(e, RINGUP_ENOMEM, "no memory to part from the launcher") : 0;
+	return atexit(store_part)
+		       ? fail(e, RINGUP_ENOMEM, "no memory to part from the launcher")
+		       : 0;
 }
 
 /* Starts the thread, under the lock. */
-static int begin(const char *mine, struct err *e)
+static int store_begin(const char *mine, struct err *e)
 {
 	int rc;
 
@@ -177,12 +179,12 @@ int store_share(int rank, int size, const char *mine, char *all, int64_t deadlin
 	int rc;
 
 	pthread_mutex_lock(&store.lock);
-	rc = prepare(rank, size, e);
+	rc = store_prepare(rank, size, e);
 	/* An earlier call that timed out may still be busy. */
 	if (!rc)
 		rc = await_work(deadline_ns, e);
 	if (!rc)
-		rc = begin(mine, e);
+		rc = store_begin(mine, e);
 	if (!rc)
 		rc = await_work(deadline_ns, e);
 	if (!rc && store.why.code)

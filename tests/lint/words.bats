@@ -27,6 +27,17 @@ texts() {
   done < <(grep -v '^#' "$src/tests/lint/retired")
 }
 
+# A backtrace of `take <- step <- look` tells nothing; a static function has its object in its name.
+@test "no name of a static function stands in more than three files of src" {
+  run awk 'FNR == 1 { split("", seen) }
+    /^static / && !/[=;]/ && match($0, /[a-z_0-9]+\(/) {
+      name = substr($0, RSTART, RLENGTH - 1)
+      if (name !~ /^__/ && !seen[name]++) { files[name] = files[name] " " FILENAME; n[name]++ }
+    }
+    END { for (name in n) if (n[name] > 3) print name ":" files[name] }' "$src"/src/*/*.c "$src"/src/*/*/*.c
+  [[ -z $output ]] || { echo "$output"; return 1; }
+}
+
 # Ranks, threads and buffers have names; a user may be a person.
 @test "comments of src call things by their names" {
   local words='who|whoever|whom|somebody|nobody|everybody|anybody'

@@ -89,7 +89,7 @@ static const char *translate(void)
 	return NULL;
 }
 
-static long block(void)
+static long peer_mpi_block(void)
 {
 	return uneven ? counts[rank] : total;
 }
@@ -103,15 +103,15 @@ static long all_blocks(void)
 static long takes(void)
 {
 	if (is(collective, "alltoall"))
-		return block() * ranks;
-	return is(collective, "allgather") ? all_blocks() : block();
+		return peer_mpi_block() * ranks;
+	return is(collective, "allgather") ? all_blocks() : peer_mpi_block();
 }
 
 /* ... and of contributed ones. */
 static long gives(void)
 {
 	return is(collective, "reducescatter") || is(collective, "alltoall") ? all_blocks()
-									     : block();
+									     : peer_mpi_block();
 }
 
 /* Maps large buffers, as malloc() would, but returns them to the system at once even if
@@ -132,7 +132,7 @@ static char *room(size_t bytes)
 	return p;
 }
 
-static void drop(char *p, size_t bytes)
+static void peer_mpi_drop(char *p, size_t bytes)
 {
 	if (bytes < LARGE)
 		free(p);
@@ -140,20 +140,20 @@ static void drop(char *p, size_t bytes)
 		munmap(p - HEAD, bytes + HEAD);
 }
 
-/* Frees the buffers, until the next prepare(). */
+/* Frees the buffers, until the next peer_mpi_prepare(). */
 static void release(void)
 {
 	if (out != in)
-		drop(out, room_out);
+		peer_mpi_drop(out, room_out);
 	if (in)
-		drop(in, room_in);
+		peer_mpi_drop(in, room_in);
 	in = out = NULL;
 	before[0] = 0;
 }
 
 /* In place, the input lies at its place in the result, and a result that is a part of the input
  * lies at its beginning, as MPI requires. */
-static void prepare(void)
+static void peer_mpi_prepare(void)
 {
 	size_t give_bytes = (size_t)gives() * size, take_bytes = (size_t)takes() * size;
 	size_t longer = give_bytes > take_bytes ? give_bytes : take_bytes;
@@ -186,7 +186,7 @@ static void fill_one(char *to)
 }
 
 /* Writes small whole numbers that differ between ranks, places and iterations. */
-static void fill(void)
+static void peer_mpi_fill(void)
 {
 	iteration++;
 	for (int i = 0; i < members; i++)
@@ -328,7 +328,7 @@ static double sample(int calls)
 {
 	double begun, us;
 
-	fill();
+	peer_mpi_fill();
 	meet();
 	begun = now_us();
 	for (int i = 0; i < calls; i++)
@@ -363,7 +363,7 @@ static void lay_out_blocks(void)
 }
 
 /* Takes the task of an order, unless it is the same as before; NULL, or why it cannot. */
-static const char *take(const char *list)
+static const char *peer_mpi_take(const char *list)
 {
 	char now[LINE];
 	const char *why;
@@ -390,7 +390,7 @@ static const char *take(const char *list)
 		return "more elements than MPI can count";
 	if (uneven)
 		lay_out_blocks();
-	prepare();
+	peer_mpi_prepare();
 	memcpy(before, now, sizeof(before));
 	return NULL;
 }
@@ -413,7 +413,7 @@ static void obey(const char *line, FILE *to)
 		fprintf(to, "fail not an order: %.60s\n", line);
 		return;
 	}
-	why = take(line + at);
+	why = peer_mpi_take(line + at);
 	if (why) {
 		fprintf(to, "no %s\n", why);
 		return;
@@ -448,7 +448,7 @@ static int dial(const char *path)
 	return connect(fd, (struct sockaddr *)&a, sizeof(a)) ? -1 : fd;
 }
 
-static void serve(int fd)
+static void peer_mpi_serve(int fd)
 {
 	static char line[LINE], version[MPI_MAX_LIBRARY_VERSION_STRING];
 	FILE *from = fdopen(fd, "r"), *to = fdopen(dup(fd), "w");
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "peer_mpi: cannot connect to %s\n", argc == 2 ? argv[1] : "?");
 		MPI_Abort(MPI_COMM_WORLD, 3);
 	}
-	serve(fd);
+	peer_mpi_serve(fd);
 	MPI_Finalize();
 	return 0;
 }
