@@ -395,7 +395,7 @@ TOOL_SOURCES += \
 	%reldir%/base/data.c %reldir%/base/data.h \
 	%reldir%/rebuild/builder_horovod.c \
 	%reldir%/rebuild/edit.c %reldir%/rebuild/edit.h \
-	%reldir%/rebuild/errand.c %reldir%/rebuild/errand.h \
+	%reldir%/rebuild/job.c %reldir%/rebuild/job.h \
 	%reldir%/rebuild/fetch.c %reldir%/rebuild/fetch.h \
 	%reldir%/rebuild/journal.c %reldir%/rebuild/journal.h \
 	%reldir%/rebuild/prove.c %reldir%/rebuild/prove.h \

@@ -1,5 +1,4 @@
-/* node_zcopy.c - zero-copy plans of the back end `node`: from buffer to buffer, without slots.
- */
+/* node_zcopy.c - zero-copy plans of the back end `node`, from buffer to buffer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 

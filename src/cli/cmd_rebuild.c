@@ -13,7 +13,7 @@
 #include "cli/out.h"
 #include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/rebuild.h"
 
 static int as_json, dry_run, undo, offline, without_mpi, jobs, minutes = 60;
@@ -256,7 +256,7 @@ static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 	end_progress(&progress);
 	if (!rc && dry_run && !as_json)
 		print_dry(&plan);
-	if (rc < 0 && !said.reason && !as_json && !errand_interrupted())
+	if (rc < 0 && !said.reason && !as_json && !job_interrupted())
 		rc = fail(e, rc, "%s", why.text);
 	else
 		rc = conclude(&plan, &said, &why, rc == 1, e);
@@ -264,9 +264,9 @@ static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 	buildplan_free(&plan);
 	rebuild_free(&said);
 	/* All is cleaned up and reported: the parent process shall see the signal. */
-	if (errand_interrupted()) {
+	if (job_interrupted()) {
 		fflush(stdout);
-		raise(errand_interrupted());
+		raise(job_interrupted());
 	}
 	return rc;
 }

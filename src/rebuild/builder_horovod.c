@@ -142,7 +142,7 @@ static int horovod_build(const struct rebuild_how *how, const json_t *facts,
 	if (!rc)
 		rc = upstream_decide(&u, e);
 	if (!rc) {
-		u.builder = errand_builder(u.python);
+		u.builder = job_builder(u.python);
 		/* Open MPI's mpicxx complains where even the loopback is missing. */
 		if (upstream_mpi(&u))
 			u.builder.offline = false;

@@ -424,7 +424,7 @@ static int prove_framework(struct work *w, const struct package_how *p, const ch
 	rc = folder_make(empty, 0755, e);
 	if (rc)
 		return rc;
-	env = errand_env(w->home, false);
+	env = job_env(w->home, false);
 	json_object_set_new(env, "PYTHONPATH", json_string(dir));
 	json_object_set_new(env, "PYTHONDONTWRITEBYTECODE", json_string("1"));
 	how.dir = empty;
@@ -472,14 +472,14 @@ static int compile_package(const struct work *w, const struct package_how *p, co
 {
 	const char *const argv[] = { p->python, "-I", "-m", "compileall", "-q",
 				     "-d",      site, dir,  NULL };
-	struct errand job = {
+	struct job job = {
 		.argv = argv, .dir = w->home, .log_fd = w->log_fd, .limit_ms = BYTECODE_MS
 	};
-	json_t *env = errand_env(w->home, false);
+	json_t *env = job_env(w->home, false);
 	int status, rc;
 
 	job.env = env;
-	rc = errand_run(&job, &status, e);
+	rc = job_run(&job, &status, e);
 	json_decref(env);
 	return rc;
 }

@@ -134,22 +134,22 @@ static int do_it(const struct fetch_how *how, const char *const *argv, bool net,
 		 const char *failed, struct err *e)
 {
 	bool is_other = false;
-	struct errand job = { .argv = argv,
-			      .env = errand_env(how->home, net),
-			      .dir = how->dir,
-			      .who = how->who,
-			      .log_fd = how->log_fd,
-			      .limit_ms = FETCH_MS,
-			      .line = see_hash,
-			      .arg = &is_other };
+	struct job job = { .argv = argv,
+			   .env = job_env(how->home, net),
+			   .dir = how->dir,
+			   .user = how->user,
+			   .log_fd = how->log_fd,
+			   .limit_ms = FETCH_MS,
+			   .line = see_hash,
+			   .arg = &is_other };
 	int status, rc;
 
 	if (net)
-		job.who.offline = false;
+		job.user.offline = false;
 	if (how->tools)
 		json_object_set_new((json_t *)(uintptr_t)job.env, "PYTHONPATH",
 				    json_string(how->tools));
-	rc = errand_run(&job, &status, e);
+	rc = job_run(&job, &status, e);
 	json_decref((json_t *)(uintptr_t)job.env);
 	if (rc || !status)
 		return rc;
@@ -246,7 +246,8 @@ static int own_folder(const struct fetch_how *how, const char *name, struct err 
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", how->dir, name);
-	if (mkdir(path, 0755) || (how->who.changes && chown(path, how->who.uid, how->who.gid)))
+	if (mkdir(path, 0755) ||
+	    (how->user.changes && chown(path, how->user.uid, how->user.gid)))
 		return fail_os(e, "%s", path);
 	return 0;
 }
@@ -286,14 +287,14 @@ int fetch_sources(const struct fetch_how *how, struct err *e)
 		/* Root may read folders that the builder may not. */
 		struct fetch_how mine = *how;
 
-		mine.who = (struct errand_who){ 0 };
+		mine.user = (struct job_user){ 0 };
 		rc = do_it(&mine, copy, false, "cannot copy the sources", e);
-		if (!rc && how->who.changes) {
+		if (!rc && how->user.changes) {
 			char ids[48];
 			const char *give[] = { "chown", "-R", "-h", ids, "src", NULL };
 
-			snprintf(ids, sizeof(ids), "%ld:%ld", (long)how->who.uid,
-				 (long)how->who.gid);
+			snprintf(ids, sizeof(ids), "%ld:%ld", (long)how->user.uid,
+				 (long)how->user.gid);
 			rc = do_it(&mine, give, false, "cannot hand over the sources", e);
 		}
 		return rc;

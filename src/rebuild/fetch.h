@@ -5,17 +5,17 @@
 
 #include <stdbool.h>
 
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/recipe.h"
 
 struct fetch_how {
 	const struct recipe *recipe;
-	const char *source;    /* a release file or a folder; NULL: from pip's index */
-	const char *python;    /* the Python whose pip is used                      */
-	const char *tools;     /* for PYTHONPATH, or NULL                           */
-	const char *dir;       /* parent of the sub-folders "src" and "got"         */
-	const char *home;      /* HOME; a folder of @who's                          */
-	struct errand_who who; /* runs all programs                                 */
+	const char *source;   /* a release file or a folder; NULL: from pip's index */
+	const char *python;   /* the Python whose pip is used                      */
+	const char *tools;    /* for PYTHONPATH, or NULL                           */
+	const char *dir;      /* parent of the sub-folders "src" and "got"         */
+	const char *home;     /* HOME; a folder of @user's                          */
+	struct job_user user; /* runs all programs                                 */
 	bool offline;
 	int log_fd;
 };

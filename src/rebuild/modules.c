@@ -20,7 +20,7 @@
 #include "base/release.h"
 #include "host/netconf.h"
 #include "rebuild/cache.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/stamp.h"
 #include "ringup.h"
 
@@ -278,7 +278,7 @@ int modules_key(char out[MODULES_KEY], const struct modules_how *how, const json
 /* The environment of compilers and ranks: this process's, without a job's variables. */
 static json_t *make_env(const struct modules_how *how, const char *cc)
 {
-	json_t *env = errand_env(how->home, false);
+	json_t *env = job_env(how->home, false);
 
 	if (cc && *cc) {
 		json_object_set_new(env, "OMPI_CC", json_string(cc));
@@ -303,12 +303,12 @@ static int modules_judge(int status, int64_t limit_ms, const char *doing, const 
 static int modules_run(const struct modules_how *how, const char *const *argv, json_t *env,
 		       int64_t limit_ms, const char *doing, struct err *e)
 {
-	struct errand job = { .argv = argv,
-			      .env = env,
-			      .dir = how->home,
-			      .log_fd = how->log_fd,
-			      .limit_ms = limit_ms };
-	int status = 0, rc = errand_run(&job, &status, e);
+	struct job job = { .argv = argv,
+			   .env = env,
+			   .dir = how->home,
+			   .log_fd = how->log_fd,
+			   .limit_ms = limit_ms };
+	int status = 0, rc = job_run(&job, &status, e);
 
 	json_decref(env);
 	return rc ? fail_in(e, "%s", doing)
@@ -402,7 +402,7 @@ struct proof {
 	int said; /* all its output */
 };
 
-static int prepare_proof(struct proof *p, struct errand *job, const struct modules_how *how,
+static int prepare_proof(struct proof *p, struct job *job, const struct modules_how *how,
 			 const struct modules_trial *t, int number, struct err *e)
 {
 	json_t *env;
@@ -417,7 +417,7 @@ static int prepare_proof(struct proof *p, struct errand *job, const struct modul
 		return fail_os(e, "%s", p->doing);
 	if (folder_make(p->home, 0700, e))
 		return e->code;
-	env = errand_env(p->home, false);
+	env = job_env(p->home, false);
 	json_object_set_new(env, "RINGUP_BACKEND", json_string("mpi"));
 	json_object_set_new(env, "RINGUP_MPI", json_string(t->path));
 	spare_second(env, t->mpi);
@@ -434,11 +434,11 @@ static int prepare_proof(struct proof *p, struct errand *job, const struct modul
 	p->argv[n++] = "--ranks";
 	p->argv[n++] = "2";
 	p->argv[n] = NULL;
-	*job = (struct errand){ .argv = p->argv,
-				.env = env,
-				.dir = p->home,
-				.log_fd = p->said,
-				.limit_ms = PROOF_MS };
+	*job = (struct job){ .argv = p->argv,
+			     .env = env,
+			     .dir = p->home,
+			     .log_fd = p->said,
+			     .limit_ms = PROOF_MS };
 	return 0;
 }
 
@@ -460,8 +460,8 @@ static int prove_some(const struct modules_how *how, struct modules_trial *trial
 		      struct err *e)
 {
 	struct proof *proofs = calloc((size_t)n + 1, sizeof(*proofs));
-	struct errand jobs[ERRAND_MOST];
-	int status[ERRAND_MOST], of[ERRAND_MOST], count = 0, i, rc = 0;
+	struct job jobs[JOB_MOST];
+	int status[JOB_MOST], of[JOB_MOST], count = 0, i, rc = 0;
 
 	if (!proofs)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d proofs", n);
@@ -470,12 +470,12 @@ static int prove_some(const struct modules_how *how, struct modules_trial *trial
 		if (trials[i].rc)
 			continue;
 		of[count] = i;
-		jobs[count] = (struct errand){ 0 };
+		jobs[count] = (struct job){ 0 };
 		rc = prepare_proof(&proofs[count], &jobs[count], how, &trials[i], i, e);
 		count++;
 	}
 	if (!rc && count)
-		rc = errand_run_all(jobs, count, status, e);
+		rc = job_run_all(jobs, count, status, e);
 	for (i = 0; i < count; i++) {
 		if (!rc)
 			finish_proof(&proofs[i], how, status[i], &trials[of[i]]);
@@ -492,8 +492,8 @@ int modules_prove(const struct modules_how *how, struct modules_trial *trials, i
 {
 	int rc = 0;
 
-	for (int first = 0; first < n && !rc; first += ERRAND_MOST)
+	for (int first = 0; first < n && !rc; first += JOB_MOST)
 		rc = prove_some(how, trials + first,
-				n - first < ERRAND_MOST ? n - first : ERRAND_MOST, e);
+				n - first < JOB_MOST ? n - first : JOB_MOST, e);
 	return rc;
 }

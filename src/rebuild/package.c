@@ -15,7 +15,7 @@
 #include "base/folder.h"
 #include "base/jsonio.h"
 #include "detect/lookup.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/journal.h"
 #include "rebuild/jsonrecord.h"
 #include "rebuild/stamp.h"
@@ -133,13 +133,13 @@ static char *watch_text(const json_t *watch)
 static int package_run(const struct package_how *how, const char *const *argv,
 		       const char *doing, struct err *e)
 {
-	json_t *env = errand_env(how->home, false);
-	struct errand job = { .argv = argv,
-			      .env = env,
-			      .dir = how->home,
-			      .log_fd = how->log_fd,
-			      .limit_ms = RUN_MS };
-	int status = 0, rc = errand_run(&job, &status, e);
+	json_t *env = job_env(how->home, false);
+	struct job job = { .argv = argv,
+			   .env = env,
+			   .dir = how->home,
+			   .log_fd = how->log_fd,
+			   .limit_ms = RUN_MS };
+	int status = 0, rc = job_run(&job, &status, e);
 
 	json_decref(env);
 	if (rc)
@@ -198,14 +198,14 @@ int package_foreign(const struct package_how *how, const char *site, struct err 
 {
 	char script[PATH_MAX], first[FIRST_LINE] = "";
 	const char *argv[] = { how->python, script, NULL };
-	json_t *env = errand_env(how->home, false);
-	struct errand job = { .argv = argv,
-			      .env = env,
-			      .dir = how->home,
-			      .log_fd = how->log_fd,
-			      .limit_ms = RUN_MS,
-			      .line = note_first,
-			      .arg = first };
+	json_t *env = job_env(how->home, false);
+	struct job job = { .argv = argv,
+			   .env = env,
+			   .dir = how->home,
+			   .log_fd = how->log_fd,
+			   .limit_ms = RUN_MS,
+			   .line = note_first,
+			   .arg = first };
 	int status = 0, rc = data_find(script, "compat/python/ringup/foreign.py", e);
 
 	if (!rc && is_pips(site)) {
@@ -213,7 +213,7 @@ int package_foreign(const struct package_how *how, const char *site, struct err 
 		return 0;
 	}
 	if (!rc)
-		rc = errand_run(&job, &status, e);
+		rc = job_run(&job, &status, e);
 	json_decref(env);
 	if (rc || !status)
 		return rc;

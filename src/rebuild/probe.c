@@ -22,7 +22,7 @@
 #include "detect/elfinfo.h"
 #include "detect/text.h"
 #include "rebuild/buildplan.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/packages.h"
 #include "ringup.h"
 
@@ -369,20 +369,20 @@ static void hear_abi(void *arg, const char *line)
 static int ask_abi(const char *python, const char *code)
 {
 	const char *argv[] = { python, "-c", code, NULL };
-	json_t *env = errand_env("/", false);
+	json_t *env = job_env("/", false);
 	int abi = -1, status = -1;
 	struct err ignored;
-	struct errand job = { .argv = argv,
-			      .env = env,
-			      .dir = "/",
-			      .who = errand_owner(python),
-			      .log_fd = -1,
-			      .limit_ms = IMPORT_MS,
-			      .line = hear_abi,
-			      .arg = &abi };
+	struct job job = { .argv = argv,
+			   .env = env,
+			   .dir = "/",
+			   .user = job_owner(python),
+			   .log_fd = -1,
+			   .limit_ms = IMPORT_MS,
+			   .line = hear_abi,
+			   .arg = &abi };
 
 	json_object_set_new(env, "PYTHONDONTWRITEBYTECODE", json_string("1"));
-	if (errand_run(&job, &status, &ignored))
+	if (job_run(&job, &status, &ignored))
 		status = -1;
 	json_decref(env);
 	return status ? -1 : abi;
@@ -496,7 +496,7 @@ static void hear_first(void *arg, const char *line)
 /* mpicc is a wrapper: conda's calls a compiler that may be missing. */
 static void probe_mpi(json_t *facts)
 {
-	json_t *env = errand_env("/", false), *m;
+	json_t *env = job_env("/", false), *m;
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "mpi"), i, m) {
@@ -504,16 +504,16 @@ static void probe_mpi(json_t *facts)
 		char said[ANSWER] = "", fault[2 * ANSWER];
 		struct err ignored = { 0 };
 		int status = -1;
-		struct errand job = { .argv = argv,
-				      .env = env,
-				      .dir = "/",
-				      .who = errand_owner(argv[0]),
-				      .log_fd = -1,
-				      .limit_ms = ASK_MS,
-				      .line = hear_first,
-				      .arg = said };
+		struct job job = { .argv = argv,
+				   .env = env,
+				   .dir = "/",
+				   .user = job_owner(argv[0]),
+				   .log_fd = -1,
+				   .limit_ms = ASK_MS,
+				   .line = hear_first,
+				   .arg = said };
 
-		if (!*argv[0] || errand_run(&job, &status, &ignored) || !status)
+		if (!*argv[0] || job_run(&job, &status, &ignored) || !status)
 			continue;
 		snprintf(fault, sizeof(fault), "it ended with status %d%s%s", status,
 			 *said ? ": " : "", said);

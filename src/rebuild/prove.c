@@ -109,14 +109,14 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 	char script[PATH_MAX], why[256] = "";
 	const char *argv[PROVE_ARGS];
 	struct first heard = { "" };
-	struct errand job = { .argv = argv,
-			      .env = how->env,
-			      .dir = how->dir,
-			      .who = how->who,
-			      .log_fd = how->log_fd,
-			      .limit_ms = how->limit_ms ? how->limit_ms : PROVE_MS,
-			      .line = note_line,
-			      .arg = &heard };
+	struct job job = { .argv = argv,
+			   .env = how->env,
+			   .dir = how->dir,
+			   .user = how->user,
+			   .log_fd = how->log_fd,
+			   .limit_ms = how->limit_ms ? how->limit_ms : PROVE_MS,
+			   .line = note_line,
+			   .arg = &heard };
 	int status, n = 0, i, rc = script_of(script, how->framework, e);
 	json_t *told = NULL;
 	const json_t *first;
@@ -129,7 +129,7 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 	argv[n++] = script;
 	argv[n++] = how->dir;
 	argv[n] = NULL;
-	rc = errand_run(&job, &status, e);
+	rc = job_run(&job, &status, e);
 	if (rc)
 		return rc;
 	if (status == -1)

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 
 enum { PROVE_RANKS = 2, PROVE_LAUNCH = 24 };
 
@@ -15,9 +15,9 @@ struct prove_how {
 	const char *way;                  /* for the report: "gloo", "mpi", ...     */
 	const char *launch[PROVE_LAUNCH]; /* prefix that starts a command in two ranks */
 	const char *python;
-	const json_t *env; /* errand_env(), with the ranks' other variables            */
-	const char *dir;   /* an empty folder that errand_who can write to             */
-	struct errand_who who;
+	const json_t *env; /* job_env(), with the ranks' other variables            */
+	const char *dir;   /* an empty folder that job_who can write to             */
+	struct job_user user;
 	int log_fd;
 	int64_t limit_ms; /* 0: two minutes */
 };

@@ -18,7 +18,7 @@
 #include "base/jsonio.h"
 #include "detect/find.h"
 #include "rebuild/buildplan.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/losses.h"
 #include "rebuild/packages.h"
 #include "rebuild/probe.h"
@@ -171,7 +171,7 @@ int rebuild_look(const struct rebuild_how *how, const json_t *facts,
 		 const struct buildplan *plan, struct rebuild_said *said, struct err *e)
 {
 	const struct builder *b = rebuild_builder(how->engine);
-	int rc = *plan->python.path && b->look ? errand_become(plan->python.path, e) : 0;
+	int rc = *plan->python.path && b->look ? job_become(plan->python.path, e) : 0;
 
 	return rc || !b->look ? rc : b->look(how, facts, plan, said, e);
 }
@@ -182,14 +182,14 @@ int rebuild_run(const struct rebuild_how *how, const json_t *facts,
 	const struct builder *b = rebuild_builder(how->engine);
 	int rc;
 
-	errand_be_tidy();
+	job_be_tidy();
 	/* All users of that Python read the installed files; root's umask 077, which
 	 * ringup-init also has, would keep the others out.  Working folders have private modes
 	 * of their own. */
 	umask(022);
 	rc = packages_get(how, plan, said, e);
 	if (!rc && *plan->python.path)
-		rc = errand_become(plan->python.path, e);
+		rc = job_become(plan->python.path, e);
 	if (!rc)
 		rc = b->build(how, facts, plan, said, e);
 	return rc == RINGUP_EBUSY ? rebuild_blame(said, REASON_BUSY, e) : rc;
@@ -209,7 +209,7 @@ int rebuild_undo(const struct rebuild_how *how, struct rebuild_said *said, struc
 	python = json_array_get(json_object_get(facts, "pythons"), 0);
 	plan.python.path = jsonio_string(python, "path");
 	if (json_is_object(python) || !how->python)
-		rc = errand_become(plan.python.path, e);
+		rc = job_become(plan.python.path, e);
 	if (!rc)
 		rc = rebuild_builder(how->engine)->undo(how, facts, &plan, said, e);
 	buildplan_free(&plan);

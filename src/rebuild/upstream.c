@@ -151,26 +151,26 @@ static bool is_room_gone(const char *why)
 }
 
 int upstream_work(struct upstream *u, const char *const *argv, const json_t *env,
-		  const struct errand_who *who, int64_t limit_ms, enum reason reason,
+		  const struct job_user *user, int64_t limit_ms, enum reason reason,
 		  const char *failed, struct err *e)
 {
 	json_t *plain =
-		env ? NULL : errand_env(who ? u->nest : u->home, reason == REASON_NETWORK);
-	struct errand job = { .argv = argv,
-			      .env = env ? env : plain,
-			      .dir = u->dir,
-			      .who = who ? *who : (struct errand_who){ 0 },
-			      .log_fd = u->log_fd,
-			      .limit_ms = limit_ms ? limit_ms : UPSTREAM_PREPARE_MS,
-			      .line = reason == REASON_COMPILE ? follow_build : upstream_follow,
-			      .arg = u };
+		env ? NULL : job_env(user ? u->nest : u->home, reason == REASON_NETWORK);
+	struct job job = { .argv = argv,
+			   .env = env ? env : plain,
+			   .dir = u->dir,
+			   .user = user ? *user : (struct job_user){ 0 },
+			   .log_fd = u->log_fd,
+			   .limit_ms = limit_ms ? limit_ms : UPSTREAM_PREPARE_MS,
+			   .line = reason == REASON_COMPILE ? follow_build : upstream_follow,
+			   .arg = u };
 	int status, rc;
 
 	for (int i = 0; argv[i]; i++)
 		dprintf(u->log_fd, "%s%s", i ? " " : "+ ", argv[i]);
 	dprintf(u->log_fd, "\n");
 	*u->why = 0;
-	rc = errand_run(&job, &status, e);
+	rc = job_run(&job, &status, e);
 	json_decref(plain);
 	if (rc || !status)
 		return rc;

@@ -9,7 +9,7 @@
 
 #include "rebuild/buildplan.h"
 #include "rebuild/cache.h"
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 #include "rebuild/journal.h"
 #include "rebuild/rebuild.h"
 #include "rebuild/recipe.h"
@@ -48,7 +48,7 @@ struct upstream {
 	char home[PATH_MAX];  /* HOME for proof and installation */
 	char nest[PATH_MAX];  /* HOME of the builder */
 	char cmake[PATH_MAX];
-	struct errand_who builder;
+	struct job_user builder;
 	struct journal journal;
 	char key[MANIFEST_KEY_BYTES];
 	int lock, log_fd, jobs;
@@ -68,10 +68,10 @@ int upstream_decide(struct upstream *u, struct err *e);
  * upstream_work - run @argv, its output in the log; a failure says @failed and why, by @reason.
  *
  * REASON_COMPILE: its output tells the progress.  REASON_NETWORK: it may use the network.
- * @env NULL: errand_env(); @who NULL: as this process; @limit_ms 0: ten minutes.
+ * @env NULL: job_env(); @user NULL: as this process; @limit_ms 0: ten minutes.
  */
 int upstream_work(struct upstream *u, const char *const *argv, const json_t *env,
-		  const struct errand_who *who, int64_t limit_ms, enum reason reason,
+		  const struct job_user *user, int64_t limit_ms, enum reason reason,
 		  const char *failed, struct err *e);
 
 /* upstream_ask - fill u->told and u->missing by running u->python. */

@@ -147,7 +147,7 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 		"    if not hvd.gloo_built():\n"
 		"        sys.exit('Error: it was built without Gloo')\n";
 	const char *argv[8] = { u->python, "-c", code, site ? site : u->told.site };
-	json_t *env = errand_env(u->home, false);
+	json_t *env = job_env(u->home, false);
 	int n = 4, rc;
 
 	if (buildplan_framework(u->plan, "torch"))
@@ -177,7 +177,7 @@ static int prove_one(struct upstream *u, const char *framework, const char *way,
 				 .python = u->python,
 				 .log_fd = u->log_fd };
 	char dir[PATH_MAX], what[128], name[64];
-	json_t *env = errand_env(u->home, false), *one = NULL;
+	json_t *env = job_env(u->home, false), *one = NULL;
 	int rc;
 
 	snprintf(name, sizeof(name), "proof-%s-%s", framework, way);

@@ -135,7 +135,7 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 {
 	const struct buildplan_compiler *compiler = &u->plan->compiler;
 	const struct buildplan_mpi *mpi = upstream_mpi(u);
-	json_t *env = errand_env(u->nest, false);
+	json_t *env = job_env(u->nest, false);
 	char text[2 * PATH_MAX];
 	int rc = 0;
 
@@ -204,7 +204,7 @@ static int compile(void *arg, const char *into, struct err *e)
 				   .python = u->python,
 				   .dir = u->dir,
 				   .home = u->nest,
-				   .who = u->builder,
+				   .user = u->builder,
 				   .offline = u->how->offline,
 				   .log_fd = u->log_fd };
 	const char *argv[] = { u->python,

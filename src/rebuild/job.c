@@ -1,6 +1,6 @@
-/* errand.c - run long external programs: unprivileged, logged, limited, with no strays left. */
+/* job.c - run long external programs: unprivileged, logged, limited, with no strays left. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "launch/stray.h"
 #include "ringup.h"
 
-/* is_tidy: signals end errands, not this process.  caught: the signal that came, or 0. */
+/* is_tidy: signals end jobs, not this process.  caught: the signal that came, or 0. */
 static bool is_tidy;
 static int caught;
 
@@ -35,7 +35,7 @@ static int caught;
 enum { NOBODY = 64717, MAX_ARGS = 64, LINE = 4096, ASK_MS = 20000 };
 
 /* Writes the command prefix that switches user and network to @argv; returns its length. */
-static int words_for(const struct errand_who *w, const char **argv, char ids[2][32])
+static int words_for(const struct job_user *w, const char **argv, char ids[2][32])
 {
 	int n = 0;
 
@@ -59,7 +59,7 @@ static int words_for(const struct errand_who *w, const char **argv, char ids[2][
 }
 
 /* Does @argv succeed when @w runs it? */
-static bool works(const struct errand_who *w, const char *const *argv)
+static bool works(const struct job_user *w, const char *const *argv)
 {
 	const char *all[MAX_ARGS];
 	char ids[2][32], *out = NULL;
@@ -75,43 +75,43 @@ static bool works(const struct errand_who *w, const char *const *argv)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-struct errand_who errand_owner(const char *python)
+struct job_user job_owner(const char *python)
 {
 	char path[PATH_MAX];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s", python);
 	if (geteuid() != 0 || stat(dirname(path), &st) || !st.st_uid)
-		return (struct errand_who){ 0 };
-	return (struct errand_who){ .uid = st.st_uid, .gid = st.st_gid, .changes = true };
+		return (struct job_user){ 0 };
+	return (struct job_user){ .uid = st.st_uid, .gid = st.st_gid, .changes = true };
 }
 
-int errand_become(const char *python, struct err *e)
+int job_become(const char *python, struct err *e)
 {
-	struct errand_who who = errand_owner(python);
+	struct job_user user = job_owner(python);
 	struct passwd *pw;
 
-	if (!who.changes)
+	if (!user.changes)
 		return 0;
-	pw = getpwuid(who.uid);
-	if ((pw ? initgroups(pw->pw_name, who.gid) : setgroups(0, NULL)) || setgid(who.gid) ||
-	    setuid(who.uid))
+	pw = getpwuid(user.uid);
+	if ((pw ? initgroups(pw->pw_name, user.gid) : setgroups(0, NULL)) || setgid(user.gid) ||
+	    setuid(user.uid))
 		return fail_os(e, "%s belongs to user %ld, as whom root has to go on", python,
-			       (long)who.uid);
+			       (long)user.uid);
 	return 0;
 }
 
-struct errand_who errand_builder(const char *python)
+struct job_user job_builder(const char *python)
 {
-	struct errand_who who = { .uid = NOBODY, .gid = NOBODY, .changes = true };
+	struct job_user user = { .uid = NOBODY, .gid = NOBODY, .changes = true };
 	const char *try[] = { python, "-I", "-c", "", NULL };
 
-	if (geteuid() != 0 || !works(&who, try))
-		return (struct errand_who){ 0 };
-	who.offline = true;
-	if (!works(&who, try))
-		who.offline = false;
-	return who;
+	if (geteuid() != 0 || !works(&user, try))
+		return (struct job_user){ 0 };
+	user.offline = true;
+	if (!works(&user, try))
+		user.offline = false;
+	return user;
 }
 
 static void env_inherit(json_t *env, const char *const *names)
@@ -123,7 +123,7 @@ static void env_inherit(json_t *env, const char *const *names)
 	}
 }
 
-json_t *errand_env(const char *home, bool net)
+json_t *job_env(const char *home, bool net)
 {
 	static const char *const always[] = { "PATH", "LD_LIBRARY_PATH", NULL };
 	static const char *const nets[] = {
@@ -170,9 +170,9 @@ static void env_make(struct argv *list, const json_t *env, const char *mark)
 	argv_put(list, mark, NULL);
 }
 
-/* One errand while it runs. */
+/* One job while it runs. */
 struct running {
-	const struct errand *job;
+	const struct job *job;
 	const char *argv[MAX_ARGS];
 	char ids[2][32];
 	int fds[3], out; /* out: the read end of its output, or -1 */
@@ -217,7 +217,7 @@ static void attend(struct running *w, bool said, bool ended)
 	}
 }
 
-/* Kills late errands; returns the time in ms until the next is late, or -1. */
+/* Kills late jobs; returns the time in ms until the next is late, or -1. */
 static int look_at_clock(struct running *all, int n, const pid_t *pid)
 {
 	int left, least = -1;
@@ -256,11 +256,11 @@ static bool is_told_to_end(int signals)
 	return true;
 }
 
-/* Waits until each errand has ended or is late, or this process is told to end. */
+/* Waits until each job has ended or is late, or this process is told to end. */
 static void job_follow(struct running *all, int n, const pid_t *pid, const int *pidfd,
 		       int signals)
 {
-	struct pollfd p[2 * ERRAND_MOST + 1];
+	struct pollfd p[2 * JOB_MOST + 1];
 	int left, got;
 
 	for (;;) {
@@ -283,10 +283,10 @@ static void job_follow(struct running *all, int n, const pid_t *pid, const int *
 	}
 }
 
-static int job_prepare(struct running *w, const struct errand *job, const char *mark,
+static int job_prepare(struct running *w, const struct job *job, const char *mark,
 		       struct proc_how *how, struct err *e)
 {
-	int out[2], n = words_for(&job->who, w->argv, w->ids), i;
+	int out[2], n = words_for(&job->user, w->argv, w->ids), i;
 
 	*how = (struct proc_how){ .argv = (char *const *)(uintptr_t)w->argv,
 				  .dir = job->dir,
@@ -318,7 +318,7 @@ static void release(struct running *all, int n)
 	free(all);
 }
 
-/* Ends all errands and their descendants; @session is the parent of all. */
+/* Ends all jobs and their descendants; @session is the parent of all. */
 static void end_all(struct stray *strays, int n, const pid_t *pid, pid_t session, int *wait)
 {
 	for (int i = 0; i < 100 && stray_signal(strays, SIGKILL); i++)
@@ -355,22 +355,22 @@ static void release_signals(const sigset_t *was, int signals)
 	sigprocmask(SIG_SETMASK, was, NULL);
 }
 
-void errand_be_tidy(void)
+void job_be_tidy(void)
 {
 	is_tidy = true;
 }
 
-int errand_interrupted(void)
+int job_interrupted(void)
 {
 	return caught;
 }
 
-int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
+int job_run_all(const struct job *jobs, int n, int *status, struct err *e)
 {
 	struct running *all = calloc((size_t)n, sizeof(*all));
-	struct proc_how how[ERRAND_MOST];
-	int pidfd[ERRAND_MOST], wait[ERRAND_MOST] = { 0 }, signals = -1, i, rc;
-	pid_t pid[ERRAND_MOST] = { 0 }, session = 0;
+	struct proc_how how[JOB_MOST];
+	int pidfd[JOB_MOST], wait[JOB_MOST] = { 0 }, signals = -1, i, rc;
+	pid_t pid[JOB_MOST] = { 0 }, session = 0;
 	struct stray strays;
 	sigset_t was;
 	char mark[64];
@@ -378,7 +378,7 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 	for (i = 0; i < n; i++)
 		status[i] = pidfd[i] = -1;
 	if (!all)
-		return fail(e, RINGUP_ENOMEM, "no memory for %d errands", n);
+		return fail(e, RINGUP_ENOMEM, "no memory for %d jobs", n);
 	snprintf(mark, sizeof(mark), "RINGUP_JOB=rebuild-%d-%lld", (int)getpid(),
 		 (long long)clock_ns());
 	sigprocmask(SIG_SETMASK, NULL, &was);
@@ -414,7 +414,7 @@ int errand_run_all(const struct errand *jobs, int n, int *status, struct err *e)
 	return rc;
 }
 
-int errand_run(const struct errand *job, int *status, struct err *e)
+int job_run(const struct job *job, int *status, struct err *e)
 {
-	return errand_run_all(job, 1, status, e);
+	return job_run_all(job, 1, status, e);
 }

@@ -1,6 +1,6 @@
-/* test_errand.c - a program is followed to its end, and nothing of it stays. */
+/* test_job.c - a program is followed to its end, and nothing of it stays. */
 /* needs: waits */
-#include "rebuild/errand.h"
+#include "rebuild/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,16 +29,16 @@ static void keep(void *arg, const char *line)
 static int run(const char *script, int64_t limit_ms, int *status, struct err *e)
 {
 	const char *argv[] = { "sh", "-c", script, NULL };
-	struct errand job = { .argv = argv,
-			      .env = errand_env("/tmp", false),
-			      .dir = "/",
-			      .log_fd = -1,
-			      .limit_ms = limit_ms,
-			      .line = hear };
+	struct job job = { .argv = argv,
+			   .env = job_env("/tmp", false),
+			   .dir = "/",
+			   .log_fd = -1,
+			   .limit_ms = limit_ms,
+			   .line = hear };
 	int rc;
 
 	*heard = 0;
-	rc = errand_run(&job, status, e);
+	rc = job_run(&job, status, e);
 	json_decref((json_t *)(uintptr_t)job.env);
 	return rc;
 }
@@ -60,8 +60,8 @@ static void test_all(void)
 	const char *late[] = { "sh", "-c", "sleep 600 & echo late; sleep 600", NULL };
 	const char *none[] = { "/nonexistent", NULL };
 	char words[3][64] = { "", "", "" };
-	json_t *env = errand_env("/tmp", false);
-	struct errand jobs[3] = {
+	json_t *env = job_env("/tmp", false);
+	struct job jobs[3] = {
 		{ .argv = one, .env = env, .log_fd = -1, .line = keep, .arg = words[0] },
 		{ .argv = two, .env = env, .log_fd = -1, .line = keep, .arg = words[1] },
 		{ .argv = late,
@@ -75,7 +75,7 @@ static void test_all(void)
 	int64_t since = clock_ns();
 	struct err e = { 0 };
 
-	ok(!errand_run_all(jobs, 3, status, &e), "three at a time: %s", e.text);
+	ok(!job_run_all(jobs, 3, status, &e), "three at a time: %s", e.text);
 	ok(status[0] == 3 && status[1] == 0 && status[2] == -1, "their ends: %d %d %d",
 	   status[0], status[1], status[2]);
 	ok(!strcmp(words[0], "[one]") && !strcmp(words[1], "[two]") &&
@@ -85,7 +85,7 @@ static void test_all(void)
 	jobs[1].argv = none;
 	jobs[2].limit_ms = 0;
 	since = clock_ns();
-	ok(errand_run_all(jobs, 3, status, &e) && strstr(e.text, "/nonexistent"),
+	ok(job_run_all(jobs, 3, status, &e) && strstr(e.text, "/nonexistent"),
 	   "one cannot be started: %s", e.text);
 	for (i = 0; i < 3; i++)
 		ok(status[i] == -1, "then none has an end: %d", i);
@@ -116,7 +116,7 @@ int main(void)
 	since = clock_ns();
 	ok(!run(script, 300, &status, &e) && status == -1, "who takes too long is ended");
 	ok(!sleeps(seconds) && clock_ns() - since < 20000000000, "with all it has started");
-	ok(run("", 0, &status, &e) == 0, "an empty errand");
+	ok(run("", 0, &status, &e) == 0, "an empty job");
 	test_all();
 	return tap_done();
 }
