@@ -457,7 +457,10 @@ CIPHER_HEAD, CIPHER_MORE = 24, 21  # src/launch/cipher.h
 def whole_pieces(data):
     """The pieces (src/launch/cipher.h) that are whole at the start of data, and the rest."""
     pieces = []
-    while len(data) >= 4 and len(data) >= (size := int.from_bytes(data[:4], "little") + CIPHER_MORE):
+    while len(data) > CIPHER_MORE:
+        size = int.from_bytes(data[:4], "little") + CIPHER_MORE
+        if len(data) < size:
+            break
         pieces.append(data[:size])
         data = data[size:]
     return pieces, data
