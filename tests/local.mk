@@ -742,7 +742,7 @@ TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
-	%reldir%/lint/map.sh %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/retired %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
+	%reldir%/lint/map.sh %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/numbers.awk %reldir%/lint/retired %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
 	%reldir%/net/beside_mpi.c \

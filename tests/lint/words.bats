@@ -101,6 +101,43 @@ texts() {
   done
 }
 
+# numbers SUMMARY - print its numbers that stand in none of the pages that it names for them.
+numbers() { awk -v folder="${1%/*}" -f "$src/tests/lint/numbers.awk" "$1"; }
+
+@test "each number of BENCHMARKS.md stands in the page that it names" {
+  run numbers "$src/docs/BENCHMARKS.md"
+  echo "$output"
+  [[ $status = 0 && -z $output ]]
+}
+
+@test "a number that stands in no page is found" {
+  mkdir "$BATS_TEST_TMPDIR/bench"
+  echo 'It takes 1,234 us, 2.5 times as long.' >"$BATS_TEST_TMPDIR/bench/a.md"
+  echo 'It takes 7.' >"$BATS_TEST_TMPDIR/bench/b.md"
+  cat >"$BATS_TEST_TMPDIR/summary.md" <<'EOF'
+## In short
+
+| what | [a](bench/a.md) | [b](bench/b.md) |
+|---|--:|--:|
+| fine | 2.5 | 7 |
+| of the other page | 7 | |
+
+| what | how long | page |
+|---|--:|---|
+| fine | 1,234 us | [a](bench/a.md) |
+| invented | 1,235 us | [a](bench/a.md) |
+
+## Where peers win
+
+- Fine: 7 ([b](bench/b.md)).
+- No page: 2.5.
+EOF
+  run numbers "$BATS_TEST_TMPDIR/summary.md"
+  echo "$output"
+  [[ ${#lines[@]} = 3 && ${lines[0]} == '7 is not in bench/a.md '* && ${lines[1]} == '1235 is not in bench/a.md '* &&
+    ${lines[2]} == '2.5 is not in any page'* ]]
+}
+
 # Behind a block of commands stands <!-- TEST: WORD... -->: the words are in the block and in the test.
 @test "each command of the migration guide has a test" {
   local line block='' blocks=0 named words w
