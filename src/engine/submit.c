@@ -252,6 +252,8 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 		tracepoint_submitted(l, t, r);
 	rc = op_copy_lists(l, op, e);
 	if (rc) {
+		/* No rank has been told of the signature: the next operation tells it. */
+		t->known = false;
 		/* A proxy's memory stays the caller's. */
 		op->own = proxy ? NULL : op->own;
 		if (tracepoint_on(l))
