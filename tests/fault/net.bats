@@ -28,6 +28,31 @@ teardown() { hosts_teardown; }
   done
 }
 
+# leader_killed RANK - kill the leader of a host, which would tell the other host of it: there two ranks know
+# only that its connection has ended, and the one that is left on its host that its process has.
+leader_killed() {
+  local at
+  no_clock
+  spread -b 65536
+  at=$("$strike" 9 "$(pid_of "$1")")
+  await said 3 error
+  wait
+  blamed 3 "$1" -5 died
+  blamed 2 "$1" -5 "died or was cut off"
+  took=$(after "$at" error)
+  noted
+}
+
+@test "F3 rank 0, which leads its host and the job, is killed: named on both hosts" {
+  fault=3 what="kill -9 of the first leader"
+  leader_killed 0
+}
+
+@test "F3 the rank that leads the other host is killed: named on both hosts" {
+  fault=3 what="kill -9 of the other leader"
+  leader_killed 2
+}
+
 @test "F7 a partition while data is under way: an error on both sides, which tells how long it was silent" {
   need_nft
   fault=7 what="partition, data under way"
