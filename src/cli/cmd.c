@@ -70,11 +70,12 @@ static void print_examples(const char *text, FILE *f)
 	}
 }
 
-static void print_end(const char *page, FILE *f)
+static void print_end(const char *exits, const char *page, FILE *f)
 {
 	fprintf(f,
-		"\nexit status: 0 yes or done, 1 no, 2 wrong usage, 3 failure\n"
+		"\nexit status: %s\n"
 		"manual:      man ringup%s%s\n",
+		exits ? exits : "0 yes or done, 1 no, 2 wrong usage, 3 failure",
 		*page ? "-" : "", page);
 }
 
@@ -94,7 +95,7 @@ void cmd_usage(const struct cmd *family, const struct cmd *c, FILE *f)
 	}
 	if (c->examples)
 		print_examples(c->examples, f);
-	print_end(family ? first : c->name, f);
+	print_end(c->exits, family ? first : c->name, f);
 }
 
 void cmd_list(FILE *f)
@@ -106,7 +107,7 @@ void cmd_list(FILE *f)
 	fputs("\n`ringup help COMMAND` or `ringup COMMAND --help` explains one;\n"
 	      "`ringup --version` prints the version.\n",
 	      f);
-	print_end("", f);
+	print_end(NULL, "", f);
 }
 
 /* Prints "ringup net explain: why", and the command for help. */

@@ -64,8 +64,7 @@ static const struct opt opts[] = {
 	  "let the ranks meet again this often at most" },
 	{ OPT_STR, 0, "blacklist-cooldown-range", "MIN,MAX", &cooldown,
 	  "seconds until a host that failed may come back" },
-	{ OPT_INT, 0, "parent", "FD", &parent_fd,
-	  "a socket to a program that has connections to daemons" },
+	{ OPT_INT, 0, "parent", "FD", &parent_fd, NULL }, /* for programs: not shown */
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
 	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (5)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
@@ -411,6 +410,8 @@ const struct cmd cmd_run = {
 		    "ringup run -H node1:4,node2:4 -- python3 train.py\n"
 		    "ringup run -np 4 --min-np 2 --host-discovery-script ./hosts.sh -- python3 "
 		    "train.py",
+	.exits = "0 all ranks succeeded, else that of the first that failed;\n"
+		 "             2 wrong usage, 3 not started, 124 time-out, 255 a host is lost",
 	.opts = opts,
 	.min = 1,
 	.max = -1,

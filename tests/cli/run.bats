@@ -548,3 +548,10 @@ settled() {
   [[ $(grep -c 'source=ringup run rank=1 size=2' <<<"$output") -eq 2 ]]
   [[ $(grep -o 'key=.*' <<<"$output" | sort -u | wc -l) -eq 2 ]]
 }
+
+@test "--help tells the exit statuses of a job, and no option for programs" {
+  run ringup run --help
+  expect_status 0
+  [[ $output == *'exit status: 0 all ranks succeeded, else that of the first that failed;'* ]]
+  [[ $output != *'0 yes or done'* && $output != *--parent* ]]
+}
