@@ -130,12 +130,13 @@ void watch_group_events(struct watch *w, struct tree_events *ev)
 enum { MS = 1000000 };
 
 /* Judges how long @rank has not been heard, and reports a change.  @i: its place in @p.
- * @speaks: this rank reports it for its host.  @socket: the silent connection's, or -1. */
+ * @speaks: this rank reports it for its host.  @because: NULL: the state of its process here.
+ * @socket: the silent connection's, or -1. */
 static void watch_judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
 			const char *verb, const char *because, int socket, int64_t now)
 {
 	int me = w->topo->rank;
-	char text[512], end[160] = "";
+	char text[512], end[160] = "", why[64];
 	struct heartbeat_tale tale = {
 		.rank = rank,
 		.pid = w->peer[rank].pid,
@@ -153,6 +154,10 @@ static void watch_judge(struct watch *w, struct heartbeats *p, int i, int rank, 
 		return;
 	if (change == HEARTBEAT_LOST || (change == HEARTBEAT_LATE && speaks))
 		nearend_look(socket, end, sizeof(end));
+	if (!because) {
+		heartbeat_state(tale.pid, why, sizeof(why));
+		tale.because = why;
+	}
 	heartbeat_tell(&tale, text, sizeof(text));
 	if (change == HEARTBEAT_LOST)
 		notify_alarm(w->engine, rank, RINGUP_EPEER, text);
@@ -178,7 +183,6 @@ static bool speaks(const struct watch *w, int late)
 static void look_at_beats(struct watch *w, int64_t now)
 {
 	struct waitset *waitset = w->engine->waitset;
-	char why[64];
 
 	heartbeats_look(&w->local, now);
 	for (int i = 0; i < waitset->count; i++) {
@@ -187,11 +191,8 @@ static void look_at_beats(struct watch *w, int64_t now)
 		if (w->pidfd[i] < 0 || liveness_has_left(s))
 			continue;
 		heartbeat_see(&w->local, i, liveness_beats(s), now);
-		why[0] = 0;
-		if (heartbeat_silence_ns(&w->local, i, now) >= w->local.warn_ns)
-			heartbeat_state(w->peer[w->rank[i]].pid, why, sizeof(why));
-		watch_judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", why, -1,
-			    now);
+		watch_judge(w, &w->local, i, w->rank[i], speaks(w, i), "has not moved", NULL,
+			    -1, now);
 	}
 }
 

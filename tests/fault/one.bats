@@ -95,6 +95,17 @@ freeze() {
   await nothing_left
 }
 
+@test "F4 a rank that freezes without a warning before: the error says why" {
+  export RINGUP_FREEZE_WARN_MS=0
+  begin -np 2 --no-prefix -- "$loop" -b 64
+  await said 2 ready
+  "$strike" 19 "$(pid_of 1)"
+  await said 1 error
+  end
+  blamed 1 1 -5 'has not moved for [0-9.]+ s: it is stopped \(state T\)$'
+  await nothing_left
+}
+
 @test "F5 a rank that is stopped for a while does no harm" {
   local n
   export RINGUP_FREEZE_WARN_MS=300 RINGUP_FREEZE_MS=60000
