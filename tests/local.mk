@@ -140,6 +140,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cma \
 	%reldir%/unit/test_progress \
 	%reldir%/unit/test_quiesce \
+	%reldir%/unit/test_wait \
 	%reldir%/unit/test_waitset \
 	%reldir%/unit/test_wake_fd \
 	%reldir%/unit/test_self \

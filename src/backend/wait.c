@@ -24,7 +24,9 @@ bool wait_news(const struct wait_on *w, int64_t deadline_ns)
 		(void)poll(w->fd, (nfds_t)w->fds, clock_left_ms(until));
 	else if (w->waitset)
 		return waitset_wait(w->waitset, w->rank, w->ready, w->self, until);
-	else if (w->look_ns)
-		nanosleep(&(struct timespec){ .tv_nsec = (long)w->look_ns }, NULL);
+	else
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
+				&(struct timespec){ until / 1000000000, until % 1000000000 },
+				NULL);
 	return true;
 }
