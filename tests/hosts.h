@@ -114,7 +114,7 @@ static inline void hosts_close(void)
 /* hosts_submit - rank @r submits name @n, "n3" or so, as the engine would: held until
  * hosts_next() has given it back.  @changed: it wants something else than before.  @data: of
  * what all have agreed on before; or NULL. */
-static inline int hosts_submit(int r, int n, const struct op_signature *w, const void *data,
+static inline int hosts_submit(int r, int n, const struct op_signature *s, const void *data,
 			       uint64_t rows, bool changed, struct err *e)
 {
 	struct rank *k = &hosts.rank[r];
@@ -123,7 +123,7 @@ static inline int hosts_submit(int r, int n, const struct op_signature *w, const
 
 	snprintf(name, sizeof(name), "n%d", n);
 	if (!k->known[n] || !ledger_hold(k->ledger, k->id[n], k->age[n])) {
-		rc = ledger_find(k->ledger, name, strlen(name), w, &k->id[n], &k->age[n], e);
+		rc = ledger_find(k->ledger, name, strlen(name), s, &k->id[n], &k->age[n], e);
 		if (rc)
 			return rc;
 		k->known[n] = 1;
@@ -131,23 +131,23 @@ static inline int hosts_submit(int r, int n, const struct op_signature *w, const
 	}
 	ledger_begin(k->ledger, k->id[n]);
 	if (data && !changed)
-		inline_put(k->ledger, k->id[n], w, data);
-	agree_post(&k->agree, k->id[n], w, rows, changed, false);
+		inline_put(k->ledger, k->id[n], s, data);
+	agree_post(&k->agree, k->id[n], s, rows, changed, false);
 	return 0;
 }
 
 /* hosts_post - the same without data. */
-static inline int hosts_post(int r, int n, const struct op_signature *w, uint64_t rows,
+static inline int hosts_post(int r, int n, const struct op_signature *s, uint64_t rows,
 			     bool changed, struct err *e)
 {
-	return hosts_submit(r, n, w, NULL, rows, changed, e);
+	return hosts_submit(r, n, s, NULL, rows, changed, e);
 }
 
 /* hosts_put - the same as hosts_post() of what all have agreed on before, with data. */
-static inline int hosts_put(int r, int n, const struct op_signature *w, const void *data,
+static inline int hosts_put(int r, int n, const struct op_signature *s, const void *data,
 			    struct err *e)
 {
-	return hosts_submit(r, n, w, data, 0, false, e);
+	return hosts_submit(r, n, s, data, 0, false, e);
 }
 
 /* hosts_next - the next batch of rank @r, in names: how many, 0 if there is none.

@@ -6,10 +6,10 @@
 #include "engine/ledger.h"
 #include "engine/tree.h"
 
-enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *w,
+enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *s,
 			uint64_t rows, bool changed, bool awaits)
 {
-	enum arrival as = ledger_post(a->ledger, id, w, rows, changed, awaits);
+	enum arrival as = ledger_post(a->ledger, id, s, rows, changed, awaits);
 
 	if (as == ARRIVED_EARLY)
 		return as;

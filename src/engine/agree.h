@@ -29,9 +29,9 @@ struct agree {
 };
 
 /* agree_post - this rank is ready for the round that it has begun (ledger_begin()).  @changed:
- * @w differs from the last time, or there was none.  @awaits: the caller has the baton, and
+ * @s differs from the last time, or there was none.  @awaits: the caller has the baton, and
  * keeps it until the operation is complete.  Under the engine's lock. */
-enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *w,
+enum arrival agree_post(struct agree *a, uint32_t id, const struct op_signature *s,
 			uint64_t rows, bool changed, bool awaits);
 
 /* agree_ready - is there a next batch?  Cheap, any thread. */

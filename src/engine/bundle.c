@@ -32,35 +32,35 @@ static void put_signatures(const struct ringup_op *op, uint64_t *to)
 	}
 }
 
-static bool get_signature(const uint64_t *from, int size, struct op_signature *w)
+static bool get_signature(const uint64_t *from, int size, struct op_signature *s)
 {
-	op_signature_get((const unsigned char *)from, w);
-	return op_signature_valid(w, size);
+	op_signature_get((const unsigned char *)from, s);
+	return op_signature_valid(s, size);
 }
 
 /* ---- a bundle that all ranks agree about ---- */
 
 /* Plans a broadcast of the members, by the first rank that knows them. */
-static int bundle_tell(struct comm *l, const struct ringup_op *op, const uint64_t *rows,
+static int bundle_tell(struct comm *c, const struct ringup_op *op, const uint64_t *rows,
 		       struct err *e)
 {
 	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 	uint64_t count = (uint64_t)op->ask.signature.members * OP_SIGNATURE_NUMBERS, *all;
 
-	all = plan_room(l, count, e);
+	all = plan_room(c, count, e);
 	if (!all)
 		return e->code;
-	plan_begin(l, PLAN_BROADCAST, &numbers);
-	while (!rows[l->run->plan.root] && l->run->plan.root < l->topo.size - 1)
-		l->run->plan.root++;
-	if (l->run->plan.root == l->topo.rank)
+	plan_begin(c, PLAN_BROADCAST, &numbers);
+	while (!rows[c->run->plan.root] && c->run->plan.root < c->topo.size - 1)
+		c->run->plan.root++;
+	if (c->run->plan.root == c->topo.rank)
 		put_signatures(op, all);
-	plan_add(l, l->run->plan.root == l->topo.rank ? all : NULL, all, count);
+	plan_add(c, c->run->plan.root == c->topo.rank ? all : NULL, all, count);
 	return 0;
 }
 
 /* This rank has joined, and now has the members' signatures: makes proxies of them. */
-static int learn(struct comm *l, struct ringup_op *op, struct err *e)
+static int learn(struct comm *c, struct ringup_op *op, struct err *e)
 {
 	struct request q = { 0 };
 	int rc = 0;
@@ -69,19 +69,19 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 		void *own = NULL;
 		struct op_signature w;
 
-		if (!get_signature(l->run->numbers + (size_t)(i - 1) * OP_SIGNATURE_NUMBERS,
-				   l->topo.size, &w) ||
+		if (!get_signature(c->run->numbers + (size_t)(i - 1) * OP_SIGNATURE_NUMBERS,
+				   c->topo.size, &w) ||
 		    w.kind >= PLAN_KINDS)
 			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
 				    op->entry->name);
-		rc = proxy_request(l, &w, &q, &own, e);
+		rc = proxy_request(c, &w, &q, &own, e);
 		if (rc)
 			return rc;
 		/* See cannot_go(). */
 		q.signature.kind = w.kind;
-		lock_take(&l->lock);
-		rc = op_add_member(l, op, &q, own, e);
-		lock_give(&l->lock);
+		lock_take(&c->lock);
+		rc = op_add_member(c, op, &q, own, e);
+		lock_give(&c->lock);
 		if (rc)
 			free(own);
 	}
@@ -89,9 +89,9 @@ static int learn(struct comm *l, struct ringup_op *op, struct err *e)
 }
 
 /* Do all ranks know the members? */
-static bool all_know(const struct comm *l, const uint64_t *rows)
+static bool all_know(const struct comm *c, const uint64_t *rows)
 {
-	for (int r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < c->topo.size; r++)
 		if (!rows[r])
 			return false;
 	return true;
@@ -104,35 +104,35 @@ static const char *bundle_name_of(const struct ringup_op *op)
 
 /* Is there a member that a joined rank has no neutral data for?  All ranks find the same, and
  * then no member is carried out. */
-static bool cannot_go(const struct comm *l, struct ringup_op *op, const uint64_t *rows)
+static bool cannot_go(const struct comm *c, struct ringup_op *op, const uint64_t *rows)
 {
 	const struct ringup_op *m;
-	const struct op_signature *w;
+	const struct op_signature *s;
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0, m = op->members; m && proxy_can(l, &m->ask.signature); m = m->next)
+	for (i = 0, m = op->members; m && proxy_can(c, &m->ask.signature); m = m->next)
 		i++;
 	if (!m)
 		return false;
-	w = &m->ask.signature;
+	s = &m->ask.signature;
 	while (rows[r])
 		r++;
-	if (l->join_sums && w->kind != PLAN_ALLREDUCE) {
+	if (c->join_sums && s->kind != PLAN_ALLREDUCE) {
 		op->status = fail(
 			&op->why, RINGUP_EMISMATCH,
 			"%.200s[%u]: rank %d has joined, beside which only sums go on (unless "
 			"RINGUP_JOIN=all)",
-			bundle_name_of(op), i, ranks_in_world(l->ranks, r));
+			bundle_name_of(op), i, ranks_in_world(c->ranks, r));
 		return true;
 	}
 	op->status =
 		fail(&op->why, RINGUP_EMISMATCH,
 		     "%.200s[%u]: rank %d has joined, and nothing scaled by %g leaves a %s "
 		     "of %s as it is",
-		     bundle_name_of(op), i, ranks_in_world(l->ranks, r), w->pre,
-		     reduce_redop_name((enum ringup_redop)w->redop),
-		     reduce_dtype_name((enum ringup_dtype)w->dtype));
+		     bundle_name_of(op), i, ranks_in_world(c->ranks, r), s->pre,
+		     reduce_redop_name((enum ringup_redop)s->redop),
+		     reduce_dtype_name((enum ringup_dtype)s->dtype));
 	return true;
 }
 
@@ -147,9 +147,9 @@ static bool has_rows(const struct ringup_op *op)
 }
 
 /* Plans an exchange of each rank's rows in each member. */
-static int count(struct comm *l, const struct ringup_op *op, struct err *e)
+static int count(struct comm *c, const struct ringup_op *op, struct err *e)
 {
-	uint64_t *mine = plan_tell(l, op->ask.signature.members, e);
+	uint64_t *mine = plan_tell(c, op->ask.signature.members, e);
 	const struct ringup_op *m;
 
 	if (!mine)
@@ -169,43 +169,43 @@ static struct ringup_op *first_left(const struct ringup_op *op, uint32_t *place)
 	return m;
 }
 
-static int plan_member(struct comm *l, struct ringup_op *op, struct err *e)
+static int plan_member(struct comm *c, struct ringup_op *op, struct err *e)
 {
 	uint32_t place;
 	struct ringup_op *m = first_left(op, &place);
-	const uint64_t *rows = l->run->numbers ? l->run->numbers + place : NULL;
-	int rc = plan_make(l, m, rows, op->ask.signature.members, e);
+	const uint64_t *rows = c->run->numbers ? c->run->numbers + place : NULL;
+	int rc = plan_make(c, m, rows, op->ask.signature.members, e);
 
 	if (!rc && !first_left(op, &place))
-		plan_ends(l, op);
+		plan_ends(c, op);
 	return rc;
 }
 
-int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, struct err *e)
+int bundle_plan(struct comm *c, struct ringup_op *op, const uint64_t *rows, struct err *e)
 {
 	int rc;
 
 	if (!rows)
 		return fail(e, RINGUP_EPEER, "%.200s: nobody knows the group", op->entry->name);
-	if (l->phase == BEGUN) {
-		l->phase = TOLD;
-		if (!all_know(l, rows))
-			return bundle_tell(l, op, rows, e);
+	if (c->phase == BEGUN) {
+		c->phase = TOLD;
+		if (!all_know(c, rows))
+			return bundle_tell(c, op, rows, e);
 	}
-	if (l->phase == TOLD) {
-		l->phase = COUNTED;
-		rc = op->proxy ? learn(l, op, e) : 0;
+	if (c->phase == TOLD) {
+		c->phase = COUNTED;
+		rc = op->proxy ? learn(c, op, e) : 0;
 		if (rc)
 			return rc;
-		if (!all_know(l, rows) && cannot_go(l, op, rows)) {
-			plan_barrier(l);
-			plan_ends(l, op);
+		if (!all_know(c, rows) && cannot_go(c, op, rows)) {
+			plan_barrier(c);
+			plan_ends(c, op);
 			return 0;
 		}
 		if (has_rows(op))
-			return count(l, op, e);
+			return count(c, op, e);
 	}
-	return plan_member(l, op, e);
+	return plan_member(c, op, e);
 }
 
 void bundle_conclude(struct ringup_op *op)
@@ -223,68 +223,68 @@ void bundle_conclude(struct ringup_op *op)
 /* ---- a bundle that ranks disagree about ---- */
 
 /* Have all ranks a bundle of @members members? */
-static bool same_number(const struct comm *l, uint32_t members)
+static bool same_number(const struct comm *c, uint32_t members)
 {
-	for (int r = 0; r < l->topo.size; r++)
-		if (l->run->numbers[r] != members)
+	for (int r = 0; r < c->topo.size; r++)
+		if (c->run->numbers[r] != members)
 			return false;
 	return members > 0;
 }
 
-int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e)
+int bundle_dispute(struct comm *c, struct ringup_op *op, struct err *e)
 {
 	uint32_t members = op->ask.signature.members;
 	uint64_t *mine;
 
-	if (l->phase == BEGUN) {
-		mine = plan_tell(l, 1, e);
+	if (c->phase == BEGUN) {
+		mine = plan_tell(c, 1, e);
 		if (!mine)
 			return e->code;
 		*mine = members;
-		l->phase = TOLD;
+		c->phase = TOLD;
 		return 0;
 	}
-	if (same_number(l, members)) {
-		mine = plan_tell(l, (uint64_t)members * OP_SIGNATURE_NUMBERS, e);
+	if (same_number(c, members)) {
+		mine = plan_tell(c, (uint64_t)members * OP_SIGNATURE_NUMBERS, e);
 		if (!mine)
 			return e->code;
 		put_signatures(op, mine);
 	} else {
-		plan_barrier(l);
+		plan_barrier(c);
 	}
-	plan_ends(l, op);
+	plan_ends(c, op);
 	return 0;
 }
 
 /* Collects the signatures of member number @i; a rank that has joined has none. */
-static void collect(const struct comm *l, uint32_t members, uint32_t i,
+static void collect(const struct comm *c, uint32_t members, uint32_t i,
 		    struct op_signatures *all)
 {
 	struct op_signature w;
 
 	*all = (struct op_signatures){ 0 };
-	for (int r = 0; r < l->topo.size; r++)
-		if (get_signature(l->run->numbers +
+	for (int r = 0; r < c->topo.size; r++)
+		if (get_signature(c->run->numbers +
 					  ((size_t)r * members + i) * OP_SIGNATURE_NUMBERS,
-				  l->topo.size, &w) &&
+				  c->topo.size, &w) &&
 		    w.kind != OP_JOIN)
 			op_signatures_add(all, r, &w);
 }
 
-void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why)
+void bundle_verdict(const struct comm *c, const struct ringup_op *op, struct err *why)
 {
 	const char *name = bundle_name_of(op);
 	uint32_t members = op->ask.signature.members;
 	char called[NAME_BYTES + 16], text[sizeof(why->text)];
 	struct op_signatures all;
 
-	fail(why, RINGUP_EMISMATCH, "%s", l->run->bad);
-	for (uint32_t i = 0; l->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
-		collect(l, members, i, &all);
+	fail(why, RINGUP_EMISMATCH, "%s", c->run->bad);
+	for (uint32_t i = 0; c->run->plan.kind == PLAN_ALLGATHER && i < members; i++) {
+		collect(c, members, i, &all);
 		if (all.count < 2)
 			continue;
 		snprintf(called, sizeof(called), "%s[%u]", name, i);
-		op_signatures_text(&all, called, l->ranks, text, sizeof(text));
+		op_signatures_text(&all, called, c->ranks, text, sizeof(text));
 		fail(why, RINGUP_EMISMATCH, "%s", text);
 		return;
 	}

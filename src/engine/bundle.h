@@ -23,7 +23,7 @@ struct err;
  */
 
 /* bundle_plan - the next plan of @op; @rows is not 0 for a rank that knows the members. */
-int bundle_plan(struct comm *l, struct ringup_op *op, const uint64_t *rows, struct err *e);
+int bundle_plan(struct comm *c, struct ringup_op *op, const uint64_t *rows, struct err *e);
 
 /* bundle_conclude - the member @op has been carried out; other members may follow. */
 void bundle_conclude(struct ringup_op *op);
@@ -31,7 +31,7 @@ void bundle_conclude(struct ringup_op *op);
 /* bundle_dispute - the next plan for an operation, of any kind, about which ranks disagree: all
  * ranks take part in it, whatever the others wanted.  bundle_verdict - after the last plan: the
  * reason why it fails. */
-int bundle_dispute(struct comm *l, struct ringup_op *op, struct err *e);
-void bundle_verdict(const struct comm *l, const struct ringup_op *op, struct err *why);
+int bundle_dispute(struct comm *c, struct ringup_op *op, struct err *e);
+void bundle_verdict(const struct comm *c, const struct ringup_op *op, struct err *why);
 
 #endif

@@ -120,13 +120,13 @@ struct comm {
 };
 
 /* comm_op - this rank's operation for @it, or NULL. */
-static inline struct ringup_op *comm_op(struct comm *l, const struct item *it)
+static inline struct ringup_op *comm_op(struct comm *c, const struct item *it)
 {
 	struct name_entry *t;
 
-	lock_take(&l->lock);
-	t = name_table_by_id(&l->names, it->id);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	t = name_table_by_id(&c->names, it->id);
+	lock_give(&c->lock);
 	return t ? __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) : NULL;
 }
 

@@ -10,16 +10,16 @@
 struct err;
 struct comm;
 
-/* comms_add - drive @l from now on; returns its place, or RINGUP_ENOMEM.  comms_remove -
+/* comms_add - drive @c from now on; returns its place, or RINGUP_ENOMEM.  comms_remove -
  * drive it no longer; the caller then closes it.  No operation is in flight in it. */
-int comms_add(struct engine *g, struct comm *l, struct err *e);
-void comms_remove(struct engine *g, struct comm *l);
+int comms_add(struct engine *g, struct comm *c, struct err *e);
+void comms_remove(struct engine *g, struct comm *c);
 
 /* comms_visit - call @fn for every communicator; none is closed meanwhile.  Any thread. */
-void comms_visit(struct engine *g, void (*fn)(struct comm *l, void *arg), void *arg);
+void comms_visit(struct engine *g, void (*fn)(struct comm *c, void *arg), void *arg);
 
 /* comms_any - is @wanted true for any of them? */
-bool comms_any(struct engine *g, bool (*wanted)(struct comm *l));
+bool comms_any(struct engine *g, bool (*wanted)(struct comm *c));
 
 /* comms_end - all places are below.  comms_at - the communicator at place @i, or NULL. */
 static inline int comms_end(const struct engine *g)

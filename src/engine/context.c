@@ -167,12 +167,12 @@ static void keep_secret(struct context *c)
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
-static void context_describe(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
-			     size_t len)
+static void context_describe(void *ctx, struct comm *comm, const struct ringup_op *op,
+			     char *out, size_t len)
 {
 	const struct context *c = ctx;
 
-	stall_describe(&c->watch.stall, l, op, out, len);
+	stall_describe(&c->watch.stall, comm, op, out, len);
 }
 
 static int start_threads(struct bringup *b, struct err *e)
@@ -452,13 +452,13 @@ int context_open(struct context *c, const struct ringup_init *how, struct err *e
 }
 
 /* Leaves a communicator, and notifies its other ranks. */
-static void leave_comm(struct comm *l, void *arg)
+static void leave_comm(struct comm *c, void *arg)
 {
 	(void)arg;
 	/* This rank has no operation in flight, so its progress thread need not look. */
-	__atomic_store_n(&l->over, true, __ATOMIC_RELAXED);
-	over_leave(l->left, l->topo.rank);
-	notify_ranks(l->engine, l->waitset);
+	__atomic_store_n(&c->over, true, __ATOMIC_RELAXED);
+	over_leave(c->left, c->topo.rank);
+	notify_ranks(c->engine, c->waitset);
 }
 
 bool context_leave(struct context *c)

@@ -12,7 +12,7 @@
 /* The handler of each kind of frame, and the neighbours that may send it. */
 static const struct kind {
 	bool from_child, from_parent;
-	int (*take)(struct coordinator *t, int link, struct frame_in *f, struct err *e);
+	int (*take)(struct coordinator *c, int link, struct frame_in *f, struct err *e);
 } kinds[] = {
 	[FRAME_DEFINE] = { true, false, coordinator_take_define },
 	[FRAME_READY] = { true, false, coordinator_take_ready },
@@ -28,56 +28,56 @@ static const struct kind {
 	[FRAME_INVITE] = { true, true, coordinator_take_invite },
 };
 
-int coordinator_take(struct coordinator *t, int link, const void *frame, size_t len,
+int coordinator_take(struct coordinator *c, int link, const void *frame, size_t len,
 		     struct err *e)
 {
 	struct frame_in f = { frame, len, false };
 	uint64_t kind = frame_get(&f, 1);
 	const struct kind *k = kind < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[kind] : NULL;
 
-	if (!k || !k->take || !(link < t->first_child ? k->from_parent : k->from_child))
-		return coordinator_malformed(t, link, "frame", e);
-	return k->take(t, link, &f, e);
+	if (!k || !k->take || !(link < c->first_child ? k->from_parent : k->from_child))
+		return coordinator_malformed(c, link, "frame", e);
+	return k->take(c, link, &f, e);
 }
 
-int coordinator_turn(struct coordinator *t, struct err *e)
+int coordinator_turn(struct coordinator *c, struct err *e)
 {
 	uint32_t id, last = LEDGER_IDS;
 	int rc = 0;
 
-	while (!rc && host_queue_take(t->host_queue, &id)) {
-		if (host_queue_changed(t->host_queue, id))
-			t->topics[id].dirty = true;
-		t->topics[id].own = true;
-		t->topics[id].taken++;
-		coordinator_keep_own_sum(t, id);
-		rc = coordinator_count(t, id, e);
+	while (!rc && host_queue_take(c->host_queue, &id)) {
+		if (host_queue_changed(c->host_queue, id))
+			c->topics[id].dirty = true;
+		c->topics[id].own = true;
+		c->topics[id].taken++;
+		coordinator_keep_own_sum(c, id);
+		rc = coordinator_count(c, id, e);
 		last = id;
 	}
 	if (!rc)
-		rc = coordinator_tell_joined(t, e);
-	if (!t->is_root)
-		coordinator_flush_ready(t);
+		rc = coordinator_tell_joined(c, e);
+	if (!c->is_root)
+		coordinator_flush_ready(c);
 	else
-		coordinator_announce(t);
-	if (!rc && last < LEDGER_IDS && coordinator_may_offer(t, last))
-		coordinator_send_offer(t, last);
+		coordinator_announce(c);
+	if (!rc && last < LEDGER_IDS && coordinator_may_offer(c, last))
+		coordinator_send_offer(c, last);
 	return rc;
 }
 
-int coordinator_links(const struct coordinator *t)
+int coordinator_links(const struct coordinator *c)
 {
-	return t->links;
+	return c->links;
 }
 
-int coordinator_leader(const struct coordinator *t, int link)
+int coordinator_leader(const struct coordinator *c, int link)
 {
-	return t->link[link].leader;
+	return c->link[link].leader;
 }
 
-bool coordinator_gone(const struct coordinator *t, int link)
+bool coordinator_gone(const struct coordinator *c, int link)
 {
-	return t->link[link].gone;
+	return c->link[link].gone;
 }
 
 /* ---- life ---- */
@@ -118,28 +118,28 @@ static bool open_child(struct link *l, const struct topo *t, int host, int fanou
 	return l->ranks && l->known;
 }
 
-static bool allocate(struct coordinator *t, const struct topo *topo, int fanout)
+static bool allocate(struct coordinator *c, const struct topo *topo, int fanout)
 {
 	int64_t first = (int64_t)topo->host * fanout + 1, last = first + fanout, h;
 	size_t n;
 
 	last = last < topo->hosts ? last : topo->hosts;
-	t->first_child = !t->is_root;
-	t->links = t->first_child + (last > first ? (int)(last - first) : 0);
-	n = (size_t)LEDGER_IDS * (size_t)coordinator_children(t);
-	t->link = calloc((size_t)t->links + 1, sizeof(*t->link));
-	t->topics = calloc(LEDGER_IDS, sizeof(*t->topics));
-	t->theirs = malloc(n * sizeof(*t->theirs) + 1);
-	t->ranks = subtree(topo, topo->host, fanout, &t->count);
-	if (!t->link || !t->topics || !t->theirs || !t->ranks)
+	c->first_child = !c->is_root;
+	c->links = c->first_child + (last > first ? (int)(last - first) : 0);
+	n = (size_t)LEDGER_IDS * (size_t)coordinator_children(c);
+	c->link = calloc((size_t)c->links + 1, sizeof(*c->link));
+	c->topics = calloc(LEDGER_IDS, sizeof(*c->topics));
+	c->theirs = malloc(n * sizeof(*c->theirs) + 1);
+	c->ranks = subtree(topo, topo->host, fanout, &c->count);
+	if (!c->link || !c->topics || !c->theirs || !c->ranks)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		t->theirs[i] = NOT_HERE;
-	memset(t->offer.theirs, 0xff, sizeof(t->offer.theirs));
-	if (!t->is_root)
-		t->link[0].leader = leader_of(topo, (topo->host - 1) / fanout);
+		c->theirs[i] = NOT_HERE;
+	memset(c->offer.theirs, 0xff, sizeof(c->offer.theirs));
+	if (!c->is_root)
+		c->link[0].leader = leader_of(topo, (topo->host - 1) / fanout);
 	for (h = first; h < last; h++)
-		if (!open_child(coordinator_child(t, (int)(h - first)), topo, (int)h, fanout))
+		if (!open_child(coordinator_child(c, (int)(h - first)), topo, (int)h, fanout))
 			return false;
 	return true;
 }
@@ -148,29 +148,29 @@ int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct
 		     int fanout, uint64_t cap, const struct coordinator_events *ev,
 		     struct err *e)
 {
-	struct coordinator *t;
+	struct coordinator *c;
 
 	if (topo->size > COORDINATOR_RANKS)
 		return fail(e, RINGUP_EINVAL, "%d ranks: more than %d cannot agree", topo->size,
 			    COORDINATOR_RANKS);
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	c = calloc(1, sizeof(*c));
+	if (!c)
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
-	t->ledger = s->ledger;
-	t->host_queue = s;
-	t->ev = *ev;
-	t->size = topo->size;
-	t->hosts = topo->hosts;
-	t->host = topo->host;
-	t->is_root = topo->host == 0;
-	t->carries = t->hosts > 1 && t->hosts <= INLINE_HOSTS && t->hosts <= fanout + 1;
-	t->cap = cap;
-	frame_begin(&t->ready, FRAME_READY);
-	if (!allocate(t, topo, fanout)) {
-		coordinator_close(t);
+	c->ledger = s->ledger;
+	c->host_queue = s;
+	c->ev = *ev;
+	c->size = topo->size;
+	c->hosts = topo->hosts;
+	c->host = topo->host;
+	c->is_root = topo->host == 0;
+	c->carries = c->hosts > 1 && c->hosts <= INLINE_HOSTS && c->hosts <= fanout + 1;
+	c->cap = cap;
+	frame_begin(&c->ready, FRAME_READY);
+	if (!allocate(c, topo, fanout)) {
+		coordinator_close(c);
 		return fail(e, RINGUP_ENOMEM, "no memory for the control plane");
 	}
-	*tp = t;
+	*tp = c;
 	return 0;
 }
 
@@ -182,19 +182,19 @@ static void close_link(struct link *l)
 	free(l->ranks);
 }
 
-void coordinator_close(struct coordinator *t)
+void coordinator_close(struct coordinator *c)
 {
-	if (!t)
+	if (!c)
 		return;
-	for (int i = 0; t->link && i < t->links; i++)
-		close_link(&t->link[i]);
-	for (int i = 0; t->topics && i < LEDGER_IDS; i++) {
-		free(t->topics[i].rows);
-		free(t->topics[i].sums);
+	for (int i = 0; c->link && i < c->links; i++)
+		close_link(&c->link[i]);
+	for (int i = 0; c->topics && i < LEDGER_IDS; i++) {
+		free(c->topics[i].rows);
+		free(c->topics[i].sums);
 	}
-	free(t->link);
-	free(t->topics);
-	free(t->theirs);
-	free(t->ranks);
-	free(t);
+	free(c->link);
+	free(c->topics);
+	free(c->theirs);
+	free(c->ranks);
+	free(c);
 }

@@ -52,8 +52,8 @@ struct coordinator_events {
 	 * invitation by rank @to, of this host, cannot be delivered: @from has left. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless NULL: @ranks, of a child, have submitted @id, which the ledger holds, with
-	 * signature @w. */
-	void (*arrived)(void *ctx, uint32_t id, const struct op_signature *w, const int *ranks,
+	 * signature @s. */
+	void (*arrived)(void *ctx, uint32_t id, const struct op_signature *s, const int *ranks,
 			int count);
 };
 
@@ -66,48 +66,48 @@ struct coordinator_events {
 int coordinator_open(struct coordinator **tp, struct host_queue *s, const struct topo *t,
 		     int fanout, uint64_t cap, const struct coordinator_events *ev,
 		     struct err *e);
-void coordinator_close(struct coordinator *t);
+void coordinator_close(struct coordinator *c);
 
 /* coordinator_links - the number of neighbours in the tree; coordinator_leader - the rank of
  * the leader at the other end of one link. */
-int coordinator_links(const struct coordinator *t);
-int coordinator_leader(const struct coordinator *t, int link);
+int coordinator_links(const struct coordinator *c);
+int coordinator_leader(const struct coordinator *c, int link);
 
 /* coordinator_take - handle a frame that has arrived.  Negative if no leader sends such a
  * frame: the job has to end. */
-int coordinator_take(struct coordinator *t, int link, const void *frame, size_t len,
+int coordinator_take(struct coordinator *c, int link, const void *frame, size_t len,
 		     struct err *e);
 
 /* coordinator_turn - count, order and send, after coordinator_take() or when
  * host_queue_pending(). */
-int coordinator_turn(struct coordinator *t, struct err *e);
+int coordinator_turn(struct coordinator *c, struct err *e);
 
 /* coordinator_is_behind - has a rank of this host joined, or ended its join, since the last
  * turn?  Any thread. */
-bool coordinator_is_behind(const struct coordinator *t);
+bool coordinator_is_behind(const struct coordinator *c);
 
 /* coordinator_done - this host's leader has carried out a batch. */
-void coordinator_done(struct coordinator *t);
+void coordinator_done(struct coordinator *c);
 
 /* coordinator_leave - announce that @rank, of this host, leaves; coordinator_alarm - announce
  * that the job is over.  Both act once: later calls do nothing. */
-void coordinator_leave(struct coordinator *t, int rank);
-void coordinator_alarm(struct coordinator *t, int culprit, int code, const char *why);
+void coordinator_leave(struct coordinator *c, int rank);
+void coordinator_alarm(struct coordinator *c, int culprit, int code, const char *why);
 
 /* coordinator_report - send at most COORDINATOR_REPORT bytes to the root. */
-void coordinator_report(struct coordinator *t, const void *data, size_t len);
+void coordinator_report(struct coordinator *c, const void *data, size_t len);
 
 /* coordinator_invite - route an invitation, or an answer to one, from rank @from to rank @to of
  * another host: @where it listens, in less than COORDINATOR_WHERE bytes. */
-void coordinator_invite(struct coordinator *t, int from, int to, const char *where);
+void coordinator_invite(struct coordinator *c, int from, int to, const char *where);
 
 /* coordinator_ping - send an empty frame, as a sign of life, to all neighbours. */
-void coordinator_ping(struct coordinator *t);
+void coordinator_ping(struct coordinator *c);
 
 /* coordinator_goodbye - announce this leader's own end, which is then not taken for a death. */
-void coordinator_goodbye(struct coordinator *t);
+void coordinator_goodbye(struct coordinator *c);
 
 /* coordinator_gone - has the leader at the other end of @link said goodbye? */
-bool coordinator_gone(const struct coordinator *t, int link);
+bool coordinator_gone(const struct coordinator *c, int link);
 
 #endif

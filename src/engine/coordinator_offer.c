@@ -28,125 +28,125 @@ enum { MOST_SKIPPED = 63 };
  * for a tensor on offer.
  */
 
-bool coordinator_answers(const struct coordinator *t, uint32_t id)
+bool coordinator_answers(const struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &t->topics[id];
+	const struct topic *x = &c->topics[id];
 
-	return t->offer.id == id && x->travels && t->offer.bytes == x->bytes;
+	return c->offer.id == id && x->travels && c->offer.bytes == x->bytes;
 }
 
-void coordinator_decline(struct coordinator *t)
+void coordinator_decline(struct coordinator *c)
 {
-	t->offer.open = false;
-	frame_begin(&t->out, FRAME_DECLINE);
-	coordinator_send(t, 0, &t->out);
+	c->offer.open = false;
+	frame_begin(&c->out, FRAME_DECLINE);
+	coordinator_send(c, 0, &c->out);
 }
 
 /* Runs a batch of one tensor that only the ranks of this host have to be told of. */
-static void run_here(struct coordinator *t, uint32_t id)
+static void run_here(struct coordinator *c, uint32_t id)
 {
 	uint16_t one = (uint16_t)id;
 
-	coordinator_finish(t, id);
-	host_queue_publish(t->host_queue, &one, 1);
+	coordinator_finish(c, id);
+	host_queue_publish(c->host_queue, &one, 1);
 }
 
-void coordinator_accept_offer(struct coordinator *t, const unsigned char *data)
+void coordinator_accept_offer(struct coordinator *c, const unsigned char *data)
 {
-	uint32_t id = t->offer.id;
-	struct topic *x = &t->topics[id];
+	uint32_t id = c->offer.id;
+	struct topic *x = &c->topics[id];
 
 	/* The root waits for this announcement. */
-	coordinator_flush_ready(t);
-	t->offer.open = false;
-	t->sent_count--;
+	coordinator_flush_ready(c);
+	c->offer.open = false;
+	c->sent_count--;
 	memcpy(coordinator_sum_of(x, 0), data, x->bytes);
-	ledger_judge(t->ledger, id, NULL);
-	inline_finish(t->ledger, t->size, t->hosts, id, x->sums, x->step);
-	run_here(t, id);
+	ledger_judge(c->ledger, id, NULL);
+	inline_finish(c->ledger, c->size, c->hosts, id, x->sums, x->step);
+	run_here(c, id);
 }
 
-void coordinator_settle(struct coordinator *t, uint32_t id)
+void coordinator_settle(struct coordinator *c, uint32_t id)
 {
-	t->offer.open = false;
-	t->offer.next_skip = 0;
-	t->running++;
-	coordinator_judge(t, id);
-	run_here(t, id);
+	c->offer.open = false;
+	c->offer.next_skip = 0;
+	c->running++;
+	coordinator_judge(c, id);
+	run_here(c, id);
 }
 
 /* The child's entry for @id, if it certainly has the same meaning there; else NULL. */
-static const struct known *known_to_child(const struct coordinator *t, uint32_t id)
+static const struct known *known_to_child(const struct coordinator *c, uint32_t id)
 {
-	uint16_t theirs = t->offer.theirs[id];
+	uint16_t theirs = c->offer.theirs[id];
 	const struct known *n =
-		theirs == NOT_HERE ? NULL : coordinator_child(t, 0)->known[theirs];
+		theirs == NOT_HERE ? NULL : coordinator_child(c, 0)->known[theirs];
 
-	return n && n->id == id && n->age == t->ledger->entries[id].age &&
-			       coordinator_may_travel(t, n) &&
+	return n && n->id == id && n->age == c->ledger->entries[id].age &&
+			       coordinator_may_travel(c, n) &&
 			       op_signature_equal(&n->signatures.signature[0],
-						  &ledger_record(t->ledger, id, 0)->signature)
+						  &ledger_record(c->ledger, id, 0)->signature)
 		       ? n
 		       : NULL;
 }
 
 /* Is @id the only tensor under way? */
-bool coordinator_may_offer(struct coordinator *t, uint32_t id)
+bool coordinator_may_offer(struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &t->topics[id];
+	const struct topic *x = &c->topics[id];
 
-	if (!t->is_root || t->hosts != 2 || t->offer.open || t->running ||
-	    t->due_head != t->due_tail || t->offer.half != 1 || !x->arrived || !x->own ||
-	    !x->summed || x->bare || x->dirty || coordinator_child(t, 0)->joined ||
-	    !known_to_child(t, id))
+	if (!c->is_root || c->hosts != 2 || c->offer.open || c->running ||
+	    c->due_head != c->due_tail || c->offer.half != 1 || !x->arrived || !x->own ||
+	    !x->summed || x->bare || x->dirty || coordinator_child(c, 0)->joined ||
+	    !known_to_child(c, id))
 		return false;
-	return t->offer.skip ? t->offer.skip-- == 0 : true;
+	return c->offer.skip ? c->offer.skip-- == 0 : true;
 }
 
-void coordinator_send_offer(struct coordinator *t, uint32_t id)
+void coordinator_send_offer(struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &t->topics[id];
+	const struct topic *x = &c->topics[id];
 
-	t->offer.open = true;
-	t->offer.id = id;
-	frame_begin(&t->out, FRAME_OFFER);
-	frame_put(&t->out, t->offer.theirs[id], 2);
-	frame_add(&t->out, coordinator_sum_of(x, t->host), x->bytes);
-	coordinator_send(t, t->first_child, &t->out);
+	c->offer.open = true;
+	c->offer.id = id;
+	frame_begin(&c->out, FRAME_OFFER);
+	frame_put(&c->out, c->offer.theirs[id], 2);
+	frame_add(&c->out, coordinator_sum_of(x, c->host), x->bytes);
+	coordinator_send(c, c->first_child, &c->out);
 }
 
-int coordinator_take_offer(struct coordinator *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_offer(struct coordinator *c, int link, struct frame_in *f, struct err *e)
 {
-	struct offer *o = &t->offer;
+	struct offer *o = &c->offer;
 	uint32_t id = (uint32_t)frame_get(f, 2);
 	size_t len = f->left;
 	const unsigned char *data = frame_bytes(f, len);
 
 	if (!data || id >= LEDGER_IDS || len > OP_SIGNATURE_INLINE_BYTES || o->open ||
-	    t->hosts != 2)
-		return coordinator_malformed(t, link, "offer", e);
+	    c->hosts != 2)
+		return coordinator_malformed(c, link, "offer", e);
 	o->open = true;
 	o->id = id;
 	o->bytes = len;
-	if (t->topics[id].sent && coordinator_answers(t, id))
-		coordinator_accept_offer(t, data);
-	else if (t->sent_count || t->told_joined)
-		coordinator_decline(t);
+	if (c->topics[id].sent && coordinator_answers(c, id))
+		coordinator_accept_offer(c, data);
+	else if (c->sent_count || c->told_joined)
+		coordinator_decline(c);
 	else
 		memcpy(o->data, data, len);
 	return 0;
 }
 
-int coordinator_take_decline(struct coordinator *t, int link, struct frame_in *f, struct err *e)
+int coordinator_take_decline(struct coordinator *c, int link, struct frame_in *f, struct err *e)
 {
-	struct offer *o = &t->offer;
+	struct offer *o = &c->offer;
 
 	if (f->left || !o->open)
-		return coordinator_malformed(t, link, "answer", e);
+		return coordinator_malformed(c, link, "answer", e);
 	o->open = false;
 	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
 	o->skip = o->next_skip;
-	return coordinator_child(t, 0)->joined && t->topics[o->id].arrived
-		       ? coordinator_call(t, o->id, coordinator_some_signature(t, o->id), e)
+	return coordinator_child(c, 0)->joined && c->topics[o->id].arrived
+		       ? coordinator_call(c, o->id, coordinator_some_signature(c, o->id), e)
 		       : 0;
 }

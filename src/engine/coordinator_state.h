@@ -99,47 +99,47 @@ struct coordinator {
 };
 
 /* coordinator_send - send a frame to a neighbour.  coordinator_flood - to all but @except. */
-static inline void coordinator_send(struct coordinator *t, int link, const struct frame_out *o)
+static inline void coordinator_send(struct coordinator *c, int link, const struct frame_out *o)
 {
-	t->ev.send(t->ev.ctx, link, o->data, o->len);
+	c->ev.send(c->ev.ctx, link, o->data, o->len);
 }
 
-static inline void coordinator_flood(struct coordinator *t, int except,
+static inline void coordinator_flood(struct coordinator *c, int except,
 				     const struct frame_out *o)
 {
-	for (int k = 0; k < t->links; k++)
+	for (int k = 0; k < c->links; k++)
 		if (k != except)
-			coordinator_send(t, k, o);
+			coordinator_send(c, k, o);
 }
 
 /* coordinator_malformed - fails: the data received over @link are not a @what. */
-static inline int coordinator_malformed(const struct coordinator *t, int link, const char *what,
+static inline int coordinator_malformed(const struct coordinator *c, int link, const char *what,
 					struct err *e)
 {
-	return fail(e, RINGUP_EPEER, "rank %d sent a malformed %s", t->link[link].leader, what);
+	return fail(e, RINGUP_EPEER, "rank %d sent a malformed %s", c->link[link].leader, what);
 }
 
 /* coordinator_child - the @k-th child, of coordinator_children(). */
-static inline struct link *coordinator_child(const struct coordinator *t, int k)
+static inline struct link *coordinator_child(const struct coordinator *c, int k)
 {
-	return &t->link[t->first_child + k];
+	return &c->link[c->first_child + k];
 }
 
-static inline int coordinator_children(const struct coordinator *t)
+static inline int coordinator_children(const struct coordinator *c)
 {
-	return t->links - t->first_child;
+	return c->links - c->first_child;
 }
 
 /* coordinator_their_id - the present id of child @k for this host's @id. */
-static inline uint16_t *coordinator_their_id(const struct coordinator *t, uint32_t id, int k)
+static inline uint16_t *coordinator_their_id(const struct coordinator *c, uint32_t id, int k)
 {
-	return &t->theirs[(size_t)id * (size_t)coordinator_children(t) + (size_t)k];
+	return &c->theirs[(size_t)id * (size_t)coordinator_children(c) + (size_t)k];
 }
 
 /* coordinator_has_rows - has the tensor rows, whose number may differ between ranks? */
-static inline bool coordinator_has_rows(const struct coordinator *t, uint32_t id)
+static inline bool coordinator_has_rows(const struct coordinator *c, uint32_t id)
 {
-	return op_signature_has_rows(&ledger_record(t->ledger, id, 0)->signature);
+	return op_signature_has_rows(&ledger_record(c->ledger, id, 0)->signature);
 }
 
 /* coordinator_sum_of - the place of the sum of @host. */
@@ -151,72 +151,72 @@ static inline unsigned char *coordinator_sum_of(const struct topic *x, int host)
 /* ---- coordinator_count.c: readiness of each tensor ---- */
 
 /* coordinator_gather_signatures - the signatures of @id in this subtree. */
-void coordinator_gather_signatures(const struct coordinator *t, uint32_t id,
-				   struct op_signatures *w);
+void coordinator_gather_signatures(const struct coordinator *c, uint32_t id,
+				   struct op_signatures *s);
 
 /* coordinator_flush_ready - send the announcements gathered for the parent. */
-void coordinator_flush_ready(struct coordinator *t);
+void coordinator_flush_ready(struct coordinator *c);
 
 /* coordinator_keep_own_sum - keep the sum of this host's ranks, if it may travel. */
-void coordinator_keep_own_sum(struct coordinator *t, uint32_t id);
+void coordinator_keep_own_sum(struct coordinator *c, uint32_t id);
 
 /* coordinator_may_travel - may data travel with a tensor that a child has defined so? */
-bool coordinator_may_travel(const struct coordinator *t, const struct known *n);
+bool coordinator_may_travel(const struct coordinator *c, const struct known *n);
 
 /* coordinator_count - one more participant, a child or this host, is ready for @id. */
-int coordinator_count(struct coordinator *t, uint32_t id, struct err *e);
+int coordinator_count(struct coordinator *c, uint32_t id, struct err *e);
 
 /* ---- coordinator_join.c: ranks that have joined ---- */
 
 /* coordinator_any_joined - has any rank of this subtree joined?  coordinator_tell_joined - tell
  * the parent, if that has changed, so that it calls joined ranks. */
-bool coordinator_any_joined(const struct coordinator *t);
-int coordinator_tell_joined(struct coordinator *t, struct err *e);
+bool coordinator_any_joined(const struct coordinator *c);
+int coordinator_tell_joined(struct coordinator *c, struct err *e);
 
 /* coordinator_call - call the joined ranks of this subtree that have not submitted @id yet.
  * coordinator_some_signature - the signature of a rank that has submitted @id. */
-int coordinator_call(struct coordinator *t, uint32_t id, const struct op_signature *w,
+int coordinator_call(struct coordinator *c, uint32_t id, const struct op_signature *s,
 		     struct err *e);
-const struct op_signature *coordinator_some_signature(const struct coordinator *t, uint32_t id);
+const struct op_signature *coordinator_some_signature(const struct coordinator *c, uint32_t id);
 
 /* ---- coordinator_batch.c: batches of ready tensors, in order ---- */
 
 /* coordinator_judge - at the root: make the verdict and result that all ranks receive for @id.
  * coordinator_announce - send the next batches that are due.  coordinator_finish - reset @id,
  * so that the children may submit it again. */
-void coordinator_judge(struct coordinator *t, uint32_t id);
-void coordinator_announce(struct coordinator *t);
-void coordinator_finish(struct coordinator *t, uint32_t id);
+void coordinator_judge(struct coordinator *c, uint32_t id);
+void coordinator_announce(struct coordinator *c);
+void coordinator_finish(struct coordinator *c, uint32_t id);
 
 /* ---- coordinator_offer.c: early announcement, with exactly two hosts ---- */
 
 /* coordinator_may_offer, coordinator_send_offer - at the root, whose host is ready for @id.
  * coordinator_settle - at the root: the offer of @id is accepted. */
-bool coordinator_may_offer(struct coordinator *t, uint32_t id);
-void coordinator_send_offer(struct coordinator *t, uint32_t id);
-void coordinator_settle(struct coordinator *t, uint32_t id);
+bool coordinator_may_offer(struct coordinator *c, uint32_t id);
+void coordinator_send_offer(struct coordinator *c, uint32_t id);
+void coordinator_settle(struct coordinator *c, uint32_t id);
 
 /* coordinator_answers - at the child: does an announcement of @id accept the open offer?
  * coordinator_accept_offer - accept it, with the @data of the root's host.
  * coordinator_decline - decline it. */
-bool coordinator_answers(const struct coordinator *t, uint32_t id);
-void coordinator_accept_offer(struct coordinator *t, const unsigned char *data);
-void coordinator_decline(struct coordinator *t);
+bool coordinator_answers(const struct coordinator *c, uint32_t id);
+void coordinator_accept_offer(struct coordinator *c, const unsigned char *data);
+void coordinator_decline(struct coordinator *c);
 
 /* ---- handlers of the frames that arrive over a link ---- */
 
-int coordinator_take_define(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_ready(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_run(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_leave(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_alarm(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_ping(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_joined(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_call(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_report(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_offer(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_invite(struct coordinator *t, int link, struct frame_in *f, struct err *e);
-int coordinator_take_decline(struct coordinator *t, int link, struct frame_in *f,
+int coordinator_take_define(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_ready(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_run(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_leave(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_alarm(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_ping(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_joined(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_call(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_report(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_offer(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_invite(struct coordinator *c, int link, struct frame_in *f, struct err *e);
+int coordinator_take_decline(struct coordinator *c, int link, struct frame_in *f,
 			     struct err *e);
 
 #endif

@@ -34,33 +34,33 @@ static bool request_is_mappable(const struct request *r)
 	       share_find(r->in, bytes, &at) && share_find(r->out, bytes, &at);
 }
 
-bool eager_may(const struct comm *l, const struct request *r)
+bool eager_may(const struct comm *c, const struct request *r)
 {
-	return l->small == SMALL_EAGER && !request_is_mappable(r) &&
-	       ledger_holds(ledger_room(l->ledger, &r->signature), eager_slot_share(l, r));
+	return c->small == SMALL_EAGER && !request_is_mappable(r) &&
+	       ledger_holds(ledger_room(c->ledger, &r->signature), eager_slot_share(c, r));
 }
 
-bool eager_begin(struct comm *l, uint32_t id, const struct request *r, struct eager_round *t)
+bool eager_begin(struct comm *c, uint32_t id, const struct request *r, struct eager_round *t)
 {
-	t->bytes = eager_slot_share(l, r);
-	if (!ledger_fits(l->ledger, id, t->bytes))
+	t->bytes = eager_slot_share(c, r);
+	if (!ledger_fits(c->ledger, id, t->bytes))
 		return false;
 	t->id = id;
 	t->when = 0;
-	t->number = ledger_begin(l->ledger, id);
-	t->at = ledger_slots(l->ledger, id, t->number);
+	t->number = ledger_begin(c->ledger, id);
+	t->at = ledger_slots(c->ledger, id, t->number);
 	return true;
 }
 
 /* Looks at the ranks that need this processor (@here), or at all.  It skips this rank's own
  * slot, which is written and may lie in a reader's cache: a look would fetch it back. */
-static int round_missing_of(const struct comm *l, const struct eager_slots *at, uint32_t round,
+static int round_missing_of(const struct comm *c, const struct eager_slots *at, uint32_t round,
 			    bool here)
 {
 	int missing = -1;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		if (r == l->topo.rank || (here && !waitset_is_here(l->waitset, r)))
+	for (int r = 0; r < c->topo.size; r++) {
+		if (r == c->topo.rank || (here && !waitset_is_here(c->waitset, r)))
 			continue;
 		switch (ledger_look(at, r, round)) {
 		case SLOT_CHANGED:
@@ -78,106 +78,106 @@ static int round_missing_of(const struct comm *l, const struct eager_slots *at, 
 /* If a rank is missing that needs this thread's processor, the other slots do not matter yet;
  * and a slot read too early has its cache line fetched back by its writer.
  */
-static int round_missing(const struct comm *l, const struct eager_slots *at, uint32_t round)
+static int round_missing(const struct comm *c, const struct eager_slots *at, uint32_t round)
 {
-	int missing = l->waitset->policy.away ? round_missing_of(l, at, round, true) : -1;
+	int missing = c->waitset->policy.away ? round_missing_of(c, at, round, true) : -1;
 
-	return missing == -1 ? round_missing_of(l, at, round, false) : missing;
+	return missing == -1 ? round_missing_of(c, at, round, false) : missing;
 }
 
-void eager_decline(const struct comm *l, uint32_t id, uint32_t round, const struct request *r)
+void eager_decline(const struct comm *c, uint32_t id, uint32_t round, const struct request *r)
 {
 	struct eager_slots at;
 
-	if (!ledger_fits(l->ledger, id, 0))
+	if (!ledger_fits(c->ledger, id, 0))
 		return;
-	at = ledger_slots(l->ledger, id, round);
+	at = ledger_slots(c->ledger, id, round);
 	if (r->signature.kind == PLAN_ALLTOALL &&
-	    ledger_fits(l->ledger, id, eager_slot_splits_bytes(l)))
-		copy_bytes(ledger_data(&at, l->topo.rank), r->splits,
-			   eager_slot_splits_bytes(l));
-	ledger_put(&at, l->topo.rank, round, SLOT_CHANGED);
+	    ledger_fits(c->ledger, id, eager_slot_splits_bytes(c)))
+		copy_bytes(ledger_data(&at, c->topo.rank), r->splits,
+			   eager_slot_splits_bytes(c));
+	ledger_put(&at, c->topo.rank, round, SLOT_CHANGED);
 }
 
-bool eager_splits(const struct comm *l, const struct ringup_op *op, uint64_t *matrix)
+bool eager_splits(const struct comm *c, const struct ringup_op *op, uint64_t *matrix)
 {
 	struct eager_slots at;
 
-	if (l->small != SMALL_EAGER ||
-	    !ledger_fits(l->ledger, op->id, eager_slot_splits_bytes(l)))
+	if (c->small != SMALL_EAGER ||
+	    !ledger_fits(c->ledger, op->id, eager_slot_splits_bytes(c)))
 		return false;
-	at = ledger_slots(l->ledger, op->id, op->round);
-	for (int r = 0; r < l->topo.size; r++, matrix += l->topo.size)
-		copy_bytes(matrix, ledger_data(&at, r), eager_slot_splits_bytes(l));
+	at = ledger_slots(c->ledger, op->id, op->round);
+	for (int r = 0; r < c->topo.size; r++, matrix += c->topo.size)
+		copy_bytes(matrix, ledger_data(&at, r), eager_slot_splits_bytes(c));
 	return true;
 }
 
-int eager_missing(const struct comm *l, uint32_t id, uint32_t round)
+int eager_missing(const struct comm *c, uint32_t id, uint32_t round)
 {
-	struct eager_slots at = ledger_slots(l->ledger, id, round);
+	struct eager_slots at = ledger_slots(c->ledger, id, round);
 
-	return round_missing(l, &at, round);
+	return round_missing(c, &at, round);
 }
 
-bool eager_has_come(const struct comm *l, const struct ringup_op *op, int rank)
+bool eager_has_come(const struct comm *c, const struct ringup_op *op, int rank)
 {
-	struct eager_slots at = ledger_slots(l->ledger, op->id, op->round);
+	struct eager_slots at = ledger_slots(c->ledger, op->id, op->round);
 
 	return ledger_look(&at, rank, op->round) != SLOT_EMPTY;
 }
 
-int eager_spin(const struct comm *l, const struct eager_round *t)
+int eager_spin(const struct comm *c, const struct eager_round *t)
 {
 	uint64_t filled = ledger_filled(t->number);
-	int looks = LOOKS, size = l->topo.size, me = l->topo.rank;
+	int looks = LOOKS, size = c->topo.size, me = c->topo.rank;
 
 	/* Other ranks need this processor: no spin. */
-	if (l->waitset->policy.away)
-		return round_missing(l, &t->at, t->number);
+	if (c->waitset->policy.away)
+		return round_missing(c, &t->at, t->number);
 	for (int r = 0; r < size; r++)
 		while (r != me &&
 		       __atomic_load_n(ledger_mark(&t->at, r), __ATOMIC_ACQUIRE) != filled) {
 			if (ledger_look(&t->at, r, t->number) == SLOT_CHANGED || !looks--)
-				return round_missing_of(l, &t->at, t->number, false);
+				return round_missing_of(c, &t->at, t->number, false);
 			waitset_pause();
 		}
 	return -1;
 }
 
 /* A rank has declined, so this round is queued.  l->lock is held. */
-static void defer_round(struct comm *l, struct ringup_op *op)
+static void defer_round(struct comm *c, struct ringup_op *op)
 {
 	if (op_is_done(op) || !op_is_eager(op))
 		return;
 	__atomic_store_n(&op->eager, false, __ATOMIC_RELEASE);
-	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
-	if (agree_post(l->agree, op->id, &op->ask.signature, op->ask.rows, false, false) ==
+	__atomic_fetch_sub(&c->eager_count, 1, __ATOMIC_RELAXED);
+	if (agree_post(c->agree, op->id, &op->ask.signature, op->ask.rows, false, false) ==
 	    ARRIVED_LAST)
-		notify_call(l);
+		notify_call(c);
 }
 
-static bool op_finish(struct comm *l, struct ringup_op *op)
+static bool op_finish(struct comm *c, struct ringup_op *op)
 {
 	struct eager_slots at;
 	int rc;
 
-	if (eager_missing(l, op->id, op->round) != -1 || !op_claim(op))
+	if (eager_missing(c, op->id, op->round) != -1 || !op_claim(op))
 		return op_is_done(op);
-	at = ledger_slots(l->ledger, op->id, op->round);
-	rc = eager_slot_finish(l, &at, &op->ask, &op->why);
-	__atomic_fetch_sub(&l->eager_count, 1, __ATOMIC_RELAXED);
+	at = ledger_slots(c->ledger, op->id, op->round);
+	rc = eager_slot_finish(c, &at, &op->ask, &op->why);
+	__atomic_fetch_sub(&c->eager_count, 1, __ATOMIC_RELAXED);
 	op_complete(op, rc);
 	return true;
 }
 
-bool eager_try(struct comm *l, struct ringup_op *op)
+bool eager_try(struct comm *c, struct ringup_op *op)
 {
-	if (eager_missing(l, op->id, op->round) == -2) {
-		lock_take(&l->lock);
-		defer_round(l, op);
-		lock_give(&l->lock);
+	if (eager_missing(c, op->id, op->round) == -2) {
+		lock_take(&c->lock);
+		defer_round(c, op);
+		lock_give(&c->lock);
 	}
-	return op_finish(l, op);
+	return op_finish(c, op);
 }
 
 /*
@@ -186,70 +186,70 @@ bool eager_try(struct comm *l, struct ringup_op *op)
  * eager_missing() may skip slots.  If any rank has queued this operation, all slots are looked
  * at: the rank that declined notifies once, and no rank notifies again.
  */
-static bool round_has_changed(const struct comm *l, const struct ringup_op *op)
+static bool round_has_changed(const struct comm *c, const struct ringup_op *op)
 {
-	int missing = eager_missing(l, op->id, op->round);
+	int missing = eager_missing(c, op->id, op->round);
 	struct eager_slots at;
 
-	if (missing < 0 || !(ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size))
+	if (missing < 0 || !(ledger_arrived(c->ledger, op->id) % (uint64_t)c->topo.size))
 		return missing == -2;
-	at = ledger_slots(l->ledger, op->id, op->round);
-	return round_missing_of(l, &at, op->round, false) == -2;
+	at = ledger_slots(c->ledger, op->id, op->round);
+	return round_missing_of(c, &at, op->round, false) == -2;
 }
 
-bool eager_look(struct comm *l, struct ringup_op *op)
+bool eager_look(struct comm *c, struct ringup_op *op)
 {
 	if (!op_is_eager(op) || op_is_done(op))
 		return false;
-	if (!round_has_changed(l, op))
-		return op_finish(l, op);
-	defer_round(l, op);
+	if (!round_has_changed(c, op))
+		return op_finish(c, op);
+	defer_round(c, op);
 	return false;
 }
 
 /* Has another rank filled its slot, as an eager operation? */
-static bool round_any_filled(const struct comm *l, const struct eager_slots *at, uint32_t round)
+static bool round_any_filled(const struct comm *c, const struct eager_slots *at, uint32_t round)
 {
-	for (int r = 0; r < l->topo.size; r++)
-		if (r != l->topo.rank && ledger_look(at, r, round) == SLOT_DATA)
+	for (int r = 0; r < c->topo.size; r++)
+		if (r != c->topo.rank && ledger_look(at, r, round) == SLOT_DATA)
 			return true;
 	return false;
 }
 
 /* Of a rank that fills its slot and a rank that queues the operation, at least one sees the
  * other: both store, and then load. */
-void eager_follow(struct comm *l, struct ringup_op *op)
+void eager_follow(struct comm *c, struct ringup_op *op)
 {
 	struct eager_slots at;
 
-	if (l->small != SMALL_EAGER || !ledger_fits(l->ledger, op->id, 0))
+	if (c->small != SMALL_EAGER || !ledger_fits(c->ledger, op->id, 0))
 		return;
 	if (!op_is_eager(op)) {
-		at = ledger_slots(l->ledger, op->id, op->round);
-		if (round_any_filled(l, &at, op->round))
-			notify_call(l);
-	} else if (ledger_arrived(l->ledger, op->id) % (uint64_t)l->topo.size) {
-		lock_take(&l->lock);
-		if (eager_look(l, op))
-			notify_completed(l->engine);
-		lock_give(&l->lock);
+		at = ledger_slots(c->ledger, op->id, op->round);
+		if (round_any_filled(c, &at, op->round))
+			notify_call(c);
+	} else if (ledger_arrived(c->ledger, op->id) % (uint64_t)c->topo.size) {
+		lock_take(&c->lock);
+		if (eager_look(c, op))
+			notify_completed(c->engine);
+		lock_give(&c->lock);
 	}
 }
 
-bool eager_scan(struct comm *l)
+bool eager_scan(struct comm *c)
 {
 	struct ringup_op *op;
 	bool any = false;
 
-	lock_take(&l->lock);
-	for (op = l->flying; op; op = op->next)
-		any |= eager_look(l, op);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	for (op = c->flying; op; op = op->next)
+		any |= eager_look(c, op);
+	lock_give(&c->lock);
 	return any;
 }
 
-void eager_collect(struct comm *l)
+void eager_collect(struct comm *c)
 {
-	if (__atomic_load_n(&l->eager_count, __ATOMIC_RELAXED) && eager_scan(l))
-		notify_completed(l->engine);
+	if (__atomic_load_n(&c->eager_count, __ATOMIC_RELAXED) && eager_scan(c))
+		notify_completed(c->engine);
 }

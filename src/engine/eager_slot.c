@@ -28,9 +28,9 @@ enum {
 	OWN_COPY_LEAST = 2048, /* bytes from which owning pays if data are only copied     */
 };
 
-static size_t element(const struct op_signature *w)
+static size_t element(const struct op_signature *s)
 {
-	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+	return reduce_dtype_bytes((enum ringup_dtype)s->dtype);
 }
 
 /* Iterates over the members of a bundle: the caller's requests, or the copies of them. */
@@ -80,23 +80,23 @@ static __attribute__((noinline)) uint64_t share_of_members(const struct request 
 	return sum;
 }
 
-uint64_t eager_slot_share(const struct comm *l, const struct request *r)
+uint64_t eager_slot_share(const struct comm *c, const struct request *r)
 {
-	const struct op_signature *w = &r->signature;
-	uint64_t row = w->count * element(w), sum = 0;
+	const struct op_signature *s = &r->signature;
+	uint64_t row = s->count * element(s), sum = 0;
 
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_REDUCESCATTER:
 		return row;
 	case PLAN_BROADCAST:
-		return w->root == l->topo.rank ? row : 0;
+		return s->root == c->topo.rank ? row : 0;
 	case PLAN_ALLGATHER:
 		return r->rows * row;
 	case PLAN_ALLTOALL:
-		for (int i = 0; i < l->topo.size; i++)
+		for (int i = 0; i < c->topo.size; i++)
 			sum += r->splits[i] * row;
-		return sum + eager_slot_splits_bytes(l);
+		return sum + eager_slot_splits_bytes(c);
 	case OP_BUNDLE:
 		return share_of_members(r);
 	default:
@@ -111,10 +111,10 @@ static void eager_slot_fill(void *to, const void *in, uint64_t bytes)
 
 /* True for a sum of two ranks, each the only reader of the other's slot, on a processor where
  * the reader owns the cache lines: the slot then comes back whole when it is filled again. */
-static bool is_claimed(const struct comm *l, const struct op_signature *w)
+static bool is_claimed(const struct comm *c, const struct op_signature *s)
 {
-	return w->count >= OWN_LEAST && l->topo.size == 2 && w->pre == 1 &&
-	       w->kind == PLAN_ALLREDUCE && copy_ownership() == COPY_OWNS;
+	return s->count >= OWN_LEAST && c->topo.size == 2 && s->pre == 1 &&
+	       s->kind == PLAN_ALLREDUCE && copy_ownership() == COPY_OWNS;
 }
 
 /*
@@ -122,27 +122,27 @@ static bool is_claimed(const struct comm *l, const struct op_signature *w)
  * A store fetches a line from there without waiting for it: by the time this name is used
  * again, this processor owns the slot.
  */
-void eager_slot_fetch(const struct comm *l, const struct eager_round *t,
-		      const struct op_signature *w)
+void eager_slot_fetch(const struct comm *c, const struct eager_round *t,
+		      const struct op_signature *s)
 {
-	struct eager_slots at = ledger_slots(l->ledger, t->id, t->number + 1);
-	unsigned char *mine = (unsigned char *)ledger_mark(&at, l->topo.rank);
+	struct eager_slots at = ledger_slots(c->ledger, t->id, t->number + 1);
+	unsigned char *mine = (unsigned char *)ledger_mark(&at, c->topo.rank);
 
-	__atomic_store_n(ledger_mark(&at, l->topo.rank), 0, __ATOMIC_RELAXED);
+	__atomic_store_n(ledger_mark(&at, c->topo.rank), 0, __ATOMIC_RELAXED);
 	/* A string move fetches nothing. */
-	if (is_claimed(l, w) ||
-	    (w->pre == 1 && t->bytes >= MOVE_LEAST && copy_ownership() == COPY_STRINGS))
+	if (is_claimed(c, s) ||
+	    (s->pre == 1 && t->bytes >= MOVE_LEAST && copy_ownership() == COPY_STRINGS))
 		return;
 	for (uint64_t i = FETCH; i < t->bytes + at.head; i += FETCH)
 		__atomic_store_n(mine + i, 0, __ATOMIC_RELAXED);
 }
 
-/* Writes @bytes, those of signature @w or 0, to a slot. */
-static inline void eager_slot_put_bytes(void *to, const struct op_signature *w, const void *in,
+/* Writes @bytes, those of signature @s or 0, to a slot. */
+static inline void eager_slot_put_bytes(void *to, const struct op_signature *s, const void *in,
 					uint64_t bytes)
 {
-	if (w->pre != 1)
-		copy_scaled((enum ringup_dtype)w->dtype, to, in, bytes ? w->count : 0, w->pre);
+	if (s->pre != 1)
+		copy_scaled((enum ringup_dtype)s->dtype, to, in, bytes ? s->count : 0, s->pre);
 	else if (bytes <= 16)
 		copy_few(to, in, bytes);
 	else
@@ -150,18 +150,18 @@ static inline void eager_slot_put_bytes(void *to, const struct op_signature *w, 
 }
 
 /* Publishes that the slot is filled. */
-static inline void publish(const struct comm *l, const struct eager_round *t, bool gathers)
+static inline void publish(const struct comm *c, const struct eager_round *t, bool gathers)
 {
-	if (ledger_asks(l->ledger))
-		ledger_tell_when(&t->at, l->topo.rank, gathers, t->when ? t->when : clock_ns());
-	ledger_put(&t->at, l->topo.rank, t->number, SLOT_DATA);
+	if (ledger_asks(c->ledger))
+		ledger_tell_when(&t->at, c->topo.rank, gathers, t->when ? t->when : clock_ns());
+	ledger_put(&t->at, c->topo.rank, t->number, SLOT_DATA);
 }
 
-void eager_slot_put(const struct comm *l, const struct eager_round *t,
-		    const struct op_signature *w, const void *in)
+void eager_slot_put(const struct comm *c, const struct eager_round *t,
+		    const struct op_signature *s, const void *in)
 {
-	eager_slot_put_bytes(ledger_data(&t->at, l->topo.rank), w, in, t->bytes);
-	publish(l, t, false);
+	eager_slot_put_bytes(ledger_data(&t->at, c->topo.rank), s, in, t->bytes);
+	publish(c, t, false);
 }
 
 static __attribute__((noinline)) void put_members(void *slot, const struct request *r)
@@ -183,124 +183,124 @@ static __attribute__((noinline)) void put_members(void *slot, const struct reque
 	}
 }
 
-void eager_slot_write(struct comm *l, const struct eager_round *t, const struct request *r)
+void eager_slot_write(struct comm *c, const struct eager_round *t, const struct request *r)
 {
-	unsigned char *to = ledger_data(&t->at, l->topo.rank);
+	unsigned char *to = ledger_data(&t->at, c->topo.rank);
 	uint64_t bytes = t->bytes, head;
 
 	switch (r->signature.kind) {
 	case PLAN_ALLTOALL:
-		head = eager_slot_splits_bytes(l);
+		head = eager_slot_splits_bytes(c);
 		copy_bytes(to, r->splits, head);
 		eager_slot_fill(to + head, r->in, bytes - head);
 		break;
 	case PLAN_ALLGATHER:
-		*ledger_rows(&t->at, l->topo.rank) = r->rows;
+		*ledger_rows(&t->at, c->topo.rank) = r->rows;
 		eager_slot_fill(to, r->in, bytes);
 		break;
 	case OP_BUNDLE:
 		put_members(to, r);
 		break;
 	default:
-		eager_slot_put(l, t, &r->signature, r->in);
+		eager_slot_put(c, t, &r->signature, r->in);
 		return;
 	}
-	publish(l, t, r->signature.kind == PLAN_ALLGATHER);
+	publish(c, t, r->signature.kind == PLAN_ALLGATHER);
 }
 
 /* Reduces the ranks' data at @src. */
-static inline void add_up(const void **src, const struct comm *l, const struct op_signature *w,
+static inline void add_up(const void **src, const struct comm *c, const struct op_signature *s,
 			  const void *in, void *out, uint64_t skip, uint64_t count)
 {
-	struct reduce how = { (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			      (uint32_t)l->topo.size, w->post };
+	struct reduce how = { (enum ringup_dtype)s->dtype, (enum ringup_redop)s->redop,
+			      (uint32_t)c->topo.size, s->post };
 
 	/* Data just stored are slow to load in other pieces: read the input instead. */
-	if (w->pre == 1)
-		src[l->topo.rank] = (const unsigned char *)in + skip;
-	reduce_many(&how, &out, 1, src, l->topo.size, count);
+	if (s->pre == 1)
+		src[c->topo.rank] = (const unsigned char *)in + skip;
+	reduce_many(&how, &out, 1, src, c->topo.size, count);
 }
 
 /* Reduces from the slots; @src has room for a pointer per rank. */
-static inline void reduce_from(const void **src, const struct comm *l,
-			       const struct eager_slots *at, const struct op_signature *w,
+static inline void reduce_from(const void **src, const struct comm *c,
+			       const struct eager_slots *at, const struct op_signature *s,
 			       const void *in, void *out, uint64_t skip, uint64_t count)
 {
 	const unsigned char *data = (const unsigned char *)ledger_data(at, 0) + skip;
 
-	for (int r = 0; r < l->topo.size; r++, data += at->step)
+	for (int r = 0; r < c->topo.size; r++, data += at->step)
 		src[r] = data;
-	add_up(src, l, w, in, out, skip, count);
+	add_up(src, c, s, in, out, skip, count);
 }
 
-static void reduce_slots(const struct comm *l, const struct eager_slots *at,
-			 const struct op_signature *w, const void *in, void *out,
+static void reduce_slots(const struct comm *c, const struct eager_slots *at,
+			 const struct op_signature *s, const void *in, void *out,
 			 uint64_t first, uint64_t count)
 {
 	const void *src[EAGER_SLOT_RANKS];
 
-	reduce_from(src, l, at, w, in, out, first * element(w), count);
+	reduce_from(src, c, at, s, in, out, first * element(s), count);
 }
 
-static __attribute__((noinline)) void sum_owning(const struct comm *l,
+static __attribute__((noinline)) void sum_owning(const struct comm *c,
 						 const struct eager_slots *at,
-						 const struct op_signature *w, const void *in,
+						 const struct op_signature *s, const void *in,
 						 void *out)
 {
-	unsigned char *theirs = ledger_data(at, !l->topo.rank);
-	uint64_t few = COPY_OWN_BYTES / element(w), first, m;
+	unsigned char *theirs = ledger_data(at, !c->topo.rank);
+	uint64_t few = COPY_OWN_BYTES / element(s), first, m;
 	const void *src[2];
 
-	for (first = 0; first < w->count; first += m) {
-		m = w->count - first < few ? w->count - first : few;
-		reduce_from(src, l, at, w, in, (unsigned char *)out + first * element(w),
-			    first * element(w), m);
-		copy_own(theirs + first * element(w), m * element(w));
+	for (first = 0; first < s->count; first += m) {
+		m = s->count - first < few ? s->count - first : few;
+		reduce_from(src, c, at, s, in, (unsigned char *)out + first * element(s),
+			    first * element(s), m);
+		copy_own(theirs + first * element(s), m * element(s));
 	}
 }
 
-void eager_slot_sum(const struct comm *l, const struct eager_slots *at,
-		    const struct op_signature *w, const void *in, void *out)
+void eager_slot_sum(const struct comm *c, const struct eager_slots *at,
+		    const struct op_signature *s, const void *in, void *out)
 {
 	const void *src[FEW];
 
-	if (is_claimed(l, w)) {
-		sum_owning(l, at, w, in, out);
+	if (is_claimed(c, s)) {
+		sum_owning(c, at, s, in, out);
 		return;
 	}
-	if (l->topo.size <= FEW)
-		reduce_from(src, l, at, w, in, out, 0, w->count);
+	if (c->topo.size <= FEW)
+		reduce_from(src, c, at, s, in, out, 0, s->count);
 	else
-		reduce_slots(l, at, w, in, out, 0, w->count);
+		reduce_slots(c, at, s, in, out, 0, s->count);
 }
 
 /* Copies @bytes after @skip of rank @r's data at @slot.  With two ranks, this rank is the only
  * reader.  Its own data come from @in, as their slot may be in a reader's cache.
  */
-static void eager_slot_take(const struct comm *l, int r, void *to, unsigned char *slot,
+static void eager_slot_take(const struct comm *c, int r, void *to, unsigned char *slot,
 			    const void *in, uint64_t skip, uint64_t bytes)
 {
 	const unsigned char *own = in;
 
-	if (r != l->topo.rank && bytes >= OWN_COPY_LEAST && l->topo.size == 2)
+	if (r != c->topo.rank && bytes >= OWN_COPY_LEAST && c->topo.size == 2)
 		copy_and_own(to, slot + skip, bytes, false);
-	else if (r != l->topo.rank)
+	else if (r != c->topo.rank)
 		copy_bytes(to, slot + skip, bytes);
 	else if (bytes && to != own + skip)
 		copy_bytes(to, own + skip, bytes);
 }
 
 /* Allocates a result of rows; on failure nothing is set. */
-static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
+static unsigned char *make_result(const struct comm *c, const uint64_t *rows,
 				  const struct request *q, struct err *e)
 {
-	const struct op_signature *w = &q->signature;
+	const struct op_signature *s = &q->signature;
 	uint64_t bytes = 0, before = 0;
 	unsigned char *result;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		before = r == l->topo.rank ? bytes : before;
-		bytes += rows[r] * w->count * element(w);
+	for (int r = 0; r < c->topo.size; r++) {
+		before = r == c->topo.rank ? bytes : before;
+		bytes += rows[r] * s->count * element(s);
 	}
 	result = op_room(q, true, bytes, before);
 	if (!result)
@@ -309,19 +309,19 @@ static unsigned char *make_result(const struct comm *l, const uint64_t *rows,
 	return result;
 }
 
-static int gather_slots(struct comm *l, const struct eager_slots *at, const struct request *q,
+static int gather_slots(struct comm *c, const struct eager_slots *at, const struct request *q,
 			struct err *e)
 {
 	uint64_t row = q->signature.count * element(&q->signature);
 	unsigned char *result, *to;
 
-	for (int r = 0; r < l->topo.size; r++)
-		q->counts[r] = r == l->topo.rank ? q->rows : *ledger_rows(at, r);
-	result = to = make_result(l, q->counts, q, e);
+	for (int r = 0; r < c->topo.size; r++)
+		q->counts[r] = r == c->topo.rank ? q->rows : *ledger_rows(at, r);
+	result = to = make_result(c, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (int r = 0; r < l->topo.size; r++) {
-		eager_slot_take(l, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
+	for (int r = 0; r < c->topo.size; r++) {
+		eager_slot_take(c, r, to, ledger_data(at, r), q->in, 0, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -329,14 +329,14 @@ static int gather_slots(struct comm *l, const struct eager_slots *at, const stru
 }
 
 /* The splits of rank @r. */
-static const uint64_t *splits_of(const struct comm *l, const struct eager_slots *at,
+static const uint64_t *splits_of(const struct comm *c, const struct eager_slots *at,
 				 const struct request *q, int r)
 {
-	return r == l->topo.rank ? q->splits : ledger_data(at, r);
+	return r == c->topo.rank ? q->splits : ledger_data(at, r);
 }
 
 /* Collects from each slot the rows for this rank. */
-static int exchange_slots(struct comm *l, const struct eager_slots *at, const struct request *q,
+static int exchange_slots(struct comm *c, const struct eager_slots *at, const struct request *q,
 			  struct err *e)
 {
 	uint64_t row = q->signature.count * element(&q->signature), before;
@@ -346,19 +346,19 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 	/* In a gather only the root gets rows. */
 	if (!q->outp)
 		return 0;
-	for (int r = 0; r < l->topo.size; r++)
-		q->counts[r] = splits_of(l, at, q, r)[l->topo.rank];
-	result = to = make_result(l, q->counts, q, e);
+	for (int r = 0; r < c->topo.size; r++)
+		q->counts[r] = splits_of(c, at, q, r)[c->topo.rank];
+	result = to = make_result(c, q->counts, q, e);
 	if (!result)
 		return e->code;
-	for (int r = 0; r < l->topo.size; r++) {
-		const uint64_t *splits = splits_of(l, at, q, r);
+	for (int r = 0; r < c->topo.size; r++) {
+		const uint64_t *splits = splits_of(c, at, q, r);
 		unsigned char *rows =
-			(unsigned char *)ledger_data(at, r) + eager_slot_splits_bytes(l);
+			(unsigned char *)ledger_data(at, r) + eager_slot_splits_bytes(c);
 
-		for (before = 0, k = 0; k < l->topo.rank; k++)
+		for (before = 0, k = 0; k < c->topo.rank; k++)
 			before += splits[k] * row;
-		eager_slot_take(l, r, to, rows, q->in, before, q->counts[r] * row);
+		eager_slot_take(c, r, to, rows, q->in, before, q->counts[r] * row);
 		to += q->counts[r] * row;
 	}
 	*q->outp = result;
@@ -366,41 +366,41 @@ static int exchange_slots(struct comm *l, const struct eager_slots *at, const st
 }
 
 /* Computes one member of a bundle from the data at @from, and advances @from to the next. */
-static int take_member(struct comm *l, unsigned char **from, const struct request *m,
+static int take_member(struct comm *c, unsigned char **from, const struct request *m,
 		       struct err *e)
 {
-	const struct op_signature *w = &m->signature;
-	uint64_t first = 0, count = w->count, row = w->count * element(w);
+	const struct op_signature *s = &m->signature;
+	uint64_t first = 0, count = s->count, row = s->count * element(s);
 	const void *src[EAGER_SLOT_RANKS];
 	unsigned char *result;
 
-	if (w->kind == PLAN_ALLGATHER) {
-		for (int r = 0; r < l->topo.size; r++)
+	if (s->kind == PLAN_ALLGATHER) {
+		for (int r = 0; r < c->topo.size; r++)
 			m->counts[r] = *(const uint64_t *)from[r];
-		*m->outp = result = make_result(l, m->counts, m, e);
+		*m->outp = result = make_result(c, m->counts, m, e);
 		if (!result)
 			return e->code;
-		for (int r = 0; r < l->topo.size; r++) {
-			eager_slot_take(l, r, result, from[r] + sizeof(*m->counts), m->in, 0,
+		for (int r = 0; r < c->topo.size; r++) {
+			eager_slot_take(c, r, result, from[r] + sizeof(*m->counts), m->in, 0,
 					m->counts[r] * row);
 			result += m->counts[r] * row;
 			from[r] += space(m, m->counts[r]);
 		}
 		return 0;
 	}
-	if (w->kind == PLAN_REDUCESCATTER) {
-		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
-		count = op_signature_part_first(w, l->topo.size, l->topo.rank + 1) - first;
+	if (s->kind == PLAN_REDUCESCATTER) {
+		first = op_signature_part_first(s, c->topo.size, c->topo.rank);
+		count = op_signature_part_first(s, c->topo.size, c->topo.rank + 1) - first;
 	}
-	for (int r = 0; r < l->topo.size; r++) {
-		src[r] = from[r] + first * element(w);
+	for (int r = 0; r < c->topo.size; r++) {
+		src[r] = from[r] + first * element(s);
 		from[r] += space(m, 0);
 	}
-	add_up(src, l, w, m->in, m->out, first * element(w), count);
+	add_up(src, c, s, m->in, m->out, first * element(s), count);
 	return 0;
 }
 
-static int take_members(struct comm *l, const struct eager_slots *at, const struct request *q,
+static int take_members(struct comm *c, const struct eager_slots *at, const struct request *q,
 			struct err *e)
 {
 	unsigned char *from[EAGER_SLOT_RANKS];
@@ -408,10 +408,10 @@ static int take_members(struct comm *l, const struct eager_slots *at, const stru
 	const struct request *m;
 	int rc = 0;
 
-	for (int r = 0; r < l->topo.size; r++)
+	for (int r = 0; r < c->topo.size; r++)
 		from[r] = ledger_data(at, r);
 	while (!rc && (m = next_member(&all)))
-		rc = take_member(l, from, m, e);
+		rc = take_member(c, from, m, e);
 	/* All results or none. */
 	for (done.left -= all.left; rc && (m = next_member(&done));) {
 		if (m->signature.kind != PLAN_ALLGATHER)
@@ -425,46 +425,46 @@ static int take_members(struct comm *l, const struct eager_slots *at, const stru
 
 /* Finishes all but single reductions.  Kept apart, so that the fast path does not save the
  * registers that these need. */
-static __attribute__((noinline)) int hand_out(struct comm *l, const struct eager_slots *at,
+static __attribute__((noinline)) int hand_out(struct comm *c, const struct eager_slots *at,
 					      const struct request *q, struct err *e)
 {
-	const struct op_signature *w = &q->signature;
+	const struct op_signature *s = &q->signature;
 
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_BROADCAST:
-		eager_slot_take(l, w->root, q->out, ledger_data(at, w->root), q->in, 0,
-				w->count * element(w));
+		eager_slot_take(c, s->root, q->out, ledger_data(at, s->root), q->in, 0,
+				s->count * element(s));
 		return 0;
 	case PLAN_ALLGATHER:
-		return gather_slots(l, at, q, e);
+		return gather_slots(c, at, q, e);
 	case PLAN_ALLTOALL:
-		return exchange_slots(l, at, q, e);
+		return exchange_slots(c, at, q, e);
 	case OP_BUNDLE:
-		return take_members(l, at, q, e);
+		return take_members(c, at, q, e);
 	default:
 		return 0;
 	}
 }
 
-int eager_slot_finish(struct comm *l, const struct eager_slots *at, const struct request *q,
+int eager_slot_finish(struct comm *c, const struct eager_slots *at, const struct request *q,
 		      struct err *e)
 {
-	const struct op_signature *w = &q->signature;
+	const struct op_signature *s = &q->signature;
 	uint64_t first;
 
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_ALLREDUCE:
 		/* In a reduction to a root only the root needs the result. */
-		if (w->digest == OP_ALL || q->out)
-			eager_slot_sum(l, at, w, q->in, q->out);
+		if (s->digest == OP_ALL || q->out)
+			eager_slot_sum(c, at, s, q->in, q->out);
 		return 0;
 	case PLAN_REDUCESCATTER:
-		first = op_signature_part_first(w, l->topo.size, l->topo.rank);
-		reduce_slots(l, at, w, q->in, q->out, first,
-			     op_signature_part_first(w, l->topo.size, l->topo.rank + 1) -
+		first = op_signature_part_first(s, c->topo.size, c->topo.rank);
+		reduce_slots(c, at, s, q->in, q->out, first,
+			     op_signature_part_first(s, c->topo.size, c->topo.rank + 1) -
 				     first);
 		return 0;
 	default:
-		return hand_out(l, at, q, e);
+		return hand_out(c, at, q, e);
 	}
 }

@@ -57,12 +57,12 @@ static bool progress_is_due(struct engine *g)
 
 static void comms_scan_eager(struct engine *g)
 {
-	struct comm *l;
+	struct comm *c;
 	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)))
-			eager_collect(l);
+		if ((c = comms_at(g, i)))
+			eager_collect(c);
 	comms_exit(g, end);
 }
 
@@ -103,9 +103,9 @@ static void progress_give(struct engine *g)
 
 /* ---- failing ---- */
 
-static void comm_fail(struct comm *l, void *why)
+static void comm_fail(struct comm *c, void *why)
 {
-	execute_fail(l, why);
+	execute_fail(c, why);
 }
 
 /* The caller holds the baton. */
@@ -145,22 +145,22 @@ static void progress_failed(struct engine *g, const struct err *e)
 
 /* ---- driving ---- */
 
-static bool comm_step(struct comm *l)
+static bool comm_step(struct comm *c)
 {
 	struct err e = { 0 };
-	int rc = execute_step(l, &e);
+	int rc = execute_step(c, &e);
 
 	if (rc < 0)
-		progress_failed(l->engine, &e);
+		progress_failed(c->engine, &e);
 	return rc != 0;
 }
 
-/* One step in @l, which may be closed as soon as its operations in flight are complete. */
-static bool comm_step_in(struct comm *l)
+/* One step in @c, which may be closed as soon as its operations in flight are complete. */
+static bool comm_step_in(struct comm *c)
 {
-	struct engine *g = l->engine;
+	struct engine *g = c->engine;
 	int end = comms_enter(g);
-	bool moved = comm_step(l);
+	bool moved = comm_step(c);
 
 	comms_exit(g, end);
 	return moved;
@@ -169,13 +169,13 @@ static bool comm_step_in(struct comm *l)
 /* One step in every communicator but @first, which has had its own step. */
 static bool comms_step_others(struct engine *g, const struct comm *first)
 {
-	struct comm *l;
+	struct comm *c;
 	bool moved = false;
 	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)) && l != first)
-			moved |= comm_step(l);
+		if ((c = comms_at(g, i)) && c != first)
+			moved |= comm_step(c);
 	comms_exit(g, end);
 	return moved;
 }
@@ -190,23 +190,23 @@ struct look {
 /* A thread that only waits also receives frames from other hosts; this announces that. */
 static void comms_attend(struct engine *g, bool on)
 {
-	struct comm *l;
+	struct comm *c;
 	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)))
-			agree_attend(l->agree, on);
+		if ((c = comms_at(g, i)))
+			agree_attend(c->agree, on);
 	comms_exit(g, end);
 }
 
 static void comms_poll(struct engine *g)
 {
-	struct comm *l;
+	struct comm *c;
 	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)))
-			agree_poll(l->agree);
+		if ((c = comms_at(g, i)))
+			agree_poll(c->agree);
 	comms_exit(g, end);
 }
 
@@ -288,9 +288,9 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 	return false;
 }
 
-static void comm_set_patience(struct comm *l, void *patient)
+static void comm_set_patience(struct comm *c, void *patient)
 {
-	__atomic_store_n(&l->waitset->policy.patient, patient != NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->waitset->policy.patient, patient != NULL, __ATOMIC_RELAXED);
 }
 
 static void engine_be_patient(struct engine *g, bool patient)
@@ -401,31 +401,31 @@ static void progress_pass_on(struct engine *g)
 static struct comm *op_enter_comm(struct ringup_op *op)
 {
 	int end = comms_enter(op->engine);
-	struct comm *l = __atomic_load_n(&op->comm, __ATOMIC_SEQ_CST);
+	struct comm *c = __atomic_load_n(&op->comm, __ATOMIC_SEQ_CST);
 
-	if (l->serial)
-		__atomic_fetch_add(&l->inside, 1, __ATOMIC_SEQ_CST);
+	if (c->serial)
+		__atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 	comms_exit(op->engine, end);
-	return l;
+	return c;
 }
 
-static void op_exit_comm(struct comm *l)
+static void op_exit_comm(struct comm *c)
 {
-	if (l->serial)
-		__atomic_fetch_sub(&l->inside, 1, __ATOMIC_RELEASE);
+	if (c->serial)
+		__atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
 /* Returns whether @op is complete.  @holding: this thread has the baton already. */
-static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns, bool holding)
+static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns, bool holding)
 {
-	struct engine *g = l->engine;
+	struct engine *g = c->engine;
 	bool slept = false;
 
-	for (int i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(l, op); i++)
+	for (int i = 0; i < LOOKS && !holding && op_is_eager(op) && !eager_try(c, op); i++)
 		waitset_pause();
 	while (holding || !op_is_done(op)) {
 		if (holding || progress_take(g)) {
-			progress_until(g, l, op, deadline_ns);
+			progress_until(g, c, op, deadline_ns);
 			progress_give(g);
 			holding = slept = false;
 		} else {
@@ -442,10 +442,10 @@ static bool op_wait_in(struct comm *l, struct ringup_op *op, int64_t deadline_ns
 
 static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
 {
-	struct comm *l = op_enter_comm(op);
+	struct comm *c = op_enter_comm(op);
 	int rc;
 
-	if (op_wait_in(l, op, deadline_ns, holding)) {
+	if (op_wait_in(c, op, deadline_ns, holding)) {
 		rc = op->status;
 		if (rc && e)
 			*e = op->why;
@@ -453,7 +453,7 @@ static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool holding, stru
 	} else {
 		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
 	}
-	op_exit_comm(l);
+	op_exit_comm(c);
 	return rc;
 }
 
@@ -474,14 +474,14 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
 /* Is @op done, or can it be completed without the baton? */
 static bool op_is_through(struct ringup_op *op)
 {
-	struct comm *l;
+	struct comm *c;
 	bool is;
 
 	if (op_is_done(op) || !op_is_eager(op))
 		return op_is_done(op);
-	l = op_enter_comm(op);
-	is = eager_try(l, op);
-	op_exit_comm(l);
+	c = op_enter_comm(op);
+	is = eager_try(c, op);
+	op_exit_comm(c);
 	return is;
 }
 
@@ -522,10 +522,10 @@ int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op 
 	return op_wait_or_leave(op, deadline_ns, progress_take(op->engine), opp, e);
 }
 
-int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
+int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e)
 {
-	struct engine *g = l->engine;
+	struct engine *g = c->engine;
 	struct ringup_op *op = NULL;
 	enum arrival as;
 	bool holding;
@@ -533,18 +533,18 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
-	if (deadline_ns && op_signature_bytes(&r->signature) <= l->eager_bytes) {
-		rc = submit_eager(l, r, &op, e);
+	if (deadline_ns && op_signature_bytes(&r->signature) <= c->eager_bytes) {
+		rc = submit_eager(c, r, &op, e);
 		if (rc)
 			return rc < 0 ? rc : 0;
 		if (op)
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
 	/* A thread that will wait makes the progress itself: no thread need be notified. */
-	holding = deadline_ns && !eager_may(l, r) && progress_take(g);
-	lock_take(&l->lock);
-	rc = submit_queued(l, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
-	lock_give(&l->lock);
+	holding = deadline_ns && !eager_may(c, r) && progress_take(g);
+	lock_take(&c->lock);
+	rc = submit_queued(c, r, NULL, holding && deadline_ns == INT64_MAX, &op, &as, e);
+	lock_give(&c->lock);
 	if (rc) {
 		/* The other ranks wait for an operation that cannot be submitted here. */
 		over_blame(g, alarm_culprit(g->alarm));
@@ -555,22 +555,22 @@ int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
 		return rc;
 	}
 	/* A join that is not published yet may be published by another thread, even now. */
-	submit_notify(l, r->signature.kind == OP_JOIN ? NULL : op, as);
+	submit_notify(c, r->signature.kind == OP_JOIN ? NULL : op, as);
 	return op_wait_or_leave(op, deadline_ns, holding, opp, e);
 }
 
-int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
+int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e)
 {
-	struct engine *g = l->engine;
+	struct engine *g = c->engine;
 	struct ringup_op *op = NULL;
 	int rc;
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
-	lock_take(&l->lock);
-	rc = submit_p2p(l, q, &op, e);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	rc = submit_p2p(c, q, &op, e);
+	lock_give(&c->lock);
 	if (rc)
 		return rc;
 	rc = p2p_begin(g->p2p, op, e);
@@ -645,16 +645,16 @@ static void remove_live(struct engine *g)
 void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len)
 {
 	struct engine *at;
-	struct comm *l;
+	struct comm *c;
 
 	/* While live_lock is held, the engine is not stopped and its operations stay. */
 	pthread_mutex_lock(&live_lock);
 	for (at = live; at && at != g; at = at->next_live)
 		;
 	if (at && g->describe && !op_is_done(op)) {
-		l = op_enter_comm(op);
-		g->describe(g->describe_ctx, l, op, out, len);
-		op_exit_comm(l);
+		c = op_enter_comm(op);
+		g->describe(g->describe_ctx, c, op, out, len);
+		op_exit_comm(c);
 	}
 	pthread_mutex_unlock(&live_lock);
 }
@@ -676,9 +676,9 @@ int engine_start(struct engine *g, struct err *e)
 	return 0;
 }
 
-static void comm_count_flying(struct comm *l, void *n)
+static void comm_count_flying(struct comm *c, void *n)
 {
-	*(int *)n += execute_flying(l);
+	*(int *)n += execute_flying(c);
 }
 
 int engine_flying(struct engine *g)

@@ -23,11 +23,11 @@ void engine_stop(struct engine *g);
 
 /* engine_submit - start an operation.  With @deadline_ns != 0, wait as engine_wait() does, and
  * set *@opp only if it is still under way. */
-int engine_submit(struct comm *l, const struct request *r, int64_t deadline_ns,
+int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 		  struct ringup_op **opp, struct err *e);
 
 /* engine_p2p - the same for a send or a receive. */
-int engine_p2p(struct comm *l, const struct p2p_request *q, int64_t deadline_ns,
+int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 	       struct ringup_op **opp, struct err *e);
 
 /* engine_deferred - the rest of engine_submit(), for an operation that submit_repeat() or

@@ -44,7 +44,7 @@ struct engine {
 	void *on_alarm_ctx;
 	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
 	/* Describes what an operation waits for that is not complete in time; or NULL. */
-	void (*describe)(void *ctx, struct comm *l, const struct ringup_op *op, char *out,
+	void (*describe)(void *ctx, struct comm *comm, const struct ringup_op *op, char *out,
 			 size_t len);
 	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */

@@ -342,79 +342,79 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  * amount, so eager pays until the slots exceed the nearest caches.  Ranks that share a
  * processor change places at every meeting, which outweighs more reading.
  */
-static uint64_t eager_bytes(const struct comm *l, uint64_t asked)
+static uint64_t eager_bytes(const struct comm *c, uint64_t asked)
 {
 	bool strings = copy_ownership() == COPY_STRINGS;
 	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
-	uint64_t times = crowd / (uint64_t)l->topo.size;
+	uint64_t times = crowd / (uint64_t)c->topo.size;
 
 	/* Between hosts the data travel with the agreement, which carries little. */
-	if (l->topo.hosts > 1)
-		return asked * (l->waitset->policy.away ? EAGER_CROWDED : 1);
-	if (l->waitset->policy.away)
+	if (c->topo.hosts > 1)
+		return asked * (c->waitset->policy.away ? EAGER_CROWDED : 1);
+	if (c->waitset->policy.away)
 		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
-	if (l->topo.size != 2)
+	if (c->topo.size != 2)
 		return asked;
 	return asked * (strings ? EAGER_PAIR_STRINGS : EAGER_PAIR);
 }
 
-static enum comm_small small_way(const struct comm *l)
+static enum comm_small small_way(const struct comm *c)
 {
-	if (l->topo.hosts > 1)
-		return l->by_host ? SMALL_INLINE : SMALL_NONE;
-	return l->topo.size <= EAGER_SLOT_RANKS ? SMALL_EAGER : SMALL_NONE;
+	if (c->topo.hosts > 1)
+		return c->by_host ? SMALL_INLINE : SMALL_NONE;
+	return c->topo.size <= EAGER_SLOT_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
-	struct comm *l = &g->comm;
+	struct comm *c = &g->comm;
 	const char *only = s->infos[0].backend;
 	int rc;
 
 	/* A single rank is served by self, whichever existing back end the setting names. */
 	if (g->size == 1 && strcmp(only, "node") && backend_find(only))
 		only = "";
-	l->engine = s->engine;
-	l->ranks = g->ranks;
-	l->topo.abort = &s->engine->alarm->word;
-	l->join_sums = s->infos[0].join_sums;
-	l->fusion_bytes = s->infos[0].fusion_bytes;
-	l->eager_bytes = eager_bytes(l, s->infos[0].eager_bytes);
+	c->engine = s->engine;
+	c->ranks = g->ranks;
+	c->topo.abort = &s->engine->alarm->word;
+	c->join_sums = s->infos[0].join_sums;
+	c->fusion_bytes = s->infos[0].fusion_bytes;
+	c->eager_bytes = eager_bytes(c, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
 	/* MPI serves the world only. */
 	if (s->place_of && !strcmp(only, "mpi"))
 		only = "";
-	if (s->place_of || l->topo.hosts > 1 || !strcmp(only, "mpi")) {
-		l->topo.exchange = s->bootstrap->exchange;
-		l->topo.exchange_ctx = s->bootstrap->ctx;
+	if (s->place_of || c->topo.hosts > 1 || !strcmp(only, "mpi")) {
+		c->topo.exchange = s->bootstrap->exchange;
+		c->topo.exchange_ctx = s->bootstrap->ctx;
 		rc = bootstrap_agree(s->bootstrap, rc, e);
 	}
-	l->topo.asked = *only;
-	l->topo.whole = !s->place_of;
+	c->topo.asked = *only;
+	c->topo.whole = !s->place_of;
 	/* Ranks that share a processor gain nothing by single copies. */
-	if (!l->waitset->policy.away)
-		l->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
+	if (!c->waitset->policy.away)
+		c->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)
-		rc = providers_open(l, only, e);
+		rc = providers_open(c, only, e);
 	if (!rc)
-		l->small = small_way(l);
-	return rc ? rc : execute_open(l, e);
+		c->small = small_way(c);
+	return rc ? rc : execute_open(c, e);
 }
 
 void group_close(struct group *g)
 {
 	static const struct err over = { .code = RINGUP_ESHUTDOWN, .text = "the job is over" };
-	struct comm *l = &g->comm;
+	struct comm *c = &g->comm;
 	struct provider providers[COMM_BACKENDS];
-	int count = l->provider_count;
+	int count = c->provider_count;
 
 	if (g->open) {
-		comms_remove(l->engine, l);
-		p2p_purge(l->engine->p2p, l->serial);
-		execute_fail(l, &over);
+		comms_remove(c->engine, c);
+		p2p_purge(c->engine->p2p, c->serial);
+		execute_fail(c, &over);
 	}
-	memcpy(providers, l->providers, sizeof(providers));
-	execute_close(l);
+	memcpy(providers, c->providers, sizeof(providers));
+	execute_close(c);
 	providers_close(providers, count);
 	if (g->tree && g->watch)
 		watch_drop(g->watch, g->tree);

@@ -51,34 +51,34 @@ void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c)
 		r->tick_ms = tick;
 }
 
-int heartbeats_open(struct heartbeats *p, int count, uint32_t warn_ms, uint32_t fail_ms,
+int heartbeats_open(struct heartbeats *h, int count, uint32_t warn_ms, uint32_t fail_ms,
 		    struct err *e)
 {
-	*p = (struct heartbeats){
+	*h = (struct heartbeats){
 		.count = count,
 		.warn_ns = warn_ms ? (int64_t)warn_ms * MS : INT64_MAX,
 		.fail_ns = fail_ms ? (int64_t)fail_ms * MS : INT64_MAX,
 	};
-	p->of = calloc((size_t)count, sizeof(*p->of));
-	return p->of ? 0 : fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", count);
+	h->of = calloc((size_t)count, sizeof(*h->of));
+	return h->of ? 0 : fail(e, RINGUP_ENOMEM, "no memory to watch %d ranks", count);
 }
 
-void heartbeats_close(struct heartbeats *p)
+void heartbeats_close(struct heartbeats *h)
 {
-	free(p->of);
-	memset(p, 0, sizeof(*p));
+	free(h->of);
+	memset(h, 0, sizeof(*h));
 }
 
-void heartbeats_look(struct heartbeats *p, int64_t now_ns)
+void heartbeats_look(struct heartbeats *h, int64_t now_ns)
 {
-	int64_t shortest = p->warn_ns < p->fail_ns ? p->warn_ns : p->fail_ns;
-	int64_t pause = p->looked_ns ? now_ns - p->looked_ns : 0;
+	int64_t shortest = h->warn_ns < h->fail_ns ? h->warn_ns : h->fail_ns;
+	int64_t pause = h->looked_ns ? now_ns - h->looked_ns : 0;
 
-	p->looked_ns = now_ns;
+	h->looked_ns = now_ns;
 	if (pause <= shortest / 2)
 		return;
-	for (int i = 0; i < p->count; i++) {
-		struct heartbeat *x = &p->of[i];
+	for (int i = 0; i < h->count; i++) {
+		struct heartbeat *x = &h->of[i];
 
 		if (!x->heard_ns)
 			continue;
@@ -86,62 +86,62 @@ void heartbeats_look(struct heartbeats *p, int64_t now_ns)
 	}
 }
 
-void heartbeat_hear(struct heartbeats *p, int who, int64_t now_ns)
+void heartbeat_hear(struct heartbeats *h, int who, int64_t now_ns)
 {
-	p->of[who].heard_ns = now_ns;
+	h->of[who].heard_ns = now_ns;
 }
 
-void heartbeat_see(struct heartbeats *p, int who, uint32_t beat, int64_t now_ns)
+void heartbeat_see(struct heartbeats *h, int who, uint32_t beat, int64_t now_ns)
 {
-	if (beat == p->of[who].beat)
+	if (beat == h->of[who].beat)
 		return;
-	p->of[who].beat = beat;
-	p->of[who].heard_ns = now_ns;
+	h->of[who].beat = beat;
+	h->of[who].heard_ns = now_ns;
 }
 
-int64_t heartbeat_silence_ns(const struct heartbeats *p, int who, int64_t now_ns)
+int64_t heartbeat_silence_ns(const struct heartbeats *h, int who, int64_t now_ns)
 {
-	return p->of[who].heard_ns ? now_ns - p->of[who].heard_ns : 0;
+	return h->of[who].heard_ns ? now_ns - h->of[who].heard_ns : 0;
 }
 
-enum heartbeat_change heartbeat_judge(struct heartbeats *p, int who, int64_t now_ns)
+enum heartbeat_change heartbeat_judge(struct heartbeats *h, int who, int64_t now_ns)
 {
-	struct heartbeat *x = &p->of[who];
-	int64_t silence = heartbeat_silence_ns(p, who, now_ns);
+	struct heartbeat *x = &h->of[who];
+	int64_t silence = heartbeat_silence_ns(h, who, now_ns);
 
 	if (x->lost)
 		return HEARTBEAT_STEADY;
-	if (silence >= p->fail_ns) {
+	if (silence >= h->fail_ns) {
 		x->lost = true;
 		return HEARTBEAT_LOST;
 	}
-	if (silence >= p->warn_ns && !x->late) {
+	if (silence >= h->warn_ns && !x->late) {
 		x->late = true;
 		return HEARTBEAT_LATE;
 	}
-	if (silence < p->warn_ns && x->late) {
+	if (silence < h->warn_ns && x->late) {
 		x->late = false;
 		return HEARTBEAT_BACK;
 	}
 	return HEARTBEAT_STEADY;
 }
 
-bool heartbeats_echo(struct heartbeats *p, bool late, int64_t pause_ns, int64_t now_ns)
+bool heartbeats_echo(struct heartbeats *h, bool late, int64_t pause_ns, int64_t now_ns)
 {
 	int64_t calm;
 
 	if (late) {
-		if (!p->silent_ns)
-			p->silent_ns = now_ns - p->warn_ns;
+		if (!h->silent_ns)
+			h->silent_ns = now_ns - h->warn_ns;
 		return true;
 	}
-	if (p->silent_ns) {
-		calm = now_ns + (now_ns - p->silent_ns);
+	if (h->silent_ns) {
+		calm = now_ns + (now_ns - h->silent_ns);
 		calm = calm < now_ns + pause_ns ? calm : now_ns + pause_ns;
-		p->calm_ns = calm > p->calm_ns ? calm : p->calm_ns;
-		p->silent_ns = 0;
+		h->calm_ns = calm > h->calm_ns ? calm : h->calm_ns;
+		h->silent_ns = 0;
 	}
-	return now_ns < p->calm_ns;
+	return now_ns < h->calm_ns;
 }
 
 void heartbeat_tell(const struct heartbeat_tale *t, char *out, size_t size)

@@ -56,30 +56,30 @@ enum heartbeat_change {
 };
 
 /* heartbeats_open - for @count peers; heartbeats_close() is safe on a zeroed struct. */
-int heartbeats_open(struct heartbeats *p, int count, uint32_t warn_ms, uint32_t fail_ms,
+int heartbeats_open(struct heartbeats *h, int count, uint32_t warn_ms, uint32_t fail_ms,
 		    struct err *e);
-void heartbeats_close(struct heartbeats *p);
+void heartbeats_close(struct heartbeats *h);
 
 /* heartbeats_look - the observer looks, at @now_ns.  Comes first in each round of calls. */
-void heartbeats_look(struct heartbeats *p, int64_t now_ns);
+void heartbeats_look(struct heartbeats *h, int64_t now_ns);
 
 /* heartbeat_hear - peer @who has been heard; heartbeat_see - its counter is @beat; 0: the peer
  * has not begun to beat. */
-void heartbeat_hear(struct heartbeats *p, int who, int64_t now_ns);
-void heartbeat_see(struct heartbeats *p, int who, uint32_t beat, int64_t now_ns);
+void heartbeat_hear(struct heartbeats *h, int who, int64_t now_ns);
+void heartbeat_see(struct heartbeats *h, int who, uint32_t beat, int64_t now_ns);
 
 /* heartbeat_judge - the change of peer @who since the last call. */
-enum heartbeat_change heartbeat_judge(struct heartbeats *p, int who, int64_t now_ns);
+enum heartbeat_change heartbeat_judge(struct heartbeats *h, int who, int64_t now_ns);
 
 /* heartbeat_silence_ns - how long peer @who has been silent. */
-int64_t heartbeat_silence_ns(const struct heartbeats *p, int who, int64_t now_ns);
+int64_t heartbeat_silence_ns(const struct heartbeats *h, int who, int64_t now_ns);
 
 /*
  * heartbeats_echo - is a silence still felt?  While a peer is @late, it is.  When all are back,
  * connections that have retried in vain still wait for their retry pauses, which have grown to
  * the length of the silence, at most @pause_ns; so the silence is felt for that long, too.
  */
-bool heartbeats_echo(struct heartbeats *p, bool late, int64_t pause_ns, int64_t now_ns);
+bool heartbeats_echo(struct heartbeats *h, bool late, int64_t pause_ns, int64_t now_ns);
 
 enum { HEARTBEAT_HOST_BYTES = 64 };
 

@@ -21,9 +21,9 @@ struct op_signature;
  */
 enum { INLINE_HOSTS = 8 };
 
-/* inline_put - put this rank's share of the operation on @id, of signature @w, into its slot,
+/* inline_put - put this rank's share of the operation on @id, of signature @s, into its slot,
  * if it may travel.  Comes between ledger_begin() and agree_post(). */
-void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *w,
+void inline_put(const struct ledger *l, uint32_t id, const struct op_signature *s,
 		const void *in);
 
 /* ---- the leader; all ranks of this host have submitted @id ---- */

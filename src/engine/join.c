@@ -33,22 +33,22 @@
  */
 
 /* Frees complete proxy operations of this rank, which no thread waits for. */
-static void release_proxies(struct comm *l)
+static void release_proxies(struct comm *c)
 {
 	struct ringup_op *op, *found;
 
 	do {
-		lock_take(&l->lock);
-		for (found = NULL, op = l->flying; op && !found; op = op->next)
+		lock_take(&c->lock);
+		for (found = NULL, op = c->flying; op && !found; op = op->next)
 			if (op->proxy && op_is_done(op))
 				found = op;
-		lock_give(&l->lock);
+		lock_give(&c->lock);
 		if (found)
 			op_release(found);
 	} while (found);
 }
 
-static int call_answer(struct comm *l, uint32_t id, struct err *e)
+static int call_answer(struct comm *c, uint32_t id, struct err *e)
 {
 	struct request q = { 0 };
 	struct ringup_op *op = NULL;
@@ -58,89 +58,89 @@ static int call_answer(struct comm *l, uint32_t id, struct err *e)
 	enum arrival as;
 	int rc;
 
-	q.name_len = ledger_called(l->ledger, id, name, &w);
+	q.name_len = ledger_called(c->ledger, id, name, &w);
 	q.name = name;
-	rc = proxy_request(l, &w, &q, &own, e);
+	rc = proxy_request(c, &w, &q, &own, e);
 	if (rc)
 		return rc;
-	lock_take(&l->lock);
-	rc = submit_queued(l, &q, own, false, &op, &as, e);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	rc = submit_queued(c, &q, own, false, &op, &as, e);
+	lock_give(&c->lock);
 	if (rc)
 		free(own);
 	else
-		submit_notify(l, op, as);
+		submit_notify(c, op, as);
 	return rc == RINGUP_EBUSY ? 0 : rc;
 }
 
-bool join_ready(struct comm *l)
+bool join_ready(struct comm *c)
 {
 	bool is;
 
-	if (!__atomic_load_n(&l->join, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&c->join, __ATOMIC_RELAXED))
 		return false;
-	lock_take(&l->lock);
-	is = submit_join_ready(l);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	is = submit_join_ready(c);
+	lock_give(&c->lock);
 	return is;
 }
 
 /* Publishes this rank's join if all its earlier operations are complete by now. */
-static void join_publish(struct comm *l)
+static void join_publish(struct comm *c)
 {
 	enum arrival as = ARRIVED_EARLY;
 	bool is;
 
-	lock_take(&l->lock);
-	is = submit_join(l, &as);
-	lock_give(&l->lock);
+	lock_take(&c->lock);
+	is = submit_join(c, &as);
+	lock_give(&c->lock);
 	if (is)
-		submit_notify(l, NULL, as);
+		submit_notify(c, NULL, as);
 	else
 		sched_yield();
 }
 
-int join_answer(struct comm *l, struct err *e)
+int join_answer(struct comm *c, struct err *e)
 {
-	uint64_t calls = ledger_calls(l->ledger);
+	uint64_t calls = ledger_calls(c->ledger);
 	uint32_t ids[64];
 	int n, rc = 0, any = 0;
 
-	if (join_ready(l)) {
-		join_publish(l);
+	if (join_ready(c)) {
+		join_publish(c);
 		return 1;
 	}
-	if (calls == __atomic_load_n(&l->calls_seen, __ATOMIC_RELAXED))
+	if (calls == __atomic_load_n(&c->calls_seen, __ATOMIC_RELAXED))
 		return 0;
 	/* This rank's eager operations may be complete without a look: other ranks may then
 	 * have used the name again, or the operation was its last before it joined. */
-	eager_collect(l);
-	release_proxies(l);
+	eager_collect(c);
+	release_proxies(c);
 	do {
-		n = ledger_calling(l->ledger, ids, 64);
+		n = ledger_calling(c->ledger, ids, 64);
 		/* An operation after the last join comes after it on the list. */
-		if (agree_ready(l->agree))
+		if (agree_ready(c->agree))
 			return 1;
 		for (int i = 0; i < n && !rc; i++)
-			rc = call_answer(l, ids[i], e);
+			rc = call_answer(c, ids[i], e);
 		any |= n;
 	} while (n == 64 && !rc);
-	__atomic_store_n(&l->calls_seen, calls, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->calls_seen, calls, __ATOMIC_RELAXED);
 	return rc < 0 ? rc : any > 0;
 }
 
-void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows)
+void join_done(struct comm *c, struct ringup_op *op, const uint64_t *rows)
 {
 	int last = 0;
 
-	for (int r = 1; r < l->topo.size; r++)
+	for (int r = 1; r < c->topo.size; r++)
 		if (rows[r] >= rows[last])
 			last = r;
 	if (op->ask.last)
 		*op->ask.last = last;
-	__atomic_store_n(&l->joined, false, __ATOMIC_RELEASE);
-	ledger_join(l->ledger, false);
+	__atomic_store_n(&c->joined, false, __ATOMIC_RELEASE);
+	ledger_join(c->ledger, false);
 	/* This rank's other operations are complete, but perhaps no thread has looked. */
-	eager_scan(l);
-	release_proxies(l);
+	eager_scan(c);
+	release_proxies(c);
 }

@@ -13,13 +13,13 @@ struct op_signature;
 struct err;
 
 /* join_ready - is this rank's own join to be published?  Any thread. */
-bool join_ready(struct comm *l);
+bool join_ready(struct comm *c);
 
 /* join_answer - answer calls, and publish this rank's join; returns as execute_step() does. */
-int join_answer(struct comm *l, struct err *e);
+int join_answer(struct comm *c, struct err *e);
 
 /* join_done - all ranks have joined: @rows of each, see struct request, tell the last one to
  * join. */
-void join_done(struct comm *l, struct ringup_op *op, const uint64_t *rows);
+void join_done(struct comm *c, struct ringup_op *op, const uint64_t *rows);
 
 #endif

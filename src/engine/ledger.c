@@ -115,20 +115,20 @@ static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 	return &l->busy[(size_t)rank * LEDGER_IDS + id];
 }
 
-uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
+uint64_t ledger_room(const struct ledger *l, const struct op_signature *s)
 {
 	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
 	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
-	if (!l->eager_bytes || w->redop == RINGUP_ADASUM || !op_signature_is_of_host(w))
+	if (!l->eager_bytes || s->redop == RINGUP_ADASUM || !op_signature_is_of_host(s))
 		return 0;
-	if (l->inlined && !op_signature_can_inline(w))
+	if (l->inlined && !op_signature_can_inline(s))
 		return 0;
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
-		bytes = op_signature_bytes(w);
+		bytes = op_signature_bytes(s);
 		break;
 	case PLAN_ALLGATHER: /* only the ranks know the size of the result */
 		bytes = unknown;
@@ -137,7 +137,7 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
 	case OP_BUNDLE: /* it may contain such allgathers */
-		bytes = w->count < unknown ? unknown : w->count;
+		bytes = s->count < unknown ? unknown : s->count;
 		break;
 	case PLAN_BARRIER:
 		bytes = 0;
@@ -145,7 +145,7 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 	default:
 		return 0;
 	}
-	if (bytes > l->eager_bytes + (w->kind == PLAN_ALLTOALL ? numbers : 0))
+	if (bytes > l->eager_bytes + (s->kind == PLAN_ALLTOALL ? numbers : 0))
 		return 0;
 	if (bytes <= SLOT_CACHE_LINE - SLOT_HEADER)
 		return SLOT_CACHE_LINE;
@@ -155,9 +155,9 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *w)
 
 /* Allots one slot per rank and round, if such data may be eager; between hosts one more, for
  * the result. */
-static void give_slots(struct ledger *l, struct ledger_entry *n, const struct op_signature *w)
+static void give_slots(struct ledger *l, struct ledger_entry *n, const struct op_signature *s)
 {
-	uint64_t bytes = ledger_room(l, w);
+	uint64_t bytes = ledger_room(l, s);
 	uint64_t all = bytes * LEDGER_ROUNDS * ((uint64_t)l->ranks + l->inlined);
 	uint64_t most = bytes > LONG_SLOT ? ARENA_BYTES / 2 : ARENA_BYTES;
 
@@ -273,7 +273,7 @@ static uint32_t look_up(const struct ledger *l, const char *name, size_t len, ui
 }
 
 static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64_t hash,
-			  const struct op_signature *w)
+			  const struct op_signature *s)
 {
 	uint32_t id = free_id(l);
 	struct ledger_entry *n;
@@ -288,11 +288,11 @@ static uint32_t give_name(struct ledger *l, const char *name, size_t len, uint64
 	memcpy(ledger_name_of(l, id), name, len);
 	ledger_name_of(l, id)[len] = 0;
 	__atomic_store_n(&n->dirty, 1, __ATOMIC_RELAXED);
-	give_slots(l, n, w);
+	give_slots(l, n, s);
 	return id;
 }
 
-int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *w,
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *s,
 		uint32_t *idp, uint32_t *age, struct err *e)
 {
 	uint64_t hash = hash_bytes(name, len);
@@ -303,7 +303,7 @@ int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_
 		return rc;
 	id = look_up(l, name, len, hash);
 	if (id == LEDGER_IDS)
-		id = give_name(l, name, len, hash, w);
+		id = give_name(l, name, len, hash, s);
 	if (id < LEDGER_IDS) {
 		__atomic_fetch_add(busy(l, id, l->rank), 1, __ATOMIC_SEQ_CST);
 		*age = __atomic_load_n(&l->entries[id].age, __ATOMIC_RELAXED);
@@ -430,7 +430,7 @@ static uint64_t size_of(const struct ledger *l, uint32_t id)
 	return __atomic_load_n(&l->sizes[id], __ATOMIC_RELAXED);
 }
 
-enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *w,
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *s,
 			 uint64_t rows, bool changed, bool awaits)
 {
 	struct ledger_entry *n = &l->entries[id];
@@ -438,18 +438,18 @@ enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signatur
 	uint64_t all, arrived, awaiting;
 
 	if (changed) {
-		mine->signature = *w;
-		__atomic_store_n(&mine->kind, w->kind, __ATOMIC_RELAXED);
+		mine->signature = *s;
+		__atomic_store_n(&mine->kind, s->kind, __ATOMIC_RELAXED);
 		__atomic_store_n(&n->dirty, 1, __ATOMIC_RELEASE);
 	}
 	if (ledger_asks(l))
 		__atomic_store_n(&mine->when[ledger_round(l, id) % 2], clock_ns(),
 				 __ATOMIC_RELAXED);
-	if (op_signature_has_rows(w))
+	if (op_signature_has_rows(s))
 		__atomic_store_n(&mine->rows[ledger_round(l, id) % 2], rows, __ATOMIC_RELAXED);
 	__atomic_store_n(&mine->round, ledger_round(l, id), __ATOMIC_RELEASE);
 	__atomic_store_n(&l->sizes[id],
-			 op_signature_has_rows(w) ? LEDGER_GATHER : op_signature_bytes(w),
+			 op_signature_has_rows(s) ? LEDGER_GATHER : op_signature_bytes(s),
 			 __ATOMIC_RELAXED);
 	all = __atomic_add_fetch(&n->arrived, awaits ? AWAITS + 1 : 1, __ATOMIC_SEQ_CST);
 	arrived = all % AWAITS;
@@ -609,7 +609,7 @@ uint64_t ledger_calls(const struct ledger *l)
 }
 
 bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
-		     const struct op_signature *w)
+		     const struct op_signature *s)
 {
 	struct ledger_entry *n = &l->entries[id];
 	uint64_t arrived = __atomic_load_n(&n->arrived, __ATOMIC_ACQUIRE) % AWAITS;
@@ -618,7 +618,7 @@ bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
 	 * the leader has only not seen it yet. */
 	if (arrived != taken * (uint64_t)l->ranks)
 		return false;
-	n->called_signature = *w;
+	n->called_signature = *s;
 	__atomic_store_n(&n->called, (uint32_t)(arrived / (uint64_t)l->ranks) + 1,
 			 __ATOMIC_RELEASE);
 	ledger_call(l);
@@ -659,12 +659,12 @@ int ledger_calling(const struct ledger *l, uint32_t *ids, int most)
 	return n;
 }
 
-size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *w)
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *s)
 {
 	int r = caller(l, id);
 
 	memcpy(name, ledger_name_of(l, id), l->entries[id].len);
 	name[l->entries[id].len] = 0;
-	*w = r < 0 ? l->entries[id].called_signature : ledger_record(l, id, r)->signature;
+	*s = r < 0 ? l->entries[id].called_signature : ledger_record(l, id, r)->signature;
 	return l->entries[id].len;
 }

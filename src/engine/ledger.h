@@ -128,14 +128,14 @@ void ledger_close(struct ledger *l);
  * ledger_hold - hold the id again; false if its age has changed: use ledger_find().  Likewise.
  * ledger_drop - release one hold; any thread.
  */
-int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *w,
+int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_signature *s,
 		uint32_t *id, uint32_t *age, struct err *e);
 bool ledger_hold(struct ledger *l, uint32_t id, uint32_t age);
 void ledger_drop(struct ledger *l, uint32_t id);
 
 /* ledger_post - this rank is ready for the round that it has begun.  Any result but
  * ARRIVED_EARLY means that it was the last of this host.  Otherwise as agree_post(). */
-enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *w,
+enum arrival ledger_post(struct ledger *l, uint32_t id, const struct op_signature *s,
 			 uint64_t rows, bool changed, bool awaits);
 
 /* ledger_order - all ranks have posted @id, and there are no other hosts: compare the
@@ -156,9 +156,9 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
-/* ledger_room - bytes of a rank's slot for operations of signature @w; 0 if these are neither
+/* ledger_room - bytes of a rank's slot for operations of signature @s; 0 if these are neither
  * eager nor inline. */
-uint64_t ledger_room(const struct ledger *l, const struct op_signature *w);
+uint64_t ledger_room(const struct ledger *l, const struct op_signature *s);
 
 /* The state of a rank's slot; SLOT_CHANGED: the rank has queued the round. */
 enum eager_mark { SLOT_EMPTY, SLOT_DATA, SLOT_CHANGED };
@@ -315,13 +315,13 @@ uint64_t ledger_calls(const struct ledger *l);
  * @taken rounds complete; false if a rank of this host has already submitted the next round.
  * Only the leader calls, and it holds the id. */
 bool ledger_call_for(struct ledger *l, uint32_t id, uint64_t taken,
-		     const struct op_signature *w);
+		     const struct op_signature *s);
 
 /* ledger_calling - at most @most ids that other ranks have submitted and this rank has not;
  * returns how many.  ledger_called - name (NAME_BYTES + 1) and signature of one of these;
  * returns the length of the name. */
 int ledger_calling(const struct ledger *l, uint32_t *ids, int most);
-size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *w);
+size_t ledger_called(const struct ledger *l, uint32_t id, char *name, struct op_signature *s);
 
 /* ---- for diagnosis and other readers ---- */
 

@@ -37,20 +37,20 @@ void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 	notify_ranks(g, g->waitset);
 }
 
-void notify_call(struct comm *l)
+void notify_call(struct comm *c)
 {
-	waitset_notify(l->waitset, WAITSET_ANY);
-	for (int i = 0; i < l->waitset->count; i++)
-		progress_notify(l->engine->progress, l->waitset, i);
+	waitset_notify(c->waitset, WAITSET_ANY);
+	for (int i = 0; i < c->waitset->count; i++)
+		progress_notify(c->engine->progress, c->waitset, i);
 }
 
-void notify_announce(struct comm *l)
+void notify_announce(struct comm *c)
 {
-	waitset_notify(l->waitset, l->waitset->me);
+	waitset_notify(c->waitset, c->waitset->me);
 	/* After the fence in there: a rank that joins sees this rank's slot, or this rank
 	 * sees the join. */
-	if (l->ledger && ledger_joined(l->ledger)) {
-		ledger_call(l->ledger);
-		notify_call(l);
+	if (c->ledger && ledger_joined(c->ledger)) {
+		ledger_call(c->ledger);
+		notify_call(c);
 	}
 }

@@ -17,13 +17,13 @@ void notify_news(struct engine *g);
 /* notify_ranks - make the ranks @w of this host look, whatever they wait for.  Any thread. */
 void notify_ranks(struct engine *g, const struct waitset *w);
 
-/* notify_call - wake the ranks of @l on this host that wait for news, and the progress threads
+/* notify_call - wake the ranks of @c on this host that wait for news, and the progress threads
  * of ranks in which no thread makes progress. */
-void notify_call(struct comm *l);
+void notify_call(struct comm *c);
 
-/* notify_announce - this rank has written to shared memory, and other ranks of @l wait for
+/* notify_announce - this rank has written to shared memory, and other ranks of @c wait for
  * that. */
-void notify_announce(struct comm *l);
+void notify_announce(struct comm *c);
 
 /* notify_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;
  * the first sentence counts.  Any thread. */

@@ -64,31 +64,31 @@ bool op_then(struct ringup_op *op, struct callback *c)
 
 void op_complete(struct ringup_op *op, int status)
 {
-	struct comm *l = op->comm;
+	struct comm *c = op->comm;
 	struct engine *g = op->engine;
-	struct callback *c = NULL;
+	struct callback *done = NULL;
 
 	op->status = status;
-	if (tracepoint_on(l))
+	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
 		__atomic_store_n(&op->entry->op, NULL, __ATOMIC_RELEASE);
 		/* From here on the tensor may be forgotten. */
-		ledger_drop(l->ledger, op->id);
+		ledger_drop(c->ledger, op->id);
 	}
-	if (!__atomic_compare_exchange_n(&op->callback, &c, &completed, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE))
-		set_why(c, op);
+	if (!__atomic_compare_exchange_n(&op->callback, &done, &completed, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		set_why(done, op);
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
-	if (c) {
-		if (c->tended)
+	if (done) {
+		if (done->tended)
 			__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
-		callbacks_push(&g->callbacks, c);
+		callbacks_push(&g->callbacks, done);
 	}
 	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&l->join, __ATOMIC_RELAXED))
-		notify_news(l->engine);
+	if (__atomic_load_n(&c->join, __ATOMIC_RELAXED))
+		notify_news(c->engine);
 }
 
 /* Would a result in into overwrite this rank's data before they are read?  Not if they lie at
@@ -129,12 +129,12 @@ void op_fail(struct ringup_op *op, const struct err *why)
 
 void op_deliver(struct ringup_op *op)
 {
-	const struct op_signature *w = &op->ask.signature;
+	const struct op_signature *s = &op->ask.signature;
 	struct ringup_op *m;
 
 	for (m = op->members; m; m = m->next)
 		op_deliver(m);
-	if (w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL)
+	if (s->kind != PLAN_ALLGATHER && s->kind != PLAN_ALLTOALL)
 		return;
 	/* The result is not wanted on a joined rank, nor outside the root of a gather. */
 	if (op->proxy || !op->ask.outp)
@@ -157,70 +157,70 @@ void op_empty(struct ringup_op *op)
 
 /* ---- the pool ---- */
 
-struct ringup_op *op_new(struct comm *l)
+struct ringup_op *op_new(struct comm *c)
 {
-	struct ringup_op *op = l->pool;
+	struct ringup_op *op = c->pool;
 
 	if (!op) {
 		op = calloc(POOL_STEP, sizeof(*op));
 		for (int i = 0; op && i < POOL_STEP; i++) {
 			op[i].next = i + 1 < POOL_STEP ? &op[i + 1] : NULL;
-			op[i].comm = l;
-			op[i].engine = l->engine;
+			op[i].comm = c;
+			op[i].engine = c->engine;
 		}
 		if (!op)
 			return NULL;
-		op->block_next = l->blocks;
-		l->blocks = op;
+		op->block_next = c->blocks;
+		c->blocks = op;
 	}
-	l->pool = op->next;
+	c->pool = op->next;
 	return op;
 }
 
-static void pool_put(struct comm *l, struct ringup_op *op)
+static void pool_put(struct comm *c, struct ringup_op *op)
 {
-	op->next = l->pool;
-	l->pool = op;
+	op->next = c->pool;
+	c->pool = op;
 }
 
-void op_free(struct comm *l, struct ringup_op *op)
+void op_free(struct comm *c, struct ringup_op *op)
 {
 	struct ringup_op *m;
 
 	op_empty(op);
 	while ((m = op->members)) {
 		op->members = m->next;
-		pool_put(l, m);
+		pool_put(c, m);
 	}
-	pool_put(l, op);
+	pool_put(c, op);
 }
 
 /* Locks the communicator of @op, which another thread may change meanwhile. */
 static struct comm *op_lock_comm(struct ringup_op *op)
 {
-	struct comm *l;
+	struct comm *c;
 
 	for (;;) {
-		l = __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE);
-		lock_take(&l->lock);
-		if (l == __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE))
-			return l;
-		lock_give(&l->lock);
+		c = __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE);
+		lock_take(&c->lock);
+		if (c == __atomic_load_n(&op->comm, __ATOMIC_ACQUIRE))
+			return c;
+		lock_give(&c->lock);
 	}
 }
 
 void op_release(struct ringup_op *op)
 {
-	struct comm *l = op_lock_comm(op);
+	struct comm *c = op_lock_comm(op);
 
 	if (op->prev)
 		op->prev->next = op->next;
 	else
-		l->flying = op->next;
+		c->flying = op->next;
 	if (op->next)
 		op->next->prev = op->prev;
-	op_free(l, op);
-	lock_give(&l->lock);
+	op_free(c, op);
+	lock_give(&c->lock);
 }
 
 int op_no_memory(struct err *e)
@@ -245,10 +245,10 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
 }
 
-int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy,
+int op_add_member(struct comm *c, struct ringup_op *op, const struct request *r, void *proxy,
 		  struct err *e)
 {
-	struct ringup_op *m = op_new(l);
+	struct ringup_op *m = op_new(c);
 
 	if (!m)
 		return op_no_memory(e);
@@ -261,24 +261,24 @@ int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r,
 }
 
 /* Puts @op into the list of those in flight; entry, id and round are set. */
-void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy)
+void op_enter(struct comm *c, struct ringup_op *op, const struct request *r, void *proxy)
 {
 	op_set(op, r, proxy);
 	op->prev = NULL;
-	op->next = l->flying;
-	if (l->flying)
-		l->flying->prev = op;
-	l->flying = op;
+	op->next = c->flying;
+	if (c->flying)
+		c->flying->prev = op;
+	c->flying = op;
 }
 
-void op_take_back(struct comm *l, struct ringup_op *op)
+void op_take_back(struct comm *c, struct ringup_op *op)
 {
 	__atomic_store_n(&op->entry->op, NULL, __ATOMIC_RELEASE);
-	ledger_drop(l->ledger, op->id);
-	l->flying = op->next;
+	ledger_drop(c->ledger, op->id);
+	c->flying = op->next;
 	if (op->next)
 		op->next->prev = NULL;
-	op_free(l, op);
+	op_free(c, op);
 }
 
 static void op_give_all(struct ringup_op *list, struct comm *to)
@@ -320,14 +320,14 @@ out:
 	lock_give(&from->lock);
 }
 
-void op_free_all(struct comm *l)
+void op_free_all(struct comm *c)
 {
 	struct ringup_op *block, *op;
 
-	for (op = l->flying; op; op = op->next)
+	for (op = c->flying; op; op = op->next)
 		op_empty(op);
-	while ((block = l->blocks)) {
-		l->blocks = block->block_next;
+	while ((block = c->blocks)) {
+		c->blocks = block->block_next;
 		free(block);
 	}
 }

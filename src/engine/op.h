@@ -42,18 +42,18 @@ void op_fail(struct ringup_op *op, const struct err *why);
  * op_new - an operation that is in no list; NULL: no memory, and op_no_memory() says so.
  * op_free - return @op and its members to the pool.
  */
-struct ringup_op *op_new(struct comm *l);
+struct ringup_op *op_new(struct comm *c);
 int op_no_memory(struct err *e);
-void op_free(struct comm *l, struct ringup_op *op);
+void op_free(struct comm *c, struct ringup_op *op);
 
 /* op_enter - put @op, with its entry, id and round set, among those in flight, for @r.  @proxy:
  * see submit_queued().  op_take_back - undo op_enter() for the last operation that entered. */
-void op_enter(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy);
-void op_take_back(struct comm *l, struct ringup_op *op);
+void op_enter(struct comm *c, struct ringup_op *op, const struct request *r, void *proxy);
+void op_take_back(struct comm *c, struct ringup_op *op);
 
 /* op_add_member - add a member to the bundle @op, ahead of those that it has; it completes with
  * the bundle. */
-int op_add_member(struct comm *l, struct ringup_op *op, const struct request *r, void *proxy,
+int op_add_member(struct comm *c, struct ringup_op *op, const struct request *r, void *proxy,
 		  struct err *e);
 
 /* op_release - give an operation that is done back to the pool. */
@@ -62,7 +62,7 @@ void op_release(struct ringup_op *op);
 /* op_hand_over - move the operations of @from, all complete but not waited for yet, to @to. */
 void op_hand_over(struct comm *from, struct comm *to);
 
-/* op_free_all - free all operations of @l, also those in flight. */
-void op_free_all(struct comm *l);
+/* op_free_all - free all operations of @c, also those in flight. */
+void op_free_all(struct comm *c);
 
 #endif

@@ -15,90 +15,90 @@
 /* The most elements that can still be counted in bytes, at most 16 each. */
 #define COUNT_MOST (UINT64_MAX / 16)
 
-void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims)
+void op_signature_shape(struct op_signature *s, const uint64_t *shape, int dims)
 {
 	unsigned char bytes[16];
 	uint64_t beyond = 0;
 	int i;
 
-	w->dims = (uint8_t)(dims < OP_SIGNATURE_DIMS ? dims : OP_SIGNATURE_DIMS);
+	s->dims = (uint8_t)(dims < OP_SIGNATURE_DIMS ? dims : OP_SIGNATURE_DIMS);
 	for (i = 0; i < dims && i < OP_SIGNATURE_DIMS; i++)
-		w->shape[i] = shape[i];
+		s->shape[i] = shape[i];
 	for (; i < dims; i++) {
 		pack_put64(bytes, beyond);
 		pack_put64(bytes + 8, shape[i]);
 		beyond = hash_bytes(bytes, sizeof(bytes));
-		w->shape[OP_SIGNATURE_DIMS - 1] *= shape[i];
+		s->shape[OP_SIGNATURE_DIMS - 1] *= shape[i];
 	}
-	w->beyond = (uint32_t)beyond;
+	s->beyond = (uint32_t)beyond;
 }
 
 /* Partial sums of half precision are f32, twice as long; they take a plan instead. */
-bool op_signature_can_inline(const struct op_signature *w)
+bool op_signature_can_inline(const struct op_signature *s)
 {
-	if (w->kind == PLAN_BARRIER)
+	if (s->kind == PLAN_BARRIER)
 		return true;
-	return w->kind == PLAN_ALLREDUCE && w->redop != RINGUP_ADASUM &&
-	       op_signature_is_of_host(w) && !reduce_is_half((enum ringup_dtype)w->dtype) &&
-	       op_signature_bytes(w) <= OP_SIGNATURE_INLINE_BYTES;
+	return s->kind == PLAN_ALLREDUCE && s->redop != RINGUP_ADASUM &&
+	       op_signature_is_of_host(s) && !reduce_is_half((enum ringup_dtype)s->dtype) &&
+	       op_signature_bytes(s) <= OP_SIGNATURE_INLINE_BYTES;
 }
 
-uint64_t op_signature_part_first(const struct op_signature *w, int ranks, int rank)
+uint64_t op_signature_part_first(const struct op_signature *s, int ranks, int rank)
 {
-	uint64_t rows = w->digest, size = (uint64_t)ranks, r = (uint64_t)rank;
+	uint64_t rows = s->digest, size = (uint64_t)ranks, r = (uint64_t)rank;
 	uint64_t more = rows % size;
 
-	return rows ? w->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
+	return rows ? s->count / rows * (rows / size * r + (r < more ? r : more)) : 0;
 }
 
-bool op_signature_valid(const struct op_signature *w, int size)
+bool op_signature_valid(const struct op_signature *s, int size)
 {
-	return w->kind < OP_KINDS && w->dtype < RINGUP_DTYPE_COUNT &&
-	       w->redop < RINGUP_REDOP_COUNT && w->memory < RINGUP_MEMORY_COUNT &&
-	       w->root >= 0 && w->root < size && w->count <= COUNT_MOST &&
-	       w->dims <= OP_SIGNATURE_DIMS && (w->kind == OP_BUNDLE) == (w->members > 0);
+	return s->kind < OP_KINDS && s->dtype < RINGUP_DTYPE_COUNT &&
+	       s->redop < RINGUP_REDOP_COUNT && s->memory < RINGUP_MEMORY_COUNT &&
+	       s->root >= 0 && s->root < size && s->count <= COUNT_MOST &&
+	       s->dims <= OP_SIGNATURE_DIMS && (s->kind == OP_BUNDLE) == (s->members > 0);
 }
 
-void op_signature_put(unsigned char *to, const struct op_signature *w)
+void op_signature_put(unsigned char *to, const struct op_signature *s)
 {
 	uint64_t pre, post;
 
-	memcpy(&pre, &w->pre, 8);
-	memcpy(&post, &w->post, 8);
-	pack_put64(to, w->count);
+	memcpy(&pre, &s->pre, 8);
+	memcpy(&post, &s->post, 8);
+	pack_put64(to, s->count);
 	pack_put64(to + 8, pre);
 	pack_put64(to + 16, post);
-	pack_put64(to + 24, w->digest);
-	pack_put32(to + 32, (uint32_t)w->root);
-	pack_put32(to + 36, w->members);
-	to[40] = w->kind;
-	to[41] = w->dtype;
-	to[42] = (unsigned char)(w->redop | w->memory << 4);
-	to[43] = w->dims;
-	pack_put32(to + 44, w->beyond);
+	pack_put64(to + 24, s->digest);
+	pack_put32(to + 32, (uint32_t)s->root);
+	pack_put32(to + 36, s->members);
+	to[40] = s->kind;
+	to[41] = s->dtype;
+	to[42] = (unsigned char)(s->redop | s->memory << 4);
+	to[43] = s->dims;
+	pack_put32(to + 44, s->beyond);
 	for (int i = 0; i < OP_SIGNATURE_DIMS; i++)
-		pack_put64(to + 48 + 8 * i, w->shape[i]);
+		pack_put64(to + 48 + 8 * i, s->shape[i]);
 }
 
-void op_signature_get(const unsigned char *from, struct op_signature *w)
+void op_signature_get(const unsigned char *from, struct op_signature *s)
 {
 	uint64_t pre = pack_get64(from + 8), post = pack_get64(from + 16);
 
-	memset(w, 0, sizeof(*w));
-	w->count = pack_get64(from);
-	memcpy(&w->pre, &pre, 8);
-	memcpy(&w->post, &post, 8);
-	w->digest = pack_get64(from + 24);
-	w->root = (int32_t)pack_get32(from + 32);
-	w->members = pack_get32(from + 36);
-	w->kind = from[40];
-	w->dtype = from[41];
-	w->redop = from[42] & 15;
-	w->memory = from[42] >> 4;
-	w->dims = from[43];
-	w->beyond = pack_get32(from + 44);
+	memset(s, 0, sizeof(*s));
+	s->count = pack_get64(from);
+	memcpy(&s->pre, &pre, 8);
+	memcpy(&s->post, &post, 8);
+	s->digest = pack_get64(from + 24);
+	s->root = (int32_t)pack_get32(from + 32);
+	s->members = pack_get32(from + 36);
+	s->kind = from[40];
+	s->dtype = from[41];
+	s->redop = from[42] & 15;
+	s->memory = from[42] >> 4;
+	s->dims = from[43];
+	s->beyond = pack_get32(from + 44);
 	for (int i = 0; i < OP_SIGNATURE_DIMS; i++)
-		w->shape[i] = pack_get64(from + 48 + 8 * i);
+		s->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
 static uint64_t beside(const struct op_signature *member)
@@ -118,18 +118,18 @@ static uint64_t beside(const struct op_signature *member)
 	}
 }
 
-void op_signature_member(struct op_signature *w, const struct op_signature *member)
+void op_signature_member(struct op_signature *s, const struct op_signature *member)
 {
 	unsigned char bytes[OP_SIGNATURE_WIRE + 8];
 	uint64_t room = beside(member);
 
-	pack_put64(bytes, w->digest);
+	pack_put64(bytes, s->digest);
 	op_signature_put(bytes + 8, member);
 	/* The unset end of the shape is zeros, and the number of dimensions is hashed. */
-	w->digest = hash_bytes(bytes,
+	s->digest = hash_bytes(bytes,
 			       sizeof(bytes) - 8 * (size_t)(OP_SIGNATURE_DIMS - member->dims));
-	w->count = room > COUNT_MOST - w->count ? COUNT_MOST : w->count + room;
-	w->members++;
+	s->count = room > COUNT_MOST - s->count ? COUNT_MOST : s->count + room;
+	s->members++;
 }
 
 /* Two factors that differ have different texts. */
@@ -149,47 +149,47 @@ const char *op_signature_memory_name(enum ringup_memory memory)
 	return memory < RINGUP_MEMORY_COUNT ? names[memory] : "unknown";
 }
 
-void op_signature_text(const struct op_signature *w, const int *world, char *out, size_t len)
+void op_signature_text(const struct op_signature *s, const int *world, char *out, size_t len)
 {
 	char pre[32], post[32], where[32] = "";
-	const char *type = reduce_dtype_name((enum ringup_dtype)w->dtype);
-	unsigned long long count = w->count;
+	const char *type = reduce_dtype_name((enum ringup_dtype)s->dtype);
+	unsigned long long count = s->count;
 	int n = 0;
 
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_ALLREDUCE:
-		if (w->digest == OP_TO_ROOT)
+		if (s->digest == OP_TO_ROOT)
 			snprintf(where, sizeof(where), " to rank %d",
-				 ranks_in_world(world, w->root));
+				 ranks_in_world(world, s->root));
 		n = snprintf(out, len, "%s%s of %llu %s",
-			     reduce_redop_name((enum ringup_redop)w->redop), where, count,
+			     reduce_redop_name((enum ringup_redop)s->redop), where, count,
 			     type);
 		break;
 	case OP_BUNDLE:
-		n = snprintf(out, len, "group of %u tensors", w->members);
+		n = snprintf(out, len, "group of %u tensors", s->members);
 		break;
 	case PLAN_REDUCESCATTER:
 		n = snprintf(out, len, "reduce-scatter (%s) of %llu rows, %llu %s",
-			     reduce_redop_name((enum ringup_redop)w->redop),
-			     (unsigned long long)w->digest, count, type);
+			     reduce_redop_name((enum ringup_redop)s->redop),
+			     (unsigned long long)s->digest, count, type);
 		break;
 	case PLAN_ALLTOALL:
-		if (w->digest)
+		if (s->digest)
 			n = snprintf(out, len, "%s rank %d of rows of %llu %s",
-				     w->digest == OP_TO_ROOT ? "gather to" : "scatter from",
-				     ranks_in_world(world, w->root), count, type);
+				     s->digest == OP_TO_ROOT ? "gather to" : "scatter from",
+				     ranks_in_world(world, s->root), count, type);
 		else
 			n = snprintf(out, len, "all-to-all of rows of %llu %s", count, type);
 		break;
 	case OP_JOIN:
 		n = snprintf(out, len, "join%s",
-			     w->redop
+			     s->redop
 				     ? ", beside which only sums go on (unless RINGUP_JOIN=all)"
 				     : "");
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",
-			     ranks_in_world(world, w->root), count, type);
+			     ranks_in_world(world, s->root), count, type);
 		break;
 	case PLAN_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
@@ -198,23 +198,23 @@ void op_signature_text(const struct op_signature *w, const int *world, char *out
 		n = snprintf(out, len, "barrier");
 		break;
 	default:
-		n = snprintf(out, len, "collective %u", (unsigned int)w->kind);
+		n = snprintf(out, len, "collective %u", (unsigned int)s->kind);
 	}
-	for (int i = 0; i < w->dims && n > 0 && (size_t)n < len; i++)
+	for (int i = 0; i < s->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
-			      (unsigned long long)w->shape[i],
-			      i + 1 < w->dims ? ""
-			      : w->beyond     ? " in more dimensions]"
+			      (unsigned long long)s->shape[i],
+			      i + 1 < s->dims ? ""
+			      : s->beyond     ? " in more dimensions]"
 					      : "]");
-	if (n > 0 && (size_t)n < len && (w->pre != 1 || w->post != 1)) {
-		factor_text(w->pre, pre);
-		factor_text(w->post, post);
+	if (n > 0 && (size_t)n < len && (s->pre != 1 || s->post != 1)) {
+		factor_text(s->pre, pre);
+		factor_text(s->post, post);
 		n += snprintf(out + n, len - (size_t)n, " scaled by %s before and %s after",
 			      pre, post);
 	}
-	if (n > 0 && (size_t)n < len && w->memory)
+	if (n > 0 && (size_t)n < len && s->memory)
 		snprintf(out + n, len - (size_t)n, " in %s memory",
-			 op_signature_memory_name((enum ringup_memory)w->memory));
+			 op_signature_memory_name((enum ringup_memory)s->memory));
 }
 
 /* The start of the sentence; the name of an unnamed operation is empty. */
@@ -267,46 +267,46 @@ void op_signature_disagree(const char *name, const struct op_signature *const *o
 	compose(name, wanted, out, len);
 }
 
-static void put_lowest(struct op_signatures *w, int rank, const struct op_signature *x)
+static void put_lowest(struct op_signatures *s, int rank, const struct op_signature *x)
 {
-	if (w->count == 2 || (w->count && op_signature_equal(&w->signature[0], x)))
+	if (s->count == 2 || (s->count && op_signature_equal(&s->signature[0], x)))
 		return;
-	w->rank[w->count] = rank;
-	w->signature[w->count++] = *x;
+	s->rank[s->count] = rank;
+	s->signature[s->count++] = *x;
 }
 
-void op_signatures_merge(struct op_signatures *w, const struct op_signatures *more)
+void op_signatures_merge(struct op_signatures *s, const struct op_signatures *more)
 {
 	struct op_signatures all = { 0 };
 	int i = 0, k = 0;
 
-	while (i < w->count || k < more->count)
-		if (k == more->count || (i < w->count && w->rank[i] < more->rank[k])) {
-			put_lowest(&all, w->rank[i], &w->signature[i]);
+	while (i < s->count || k < more->count)
+		if (k == more->count || (i < s->count && s->rank[i] < more->rank[k])) {
+			put_lowest(&all, s->rank[i], &s->signature[i]);
 			i++;
 		} else {
 			put_lowest(&all, more->rank[k], &more->signature[k]);
 			k++;
 		}
-	*w = all;
+	*s = all;
 }
 
-void op_signatures_add(struct op_signatures *w, int rank, const struct op_signature *x)
+void op_signatures_add(struct op_signatures *s, int rank, const struct op_signature *x)
 {
 	struct op_signatures one = { .count = 1, .rank = { rank }, .signature = { *x } };
 
-	op_signatures_merge(w, &one);
+	op_signatures_merge(s, &one);
 }
 
-void op_signatures_text(const struct op_signatures *w, const char *name, const int *world,
+void op_signatures_text(const struct op_signatures *s, const char *name, const int *world,
 			char *out, size_t len)
 {
 	char first[256], other[256], wanted[600];
 
-	op_signature_text(&w->signature[0], world, first, sizeof(first));
-	op_signature_text(&w->signature[1], world, other, sizeof(other));
+	op_signature_text(&s->signature[0], world, first, sizeof(first));
+	op_signature_text(&s->signature[1], world, other, sizeof(other));
 	snprintf(wanted, sizeof(wanted), "rank %d wants %s %s, rank %d %s %s",
-		 ranks_in_world(world, w->rank[0]), article(first), first,
-		 ranks_in_world(world, w->rank[1]), article(other), other);
+		 ranks_in_world(world, s->rank[0]), article(first), first,
+		 ranks_in_world(world, s->rank[1]), article(other), other);
 	compose(name, wanted, out, len);
 }

@@ -45,35 +45,35 @@ struct op_signature {
 
 /* op_signature_init - @count elements of @dtype, unscaled, without a shape.  Field by field:
  * compilers assign a mostly zero struct several times as slowly. */
-static inline void op_signature_init(struct op_signature *w, int kind, enum ringup_dtype dtype,
+static inline void op_signature_init(struct op_signature *s, int kind, enum ringup_dtype dtype,
 				     uint64_t count)
 {
-	w->count = count;
-	w->pre = w->post = 1;
-	w->digest = 0;
-	w->root = 0;
-	w->members = 0;
-	w->kind = (uint8_t)kind;
-	w->dtype = (uint8_t)dtype;
-	w->redop = 0;
-	w->memory = 0;
-	w->dims = 0;
-	w->beyond = 0;
-	memset(w->shape, 0, sizeof(w->shape));
+	s->count = count;
+	s->pre = s->post = 1;
+	s->digest = 0;
+	s->root = 0;
+	s->members = 0;
+	s->kind = (uint8_t)kind;
+	s->dtype = (uint8_t)dtype;
+	s->redop = 0;
+	s->memory = 0;
+	s->dims = 0;
+	s->beyond = 0;
+	memset(s->shape, 0, sizeof(s->shape));
 }
 
 /* op_signature_shape - set the shape.  Dimensions beyond OP_SIGNATURE_DIMS are multiplied into
  * the last one, and hashed. */
-void op_signature_shape(struct op_signature *w, const uint64_t *shape, int dims);
+void op_signature_shape(struct op_signature *s, const uint64_t *shape, int dims);
 
 /*
- * op_signature_member - add @member to the bundle @w, which began with op_signature_init().
+ * op_signature_member - add @member to the bundle @s, which began with op_signature_init().
  *
  * The bundle's count is the number of bytes of its members side by side, each at a multiple of
  * 8, as far as all ranks know them: for an allgather, just its number of rows; a count
  * that fits nowhere, if a member cannot stand beside others.
  */
-void op_signature_member(struct op_signature *w, const struct op_signature *member);
+void op_signature_member(struct op_signature *s, const struct op_signature *member);
 
 /* op_signature_equal - compares field by field: a wide load of fields that were just stored
  * would have to wait for all these stores. */
@@ -97,16 +97,16 @@ static inline bool op_signature_equal(const struct op_signature *a,
 const char *op_signature_memory_name(enum ringup_memory memory);
 
 /* op_signature_is_of_host - are the data in memory that a processor accesses? */
-static inline bool op_signature_is_of_host(const struct op_signature *w)
+static inline bool op_signature_is_of_host(const struct op_signature *s)
 {
-	return MEMORY_OF_HOST >> w->memory & 1;
+	return MEMORY_OF_HOST >> s->memory & 1;
 }
 
 /* op_signature_has_rows - does each rank publish a number of its own, which all others need?
  * For a bundle it says whether the rank knows the members: a joined rank does not. */
-static inline bool op_signature_has_rows(const struct op_signature *w)
+static inline bool op_signature_has_rows(const struct op_signature *s)
 {
-	return w->kind == PLAN_ALLGATHER || w->kind == OP_JOIN || w->kind == OP_BUNDLE;
+	return s->kind == PLAN_ALLGATHER || s->kind == OP_JOIN || s->kind == OP_BUNDLE;
 }
 
 /* op_signature_eight - @bytes, rounded up to a multiple of 8. */
@@ -117,13 +117,13 @@ static inline uint64_t op_signature_eight(uint64_t bytes)
 
 /* op_signature_bytes - bytes that one rank contributes; 0 if ranks differ in that, and for a
  * bundle. */
-static inline uint64_t op_signature_bytes(const struct op_signature *w)
+static inline uint64_t op_signature_bytes(const struct op_signature *s)
 {
-	switch (w->kind) {
+	switch (s->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
-		return w->count * reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+		return s->count * reduce_dtype_bytes((enum ringup_dtype)s->dtype);
 	default:
 		return 0;
 	}
@@ -131,24 +131,24 @@ static inline uint64_t op_signature_bytes(const struct op_signature *w)
 
 /* op_signature_can_inline - is it small, and of such a kind, that between hosts its data may
  * travel with its announcement? */
-bool op_signature_can_inline(const struct op_signature *w);
+bool op_signature_can_inline(const struct op_signature *s);
 
 /* op_signature_part_first - in a reduce-scatter between @ranks ranks, the first element of
  * @rank's part: rows are dealt out evenly; with a remainder the first ranks get one more. */
-uint64_t op_signature_part_first(const struct op_signature *w, int ranks, int rank);
+uint64_t op_signature_part_first(const struct op_signature *s, int ranks, int rank);
 
 /* op_signature_valid - could ringup.h have made this signature, with @size ranks?  For data
  * from a wire. */
-bool op_signature_valid(const struct op_signature *w, int size);
+bool op_signature_valid(const struct op_signature *s, int size);
 
 /* op_signature_put, op_signature_get - to and from OP_SIGNATURE_WIRE bytes; get checks nothing:
  * call op_signature_valid(). */
-void op_signature_put(unsigned char *to, const struct op_signature *w);
-void op_signature_get(const unsigned char *from, struct op_signature *w);
+void op_signature_put(unsigned char *to, const struct op_signature *s);
+void op_signature_get(const unsigned char *from, struct op_signature *s);
 
 /* op_signature_text - "sum of 10 f32 [5,2]", "broadcast from rank 1 of 3 u8".  Here and below,
  * @world has the world rank of each rank of a group; NULL: the group is the world. */
-void op_signature_text(const struct op_signature *w, const int *world, char *out, size_t len);
+void op_signature_text(const struct op_signature *s, const int *world, char *out, size_t len);
 
 /* op_signature_disagree - the sentence about @name when @of[0..size-1] are not equal, with the
  * signatures of two ranks; no longer than an error. */
@@ -162,13 +162,13 @@ struct op_signatures {
 	struct op_signature signature[2];
 };
 
-/* op_signatures_merge, op_signatures_add - merge another set, or a single rank, into @w. */
-void op_signatures_merge(struct op_signatures *w, const struct op_signatures *more);
-void op_signatures_add(struct op_signatures *w, int rank, const struct op_signature *x);
+/* op_signatures_merge, op_signatures_add - merge another set, or a single rank, into @s. */
+void op_signatures_merge(struct op_signatures *s, const struct op_signatures *more);
+void op_signatures_add(struct op_signatures *s, int rank, const struct op_signature *x);
 
 /* op_signatures_text - the sentence about @name when there are two; as op_signature_disagree().
  */
-void op_signatures_text(const struct op_signatures *w, const char *name, const int *world,
+void op_signatures_text(const struct op_signatures *s, const char *name, const int *world,
 			char *out, size_t len);
 
 #endif

@@ -15,16 +15,16 @@ void over_leave(uint32_t *left, int rank)
 				    __ATOMIC_RELAXED);
 }
 
-int over_left(const struct comm *l)
+int over_left(const struct comm *c)
 {
-	int left = (int)__atomic_load_n(l->left, __ATOMIC_ACQUIRE) - 1;
+	int left = (int)__atomic_load_n(c->left, __ATOMIC_ACQUIRE) - 1;
 
-	return left < 0 ? -1 : ranks_in_world(l->ranks, left);
+	return left < 0 ? -1 : ranks_in_world(c->ranks, left);
 }
 
-bool over_has_left(const struct comm *l, struct err *e)
+bool over_has_left(const struct comm *c, struct err *e)
 {
-	int left = over_left(l);
+	int left = over_left(c);
 
 	if (left >= 0 && e)
 		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", left);
@@ -53,14 +53,14 @@ bool over_has_failed(struct engine *g, struct err *e)
 	return true;
 }
 
-bool over_comm(struct comm *l, struct err *e)
+bool over_comm(struct comm *c, struct err *e)
 {
-	bool left = over_has_left(l, e);
+	bool left = over_has_left(c, e);
 
 	/* Checked second: a rank that left because of an alarm left after it. */
-	if (over_has_failed(l->engine, e))
+	if (over_has_failed(c->engine, e))
 		return true;
 	if (left && e)
-		over_blame(l->engine, over_left(l));
+		over_blame(c->engine, over_left(c));
 	return left;
 }

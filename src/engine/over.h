@@ -15,25 +15,25 @@ struct err;
  * rank to leave is the reason: the others leave because of it. */
 void over_leave(uint32_t *left, int rank);
 
-/* over_left - the first rank of @l that has left, by its number in the world; -1: none. */
-int over_left(const struct comm *l);
+/* over_left - the first rank of @c that has left, by its number in the world; -1: none. */
+int over_left(const struct comm *c);
 
-/* over_has_left - has a rank of @l left?  Then says so in @e, which may be NULL. */
-bool over_has_left(const struct comm *l, struct err *e);
+/* over_has_left - has a rank of @c left?  Then says so in @e, which may be NULL. */
+bool over_has_left(const struct comm *c, struct err *e);
 
 /* over_has_failed - has the job failed?  Then says so in @e, which may be NULL. */
 bool over_has_failed(struct engine *g, struct err *e);
 
-/* over_comm - has the job failed, or a rank left that @l needs?  Likewise. */
-bool over_comm(struct comm *l, struct err *e);
+/* over_comm - has the job failed, or a rank left that @c needs?  Likewise. */
+bool over_comm(struct comm *c, struct err *e);
 
-/* over_not_yet - true while the job has not failed and no rank of @l has left: the opposite
+/* over_not_yet - true while the job has not failed and no rank of @c has left: the opposite
  * of over_comm(), inline for the fast path. */
-static inline bool over_not_yet(const struct comm *l)
+static inline bool over_not_yet(const struct comm *c)
 {
-	const struct engine *g = l->engine;
+	const struct engine *g = c->engine;
 
-	return !__atomic_load_n(l->left, __ATOMIC_ACQUIRE) &&
+	return !__atomic_load_n(c->left, __ATOMIC_ACQUIRE) &&
 	       !__atomic_load_n(&g->alarm->word, __ATOMIC_RELAXED) &&
 	       !__atomic_load_n(&g->dead, __ATOMIC_RELAXED);
 }

@@ -122,17 +122,17 @@ static void queue_end_left(struct p2p *x, struct p2p_queue *q, int rank)
 		op_end_left(x, op, rank);
 }
 
-/* Have all other ranks of the group of @l left? */
-static bool is_alone(const struct p2p *x, const struct comm *l)
+/* Have all other ranks of the group of @c left? */
+static bool is_alone(const struct p2p *x, const struct comm *c)
 {
 	int rank;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		rank = ranks_in_world(l->ranks, r);
+	for (int r = 0; r < c->topo.size; r++) {
+		rank = ranks_in_world(c->ranks, r);
 		if (rank != x->topo->rank && !(x->peer[rank] && x->peer[rank]->gone))
 			return false;
 	}
-	return l->topo.size > 1;
+	return c->topo.size > 1;
 }
 
 /* @p has left, and all that it had sent is here: ends the operations with it. */
@@ -160,12 +160,12 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 }
 
 /* Connects to all ranks of the group, to detect when each leaves; ranks that left refuse. */
-static void expect_all(struct p2p *x, const struct comm *l)
+static void expect_all(struct p2p *x, const struct comm *c)
 {
 	struct p2p_peer *p;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		p = p2p_peer_of(x, ranks_in_world(l->ranks, r));
+	for (int r = 0; r < c->topo.size; r++) {
+		p = p2p_peer_of(x, ranks_in_world(c->ranks, r));
 		if (!p)
 			p2p_fail_memory(x);
 		else if (p->place < 0)
@@ -173,7 +173,7 @@ static void expect_all(struct p2p *x, const struct comm *l)
 	}
 }
 
-void p2p_left(struct p2p *x, const struct comm *l)
+void p2p_left(struct p2p *x, const struct comm *c)
 {
 	const struct ringup_op *op;
 
@@ -181,8 +181,8 @@ void p2p_left(struct p2p *x, const struct comm *l)
 		return;
 	p2p_lock(x);
 	for (op = x->posted.first; op; op = op->p2p.next)
-		if (op->comm == l && op->p2p.peer == P2P_ANY) {
-			expect_all(x, l);
+		if (op->comm == c && op->p2p.peer == P2P_ANY) {
+			expect_all(x, c);
 			break;
 		}
 	p2p_unlock(x);

@@ -81,9 +81,9 @@ void p2p_cancel(struct p2p *x, struct ringup_op *op);
 void p2p_flush(struct p2p *x, int64_t deadline_ns);
 void p2p_leave(struct p2p *x);
 
-/* p2p_left - a rank of the group of @l has left: a receive from any rank of it has to find out
+/* p2p_left - a rank of the group of @c has left: a receive from any rank of it has to find out
  * which are still there.  @x may be NULL. */
-void p2p_left(struct p2p *x, const struct comm *l);
+void p2p_left(struct p2p *x, const struct comm *c);
 
 /* p2p_purge - the group of number @serial ends: drop messages without a receive.
  * @x may be NULL. */
@@ -107,13 +107,13 @@ void p2p_invited(struct p2p *x, int from, int to, const char *where);
 enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
 
 /*
- * p2p_ask - ask the ranks of other hosts whether they have started the collective @op of @l.
+ * p2p_ask - ask the ranks of other hosts whether they have started the collective @op of @c.
  *
  * Writes each rank's answer to @answer, by its number in the world, after P2P_ASK_MS at most.
  * Returns false, without asking, if another thread is asking.
  */
 enum { P2P_ASK_MS = 60 };
-bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
+bool p2p_ask(struct p2p *x, const struct comm *c, const struct ringup_op *op,
 	     unsigned char *answer);
 
 /* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */

@@ -208,23 +208,23 @@ struct search {
 	char found; /* '1', '0', or '?': another thread has the lock */
 };
 
-static void look_at_comm(struct comm *l, void *arg)
+static void look_at_comm(struct comm *c, void *arg)
 {
 	struct search *s = arg;
 	const struct ringup_op *op;
 
-	if (l->serial != s->group)
+	if (c->serial != s->group)
 		return;
 	/* Locks are taken in the other order elsewhere: so this one is only tried. */
 	s->found = '?';
-	if (!lock_try(&l->lock))
+	if (!lock_try(&c->lock))
 		return;
-	for (op = l->flying; op && s->found != '1'; op = op->next)
+	for (op = c->flying; op && s->found != '1'; op = op->next)
 		if (op->entry && op->entry->hash == s->hash && !op_is_done(op))
 			s->found = '1';
 	if (s->found != '1')
 		s->found = '0';
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 }
 
 /* Answers whether this rank has started the operation; no answer if that is not known now. */
@@ -255,32 +255,32 @@ static void note_answer(struct p2p *x, const struct p2p_invite *v)
 	f->answer[v->from] = v->where[1] == '1' ? P2P_STARTED : P2P_NOT_STARTED;
 }
 
-static bool has_silent(const struct p2p *x, const struct comm *l, const unsigned char *answer)
+static bool has_silent(const struct p2p *x, const struct comm *c, const unsigned char *answer)
 {
 	int w;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		w = ranks_in_world(l->ranks, r);
+	for (int r = 0; r < c->topo.size; r++) {
+		w = ranks_in_world(c->ranks, r);
 		if (!is_local(x, w) && answer[w] == P2P_SILENT)
 			return true;
 	}
 	return false;
 }
 
-static void ask_all(struct p2p *x, const struct comm *l, uint64_t hash)
+static void ask_all(struct p2p *x, const struct comm *c, uint64_t hash)
 {
 	struct p2p_invite v = { .from = x->topo->rank };
 
-	snprintf(v.where, sizeof(v.where), "?%llu:%llu", (unsigned long long)l->serial,
+	snprintf(v.where, sizeof(v.where), "?%llu:%llu", (unsigned long long)c->serial,
 		 (unsigned long long)hash);
-	for (int r = 0; r < l->topo.size; r++) {
-		v.to = ranks_in_world(l->ranks, r);
+	for (int r = 0; r < c->topo.size; r++) {
+		v.to = ranks_in_world(c->ranks, r);
 		if (!is_local(x, v.to))
 			p2p_far_take(x, &v);
 	}
 }
 
-bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
+bool p2p_ask(struct p2p *x, const struct comm *c, const struct ringup_op *op,
 	     unsigned char *answer)
 {
 	int64_t enough = clock_deadline(P2P_ASK_MS);
@@ -292,7 +292,7 @@ bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 		memset(answer, P2P_SILENT, (size_t)x->topo->size);
 		x->far.answer = answer;
 		x->far.asked = op->entry->hash;
-		ask_all(x, l, op->entry->hash);
+		ask_all(x, c, op->entry->hash);
 	}
 	p2p_unlock(x);
 	if (!waits)
@@ -301,7 +301,7 @@ bool p2p_ask(struct p2p *x, const struct comm *l, const struct ringup_op *op,
 		if (!p2p_step(x))
 			clock_sleep_ms(1);
 		p2p_lock(x);
-		waits = has_silent(x, l, answer);
+		waits = has_silent(x, c, answer);
 		p2p_unlock(x);
 	}
 	p2p_lock(x);

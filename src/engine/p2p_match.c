@@ -68,18 +68,18 @@ struct ringup_op *p2p_queue_take(struct p2p_queue *q, uint64_t id)
 
 /* ---- completion ---- */
 
-/* The rank in the group of @l of the world's @rank, or -1. */
-static int group_rank(const struct comm *l, int rank)
+/* The rank in the group of @c of the world's @rank, or -1. */
+static int group_rank(const struct comm *c, int rank)
 {
-	int first = 0, end = l->topo.size, middle;
+	int first = 0, end = c->topo.size, middle;
 
-	if (!l->ranks)
+	if (!c->ranks)
 		return rank;
 	while (first < end) {
 		middle = first + (end - first) / 2;
-		if (l->ranks[middle] == rank)
+		if (c->ranks[middle] == rank)
 			return middle;
-		if (l->ranks[middle] < rank)
+		if (c->ranks[middle] < rank)
 			first = middle + 1;
 		else
 			end = middle;

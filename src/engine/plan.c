@@ -15,94 +15,94 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static size_t element(const struct op_signature *w)
+static size_t element(const struct op_signature *s)
 {
-	return reduce_dtype_bytes((enum ringup_dtype)w->dtype);
+	return reduce_dtype_bytes((enum ringup_dtype)s->dtype);
 }
 
-void plan_begin(struct comm *l, enum plan_kind kind, const struct op_signature *w)
+void plan_begin(struct comm *c, enum plan_kind kind, const struct op_signature *s)
 {
-	l->run->plan = (struct plan){ .kind = kind,
-				      .dtype = (enum ringup_dtype)w->dtype,
-				      .redop = (enum ringup_redop)w->redop,
-				      .memory = (enum ringup_memory)w->memory,
-				      .pre = w->pre,
-				      .post = w->post,
-				      .root = w->root,
-				      .piece = l->run->pieces };
+	c->run->plan = (struct plan){ .kind = kind,
+				      .dtype = (enum ringup_dtype)s->dtype,
+				      .redop = (enum ringup_redop)s->redop,
+				      .memory = (enum ringup_memory)s->memory,
+				      .pre = s->pre,
+				      .post = s->post,
+				      .root = s->root,
+				      .piece = c->run->pieces };
 }
 
-void plan_add(struct comm *l, const void *in, void *out, uint64_t count)
+void plan_add(struct comm *c, const void *in, void *out, uint64_t count)
 {
-	struct plan *p = &l->run->plan;
+	struct plan *p = &c->run->plan;
 
-	l->run->pieces[p->pieces++] = (struct piece){ .in = in, .out = out, .count = count };
+	c->run->pieces[p->pieces++] = (struct piece){ .in = in, .out = out, .count = count };
 	p->count += count;
 }
 
 /* Adds the data of @op to the plan, in place. */
-static void add_op(struct comm *l, const struct ringup_op *op, void *out, uint64_t count)
+static void add_op(struct comm *c, const struct ringup_op *op, void *out, uint64_t count)
 {
-	struct piece *piece = &l->run->pieces[l->run->plan.pieces];
+	struct piece *piece = &c->run->pieces[c->run->plan.pieces];
 
-	plan_add(l, op->ask.in, out, count);
+	plan_add(c, op->ask.in, out, count);
 	/* A proxy's buffers, for a rank that has joined, are in host memory. */
 	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.signature.memory;
 	piece->stream = op->ask.stream;
 }
 
 /* The item is then done, unless @op is a part of a bundle. */
-void plan_ends(struct comm *l, struct ringup_op *op)
+void plan_ends(struct comm *c, struct ringup_op *op)
 {
-	l->run->ops[l->run->op_count++] = op;
+	c->run->ops[c->run->op_count++] = op;
 	if (op->bundle) {
 		op->state = OP_CLAIMED;
 	} else {
-		l->item_at++;
-		l->phase = 0;
+		c->item_at++;
+		c->phase = 0;
 	}
 }
 
-void plan_barrier(struct comm *l)
+void plan_barrier(struct comm *c)
 {
 	static const struct op_signature nothing = { .pre = 1, .post = 1 };
 
-	plan_begin(l, PLAN_BARRIER, &nothing);
-	l->run->plan.piece = NULL;
+	plan_begin(c, PLAN_BARRIER, &nothing);
+	c->run->plan.piece = NULL;
 }
 
-uint64_t *plan_room(struct comm *l, size_t count, struct err *e)
+uint64_t *plan_room(struct comm *c, size_t count, struct err *e)
 {
 	uint64_t *more;
 
-	if (count > l->run->number_count) {
-		more = count <= SIZE_MAX / 16 ? realloc(l->run->numbers, count * sizeof(*more))
+	if (count > c->run->number_count) {
+		more = count <= SIZE_MAX / 16 ? realloc(c->run->numbers, count * sizeof(*more))
 					      : NULL;
 		if (!more) {
 			fail(e, RINGUP_ENOMEM, "no memory for what %d ranks tell each other",
-			     l->topo.size);
+			     c->topo.size);
 			return NULL;
 		}
-		l->run->numbers = more;
-		l->run->number_count = count;
+		c->run->numbers = more;
+		c->run->number_count = count;
 	}
-	return l->run->numbers;
+	return c->run->numbers;
 }
 
-uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e)
+uint64_t *plan_tell(struct comm *c, uint64_t each, struct err *e)
 {
 	static const struct op_signature numbers = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
-	size_t n = (size_t)l->topo.size, r;
-	uint64_t *all = plan_room(l, n * each, e), *mine;
+	size_t n = (size_t)c->topo.size, r;
+	uint64_t *all = plan_room(c, n * each, e), *mine;
 
 	if (!all)
 		return NULL;
 	for (r = 0; r < n; r++)
-		l->run->counts[r] = each;
-	mine = all + (size_t)l->topo.rank * each;
-	plan_begin(l, PLAN_ALLGATHER, &numbers);
-	plan_add(l, mine, all, each);
-	l->run->plan.counts = l->run->counts;
+		c->run->counts[r] = each;
+	mine = all + (size_t)c->topo.rank * each;
+	plan_begin(c, PLAN_ALLGATHER, &numbers);
+	plan_add(c, mine, all, each);
+	c->run->plan.counts = c->run->counts;
 	return mine;
 }
 
@@ -113,108 +113,108 @@ enum { ASK_BYTES = 4 << 20 };
 
 /* All ranks know that the result of @op is large: they tell each other whether they have room
  * for it.  If a rank has none, the operation fails on all ranks; other operations do not. */
-static int plan_ask(struct comm *l, struct ringup_op *op)
+static int plan_ask(struct comm *c, struct ringup_op *op)
 {
 	static const struct op_signature number = { .pre = 1, .post = 1, .dtype = RINGUP_I64 };
 
-	for (int r = 0; r < l->topo.size; r++)
-		l->run->counts[r] = 1;
-	l->run->lack[l->topo.rank] = !op->result;
-	plan_begin(l, PLAN_ALLGATHER, &number);
-	plan_add(l, l->run->lack + l->topo.rank, l->run->lack, 1);
-	l->run->plan.counts = l->run->counts;
+	for (int r = 0; r < c->topo.size; r++)
+		c->run->counts[r] = 1;
+	c->run->lack[c->topo.rank] = !op->result;
+	plan_begin(c, PLAN_ALLGATHER, &number);
+	plan_add(c, c->run->lack + c->topo.rank, c->run->lack, 1);
+	c->run->plan.counts = c->run->counts;
 	op->asked = true;
 	return 1;
 }
 
 /* Evaluates the answers: 0, or 1 if a plan has been made with which @op fails. */
-static int plan_answered(struct comm *l, struct ringup_op *op)
+static int plan_answered(struct comm *c, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < l->topo.size && !l->run->lack[r]; r++)
+	for (r = 0; r < c->topo.size && !c->run->lack[r]; r++)
 		;
 	op->asked = false;
-	if (r == l->topo.size)
+	if (r == c->topo.size)
 		return 0;
 	op_discard(op);
 	op->status =
 		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d has no memory for the result",
-		     op->entry->name, ranks_in_world(l->ranks, r));
-	plan_barrier(l);
-	plan_ends(l, op);
+		     op->entry->name, ranks_in_world(c->ranks, r));
+	plan_barrier(c);
+	plan_ends(c, op);
 	return 1;
 }
 
 /* Do ranks ask each other before a result of @all bytes is moved? */
-static bool plan_asks(const struct comm *l, const struct ringup_op *op, uint64_t all)
+static bool plan_asks(const struct comm *c, const struct ringup_op *op, uint64_t all)
 {
-	return l->topo.size > 1 &&
+	return c->topo.size > 1 &&
 	       (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature));
 }
 
 /* Allocates the spare room early, while there is memory; unused pages of it cost none. */
-static void plan_spare(struct comm *l, const struct ringup_op *op, uint64_t all)
+static void plan_spare(struct comm *c, const struct ringup_op *op, uint64_t all)
 {
-	if (l->topo.size > 1 && !l->run->spare && !plan_asks(l, op, all))
-		l->run->spare = malloc(ASK_BYTES);
+	if (c->topo.size > 1 && !c->run->spare && !plan_asks(c, op, all))
+		c->run->spare = malloc(ASK_BYTES);
 }
 
 /* The buffer in which the plan of @op gathers its result. */
-static void *plan_result(const struct comm *l, const struct ringup_op *op)
+static void *plan_result(const struct comm *c, const struct ringup_op *op)
 {
-	return op->result ? op->result : l->run->spare;
+	return op->result ? op->result : c->run->spare;
 }
 
 /* @rc: the outcome of allocating the result; @all: its bytes on all ranks together.  Returns 0,
  * or 1 if another plan comes before that of @op, or why the job ends. */
-static int plan_all_room(struct comm *l, struct ringup_op *op, uint64_t all, int rc)
+static int plan_all_room(struct comm *c, struct ringup_op *op, uint64_t all, int rc)
 {
 	if (rc && rc != RINGUP_ENOMEM)
 		return rc;
-	if (plan_asks(l, op, all) || (rc && l->topo.size == 1))
-		return plan_ask(l, op);
-	if (!rc || !l->run->spare)
+	if (plan_asks(c, op, all) || (rc && c->topo.size == 1))
+		return plan_ask(c, op);
+	if (!rc || !c->run->spare)
 		return rc;
 	op->status =
 		fail(&op->why, RINGUP_ENOMEM,
 		     "%.200s: rank %d has no memory for the result; the others have theirs",
-		     op->entry->name, ranks_in_world(l->ranks, l->topo.rank));
+		     op->entry->name, ranks_in_world(c->ranks, c->topo.rank));
 	return 0;
 }
 
 /* The bytes of @rows; UINT64_MAX: too many. */
-static uint64_t bytes_of(const struct op_signature *w, uint64_t rows)
+static uint64_t bytes_of(const struct op_signature *s, uint64_t rows)
 {
 	uint64_t bytes;
 
-	return __builtin_mul_overflow(rows, w->count, &bytes) ||
-			       __builtin_mul_overflow(bytes, element(w), &bytes)
+	return __builtin_mul_overflow(rows, s->count, &bytes) ||
+			       __builtin_mul_overflow(bytes, element(s), &bytes)
 		       ? UINT64_MAX
 		       : bytes;
 }
 
 /* Allocates the gathered result, @rows of each rank, and sets l->run->counts, in elements. */
-static int plan_make_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
+static int plan_make_room(struct comm *c, struct ringup_op *op, const uint64_t *rows,
 			  size_t stride, struct err *e)
 {
-	const struct op_signature *w = &op->ask.signature;
+	const struct op_signature *s = &op->ask.signature;
 	uint64_t total = 0, before = 0, bytes;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		before = r == l->topo.rank ? total : before;
-		if (__builtin_mul_overflow(rows[(size_t)r * stride], w->count,
-					   &l->run->counts[r]) ||
-		    __builtin_add_overflow(total, l->run->counts[r], &total))
+	for (int r = 0; r < c->topo.size; r++) {
+		before = r == c->topo.rank ? total : before;
+		if (__builtin_mul_overflow(rows[(size_t)r * stride], s->count,
+					   &c->run->counts[r]) ||
+		    __builtin_add_overflow(total, c->run->counts[r], &total))
 			total = UINT64_MAX;
 	}
-	if (__builtin_mul_overflow(total, element(w), &bytes) || bytes > SIZE_MAX / 2)
+	if (__builtin_mul_overflow(total, element(s), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->entry->name);
 	if (!op->result)
 		/* The engine allocates host memory only, and a proxy's is host memory too. */
-		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(w), bytes,
-				     before * element(w));
+		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(s), bytes,
+				     before * element(s));
 	if (!op->result)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory for %llu gathered bytes",
 			    op->entry->name, (unsigned long long)bytes);
@@ -222,24 +222,24 @@ static int plan_make_room(struct comm *l, struct ringup_op *op, const uint64_t *
 }
 
 /* As plan_all_room(), the same on all ranks.  @all: bytes of all ranks together. */
-static int make_all_room(struct comm *l, struct ringup_op *op, const uint64_t *rows,
+static int make_all_room(struct comm *c, struct ringup_op *op, const uint64_t *rows,
 			 size_t stride, uint64_t all, struct err *e)
 {
 	bool answered = op->asked;
 	int rc;
 
-	if (answered && plan_answered(l, op))
+	if (answered && plan_answered(c, op))
 		return 1;
-	plan_spare(l, op, all);
-	rc = plan_make_room(l, op, rows, stride, e);
-	return answered ? rc : plan_all_room(l, op, all, rc);
+	plan_spare(c, op, all);
+	rc = plan_make_room(c, op, rows, stride, e);
+	return answered ? rc : plan_all_room(c, op, all, rc);
 }
 
-static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *rows,
+static int plan_allgather(struct comm *c, struct ringup_op *op, const uint64_t *rows,
 			  size_t stride, struct err *e)
 {
-	const struct op_signature *w = &op->ask.signature;
-	size_t n = (size_t)l->topo.size, r;
+	const struct op_signature *s = &op->ask.signature;
+	size_t n = (size_t)c->topo.size, r;
 	uint64_t all = 0;
 	int rc;
 
@@ -248,113 +248,113 @@ static int plan_allgather(struct comm *l, struct ringup_op *op, const uint64_t *
 	for (r = 0; r < n; r++)
 		if (__builtin_add_overflow(all, rows[r * stride], &all))
 			all = UINT64_MAX;
-	rc = make_all_room(l, op, rows, stride, bytes_of(w, all), e);
+	rc = make_all_room(c, op, rows, stride, bytes_of(s, all), e);
 	if (rc)
 		return rc;
-	plan_begin(l, PLAN_ALLGATHER, w);
-	add_op(l, op, plan_result(l, op), op->ask.rows * w->count);
-	l->run->plan.counts = l->run->counts;
+	plan_begin(c, PLAN_ALLGATHER, s);
+	add_op(c, op, plan_result(c, op), op->ask.rows * s->count);
+	c->run->plan.counts = c->run->counts;
 	for (r = 0; r < n; r++)
 		op->ask.counts[r] = rows[r * stride];
-	plan_ends(l, op);
+	plan_ends(c, op);
 	return 0;
 }
 
 /* Adasum depends on whole vectors: every rank gathers all tensors and computes the same. */
-static int plan_adasum(struct comm *l, struct ringup_op *op, struct err *e)
+static int plan_adasum(struct comm *c, struct ringup_op *op, struct err *e)
 {
-	const struct op_signature *w = &op->ask.signature;
-	uint64_t bytes = op_signature_bytes(w), all;
+	const struct op_signature *s = &op->ask.signature;
+	uint64_t bytes = op_signature_bytes(s), all;
 	unsigned char *mine, *room;
 	int rc;
 
-	if (__builtin_mul_overflow(bytes, (uint64_t)l->topo.size, &all) || all > SIZE_MAX / 2)
+	if (__builtin_mul_overflow(bytes, (uint64_t)c->topo.size, &all) || all > SIZE_MAX / 2)
 		all = 0;
 	if (op->asked) {
-		if (plan_answered(l, op))
+		if (plan_answered(c, op))
 			return 0;
 	} else {
-		plan_spare(l, op, bytes && !all ? UINT64_MAX : all);
+		plan_spare(c, op, bytes && !all ? UINT64_MAX : all);
 		op->result = all || !bytes ? malloc(all ? all : 1) : NULL;
 		rc = op->result
 			     ? 0
 			     : fail(e, RINGUP_ENOMEM,
 				    "%.200s: no memory for %d tensors of %llu bytes",
-				    op->entry->name, l->topo.size, (unsigned long long)bytes);
-		rc = plan_all_room(l, op, bytes && !all ? UINT64_MAX : all, rc);
+				    op->entry->name, c->topo.size, (unsigned long long)bytes);
+		rc = plan_all_room(c, op, bytes && !all ? UINT64_MAX : all, rc);
 		if (rc)
 			return rc > 0 ? 0 : rc;
 	}
-	room = plan_result(l, op);
-	mine = room + bytes * (uint64_t)l->topo.rank;
-	copy_scaled((enum ringup_dtype)w->dtype, mine, op->ask.in, w->count, w->pre);
-	for (int r = 0; r < l->topo.size; r++)
-		l->run->counts[r] = w->count;
-	plan_begin(l, PLAN_ALLGATHER, w);
-	l->run->plan.pre = l->run->plan.post = 1;
-	plan_add(l, mine, room, w->count);
-	l->run->plan.counts = l->run->counts;
-	plan_ends(l, op);
+	room = plan_result(c, op);
+	mine = room + bytes * (uint64_t)c->topo.rank;
+	copy_scaled((enum ringup_dtype)s->dtype, mine, op->ask.in, s->count, s->pre);
+	for (int r = 0; r < c->topo.size; r++)
+		c->run->counts[r] = s->count;
+	plan_begin(c, PLAN_ALLGATHER, s);
+	c->run->plan.pre = c->run->plan.post = 1;
+	plan_add(c, mine, room, s->count);
+	c->run->plan.counts = c->run->counts;
+	plan_ends(c, op);
 	return 0;
 }
 
 /* A first plan, in which every rank tells every other rank how many rows it has for it. */
-static int plan_splits(struct comm *l, struct ringup_op *op, struct err *e)
+static int plan_splits(struct comm *c, struct ringup_op *op, struct err *e)
 {
-	uint64_t n = (uint64_t)l->topo.size, *mine = plan_tell(l, n, e);
+	uint64_t n = (uint64_t)c->topo.size, *mine = plan_tell(c, n, e);
 
 	if (!mine)
 		return e->code;
 	memcpy(mine, op->ask.splits, n * sizeof(*mine));
-	l->phase = 1;
+	c->phase = 1;
 	return 0;
 }
 
-static int plan_alltoall(struct comm *l, struct ringup_op *op, struct err *e)
+static int plan_alltoall(struct comm *c, struct ringup_op *op, struct err *e)
 {
-	const struct op_signature *w = &op->ask.signature;
-	size_t n = (size_t)l->topo.size, me = (size_t)l->topo.rank, i;
+	const struct op_signature *s = &op->ask.signature;
+	size_t n = (size_t)c->topo.size, me = (size_t)c->topo.rank, i;
 	uint64_t mine = 0, all = 0;
 	int rc;
 
-	if (!l->phase && !plan_room(l, n * n, e))
+	if (!c->phase && !plan_room(c, n * n, e))
 		return e->code;
-	if (!l->phase && !eager_splits(l, op, l->run->numbers))
-		return plan_splits(l, op, e);
-	l->phase = 1;
+	if (!c->phase && !eager_splits(c, op, c->run->numbers))
+		return plan_splits(c, op, e);
+	c->phase = 1;
 	for (i = 0; i < n * n; i++)
-		if (__builtin_add_overflow(all, l->run->numbers[i], &all))
+		if (__builtin_add_overflow(all, c->run->numbers[i], &all))
 			all = UINT64_MAX;
-	rc = make_all_room(l, op, l->run->numbers + me, n, bytes_of(w, all), e);
+	rc = make_all_room(c, op, c->run->numbers + me, n, bytes_of(s, all), e);
 	if (rc)
 		return rc;
 	for (i = 0; i < n && op->ask.counts; i++)
-		op->ask.counts[i] = l->run->numbers[i * n + me];
+		op->ask.counts[i] = c->run->numbers[i * n + me];
 	for (i = 0; i < n * n; i++)
-		if (__builtin_mul_overflow(l->run->numbers[i], w->count, &l->run->numbers[i]))
+		if (__builtin_mul_overflow(c->run->numbers[i], s->count, &c->run->numbers[i]))
 			return fail(e, RINGUP_EMISMATCH,
 				    "%.200s: the blocks are too large together",
 				    op->entry->name);
 	for (i = 0; i < n; i++)
-		mine += l->run->numbers[me * n + i];
-	plan_begin(l, PLAN_ALLTOALL, w);
-	add_op(l, op, plan_result(l, op), mine);
-	l->run->plan.matrix = l->run->numbers;
-	plan_ends(l, op);
+		mine += c->run->numbers[me * n + i];
+	plan_begin(c, PLAN_ALLTOALL, s);
+	add_op(c, op, plan_result(c, op), mine);
+	c->run->plan.matrix = c->run->numbers;
+	plan_ends(c, op);
 	return 0;
 }
 
-static void plan_reducescatter(struct comm *l, struct ringup_op *op)
+static void plan_reducescatter(struct comm *c, struct ringup_op *op)
 {
-	const struct op_signature *w = &op->ask.signature;
+	const struct op_signature *s = &op->ask.signature;
 
-	for (int r = 0; r < l->topo.size; r++)
-		l->run->counts[r] = op_signature_part_first(w, l->topo.size, r + 1) -
-				    op_signature_part_first(w, l->topo.size, r);
-	plan_begin(l, PLAN_REDUCESCATTER, w);
-	add_op(l, op, op->ask.out, w->count);
-	l->run->plan.counts = l->run->counts;
-	plan_ends(l, op);
+	for (int r = 0; r < c->topo.size; r++)
+		c->run->counts[r] = op_signature_part_first(s, c->topo.size, r + 1) -
+				    op_signature_part_first(s, c->topo.size, r);
+	plan_begin(c, PLAN_REDUCESCATTER, s);
+	add_op(c, op, op->ask.out, s->count);
+	c->run->plan.counts = c->run->counts;
+	plan_ends(c, op);
 }
 
 static bool same_kind(const struct op_signature *a, const struct op_signature *b)
@@ -366,83 +366,83 @@ static bool same_kind(const struct op_signature *a, const struct op_signature *b
 
 /* The next operation to fuse with @op: the next one alike of its bundle, wherever it stands, or
  * the next of the batch, if it is alike, up to the fusion threshold. */
-static struct ringup_op *next_like(struct comm *l, struct ringup_op *op, uint64_t bytes)
+static struct ringup_op *next_like(struct comm *c, struct ringup_op *op, uint64_t bytes)
 {
-	const struct op_signature *w = &op->ask.signature;
+	const struct op_signature *s = &op->ask.signature;
 
 	if (op->bundle) {
 		do
 			op = op->next;
-		while (op && (op->state != OP_FLYING || !same_kind(w, &op->ask.signature)));
+		while (op && (op->state != OP_FLYING || !same_kind(s, &op->ask.signature)));
 		return op;
 	}
-	if (l->item_at == l->item_count || l->items[l->item_at].bad ||
-	    l->items[l->item_at].result)
+	if (c->item_at == c->item_count || c->items[c->item_at].bad ||
+	    c->items[c->item_at].result)
 		return NULL;
-	op = comm_op(l, &l->items[l->item_at]);
-	return op && same_kind(w, &op->ask.signature) &&
-			       bytes + op_signature_bytes(&op->ask.signature) <= l->fusion_bytes
+	op = comm_op(c, &c->items[c->item_at]);
+	return op && same_kind(s, &op->ask.signature) &&
+			       bytes + op_signature_bytes(&op->ask.signature) <= c->fusion_bytes
 		       ? op
 		       : NULL;
 }
 
-static void plan_allreduce(struct comm *l, struct ringup_op *op)
+static void plan_allreduce(struct comm *c, struct ringup_op *op)
 {
 	uint64_t bytes = 0;
 
-	plan_begin(l, PLAN_ALLREDUCE, &op->ask.signature);
+	plan_begin(c, PLAN_ALLREDUCE, &op->ask.signature);
 	do {
 		bytes += op_signature_bytes(&op->ask.signature);
-		add_op(l, op, op->ask.out, op->ask.signature.count);
-		plan_ends(l, op);
-		op = next_like(l, op, bytes);
-	} while (op && l->run->op_count < BATCH_ITEMS);
+		add_op(c, op, op->ask.out, op->ask.signature.count);
+		plan_ends(c, op);
+		op = next_like(c, op, bytes);
+	} while (op && c->run->op_count < BATCH_ITEMS);
 }
 
-int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+int plan_make(struct comm *c, struct ringup_op *op, const uint64_t *rows, size_t stride,
 	      struct err *e)
 {
-	const struct op_signature *w = &op->ask.signature;
+	const struct op_signature *s = &op->ask.signature;
 	int rc;
 
-	switch ((int)w->kind) {
+	switch ((int)s->kind) {
 	case PLAN_ALLREDUCE:
-		if (w->redop == RINGUP_ADASUM)
-			return plan_adasum(l, op, e);
-		plan_allreduce(l, op);
+		if (s->redop == RINGUP_ADASUM)
+			return plan_adasum(c, op, e);
+		plan_allreduce(c, op);
 		return 0;
 	case PLAN_ALLGATHER:
-		rc = plan_allgather(l, op, rows, stride, e);
+		rc = plan_allgather(c, op, rows, stride, e);
 		return rc > 0 ? 0 : rc;
 	case PLAN_ALLTOALL:
-		rc = plan_alltoall(l, op, e);
+		rc = plan_alltoall(c, op, e);
 		return rc > 0 ? 0 : rc;
 	case PLAN_REDUCESCATTER:
-		plan_reducescatter(l, op);
+		plan_reducescatter(c, op);
 		return 0;
 	case PLAN_BROADCAST:
-		plan_begin(l, PLAN_BROADCAST, w);
-		add_op(l, op, op->ask.out, w->count);
+		plan_begin(c, PLAN_BROADCAST, s);
+		add_op(c, op, op->ask.out, s->count);
 		break;
 	case PLAN_BARRIER:
 	case OP_JOIN:
 	case OP_BUNDLE:
-		plan_barrier(l);
+		plan_barrier(c);
 		break;
 	default:
 		return fail(e, RINGUP_EINVAL, "%.200s: no plan is made of collective %u",
-			    op->entry->name, (unsigned int)w->kind);
+			    op->entry->name, (unsigned int)s->kind);
 	}
-	plan_ends(l, op);
+	plan_ends(c, op);
 	return 0;
 }
 
 /* With Adasum all ranks' tensors are here: combines them, and leaves only the result. */
 int plan_conclude(struct ringup_op *op, struct err *e)
 {
-	const struct comm *l = op->comm;
-	const struct op_signature *w = &op->ask.signature;
-	enum ringup_dtype dtype = (enum ringup_dtype)w->dtype;
+	const struct comm *c = op->comm;
+	const struct op_signature *s = &op->ask.signature;
+	enum ringup_dtype dtype = (enum ringup_dtype)s->dtype;
 	size_t bytes;
 	void *scratch;
 
@@ -450,16 +450,16 @@ int plan_conclude(struct ringup_op *op, struct err *e)
 		*e = op->why;
 		return op->status;
 	}
-	if (w->kind != PLAN_ALLREDUCE || w->redop != RINGUP_ADASUM)
+	if (s->kind != PLAN_ALLREDUCE || s->redop != RINGUP_ADASUM)
 		return 0;
-	bytes = adasum_scratch_bytes(dtype, l->topo.size, w->count);
+	bytes = adasum_scratch_bytes(dtype, c->topo.size, s->count);
 	scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;
 	if (!scratch)
 		return fail(e, RINGUP_ENOMEM, "%.200s: no memory to combine %d tensors",
-			    op->entry->name, l->topo.size);
-	adasum(dtype, op->ask.out, op->result, l->topo.size, w->count, scratch);
-	if (w->post != 1)
-		copy_scaled(dtype, op->ask.out, op->ask.out, w->count, w->post);
+			    op->entry->name, c->topo.size);
+	adasum(dtype, op->ask.out, op->result, c->topo.size, s->count, scratch);
+	if (s->post != 1)
+		copy_scaled(dtype, op->ask.out, op->ask.out, s->count, s->post);
 	free(scratch);
 	op_discard(op);
 	return 0;

@@ -20,27 +20,27 @@ struct err;
 
 /* plan_make - the next plan of @op, and of others that are fused with it; an operation may take
  * several.  @rows[r * @stride] is the number of rows of rank r, if ranks differ in it. */
-int plan_make(struct comm *l, struct ringup_op *op, const uint64_t *rows, size_t stride,
+int plan_make(struct comm *c, struct ringup_op *op, const uint64_t *rows, size_t stride,
 	      struct err *e);
 
 /* plan_conclude - the last plan is done: complete this rank's local part, and report a failure
  * that was noted before. */
 int plan_conclude(struct ringup_op *op, struct err *e);
 
-/* plan_begin - a plan of @kind, with the dtype, operation, scale and root of @w; plan_add - add
+/* plan_begin - a plan of @kind, with the dtype, operation, scale and root of @s; plan_add - add
  * one tensor; plan_ends - @op is complete when this plan is. */
-void plan_begin(struct comm *l, enum plan_kind kind, const struct op_signature *w);
-void plan_add(struct comm *l, const void *in, void *out, uint64_t count);
-void plan_ends(struct comm *l, struct ringup_op *op);
+void plan_begin(struct comm *c, enum plan_kind kind, const struct op_signature *s);
+void plan_add(struct comm *c, const void *in, void *out, uint64_t count);
+void plan_ends(struct comm *c, struct ringup_op *op);
 
 /* plan_barrier - a plan that moves no data, but keeps all ranks in step. */
-void plan_barrier(struct comm *l);
+void plan_barrier(struct comm *c);
 
 /* plan_tell - every rank sends all others @each numbers: after this plan l->run->numbers has
  * them, in the order of ranks.  Returns where the caller writes this rank's own, or NULL. */
-uint64_t *plan_tell(struct comm *l, uint64_t each, struct err *e);
+uint64_t *plan_tell(struct comm *c, uint64_t each, struct err *e);
 
 /* plan_room - l->run->numbers, with room for @count; NULL if there is no memory. */
-uint64_t *plan_room(struct comm *l, size_t count, struct err *e);
+uint64_t *plan_room(struct comm *c, size_t count, struct err *e);
 
 #endif

@@ -8,20 +8,20 @@
 #include "base/err.h"
 #include "ringup.h"
 
-/* Opens @b: 0; 1 if it cannot serve @l, with the reason in *@why; or RINGUP_ENOMEM. */
-static int provider_open(struct comm *l, const struct backend *b, struct err *why,
+/* Opens @b: 0; 1 if it cannot serve @c, with the reason in *@why; or RINGUP_ENOMEM. */
+static int provider_open(struct comm *c, const struct backend *b, struct err *why,
 			 struct err *e)
 {
-	struct provider *v = &l->providers[l->provider_count];
+	struct provider *v = &c->providers[c->provider_count];
 
 	v->self = calloc(1, b->size);
 	if (!v->self)
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
-	if (!b->open(v->self, &l->topo, why)) {
+	if (!b->open(v->self, &c->topo, why)) {
 		v->is = b;
-		l->by_host |= b->by_host && !(l->memory & MEMORY_HOST);
-		l->memory |= b->memory;
-		l->provider_count++;
+		c->by_host |= b->by_host && !(c->memory & MEMORY_HOST);
+		c->memory |= b->memory;
+		c->provider_count++;
 		return 0;
 	}
 	b->close(v->self);
@@ -30,22 +30,22 @@ static int provider_open(struct comm *l, const struct backend *b, struct err *wh
 	return 1;
 }
 
-int providers_open(struct comm *l, const char *only, struct err *e)
+int providers_open(struct comm *c, const char *only, struct err *e)
 {
 	struct err why = { 0 };
 	int rc;
 
-	for (int i = 0; backends[i] && l->provider_count < COMM_BACKENDS; i++) {
+	for (int i = 0; backends[i] && c->provider_count < COMM_BACKENDS; i++) {
 		if ((*only && strcmp(only, backends[i]->name)) ||
-		    !(backends[i]->memory & ~l->memory))
+		    !(backends[i]->memory & ~c->memory))
 			continue;
-		rc = provider_open(l, backends[i], &why, e);
+		rc = provider_open(c, backends[i], &why, e);
 		if (rc < 0)
 			return rc;
 	}
-	if (l->memory & MEMORY_HOST)
+	if (c->memory & MEMORY_HOST)
 		return 0;
-	if (l->provider_count)
+	if (c->provider_count)
 		return fail(e, RINGUP_ENOBACKEND,
 			    "RINGUP_BACKEND=%.15s: it takes no data in the host's memory",
 			    only);
@@ -57,10 +57,10 @@ int providers_open(struct comm *l, const char *only, struct err *e)
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 
-struct provider *provider_for(struct comm *l, const struct plan *p)
+struct provider *provider_for(struct comm *c, const struct plan *p)
 {
-	for (int i = 0; i < l->provider_count; i++) {
-		struct provider *v = &l->providers[i];
+	for (int i = 0; i < c->provider_count; i++) {
+		struct provider *v = &c->providers[i];
 
 		if (v->is->memory >> p->memory & 1 && v->is->can(v->self, p))
 			return v;
@@ -68,18 +68,18 @@ struct provider *provider_for(struct comm *l, const struct plan *p)
 	return NULL;
 }
 
-const char *provider_name(const struct comm *l)
+const char *provider_name(const struct comm *c)
 {
-	for (int i = 0; i < l->provider_count; i++)
-		if (l->providers[i].is->memory & MEMORY_HOST)
-			return l->providers[i].is->name;
+	for (int i = 0; i < c->provider_count; i++)
+		if (c->providers[i].is->memory & MEMORY_HOST)
+			return c->providers[i].is->name;
 	return "none";
 }
 
-void providers_abort(struct comm *l)
+void providers_abort(struct comm *c)
 {
-	for (int i = 0; i < l->provider_count; i++)
-		l->providers[i].is->abort(l->providers[i].self);
+	for (int i = 0; i < c->provider_count; i++)
+		c->providers[i].is->abort(c->providers[i].self);
 }
 
 void providers_close(struct provider *v, int count)

@@ -12,41 +12,41 @@
 #include "ringup.h"
 
 /* May a joined rank take part in such an operation? */
-static bool is_allowed(const struct comm *l, const struct op_signature *w)
+static bool is_allowed(const struct comm *c, const struct op_signature *s)
 {
-	return !l->join_sums || w->kind == PLAN_ALLREDUCE || w->kind == PLAN_BARRIER ||
-	       w->kind == OP_BUNDLE;
+	return !c->join_sums || s->kind == PLAN_ALLREDUCE || s->kind == PLAN_BARRIER ||
+	       s->kind == OP_BUNDLE;
 }
 
-bool proxy_can(const struct comm *l, const struct op_signature *w)
+bool proxy_can(const struct comm *c, const struct op_signature *s)
 {
 	uint64_t element; /* of the widest type */
 
-	if (!is_allowed(l, w))
+	if (!is_allowed(c, s))
 		return false;
-	return (w->kind != PLAN_ALLREDUCE && w->kind != PLAN_REDUCESCATTER) ||
-	       neutral_fill(&element, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			    w->pre, w->count > 0);
+	return (s->kind != PLAN_ALLREDUCE && s->kind != PLAN_REDUCESCATTER) ||
+	       neutral_fill(&element, (enum ringup_dtype)s->dtype, (enum ringup_redop)s->redop,
+			    s->pre, s->count > 0);
 }
 
-static bool is_from_root(const struct op_signature *w)
+static bool is_from_root(const struct op_signature *s)
 {
-	return w->kind == PLAN_BROADCAST ||
-	       (w->kind == PLAN_ALLTOALL && w->digest == OP_FROM_ROOT);
+	return s->kind == PLAN_BROADCAST ||
+	       (s->kind == PLAN_ALLTOALL && s->digest == OP_FROM_ROOT);
 }
 
-int proxy_request(const struct comm *l, const struct op_signature *w, struct request *q,
+int proxy_request(const struct comm *c, const struct op_signature *s, struct request *q,
 		  void **own, struct err *e)
 {
-	size_t size = reduce_dtype_bytes((enum ringup_dtype)w->dtype), n = (size_t)l->topo.size;
-	uint64_t bytes = op_signature_bytes(w);
+	size_t size = reduce_dtype_bytes((enum ringup_dtype)s->dtype), n = (size_t)c->topo.size;
+	uint64_t bytes = op_signature_bytes(s);
 	void *room;
 
-	q->signature = *w;
+	q->signature = *s;
 	/* Data of this rank, which no other rank has, are missing: an error on all ranks. */
-	if ((is_from_root(w) && w->root == l->topo.rank) || !is_allowed(l, w)) {
+	if ((is_from_root(s) && s->root == c->topo.rank) || !is_allowed(c, s)) {
 		op_signature_init(&q->signature, OP_JOIN, RINGUP_U8, 0);
-		q->signature.redop = !is_allowed(l, w);
+		q->signature.redop = !is_allowed(c, s);
 	}
 	if (bytes > SIZE_MAX / 4)
 		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
@@ -55,13 +55,13 @@ int proxy_request(const struct comm *l, const struct op_signature *w, struct req
 		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
 	*own = room;
 	q->counts = room;
-	q->splits = w->kind == PLAN_ALLTOALL ? room : NULL;
+	q->splits = s->kind == PLAN_ALLTOALL ? room : NULL;
 	q->outp = (void **)((uint64_t *)room + n);
 	q->in = q->out = (uint64_t *)room + n + 2;
 	/* Without neutral data, a join makes it an error on all ranks: signatures differ. */
-	if ((w->kind == PLAN_ALLREDUCE || w->kind == PLAN_REDUCESCATTER) &&
-	    !neutral_fill(q->out, (enum ringup_dtype)w->dtype, (enum ringup_redop)w->redop,
-			  w->pre, bytes / size))
+	if ((s->kind == PLAN_ALLREDUCE || s->kind == PLAN_REDUCESCATTER) &&
+	    !neutral_fill(q->out, (enum ringup_dtype)s->dtype, (enum ringup_redop)s->redop,
+			  s->pre, bytes / size))
 		q->signature.kind = OP_JOIN;
 	return 0;
 }

@@ -10,12 +10,12 @@ struct request;
 struct op_signature;
 struct err;
 
-/* proxy_can - may a joined rank take part in @w, and is there neutral data for it? */
-bool proxy_can(const struct comm *l, const struct op_signature *w);
+/* proxy_can - may a joined rank take part in @s, and is there neutral data for it? */
+bool proxy_can(const struct comm *c, const struct op_signature *s);
 
-/* proxy_request - a request with neutral data for other ranks' @w: fills @q, except its name;
+/* proxy_request - a request with neutral data for other ranks' @s: fills @q, except its name;
  * *@own is memory to free with the operation. */
-int proxy_request(const struct comm *l, const struct op_signature *w, struct request *q,
+int proxy_request(const struct comm *c, const struct op_signature *s, struct request *q,
 		  void **own, struct err *e);
 
 #endif

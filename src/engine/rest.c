@@ -49,22 +49,22 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 		r->all.look_ns = one->look_ns;
 }
 
-/* Asks the back ends of @l that have plans in flight. */
-static void rest_ask_comm(struct comm *l, struct rest *r)
+/* Asks the back ends of @c that have plans in flight. */
+static void rest_ask_comm(struct comm *c, struct rest *r)
 {
 	struct wait_on one;
 	int k;
 
-	for (int i = 0; i < l->provider_count && l->running; i++) {
-		struct provider *v = &l->providers[i];
+	for (int i = 0; i < c->provider_count && c->running; i++) {
+		struct provider *v = &c->providers[i];
 
-		for (k = 0; k < l->run_count && l->runs[k].by != v; k++)
+		for (k = 0; k < c->run_count && c->runs[k].by != v; k++)
 			;
-		if (k == l->run_count)
+		if (k == c->run_count)
 			continue;
 		memset(&one, 0, sizeof(one));
 		if (v->is->wait(v->self, &one))
-			rest_add(l->engine, r, &one);
+			rest_add(c->engine, r, &one);
 		else
 			r->again = true;
 	}
@@ -72,11 +72,11 @@ static void rest_ask_comm(struct comm *l, struct rest *r)
 
 void rest_ask(struct engine *g, struct rest *r)
 {
-	struct comm *l;
+	struct comm *c;
 	int i, end = comms_enter(g);
 
 	for (i = 0; i < end; i++)
-		if ((l = comms_at(g, i)))
-			rest_ask_comm(l, r);
+		if ((c = comms_at(g, i)))
+			rest_ask_comm(c, r);
 	comms_exit(g, end);
 }

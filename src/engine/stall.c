@@ -115,30 +115,30 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
 
-static bool is_here(const struct comm *l, int rank)
+static bool is_here(const struct comm *c, int rank)
 {
-	return !l->topo.host_of || l->topo.host_of[rank] == l->topo.host;
+	return !c->topo.host_of || c->topo.host_of[rank] == c->topo.host;
 }
 
 /* Has @rank, of this host, submitted @op? */
-static bool stall_is_in(const struct comm *l, const struct ringup_op *op, int rank)
+static bool stall_is_in(const struct comm *c, const struct ringup_op *op, int rank)
 {
-	int local = l->topo.local_of ? l->topo.local_of[rank] : rank;
+	int local = c->topo.local_of ? c->topo.local_of[rank] : rank;
 
-	return rank == l->topo.rank || (l->ledger && ledger_is_busy(l->ledger, op->id, local));
+	return rank == c->topo.rank || (c->ledger && ledger_is_busy(c->ledger, op->id, local));
 }
 
 /* Finds the ranks of this host that have submitted @op; true if this rank is the first. */
-static bool look_who(const struct comm *l, const struct ringup_op *op, bool *in)
+static bool look_who(const struct comm *c, const struct ringup_op *op, bool *in)
 {
 	int first = -1;
 
-	memset(in, 0, (size_t)l->topo.size * sizeof(*in));
-	for (int r = l->topo.size - 1; r >= 0; r--) {
-		in[r] = is_here(l, r) && stall_is_in(l, op, r);
+	memset(in, 0, (size_t)c->topo.size * sizeof(*in));
+	for (int r = c->topo.size - 1; r >= 0; r--) {
+		in[r] = is_here(c, r) && stall_is_in(c, op, r);
 		first = in[r] ? r : first;
 	}
-	return first == l->topo.rank;
+	return first == c->topo.rank;
 }
 
 /* The name of an operation; an unnamed one has a number behind a NUL. */
@@ -149,23 +149,23 @@ static const char *stall_name_of(const struct ringup_op *op)
 	return *name || op->entry->len < 2 ? name : name + 1;
 }
 
-static void note(const struct stall *s, const struct comm *l, const struct ringup_op *op,
+static void note(const struct stall *s, const struct comm *c, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
 	bool in[COORDINATOR_RANKS], waiting[COORDINATOR_RANKS] = { false },
 				    missing[COORDINATOR_RANKS] = { false };
 
-	if (!look_who(l, op, in))
+	if (!look_who(c, op, in))
 		return;
 	if (f->shown == SHOWN) {
 		f->more++;
 		return;
 	}
 	/* By their numbers in the world. */
-	for (int r = 0; r < l->topo.size; r++) {
-		waiting[ranks_in_world(l->ranks, r)] = in[r];
-		missing[ranks_in_world(l->ranks, r)] = !in[r] && l->ledger;
+	for (int r = 0; r < c->topo.size; r++) {
+		waiting[ranks_in_world(c->ranks, r)] = in[r];
+		missing[ranks_in_world(c->ranks, r)] = !in[r] && c->ledger;
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
 	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
@@ -175,15 +175,15 @@ static void note(const struct stall *s, const struct comm *l, const struct ringu
 
 /* Has a joined rank been called since the last look?  Then other ranks go on, and its join does
  * not wait in vain. */
-static bool goes_on(struct comm *l, const struct ledger *of)
+static bool goes_on(struct comm *c, const struct ledger *of)
 {
-	uint64_t was = l->calls_looked;
+	uint64_t was = c->calls_looked;
 
-	l->calls_looked = of ? ledger_calls(of) : 0;
-	return l->calls_looked != was;
+	c->calls_looked = of ? ledger_calls(of) : 0;
+	return c->calls_looked != was;
 }
 
-static void stall_look_at(const struct stall *s, const struct comm *l, struct ringup_op *op,
+static void stall_look_at(const struct stall *s, const struct comm *c, struct ringup_op *op,
 			  bool going_on, int64_t now_ns, struct finding *f)
 {
 	int64_t age = now_ns - op->since_ns;
@@ -198,21 +198,21 @@ static void stall_look_at(const struct stall *s, const struct comm *l, struct ri
 	else if (s->warn_ns > age >> op->warnings || op->warnings == MOST_WARNINGS)
 		return;
 	op->warnings++;
-	note(s, l, op, now_ns, f);
+	note(s, c, op, now_ns, f);
 }
 
 /* ---- ranks that are waited for ---- */
 
 /* The first rank of @set whose process is stopped, traced, in the kernel or dead; -1: there is
  * none.  Only processes of this host can be inspected. */
-static int find_stopped(const struct stall *s, const struct comm *l, const bool *set,
+static int find_stopped(const struct stall *s, const struct comm *c, const bool *set,
 			char *state, size_t len)
 {
 	int w;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		w = ranks_in_world(l->ranks, r);
-		if (!set[w] || !is_here(l, r))
+	for (int r = 0; r < c->topo.size; r++) {
+		w = ranks_in_world(c->ranks, r);
+		if (!set[w] || !is_here(c, r))
 			continue;
 		heartbeat_state(s->peer[w].pid, state, len);
 		if (strstr(state, "(state T)") || strstr(state, "(state t)") ||
@@ -228,7 +228,7 @@ static void rank_text(const struct stall *s, int rank, char *out, size_t len)
 		 s->peer[rank].host);
 }
 
-static void describe_message(const struct stall *s, const struct comm *l,
+static void describe_message(const struct stall *s, const struct comm *c,
 			     const struct ringup_op *op, char *out, size_t len)
 {
 	bool peer[COORDINATOR_RANKS] = { false };
@@ -238,7 +238,7 @@ static void describe_message(const struct stall *s, const struct comm *l,
 	if (op->p2p.peer >= 0) {
 		rank_text(s, op->p2p.peer, who, sizeof(who));
 		peer[op->p2p.peer] = true;
-		if (find_stopped(s, l, peer, state, sizeof(state)) < 0)
+		if (find_stopped(s, c, peer, state, sizeof(state)) < 0)
 			state[0] = 0;
 	}
 	snprintf(out, len, "%s is not complete in time: %s has not %s it%s%s", what, who,
@@ -247,24 +247,24 @@ static void describe_message(const struct stall *s, const struct comm *l,
 
 /* Finds the ranks that have not started @op, and those of other hosts that do not answer.
  * Returns whether other hosts have been asked. */
-static bool find_missing(struct comm *l, const struct ringup_op *op, bool *missing,
+static bool find_missing(struct comm *c, const struct ringup_op *op, bool *missing,
 			 bool *silent)
 {
 	unsigned char answer[COORDINATOR_RANKS];
 	bool asked =
-		l->topo.hosts > 1 && l->engine->p2p && p2p_ask(l->engine->p2p, l, op, answer);
+		c->topo.hosts > 1 && c->engine->p2p && p2p_ask(c->engine->p2p, c, op, answer);
 	int w;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		w = ranks_in_world(l->ranks, r);
-		if (r == l->topo.rank || !l->ledger)
+	for (int r = 0; r < c->topo.size; r++) {
+		w = ranks_in_world(c->ranks, r);
+		if (r == c->topo.rank || !c->ledger)
 			continue;
-		if (!is_here(l, r)) {
+		if (!is_here(c, r)) {
 			missing[w] = asked && answer[w] == P2P_NOT_STARTED;
 			silent[w] = asked && answer[w] == P2P_SILENT;
 		} else {
-			missing[w] = !(op_is_eager(op) ? eager_has_come(l, op, r)
-						       : stall_is_in(l, op, r));
+			missing[w] = !(op_is_eager(op) ? eager_has_come(c, op, r)
+						       : stall_is_in(c, op, r));
 		}
 	}
 	return asked;
@@ -287,7 +287,7 @@ static int set_text(const struct stall *s, const bool *set, char *out, size_t le
 	return count;
 }
 
-void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct comm *c, const struct ringup_op *op,
 		    char *out, size_t len)
 {
 	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false },
@@ -297,12 +297,12 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 	bool asked;
 
 	if (!op->entry) {
-		describe_message(s, l, op, out, len);
+		describe_message(s, c, op, out, len);
 		return;
 	}
-	for (r = 0; r < l->topo.size; r++)
-		here[ranks_in_world(l->ranks, r)] = is_here(l, r) && r != l->topo.rank;
-	asked = find_missing(l, op, missing, silent);
+	for (r = 0; r < c->topo.size; r++)
+		here[ranks_in_world(c->ranks, r)] = is_here(c, r) && r != c->topo.rank;
+	asked = find_missing(c, op, missing, silent);
 	what_text(op->ask.signature.kind, stall_name_of(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
@@ -315,7 +315,7 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 		return;
 	}
 	count = set_text(s, missing, who, sizeof(who));
-	r = find_stopped(s, l, count ? missing : here, state, sizeof(state));
+	r = find_stopped(s, c, count ? missing : here, state, sizeof(state));
 	if (r >= 0)
 		rank_text(s, r, one, sizeof(one));
 	if (count == 1)
@@ -329,8 +329,8 @@ void stall_describe(const struct stall *s, struct comm *l, const struct ringup_o
 		snprintf(out, len, "%s has started it, and %s", one, state);
 	else
 		snprintf(out, len, "all ranks%s have started it%s",
-			 asked || l->topo.hosts == 1 ? "" : " of this host",
-			 asked || l->topo.hosts == 1 ? ", and it is being carried out" : "");
+			 asked || c->topo.hosts == 1 ? "" : " of this host",
+			 asked || c->topo.hosts == 1 ? ", and it is being carried out" : "");
 }
 
 /* ---- several hosts: reports of leaders ---- */
@@ -348,34 +348,34 @@ enum { PAIRS = (COORDINATOR_REPORT - sizeof(struct report)) / 8 };
  * operations.  The holder of the lock may be waiting for a frozen rank, which only this thread
  * would notice: so this does not wait for the lock, and the next look reports what this one
  * misses. */
-static bool is_flying(struct comm *l, uint32_t id)
+static bool is_flying(struct comm *c, uint32_t id)
 {
 	struct ringup_op *op;
 	bool found = false;
 
-	if (!lock_try(&l->lock))
+	if (!lock_try(&c->lock))
 		return false;
-	for (op = l->flying; op && !found; op = op->next)
+	for (op = c->flying; op && !found; op = op->next)
 		found = op->id == id && !op_is_done(op);
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 	return found;
 }
 
 /* Lists this host's ranks that wait for @id, by world rank; returns the number of pairs. */
-static uint32_t list_waiting(struct comm *l, const struct ledger *of, uint32_t id,
+static uint32_t list_waiting(struct comm *c, const struct ledger *of, uint32_t id,
 			     uint32_t (*pair)[2])
 {
 	uint32_t n = 0, w;
 	bool in;
 
-	for (int r = 0; r < l->topo.size; r++) {
-		if (!is_here(l, r))
+	for (int r = 0; r < c->topo.size; r++) {
+		if (!is_here(c, r))
 			continue;
-		in = r == l->topo.rank
-			     ? is_flying(l, id)
+		in = r == c->topo.rank
+			     ? is_flying(c, id)
 			     : ledger_is_busy(of, id,
-					      l->topo.local_of ? l->topo.local_of[r] : r);
-		w = (uint32_t)ranks_in_world(l->ranks, r);
+					      c->topo.local_of ? c->topo.local_of[r] : r);
+		w = (uint32_t)ranks_in_world(c->ranks, r);
 		if (in && n && pair[n - 1][1] + 1 == w) {
 			pair[n - 1][1]++;
 		} else if (in && n < PAIRS) {
@@ -386,26 +386,26 @@ static uint32_t list_waiting(struct comm *l, const struct ledger *of, uint32_t i
 	return n;
 }
 
-static bool report(struct comm *l, uint32_t id, int64_t age_ns)
+static bool report(struct comm *c, uint32_t id, int64_t age_ns)
 {
 	struct {
 		struct report head;
 		uint32_t pair[PAIRS][2];
-	} x = { .head = { .group = l->serial, .age_ms = (uint32_t)(age_ns / MS) } };
-	const struct ledger *of = l->ledger;
-	int local = l->topo.local_rank;
+	} x = { .head = { .group = c->serial, .age_ms = (uint32_t)(age_ns / MS) } };
+	const struct ledger *of = c->ledger;
+	int local = c->topo.local_rank;
 
-	x.head.pairs = list_waiting(l, of, id, x.pair);
+	x.head.pairs = list_waiting(c, of, id, x.pair);
 	if (!x.head.pairs)
 		return false;
-	for (int r = l->topo.size - 1; r >= 0; r--)
-		if (ranks_in_world(l->ranks, r) == (int)x.pair[0][0])
-			local = l->topo.local_of[r];
+	for (int r = c->topo.size - 1; r >= 0; r--)
+		if (ranks_in_world(c->ranks, r) == (int)x.pair[0][0])
+			local = c->topo.local_of[r];
 	x.head.kind = ledger_kind(of, id, local);
 	/* As in is_flying(). */
 	if (!ledger_tell(of, id, x.head.name, sizeof(x.head.name)))
 		return false;
-	tree_report(l->agree->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
+	tree_report(c->agree->tree, &x, sizeof(x.head) + x.head.pairs * sizeof(x.pair[0]));
 	return true;
 }
 
@@ -418,20 +418,20 @@ static bool is_join(const struct ledger *of, uint32_t id)
 }
 
 /* Reports tensors that some ranks of this host have had in flight alone for too long. */
-static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t now_ns)
+static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
-	const struct ledger *of = l->ledger;
+	const struct ledger *of = c->ledger;
 	uint32_t id, used = ledger_used(of);
-	bool going_on = goes_on(l, of);
+	bool going_on = goes_on(c, of);
 	int told = 0;
 
 	/* Groups come and go; without memory for this group now, a later look may have some. */
-	if (!l->seen)
-		l->seen = calloc(LEDGER_IDS, sizeof(*l->seen));
-	for (id = 0; l->seen && id < used && told < STALL_BOARD; id++) {
+	if (!c->seen)
+		c->seen = calloc(LEDGER_IDS, sizeof(*c->seen));
+	for (id = 0; c->seen && id < used && told < STALL_BOARD; id++) {
 		uint64_t arrived = ledger_arrived(of, id);
-		struct stall_seen *x = &l->seen[id];
+		struct stall_seen *x = &c->seen[id];
 
 		if (arrived != x->arrived || !x->since_ns || silence ||
 		    (going_on && is_join(of, id))) {
@@ -440,7 +440,7 @@ static void look_at_host(struct stall *s, struct comm *l, bool silence, int64_t 
 		}
 		if (now_ns - x->since_ns < limit)
 			continue;
-		told += report(l, id, now_ns - x->since_ns);
+		told += report(c, id, now_ns - x->since_ns);
 	}
 }
 
@@ -526,7 +526,7 @@ static void forget_board(struct stall *s)
 }
 
 /* At the root: finds the ranks that have not reported a tensor that other ranks wait for. */
-static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
+static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 			  struct finding *f)
 {
 	char who[320], what[STALL_NAME + 16];
@@ -536,7 +536,7 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 	for (int i = 0; i < STALL_BOARD && !f->fatal; i++) {
 		struct stall_topic *t = &s->board[i];
 
-		if (!t->first_ns || t->group != l->serial || !is_due(s, t, now_ns))
+		if (!t->first_ns || t->group != c->serial || !is_due(s, t, now_ns))
 			continue;
 		t->warnings++;
 		f->fatal = now_ns - t->since_ns >= s->abort_ns;
@@ -546,9 +546,9 @@ static void look_at_board(struct stall *s, const struct comm *l, int64_t now_ns,
 		}
 		if (f->shown == SHOWN)
 			continue;
-		for (int r = 0; r < l->topo.size; r++)
-			missing[ranks_in_world(l->ranks, r)] =
-				!t->in[ranks_in_world(l->ranks, r)];
+		for (int r = 0; r < c->topo.size; r++)
+			missing[ranks_in_world(c->ranks, r)] =
+				!t->in[ranks_in_world(c->ranks, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
 		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
 			 what_text(t->kind, t->name, what),
@@ -599,48 +599,48 @@ static bool is_flying_message(const struct ringup_op *op)
 	return !op->entry && __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) == OP_FLYING;
 }
 
-static void look_at_messages(struct look *look, struct comm *l)
+static void look_at_messages(struct look *look, struct comm *c)
 {
 	struct ringup_op *op;
 
 	/* See is_flying(). */
-	if (!p2p_is_used(l->engine->p2p) || !lock_try(&l->lock))
+	if (!p2p_is_used(c->engine->p2p) || !lock_try(&c->lock))
 		return;
-	for (op = l->flying; op && !look->found.fatal; op = op->next)
+	for (op = c->flying; op && !look->found.fatal; op = op->next)
 		if (is_flying_message(op))
 			look_at_message(look, op);
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 }
 
-static void look_at_comm(struct comm *l, void *arg)
+static void look_at_comm(struct comm *c, void *arg)
 {
 	struct look *look = arg;
 	struct ringup_op *op;
 	bool going_on, any = false;
 
-	look_at_messages(look, l);
-	if (l->topo.hosts > 1) {
-		if (l->topo.local_rank == 0)
-			look_at_host(look->stall, l, look->silence, look->now_ns);
-		if (l->topo.rank == 0 && !look->silence)
-			look_at_board(look->stall, l, look->now_ns, &look->found);
+	look_at_messages(look, c);
+	if (c->topo.hosts > 1) {
+		if (c->topo.local_rank == 0)
+			look_at_host(look->stall, c, look->silence, look->now_ns);
+		if (c->topo.rank == 0 && !look->silence)
+			look_at_board(look->stall, c, look->now_ns, &look->found);
 		return;
 	}
 	/* See is_flying(). */
-	if (!lock_try(&l->lock))
+	if (!lock_try(&c->lock))
 		return;
-	going_on = goes_on(l, l->ledger);
-	for (op = l->flying; op && !look->found.fatal; op = op->next)
+	going_on = goes_on(c, c->ledger);
+	for (op = c->flying; op && !look->found.fatal; op = op->next)
 		if (!op->entry || op->proxy ||
 		    __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
 			continue;
-		else if (eager_look(l, op)) /* complete, but no thread had looked */
+		else if (eager_look(c, op)) /* complete, but no thread had looked */
 			any = true;
 		else
-			stall_look_at(look->stall, l, op, going_on, look->now_ns, &look->found);
-	lock_give(&l->lock);
+			stall_look_at(look->stall, c, op, going_on, look->now_ns, &look->found);
+	lock_give(&c->lock);
 	if (any)
-		notify_completed(l->engine);
+		notify_completed(c->engine);
 }
 
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)

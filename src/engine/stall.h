@@ -62,13 +62,13 @@ int stall_open(struct stall *s, const struct heartbeat_rules *r,
 void stall_close(struct stall *s);
 
 /*
- * stall_describe - write to @out what @op of @l, which is not complete in time, waits for.
+ * stall_describe - write to @out what @op of @c, which is not complete in time, waits for.
  *
  * Names the operation, the ranks of this host that have not started it, by their numbers in the
  * world, with process and host, and the process state of the first one.  Ranks of other hosts
  * are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
  */
-void stall_describe(const struct stall *s, struct comm *l, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct comm *c, const struct ringup_op *op,
 		    char *out, size_t len);
 
 /* stall_look - warn of, or end the job for, operations that have waited too long at @now_ns.

@@ -31,14 +31,14 @@ static int op_make_scratch(struct ringup_op *op, struct err *e)
 }
 
 /* Copies the lists that the caller may change as soon as the call returns. */
-static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
+static int op_copy_lists(struct comm *c, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
-	size_t bytes = (size_t)l->topo.size * sizeof(*q->splits);
+	size_t bytes = (size_t)c->topo.size * sizeof(*q->splits);
 	int rc = 0;
 
 	for (uint32_t i = q->members ? q->signature.members : 0; i > 0 && !rc; i--)
-		rc = op_add_member(l, op, &q->members[i - 1], NULL, e);
+		rc = op_add_member(c, op, &q->members[i - 1], NULL, e);
 	q->members = NULL;
 	q->copies = op->members;
 	if (!rc && q->signature.kind == PLAN_ALLREDUCE && q->signature.digest == OP_TO_ROOT &&
@@ -55,42 +55,42 @@ static int op_copy_lists(struct comm *l, struct ringup_op *op, struct err *e)
 }
 
 /* Fills this rank's slot, for a small operation with the signature of the last time. */
-static bool op_post_eager(struct comm *l, struct ringup_op *op)
+static bool op_post_eager(struct comm *c, struct ringup_op *op)
 {
 	struct eager_round round;
 
-	if (!op->entry->verified || op->proxy || !eager_may(l, &op->ask) ||
-	    !eager_begin(l, op->id, &op->ask, &round))
+	if (!op->entry->verified || op->proxy || !eager_may(c, &op->ask) ||
+	    !eager_begin(c, op->id, &op->ask, &round))
 		return false;
 	op->round = round.number;
-	eager_slot_write(l, &round, &op->ask);
+	eager_slot_write(c, &round, &op->ask);
 	__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
-	eager_slot_fetch(l, &round, &op->ask.signature);
+	__atomic_fetch_add(&c->eager_count, 1, __ATOMIC_RELAXED);
+	eager_slot_fetch(c, &round, &op->ask.signature);
 	return true;
 }
 
 /* Publishes the operation; l->lock is held. */
-static enum arrival op_post(struct comm *l, struct ringup_op *op, bool changed, bool awaits)
+static enum arrival op_post(struct comm *c, struct ringup_op *op, bool changed, bool awaits)
 {
 	const struct request *r = &op->ask;
 
-	if (!changed && op_post_eager(l, op))
+	if (!changed && op_post_eager(c, op))
 		return ARRIVED_EARLY;
-	op->round = ledger_begin(l->ledger, op->id);
-	if (l->small == SMALL_EAGER)
-		eager_decline(l, op->id, op->round, r);
-	else if (l->small == SMALL_INLINE && !changed && op->entry->verified && !op->proxy)
-		inline_put(l->ledger, op->id, &r->signature, r->in);
-	return agree_post(l->agree, op->id, &r->signature, r->rows, changed || op->proxy,
+	op->round = ledger_begin(c->ledger, op->id);
+	if (c->small == SMALL_EAGER)
+		eager_decline(c, op->id, op->round, r);
+	else if (c->small == SMALL_INLINE && !changed && op->entry->verified && !op->proxy)
+		inline_put(c->ledger, op->id, &r->signature, r->in);
+	return agree_post(c->agree, op->id, &r->signature, r->rows, changed || op->proxy,
 			  awaits);
 }
 
-static struct name_entry *entry_for(struct comm *l, const struct request *r, struct err *e)
+static struct name_entry *entry_for(struct comm *c, const struct request *r, struct err *e)
 {
 	const char *name = r->name;
 	size_t len = r->name_len;
-	struct name_entry *t = name && !len ? name_table_again(&l->names, name) : NULL;
+	struct name_entry *t = name && !len ? name_table_again(&c->names, name) : NULL;
 
 	if (t)
 		return t;
@@ -102,116 +102,116 @@ static struct name_entry *entry_for(struct comm *l, const struct request *r, str
 			return NULL;
 		}
 	}
-	t = name ? name_table_get(&l->names, name, len)
-		 : name_table_unnamed(&l->names, l->unnamed);
+	t = name ? name_table_get(&c->names, name, len)
+		 : name_table_unnamed(&c->names, c->unnamed);
 	if (!t)
 		fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 	return t;
 }
 
 /* Holds the entry's id; finds one if the entry has none, or its id now has another name. */
-static int entry_hold(struct comm *l, struct name_entry *t, const struct op_signature *w,
+static int entry_hold(struct comm *c, struct name_entry *t, const struct op_signature *s,
 		      struct err *e)
 {
 	uint32_t id;
 	int rc;
 
-	if (t->id != UINT32_MAX && ledger_hold(l->ledger, t->id, t->age))
+	if (t->id != UINT32_MAX && ledger_hold(c->ledger, t->id, t->age))
 		return 0;
-	rc = ledger_find(l->ledger, t->name, t->len, w, &id, &t->age, e);
+	rc = ledger_find(c->ledger, t->name, t->len, s, &id, &t->age, e);
 	if (rc)
 		return rc;
 	t->known = false;
-	if (!name_table_number(&l->names, t, id))
+	if (!name_table_number(&c->names, t, id))
 		return 0;
-	ledger_drop(l->ledger, id);
+	ledger_drop(c->ledger, id);
 	return fail(e, RINGUP_ENOMEM, "no memory for another tensor name");
 }
 
 /* Stands in a name entry for an operation that only its calling thread knows. */
 static struct ringup_op alone;
 
-bool submit_any_eager(const struct comm *l)
+bool submit_any_eager(const struct comm *c)
 {
 	for (int i = 0; i < COMM_KEPT; i++)
-		if (l->kept[i] && __atomic_load_n(&l->kept[i]->op, __ATOMIC_ACQUIRE) == &alone)
+		if (c->kept[i] && __atomic_load_n(&c->kept[i]->op, __ATOMIC_ACQUIRE) == &alone)
 			return true;
 	return false;
 }
 
-bool submit_join_ready(const struct comm *l)
+bool submit_join_ready(const struct comm *c)
 {
 	const struct ringup_op *op;
 
-	for (op = l->flying; op; op = op->next)
-		if (op != l->join && !op->proxy && !op_is_done(op))
+	for (op = c->flying; op; op = op->next)
+		if (op != c->join && !op->proxy && !op_is_done(op))
 			return false;
-	return l->join != NULL;
+	return c->join != NULL;
 }
 
-bool submit_join(struct comm *l, enum arrival *as)
+bool submit_join(struct comm *c, enum arrival *as)
 {
-	struct ringup_op *op = l->join;
+	struct ringup_op *op = c->join;
 
-	if (!submit_join_ready(l) || submit_any_eager(l))
+	if (!submit_join_ready(c) || submit_any_eager(c))
 		return false;
-	__atomic_store_n(&l->join, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->join, NULL, __ATOMIC_RELAXED);
 	op->ask.rows =
-		agree_join_number(l->agree, __atomic_load_n(&l->batches, __ATOMIC_RELAXED));
-	*as = op_post(l, op, true, false);
+		agree_join_number(c->agree, __atomic_load_n(&c->batches, __ATOMIC_RELAXED));
+	*as = op_post(c, op, true, false);
 	return true;
 }
 
-static void join_take_part(struct comm *l)
+static void join_take_part(struct comm *c)
 {
-	ledger_join(l->ledger, true);
-	notify_call(l);
+	ledger_join(c->ledger, true);
+	notify_call(c);
 	/* Another rank may have begun before: look at once. */
-	__atomic_store_n(&l->calls_seen, ledger_calls(l->ledger) - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&l->joined, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->calls_seen, ledger_calls(c->ledger) - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->joined, true, __ATOMIC_RELEASE);
 }
 
 /* From now on this rank takes part, with nothing, in the operations of other ranks. */
-static void join_start(struct comm *l, struct ringup_op *op, enum arrival *as)
+static void join_start(struct comm *c, struct ringup_op *op, enum arrival *as)
 {
-	__atomic_store_n(&l->join, op, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	join_take_part(l);
-	submit_join(l, as);
+	join_take_part(c);
+	submit_join(c, as);
 }
 
 /* True without an operation of that name in flight; completes one that no thread looks at. */
-static bool entry_is_free(struct comm *l, const struct name_entry *t)
+static bool entry_is_free(struct comm *c, const struct name_entry *t)
 {
 	struct ringup_op *op = __atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 
-	if (op && op != &alone && eager_look(l, op))
-		notify_completed(l->engine);
+	if (op && op != &alone && eager_look(c, op))
+		notify_completed(c->engine);
 	return !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE);
 }
 
 /* Checks that the name is free and that this rank has not joined. */
-static int entry_check_free(struct comm *l, const struct name_entry *t, const struct request *r,
+static int entry_check_free(struct comm *c, const struct name_entry *t, const struct request *r,
 			    bool proxy, struct err *e)
 {
 	const char *name = r->name ? r->name : "one without a name";
 
-	if (!entry_is_free(l, t))
+	if (!entry_is_free(c, t))
 		return r->name ? fail(e, RINGUP_EBUSY,
 				      "%.200s: an operation of that name is already in flight",
 				      name)
 			       : fail(e, RINGUP_EBUSY,
 				      "more than %d unnamed operations in flight",
 				      NAME_TABLE_UNNAMED);
-	if (!proxy && __atomic_load_n(&l->joined, __ATOMIC_RELAXED))
+	if (!proxy && __atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
 			    "%.200s: this rank has joined, and starts nothing before all have",
 			    name);
 	return 0;
 }
 
-int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awaits,
+int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e)
 {
 	struct name_entry *t;
@@ -220,26 +220,26 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	int rc;
 
 	*as = ARRIVED_EARLY;
-	if (over_comm(l, e))
+	if (over_comm(c, e))
 		return e->code;
-	t = entry_for(l, r, e);
+	t = entry_for(c, r, e);
 	if (!t)
 		return e->code;
-	rc = entry_check_free(l, t, r, proxy, e);
+	rc = entry_check_free(c, t, r, proxy, e);
 	if (rc)
 		return rc;
-	op = op_new(l);
+	op = op_new(c);
 	if (!op)
 		return op_no_memory(e);
-	rc = entry_hold(l, t, &r->signature, e);
+	rc = entry_hold(c, t, &r->signature, e);
 	if (rc) {
-		op_free(l, op);
+		op_free(c, op);
 		return rc;
 	}
 	changed = !t->known || !op_signature_equal(&t->signature, &r->signature);
 	op->entry = t;
 	op->id = t->id;
-	op_enter(l, op, r, proxy);
+	op_enter(c, op, r, proxy);
 	if (changed) {
 		t->verified = t->repeats = false;
 		t->told = 0;
@@ -248,40 +248,40 @@ int submit_queued(struct comm *l, const struct request *r, void *proxy, bool awa
 	t->known = true;
 	/* Before the operation is published: another thread may then carry it out at once. */
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
-	if (tracepoint_on(l))
-		tracepoint_submitted(l, t, r);
-	rc = op_copy_lists(l, op, e);
+	if (tracepoint_on(c))
+		tracepoint_submitted(c, t, r);
+	rc = op_copy_lists(c, op, e);
 	if (rc) {
 		/* No rank has been told of the signature: the next operation tells it. */
 		t->known = false;
 		/* A proxy's memory stays the caller's. */
 		op->own = proxy ? NULL : op->own;
-		if (tracepoint_on(l))
+		if (tracepoint_on(c))
 			tracepoint_complete(op, rc);
-		op_take_back(l, op);
+		op_take_back(c, op);
 		return rc;
 	}
 	if (r->signature.kind == OP_JOIN && !proxy)
-		join_start(l, op, as);
+		join_start(c, op, as);
 	else
-		*as = op_post(l, op, changed, awaits);
-	l->unnamed += !r->name || !*r->name;
+		*as = op_post(c, op, changed, awaits);
+	c->unnamed += !r->name || !*r->name;
 	*opp = op;
 	return 0;
 }
 
-int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **opp,
+int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e)
 {
 	struct request r;
 	struct ringup_op *op;
 
-	if (over_has_failed(l->engine, e))
+	if (over_has_failed(c->engine, e))
 		return e->code;
-	if (__atomic_load_n(&l->joined, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
 			    "this rank has joined, and starts nothing before all have");
-	op = op_new(l);
+	op = op_new(c);
 	if (!op)
 		return op_no_memory(e);
 	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
@@ -293,24 +293,24 @@ int submit_p2p(struct comm *l, const struct p2p_request *q, struct ringup_op **o
 				   .tag = q->tag,
 				   .source = -1,
 				   .sourcep = q->source };
-	op_enter(l, op, &r, NULL);
-	if (tracepoint_on(l))
+	op_enter(c, op, &r, NULL);
+	if (tracepoint_on(c))
 		tracepoint_message(op);
 	*opp = op;
 	return 0;
 }
 
-void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
+void submit_notify(struct comm *c, struct ringup_op *op, enum arrival as)
 {
 	if (as == ARRIVED_LAST)
-		notify_call(l);
+		notify_call(c);
 	else if (as == ARRIVED_AWAITED)
-		waitset_notify(l->waitset, WAITSET_ANY);
-	else if (l->ledger) {
-		notify_announce(l);
+		waitset_notify(c->waitset, WAITSET_ANY);
+	else if (c->ledger) {
+		notify_announce(c);
 		/* This, too, has to follow the fence in notify_announce(). */
 		if (op)
-			eager_follow(l, op);
+			eager_follow(c, op);
 	}
 }
 
@@ -321,61 +321,61 @@ void submit_notify(struct comm *l, struct ringup_op *op, enum arrival as)
  * and a drop each time.  The ids that all ranks together may keep leave half of all ids to
  * other names; a rank at its limit lets go of the id that it has kept longest.
  */
-static bool entry_keep(struct comm *l, struct name_entry *t)
+static bool entry_keep(struct comm *c, struct name_entry *t)
 {
-	uint32_t most = LEDGER_IDS / 2 / (uint32_t)l->topo.size;
+	uint32_t most = LEDGER_IDS / 2 / (uint32_t)c->topo.size;
 	struct name_entry **place, *was;
 
 	if (!most)
 		return false;
-	place = &l->kept[l->keeps % (most < COMM_KEPT ? most : COMM_KEPT)];
+	place = &c->kept[c->keeps % (most < COMM_KEPT ? most : COMM_KEPT)];
 	was = *place;
 	if (was && __atomic_load_n(&was->op, __ATOMIC_ACQUIRE))
 		return false;
-	if (!ledger_keep(l->ledger, t->id, t->age))
+	if (!ledger_keep(c->ledger, t->id, t->age))
 		return false;
 	if (was) {
-		ledger_let_go(l->ledger, was->id);
+		ledger_let_go(c->ledger, was->id);
 		was->kept = was->repeats = false;
 	}
 	*place = t;
-	l->keeps++;
+	c->keeps++;
 	t->kept = true;
 	return true;
 }
 
 /* Does @r repeat the last operation of @t, and may it be eager?  l->lock is held. */
-static bool entry_is_usual(struct comm *l, struct name_entry *t, const struct request *r)
+static bool entry_is_usual(struct comm *c, struct name_entry *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
-	       op_signature_equal(&t->signature, &r->signature) && eager_may(l, r) &&
-	       (t->kept || entry_keep(l, t));
+	       op_signature_equal(&t->signature, &r->signature) && eager_may(c, r) &&
+	       (t->kept || entry_keep(c, t));
 }
 
 /* Marks the entry of @r as having an operation and returns it; NULL if nothing has happened. */
-static struct name_entry *eager_take(struct comm *l, const struct request *r,
+static struct name_entry *eager_take(struct comm *c, const struct request *r,
 				     struct eager_round *round)
 {
 	struct name_entry *t;
 
-	lock_take(&l->lock);
-	t = over_comm(l, NULL) || __atomic_load_n(&l->joined, __ATOMIC_RELAXED)
+	lock_take(&c->lock);
+	t = over_comm(c, NULL) || __atomic_load_n(&c->joined, __ATOMIC_RELAXED)
 		    ? NULL
-		    : entry_for(l, r, NULL);
-	if (entry_is_usual(l, t, r) && eager_begin(l, t->id, r, round)) {
+		    : entry_for(c, r, NULL);
+	if (entry_is_usual(c, t, r) && eager_begin(c, t->id, r, round)) {
 		__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
 		t->repeats =
 			r->signature.kind == PLAN_ALLREDUCE && r->signature.digest == OP_ALL;
-		l->unnamed += !r->name;
+		c->unnamed += !r->name;
 	} else {
 		t = NULL;
 	}
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 	return t;
 }
 
 /* A rank is late: make it an operation in flight like any other. */
-static __attribute__((noinline)) int defer_eager(struct comm *l, const struct request *r,
+static __attribute__((noinline)) int defer_eager(struct comm *c, const struct request *r,
 						 struct name_entry *t, uint32_t round,
 						 struct ringup_op **opp, struct err *e)
 {
@@ -383,33 +383,33 @@ static __attribute__((noinline)) int defer_eager(struct comm *l, const struct re
 	int rc;
 
 	/* On failure the published slot still serves the other ranks' round. */
-	lock_take(&l->lock);
-	op = op_new(l);
+	lock_take(&c->lock);
+	op = op_new(c);
 	rc = op ? 0 : op_no_memory(e);
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (op) {
-		ledger_use(l->ledger, t->id);
+		ledger_use(c->ledger, t->id);
 		op->entry = t;
 		op->id = t->id;
 		op->round = round;
-		op_enter(l, op, r, NULL);
-		rc = op_copy_lists(l, op, e);
+		op_enter(c, op, r, NULL);
+		rc = op_copy_lists(c, op, e);
 		if (rc)
-			op_take_back(l, op);
+			op_take_back(c, op);
 	}
 	if (!rc) {
 		__atomic_store_n(&op->eager, true, __ATOMIC_RELEASE);
-		__atomic_fetch_add(&l->eager_count, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&c->eager_count, 1, __ATOMIC_RELAXED);
 		/* The thread that failed the others after a rank left did not see it. */
-		__atomic_store_n(&l->over, false, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->over, false, __ATOMIC_RELAXED);
 	}
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 	*opp = op;
 	return rc;
 }
 
 struct round_wait {
-	struct comm *l;
+	struct comm *c;
 	uint32_t id, round;
 	int rank; /* the missing one; < 0: see eager_missing() */
 };
@@ -418,32 +418,32 @@ static bool round_is_complete(void *arg)
 {
 	struct round_wait *wait = arg;
 
-	wait->rank = eager_missing(wait->l, wait->id, wait->round);
+	wait->rank = eager_missing(wait->c, wait->id, wait->round);
 	return wait->rank < 0;
 }
 
 /* Spins for longer; returns what eager_missing() does. */
-static __attribute__((noinline)) int round_linger(struct comm *l, const struct eager_round *t,
+static __attribute__((noinline)) int round_linger(struct comm *c, const struct eager_round *t,
 						  int missing)
 {
-	struct round_wait wait = { l, t->id, t->number, missing };
+	struct round_wait wait = { c, t->id, t->number, missing };
 
-	waitset_spin(l->waitset, &wait.rank, round_is_complete, &wait);
+	waitset_spin(c->waitset, &wait.rank, round_is_complete, &wait);
 	return wait.rank;
 }
 
 /* Waits for the other ranks' slots, this rank's being written; returns as eager_missing(). */
-static inline int round_meet(struct comm *l, const struct eager_round *t,
-			     const struct op_signature *w)
+static inline int round_meet(struct comm *c, const struct eager_round *t,
+			     const struct op_signature *s)
 {
 	int missing;
 
 	/* First, before the fence in notify_announce() has other stores to wait for; meanwhile
 	 * the other ranks write their slots, which then need no second look. */
-	notify_announce(l);
-	eager_slot_fetch(l, t, w);
-	missing = eager_spin(l, t);
-	return missing >= 0 ? round_linger(l, t, missing) : missing;
+	notify_announce(c);
+	eager_slot_fetch(c, t, s);
+	missing = eager_spin(c, t);
+	return missing >= 0 ? round_linger(c, t, missing) : missing;
 }
 
 /* ---- submit_repeat ---- */
@@ -460,18 +460,18 @@ static bool is_same_factor(double asked, double had)
 	return (a ? a : o) == h;
 }
 
-/* Does @a ask for the sum with signature @w?  Then only its buffers have to be checked. */
-static bool signature_is_same(const struct op_signature *w, const struct ringup_reduce *a)
+/* Does @a ask for the sum with signature @s?  Then only its buffers have to be checked. */
+static bool signature_is_same(const struct op_signature *s, const struct ringup_reduce *a)
 {
-	if (w->count != a->count || w->dtype != (int)a->dtype || w->redop != (int)a->redop ||
-	    w->memory != (unsigned int)a->memory || a->stream || w->dims != a->dims ||
-	    !is_same_factor(a->pre, w->pre) || !is_same_factor(a->post, w->post))
+	if (s->count != a->count || s->dtype != (int)a->dtype || s->redop != (int)a->redop ||
+	    s->memory != (unsigned int)a->memory || a->stream || s->dims != a->dims ||
+	    !is_same_factor(a->pre, s->pre) || !is_same_factor(a->post, s->post))
 		return false;
 	/* The last dimension kept may stand for several. */
-	if (w->dims && (w->dims == OP_SIGNATURE_DIMS || !a->shape))
+	if (s->dims && (s->dims == OP_SIGNATURE_DIMS || !a->shape))
 		return false;
-	for (int i = 0; i < w->dims; i++)
-		if (w->shape[i] != a->shape[i])
+	for (int i = 0; i < s->dims; i++)
+		if (s->shape[i] != a->shape[i])
 			return false;
 	return true;
 }
@@ -485,34 +485,34 @@ static bool buffers_are_apart(const void *in, const void *out, uint64_t bytes)
 }
 
 /* Marks the entry of @a as having an operation and returns it; NULL if nothing has happened. */
-static struct name_entry *repeat_take(struct comm *l, const struct ringup_reduce *a,
+static struct name_entry *repeat_take(struct comm *c, const struct ringup_reduce *a,
 				      struct eager_round *round)
 {
 	struct name_entry *t;
 
-	lock_take(&l->lock);
-	t = a->name ? name_table_again(&l->names, a->name) : NULL;
+	lock_take(&c->lock);
+	t = a->name ? name_table_again(&c->names, a->name) : NULL;
 	if (!t || !t->repeats || !t->verified || __atomic_load_n(&t->op, __ATOMIC_ACQUIRE) ||
 	    !signature_is_same(&t->signature, a) ||
-	    __atomic_load_n(&l->joined, __ATOMIC_RELAXED) || !over_not_yet(l))
+	    __atomic_load_n(&c->joined, __ATOMIC_RELAXED) || !over_not_yet(c))
 		goto out;
 	round->bytes = a->count * reduce_dtype_bytes(a->dtype);
 	if (!buffers_are_apart(a->in, a->out, round->bytes))
 		goto out;
 	round->id = t->id;
 	round->when = 0;
-	round->number = ledger_begin(l->ledger, t->id);
-	round->at = ledger_slots(l->ledger, t->id, round->number);
+	round->number = ledger_begin(c->ledger, t->id);
+	round->at = ledger_slots(c->ledger, t->id, round->number);
 	__atomic_store_n(&t->op, &alone, __ATOMIC_RELAXED);
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 	return t;
 out:
-	lock_give(&l->lock);
+	lock_give(&c->lock);
 	return NULL;
 }
 
 /* As defer_eager(). */
-static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct ringup_reduce *a,
+static __attribute__((noinline)) int defer_repeat(struct comm *c, const struct ringup_reduce *a,
 						  struct name_entry *t, uint32_t round,
 						  struct ringup_op **opp)
 {
@@ -520,50 +520,50 @@ static __attribute__((noinline)) int defer_repeat(struct comm *l, const struct r
 
 	request_init(&r, a->name, a->in, a->out);
 	r.signature = t->signature;
-	return defer_eager(l, &r, t, round, opp, NULL);
+	return defer_eager(c, &r, t, round, opp, NULL);
 }
 
-int submit_repeat(struct comm *l, const struct ringup_reduce *a, struct ringup_op **opp)
+int submit_repeat(struct comm *c, const struct ringup_reduce *a, struct ringup_op **opp)
 {
 	struct eager_round round;
 	struct name_entry *t;
 	int missing;
 
 	*opp = NULL;
-	t = engine_is_mine(l->engine) ? repeat_take(l, a, &round) : NULL;
+	t = engine_is_mine(c->engine) ? repeat_take(c, a, &round) : NULL;
 	if (!t)
 		return 0;
-	if (tracepoint_on(l))
-		tracepoint_short(l, t, NULL, &round);
-	eager_slot_put(l, &round, &t->signature, a->in);
-	missing = round_meet(l, &round, &t->signature);
+	if (tracepoint_on(c))
+		tracepoint_short(c, t, NULL, &round);
+	eager_slot_put(c, &round, &t->signature, a->in);
+	missing = round_meet(c, &round, &t->signature);
 	if (missing != -1)
-		return defer_repeat(l, a, t, round.number, opp);
-	eager_slot_sum(l, &round.at, &t->signature, a->in, a->out);
-	if (tracepoint_on(l))
-		tracepoint_finished(l, t, &round, 0, NULL);
+		return defer_repeat(c, a, t, round.number, opp);
+	eager_slot_sum(c, &round.at, &t->signature, a->in, a->out);
+	if (tracepoint_on(c))
+		tracepoint_finished(c, t, &round, 0, NULL);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return 1;
 }
 
-int submit_eager(struct comm *l, const struct request *r, struct ringup_op **opp, struct err *e)
+int submit_eager(struct comm *c, const struct request *r, struct ringup_op **opp, struct err *e)
 {
 	struct eager_round round;
-	struct name_entry *t = eager_take(l, r, &round);
+	struct name_entry *t = eager_take(c, r, &round);
 	int rc, missing;
 
 	*opp = NULL;
 	if (!t)
 		return 0;
-	if (tracepoint_on(l))
-		tracepoint_short(l, t, r, &round);
-	eager_slot_write(l, &round, r);
-	missing = round_meet(l, &round, &r->signature);
+	if (tracepoint_on(c))
+		tracepoint_short(c, t, r, &round);
+	eager_slot_write(c, &round, r);
+	missing = round_meet(c, &round, &r->signature);
 	if (missing != -1)
-		return defer_eager(l, r, t, round.number, opp, e);
-	rc = eager_slot_finish(l, &round.at, r, e);
-	if (tracepoint_on(l))
-		tracepoint_finished(l, t, &round, rc, r->counts);
+		return defer_eager(c, r, t, round.number, opp, e);
+	rc = eager_slot_finish(c, &round.at, r, e);
+	if (tracepoint_on(c))
+		tracepoint_finished(c, t, &round, rc, r->counts);
 	__atomic_store_n(&t->op, NULL, __ATOMIC_RELEASE);
 	return rc ? rc : 1;
 }

@@ -22,12 +22,12 @@
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
 /* Other ranks of this host publish arrival times only while one of its ranks asks for them. */
-static void ask_comm(struct comm *l, void *ask)
+static void ask_comm(struct comm *c, void *ask)
 {
-	if (!l->ledger || l->asks == (ask != NULL))
+	if (!c->ledger || c->asks == (ask != NULL))
 		return;
-	l->asks = ask != NULL;
-	ledger_ask(l->ledger, l->asks);
+	c->asks = ask != NULL;
+	ledger_ask(c->ledger, c->asks);
 }
 
 /* Puts this rank's number into @path: in place of "%r", or behind it. */
@@ -134,10 +134,10 @@ void timeline_begin(struct engine *g, const struct timeline_rank *self, const st
 		log_warn("%s; the job goes on without a timeline", e.text);
 }
 
-void timeline_join(struct comm *l)
+void timeline_join(struct comm *c)
 {
 	pthread_mutex_lock(&control);
-	ask_comm(l, trace_writes(&l->engine->trace) ? l : NULL);
+	ask_comm(c, trace_writes(&c->engine->trace) ? c : NULL);
 	pthread_mutex_unlock(&control);
 }
 

@@ -32,7 +32,7 @@ int timeline_points(const struct engine *g, uint64_t first, uint64_t count,
  * timeline_join - a new group records, too, if there is a timeline.  timeline_close - end the
  * timeline, and free everything. */
 void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c);
-void timeline_join(struct comm *l);
+void timeline_join(struct comm *c);
 void timeline_close(struct engine *g);
 
 #endif

@@ -13,14 +13,14 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-static const struct trace *trace_of(const struct comm *l)
+static const struct trace *trace_of(const struct comm *c)
 {
-	return &l->engine->trace;
+	return &c->engine->trace;
 }
 
 /* ---- names ---- */
 
-static enum trace_kind kind_of(const struct op_signature *w)
+static enum trace_kind kind_of(const struct op_signature *s)
 {
 	static const enum trace_kind kinds[OP_KINDS] = {
 		[PLAN_ALLREDUCE] = TRACE_ALLREDUCE,
@@ -33,9 +33,9 @@ static enum trace_kind kind_of(const struct op_signature *w)
 		[OP_BUNDLE] = TRACE_ALLREDUCE,
 	};
 
-	if (w->kind == PLAN_ALLREDUCE && w->redop == RINGUP_ADASUM)
+	if (s->kind == PLAN_ALLREDUCE && s->redop == RINGUP_ADASUM)
 		return TRACE_ADASUM;
-	return w->kind < OP_KINDS ? kinds[w->kind] : TRACE_ALLREDUCE;
+	return s->kind < OP_KINDS ? kinds[s->kind] : TRACE_ALLREDUCE;
 }
 
 /* The kind of a bundle is that of its first member, which a joined rank does not know. */
@@ -48,9 +48,9 @@ static enum trace_kind kind_asked(const struct request *r)
 	return kind_of(&r->signature);
 }
 
-/* The operation in the name of a request without one, as in Horovod.  All ranks that know @w,
+/* The operation in the name of a request without one, as in Horovod.  All ranks that know @s,
  * joined ones too, know that it is a bundle, but not all know its members. */
-static const char *prefix_of(const struct op_signature *w)
+static const char *prefix_of(const struct op_signature *s)
 {
 	static const char *const prefixes[OP_KINDS] = {
 		[PLAN_ALLREDUCE] = "allreduce",
@@ -63,7 +63,7 @@ static const char *prefix_of(const struct op_signature *w)
 		[OP_BUNDLE] = "grouped",
 	};
 
-	return w->kind < OP_KINDS ? prefixes[w->kind] : "unknown";
+	return s->kind < OP_KINDS ? prefixes[s->kind] : "unknown";
 }
 
 /* Has the engine, not the program, named @name, by a number that any operation may get? */
@@ -73,22 +73,22 @@ static bool is_unnamed(const char *name, size_t len)
 }
 
 /* Enters a name; the engine's own names are shown as Horovod shows its own. */
-static uint32_t tracepoint_enter(const struct comm *l, const char *name, size_t len,
-				 const struct op_signature *w)
+static uint32_t tracepoint_enter(const struct comm *c, const char *name, size_t len,
+				 const struct op_signature *s)
 {
 	char text[48];
 
 	if (len && *name > 1)
-		return trace_label(trace_of(l), l->serial, name, len);
+		return trace_label(trace_of(c), c->serial, name, len);
 	if (is_unnamed(name, len))
-		snprintf(text, sizeof(text), "%s.noname.%.16s", prefix_of(w), name + 2);
+		snprintf(text, sizeof(text), "%s.noname.%.16s", prefix_of(s), name + 2);
 	else
 		snprintf(text, sizeof(text), "%.16s.noname", len > 1 ? name + 1 : "");
-	return trace_label(trace_of(l), l->serial, text, strlen(text));
+	return trace_label(trace_of(c), c->serial, text, strlen(text));
 }
 
 /* The label, kept in @kept, of the back end or path @name, in capitals. */
-static uint32_t label_of(const struct comm *l, uint32_t *kept, const char *name)
+static uint32_t label_of(const struct comm *c, uint32_t *kept, const char *name)
 {
 	uint32_t label = __atomic_load_n(kept, __ATOMIC_RELAXED);
 	char text[16];
@@ -98,16 +98,16 @@ static uint32_t label_of(const struct comm *l, uint32_t *kept, const char *name)
 		return label;
 	for (i = 0; name[i] && i < sizeof(text); i++)
 		text[i] = (char)toupper((unsigned char)name[i]);
-	label = trace_label(trace_of(l), 0, text, i);
+	label = trace_label(trace_of(c), 0, text, i);
 	__atomic_store_n(kept, label, __ATOMIC_RELAXED);
 	return label;
 }
 
 /* The trace's set of the ranks of this host, by their places in its ledger; or -1. */
-static int local_ranks(struct comm *l)
+static int local_ranks(struct comm *c)
 {
-	const struct topo *t = &l->topo;
-	int set = __atomic_load_n(&l->local_set, __ATOMIC_RELAXED) - 1, r, n = 0, *ranks;
+	const struct topo *t = &c->topo;
+	int set = __atomic_load_n(&c->local_set, __ATOMIC_RELAXED) - 1, r, n = 0, *ranks;
 
 	if (set >= 0)
 		return set;
@@ -116,100 +116,100 @@ static int local_ranks(struct comm *l)
 		return -1;
 	for (r = 0; r < t->size; r++)
 		if (!t->host_of || t->host_of[r] == t->host)
-			ranks[n++] = ranks_in_world(l->ranks, r);
-	set = trace_ranks(trace_of(l), ranks, n);
+			ranks[n++] = ranks_in_world(c->ranks, r);
+	set = trace_ranks(trace_of(c), ranks, n);
 	free(ranks);
-	__atomic_store_n(&l->local_set, set + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->local_set, set + 1, __ATOMIC_RELAXED);
 	return set;
 }
 
 /* ---- submitted ---- */
 
 /* The shape of the result.  *@leads: its rows come first, and are known only at the end. */
-static int shape_of(const struct comm *l, const struct op_signature *w, uint64_t *shape,
+static int shape_of(const struct comm *c, const struct op_signature *s, uint64_t *shape,
 		    bool *leads)
 {
-	uint64_t size = (uint64_t)l->topo.size, rank = (uint64_t)l->topo.rank;
+	uint64_t size = (uint64_t)c->topo.size, rank = (uint64_t)c->topo.rank;
 	int dims = 0;
 
-	*leads = w->kind == PLAN_ALLGATHER || w->kind == PLAN_ALLTOALL;
-	if (w->kind == PLAN_REDUCESCATTER)
-		shape[dims++] = w->digest / size + (rank < w->digest % size);
-	for (int i = 0; i < w->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
-		shape[dims++] = w->shape[i];
+	*leads = s->kind == PLAN_ALLGATHER || s->kind == PLAN_ALLTOALL;
+	if (s->kind == PLAN_REDUCESCATTER)
+		shape[dims++] = s->digest / size + (rank < s->digest % size);
+	for (int i = 0; i < s->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
+		shape[dims++] = s->shape[i];
 	/* The caller gave no shape: the elements, of a row if there are rows. */
-	if (!w->dims && w->kind == PLAN_REDUCESCATTER)
-		shape[dims++] = w->digest ? w->count / w->digest : 0;
-	else if (!w->dims && (!*leads || w->count != 1))
-		shape[dims++] = w->count;
+	if (!s->dims && s->kind == PLAN_REDUCESCATTER)
+		shape[dims++] = s->digest ? s->count / s->digest : 0;
+	else if (!s->dims && (!*leads || s->count != 1))
+		shape[dims++] = s->count;
 	return dims;
 }
 
-static void tell_shape(const struct comm *l, const struct name_entry *t,
-		       const struct op_signature *w, int64_t ns)
+static void tell_shape(const struct comm *c, const struct name_entry *t,
+		       const struct op_signature *s, int64_t ns)
 {
-	bool leads = false, has = w->kind < PLAN_KINDS && w->kind != PLAN_BARRIER;
+	bool leads = false, has = s->kind < PLAN_KINDS && s->kind != PLAN_BARRIER;
 	uint64_t shape[TRACE_DIMS + 1] = { 0 };
-	int dims = has ? shape_of(l, w, shape, &leads) : 0, i;
+	int dims = has ? shape_of(c, s, shape, &leads) : 0, i;
 	struct trace_record r = { .ns = ns,
 				  .label = t->label,
 				  .what = TRACE_SHAPE,
-				  .kind = has ? w->dtype : RINGUP_DTYPE_COUNT };
+				  .kind = has ? s->dtype : RINGUP_DTYPE_COUNT };
 
 	for (i = 0; i == 0 || i < dims; i += 2) {
 		r.arg = record_shape(dims, i, leads);
 		r.word[0] = shape[i];
 		r.word[1] = shape[i + 1];
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 	}
 }
 
-static void tell_submitted(struct comm *l, struct name_entry *t, const struct op_signature *w,
+static void tell_submitted(struct comm *c, struct name_entry *t, const struct op_signature *s,
 			   enum trace_kind kind, uint32_t round, int64_t ns)
 {
 	struct trace_record r = {
 		.ns = ns, .what = TRACE_SUBMITTED, .kind = (uint8_t)kind, .word = { round }
 	};
-	uint32_t session = trace_session(trace_of(l));
-	bool writes = trace_writes(trace_of(l));
+	uint32_t session = trace_session(trace_of(c));
+	bool writes = trace_writes(trace_of(c));
 
 	/* A request without a name may be of another kind than the last one with its number, so
 	 * the label is entered again with each new shape. */
 	if (!t->label || (writes && t->told != session && is_unnamed(t->name, t->len)))
-		t->label = tracepoint_enter(l, t->name, t->len, w);
+		t->label = tracepoint_enter(c, t->name, t->len, s);
 	if (writes && t->told != session) {
 		t->told = session;
-		tell_shape(l, t, w, ns);
+		tell_shape(c, t, s, ns);
 	}
 	r.label = t->label;
-	r.rank[3] = (int32_t)trace_number(&l->engine->trace);
-	trace_put(trace_of(l), &r);
+	r.rank[3] = (int32_t)trace_number(&c->engine->trace);
+	trace_put(trace_of(c), &r);
 }
 
-void tracepoint_submitted(struct comm *l, struct name_entry *t, const struct request *r)
+void tracepoint_submitted(struct comm *c, struct name_entry *t, const struct request *r)
 {
-	uint32_t round = l->ledger ? ledger_round(l->ledger, t->id) + 1 : 0;
+	uint32_t round = c->ledger ? ledger_round(c->ledger, t->id) + 1 : 0;
 
-	tell_submitted(l, t, &r->signature, kind_asked(r), round, clock_ns());
+	tell_submitted(c, t, &r->signature, kind_asked(r), round, clock_ns());
 }
 
-void tracepoint_short(struct comm *l, struct name_entry *t, const struct request *r,
+void tracepoint_short(struct comm *c, struct name_entry *t, const struct request *r,
 		      struct eager_round *round)
 {
 	round->when = clock_ns();
-	tell_submitted(l, t, &t->signature, r ? kind_asked(r) : kind_of(&t->signature),
+	tell_submitted(c, t, &t->signature, r ? kind_asked(r) : kind_of(&t->signature),
 		       round->number, round->when);
 }
 
 /* ---- ready ---- */
 
 /* Records when each rank of this host was ready; @of returns the time, 0 if it is unknown. */
-static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
-		       int64_t (*of)(const struct comm *l, const void *arg, int rank),
+static void tell_ticks(struct comm *c, uint32_t label, int64_t ns,
+		       int64_t (*of)(const struct comm *c, const void *arg, int rank),
 		       const void *arg)
 {
-	bool writes = trace_writes(trace_of(l));
-	int n = l->ledger ? l->ledger->ranks : 1, set = writes && n > 1 ? local_ranks(l) : -1;
+	bool writes = trace_writes(trace_of(c));
+	int n = c->ledger ? c->ledger->ranks : 1, set = writes && n > 1 ? local_ranks(c) : -1;
 	struct trace_record r = { .ns = ns, .label = label, .what = TRACE_TICKS };
 	int64_t when;
 
@@ -221,71 +221,71 @@ static void tell_ticks(struct comm *l, uint32_t label, int64_t ns,
 		for (int k = 0; k < TRACE_FOUR; k++) {
 			/* This rank's submission has its own record.  Its slot is not read:
 			 * the cache line may be with another processor. */
-			when = i + k < n && i + k != l->ledger->rank ? of(l, arg, i + k) : 0;
+			when = i + k < n && i + k != c->ledger->rank ? of(c, arg, i + k) : 0;
 			r.ago[k] = when <= 0 ? -1 : when < ns ? (float)(ns - when) : 0;
 		}
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 	}
 }
 
-static int64_t by_record(const struct comm *l, const void *id, int rank)
+static int64_t by_record(const struct comm *c, const void *id, int rank)
 {
-	return ledger_record_when(l->ledger, *(const uint32_t *)id, rank);
+	return ledger_record_when(c->ledger, *(const uint32_t *)id, rank);
 }
 
-void tracepoint_ready(struct comm *l, int count)
+void tracepoint_ready(struct comm *c, int count)
 {
-	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)l->topo.size } };
+	struct trace_record r = { .ns = clock_ns(), .word = { (uint64_t)c->topo.size } };
 	struct ringup_op *op;
 
-	if (trace_on(trace_of(l)) & TRACE_CYCLES) {
+	if (trace_on(trace_of(c)) & TRACE_CYCLES) {
 		r.what = TRACE_CYCLE;
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 	}
 	r.what = TRACE_READY;
 	for (int i = 0; i < count; i++) {
-		op = comm_op(l, &l->items[i]);
+		op = comm_op(c, &c->items[i]);
 		if (!op || !op->entry->label)
 			continue;
 		r.label = op->entry->label;
-		r.arg = l->items[i].bad != NULL;
-		tell_ticks(l, r.label, r.ns, by_record, &l->items[i].id);
-		trace_put(trace_of(l), &r);
+		r.arg = c->items[i].bad != NULL;
+		tell_ticks(c, r.label, r.ns, by_record, &c->items[i].id);
+		trace_put(trace_of(c), &r);
 	}
 }
 
-void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *s, const int *ranks,
 			int count)
 {
-	struct comm *l = comm;
-	struct trace_record r = { .what = TRACE_ARRIVED, .kind = (uint8_t)kind_of(w) };
+	struct comm *c = comm;
+	struct trace_record r = { .what = TRACE_ARRIVED, .kind = (uint8_t)kind_of(s) };
 	const char *name;
 	int i = 0;
 
-	if (!trace_writes(trace_of(l)))
+	if (!trace_writes(trace_of(c)))
 		return;
-	name = ledger_name(l->ledger, id);
+	name = ledger_name(c->ledger, id);
 	/* The name of an unnamed request begins with a NUL. */
-	r.label = tracepoint_enter(l, name, *name ? strlen(name) : 1 + strlen(name + 1), w);
+	r.label = tracepoint_enter(c, name, *name ? strlen(name) : 1 + strlen(name + 1), s);
 	r.ns = clock_ns();
 	while (i < count) {
 		/* Ranks of a host are mostly neighbours. */
 		for (int k = 0; k < 4; k += 2) {
-			r.rank[k] = i < count ? ranks_in_world(l->ranks, ranks[i++]) : -1;
+			r.rank[k] = i < count ? ranks_in_world(c->ranks, ranks[i++]) : -1;
 			r.rank[k + 1] = r.rank[k];
 			while (r.rank[k] >= 0 && i < count &&
-			       ranks_in_world(l->ranks, ranks[i]) == r.rank[k + 1] + 1) {
+			       ranks_in_world(c->ranks, ranks[i]) == r.rank[k + 1] + 1) {
 				r.rank[k + 1]++;
 				i++;
 			}
 		}
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 	}
 }
 
 /* ---- carried out ---- */
 
-void tracepoint_begin(struct comm *l, struct run *run)
+void tracepoint_begin(struct comm *c, struct run *run)
 {
 	struct trace_record r = { .ns = clock_ns(),
 				  .what = TRACE_BEGIN,
@@ -296,20 +296,20 @@ void tracepoint_begin(struct comm *l, struct run *run)
 		return;
 	r.word[0] = run->by ? run->plan.count * reduce_dtype_bytes(run->plan.dtype)
 			    : op_signature_bytes(&run->ops[0]->ask.signature);
-	r.rank[2] = (int32_t)(run->by ? label_of(l, &run->by->label, run->by->is->name)
-				      : label_of(l, &l->inlined, "inline"));
-	r.rank[3] = (int32_t)++l->plans;
+	r.rank[2] = (int32_t)(run->by ? label_of(c, &run->by->label, run->by->is->name)
+				      : label_of(c, &c->inlined, "inline"));
+	r.rank[3] = (int32_t)++c->plans;
 	for (int i = 0; i < run->op_count; i++) {
 		op = run->ops[i]->bundle ? run->ops[i]->bundle : run->ops[i];
 		if (op == last || !op->entry->label)
 			continue;
 		last = op;
 		r.label = op->entry->label;
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 	}
 }
 
-void tracepoint_end(struct comm *l, const struct run *run)
+void tracepoint_end(struct comm *c, const struct run *run)
 {
 	struct trace_record r = { .ns = clock_ns(), .what = TRACE_END };
 
@@ -317,12 +317,12 @@ void tracepoint_end(struct comm *l, const struct run *run)
 		return;
 	r.label = run->ops[0]->bundle->entry->label;
 	if (r.label)
-		trace_put(trace_of(l), &r);
+		trace_put(trace_of(c), &r);
 }
 
 /* ---- messages ---- */
 
-static uint32_t enter_message(const struct comm *l, const struct p2p_op *m)
+static uint32_t enter_message(const struct comm *c, const struct p2p_op *m)
 {
 	char other[24] = "any rank", text[64];
 
@@ -330,25 +330,25 @@ static uint32_t enter_message(const struct comm *l, const struct p2p_op *m)
 		snprintf(other, sizeof(other), "rank %d", m->peer);
 	snprintf(text, sizeof(text), "%s %s, tag %d", m->is_send ? "send to" : "receive from",
 		 other, m->tag);
-	return trace_label(trace_of(l), l->serial, text, strlen(text));
+	return trace_label(trace_of(c), c->serial, text, strlen(text));
 }
 
 void tracepoint_message(struct ringup_op *op)
 {
-	struct comm *l = op->comm;
+	struct comm *c = op->comm;
 	const struct p2p_op *m = &op->p2p;
 	struct trace_record r = { .ns = clock_ns(),
 				  .what = TRACE_MESSAGE,
 				  .kind = m->is_send ? TRACE_SEND : TRACE_RECV,
 				  .arg = op->ask.signature.dtype };
 
-	if (trace_writes(trace_of(l)))
-		op->p2p.label = enter_message(l, m);
-	op->p2p.number = trace_number(&l->engine->trace);
+	if (trace_writes(trace_of(c)))
+		op->p2p.label = enter_message(c, m);
+	op->p2p.number = trace_number(&c->engine->trace);
 	r.label = m->label;
 	r.word[0] = op->ask.signature.count;
 	r.rank[3] = (int32_t)m->number;
-	trace_put(trace_of(l), &r);
+	trace_put(trace_of(c), &r);
 }
 
 void tracepoint_matched(const struct ringup_op *op, int rank, const char *way)
@@ -382,14 +382,14 @@ static void tell_moved(const struct ringup_op *op, int status)
 
 /* ---- complete ---- */
 
-static uint64_t rows_of(const struct comm *l, const struct op_signature *w,
+static uint64_t rows_of(const struct comm *c, const struct op_signature *s,
 			const uint64_t *counts)
 {
 	uint64_t rows = 0;
 
-	if ((w->kind != PLAN_ALLGATHER && w->kind != PLAN_ALLTOALL) || !counts)
+	if ((s->kind != PLAN_ALLGATHER && s->kind != PLAN_ALLTOALL) || !counts)
 		return 0;
-	for (int i = 0; i < l->topo.size; i++)
+	for (int i = 0; i < c->topo.size; i++)
 		rows += counts[i];
 	return rows;
 }
@@ -399,19 +399,19 @@ struct round {
 	bool gathers;
 };
 
-static int64_t by_line(const struct comm *l, const void *arg, int rank)
+static int64_t by_line(const struct comm *c, const void *arg, int rank)
 {
 	const struct round *r = arg;
 
-	(void)l;
+	(void)c;
 	return ledger_told(&r->at, rank, r->gathers);
 }
 
-static void tell_finished(struct comm *l, const struct name_entry *t,
-			  const struct eager_slots *at, const struct op_signature *w,
+static void tell_finished(struct comm *c, const struct name_entry *t,
+			  const struct eager_slots *at, const struct op_signature *s,
 			  int status, const uint64_t *counts)
 {
-	struct round round = { *at, w->kind == PLAN_ALLGATHER };
+	struct round round = { *at, s->kind == PLAN_ALLGATHER };
 	struct trace_record r = {
 		.ns = clock_ns(), .label = t->label, .what = TRACE_FINISHED, .arg = status != 0
 	};
@@ -419,23 +419,23 @@ static void tell_finished(struct comm *l, const struct name_entry *t,
 	if (!r.label)
 		return;
 	if (!status)
-		tell_ticks(l, r.label, r.ns, by_line, &round);
-	r.word[0] = status ? 0 : rows_of(l, w, counts);
-	r.rank[2] = (int32_t)label_of(l, &l->eager, "eager");
-	r.rank[3] = l->topo.size;
-	trace_put(trace_of(l), &r);
+		tell_ticks(c, r.label, r.ns, by_line, &round);
+	r.word[0] = status ? 0 : rows_of(c, s, counts);
+	r.rank[2] = (int32_t)label_of(c, &c->eager, "eager");
+	r.rank[3] = c->topo.size;
+	trace_put(trace_of(c), &r);
 }
 
-void tracepoint_finished(struct comm *l, const struct name_entry *t,
+void tracepoint_finished(struct comm *c, const struct name_entry *t,
 			 const struct eager_round *round, int status, const uint64_t *counts)
 {
-	tell_finished(l, t, &round->at, &t->signature, status, counts);
+	tell_finished(c, t, &round->at, &t->signature, status, counts);
 }
 
 void tracepoint_complete(const struct ringup_op *op, int status)
 {
-	struct comm *l = op->comm;
-	const struct op_signature *w = &op->ask.signature;
+	struct comm *c = op->comm;
+	const struct op_signature *s = &op->ask.signature;
 	struct trace_record r = { .what = TRACE_COMPLETE, .arg = status != 0 };
 	struct eager_slots at;
 
@@ -447,11 +447,11 @@ void tracepoint_complete(const struct ringup_op *op, int status)
 	if (!r.label)
 		return;
 	if (op_is_eager(op) && !status) {
-		at = ledger_slots(l->ledger, op->id, op->round);
-		tell_finished(l, op->entry, &at, w, 0, op->ask.counts);
+		at = ledger_slots(c->ledger, op->id, op->round);
+		tell_finished(c, op->entry, &at, s, 0, op->ask.counts);
 		return;
 	}
 	r.ns = clock_ns();
-	r.word[0] = status ? 0 : rows_of(l, w, op->ask.counts);
-	trace_put(trace_of(l), &r);
+	r.word[0] = status ? 0 : rows_of(c, s, op->ask.counts);
+	trace_put(trace_of(c), &r);
 }

@@ -17,9 +17,9 @@ struct eager_round;
 struct op_signature;
 
 /* tracepoint_on - does this rank record anything?  Only then call the others. */
-static inline bool tracepoint_on(const struct comm *l)
+static inline bool tracepoint_on(const struct comm *c)
 {
-	return __builtin_expect(trace_on(&l->engine->trace) != 0, 0);
+	return __builtin_expect(trace_on(&c->engine->trace) != 0, 0);
 }
 
 /*
@@ -29,23 +29,23 @@ static inline bool tracepoint_on(const struct comm *l)
  *
  * The caller holds l->lock, or no other thread uses @t.
  */
-void tracepoint_submitted(struct comm *l, struct name_entry *t, const struct request *r);
-void tracepoint_short(struct comm *l, struct name_entry *t, const struct request *r,
+void tracepoint_submitted(struct comm *c, struct name_entry *t, const struct request *r);
+void tracepoint_short(struct comm *c, struct name_entry *t, const struct request *r,
 		      struct eager_round *round);
 
 /* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
-void tracepoint_ready(struct comm *l, int count);
+void tracepoint_ready(struct comm *c, int count);
 
 /* tracepoint_begin - the plan of @run begins, for its operations; or, without a back end, their
  * results have come.
  * tracepoint_end - it has ended, and the same operations need another plan. */
-void tracepoint_begin(struct comm *l, struct run *run);
-void tracepoint_end(struct comm *l, const struct run *run);
+void tracepoint_begin(struct comm *c, struct run *run);
+void tracepoint_end(struct comm *c, const struct run *run);
 
 /* tracepoint_complete - @op has ended with @status.  tracepoint_finished - the same for a round
  * of slots, which has no struct ringup_op. */
 void tracepoint_complete(const struct ringup_op *op, int status);
-void tracepoint_finished(struct comm *l, const struct name_entry *t,
+void tracepoint_finished(struct comm *c, const struct name_entry *t,
 			 const struct eager_round *round, int status, const uint64_t *counts);
 
 /* tracepoint_message - the send or receive @op is in flight; with the lock of its communicator.
@@ -55,7 +55,7 @@ void tracepoint_message(struct ringup_op *op);
 void tracepoint_matched(const struct ringup_op *op, int rank, const char *way);
 
 /* tracepoint_arrived - @ranks are ready for @id: arrived() of struct tree_events. */
-void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
+void tracepoint_arrived(void *comm, uint32_t id, const struct op_signature *s, const int *ranks,
 			int count);
 
 #endif

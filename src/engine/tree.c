@@ -136,13 +136,13 @@ static void on_invite(void *ctx, int from, int to, const char *where)
 		t->ev.invite(t->ev.ctx, from, to, where);
 }
 
-static void on_arrived(void *ctx, uint32_t id, const struct op_signature *w, const int *ranks,
+static void on_arrived(void *ctx, uint32_t id, const struct op_signature *s, const int *ranks,
 		       int count)
 {
 	struct tree *t = ctx;
 
 	if (t->ev.arrived)
-		t->ev.arrived(t->ev.comm, id, w, ranks, count);
+		t->ev.arrived(t->ev.comm, id, s, ranks, count);
 }
 
 /* Reads what has arrived.  A neighbour that closes may have sent the reason before. */

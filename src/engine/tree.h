@@ -47,7 +47,7 @@ struct tree_events {
 	/* Unless NULL: see struct coordinator_events.  Must not call the tree. */
 	void (*invite)(void *ctx, int from, int to, const char *where);
 	/* Unless NULL: see struct coordinator_events.  Must not call the tree. */
-	void (*arrived)(void *comm, uint32_t id, const struct op_signature *w, const int *ranks,
+	void (*arrived)(void *comm, uint32_t id, const struct op_signature *s, const int *ranks,
 			int count);
 	void *comm;
 };

@@ -129,10 +129,10 @@ void watch_group_events(struct watch *w, struct tree_events *ev)
 
 enum { MS = 1000000 };
 
-/* Judges how long @rank has not been heard, and reports a change.  @i: its place in @p.
+/* Judges how long @rank has not been heard, and reports a change.  @i: its place in @h.
  * @speaks: this rank reports it for its host.  @because: NULL: the state of its process here.
  * @socket: the silent connection's, or -1. */
-static void watch_judge(struct watch *w, struct heartbeats *p, int i, int rank, bool speaks,
+static void watch_judge(struct watch *w, struct heartbeats *h, int i, int rank, bool speaks,
 			const char *verb, const char *because, int socket, int64_t now)
 {
 	int me = w->topo->rank;
@@ -142,13 +142,13 @@ static void watch_judge(struct watch *w, struct heartbeats *p, int i, int rank, 
 		.pid = w->peer[rank].pid,
 		.host = w->peer[rank].host,
 		.verb = verb,
-		.silence_ns = heartbeat_silence_ns(p, i, now),
-		.seen_by = p == &w->local ? -1 : me,
+		.silence_ns = heartbeat_silence_ns(h, i, now),
+		.seen_by = h == &w->local ? -1 : me,
 		.seen_on = w->peer[me].host,
 		.because = because,
 		.nearend = end,
 	};
-	enum heartbeat_change change = heartbeat_judge(p, i, now);
+	enum heartbeat_change change = heartbeat_judge(h, i, now);
 
 	if (change == HEARTBEAT_STEADY)
 		return;
@@ -245,28 +245,28 @@ struct data_look {
 
 /* Hosts that exchange data need not be neighbours in a tree, and a network may carry small
  * packets only.  While tree neighbours are silent, too, that is what is reported. */
-static void look_at_data(struct comm *l, void *arg)
+static void look_at_data(struct comm *c, void *arg)
 {
 	static const char because[] = "its host or the network between stands still, or large "
 				      "packets do not get through (MTU)";
 	const struct data_look *look = arg;
 	struct watch *w = look->watch;
-	const struct mesh *m = l->topo.mesh;
-	struct heartbeats *p = &l->links;
-	bool first = !p->of;
+	const struct mesh *m = c->topo.mesh;
+	struct heartbeats *h = &c->links;
+	bool first = !h->of;
 	struct err e;
 
 	if (!m || !m->links)
 		return;
 	if (first &&
-	    heartbeats_open(p, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
+	    heartbeats_open(h, m->links, data_warn_ms(&w->rules, m), w->rules.lost_ms, &e))
 		return;
-	heartbeats_look(p, look->now);
+	heartbeats_look(h, look->now);
 	for (int i = 0; i < m->links; i++) {
 		if (first || look->silence || !mesh_unheard(m, i, UNHEARD_MS))
-			heartbeat_hear(p, i, look->now);
-		watch_judge(w, p, i, ranks_in_world(l->ranks, m->link[i].rank),
-			    !l->topo.local_rank, "has confirmed no data", because,
+			heartbeat_hear(h, i, look->now);
+		watch_judge(w, h, i, ranks_in_world(c->ranks, m->link[i].rank),
+			    !c->topo.local_rank, "has confirmed no data", because,
 			    m->link[i].fd[0], look->now);
 	}
 }

@@ -112,9 +112,9 @@ int fake_address(const struct conf *c, bool one_host, char *out, size_t size, st
 	return next_byte() % 4 ? 0 : fail(e, RINGUP_ESYSTEM, "no address");
 }
 
-int fake_add(struct engine *g, struct comm *l, struct err *e)
+int fake_add(struct engine *g, struct comm *c, struct err *e)
 {
-	(void)g, (void)l, (void)e;
+	(void)g, (void)c, (void)e;
 	return 0;
 }
 
@@ -168,7 +168,7 @@ static int exchange(void *ctx, const void *mine, size_t len, void *all)
 
 /* An allgather of the world: who has joined, or asks for something else, gives other
  * numbers of bytes.  No more is allocated than there is. */
-int fake_submit(struct comm *l, const struct request *q, int64_t deadline_ns,
+int fake_submit(struct comm *c, const struct request *q, int64_t deadline_ns,
 		struct ringup_op **opp, struct err *e)
 {
 	size_t total = 0, mine = 0, i;
@@ -182,10 +182,10 @@ int fake_submit(struct comm *l, const struct request *q, int64_t deadline_ns,
 		q->counts[r] = q->rows;
 	for (n = next_byte() % 4; n > 0; n--) {
 		r = next_byte() % RANKS;
-		q->counts[r] = r == l->topo.rank ? q->rows : next_byte();
+		q->counts[r] = r == c->topo.rank ? q->rows : next_byte();
 	}
 	for (r = 0; r < RANKS; r++) {
-		mine = r == l->topo.rank ? total : mine;
+		mine = r == c->topo.rank ? total : mine;
 		total += q->counts[r];
 	}
 	all = malloc(total + !total);

@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	m->size = 1 + data[0] % 16;
 	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd));
 	far = say_all(fd[1], data + 1 + ROUNDS, len - 1 - ROUNDS);
-	rc = join(m, fd[0], &h, INT64_MAX, &e);
+	rc = meet_join_on(m, fd[0], &h, INT64_MAX, &e);
 	if (rc)
 		check_failure(rc, &e);
 	for (round = 0; round < ROUNDS && !rc; round++)

@@ -73,12 +73,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			read_answers(rank);
 		/* Frames have a byte at least: chan.c sees to that. */
 		if (n && !take_frame(&s, &guests[rank], data + at, n))
-			drop(&s, &guests[rank]);
+			meet_server_drop(&s, &guests[rank]);
 		enter_guest(&s, rank);
 		at += n;
 	}
 	for (i = 0; i < RANKS; i++) {
-		drop(&s, &guests[i]);
+		meet_server_drop(&s, &guests[i]);
 		close(far[i]);
 	}
 	/* Nothing is held for ranks that are gone. */

@@ -24,14 +24,14 @@ struct one {
 };
 
 /* Receives from the other rank and from any, and sends to it, small and large. */
-static void start(struct p2p *x, struct engine *g, struct comm *l, struct one *o, int i)
+static void start(struct p2p *x, struct engine *g, struct comm *c, struct one *o, int i)
 {
 	struct err e;
 
 	memset(o, 0, sizeof(*o));
 	memset(o->data, GUARD, sizeof(o->data));
 	o->op.engine = g;
-	o->op.comm = l;
+	o->op.comm = c;
 	o->op.ask.in = o->op.ask.out = o->data;
 	op_signature_init(&o->op.ask.signature, PLAN_BARRIER, RINGUP_U8,
 			  i % 3 ? (uint64_t)(i % 3) * 8 : COUNT);
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct waitset set = { .waiters = waiters, .sleepers = &sleepers, .count = RANKS };
 	struct alarm alarm = { 0 };
 	struct engine *g = calloc(1, sizeof(*g));
-	struct comm *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
+	struct comm *c = aligned_alloc(64, (sizeof(*c) + 63) / 64 * 64);
 	struct topo topo = { .size = RANKS, .hosts = 1, .local_size = RANKS };
 	struct p2p_setup setup = { .engine = g, .topo = &topo };
 	struct cma nobody = { 0 };
@@ -59,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t step, n;
 	int i;
 
-	fuzz_require(g && l);
-	memset(l, 0, sizeof(*l));
+	fuzz_require(g && c);
+	memset(c, 0, sizeof(*c));
 	setup.shared = aligned_alloc(PAGE, p2p_shared_bytes(RANKS));
 	fuzz_require(setup.shared);
 	memset(setup.shared, 0, p2p_shared_bytes(RANKS));
@@ -68,13 +68,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	g->progress = progress;
 	g->liveness = liveness;
 	g->alarm = &alarm;
-	l->topo = topo;
-	l->left = &left;
-	l->engine = g;
+	c->topo = topo;
+	c->left = &left;
+	c->engine = g;
 	fuzz_require(!p2p_open(&x, &setup, &e));
 	p2p_rings_open(&other, setup.shared, RANKS, 1, &nobody);
 	for (i = 0; i < OPS; i++)
-		start(x, g, l, &one[i], i);
+		start(x, g, c, &one[i], i);
 	step = len ? (size_t)data[0] * 4 + 1 : 1;
 	for (data += len > 0, len -= len > 0; len && !alarm.word; data += n, len -= n) {
 		n = p2p_ring_write(&other, 0, data, step < len ? step : len);
@@ -94,6 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	p2p_close(x);
 	free(setup.shared);
 	free(g);
-	free(l);
+	free(c);
 	return 0;
 }

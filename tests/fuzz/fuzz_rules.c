@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (!pidstat_parse(text, &p))
 		fuzz_require(memchr(p.name, 0, sizeof(p.name)));
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		read_line(&g, line);
+		cgroup_read_line(&g, line);
 	fuzz_require(memchr(g.path, 0, sizeof(g.path)));
 	while (cgroup_up(&g))
 		;

@@ -52,7 +52,7 @@ static void submit_again(int first, int name)
 }
 
 /* Returns one of the names, or -1. */
-static int carry_out(struct coordinator *t, int first)
+static int carry_out(struct coordinator *c, int first)
 {
 	struct item items[BATCH_ITEMS];
 	int names[BATCH_ITEMS], r, n, name = -1;
@@ -62,7 +62,7 @@ static int carry_out(struct coordinator *t, int first)
 			name = names[0];
 			hosts_done(r, items, n);
 			if (r == first)
-				coordinator_done(t);
+				coordinator_done(c);
 		}
 	return name;
 }
@@ -72,7 +72,7 @@ static int carry_out(struct coordinator *t, int first)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct coordinator_events ev = { .send = on_send, .left = on_left, .alarm = on_alarm };
-	struct coordinator *t = NULL;
+	struct coordinator *c = NULL;
 	struct rank *k;
 	struct err e;
 	int rc = 0, links, first, name;
@@ -84,29 +84,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	first = data[0] & 1 ? 2 : 0;
 	two = data[0] & 2;
 	k = &hosts.rank[first];
-	if (coordinator_open(&t, &k->host_queue, &k->topo, FANOUT, 1000, &ev, &e))
+	if (coordinator_open(&c, &k->host_queue, &k->topo, FANOUT, 1000, &ev, &e))
 		abort();
 	submit(first, 0, data[1]);
 	if (!two)
 		submit(first, 1, 0);
-	links = coordinator_links(t);
+	links = coordinator_links(c);
 	for (data += 2, len -= 2; len > 3 && !rc;) {
 		size_t n = (size_t)data[1] | (size_t)data[2] << 8;
 
 		n = n < len - 3 ? n : len - 3;
-		rc = coordinator_take(t, data[0] % links, data + 3, n, &e);
+		rc = coordinator_take(c, data[0] % links, data + 3, n, &e);
 		if (!rc)
-			rc = coordinator_turn(t, &e);
+			rc = coordinator_turn(c, &e);
 		fuzz_require(rc <= 0);
-		name = carry_out(t, first);
+		name = carry_out(c, first);
 		if (two && !rc && name == 0)
 			submit_again(first, name);
 		if (two && !rc)
-			rc = coordinator_turn(t, &e);
+			rc = coordinator_turn(c, &e);
 		data += 3 + n;
 		len -= 3 + n;
 	}
-	coordinator_close(t);
+	coordinator_close(c);
 	hosts_close();
 	return 0;
 }

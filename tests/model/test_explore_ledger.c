@@ -104,11 +104,11 @@ static void reset_known(void)
 }
 
 /* As agree_post() on one host. */
-static void post(int rank, uint32_t id, const struct op_signature *w, bool changed,
+static void post(int rank, uint32_t id, const struct op_signature *s, bool changed,
 		 bool awaited)
 {
 	struct ledger *l = &ledger[rank];
-	enum arrival as = ledger_post(l, id, w, 0, changed, awaited);
+	enum arrival as = ledger_post(l, id, s, 0, changed, awaited);
 
 	if (as != ARRIVED_EARLY)
 		ledger_order(l, id, as == ARRIVED_AWAITED);
@@ -262,9 +262,9 @@ static void recycle(int rank)
 	if (!ledger_hold(&ledger[0], 0, age_of_a))
 		return;
 	/* What a submission does while it holds it. */
-	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"), "a held number lost its name");
 	submit(0, 0, false);
-	explore_require(!strcmp(name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"), "a held number lost its name");
 	ledger_drop(&ledger[0], 0);
 }
 

@@ -192,7 +192,7 @@ static struct op_signature sum(uint64_t count)
 }
 
 /* Ranks submit, leaders read and batches are carried out in a random order. */
-static int mix(const struct op_signature *w, struct err *e)
+static int mix(const struct op_signature *s, struct err *e)
 {
 	static int sent[HOSTS_RANKS][NAMES], order[HOSTS_RANKS][NAMES * ROUNDS];
 	struct item items[BATCH_ITEMS];
@@ -206,7 +206,7 @@ static int mix(const struct op_signature *w, struct err *e)
 		for (i = 0, k = 0; i < hosts.rank[r].taken; i++)
 			k += order[r][i] == n;
 		if (sent[r][n] == k && k < ROUNDS) {
-			if (hosts_post(r, n, w, (uint64_t)(r * ROUNDS + k), false, e))
+			if (hosts_post(r, n, s, (uint64_t)(r * ROUNDS + k), false, e))
 				return e->code;
 			sent[r][n]++;
 		}
@@ -221,7 +221,7 @@ static int mix(const struct op_signature *w, struct err *e)
 			order[r][hosts.rank[r].taken + i] = names[i];
 			if (items[i].bad)
 				return fail(e, RINGUP_EMISMATCH, "%s", items[i].bad);
-			for (k = 0; op_signature_has_rows(w) && k < hosts.ranks; k++)
+			for (k = 0; op_signature_has_rows(s) && k < hosts.ranks; k++)
 				if (items[i].rows[k] / ROUNDS != (uint64_t)k ||
 				    items[i].rows[k] % ROUNDS != items[i].rows[0] % ROUNDS)
 					return fail(e, RINGUP_EPEER, "rows of rank %d", k);

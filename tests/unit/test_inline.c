@@ -24,7 +24,7 @@ static float share(int r, int i)
 }
 
 /* As tcp.c does it. */
-static float expected(const struct op_signature *w, int i)
+static float expected(const struct op_signature *s, int i)
 {
 	struct reduce how = { .dtype = RINGUP_F32, .post = 1 };
 	float host[HOSTS] = { 0 }, result, one, scaled;
@@ -33,18 +33,18 @@ static float expected(const struct op_signature *w, int i)
 
 	for (r = 0; r < RANKS; r++) {
 		one = share(r, i);
-		copy_scaled(RINGUP_F32, &scaled, &one, 1, w->pre);
+		copy_scaled(RINGUP_F32, &scaled, &one, 1, s->pre);
 		host[host_of[r]] = r % 2 ? host[host_of[r]] + scaled : scaled;
 	}
-	how.redop = (enum ringup_redop)w->redop;
+	how.redop = (enum ringup_redop)s->redop;
 	how.divisor = RANKS;
-	how.post = w->post;
+	how.post = s->post;
 	reduce_many(&how, &(void *){ &result }, 1, src, HOSTS, 1);
 	return result;
 }
 
-/* All submit @w as name @n; each leader adds up, and one of them everything. */
-static bool travels(int n, const struct op_signature *w, float *result)
+/* All submit @s as name @n; each leader adds up, and one of them everything. */
+static bool travels(int n, const struct op_signature *s, float *result)
 {
 	static unsigned char sums[HOSTS * STEP];
 	struct err e;
@@ -56,7 +56,7 @@ static bool travels(int n, const struct op_signature *w, float *result)
 	for (r = 0; r < RANKS; r++) {
 		for (i = 0; i < COUNT; i++)
 			data[i] = share(r, i);
-		if (hosts_put(r, n, w, data, &e))
+		if (hosts_put(r, n, s, data, &e))
 			return false;
 	}
 	for (h = 0; h < HOSTS; h++) {
@@ -80,26 +80,26 @@ static bool travels(int n, const struct op_signature *w, float *result)
 }
 
 /* Numbers for the names, without data. */
-static void introduce(int n, const struct op_signature *w)
+static void introduce(int n, const struct op_signature *s)
 {
 	struct err e;
 	int r;
 
 	for (r = 0; r < RANKS; r++)
-		hosts_post(r, n, w, 0, true, &e);
+		hosts_post(r, n, s, 0, true, &e);
 }
 
-static void check(const char *what, int n, const struct op_signature *w)
+static void check(const char *what, int n, const struct op_signature *s)
 {
 	float result[COUNT] = { 0 };
 	int i, k, good = 1;
 
-	introduce(n, w);
+	introduce(n, s);
 	/* More often than there are lines in turn. */
 	for (k = 0; k < 2 * LEDGER_ROUNDS; k++) {
-		good &= travels(n, w, result);
+		good &= travels(n, s, result);
 		for (i = 0; i < COUNT; i++)
-			good &= result[i] == expected(w, i);
+			good &= result[i] == expected(s, i);
 	}
 	ok(good, "%s", what);
 }

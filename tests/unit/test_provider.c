@@ -69,18 +69,18 @@ static const struct backend all = { FAKE(MEMORY_OF_HOST | MEMORY_CUDA, all, any)
 /* Instead of backends.c's list. */
 const struct backend *const backends[] = { &gone, &sum, &more, &host, &last, &all, NULL };
 
-static const char *name_for(struct comm *l, enum plan_kind kind, enum ringup_memory memory)
+static const char *name_for(struct comm *c, enum plan_kind kind, enum ringup_memory memory)
 {
 	struct plan p = { .kind = kind, .memory = memory };
-	const struct provider *v = provider_for(l, &p);
+	const struct provider *v = provider_for(c, &p);
 
 	return v ? v->is->name : "none";
 }
 
-static void close_comm(struct comm *l)
+static void close_comm(struct comm *c)
 {
-	providers_close(l->providers, l->provider_count);
-	memset(l, 0, sizeof(*l));
+	providers_close(c->providers, c->provider_count);
+	memset(c, 0, sizeof(*c));
 }
 
 int main(void)
