@@ -262,9 +262,11 @@ static void recycle(int rank)
 	if (!ledger_hold(&ledger[0], 0, age_of_a))
 		return;
 	/* What a submission does while it holds it. */
-	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"),
+			"a held number lost its name");
 	submit(0, 0, false);
-	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"), "a held number lost its name");
+	explore_require(!strcmp(ledger_name_of(&ledger[0], 0), "a"),
+			"a held number lost its name");
 	ledger_drop(&ledger[0], 0);
 }
 
