@@ -2,6 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/notify.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/futex.h"
 #include "engine/comm.h"
 #include "engine/ledger.h"
@@ -35,6 +39,16 @@ void notify_alarm(struct engine *g, int culprit, int code, const char *why)
 	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
 	notify_ranks(g, g->waitset);
+}
+
+void notify_blind(struct engine *g, int rank, const char *cannot)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why),
+		 "rank %d %s: poll: %s; was its limit of open files (ulimit -n) lowered?", rank,
+		 cannot, strerror(errno));
+	notify_alarm(g, -1, RINGUP_ESYSTEM, why);
 }
 
 void notify_call(struct comm *c)

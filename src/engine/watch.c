@@ -383,8 +383,10 @@ static void *watch(void *arg)
 
 	for (;;) {
 		n = list_polls(w, trees);
-		if (poll(p, (nfds_t)n, patience_ms(w, again)) < 0 && errno != EINTR)
+		if (poll(p, (nfds_t)n, patience_ms(w, again)) < 0 && errno != EINTR) {
+			notify_blind(w->engine, w->topo->rank, "cannot watch other ranks");
 			return NULL;
+		}
 		if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE))
 			return NULL;
 		if (p[AT_LAUNCHER].revents)

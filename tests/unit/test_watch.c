@@ -1,4 +1,6 @@
-/* test_watch.c - a rank that is killed is named by all survivors. */
+/* test_watch.c - a rank that is killed, or cannot watch any more, is named by all survivors. */
+#include <sys/resource.h>
+
 #include "base/clock.h"
 
 #include "family.h"
@@ -86,6 +88,70 @@ static void killed(const char *what, int size, uint64_t n, int async)
 	ok(!bad, "%s, %d processes, %llu elements", what, size, (unsigned long long)n);
 }
 
+/* Sends an element to the next rank, and receives one. */
+static int pass_on(struct ringup_group *g)
+{
+	int next = (family_rank + 1) % family->size;
+	int before = (family_rank + family->size - 1) % family->size;
+	float in = 1, out = 0;
+	struct ringup_send a = { .in = &in, .count = 1, .dtype = RINGUP_F32, .to = next };
+	struct ringup_recv b = { .out = &out, .count = 1, .dtype = RINGUP_F32, .from = before };
+	struct ringup_op *op;
+	int rc = ringup_recv(g, &b, &op), sent;
+
+	if (rc)
+		return rc;
+	sent = ringup_send(g, &a, NULL);
+	rc = ringup_wait(op, -1);
+	return sent ? sent : rc;
+}
+
+static int (*step)(struct ringup_group *g);
+static rlim_t room;
+static const char *complaint;
+
+static int meet(struct ringup_group *g)
+{
+	return ringup_barrier(g, NULL, NULL);
+}
+
+/* One rank gets a limit of open files that its poll(2) is above. */
+static int go_blind(void)
+{
+	struct rlimit l;
+	struct ringup *r;
+	int rc, k;
+
+	if (family_join(&r))
+		return 2;
+	for (k = 0; !(rc = step(ringup_world(r))); k++)
+		if (family_rank == VICTIM && k == 10) {
+			getrlimit(RLIMIT_NOFILE, &l);
+			l.rlim_cur = room;
+			setrlimit(RLIMIT_NOFILE, &l);
+		}
+	if (rc != RINGUP_ESYSTEM || !strstr(ringup_error(), complaint)) {
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+		return 3;
+	}
+	ringup_fini(r);
+	return 0;
+}
+
+static void blind(const char *what, int (*does)(struct ringup_group *g), rlim_t files)
+{
+	int status[FAMILY_MAX], r, bad = 0;
+
+	step = does;
+	room = files;
+	complaint = what;
+	family_run(3, go_blind, status);
+	for (r = 0; r < 3; r++)
+		bad |= status[r];
+	family_end();
+	ok(!bad, "%s", what);
+}
+
 static void all(void)
 {
 	with_child = 1;
@@ -97,6 +163,7 @@ static void all(void)
 	killed("killed", 4, 300000, 0);
 	killed("killed while others poll", 3, 100, 1);
 	killed("killed while others poll", 3, 100000, 1);
+	blind("rank 1 cannot watch other ranks: poll: ", meet, 1);
 }
 
 int main(void)
@@ -105,5 +172,7 @@ int main(void)
 	printf("# the same between hosts\n");
 	setenv("RINGUP_BACKEND", "tcp", 1);
 	all();
+	/* Of which the watch has four, and messages with two ranks more. */
+	blind("rank 1 cannot exchange messages: poll: ", pass_on, 5);
 	return tap_done();
 }
