@@ -123,7 +123,8 @@ struct backend {
 	int slots;           /* plans in flight at a time: 1 to BACKEND_SLOTS */
 	bool by_host;        /* adds up each host's ranks first, then hosts in order     */
 
-	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot. */
+	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot, on
+	 * all ranks alike.  With RINGUP_ENOMEM this rank alone cannot, and the job ends. */
 	int (*open)(void *self, const struct topo *t, struct err *e);
 
 	/* Does this back end carry out @p?  Pure: same answer every time and on every

@@ -424,8 +424,11 @@ static int concur(const struct topo *t, int rc, int number, struct opinion *all,
 		return fail(e, RINGUP_EPEER, "the exchange between ranks failed");
 	for (r = 0; r < t->size && !all[r].code; r++)
 		;
-	if (rc || r == t->size)
-		return rc;
+	if (r == t->size)
+		return 0;
+	/* Of all ranks alike: each of them goes on to the next back end. */
+	if (rc)
+		return e->code = RINGUP_ENOBACKEND;
 	all[r].text[sizeof(all[r].text) - 1] = 0;
 	return fail(e, RINGUP_ENOBACKEND, "rank %d: %.200s", r, all[r].text);
 }
@@ -479,12 +482,10 @@ static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
 static int mpi_join(struct mpi *m, const struct mpi_world *w, const struct opinion *all,
 		    struct err *e)
 {
-	int *world_of, r, q, rc = 0, size = m->topo->size;
+	/* Without memory for it one rank would miss the others' call. */
+	int world_of[RANKS], r, q, rc = 0, size = m->topo->size;
 	char why[MODULE_WHY] = "";
 
-	world_of = calloc((size_t)size, sizeof(*world_of));
-	if (!world_of)
-		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
 	for (r = 0; r < size && !rc; r++) {
 		world_of[r] = all[r].number;
 		for (q = 0; q < r && world_of[q] != world_of[r]; q++)
@@ -495,7 +496,6 @@ static int mpi_join(struct mpi *m, const struct mpi_world *w, const struct opini
 	}
 	if (!rc && m->mod->join(&m->comm, world_of, size, why))
 		rc = fail(e, RINGUP_ENOBACKEND, "%s", why);
-	free(world_of);
 	return rc;
 }
 

@@ -13,11 +13,13 @@ static int provider_open(struct comm *c, const struct backend *b, struct err *wh
 			 struct err *e)
 {
 	struct provider *v = &c->providers[c->provider_count];
+	int rc;
 
 	v->self = calloc(1, b->size);
 	if (!v->self)
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
-	if (!b->open(v->self, &c->topo, why)) {
+	rc = b->open(v->self, &c->topo, why);
+	if (!rc) {
 		v->is = b;
 		c->by_host |= b->by_host && !(c->memory & MEMORY_HOST);
 		c->memory |= b->memory;
@@ -27,7 +29,10 @@ static int provider_open(struct comm *c, const struct backend *b, struct err *wh
 	b->close(v->self);
 	free(v->self);
 	v->self = NULL;
-	return 1;
+	if (rc != RINGUP_ENOMEM)
+		return 1;
+	*e = *why;
+	return rc;
 }
 
 int providers_open(struct comm *c, const char *only, struct err *e)

@@ -12,6 +12,7 @@ struct fake {
 };
 
 static int opened, closed, aborted;
+static bool lacks_memory;
 
 static int fake_open(void *self, const struct topo *t, struct err *e)
 {
@@ -24,7 +25,8 @@ static int never_open(void *self, const struct topo *t, struct err *e)
 {
 	(void)self;
 	(void)t;
-	return fail(e, RINGUP_ENOBACKEND, "this machine has none");
+	return lacks_memory ? fail(e, RINGUP_ENOMEM, "no memory for gone")
+			    : fail(e, RINGUP_ENOBACKEND, "this machine has none");
 }
 
 static bool any(const void *self, const struct plan *p)
@@ -122,5 +124,15 @@ int main(void)
 	ok(providers_open(&l, "sum", &e) == RINGUP_ENOBACKEND, "one without the host's memory");
 	close_comm(&l);
 	ok(!strcmp(provider_name(&l), "none"), "none has no name");
+
+	/* Other ranks may have had memory for it. */
+	l.topo.size = 2;
+	lacks_memory = true;
+	opened = closed = 0;
+	e.code = 0;
+	ok(providers_open(&l, "", &e) == RINGUP_ENOMEM && strstr(e.text, "no memory for gone"),
+	   "a rank that lacks memory does not go on to the next: %s", e.text);
+	ok(!opened && closed == 1, "which is not opened");
+	close_comm(&l);
 	return tap_done();
 }
