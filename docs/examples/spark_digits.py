@@ -107,13 +107,16 @@ def train_hvd(lr=0.02, epochs=3, checkpoint_dir=None):
 
 def train_ddp(lr=0.02, epochs=3, use_gpu=False):
     """The same as a rank of torch.distributed, for TorchDistributor."""
+    import ringup_torch
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data import DataLoader, TensorDataset
     from torch.utils.data.distributed import DistributedSampler
 
-    dist.init_process_group("nccl" if use_gpu else "gloo")
+    # On the CPU ringup, which TorchDistributor uses only where it is named; between GPUs NCCL.
+    ringup_torch.register()                                 # torch 2.5 and later do that themselves
+    dist.init_process_group("nccl" if use_gpu else "ringup")
     train_data, test_data = load_data()
     device = int(os.environ["LOCAL_RANK"]) if use_gpu else "cpu"
     model = DistributedDataParallel(make_model().to(device))
