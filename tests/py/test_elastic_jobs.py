@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: src compat/python docs/examples/train_elastic_example.py tests/py
+# tests: src compat/python docs/examples/train_elastic_example.py docs/migration.md tests/py
 
 import json
 import os
 import re
 import sys
+import textwrap
 
 import pytest
 from conftest import HERE, ROOT, start
@@ -166,3 +167,14 @@ def test_the_example_survives_the_loss_of_a_rank(tmp_path):
     assert 4 * -(-2048 // (3 * 32)) <= steps <= 4 * -(-2048 // (2 * 32)) + 4, text
     seen = re.findall(r"epoch (\d): (\d) workers, accuracy ([0-9.]+)", text)
     assert [int(e) for e, _n, _a in seen] == [0, 1, 2, 3] and float(seen[-1][2]) >= 0.8, text
+
+
+def test_the_script_of_the_migration_guide_trains(tmp_path):
+    """The block of the page with hvd.elastic.run and hvd.elastic.TorchState, as it stands there."""
+    with open(os.path.join(ROOT, "docs", "migration.md"), encoding="utf-8") as f:
+        script, = [block for block in re.findall(r"(?:^    .*\n)+", f.read(), re.M)
+                   if block.startswith("    import horovod.torch")]
+    (tmp_path / "train.py").write_text(textwrap.dedent(script))
+    p = start(["ringup", "run", "-np", "1", "--min-np", "1", "--", sys.executable, "train.py"],
+              cwd=tmp_path)
+    assert p.returncode == 0 and "done, rank 0 of 1" in p.stdout, p.stdout + p.stderr
