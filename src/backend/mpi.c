@@ -402,11 +402,12 @@ static const struct course small = { { small_put, done, small_take } };
 
 /* ---- opening ---- */
 
-/* A rank's result of a step of opening, as the others get it. */
+/* A rank's result of a step of opening, as the others get it; laid out as the engine's reports,
+ * since a rank that has failed before gives one of these instead. */
 struct opinion {
 	int32_t code;
-	int32_t number;
 	char text[248];
+	int32_t number;
 };
 
 /* Agreement: fails on every rank if @rc is not 0 on one.  @all gets the results
