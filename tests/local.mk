@@ -377,6 +377,7 @@ EXTRA_DIST     += %reldir%/model/engine.pml
 EXTRA_DIST     += %reldir%/dist/loops.c
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
+%canon_reldir%_unit_test_pmi_LDFLAGS = -Wl,--wrap=atexit
 LDADD           = $(FRAMEWORK_LIBS) $(COMMAND_LIBS) $(CORE_LIBS)
 AM_CPPFLAGS    += -I$(srcdir)/tests
 

@@ -129,6 +129,7 @@ static int await_work(int64_t deadline_ns, struct err *e)
 /* Finds the store, once in a process; under the lock. */
 static int store_prepare(int rank, int size, struct err *e)
 {
+	const struct kvs *k = store.kvs;
 	pthread_condattr_t a;
 
 	if (store.owner && store.owner != getpid())
@@ -136,24 +137,25 @@ static int store_prepare(int rank, int size, struct err *e)
 			    "this process is a child of process %d, which is connected to the "
 			    "launcher: start ranks by the launcher alone",
 			    (int)store.owner);
-	if (store.kvs)
+	if (k)
 		return 0;
 	if (mpi_state() == MPI_STATE_FINALIZED)
 		return fail(e, RINGUP_EINVAL,
 			    "MPI_Finalize() has ended this rank's connection to its launcher: "
 			    "call ringup_init() or hvd.init() before it");
-	store.kvs = store_find(rank, size);
-	if (!store.kvs)
+	k = store_find(rank, size);
+	if (!k)
 		return fail(e, RINGUP_EINVAL, "the launcher keeps no store for its ranks");
+	if (atexit(store_part))
+		return fail(e, RINGUP_ENOMEM, "no memory to part from the launcher");
+	store.kvs = k;
 	store.owner = getpid();
 	store.rank = rank;
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_cond_init(&store.is_done, &a);
 	pthread_condattr_destroy(&a);
-	return atexit(store_part)
-		       ? fail(e, RINGUP_ENOMEM, "no memory to part from the launcher")
-		       : 0;
+	return 0;
 }
 
 /* Starts the thread, under the lock. */

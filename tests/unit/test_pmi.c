@@ -141,6 +141,20 @@ static void serve_all(void)
 
 /* -- ranks ------------------------------------------------------------------ */
 
+/* The next atexit() finds no memory. */
+static bool is_poor;
+
+int __real_atexit(void (*fn)(void));
+int __wrap_atexit(void (*fn)(void));
+
+int __wrap_atexit(void (*fn)(void))
+{
+	bool was_poor = is_poor;
+
+	is_poor = false;
+	return was_poor ? -1 : __real_atexit(fn);
+}
+
 static int meet_once(const struct discovery *d, const char *address, int64_t wait_ms,
 		     struct err *e)
 {
@@ -171,6 +185,7 @@ struct act {
 	bool is_late;     /* it comes after the others have given up once */
 	bool has_forked;  /* all meet once, then a child of each tries */
 	bool has_no_size; /* PMI_SIZE is another job's       */
+	bool is_poor;     /* at first all ranks lack memory  */
 };
 
 static int try_in_child(const struct discovery *d, const char *address)
@@ -215,6 +230,9 @@ static int play(const struct act *a, const struct discovery *d)
 	if (a->is_absent && is_last)
 		return 0;
 	if (a->is_late && come_late(d, a->address, is_last))
+		return 1;
+	is_poor = a->is_poor;
+	if (a->is_poor && meet_once(d, a->address, LATE_MS, &e) != RINGUP_ENOMEM)
 		return 1;
 	for (i = 0; !rc && i < a->times; i++)
 		rc = meet_once(d, a->address, a->is_absent ? SHORT_MS : LATE_MS, &e);
@@ -318,6 +336,11 @@ static void in_order(void)
 	job(&a, s);
 	ok(are_all(s, RANKS, 0) && l.parted == RANKS,
 	   "a child of fork() has no connection, and ends none");
+	a.has_forked = false;
+	a.is_poor = true;
+	job(&a, s);
+	ok(are_all(s, RANKS, 0) && l.parted == RANKS && !l.vanished,
+	   "ranks that lacked memory at first part from it, too: %d, %d", l.parted, l.vanished);
 }
 
 static void with_secrets(void)
