@@ -9,12 +9,16 @@
 #include "base/err.h"
 #include "ringup.h"
 
-static void trust(struct keyring *r, const struct signkey_public *k)
+/* False if there is no room for another key. */
+static bool trust(struct keyring *r, const struct signkey_public *k, int room)
 {
 	for (int i = 0; i < r->trusts; i++)
 		if (!sodium_memcmp(r->trust[i].key, k->key, SIGNKEY_BYTES))
-			return;
+			return true;
+	if (r->trusts >= room)
+		return false;
 	r->trust[r->trusts++] = *k;
+	return true;
 }
 
 /* Any failure to get a key is a wrong setting. */
@@ -28,23 +32,26 @@ static int no_key(const char *setting, struct err *e)
 /* Reads each key of @list; one place stays free for our own. */
 static int read_trust(struct keyring *r, const char *list, struct err *e)
 {
+	static const char between[] = " ,\t\r\n";
 	struct signkey_public k;
 	char one[PATH_MAX];
 	size_t len;
 	int rc;
 
-	for (; list && *(list += strspn(list, " ,")); list += len) {
-		len = strcspn(list, " ,");
-		if (len >= sizeof(one) || r->trusts == KEYRING_MOST - 1)
+	for (; list && *(list += strspn(list, between)); list += len) {
+		len = strcspn(list, between);
+		if (len >= sizeof(one))
 			return fail(e, RINGUP_EINVAL,
-				    "RINGUP_CACHE_TRUST: too long, or more than %d keys",
-				    KEYRING_MOST - 1);
+				    "RINGUP_CACHE_TRUST: a name of %zu bytes is too long", len);
 		memcpy(one, list, len);
 		one[len] = 0;
 		rc = signkey_read_public(&k, one, e);
 		if (rc)
 			return no_key("RINGUP_CACHE_TRUST", e);
-		trust(r, &k);
+		if (!trust(r, &k, KEYRING_MOST - 1))
+			return fail(e, RINGUP_EINVAL,
+				    "RINGUP_CACHE_TRUST: more than %d different keys",
+				    KEYRING_MOST - 1);
 	}
 	return 0;
 }
@@ -67,7 +74,7 @@ int keyring_open(struct keyring *r, const char *key, const char *trusted, struct
 			return no_key("RINGUP_CACHE_KEY", e);
 		r->can_sign = true;
 		signkey_public_of(&r->key, &own);
-		trust(r, &own);
+		trust(r, &own, KEYRING_MOST);
 	}
 	if (!rc && !r->trusts)
 		rc = fail(e, RINGUP_EINVAL,

@@ -21,9 +21,10 @@ struct keyring {
 /*
  * keyring_open - read the private key @key, and the public ones in the list @trust.
  *
- * Their form is that of signkey.h; NULL or "": none.  @trust has blanks or commas between.
- * The public half of @key is trusted as well.  Returns 0, or RINGUP_EINVAL or RINGUP_ESYSTEM
- * with the name of the wrong setting; RINGUP_EINVAL if no key is given at all.
+ * Their form is that of signkey.h; NULL or "": none.  @trust has white space or commas between,
+ * and less than KEYRING_MOST different keys.  The public half of @key is trusted as well.
+ * Returns 0, or RINGUP_EINVAL or RINGUP_ESYSTEM with the name of the wrong setting;
+ * RINGUP_EINVAL if no key is given at all.
  */
 int keyring_open(struct keyring *r, const char *key, const char *trust, struct err *e);
 

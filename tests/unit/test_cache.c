@@ -141,6 +141,25 @@ static void test_once(void)
 	cache_key(key, "everything that matters");
 }
 
+/* The lines of @n new keys. */
+static const char *many_keys(int n)
+{
+	static char list[16 * SIGNKEY_ID_BYTES];
+	struct signkey_private k;
+	struct signkey_public own;
+	struct err e;
+	char *at = list;
+
+	for (int i = 0; i < n && !signkey_new(&k, &e); i++) {
+		signkey_public_of(&k, &own);
+		signkey_line(&own, at);
+		at += strlen(at);
+		*at++ = '\n';
+	}
+	*at = 0;
+	return list;
+}
+
 static void test_without(void)
 {
 	struct cache_how was = how;
@@ -161,6 +180,15 @@ static void test_without(void)
 	ok(count("./cache/quarantine", "") == 0, "and left where it is");
 	how.trust = " ./other.pub  ./pub ";
 	ok(provide(&said) == 0 && said.from == CACHE_HIT, "one of several keys will do");
+	how.trust =
+		"./other.pub,./other.pub\n./other.pub ./other.pub, ./other.pub\t./other.pub "
+		"./other.pub\n./pub\n";
+	folder_remove("./out", NULL);
+	ok(provide(&said) == 0 && said.from == CACHE_HIT, "a key that comes again counts once");
+	how.trust = many_keys(8);
+	ok(cache_provide(&how, key, "./out", make, NULL, &said, &e) == RINGUP_EINVAL &&
+		   strstr(e.text, "more than 7 different keys"),
+	   "but there is a limit: %s", e.text);
 	how = was;
 	ok(cache_get(&how, "../../etc", "./out", &said, &e) == RINGUP_EINVAL,
 	   "a key is no path: %s", e.text);
