@@ -488,6 +488,7 @@ BATS_TESTS = \
 	%reldir%/init/json.bats \
 	%reldir%/init/kill.bats \
 	%reldir%/init/network.bats \
+	%reldir%/init/owned.bats \
 	%reldir%/init/pkg.bats \
 	%reldir%/init/platforms.bats \
 	%reldir%/init/report.bats \

@@ -12,6 +12,39 @@ engine_inputs() {
   printf '%s\n' engine/2 "${CC:-}" "${CFLAGS:-}" "$(node_arch)" "$cpu" "$(node_system)" "$(getconf GNU_LIBC_VERSION)"
 }
 
+# Below /opt/ringup may be other things than releases: a clone, an environment, a cache.  What
+# ringup-init has installed there has its mark, and nothing else there is ever removed.
+
+# release_named NAME - is it VERSION-HASH, as 30-build names a release?
+release_named() { [[ $1 =~ ^[0-9][0-9a-z.]*-[0-9a-f]{12}$ ]]; }
+
+# release_mark DIR - note in a release that ringup-init has installed it.
+release_mark() {
+  write_file "$1/.installed-by-ringup-init" 644 <<<'ringup-init --undo removes this folder, and so does the second upgrade after it.'
+}
+
+# release_ours DIR - has ringup-init installed it?  Versions before the mark are told by name and content.
+release_ours() {
+  [[ -d $1 && ! -L $1 ]] && release_named "${1##*/}" || return 1
+  [[ ! -e $1/.installed-by-ringup-init ]] || return 0
+  [[ -x $1/bin/ringup && ! -e $1/configure.ac && ! -e $1/.git ]]
+}
+
+# release_linked LINK - is it a link to a release beside it, as `current` is, whether or not that is there?
+release_linked() {
+  local to
+  to=$(readlink -- "$1") && release_named "$to"
+}
+
+# release_sweep - remove what killed runs have left half installed or half removed below /opt/ringup.
+release_sweep() {
+  local left name
+  for left in "$INIT_ROOT"/opt/ringup/.*.new; do
+    name=${left##*/.} name=${name%.new}
+    if release_named "$name" || { [[ $name == current ]] && release_linked "$left"; }; then rm -rf -- "$left"; fi
+  done
+}
+
 # engine_ready - print the folder that holds it, installed already or staged to be.
 engine_ready() {
   local name

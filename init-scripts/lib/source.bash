@@ -15,12 +15,14 @@ source_kind() {
 }
 
 # source_files - names, NUL-terminated and sorted, of the files around this script
-# that make up the sources: no build outputs, no version control.
+# that make up the sources: no build outputs, no version control, and no release that was
+# installed beside them, should they lie in /opt/ringup.
 source_files() {
   (
     cd -- "$INIT_HERE/.." || exit
-    find . -mindepth 1 \
-      \( -name .git -o -type d -path './build*' -not -path './build-aux*' -o -name .deps -o -name .libs \
+    find . -mindepth 1 -regextype posix-extended \
+      \( -regex '\./\.?[0-9][0-9a-z.]*-[0-9a-f]{12}(\.new)?' -o -type l -regex '\./(current|\.current\.new)' \
+         -o -name .git -o -type d -path './build*' -not -path './build-aux*' -o -name .deps -o -name .libs \
          -o -name autom4te.cache -o -name __pycache__ -o -name '*.egg-info' -o -name '.venv*' \) -prune \
       -o \( -type f -o -type l \) -not -name '*.o' -not -name '*.lo' -not -name '*.la' \
          -not -name '*.log' -not -name '*.trs' -not -name '*.so' -not -name 'ringup-*.tar.*' \

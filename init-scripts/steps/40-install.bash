@@ -2,7 +2,8 @@
 # 40-install.bash - put what was built where everybody finds it.
 #
 # /opt/ringup/VERSION-HASH holds a version, whole and never changed; the link
-# /opt/ringup/current says which one is in force and is switched by a rename.
+# /opt/ringup/current says which one is in force and is switched by a rename.  All
+# else in /opt/ringup is somebody else's (see release_ours) and stays.
 # What must be found without settings is linked from /usr/local, where PATH, gcc
 # (-lringup), pkg-config and man look anyway: so no profile, no ld.so.conf and
 # nothing of the distribution's is edited, and an upgrade is one rename.
@@ -73,8 +74,8 @@ use_spare() {
 # install_tree FROM NAME - copy as root's own, readable by all; whole or not at all.
 install_tree() {
   local new=$opt/.$2.new odd
-  rm -rf -- "$new"
   make_dir "$opt"
+  release_sweep
   odd=$(find "$1" -not -type f -not -type d -not -type l -o -perm /6000 | head -n 1)
   [[ -z $odd ]] || die "will not install ${odd##*/}: not a plain file"
   cp -r --no-dereference --no-preserve=all -- "$1" "$new"
@@ -82,6 +83,7 @@ install_tree() {
   (cd -- "$1" && find . -type f -perm -u+x -print0) | (cd -- "$new" && xargs -0r chmod 755 --)
   chmod -R u+w,go=u-w -- "$new"
   use_spare "$new"
+  release_mark "$new"
   sync -f "$new"
   # where the engine itself looks is there after the switch only
   LD_LIBRARY_PATH=$new/lib/needed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$new/bin/ringup" help >/dev/null || die "what was built does not start: $new/bin/ringup help"
@@ -93,7 +95,7 @@ link_all() {
   local link at
   while read -r link; do
     at=$INIT_ROOT/usr/local/$link
-    if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/* ]]; then
+    if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/current/* ]]; then
       stop 50 "$at is there already and is not ringup-init's" "move it away, then run this again"
     fi
     folder_of "$at"
@@ -106,7 +108,7 @@ link_all() {
 # take_back - the version that was in force before, or none.
 take_back() {
   local link
-  rm -rf -- "$opt"/.*.new
+  release_sweep
   if [[ -z $before || ! -d $opt/$before ]]; then
     unlink_all
     rmdir -- "$opt" 2>/dev/null || true
@@ -125,20 +127,21 @@ on_exit() {
   (( rc )) || return 0
   log warn "taking back what was installed"
   take_back
-  [[ -z $made ]] || remove_tree "$opt/$made"
+  [[ -z $made ]] || remove_release "$opt/$made"
   rmdir -- "$opt" 2>/dev/null || true
 }
 
 # unlink_one LINK - if it is ours.
 unlink_one() {
   local at=$INIT_ROOT/usr/local/$1
-  [[ $(readlink -- "$at") == /opt/ringup/* ]] || return 0
+  [[ $(readlink -- "$at") == /opt/ringup/current/* ]] || return 0
   rm -f -- "$at"
 }
 
-# unlink_all - the links in /usr/local, then `current`.
+# unlink_all - the links in /usr/local, then `current`, unless that is somebody else's.
 unlink_all() {
   local link
+  release_linked "$opt/current" || return 0
   while read -r link; do
     unlink_one "$link"
   done < <(links "$opt/current")
@@ -159,6 +162,9 @@ step_apply() {
   if [[ ${DRY_RUN:-0} == 1 ]]; then
     log act "install ${name:-what was built} below $opt, link it from $INIT_ROOT/usr/local, ldconfig"
     return 0
+  fi
+  if [[ -e $opt/current || -L $opt/current ]] && ! release_linked "$opt/current"; then
+    stop 50 "$opt/current is there already and is not ringup-init's" "move it away, then run this again"
   fi
   trap on_exit EXIT
   [[ -n $name ]] || die "nothing has been built yet" "run ringup-init without naming steps"
@@ -192,29 +198,35 @@ step_back() {
   log warn "taking back $name${before:+ for $before}"
   take_back
   # staged again, so that the next run need not build it
-  if [[ ! -d $INIT_BUILD/stage/$name ]]; then
+  if [[ ! -d $INIT_BUILD/stage/$name ]] && release_ours "$opt/$name"; then
     mkdir -p -- "$INIT_BUILD/stage"
     move_tree "$opt/$name" "$INIT_BUILD/stage/$name"
   fi
-  remove_tree "$opt/$name"
+  remove_release "$opt/$name"
   rmdir -- "$opt" 2>/dev/null || true
   refresh
 }
 
-# forget NAME... - remove all versions but these.
+# remove_release DIR - if ringup-init has installed it.
+remove_release() { ! release_ours "$1" || remove_tree "$1"; }
+
+# forget NAME... - remove all versions that ringup-init has installed but these.
 forget() {
   local dir
   for dir in "$opt"/*-*; do
-    [[ " $* " == *" ${dir##*/} "* ]] || remove_tree "$dir"
+    [[ " $* " == *" ${dir##*/} "* ]] || remove_release "$dir"
   done
 }
 
-# step_undo - remove all versions and the links.
+# step_undo - remove all versions and the links, and the folder if nothing else is in it.
 step_undo() {
-  log act "remove $opt and its links in $INIT_ROOT/usr/local"
+  log act "remove the releases below $opt and their links in $INIT_ROOT/usr/local"
   [[ ${DRY_RUN:-0} == 1 ]] && return 0
   unlink_all
   forget
-  rm -rf -- "$opt"
+  release_sweep
+  if [[ -d $opt ]] && ! rmdir -- "$opt" 2>/dev/null; then
+    log info "$opt stays: what is left in it is not ringup-init's"
+  fi
   refresh
 }
