@@ -198,6 +198,44 @@ def test_target_directory(tmp_path, python):
     assert not os.path.exists(os.path.join(d, "ringup"))
 
 
+@pytest.mark.parametrize("name", ["ringup", "horovod", "sparkdl"])
+def test_a_folder_in_the_target_that_is_somebody_elses_stays(tmp_path, python, name):
+    d = tmp_path / "src"
+    clone = d / name
+    (clone / "src").mkdir(parents=True)
+    (clone / "src" / "mine.c").write_text("int mine;")
+    (clone / "__init__.py").write_text("# ringup\n")
+    p = install("--python", python, "--target", str(d))
+    assert p.returncode == 1 and f"{clone} is there already" in p.stdout, p.stdout
+    p = install("--python", python, "--target", str(d), "--uninstall")
+    assert p.returncode == 0, p.stdout
+    assert os.listdir(d) == [name] and (clone / "src" / "mine.c").read_text() == "int mine;"
+
+
+def test_files_beside_those_of_the_package_in_a_target_stay(tmp_path, python):
+    d = tmp_path / "site"
+    (d / "bin").mkdir(parents=True)
+    (d / "bin" / "tool").write_text("mine")
+    assert install("--python", python, "--target", str(d)).returncode == 0
+    mine = {d / "ringup" / "notes.txt", d / "horovod" / "torch" / "my.py", d / "ringup-plan",
+            d / "bin" / "tool"}
+    for path in mine:
+        path.write_text("mine")
+    old = d / "ringup" / "old.py"  # of an earlier version
+    old.write_text("")
+    record, = d.glob("ringup-*.dist-info/RECORD")
+    with open(record, "a", encoding="utf-8") as f:
+        f.write("ringup/old.py,,\n../outside,,\n/etc/none,,\n")
+    (tmp_path / "outside").write_text("mine")
+    p = install("--python", python, "--target", str(d))
+    assert p.returncode == 0, p.stdout
+    assert not old.exists() and (d / "ringup" / "_c.py").exists()
+    assert install("--python", python, "--target", str(d), "--uninstall").returncode == 0
+    left = {p for p in d.rglob("*") if p.is_file()}
+    assert left == mine and {p.read_text() for p in mine} == {"mine"}
+    assert (tmp_path / "outside").read_text() == "mine"
+
+
 def test_pip_builds_it_without_setuptools_and_network(python):
     p = subprocess.run([python, "-m", "pip", "-q", "install", "--no-index",
                         os.path.join(ROOT, "compat", "python")], stdout=subprocess.PIPE,
