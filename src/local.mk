@@ -85,7 +85,8 @@ CORE_SOURCES += \
 	%reldir%/trace/points.c %reldir%/trace/points.h \
 	%reldir%/trace/record.h \
 	%reldir%/trace/ring.h \
-	%reldir%/trace/trace.c %reldir%/trace/trace.h
+	%reldir%/trace/trace.c %reldir%/trace/trace.h \
+	%reldir%/trace/tracefile.c %reldir%/trace/tracefile.h
 
 CORE_SOURCES += \
 	%reldir%/backend/backend.h \

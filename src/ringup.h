@@ -121,6 +121,11 @@ struct ringup_op;    /* one collective in flight                 */
  *
  * join_sums: 1 limits a rank that has joined to sums and barriers, as in Horovod; see
  * ringup_join().  The same on all ranks; RINGUP_JOIN overrules it.
+ *
+ * part and part_ranks: for timelines, if the job is a part of a larger one, such as a process
+ * group: its name, the same on all ranks, and the numbers of its size ranks in the larger job.
+ * Events then have these numbers and that name, and are in the file of this process's rank in
+ * the larger job.  Both NULL: it is a job of its own.
  */
 struct ringup_set {
 	const int *ranks;
@@ -134,6 +139,8 @@ struct ringup_init {
 	const struct ringup_set *groups;
 	int group_count;
 	int join_sums;
+	const char *part;
+	const int *part_ranks;
 };
 
 /* What to reduce, and how.  Zero-initialise, then set what you need. */
@@ -840,7 +847,9 @@ RINGUP_API int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int statu
  * `ringup timeline merge` makes one file of them.
  *
  * If this file is being written already, recording goes on, with RINGUP_TIMELINE_CYCLES as now
- * given in @flags; a recording to another file is ended first.
+ * given in @flags; a recording to another file is ended first.  If another job of this process
+ * writes it, both do, and the names of the later one's events end with "(job 2)", or with its
+ * part of struct ringup_init.
  *
  * Ownership:  @path is copied; it is relative to the current directory of the process.
  * Threads:    any, also while other threads start operations.

@@ -178,7 +178,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_merge \
 	%reldir%/unit/test_outfile \
 	%reldir%/unit/test_points \
-	%reldir%/unit/test_trace
+	%reldir%/unit/test_trace \
+	%reldir%/unit/test_tracefile
 
 UNIT_TESTS += \
 	%reldir%/unit/test_horovod \
@@ -643,6 +644,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_thread \
 	%reldir%/unit/test_trace \
+	%reldir%/unit/test_tracefile \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_waitset \
 	%reldir%/unit/test_watch \

@@ -25,7 +25,7 @@ int ringup_timeline_start(struct ringup *r, const char *path, int flags)
 	rc = check_mine(r, call, &e);
 	if (rc)
 		return call_fail(&e);
-	self = (struct timeline_rank){ r->context.rank, r->context.size, r->context.host };
+	self = context_self(&r->context);
 	if (timeline_start(&r->context.engine, &self, path, flags, &e))
 		rc = fail_in(&e, "%s", call);
 	return rc ? call_fail(&e) : 0;

@@ -19,7 +19,6 @@
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/provider.h"
-#include "engine/timeline.h"
 #include "nicpick/own.h"
 #include "wire/discover.h"
 #include "wire/lobby.h"
@@ -175,6 +174,18 @@ static void context_describe(void *ctx, struct comm *comm, const struct ringup_o
 	stall_describe(&c->watch.stall, comm, op, out, len);
 }
 
+struct timeline_rank context_self(const struct context *c)
+{
+	return (struct timeline_rank){ c->rank, c->size, c->host, c->part };
+}
+
+static void begin_timeline(struct context *c)
+{
+	struct timeline_rank self = context_self(c);
+
+	timeline_begin(&c->engine, &self, &c->conf);
+}
+
 static int start_threads(struct bringup *b, struct err *e)
 {
 	struct context *c = b->context;
@@ -190,6 +201,7 @@ static int start_threads(struct bringup *b, struct err *e)
 		memcpy(c->peers[r].host, b->infos[r].name, HEARTBEAT_HOST_BYTES - 1);
 	}
 	c->engine.cause = &c->cause;
+	c->engine.trace.ranks = c->part_ranks;
 	if (c->world.tree) {
 		c->engine.on_alarm = tell_hosts;
 		c->engine.on_alarm_ctx = c;
@@ -207,8 +219,7 @@ static int start_threads(struct bringup *b, struct err *e)
 	}
 	/* Here: no rank may begin an operation before all know the ranks with a timeline. */
 	if (!rc)
-		timeline_begin(&c->engine, &(struct timeline_rank){ c->rank, c->size, c->host },
-			       &c->conf);
+		begin_timeline(c);
 	return rc;
 }
 
@@ -344,6 +355,52 @@ static int meet_others(struct context *c, const struct ringup_init *how,
 	return rc ? rc : rendezvous_open(&c->meeting, &d, address, deadline, e);
 }
 
+static void part_free(struct context *c)
+{
+	free(c->part);
+	free(c->part_ranks);
+	c->part = NULL;
+	c->part_ranks = NULL;
+}
+
+static int part_check(const struct ringup_init *how, struct err *e)
+{
+	if (!how || (!how->part && !how->part_ranks))
+		return 0;
+	if (!how->part || !how->part_ranks || !how->size)
+		return fail(e, RINGUP_EINVAL,
+			    "a job that is a part of another has a name, a size and ranks");
+	for (int r = 0; r < how->size; r++)
+		if (how->part_ranks[r] < 0)
+			return fail(e, RINGUP_EINVAL, "rank %d of a job is %d in a larger one",
+				    r, how->part_ranks[r]);
+	return 0;
+}
+
+/*
+ * Keeps what timelines show of a job that is a part of a larger one.  Each generation of an
+ * elastic job is shown as a job of its own: its operations are counted from the beginning.
+ */
+static int part_keep(struct context *c, const struct ringup_init *how, struct err *e)
+{
+	const char *name = how ? how->part : NULL;
+	const int *ranks = how ? how->part_ranks : NULL;
+	size_t bytes = (size_t)c->size * sizeof(*ranks);
+	char generation[24];
+
+	if (!name && c->generation > 1) {
+		snprintf(generation, sizeof(generation), "generation %u", c->generation);
+		name = generation;
+	}
+	c->part = name ? strdup(name) : NULL;
+	c->part_ranks = ranks ? malloc(bytes) : NULL;
+	if ((name && !c->part) || (ranks && !c->part_ranks))
+		return fail(e, RINGUP_ENOMEM, "no memory for the numbers of %d ranks", c->size);
+	if (ranks)
+		memcpy(c->part_ranks, ranks, bytes);
+	return 0;
+}
+
 static void tear_down(struct context *c)
 {
 	/* The progress thread uses the watch, so it ends first. */
@@ -360,6 +417,7 @@ static void tear_down(struct context *c)
 	secret_wipe(&c->secret);
 	notice_close(&c->notice);
 	cause_close(&c->cause);
+	part_free(c);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -387,12 +445,17 @@ static int context_attempt(struct context *c, const struct ringup_init *how,
 	rc = conf_load(&c->conf, CONF_WARN, e);
 	if (!rc)
 		rc = choose_join(&c->conf, how, e);
+	if (!rc)
+		rc = part_check(how, e);
 	if (rc)
 		return rc;
 	b.deadline = clock_deadline(c->conf.start_timeout_ms);
 	rc = meet_others(c, how, &c->conf, b.deadline, e);
 	*generation = c->generation;
+	if (!rc)
+		rc = part_keep(c, how, e);
 	if (rc) {
+		part_free(c);
 		rendezvous_close(&c->meeting);
 		notice_close(&c->notice);
 		cause_close(&c->cause);

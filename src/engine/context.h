@@ -6,6 +6,7 @@
 #include "base/conf.h"
 #include "engine/engine.h"
 #include "engine/group.h"
+#include "engine/timeline.h"
 #include "engine/watch.h"
 #include "ringup.h"
 #include "wire/cause.h"
@@ -34,6 +35,9 @@ struct context {
 	char address[128];
 	struct secret secret;
 	char host[HEARTBEAT_HOST_BYTES]; /* the host's name, for messages */
+	/* As in struct ringup_init; NULL: none. */
+	char *part;
+	int *part_ranks;
 };
 
 /*
@@ -43,6 +47,9 @@ struct context {
  * @how as in ringup_init(), or NULL.  context_close() is not called after a failure.
  */
 int context_open(struct context *c, const struct ringup_init *how, struct err *e);
+
+/* context_self - this rank, for its timeline. */
+struct timeline_rank context_self(const struct context *c);
 
 /* context_leave - announce the end to the other ranks; false in a child of fork(), which is no
  * rank and has nothing to close.  Groups are closed after it, and the context after them. */

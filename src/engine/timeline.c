@@ -46,20 +46,31 @@ static int name_file(char *out, size_t size, const char *path, int rank, struct 
 			      strlen(path));
 }
 
+/* What a timeline is started with. */
+struct asked {
+	const char *path;
+	int flags;    /* RINGUP_TIMELINE_ */
+	bool resumes; /* see tracefile_open() */
+};
+
 static int timeline_start_at(struct engine *g, const struct timeline_rank *self,
-			     const char *path, uint32_t on, bool all, struct err *e)
+			     const struct asked *how, bool all, struct err *e)
 {
+	uint32_t on = TRACE_ON | (how->flags & RINGUP_TIMELINE_CYCLES ? TRACE_CYCLES : 0);
+	const char *path = how->path;
 	char file[PATH_MAX], clock[2 * IDENTITY_BYTES + 1];
 	struct trace_origin from = { .rank = self->rank,
 				     .size = self->size,
 				     .merges = all,
 				     .host = self->host,
-				     .clock = clock };
+				     .clock = clock,
+				     .part = self->part,
+				     .resumes = how->resumes };
 	unsigned char id[IDENTITY_BYTES];
 	int rc;
 
 	if (all) {
-		rc = name_file(file, sizeof(file), path, self->rank, e);
+		rc = name_file(file, sizeof(file), path, trace_rank(&g->trace, self->rank), e);
 		if (rc)
 			return rc;
 		path = file;
@@ -73,23 +84,29 @@ static int timeline_start_at(struct engine *g, const struct timeline_rank *self,
 	return rc;
 }
 
-int timeline_start(struct engine *g, const struct timeline_rank *self, const char *path,
-		   int flags, struct err *e)
+static int start_asked(struct engine *g, const struct timeline_rank *self,
+		       const struct asked *how, struct err *e)
 {
+	const char *path = how->path;
+	int flags = how->flags, rc;
 	bool all = flags & RINGUP_TIMELINE_ALL || (path && strstr(path, "%r"));
-	uint32_t on = TRACE_ON | (flags & RINGUP_TIMELINE_CYCLES ? TRACE_CYCLES : 0);
-	int rc;
 
 	if (!path || !*path)
 		return fail(e, RINGUP_EINVAL, "a timeline needs the path of a file");
 	if (flags & ~(RINGUP_TIMELINE_CYCLES | RINGUP_TIMELINE_ALL))
 		return fail(e, RINGUP_EINVAL, "flags %d: a timeline has no such flags", flags);
-	if (self->rank && !all)
+	if (trace_rank(&g->trace, self->rank) && !all)
 		return 0;
 	pthread_mutex_lock(&control);
-	rc = timeline_start_at(g, self, path, on, all, e);
+	rc = timeline_start_at(g, self, how, all, e);
 	pthread_mutex_unlock(&control);
 	return rc;
+}
+
+int timeline_start(struct engine *g, const struct timeline_rank *self, const char *path,
+		   int flags, struct err *e)
+{
+	return start_asked(g, self, &(struct asked){ path, flags, false }, e);
 }
 
 void timeline_stop(struct engine *g)
@@ -123,14 +140,19 @@ int timeline_points(const struct engine *g, uint64_t first, uint64_t count,
 
 void timeline_begin(struct engine *g, const struct timeline_rank *self, const struct conf *c)
 {
-	int flags = (c->timeline_mark_cycles ? RINGUP_TIMELINE_CYCLES : 0) |
-		    (c->timeline_all ? RINGUP_TIMELINE_ALL : 0);
+	struct asked how = {
+		.path = c->timeline,
+		.flags = (c->timeline_mark_cycles ? RINGUP_TIMELINE_CYCLES : 0) |
+			 (c->timeline_all ? RINGUP_TIMELINE_ALL : 0),
+		/* The setting is about all jobs of the process, also one after the other. */
+		.resumes = true,
+	};
 	struct err e;
 
 	/* Horovod needs DYNAMIC to allow start_timeline(), which is always allowed here. */
 	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
-	if (timeline_start(g, self, c->timeline, flags, &e))
+	if (start_asked(g, self, &how, &e))
 		log_warn("%s; the job goes on without a timeline", e.text);
 }
 

@@ -11,10 +11,10 @@ struct err;
 struct comm;
 struct ringup_points;
 
-/* The rank that the timeline belongs to. */
+/* The rank that the timeline belongs to; @part as in struct ringup_init. */
 struct timeline_rank {
 	int rank, size;
-	const char *host;
+	const char *host, *part;
 };
 
 /* timeline_start, timeline_stop - see ringup_timeline_start().  Any thread. */

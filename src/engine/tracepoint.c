@@ -327,7 +327,7 @@ static uint32_t enter_message(const struct comm *c, const struct p2p_op *m)
 	char other[24] = "any rank", text[64];
 
 	if (m->peer >= 0)
-		snprintf(other, sizeof(other), "rank %d", m->peer);
+		snprintf(other, sizeof(other), "rank %d", trace_rank(trace_of(c), m->peer));
 	snprintf(text, sizeof(text), "%s %s, tag %d", m->is_send ? "send to" : "receive from",
 		 other, m->tag);
 	return trace_label(trace_of(c), c->serial, text, strlen(text));

@@ -138,10 +138,37 @@ static void put_metadata(struct chrome *c, const char *what, uint32_t process)
 	chrome_put(c, ", \"args\": {");
 }
 
+/* The job of a tensor, if the file has several: " (group 1, job 2)". */
+static void put_job(struct chrome *c)
+{
+	bool counts = c->from.job > 1;
+
+	if (!c->from.part && !counts)
+		return;
+	chrome_put(c, " (");
+	if (c->from.part)
+		chrome_put(c, c->from.part);
+	if (c->from.part && counts)
+		chrome_put(c, ", ");
+	if (counts) {
+		chrome_put(c, "job ");
+		put_number(c, c->from.job);
+	}
+	chrome_put(c, ")");
+}
+
+/* The number that is written for a rank. */
+static int rank_shown(const struct chrome *c, int rank)
+{
+	return c->from.ranks && rank >= 0 && rank < c->from.size ? c->from.ranks[rank] : rank;
+}
+
 /* A tensor appears in the file when it has its first event. */
 static void introduce(struct chrome *c, struct chrome_tensor *t)
 {
-	t->process = ++c->processes;
+	t->process = c->from.processes
+			     ? __atomic_add_fetch(c->from.processes, 1, __ATOMIC_RELAXED)
+			     : ++c->processes;
 	put_metadata(c, "process_name", t->process);
 	chrome_put(c, "\"name\": \"");
 	chrome_put(c, label_text(c->labels, t->label));
@@ -150,6 +177,7 @@ static void introduce(struct chrome *c, struct chrome_tensor *t)
 		put_number(c, t->lane + 1);
 		chrome_put(c, ")");
 	}
+	put_job(c);
 	chrome_put(c, "\"}}");
 	put_metadata(c, "process_sort_index", t->process);
 	chrome_put(c, "\"sort_index\": ");
@@ -214,7 +242,7 @@ static void put_tick(struct chrome *c, struct chrome_tensor *t, const struct tic
 {
 	begin_event(c, t, 'X');
 	chrome_put(c, ", \"name\": \"");
-	put_number(c, (uint64_t)tick->rank);
+	put_number(c, (uint64_t)rank_shown(c, tick->rank));
 	chrome_put(c, "\"");
 	place_event(c, t, tick->ns > t->closed_ns ? tick->ns : t->closed_ns);
 	chrome_put(c, ", \"dur\": 0}");
@@ -447,7 +475,7 @@ static void take_arrived(struct chrome *c, struct chrome_tensor *t,
 static void take_ticks(struct chrome *c, struct chrome_tensor *t, const struct trace_record *r)
 {
 	const struct label_set *set = label_ranks(c->labels, r->arg);
-	int64_t least = t->before_ns ? t->before_ns : c->from.start_ns, ns;
+	int64_t least = t->before_ns ? t->before_ns : c->from.since_ns, ns;
 	int at;
 
 	for (int i = 0; set && i < TRACE_FOUR; i++) {
@@ -727,11 +755,12 @@ void chrome_header(struct chrome *c)
 	chrome_put(c, "\"start_time_since_epoch_in_micros\": ");
 	put_number(c, (uint64_t)o->epoch_us);
 	if (o->merges)
-		c->len += (size_t)snprintf(
-			c->text + c->len, SLACK_BYTES / 2,
-			", \"rank\": %d, \"size\": %d, \"host\": \"%.255s\", "
-			"\"clock\": \"%.255s\", \"start_ns\": %lld",
-			o->rank, o->size, o->host, o->clock, (long long)o->start_ns);
+		c->len +=
+			(size_t)snprintf(c->text + c->len, SLACK_BYTES / 2,
+					 ", \"rank\": %d, \"size\": %d, \"host\": \"%.255s\", "
+					 "\"clock\": \"%.255s\", \"start_ns\": %lld",
+					 rank_shown(c, o->rank), o->size, o->host, o->clock,
+					 (long long)o->start_ns);
 	chrome_put(c, "}}");
 	put_metadata(c, "process_sort_index", 0);
 	chrome_put(c, "\"sort_index\": 0}}");

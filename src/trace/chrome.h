@@ -32,6 +32,13 @@ struct chrome_origin {
 	const char *clock; /* the same text wherever clock_ns() is the same           */
 	int64_t start_ns;  /* time 0 of the file, by clock_ns()                       */
 	int64_t epoch_us;  /* the same moment, since 1970                             */
+	int64_t since_ns;  /* the beginning of the recording, which may be later      */
+	/* Of a recording that shares its file with others: */
+	uint32_t *processes; /* the trace's latest number of a process; atomic.  NULL: no
+				sharing */
+	const char *part;    /* the job's name in a JSON string; NULL: none    */
+	uint32_t job; /* if greater than 1: which job of that name                         */
+	const int *ranks; /* the number that is written for each rank; NULL: its own */
 };
 
 struct chrome {

@@ -41,6 +41,19 @@ int outfile_open(struct outfile *f, const char *path, struct err *e)
 	return 0;
 }
 
+int outfile_reopen(struct outfile *f, const char *path)
+{
+	off_t end = f->end;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0)
+		fd = file_lift(fd);
+	if (fd < 0)
+		return -1;
+	*f = (struct outfile){ .fd = fd, .source = -1, .end = end };
+	return 0;
+}
+
 /* After a failed write: end the array where it ended before. */
 static void take_back(const struct outfile *f)
 {

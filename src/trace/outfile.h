@@ -19,6 +19,10 @@ struct outfile {
 /* outfile_open - make the file, or empty it.  Nothing is in it before the first append. */
 int outfile_open(struct outfile *f, const char *path, struct err *e);
 
+/* outfile_reopen - open a closed @path again, to append at @f->end, where its bracket is; -1:
+ * it cannot be opened. */
+int outfile_reopen(struct outfile *f, const char *path);
+
 /*
  * outfile_append - put elements in front of the closing bracket, and it behind them.
  *

@@ -21,12 +21,13 @@
 #include "ringup.h"
 #include "trace/chrome.h"
 #include "trace/label.h"
-#include "trace/outfile.h"
 #include "trace/points.h"
 #include "trace/ring.h"
+#include "trace/tracefile.h"
 
-/* Records after which the writer gives their room back to the producer. */
-enum { TAKE = 1024 };
+/* TAKE: records after which the writer gives their room back to the producer.  PART_BYTES: of a
+ * job's name in the file. */
+enum { TAKE = 1024, PART_BYTES = 64 };
 
 struct recorder {
 	uint64_t serial; /* no other recorder of this process has had it */
@@ -44,7 +45,7 @@ struct recorder {
 	bool runs;
 	pthread_t thread;
 	char path[PATH_MAX];
-	struct outfile file;
+	struct tracefile *file; /* NULL: none */
 	struct chrome chrome;
 	uint64_t dropped; /* records, before this file was begun   */
 	uint64_t told;    /* records that the file says are dropped */
@@ -181,7 +182,7 @@ static void write_text(struct recorder *w)
 	struct err e;
 
 	if (w->chrome.len && !is_broken(w) &&
-	    outfile_append(&w->file, w->chrome.text, w->chrome.len, &e)) {
+	    tracefile_append(w->file, w->chrome.text, w->chrome.len, &e)) {
 		/* A failed timeline must not end the job. */
 		__atomic_store_n(&w->broken, true, __ATOMIC_RELAXED);
 		set_file(w->trace, 0);
@@ -282,7 +283,6 @@ static struct recorder *make_recorder(struct trace *t)
 		return NULL;
 	w->trace = t;
 	w->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	w->file.fd = w->file.source = -1;
 	__atomic_store_n(&t->recorder, w, __ATOMIC_RELEASE);
 	return w;
 }
@@ -314,25 +314,34 @@ static int trace_start_thread(struct recorder *w, struct err *e)
 	return 0;
 }
 
-/* Begin @file, which is open, with its header. */
-static int begin_file(struct recorder *w, struct outfile *file, const struct trace_origin *from,
+/* Begin @file, which is open, with its header unless it has one. */
+static int begin_file(struct recorder *w, struct tracefile *file,
+		      const struct tracefile_place *at, const struct trace_origin *from,
 		      struct err *e)
 {
-	uint32_t host = label_enter(&w->labels, 0, from->host, strlen(from->host));
+	uint32_t host = label_enter(&w->labels, 0, from->host, strlen(from->host)), part = 0;
 	struct chrome_origin o = { .rank = from->rank,
 				   .merges = from->merges,
 				   .size = from->size,
 				   .host = label_text(&w->labels, host),
 				   .clock = from->clock,
-				   .epoch_us = wall_us(),
-				   .start_ns = clock_ns() };
+				   .epoch_us = at->epoch_us,
+				   .start_ns = at->start_ns,
+				   .since_ns = clock_ns(),
+				   .processes = at->processes,
+				   .job = at->job,
+				   .ranks = w->trace->ranks };
 	struct chrome c;
 	int rc;
 
+	if (from->part) {
+		part = label_enter(&w->labels, 0, from->part, strnlen(from->part, PART_BYTES));
+		o.part = label_text(&w->labels, part);
+	}
 	if (chrome_open(&c, &o, &w->labels))
 		return fail(e, RINGUP_ENOMEM, "no memory");
 	chrome_header(&c);
-	rc = outfile_append(file, c.text, c.len, e);
+	rc = tracefile_begin(file, c.text, c.len, e);
 	if (rc) {
 		chrome_close(&c);
 		return rc;
@@ -340,8 +349,8 @@ static int begin_file(struct recorder *w, struct outfile *file, const struct tra
 	c.len = 0;
 	trace_stop(w->trace);
 	w->chrome = c;
-	w->file = *file;
-	w->flushed_ns = o.start_ns;
+	w->file = file;
+	w->flushed_ns = o.since_ns;
 	w->told = 0;
 	w->dropped = count_dropped(w);
 	__atomic_store_n(&w->broken, false, __ATOMIC_RELAXED);
@@ -351,11 +360,20 @@ static int begin_file(struct recorder *w, struct outfile *file, const struct tra
 	return 0;
 }
 
+/* Close the file and what is to be written to it. */
+static void end_file(struct recorder *w)
+{
+	chrome_close(&w->chrome);
+	tracefile_close(w->file);
+	w->file = NULL;
+}
+
 int trace_start(struct trace *t, const char *path, uint32_t on, const struct trace_origin *from,
 		struct err *e)
 {
 	struct recorder *w = make_recorder(t);
-	struct outfile file = { .fd = -1, .source = -1 };
+	struct tracefile_place at;
+	struct tracefile *file = NULL;
 	int rc;
 
 	if (!w)
@@ -367,19 +385,21 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 		set_file(t, on);
 		return 0;
 	}
-	rc = outfile_open(&file, path, e);
+	/* A broken recording holds on to a file that may be begun anew. */
+	if (w->runs && is_broken(w))
+		trace_stop(t);
+	rc = tracefile_open(&file, path, from->resumes, from->part ? from->part : "", &at, e);
 	if (!rc)
-		rc = begin_file(w, &file, from, e);
+		rc = begin_file(w, file, &at, from, e);
 	if (rc) {
-		outfile_close(&file);
+		tracefile_close(file);
 		return fail_in(e, "timeline %.100s", path);
 	}
 	snprintf(w->path, sizeof(w->path), "%s", path);
 	rc = trace_start_thread(w, e);
 	if (rc) {
 		__atomic_store_n(&w->drains, false, __ATOMIC_RELEASE);
-		chrome_close(&w->chrome);
-		outfile_close(&w->file);
+		end_file(w);
 		return fail_in(e, "timeline %.100s", path);
 	}
 	__atomic_fetch_add(&t->session, 1, __ATOMIC_RELAXED);
@@ -398,8 +418,7 @@ void trace_stop(struct trace *t)
 	call_writer(w);
 	pthread_join(w->thread, NULL);
 	w->runs = false;
-	chrome_close(&w->chrome);
-	outfile_close(&w->file);
+	end_file(w);
 }
 
 /* ---- kept records ---- */

@@ -37,6 +37,7 @@ struct trace {
 	uint32_t session;          /* how often it has been started; atomic       */
 	uint64_t numbers;          /* see trace_number(); atomic                  */
 	struct recorder *recorder; /* NULL before the first start; atomic */
+	const int *ranks; /* see trace_rank(); set before any thread comes to a point */
 };
 
 /* trace_on - enum trace_on; 0: nothing is recorded, and trace_put() and the others below must
@@ -69,15 +70,24 @@ struct trace_origin {
 	int rank, size;
 	bool merges;
 	const char *host, *clock;
+	const char *part; /* the name of the job among those of this process; NULL: none */
+	bool resumes;     /* see tracefile_open()                                        */
 };
+
+/* trace_rank - the number that a timeline has for a rank: that of @t->ranks, its own if NULL.
+ */
+static inline int trace_rank(const struct trace *t, int rank)
+{
+	return t->ranks ? t->ranks[rank] : rank;
+}
 
 /*
  * trace_start - write @path from now on, with enum trace_on in @on.
  *
  * If @path is being written already, recording goes on, with @on as it is now; a recording to
- * another file is ended first.  Returns RINGUP_ESYSTEM if the file cannot be written, and then
- * an earlier recording goes on; or if there is no thread.  A failure of the writer is logged
- * once, and ends the recording.
+ * another file is ended first.  Recorders of one process share a file: see tracefile.h. Returns
+ * RINGUP_ESYSTEM if the file cannot be written, and then an earlier recording goes on; or if
+ * there is no thread.  A failure of the writer is logged once, and ends the recording.
  *
  * trace_stop - write remaining records, and close the file; nothing happens if there is none.
  * trace_close - the same, and free all; no thread may be at a trace point.

@@ -29,7 +29,8 @@ class Set(Structure):
 class Init(Structure):
     """struct ringup_init"""
     _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p),
-                ("groups", POINTER(Set)), ("group_count", c_int), ("join_sums", c_int)]
+                ("groups", POINTER(Set)), ("group_count", c_int), ("join_sums", c_int),
+                ("part", c_char_p), ("part_ranks", POINTER(c_int))]
 
 
 class Reduce(Structure):

@@ -78,16 +78,19 @@ class Job:
         self.unnamed.clear()
 
 
-def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False):
+def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=None):
     """Join a job and return it; the caller closes it.  At exit it is closed for the caller.
 
     rank and size, and allgather(bytes) -> list of bytes, one for each rank, are struct
     ringup_init's; without a size they come from the launcher.  groups and join_sums are as in
-    init().  Blocks until all ranks have called it.
+    init().  part is a pair for timelines, if the job is a part of a larger one: its name, and the
+    numbers of its ranks there.  Blocks until all ranks have called it.
     """
     how = _c.Init(rank=rank, size=size)
     sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
     how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
+    if part is not None:
+        how.part, how.part_ranks = part[0].encode(), _ints(part[1])
     failed = []
     if allgather is not None:
         how.exchange, failed = _c.exchange(allgather, size or None)
