@@ -5,10 +5,12 @@
 # tests: src compat/python tests/py
 
 import importlib.util
+import json
 import os
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -229,6 +231,67 @@ def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "raised", [0, 1])
     assert p.results[0]["kind"] == "Aborted", p.text
     assert "the model has no such layer" in p.results[0]["said"], p.text
+
+
+# ---- timelines ----
+
+def recorded(file):
+    """How many operations and messages a timeline has of each process; they nest and have ended."""
+    with open(file, encoding="utf-8") as f:
+        trace = json.load(f)
+    assert "start_time_since_epoch_in_micros" in trace[0]["args"], trace[0]
+    names = {e["pid"]: e["args"]["name"] for e in trace
+             if e.get("name") == "process_name" and e["pid"]}
+    found, depth = {}, {}
+    for e in sorted((e for e in trace if e["ph"] in "BE"), key=lambda e: e["ts"]):
+        place = e["pid"], e.get("tid")
+        depth[place] = depth.get(place, 0) + (1 if e["ph"] == "B" else -1)
+        assert depth[place] >= 0, e
+        if e.get("name") in ("ALLREDUCE", "SEND", "RECV"):
+            name = names[e["pid"]]
+            found[name] = found.get(name, 0) + 1
+    assert not any(depth.values()), depth
+    return found
+
+
+def expected(rank):
+    """What process_group_timeline_of_a_rank.py has a rank do."""
+    found = {"allreduce.beside (job 2)": 1, "allreduce.later (job 2)": 1}
+    for world, again in (("", ""), (" (job 3)", ", job 2")):
+        found.update({f"allreduce.noname.{i}{world}": 1 for i in range(2)})
+        if rank in (1, 2):
+            found[f"allreduce.noname.0 (group 1{again})"] = 1
+            message = "send to rank 2" if rank == 1 else "receive from rank 1"
+            found[f"{message}, tag 7 (group 1{again})"] = 1
+        if rank in (0, 2):
+            found[f"allreduce.noname.0 (group 2{again})"] = 1
+    return found
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_all_groups_of_a_process_are_in_one_timeline(every, parent, tmp_path):
+    """Groups at the same time, also of other ranks, a world that ends and begins again, and a job
+    of Horovod's beside it."""
+    file = str(tmp_path / "t.json")
+    p = parent.ranks(3, tmp_path, "process_group_timeline_of_a_rank.py", RINGUP_TIMELINE=file,
+                     RINGUP_TIMELINE_ALL="1" if every else "0")
+    assert p.codes == [0] * 3, p.text
+    files = {r: f"{file}.{r}" for r in range(3)} if every else {0: file}
+    assert {f for f in os.listdir(tmp_path) if f.startswith("t.json")} == {
+        os.path.basename(f) for f in files.values()}
+    for r, f in files.items():
+        assert recorded(f) == expected(r), (r, recorded(f))
+    if every:
+        merged = str(tmp_path / "merged.json")
+        said = subprocess.run(["ringup", "timeline", "merge", "-o", merged, *files.values()],
+                              check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True).stdout
+        assert "warn" not in said, said
+        total = {}
+        for r in files:
+            for name, n in expected(r).items():
+                total[name] = total.get(name, 0) + n
+        assert recorded(merged) == total, recorded(merged)
 
 
 # ---- the flight recorder ----

@@ -44,4 +44,4 @@ def _create(options, _backend_options):
     from .process_group import ProcessGroup
 
     return ProcessGroup(options.store, options.group_rank, options.group_size, options.timeout,
-                        options.global_ranks_in_group)
+                        options.global_ranks_in_group, getattr(options, "group_id", None))

@@ -31,6 +31,11 @@ def is_blocking(opts):
     return getattr(opts, "asyncOp", True) is False
 
 
+def _part_of_world(ranks, name):
+    """What timelines show of a group of these ranks; None: it is the world."""
+    return (f"group {name or ' '.join(map(str, ranks))}", ranks) if ranks else None
+
+
 class GroupBase(dist.ProcessGroup):
     """The ranks that have called init_process_group("ringup") or new_group(), without operations.
 
@@ -38,14 +43,16 @@ class GroupBase(dist.ProcessGroup):
     the error says what is missing.
     """
 
-    def __init__(self, store, rank, size, timeout, ranks=()):
+    def __init__(self, store, rank, size, timeout, ranks=(), name=None):
         """Meet the other ranks in a torch Store, for timeout at most.
 
-        ranks are the numbers of the group's ranks in the world; none: the group is the world."""
+        ranks are the numbers of the group's ranks in the world; none: the group is the world.
+        name is the one that torch will give to the group, for timelines."""
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._desc = rank, size, "", "undefined"
         self.set_timeout(timeout)
-        self._job = meeting.open_group(store, rank, size, min(timeout, _LONGEST))
+        self._job = meeting.open_group(store, rank, size, min(timeout, _LONGEST),
+                                       _part_of_world(list(ranks), name))
         self._members = self._job.world
         self._pending = collections.deque()  # Works that nobody may ever wait for
         self._coalesced = None

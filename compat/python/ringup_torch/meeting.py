@@ -11,17 +11,17 @@ from torch.distributed import PrefixStore
 from ringup import errors, job, torchrun
 
 
-def open_group(store, rank, size, timeout):
+def open_group(store, rank, size, timeout, part=None):
     """The job of a process group's ranks; blocks until all have called it, for timeout at most.
 
     The same Store may serve one group after the other, as torchrun's does: the count of ranks that
-    have come tells which meeting this is."""
+    have come tells which meeting this is.  part is as in job.open_job()."""
     if size == 1:
-        return job.open_job(0, 1)
+        return job.open_job(0, 1, part=part)
     number = (store.add("ringup/came", 1) - 1) // size
     place = PrefixStore(f"ringup/{number}", store)
     _await_all(place, rank, size, timeout)
-    return job.open_job(rank, size, torchrun.allgather_of(place, rank, size))
+    return job.open_job(rank, size, torchrun.allgather_of(place, rank, size), part=part)
 
 
 def _await_all(store, rank, size, timeout):
