@@ -41,14 +41,20 @@ ended() {
   wait "${began[0]}" || status=$?
 }
 
+# ended_well - wait for the check, which has found nothing but perhaps slow paths.
+ended_well() {
+  ended
+  ((status <= 1)) && level facts >level && ringup net check --from "$PWD/level" >judged ||
+    { cat said judged facts; return 1; }
+}
+
 @test "one line pasted on each node, and all is checked" {
   cluster_up 3
   begin n1 n2 third
   paste_on n1
   paste_on n2
   paste_on n3 --name third
-  ended
-  [[ $status -eq 0 ]] || { cat facts said; return 1; }
+  ended_well
   [[ $(jq -c '[.nodes[] | [.name, .hostname, .error]]' facts) == '[["n1","n1",null],["n2","n2",null],["third","n3",null]]' ]]
   [[ $(jq '[.paths[] | select(.address | startswith("10.77.")) | .state] | unique == ["open"]' facts) == true ]]
   # The secret is in nobody's command line or environment, and good for this check alone.
@@ -84,8 +90,7 @@ ended() {
   [[ $output == *"n1 is here already"* ]]
   not grep -q "$secret" <(for p in $(room ps -eo pid=); do room cat "/proc/$p/cmdline" "/proc/$p/environ" 2>/dev/null | tr '\0' '\n' | grep -v '^sh$\|^echo '; done)
   paste_on n2
-  ended
-  [[ $status -eq 0 ]] || { cat facts said; return 1; }
+  ended_well
 }
 
 @test "who does not come is named, and the wait is bounded" {

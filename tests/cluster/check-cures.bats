@@ -34,8 +34,7 @@ END
 # no finding.  Sets found, the first error or warning, or null.
 ask() {
   at n1 ringup net check --json --timeout 60 --ssh /run/nodes/pam "$@" >facts || true
-  jq '.paths[] |= (if .latency_us then .latency_us = {min: 50, median: 60} else . end |
-    if .bandwidth_mbs then .bandwidth_mbs = 60 else . end)' facts >level
+  level facts >level
   at n1 ringup net check --json --from "$PWD/level" >judged || true
   found=$(jq -c '[.findings[] | select(.severity != "note")][0]' judged)
 }

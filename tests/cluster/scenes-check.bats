@@ -12,12 +12,10 @@ load ../lib/scenes
 setup() { scenes_setup; }
 teardown() { cluster_down; }
 
-# well - nothing is wrong with the network of n1, n2 and n3.  How fast it is depends on what else this
-# machine does: so every path is made as fast as every other before the check is judged.
+# well - nothing but perhaps its speed is wrong with the network of n1, n2 and n3.
 well() {
   at n1 ringup net check --json --timeout 60 --ssh /run/nodes/rsh n1 n2 n3 >facts || true
-  jq '.paths[] |= (if .latency_us then .latency_us = {min: 50, median: 60} else . end |
-    if .bandwidth_mbs then .bandwidth_mbs = 60 else . end)' facts >level
+  level facts >level
   run at n1 ringup net check --from "$PWD/level"
   first_line 0 'all is well between 3 nodes'
 }

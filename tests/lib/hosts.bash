@@ -364,3 +364,10 @@ ssh_program='
   for ((k = 1; k <= $2; k++)); do
     echo "n$k $(cut -d " " -f 1,2 /run/nodes/ssh/host.pub)"
   done >"$dir/login/.ssh/known_hosts"'
+
+# level FACTS - the facts of a check with all paths as fast as each other: how fast the network is depends on
+# what else this machine does.
+level() {
+  jq '.paths[] |= (if .latency_us then .latency_us = {min: 50, median: 60} else . end |
+    if .bandwidth_mbs then .bandwidth_mbs = 60 else . end)' "$1"
+}
