@@ -1,8 +1,11 @@
-/* thread.c - threads that leave the process's signals to the program's own. */
+/* thread.c - threads beside the program's own, whose signals and limits they bear. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
+
+#include "base/clock.h"
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
@@ -14,4 +17,22 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 	rc = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
+}
+
+int thread_poll(struct pollfd *p, int n, int ms)
+{
+	int64_t until = INT64_MAX;
+
+	for (;;) {
+		int ready = poll(p, (nfds_t)n, ms), why = errno;
+
+		if (ready >= 0 || why == EINTR)
+			return ready;
+		until = until < INT64_MAX ? until : clock_deadline(THREAD_BLIND_MS);
+		if (!clock_left_ms(until)) {
+			errno = why;
+			return -1;
+		}
+		clock_sleep_ms(10);
+	}
 }

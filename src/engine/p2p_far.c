@@ -685,7 +685,7 @@ static void *far_thread(void *arg)
 		p2p_lock(x);
 		n = list_polls(x, &until);
 		p2p_unlock(x);
-		if (poll(f->poll, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR) {
+		if (thread_poll(f->poll, n, clock_left_ms(until)) < 0 && errno != EINTR) {
 			notify_blind(x->engine, x->topo->rank, "cannot exchange messages");
 			return NULL;
 		}

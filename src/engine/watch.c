@@ -383,7 +383,7 @@ static void *watch(void *arg)
 
 	for (;;) {
 		n = list_polls(w, trees);
-		if (poll(p, (nfds_t)n, patience_ms(w, again)) < 0 && errno != EINTR) {
+		if (thread_poll(p, n, patience_ms(w, again)) < 0 && errno != EINTR) {
 			notify_blind(w->engine, w->topo->rank, "cannot watch other ranks");
 			return NULL;
 		}

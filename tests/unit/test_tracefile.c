@@ -39,13 +39,13 @@ static int begin(struct trace *t, const char *part, bool resumes)
 
 static void operation(struct trace *t, const char *name)
 {
-	static const enum trace_what whats[] = { TRACE_SUBMITTED, TRACE_READY, TRACE_COMPLETE };
+	static const enum trace_what that[] = { TRACE_SUBMITTED, TRACE_READY, TRACE_COMPLETE };
 	uint32_t label = trace_label(t, 0, name, strlen(name));
 
 	for (int i = 0; i < 3; i++) {
 		struct trace_record r = { .ns = clock_ns(),
 					  .label = label,
-					  .what = (uint8_t)whats[i] };
+					  .what = (uint8_t)that[i] };
 
 		trace_put(t, &r);
 	}
