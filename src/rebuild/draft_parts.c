@@ -130,7 +130,8 @@ static struct buildplan_cuda toolkit_choose(struct draft *d, const char *want, c
 {
 	const json_t *all = json_object_get(json_object_get(d->facts, "cuda"), "toolkits");
 	struct buildplan_cuda best, kit;
-	char what[128];
+	char what[128], was[128] = "";
+	bool better;
 	json_t *o;
 	size_t i;
 
@@ -138,16 +139,25 @@ static struct buildplan_cuda toolkit_choose(struct draft *d, const char *want, c
 	json_array_foreach(all, i, o) {
 		jsonrecord_read(buildplan_cuda_fields, &kit, o, &d->plan->pool);
 		snprintf(what, sizeof(what), "CUDA %.20s (%.90s)", kit.version, kit.path);
-		if (!*want)
+		if (!*want) {
 			draft_reject(d, what, "no framework was built for CUDA");
-		else if (!*kit.nvcc)
+		} else if (!*kit.nvcc) {
 			draft_reject(d, what, "it has no nvcc");
-		else if (!is_same_major(kit.version, want))
+		} else if (!is_same_major(kit.version, want)) {
 			draft_reject(d, what, "%s was built for CUDA %s", who, want);
-		else if (!*best.nvcc || !release_compare(kit.version, want) ||
-			 (release_compare(best.version, want) &&
-			  release_compare(kit.version, best.version) > 0))
+		} else {
+			better = !*best.nvcc || !release_compare(kit.version, want) ||
+				 (release_compare(best.version, want) &&
+				  release_compare(kit.version, best.version) > 0);
+			if (*best.nvcc)
+				draft_reject(d, better ? was : what,
+					     "another toolkit is as good or better for CUDA %s",
+					     want);
+			if (!better)
+				continue;
 			best = kit;
+			memcpy(was, what, sizeof(was));
+		}
 	}
 	return best;
 }
@@ -157,7 +167,7 @@ static struct buildplan_nccl nccl_choose(struct draft *d, const char *cuda)
 {
 	struct buildplan_nccl best, nccl;
 	const struct version_fact *f;
-	char what[160];
+	char what[160], was[160] = "";
 	json_t *o;
 	size_t i;
 
@@ -173,13 +183,20 @@ static struct buildplan_nccl nccl_choose(struct draft *d, const char *cuda)
 		f = d->table && *nccl.version
 			    ? versions_ask(d->table, "nccl", nccl.version, "cuda", NULL)
 			    : NULL;
-		if (!*nccl.header || !*nccl.library)
+		if (!*nccl.header || !*nccl.library) {
 			draft_reject(d, what, "it has no %s",
 				     *nccl.library ? "nccl.h" : "library");
-		else if (f && !versions_in(cuda, f->value))
+		} else if (f && !versions_in(cuda, f->value)) {
 			draft_reject(d, what, "it is for CUDA %s", f->value);
-		else if (!*best.library || own)
-			best = nccl; /* the Python's own is loaded first */
+		} else {
+			/* The Python's own is loaded first. */
+			if (*best.library)
+				draft_reject(d, own ? was : what, "another one comes first");
+			if (*best.library && !own)
+				continue;
+			best = nccl;
+			memcpy(was, what, sizeof(was));
+		}
 	}
 	return best;
 }
@@ -189,10 +206,11 @@ void draft_plan_cuda(struct draft *d)
 	const struct target *whose = NULL;
 	struct buildplan_cuda kit;
 	struct buildplan_nccl nccl;
-	const char *want = d->horovod ? cuda_wanted(d, &whose) : "";
+	const char *want;
 
 	if (!d->horovod)
 		return;
+	want = cuda_wanted(d, &whose);
 	kit = toolkit_choose(d, want, whose ? whose->title : "");
 	if (!*want)
 		return;

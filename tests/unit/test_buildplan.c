@@ -37,12 +37,19 @@
 #define MPICH                                                                  \
 	"{'flavour':'mpich','version':'4.0.2','mpicc':'/usr/bin/mpicc.mpich'," \
 	"'library':'/l/libmpich.so','header':'/i/mpich/mpi.h'}"
-#define CUDA(v)                                                             \
-	"'cuda':{'toolkits':[{'path':'/usr/local/cuda-" v "','version':'" v \
-	"','nccl':null,'nvcc':'/usr/local/cuda-" v "/bin/nvcc'}]}"
-#define NCCL(v)                                                         \
-	"'nccl':[{'version':'" v "','library':'/usr/lib/libnccl.so.2'," \
-	"'header':'/usr/include/nccl.h','source':'system'}]"
+#define TOOLKIT(v)                                      \
+	"{'path':'/usr/local/cuda-" v "','version':'" v \
+	"','nccl':null,'nvcc':'/usr/local/cuda-" v "/bin/nvcc'}"
+#define CUDA(v) "'cuda':{'toolkits':[" TOOLKIT(v) "]}"
+#define ONE_NCCL(v, at, by)                                   \
+	"{'version':'" v "','library':'" at "/libnccl.so.2'," \
+	"'header':'/usr/include/nccl.h','source':'" by "'}"
+#define NCCL(v) "'nccl':[" ONE_NCCL(v, "/usr/lib", "system") "]"
+#define THREE_TOOLKITS \
+	"'cuda':{'toolkits':[" TOOLKIT("12.1") "," TOOLKIT("12.4") "," TOOLKIT("12.8") "]}"
+#define THREE_NCCLS                                                 \
+	"'nccl':[" ONE_NCCL("2.21.5", "/l", "system") "," ONE_NCCL( \
+		"2.22.3", "/p", "/p/bin/python3") "," ONE_NCCL("2.20.5", "/m", "system") "]"
 
 #define TORCH_2_13 FW("torch", "2.13.0", PIP("torch") "," ELF(1, "gcc 13.3.1"))
 #define TORCH_CUDA \
@@ -241,6 +248,18 @@ static const struct node nodes[] = {
 		  "12", "true") "]," CUDA("11.8") "," NCCL("2.21.5"),
 	  { "possible=true", "cuda=null", "rejected~was built for CUDA 12.4",
 	    "rejected~tensors on GPUs will not be combined" } },
+	{ "of several toolkits and NCCLs each that is not taken is told",
+	  "horovod",
+	  { NULL },
+	  PY("3.10.12") ",'frameworks':[" TORCH_CUDA
+			"],'compilers':[" GCC("12", "true") "]," THREE_TOOLKITS "," THREE_NCCLS,
+	  { "cuda.version=12.4", "nccl.version=2.22.3",
+	    "rejected.0~CUDA 12.1 (/usr/local/cuda-12.1)",
+	    "rejected.1~CUDA 12.8 (/usr/local/cuda-12.8)",
+	    "rejected.1~another toolkit is as good or better for CUDA 12.4",
+	    "rejected.2~NCCL 2.21.5 (/l/libnccl.so.2)",
+	    "rejected.3~NCCL 2.20.5 (/m/libnccl.so.2)",
+	    "rejected.3~another one comes first" } },
 	{ "NCCL of another CUDA is no use",
 	  "horovod",
 	  { NULL },
