@@ -17,14 +17,19 @@ struct wait_on;
 
 enum { BACKEND_SLOTS = 8 };
 
+/* The kinds of plans, and their names in messages. */
+#define PLANS(X)                          \
+	X(ALLREDUCE, "allreduce")         \
+	X(BROADCAST, "broadcast")         \
+	X(ALLGATHER, "allgather")         \
+	X(BARRIER, "barrier")             \
+	X(REDUCESCATTER, "reducescatter") \
+	X(ALLTOALL, "alltoall")
+
 enum plan_kind {
-	PLAN_ALLREDUCE,
-	PLAN_BROADCAST,
-	PLAN_ALLGATHER,
-	PLAN_BARRIER,
-	PLAN_REDUCESCATTER,
-	PLAN_ALLTOALL,
-	PLAN_KINDS,
+#define X(kind, name) PLAN_##kind,
+	PLANS(X) PLAN_KINDS,
+#undef X
 };
 
 /* Kinds of memory, as bits: RINGUP_HOST is 1 << RINGUP_HOST. */
@@ -154,6 +159,18 @@ struct backend {
 
 /* All back ends of this build, in order of preference; ends with NULL. */
 extern const struct backend *const backends[];
+
+/* plan_kind_name - of an enum plan_kind; "operation" for any other number. */
+static inline const char *plan_kind_name(uint32_t kind)
+{
+	static const char *const names[] = {
+#define X(kind, name) name,
+		PLANS(X)
+#undef X
+	};
+
+	return kind < PLAN_KINDS ? names[kind] : "operation";
+}
 
 /* backend_find - by name, or NULL. */
 static inline const struct backend *backend_find(const char *name)

@@ -22,17 +22,6 @@ enum { PLAN_BYTES = offsetof(struct mail_head, chunk) };
 
 _Static_assert(sizeof(struct mail_head) == 56, "a head has no holes");
 
-static const char *kind_name(int kind)
-{
-	static const char *const names[] = {
-		[PLAN_ALLREDUCE] = "allreduce",          [PLAN_BROADCAST] = "broadcast",
-		[PLAN_ALLGATHER] = "allgather",          [PLAN_BARRIER] = "barrier",
-		[PLAN_REDUCESCATTER] = "reduce-scatter", [PLAN_ALLTOALL] = "all-to-all",
-	};
-
-	return kind >= 0 && kind < PLAN_KINDS ? names[kind] : "?";
-}
-
 int mail_open(struct mail *m, const struct mesh *mesh, int hosts, struct err *e)
 {
 	int on = 1, sockets = 0;
@@ -164,15 +153,15 @@ static int check_head(const struct mail *m, const struct mail_socket *l, struct 
 		return fail(e, RINGUP_EMISMATCH,
 			    "rank %d and rank %d run %s of %llu x %s, with other operations, "
 			    "roots, scales or blocks",
-			    l->rank, m->rank, kind_name(got->kind),
+			    l->rank, m->rank, plan_kind_name(got->kind),
 			    (unsigned long long)got->count,
 			    reduce_dtype_name((enum ringup_dtype)got->dtype));
 	return fail(e, RINGUP_EMISMATCH,
 		    "rank %d runs %s of %llu x %s as number %u, rank %d %s of %llu x %s as "
 		    "number %u",
-		    l->rank, kind_name(got->kind), (unsigned long long)got->count,
+		    l->rank, plan_kind_name(got->kind), (unsigned long long)got->count,
 		    reduce_dtype_name((enum ringup_dtype)got->dtype), got->sequence, m->rank,
-		    kind_name(want->kind), (unsigned long long)want->count,
+		    plan_kind_name(want->kind), (unsigned long long)want->count,
 		    reduce_dtype_name((enum ringup_dtype)want->dtype), want->sequence);
 }
 

@@ -390,7 +390,7 @@ static int barrier_put(struct mpi *m, uint64_t k, struct err *e)
 	return started(m, k, m->mod->barrier(m->comm, (int)(k % WINDOWS), why), why, e);
 }
 
-static const struct course courses[PLAN_KINDS] = {
+static const struct course courses[] = {
 	[PLAN_ALLREDUCE] = { { allreduce_put, allreduce_combine, allreduce_take } },
 	[PLAN_BROADCAST] = { { broadcast_put, done, broadcast_take } },
 	[PLAN_ALLGATHER] = { { gather_put, done, gather_take } },
@@ -398,6 +398,7 @@ static const struct course courses[PLAN_KINDS] = {
 	[PLAN_REDUCESCATTER] = { { scatter_put, done, scatter_take } },
 	[PLAN_ALLTOALL] = { { exchange_put, done, exchange_take } },
 };
+_Static_assert(sizeof(courses) / sizeof(courses[0]) == PLAN_KINDS, "each kind has a course");
 static const struct course small = { { small_put, done, small_take } };
 
 /* ---- opening ---- */

@@ -117,14 +117,16 @@ static uint32_t *busy(const struct ledger *l, uint32_t id, int rank)
 
 uint64_t ledger_room(const struct ledger *l, const struct op_signature *s)
 {
-	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes;
+	uint64_t numbers = (uint64_t)l->ranks * sizeof(uint64_t), bytes = 0;
 	uint64_t unknown = l->eager_bytes < GATHER_MOST ? l->eager_bytes : GATHER_MOST;
 
 	if (!l->eager_bytes || s->redop == RINGUP_ADASUM || !op_signature_is_of_host(s))
 		return 0;
 	if (l->inlined && !op_signature_can_inline(s))
 		return 0;
-	switch (s->kind) {
+	if (s->kind >= PLAN_KINDS && s->kind != OP_BUNDLE)
+		return 0;
+	switch ((enum plan_kind)s->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
@@ -136,15 +138,12 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *s)
 	case PLAN_ALLTOALL:
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 		break;
-	case OP_BUNDLE: /* it may contain such allgathers */
-		bytes = s->count < unknown ? unknown : s->count;
-		break;
 	case PLAN_BARRIER:
-		bytes = 0;
+	case PLAN_KINDS:
 		break;
-	default:
-		return 0;
 	}
+	if (s->kind == OP_BUNDLE) /* it may contain such allgathers */
+		bytes = s->count < unknown ? unknown : s->count;
 	if (bytes > l->eager_bytes + (s->kind == PLAN_ALLTOALL ? numbers : 0))
 		return 0;
 	if (bytes <= SLOT_CACHE_LINE - SLOT_HEADER)

@@ -119,14 +119,18 @@ static inline uint64_t op_signature_eight(uint64_t bytes)
  * bundle. */
 static inline uint64_t op_signature_bytes(const struct op_signature *s)
 {
-	switch (s->kind) {
+	switch ((enum plan_kind)s->kind) {
 	case PLAN_ALLREDUCE:
 	case PLAN_BROADCAST:
 	case PLAN_REDUCESCATTER:
 		return s->count * reduce_dtype_bytes((enum ringup_dtype)s->dtype);
-	default:
-		return 0;
+	case PLAN_ALLGATHER:
+	case PLAN_BARRIER:
+	case PLAN_ALLTOALL:
+	case PLAN_KINDS:
+		break;
 	}
+	return 0;
 }
 
 /* op_signature_can_inline - is it small, and of such a kind, that between hosts its data may

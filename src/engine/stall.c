@@ -66,19 +66,7 @@ void stall_close(struct stall *s)
 
 static const char *kind_name(uint32_t kind)
 {
-	static const char *const names[] = {
-		[PLAN_ALLREDUCE] = "allreduce",
-		[PLAN_BROADCAST] = "broadcast",
-		[PLAN_ALLGATHER] = "allgather",
-		[PLAN_BARRIER] = "barrier",
-		[PLAN_REDUCESCATTER] = "reducescatter",
-		[PLAN_ALLTOALL] = "alltoall",
-		[OP_BUNDLE] = "group",
-		[OP_JOIN] = "join",
-	};
-
-	return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind]
-								      : "operation";
+	return kind == OP_BUNDLE ? "group" : kind == OP_JOIN ? "join" : plan_kind_name(kind);
 }
 
 /* "allreduce grad/fc1"; the library's own names are not shown to the user. */

@@ -23,14 +23,11 @@ static const struct trace *trace_of(const struct comm *c)
 static enum trace_kind kind_of(const struct op_signature *s)
 {
 	static const enum trace_kind kinds[OP_KINDS] = {
-		[PLAN_ALLREDUCE] = TRACE_ALLREDUCE,
-		[PLAN_BROADCAST] = TRACE_BROADCAST,
-		[PLAN_ALLGATHER] = TRACE_ALLGATHER,
-		[PLAN_BARRIER] = TRACE_BARRIER,
-		[PLAN_REDUCESCATTER] = TRACE_REDUCESCATTER,
-		[PLAN_ALLTOALL] = TRACE_ALLTOALL,
 		[OP_JOIN] = TRACE_JOIN,
 		[OP_BUNDLE] = TRACE_ALLREDUCE,
+#define X(kind, name) [PLAN_##kind] = TRACE_##kind,
+		PLANS(X)
+#undef X
 	};
 
 	if (s->kind == PLAN_ALLREDUCE && s->redop == RINGUP_ADASUM)
@@ -52,18 +49,9 @@ static enum trace_kind kind_asked(const struct request *r)
  * joined ones too, know that it is a bundle, but not all know its members. */
 static const char *prefix_of(const struct op_signature *s)
 {
-	static const char *const prefixes[OP_KINDS] = {
-		[PLAN_ALLREDUCE] = "allreduce",
-		[PLAN_BROADCAST] = "broadcast",
-		[PLAN_ALLGATHER] = "allgather",
-		[PLAN_BARRIER] = "barrier",
-		[PLAN_REDUCESCATTER] = "reducescatter",
-		[PLAN_ALLTOALL] = "alltoall",
-		[OP_JOIN] = "join",
-		[OP_BUNDLE] = "grouped",
-	};
-
-	return s->kind < OP_KINDS ? prefixes[s->kind] : "unknown";
+	return s->kind == OP_BUNDLE ? "grouped"
+	       : s->kind == OP_JOIN ? "join"
+				    : plan_kind_name(s->kind);
 }
 
 /* Has the engine, not the program, named @name, by a number that any operation may get? */

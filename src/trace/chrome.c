@@ -56,31 +56,17 @@ struct chrome_tensor {
 	struct chrome_tensor *next_lane;
 };
 
-static const char *const kinds[TRACE_KINDS] = {
-	[TRACE_ALLREDUCE] = "ALLREDUCE",
-	[TRACE_ALLGATHER] = "ALLGATHER",
-	[TRACE_BROADCAST] = "BROADCAST",
-	[TRACE_ALLTOALL] = "ALLTOALL",
-	[TRACE_REDUCESCATTER] = "REDUCESCATTER",
-	[TRACE_ADASUM] = "ADASUM",
-	[TRACE_JOIN] = "JOIN",
-	[TRACE_BARRIER] = "BARRIER",
-	[TRACE_SEND] = "SEND",
-	[TRACE_RECV] = "RECV",
+static const char *const kinds[] = {
+#define X(kind, activity) #kind,
+	TRACE_OPERATIONS(X)
+#undef X
 };
 
 /* The name of an activity, without the back end that it begins with. */
-static const char *const activities[TRACE_KINDS] = {
-	[TRACE_ALLREDUCE] = "_ALLREDUCE",
-	[TRACE_ALLGATHER] = "_ALLGATHER",
-	[TRACE_BROADCAST] = "_BCAST",
-	[TRACE_ALLTOALL] = "_ALLTOALL",
-	[TRACE_REDUCESCATTER] = "_REDUCESCATTER",
-	[TRACE_ADASUM] = "_ADASUM_ALLREDUCE",
-	[TRACE_JOIN] = "_JOIN",
-	[TRACE_BARRIER] = "_BARRIER",
-	[TRACE_SEND] = "_SEND",
-	[TRACE_RECV] = "_RECV",
+static const char *const activities[] = {
+#define X(kind, activity) activity,
+	TRACE_OPERATIONS(X)
+#undef X
 };
 
 static const char *const dtypes[RINGUP_DTYPE_COUNT] = {

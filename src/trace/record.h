@@ -29,19 +29,24 @@ enum trace_what {
 	TRACE_MOVED,     /* the message is complete.  arg: 1 if it failed              */
 };
 
-/* Operations, as Horovod names them; Horovod has no messages. */
+/* Operations and their activities, as Horovod names them; Horovod has no messages.  An activity
+ * begins with the back end. */
+#define TRACE_OPERATIONS(X)                \
+	X(ALLREDUCE, "_ALLREDUCE")         \
+	X(ALLGATHER, "_ALLGATHER")         \
+	X(BROADCAST, "_BCAST")             \
+	X(ALLTOALL, "_ALLTOALL")           \
+	X(REDUCESCATTER, "_REDUCESCATTER") \
+	X(ADASUM, "_ADASUM_ALLREDUCE")     \
+	X(JOIN, "_JOIN")                   \
+	X(BARRIER, "_BARRIER")             \
+	X(SEND, "_SEND")                   \
+	X(RECV, "_RECV")
+
 enum trace_kind {
-	TRACE_ALLREDUCE,
-	TRACE_ALLGATHER,
-	TRACE_BROADCAST,
-	TRACE_ALLTOALL,
-	TRACE_REDUCESCATTER,
-	TRACE_ADASUM,
-	TRACE_JOIN,
-	TRACE_BARRIER,
-	TRACE_SEND,
-	TRACE_RECV,
-	TRACE_KINDS
+#define X(kind, activity) TRACE_##kind,
+	TRACE_OPERATIONS(X) TRACE_KINDS
+#undef X
 };
 
 /*
