@@ -160,8 +160,8 @@ struct backend {
 /* All back ends of this build, in order of preference; ends with NULL. */
 extern const struct backend *const backends[];
 
-/* plan_kind_name - of an enum plan_kind; "operation" for any other number. */
-static inline const char *plan_kind_name(uint32_t kind)
+/* backend_kind_name - of an enum plan_kind; "operation" for any other number. */
+static inline const char *backend_kind_name(uint32_t kind)
 {
 	static const char *const names[] = {
 #define X(kind, name) name,

@@ -153,15 +153,15 @@ static int check_head(const struct mail *m, const struct mail_socket *l, struct 
 		return fail(e, RINGUP_EMISMATCH,
 			    "rank %d and rank %d run %s of %llu x %s, with other operations, "
 			    "roots, scales or blocks",
-			    l->rank, m->rank, plan_kind_name(got->kind),
+			    l->rank, m->rank, backend_kind_name(got->kind),
 			    (unsigned long long)got->count,
 			    reduce_dtype_name((enum ringup_dtype)got->dtype));
 	return fail(e, RINGUP_EMISMATCH,
 		    "rank %d runs %s of %llu x %s as number %u, rank %d %s of %llu x %s as "
 		    "number %u",
-		    l->rank, plan_kind_name(got->kind), (unsigned long long)got->count,
+		    l->rank, backend_kind_name(got->kind), (unsigned long long)got->count,
 		    reduce_dtype_name((enum ringup_dtype)got->dtype), got->sequence, m->rank,
-		    plan_kind_name(want->kind), (unsigned long long)want->count,
+		    backend_kind_name(want->kind), (unsigned long long)want->count,
 		    reduce_dtype_name((enum ringup_dtype)want->dtype), want->sequence);
 }
 

@@ -66,7 +66,7 @@ void stall_close(struct stall *s)
 
 static const char *kind_name(uint32_t kind)
 {
-	return kind == OP_BUNDLE ? "group" : kind == OP_JOIN ? "join" : plan_kind_name(kind);
+	return kind == OP_BUNDLE ? "group" : kind == OP_JOIN ? "join" : backend_kind_name(kind);
 }
 
 /* "allreduce grad/fc1"; the library's own names are not shown to the user. */

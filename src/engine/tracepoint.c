@@ -51,7 +51,7 @@ static const char *prefix_of(const struct op_signature *s)
 {
 	return s->kind == OP_BUNDLE ? "grouped"
 	       : s->kind == OP_JOIN ? "join"
-				    : plan_kind_name(s->kind);
+				    : backend_kind_name(s->kind);
 }
 
 /* Has the engine, not the program, named @name, by a number that any operation may get? */
