@@ -52,13 +52,17 @@ report_steps() {
 
 # report_text COLOUR RESULT HINT - print the summary; COLOUR is 1 or empty.
 report_text() {
-  local bold='' plain='' red='' green='' yellow='' gb text warning host
+  local bold='' plain='' red='' green='' yellow='' gb text warning host version other
   if [[ -n $1 ]]; then
     bold=$'\e[1m' plain=$'\e[0m' red=$'\e[31m' green=$'\e[32m' yellow=$'\e[33m'
   fi
   slurp /proc/sys/kernel/hostname; host=${REPLY%$'\n'}
   known 30-build version '(not built)'
-  printf '\n%sringup %s on %s: %s%s\n\n' "$bold" "$REPLY" "$host" "${2/_/ }" "$plain"
+  version=$REPLY text=${2/_/ }
+  known 50-frameworks other; known 55-rebuild other "$REPLY"; other=$REPLY
+  known 50-frameworks path
+  [[ -z $other ]] || text+=", but $REPLY uses $other, not ringup"
+  printf '\n%sringup %s on %s: %s%s\n\n' "$bold" "$version" "$host" "$text" "$plain"
   known 10-detect platform; text=$REPLY
   known 10-detect runtime; text+=${REPLY:+ $REPLY}
   known 10-detect role single; [[ $REPLY == single ]] || text+=" $REPLY"
@@ -75,7 +79,8 @@ report_text() {
   known 40-install release; report_row engine "$REPLY$text"
   report_known python 50-frameworks python
   report_known frameworks 50-frameworks frameworks
-  report_known package 50-frameworks package
+  report_row horovod "$other"
+  known_package; report_row package "$REPLY"
   report_known network 60-network chosen
   known 70-verify ranks
   if [[ -n $REPLY ]]; then

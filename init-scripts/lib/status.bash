@@ -57,6 +57,18 @@ known() {
 # A marker is the sum of the step's code, how long it took, what it said and, after a line
 # `inputs`, what its result depended on, each line of it behind a blank.
 
+# noted_package - set REPLY to what is said of ringup's package in the Python that is served, or to nothing.
+noted_package() {
+  noted 50-frameworks $'fact\tpackage'
+  [[ -n $REPLY ]] || noted 55-rebuild $'fact\tpackage'
+}
+
+# known_package - the same for the runner.
+known_package() {
+  known 50-frameworks package
+  [[ -n $REPLY ]] || known 55-rebuild package
+}
+
 # marker STEP PART - set REPLY to the code, said or inputs of its marker; 1: it has none.
 marker() {
   slurp "$INIT_STATE/state/$1"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # 50-frameworks.bash - the frameworks of this node, and ringup's package for their Python.
 
-limits 50 180
+limits 50 300
 
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
@@ -118,7 +118,7 @@ step_look() {
 }
 
 # about_pythons - print what detect does not tell of the Pythons that it has found, but the probe
-# would: pip, who manages them, another Horovod; sets programs.
+# would: pip, who manages them, another Horovod (unless 55-rebuild takes its place); sets programs.
 about_pythons() {
   local - line value series='' name='' IFS=$'\n'
   set -f
@@ -131,6 +131,7 @@ about_pythons() {
       '        "/'*) [[ ! -e $value/pip ]] || printf '%s\n' "$value/pip" ;;
     esac
   done
+  [[ ${RINGUP_ENGINE:-} != ringup ]] || return 0
   for line in ${found##*$'\n  "engines"'}; do
     case $line in
       '      "name": '*) name=$line ;;
@@ -151,7 +152,7 @@ is_found() {
 step_inputs() {
   local served
   engine_current
-  printf '\n%s\n%s\n' "${RINGUP_PYTHON:-}" "${found%%$'\n  "engines"'*}"
+  printf '\n%s\n%s\n%s\n' "${RINGUP_PYTHON:-}" "${RINGUP_ENGINE:-}" "${found%%$'\n  "engines"'*}"
   about_pythons
   served=$(node_python)
   if [[ -z $served ]] || is_found "$served"; then
@@ -159,20 +160,23 @@ step_inputs() {
     stat -Lc '%n %i %s %Y' -- "${programs[@]}" 2>/dev/null || true
   else
     pick_once
+    [[ ${RINGUP_ENGINE:-} != ringup ]] || is[horovod]=''
     printf '%s\n' "$python" "${is[version]:-}" "${is[pip]:-}" "${is[managed]:-}" "${is[horovod]:-}" "${is[frameworks]:-}"
   fi
 }
 
 # step_done - the Python has the package: its metadata is where it was, or, after step_apply, the
-# Python tells.
+# Python tells.  A Horovod that is there stays, or is 55-rebuild's to replace.
 step_done() {
   [[ -r $INIT_STATE/detect.json ]] || return 1
-  if [[ $'\n'${marker_said:-} == *$'\nmetadata\t'* ]]; then
+  if [[ $'\n'${marker_said:-} == *$'\nfact\thorovod\t'* ]]; then
+    return 0
+  elif [[ $'\n'${marker_said:-} == *$'\nmetadata\t'* ]]; then
     noted 50-frameworks metadata
     [[ -r $REPLY ]]
   else
     pick_once
-    [[ -n ${is[ringup]:-} ]]
+    [[ -n ${is[ringup]:-}${is[horovod]:-} ]]
   fi
 }
 
@@ -207,12 +211,64 @@ install_package() {
   esac
 }
 
+# trial FRAMEWORK - print why the Horovod of this Python cannot be imported for it, or nothing.
+trial() {
+  local said rc=0
+  # where its library for torch is missing, Horovod 0.28's import goes well, but there is no init
+  said=$(as_owner "$python" timeout 60 "$python" -I -B -c "import horovod.$1 as hvd; hvd.init" 2>&1 >/dev/null) || rc=$?
+  (( rc )) || return 0
+  said=$(grep -E '^[A-Za-z_.]+: ' <<<"$said" | tail -n 1) || true
+  (( rc < 128 )) || said="it was ended by signal $(( rc - 128 ))"
+  (( rc != 124 )) || said='it did not end within a minute'
+  printf '%s\n' "${said:-it ended with status $rc}"
+}
+
+# try_horovod - import the Horovod of this Python for each of its frameworks; sets works to those for
+# which that goes well, fault to what the others say, and hopeless if none does and no setting of
+# somebody's shell could be what is missing, such as the path of a library.
+try_horovod() {
+  local name text sure=yes
+  works='' fault='' hopeless=''
+  for name in torch tensorflow mxnet; do
+    [[ ", ${is[frameworks]}" == *", $name "* ]] || continue
+    text=$(trial "$name")
+    if [[ -z $text ]]; then
+      works+="${works:+, }$name"
+      continue
+    fi
+    fault+="${fault:+; }import horovod.$name: ${text:0:200}"
+    case $text in
+      *'undefined symbol'* | *'has not been built'* | *"no attribute 'init'"* | *'signal 11' | *'signal 6') ;;
+      *) sure='' ;;
+    esac
+  done
+  [[ -n $works || -z $fault ]] || hopeless=$sure
+}
+
+# judge_horovod - there is a Horovod that is not ringup's: say so, and how ringup takes its place.
+# Unasked, 55-rebuild puts ringup in the place of one that cannot be loaded, and of no other.
+judge_horovod() {
+  local works fault hopeless put="ringup rebuild --engine ringup --python $python"
+  fact horovod "${is[horovod]}"
+  [[ -z ${RINGUP_ENGINE:-} ]] || return 0
+  try_horovod
+  if [[ -n $hopeless ]]; then
+    log warn "Horovod ${is[horovod]} of $python cannot be loaded ($fault); 55-rebuild puts ringup in its place"
+    fact broken "$fault"
+    return 0
+  fi
+  fact other "upstream's Horovod ${is[horovod]}"
+  warn "$python uses upstream's Horovod ${is[horovod]}, not ringup${fault:+, and not all of it can be loaded here ($fault)}:" \
+    "'$put' puts ringup in its place, and with --undo it is back; ringup-init --engine ringup does so by itself"
+}
+
 # step_apply - take stock, then install the package.
 step_apply() {
   local why
   if [[ ${DRY_RUN:-0} == 1 ]]; then
     pick
     log act "ringup detect; install the Python package ringup into ${python:-no Python: skipped}"
+    [[ -z ${is[horovod]:-} ]] || log act "but leave it to 55-rebuild whether Horovod ${is[horovod]} stays there"
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
@@ -224,8 +280,15 @@ step_apply() {
     fact path "$python"
     [[ -z ${is[frameworks]} ]] || fact frameworks "${is[frameworks]}"
   fi
+  if [[ -z $why && -n ${is[horovod]:-} ]]; then
+    judge_horovod
+    return 0
+  fi
   # What is there already, 55-rebuild compares and brings up to date.
-  [[ -n $why || ( -n ${is[ringup]} && -z $INIT_ROOT ) ]] || why=$(install_package)
+  if [[ -z $why ]] && [[ -z ${is[ringup]} || -n $INIT_ROOT ]]; then
+    why=$(install_package)
+    [[ -z $why ]] || fact other "another package"
+  fi
   if [[ -n $why ]]; then
     skip "$why"
     return 0

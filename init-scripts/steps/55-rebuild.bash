@@ -6,10 +6,14 @@ limits 40 1700
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 
 # Where RINGUP_ENGINE names none, it is ringup's own, for the package that 50-frameworks has
-# installed.  (A tree below --root has no /opt/ringup to put modules into.)
+# installed, or in the place of a Horovod that cannot be loaded.  (A tree below --root has no
+# /opt/ringup to put modules into.)
 noted 50-frameworks $'fact\tpackage'
 engine=${RINGUP_ENGINE:-}
 [[ -n $engine || -n $INIT_ROOT || -z $REPLY ]] || engine=ringup
+noted 50-frameworks $'fact\thorovod'; horovod=$REPLY
+noted 50-frameworks $'fact\tbroken'; broken=$REPLY
+[[ -n $engine || -z $broken ]] || engine=ringup
 
 # python - print the Python it is for.
 python() {
@@ -19,7 +23,7 @@ python() {
 
 # step_inputs - which engine, for which frameworks.
 step_inputs() {
-  printf '%s\n' "$engine"
+  printf '%s\n' "$engine ${RINGUP_ENGINE:-}"
   [[ -n $engine ]] || return 0
   engine_current
   local fact
@@ -29,8 +33,29 @@ step_inputs() {
   done
 }
 
-# step_done - with these inputs it was built, proved by training and put in place.
-step_done() { :; }
+# step_done - with these inputs it was built, proved by training and put in place; what took a
+# Horovod's place is still there, and none that cannot be loaded is.
+step_done() {
+  [[ -v marker_said ]] || return 0
+  [[ $'\n'$marker_said != *$'\nfact\tother\t'* ]] || return 1
+  noted 55-rebuild site
+  [[ -z $REPLY || ( ${RINGUP_ENGINE:-} != ringup && -z $broken ) ]] || is_alone "$REPLY"
+}
+
+# is_alone SITE - is ringup's package there, and no other Horovod?
+is_alone() {
+  compgen -G "$1/ringup-*.dist-info/METADATA" >/dev/null && ! compgen -G "$1/horovod-*-info" >/dev/null
+}
+
+# replaced PYTHON SITE - ringup's package is where Horovod was: note it, and the way back.
+replaced() {
+  local release back="ringup rebuild --engine ringup --python $1 --undo"
+  release=$(engine_current)
+  tell site "$2"
+  fact package "ringup ${release%-*} in the place of Horovod $horovod; $back brings that back"
+  [[ -z $broken ]] ||
+    warn "Horovod $horovod could not be loaded by $1 ($broken); ringup is in its place now, and '$back' brings it back"
+}
 
 # rebuild PYTHON WORD... - `ringup rebuild`, upstream's as the user whose Python that is.
 rebuild() {
@@ -79,12 +104,19 @@ step_apply() {
     json_text reason "$said"; reason=$REPLY
     json_text error "$said"; cause=${REPLY:-ringup rebuild ended with status $rc}
     if [[ -z ${RINGUP_ENGINE:-} ]]; then
-      warn "not proved for the frameworks of $p: $cause; by hand: ringup rebuild --python $p"
+      if [[ -n $broken ]]; then
+        fact other "Horovod $horovod, which cannot be loaded"
+        warn "Horovod $horovod cannot be loaded by $p ($broken), and ringup could not take its place: $cause; by hand: ringup rebuild --engine ringup --python $p"
+      else
+        warn "not proved for the frameworks of $p: $cause; by hand: ringup rebuild --python $p"
+      fi
       return 0
     fi
     json_text hint "$said"
     why "$p" "$reason" "$cause" "${REPLY:-the log may tell why}"
   fi
+  json_text site "$said"
+  [[ $engine != ringup || -z $horovod || -z $REPLY ]] || replaced "$p" "$REPLY"
   json_text site "$said"
   fact engine "$engine"
   fact said "in place${REPLY:+ in $REPLY}"

@@ -20,7 +20,7 @@ step_look() {
 
 # served - set REPLY to the Python that has the package, as this node calls it, or to nothing.
 served() {
-  noted 50-frameworks $'fact\tpackage'
+  noted_package
   [[ -n $REPLY ]] || return 0
   noted 50-frameworks $'fact\tpath'
   REPLY=${REPLY#"$INIT_ROOT"}

@@ -17,6 +17,7 @@ step_inputs() {
   printf '\n%s' "$REPLY"
   peers
   facts 50-frameworks
+  facts 55-rebuild
   facts 60-network
 }
 
@@ -39,7 +40,7 @@ allreduce() {
 trainer() {
   local p
   noted 50-frameworks $'fact\tpath'; p=$REPLY
-  noted 50-frameworks $'fact\tpackage'
+  noted_package
   if [[ -n $p && -n $REPLY ]]; then
     printf '%s\n' "$p"
   else

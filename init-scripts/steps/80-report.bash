@@ -19,10 +19,16 @@ step_done() { [[ -s $INIT_STATE/report.txt ]]; }
 
 # next - print what a person would do now.
 next() {
-  known 50-frameworks package
+  local python
+  known 50-frameworks path; python=$REPLY
+  known_package
   if [[ -n $REPLY ]]; then
-    known 50-frameworks path
-    echo "ringup run -np 4 -- $REPLY your_training.py"
+    echo "ringup run -np 4 -- $python your_training.py"
+    return
+  fi
+  known 50-frameworks horovod
+  if [[ -n $REPLY ]]; then
+    echo "ringup rebuild --engine ringup --python $python, then ringup run -np 4 -- $python your_training.py"
   else
     echo "ringup run -np 4 -- your_program; with a framework in another Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
   fi

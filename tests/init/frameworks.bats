@@ -13,7 +13,7 @@ python() {
   local pair
   mkdir -p "$root/usr/bin"
   for pair; do printf 'answer\t%s\t%s\n' "${pair%%=*}" "${pair#*=}"; done >"$T/says"
-  printf '#!/bin/bash\n[[ $1 != -I ]] || cat "%s"\n' "$T/says" >"$root/usr/bin/python3"
+  printf '#!/bin/bash\n[[ $* != *"import horovod."* ]] || exec "%s" "$@"\n[[ $1 != -I ]] || cat "%s"\n' "$T/import" "$T/says" >"$root/usr/bin/python3"
   chmod +x "$root/usr/bin/python3"
 }
 
@@ -43,6 +43,129 @@ python() {
   grep -q -- '--uninstall$' "$T/installs"
 }
 
+# imports CASE... - what the tree's Python comes to when it imports Horovod, by the words of its program.
+imports() {
+  printf '#!/bin/bash\necho "$4" >>"%s"\ncase $4 in\n' "$T/imported" >"$T/import"
+  printf '%s\n' "$@" 'esac' >>"$T/import"
+  chmod +x "$T/import"
+}
+
+# served ARG... - ringup-init on the tree, by the steps that serve its Python; sets headline.
+served() {
+  run "$init" --root "$root" "$@" frameworks rebuild spark report
+  headline=$(grep '^ringup .* on ' <<<"$output")
+}
+
+# in_place - the tree's Python has the package, as a rebuild leaves it.
+in_place() {
+  export SITE=$root/usr/lib/python3/dist-packages
+  rm -rf "$SITE"
+  mkdir -p "$SITE/ringup-0.1.0.dist-info"
+  touch "$SITE/ringup-0.1.0.dist-info/METADATA"
+  python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+}
+
+@test "a Horovod that works stays, and report, warning and next step say so, with the command that ends it" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup= horovod=0.28.1 'frameworks=torch 2.13.0, keras 3.1'
+  imports '*) ;;'
+  served
+  expect_status 0
+  [[ $headline == *": ok, but $root/usr/bin/python3 uses upstream's Horovod 0.28.1, not ringup" ]]
+  grep -q "^  warning .* uses upstream's Horovod 0.28.1, not ringup: 'ringup rebuild --engine ringup --python $root/usr/bin/python3' puts ringup in its place, and with --undo it is back; ringup-init --engine ringup does" <<<"$output"
+  grep -q "^  next  *ringup rebuild --engine ringup --python $root/usr/bin/python3, then ringup run" <<<"$output"
+  [[ $(json 's["result"], len([w for w in s["warnings"] if "Horovod" in w]), f("frameworks")["horovod"], f("frameworks").get("package")') == \
+    "('ok', 1, '0.28.1', None)" ]]
+  # neither installed nor rebuilt, and only what this Python has was imported
+  [[ ! -e $T/installs && ! -e $T/rebuilds && $(wc -l <"$T/imported") -eq 1 && $(<"$T/imported") == *horovod.torch* ]]
+  served
+  [[ $output == *"50-frameworks: already done"* && $headline == *"not ringup" && $(wc -l <"$T/imported") -eq 1 ]]
+  # it goes, and ringup comes
+  python version=3.11.3 pip=yes managed= ringup=0.1.0 horovod= 'frameworks=torch 2.13.0, keras 3.1'
+  served
+  [[ $headline == *": ok" && -e $T/installs ]]
+}
+
+@test "--engine ringup, or RINGUP_ENGINE, puts ringup in the place of Horovod, once; undo brings it back" {
+  release_installed
+  export SITE=
+  python version=3.11.2 pip=yes managed= ringup= horovod=0.28.1 'frameworks=torch 2.13.0'
+  imports '*) ;;'
+  in=$root/usr/bin/python3
+  mkdir -p "$root/databricks/spark/conf"
+  SITE=$root/usr/lib/python3/dist-packages served --engine ringup
+  expect_status 0
+  [[ $headline == *": ok" && $output != *warning*Horovod* && ! -e $T/imported ]]
+  [[ $(<"$T/rebuilds") == "rebuild --engine ringup --python $in --json" ]]
+  grep -q "^  package  *ringup 9.9 in the place of Horovod 0.28.1; ringup rebuild --engine ringup --python $in --undo brings that back" <<<"$output"
+  grep -q "^  next  *ringup run -np 4 -- $in your_training.py" <<<"$output"
+  grep -q "PYSPARK_PYTHON:-/usr/bin/python3" "$root/databricks/spark/conf/spark-env.sh"
+  in_place
+  RINGUP_ENGINE=ringup served
+  expect_status 0
+  [[ $output == *"50-frameworks: already done"*"55-rebuild: already done"* && $(wc -l <"$T/rebuilds") -eq 1 ]]
+  # a Horovod that comes back goes again, for that was asked for
+  mkdir "$SITE/horovod-0.28.1.dist-info"
+  RINGUP_ENGINE=ringup served
+  [[ $(wc -l <"$T/rebuilds") -eq 2 ]]
+  rmdir "$SITE/horovod-0.28.1.dist-info"
+  run "$init" --root "$root" --undo
+  expect_status 0
+  [[ $(tail -n 1 "$T/rebuilds") == "rebuild --engine ringup --python $in --undo" ]]
+  run "$init" --root "$root" --engine frob
+  expect_status 2
+  run "$init" --root "$root" --engine
+  expect_status 2
+}
+
+@test "a Horovod that cannot be loaded is replaced, and a warning says so; one that may work elsewhere is not" {
+  local symbol='echo "ImportError: /x/mpi_lib_v2.so: undefined symbol: _ZN3c105Error" >&2; exit 1'
+  release_installed
+  # broken for each framework there is
+  for fault in "$symbol" 'kill -SEGV $$' "echo \"AttributeError: module 'horovod.torch' has no attribute 'init'\" >&2; exit 1"; do
+    again installed
+    python version=3.11.2 pip=yes managed= ringup= horovod=0.28.1 'frameworks=torch 2.13.0, tensorflow 2.20.0'
+    imports "*horovod.torch*) $fault ;;" '*) echo "Traceback:"; printf "ImportError: Extension horovod.tensorflow has not been built: x not found\nIf this is not expected, reinstall\n" >&2; exit 1 ;;'
+    served
+    expect_status 0
+    [[ $headline == *": ok" && $(<"$T/rebuilds") == "rebuild --engine ringup --python $root/usr/bin/python3 --json" ]]
+    grep -q "^  warning .*Horovod 0.28.1 could not be loaded by $root/usr/bin/python3 (import horovod.torch: .*; import horovod.tensorflow: ImportError: Extension .*); ringup is in its place now, and 'ringup rebuild .* --undo' brings it back" <<<"$output"
+    grep -q "^  next  *ringup run -np 4 -- $root" <<<"$output"
+  done
+  # then all is done
+  in_place
+  served
+  served
+  [[ $output == *"50-frameworks: already done"*"55-rebuild: already done"* && $(wc -l <"$T/rebuilds") -eq 1 && $headline == *": ok" ]]
+  # one framework's works; a library is not on the path of this shell; it takes too long: it stays
+  for fault in '*horovod.tensorflow*) ;;'$'\n'"*) $symbol ;;" \
+    '*) echo "ImportError: libmpi.so.40: cannot open shared object file: No such file or directory" >&2; exit 1 ;;' '*) exit 124 ;;'; do
+    again installed
+    python version=3.11.2 pip=yes managed= ringup= horovod=0.28.1 'frameworks=torch 2.13.0, tensorflow 2.20.0'
+    imports "$fault"
+    served
+    expect_status 0
+    [[ $headline == *"uses upstream's Horovod 0.28.1, not ringup" && ! -e $T/rebuilds ]]
+    grep -q "^  warning .*not all of it can be loaded here (import horovod.torch: .*'ringup rebuild --engine ringup" <<<"$output"
+  done
+}
+
+@test "a Horovod that cannot be loaded, and that ringup cannot replace: said in report and warning" {
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup= horovod=0.28.1 'frameworks=torch 2.13.0'
+  imports '*) echo "ImportError: x: undefined symbol: y" >&2; exit 1 ;;'
+  REBUILD='prove two ranks did not agree' served
+  expect_status 0
+  [[ $headline == *", but $root/usr/bin/python3 uses Horovod 0.28.1, which cannot be loaded, not ringup" ]]
+  grep -q "^  warning .*and ringup could not take its place: two ranks did not agree; by hand: ringup rebuild --engine ringup --python $root/usr" <<<"$output"
+  # it is tried again each time, until it goes well
+  served
+  [[ $headline == *": ok" && $(wc -l <"$T/rebuilds") -eq 2 ]]
+  # asked for, it is a failure, and Horovod is where it was
+  REBUILD='prove two ranks did not agree' served --engine ringup
+  expect_status 70
+}
+
 @test "no framework, no pip, a managed Python, another Horovod: skipped, with the reason" {
   release_installed
   python version=3.11.2 pip=yes managed= ringup= frameworks=
@@ -61,7 +184,7 @@ python() {
   python version=3.11.3 pip=yes managed= ringup= 'frameworks=torch 2.13.0'
   run "$init" --root "$root" frameworks
   expect_status 0
-  [[ $output == *"two packages called horovod"* ]]
+  [[ $output == *"two packages called horovod"* && $output == *"ok, but $root/usr/bin/python3 uses another package, not ringup"* ]]
 }
 
 @test "a Python that detect knows is not started again; what it would tell is noticed all the same" {

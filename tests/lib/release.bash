@@ -77,7 +77,7 @@ case "\$1 \$2" in
   "cache put") exec ringup "\$@" ;;
   "rebuild "*) echo "\$*\${RINGUP_ACCEPT:+ accepts \$RINGUP_ACCEPT}\${YIELDS:+ yields \$RINGUP_CACHE_YIELD_MS}" >>"\$T/rebuilds"; [[ "\${REBUILD:-}" != crash ]] || exit 9
     [[ -z "\${REBUILD:-}" ]] || { printf '{\n  "result": "failed",\n  "reason": "%s",\n  "error": "%s",\n  "hint": "do \\\\"this\\\\"",\n  "plan": {}\n}\n' "\${REBUILD%% *}" "\${REBUILD#* }"; exit 1; }
-    printf '{\n  "result": "done",\n  "reason": null,\n  "site": "/a/site"\n}\n' ;;
+    printf '{\n  "result": "done",\n  "reason": null,\n  "site": "%s"\n}\n' "\${SITE:-/a/site}" ;;
   "net check") echo "\$*" >>"\$T/checks"
     echo "\${VERDICT:-all is well between 2 nodes}"
     [[ -z "\${VERDICT:-}" ]] ;;
