@@ -715,6 +715,7 @@ PY_FILES = \
 	%reldir%/py/optimizer_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/process_group_ends_of_a_rank.py \
+	%reldir%/py/process_group_mixed_of_a_rank.py \
 	%reldir%/py/process_group_of_a_rank.py \
 	%reldir%/py/process_group_timeline_of_a_rank.py \
 	%reldir%/py/process_group_users_of_a_rank.py \

@@ -41,7 +41,12 @@ def _register(register_backend):
 
 def _create(options, _backend_options):
     """The process group that torch asks for; blocks until all its ranks ask for it."""
+    import sys
+
+    from .mixed import Asked, MixedProcessGroup
     from .process_group import ProcessGroup
 
-    return ProcessGroup(options.store, options.group_rank, options.group_size, options.timeout,
-                        options.global_ranks_in_group, getattr(options, "group_id", None))
+    asked = Asked(sys._getframe(1))
+    ours = (options.store, options.group_rank, options.group_size, options.timeout,
+            options.global_ranks_in_group, getattr(options, "group_id", None))
+    return MixedProcessGroup(asked, *ours) if asked.is_mixed else ProcessGroup(*ours)

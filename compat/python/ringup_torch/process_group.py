@@ -45,7 +45,7 @@ def _is_ours(thing):
     return isinstance(where, str) and where.partition(".")[0] in ("ringup", "ringup_torch")
 
 
-def _hide_from_dynamo():
+def hide_from_dynamo():
     """Keep torch.compile from compiling what C++ code calls in a compiled region: it fails on it.
     Does not import torch._dynamo; releases without it have nothing to say it to."""
     frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
@@ -64,4 +64,4 @@ def _hide_from_dynamo():
                 say(code)
 
 
-_hide_from_dynamo()
+hide_from_dynamo()
