@@ -93,6 +93,23 @@ def killed():
 
 
 @scene
+def killed_in_groups():
+    """The last rank is in two groups besides the world; each survivor asks one of them, and all."""
+    begin()
+    groups = [dist.new_group([r, size() - 1]) for r in range(size() - 1)]
+    t = torch.ones(1)
+    for group in groups[me():me() + 1] if me() < size() - 1 else groups:
+        dist.all_reduce(t, group=group)
+    dist.barrier()
+    if me() == size() - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    told = {"part": outcome(dist.all_reduce, t, group=groups[me()]),
+            "all": outcome(dist.all_reduce, t)}
+    dist.destroy_process_group()
+    return told
+
+
+@scene
 def late():
     """A rank does not take part in one operation; an own, shorter deadline harms nothing."""
     begin(datetime.timedelta(seconds=DEADLINE))

@@ -201,6 +201,17 @@ def test_a_rank_that_is_killed_is_named(parent, tmp_path):
         assert p.results[r]["kind"] == "PeerLost" and "rank 2" in p.results[r]["said"], p.text
 
 
+def test_a_rank_that_is_killed_is_named_in_each_of_its_groups(parent, tmp_path):
+    """A group counts its ranks from 0 on, so its error says who that is among all."""
+    p = ends(parent, tmp_path, 3, "killed_in_groups", [0, 0, -9])
+    for r in range(2):
+        told = p.results[r]
+        assert told["part"]["kind"] == told["all"]["kind"] == "PeerLost", p.text
+        assert re.search(rf"rank 1 \(process .*; in group {r + 1} rank 1 is rank 2 of all$",
+                         told["part"]["said"]), told
+        assert "rank 2 (process" in told["all"]["said"] and "group" not in told["all"]["said"]
+
+
 def test_an_operation_that_is_late(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "late")
     missed(p, 0, [1])

@@ -18,6 +18,7 @@ import collections
 import ctypes
 import os
 import pickle
+import re
 import sys
 import time
 
@@ -58,6 +59,21 @@ class Group:
         self.count = timeline.keep_points(job) if job else ctypes.c_uint64()
 
 
+def _tell_ranks(error, group):
+    """Say in an error which ranks of the world its ranks are: it counts them within the group."""
+    if not isinstance(error, errors.RingupError) or hasattr(error, "group"):
+        return
+    text = str(error)
+    named = {int(n) for said in re.findall(r"\branks? (\d+(?:, \d+)*)", text)
+             for n in said.split(", ")}
+    others = [(n, group.ranks[n]) for n in sorted(named)
+              if n < len(group.ranks) and group.ranks[n] != n]
+    if others:
+        error.group = group.name
+        error.args = (f"{text}; in group {group.name} "
+                      + ", ".join(f"rank {n} is rank {w} of all" for n, w in others),)
+
+
 class Entry:
     """One operation: of which group, which one, with which tensors, and how far it has come.
 
@@ -76,6 +92,7 @@ class Entry:
         """It is over; with an error it has failed, and a dump is written."""
         if error is not None:
             self.state = _FAILED
+            _tell_ranks(error, self.group)
             recorder.dump_failure(error)
             return
         self.state = _COMPLETED
