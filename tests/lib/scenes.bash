@@ -13,6 +13,9 @@ site=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh
 
 # start NODE NAME COMMAND... - in the background, three minutes at most; output to NAME.log.
 start() {
+  # Before it: else a reader may find what an earlier one of this name has said.
+  : >"$2.log"
+  rm -f "$2.pid"
   # shellcheck disable=SC2016
   at "$1" env "${site[@]}" bash -c 'echo $$ >"$0"; exec timeout -k 1 180 "$@"' "$PWD/$2.pid" "${@:3}" \
     </dev/null >"$2.log" 2>&1 3>&- &
