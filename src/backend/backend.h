@@ -60,8 +60,8 @@ struct piece {
  * only; the others have one piece).  The counts of the pieces are the same on all
  * ranks, except in an allgather, where counts[] tells every rank's.
  *
- * The ranks have agreed on memory.  A rank that has joined gives zeros from the host in a
- * plan of any kind of memory; its piece says so.
+ * The ranks have agreed on memory.  A rank that has joined gives neutral elements (zeros to a
+ * sum) from the host in a plan of any kind of memory; its piece says so.
  *
  * Plans of one back end have the serials 0, 1 ... on all ranks alike; plans in flight at the
  * same time have different slots, serial % slots, on all ranks alike.

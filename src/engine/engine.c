@@ -125,8 +125,8 @@ static void progress_fail_all(struct engine *g)
 	notify_completed(g);
 }
 
-/* A connection broke.  The control plane knows the culprit better than the neighbour does; it
- * needs a moment to say so. */
+/* A step has failed, which ends the job.  If a connection broke, the control plane knows the
+ * culprit better than the neighbour does; it needs a moment to say so. */
 static void progress_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);

@@ -17,7 +17,7 @@
  *	READY   (id:2 rows:8* or data*)*                                  up
  *	RUN     more:1 (id:2 then nothing, rows:8*, data* or length:2 sentence)*  down
  *	LEAVE   rank:4                                                    both
- *	ALARM   code:4 sentence...                                        both
+ *	ALARM   code:4 culprit:4 sentence...                              both
  *	PING                                                              both
  *	JOINED  any:1                                                     up
  *	CALL    signature:112 name...                                          down
