@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/provider.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,23 @@ static int provider_open(struct comm *c, const struct backend *b, struct err *wh
 	return rc;
 }
 
+static int no_such_provider(const char *name, struct err *e)
+{
+	char list[128] = "";
+	size_t n;
+
+	for (int i = 0; backends[i]; i++) {
+		n = strlen(list);
+		snprintf(list + n, sizeof(list) - n, "%s%s",
+			 !i                ? ""
+			 : backends[i + 1] ? ", "
+					   : " and ",
+			 backends[i]->name);
+	}
+	return fail(e, RINGUP_EINVAL, "RINGUP_BACKEND=%.15s: no such back end; %s are", name,
+		    list);
+}
+
 int providers_open(struct comm *c, const char *only, struct err *e)
 {
 	struct err why = { 0 };
@@ -55,10 +73,7 @@ int providers_open(struct comm *c, const char *only, struct err *e)
 			    "RINGUP_BACKEND=%.15s: it takes no data in the host's memory",
 			    only);
 	if (!why.code)
-		return fail(
-			e, RINGUP_EINVAL,
-			"RINGUP_BACKEND=%.15s: no such back end; self, node, mpi and tcp are",
-			only);
+		return no_such_provider(only, e);
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 

@@ -114,7 +114,8 @@ int main(void)
 
 	l.topo.size = 2;
 	ok(providers_open(&l, "nobody", &e) == RINGUP_EINVAL &&
-		   strstr(e.text, "=nobody: no such"),
+		   strstr(e.text,
+			  "=nobody: no such back end; gone, sum, more, host, last and all are"),
 	   "a name that there is not: %s", e.text);
 	e.code = 0;
 	ok(providers_open(&l, "gone", &e) == RINGUP_ENOBACKEND &&
