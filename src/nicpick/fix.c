@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -289,8 +290,14 @@ void fix_free(struct fix *p)
 static int stage(struct batch *b, const char *root, const struct fix_file *f, const char *text,
 		 struct err *e)
 {
-	return text ? batch_write(b, root, f->path, 0644, text, strlen(text), e)
-		    : batch_remove(b, root, f->path, f->folders, e);
+	int rc = text ? batch_write(b, root, f->path, 0644, text, strlen(text), e)
+		      : batch_remove(b, root, f->path, f->folders, e);
+
+	if (rc && (e->os == EACCES || e->os == EPERM))
+		return fail(e, rc,
+			    "only root may write %.100s%.60s: sudo, or --ssh 'ssh %%h sudo -n'",
+			    root, f->path);
+	return rc;
 }
 
 int fix_stage(const struct fix *p, const char *root, struct batch *b, struct err *e)

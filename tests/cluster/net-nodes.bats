@@ -57,6 +57,43 @@ takes() {
   [[ $(written 3) == "$before" ]]
 }
 
+# users - write `user-rsh NODE WORD...`, which logs in as nobody, and `sudo`, by which nobody becomes root.
+users() {
+  room bash -c 'cat >/run/nodes/sudo && chmod +x /run/nodes/sudo' <<'EOT'
+#!/bin/bash
+[[ $1 == -n ]] || { echo 'sudo: a password is required' >&2; exit 1; }
+exec setpriv --reuid=0 --regid=0 --clear-groups -- "${@:2}"
+EOT
+  room bash -c 'cat >/run/nodes/user-rsh && chmod +x /run/nodes/user-rsh' <<'EOT'
+#!/bin/bash
+exec /run/nodes/at "$1" setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+setuid,+setgid \
+  --ambient-caps=+setuid,+setgid -- sh -c "${*:2}"
+EOT
+}
+
+@test "a user who is not root is told so, and sudo on the nodes does it" {
+  cluster_up 2 docker
+  users
+  before=$(written 2)
+  run at n1 ringup net fix --ssh /run/nodes/user-rsh --nodes n1 n2
+  expect_status 3
+  [[ $output == *"only root may write /etc/nccl.conf: sudo, or --ssh 'ssh %h sudo -n'"* ]] || { echo "$output"; return 1; }
+  [[ $(written 2) == "$before" ]]
+  # the lines, which a user may have in files of their own, are shown without root
+  run at n1 ringup net fix --ssh /run/nodes/user-rsh --dry-run --nodes n1 n2
+  expect_status 0
+  expect_line '+NCCL_SOCKET_IFNAME==eth0'
+  expect_line '+export GLOO_SOCKET_IFNAME=eth0'
+  [[ $(written 2) == "$before" ]]
+  run at n1 ringup net fix --ssh '/run/nodes/user-rsh %h /run/nodes/sudo -n' --nodes n1 n2
+  expect_status 0
+  expect_line 'settled on 2 of 2 nodes for NCCL, Open MPI, Gloo and Horovod'
+  [[ $(takes n2) == eth0 ]]
+  run at n1 ringup net fix --ssh '/run/nodes/user-rsh %h /run/nodes/sudo -n' --undo --nodes n1 n2
+  expect_status 0
+  [[ $(written 2) == "$before" ]]
+}
+
 @test "a pin is written on all nodes, and undo takes it back" {
   cluster_up 2 docker
   before=$(written 2)
