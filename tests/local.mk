@@ -809,7 +809,7 @@ SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
-SHARD_torch    = gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
+SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \
 	gcc:%reldir%/py/test_framework_examples.py gcc:%reldir%/py/test_jax.py

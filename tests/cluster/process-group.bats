@@ -54,3 +54,49 @@ ranks() {
   [[ ${codes[*]} == "0 0 137" ]] || { tail -n 20 out.*; return 1; }
   [[ $(<rank.0) == *PeerLost*"rank 2 "* && $(<rank.1) == *PeerLost*"rank 2 "* ]]
 }
+
+# agents SCRIPT - torchrun on both hosts, with a rank on each and one restart; sets codes.
+agents() {
+  local host
+  pids=() codes=()
+  for host in "$a" "$b"; do
+    OMP_NUM_THREADS=1 RINGUP_LIBRARY=$builddir/.libs/libringup.so.0 PYTHONPATH=$src/compat/python \
+      PYTHONDONTWRITEBYTECODE=1 TMPDIR=$PWD TORCH_FR_DUMP_TEMP_FILE=$PWD/trace_ TORCHELASTIC_LOG_DIR=$PWD \
+      timeout 250 ip netns exec "$host" "$python" -m torch.distributed.run --nnodes 2 --nproc-per-node 1 \
+      --max-restarts 1 --rdzv-backend c10d --rdzv-endpoint 10.9.0.1:29417 --rdzv-conf is_host="$([[ $host == "$a" ]] && echo 1 || echo 0)" \
+      --local-addr "$(at "$host" hostname -I | cut -d' ' -f1)" "$1" >"agent.$host" 2>&1 3>&- &
+    pids+=("$!")
+  done
+  for host in 0 1; do
+    wait "${pids[host]}" && codes+=(0) || codes+=("$?")
+  done
+  pids=()
+}
+
+@test "torchrun --nnodes 2 starts the ranks of both hosts again, with all their groups" {
+  [[ ${RINGUP_TEST_LONG:-0} == 1 ]] || skip "two agents of torchrun are in the long form: RINGUP_TEST_LONG=1"
+  cat >restarted.py <<'EOT'
+import os
+import signal
+import torch
+import torch.distributed as dist
+import ringup_torch
+ringup_torch.register()
+dist.init_process_group("ringup")
+t = torch.ones(1)
+group = dist.new_group()
+dist.all_reduce(t)
+dist.all_reduce(t, group=group)
+if dist.get_rank() == 1 and not os.path.exists("killed"):
+    open("killed", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+dist.all_reduce(t, group=group)
+dist.all_reduce(t)
+print(f"done: {t.item()} of {dist.get_world_size()}", flush=True)
+dist.destroy_process_group()
+EOT
+  agents restarted.py
+  [[ ${codes[*]} == "0 0" ]] || { tail -n 30 agent.*; return 1; }
+  [[ -e killed && $(cat agent.* | grep -c "^done: 16.0 of 2$") == 2 ]] || { tail -n 30 agent.*; return 1; }
+  grep -q "PeerLost: allreduce: rank 1 (process " agent.* || { tail -n 30 agent.*; return 1; }
+}
