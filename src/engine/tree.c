@@ -21,6 +21,7 @@
 #include "ringup.h"
 #include "wire/chan.h"
 #include "wire/mesh.h"
+#include "wire/ranks.h"
 #include "wire/segment.h"
 
 enum {
@@ -241,7 +242,8 @@ static void turn(struct tree *t, struct losses *l)
 static void tree_tell(struct tree *t, const struct losses *l)
 {
 	if (l->rank >= 0 && l->over)
-		t->ev.alarm(t->ev.ctx, -1, l->why.code, l->why.text);
+		t->ev.alarm(t->ev.ctx, ranks_in_world(t->ledger->world, l->rank), l->why.code,
+			    l->why.text);
 	else if (l->rank >= 0)
 		t->ev.lost(t->ev.ctx, l->rank, &l->why);
 }

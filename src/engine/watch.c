@@ -51,7 +51,8 @@ static void on_left(void *ctx, int rank)
 	notify_ranks(w->engine, w->engine->waitset);
 }
 
-/* The other hosts know of this alarm already. */
+/* Of another host, or because a neighbour's frames are no protocol: then the thread that makes
+ * progress tells the other hosts. */
 static void on_alarm(void *ctx, int culprit, int code, const char *why)
 {
 	struct watch *w = ctx;

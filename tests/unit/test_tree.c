@@ -357,6 +357,20 @@ static void deaf(void)
 	pthread_create(&leaders[3].watch, NULL, watch, &leaders[3]);
 }
 
+/* A leader whose frames are none is the culprit. */
+static void confused(void)
+{
+	struct err e = { 0 };
+
+	__atomic_store_n(&leaders[4].stop, true, __ATOMIC_RELEASE);
+	pthread_join(leaders[4].watch, NULL);
+	ok(chan_send(leaders[4].mesh.control[hosts.leader[1]], "?", 1, &e) >= 0, "a bad frame");
+	ok(soon(&leaders[1].code, RINGUP_EPEER) && leaders[1].culprit == hosts.leader[4],
+	   "is blamed on the one that sent it: %d, %d", leaders[1].code, leaders[1].culprit);
+	leaders[4].stop = false;
+	pthread_create(&leaders[4].watch, NULL, watch, &leaders[4]);
+}
+
 int main(void)
 {
 	alarm(250);
@@ -375,6 +389,9 @@ int main(void)
 	job_is_over = false;
 	ok(!open_all(), "and once more");
 	deaf();
+	close_all();
+	ok(!open_all(), "for the last time");
+	confused();
 	close_all();
 	return tap_done();
 }
