@@ -20,8 +20,8 @@ struct heartbeat_rules {
 	uint32_t zero;
 };
 
-/* heartbeat_rules_make - rules from the settings: four beats or more before a warning that comes
- * after 40 ms or more, and two looks before a stall is told. */
+/* heartbeat_rules_make - rules from the settings: four beats or more before a warning that
+ * comes after 40 ms or more, and two looks before a stall is told. */
 void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c);
 
 /*
