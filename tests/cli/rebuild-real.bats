@@ -68,7 +68,7 @@ exit 1"
     ([.disagreements[] | select(.about | test("ABI"))] | length)]' <<<"$output") == '[true,true,true,"probe",0]' ]]
   # What frameworks share and Gloo, and what includes torch's headers, are compiled as torch wants.
   read -r abi standard < <(jq -r '.plan | [.cxx11_abi, .cxx_standard] | join(" ")' <<<"$output")
-  grep -qE "^CXX_FLAGS = .*-D_GLIBCXX_USE_CXX11_ABI=$abi .*-std=[a-z]+\+\+$standard( |\$)" "$flags"
+  grep -qE "^CXX_FLAGS = .*-D_GLIBCXX_USE_CXX11_ABI=$abi .*-std=[a-z]+\+\+$standard( |\$)" "$flags" || { echo "$abi $standard" && cat "$flags" && return 1; }
   not grep -E '^CXX_FLAGS = .*-std=[a-z]+\+\+1[14]$' "$flags"
   [[ $(jq -r '.plan.edits | length' <<<"$output") -gt 8 ]]
   grep -qF "import sysconfig; print(sysconfig.get_paths()['include'])" "$edited/horovod/torch/CMakeLists.txt"
