@@ -46,6 +46,27 @@ static void put_hosts(char *out, size_t size, const struct finding *f,
 			append(out, size, " %s", nodes_name(nodes, i));
 }
 
+/* How many hosts the logs name, each of which a shell takes as it is; 0 if not all are known.
+ */
+static int count_hosts(const struct finding *f)
+{
+	int n = 0;
+
+	for (int i = 0; i < f->hosts; i++)
+		n += is_safe(f->host[i]);
+	return f->hosts < EVIDENCE_HOSTS && n == f->hosts ? n : 0;
+}
+
+/* Of several hosts all are settled together. */
+static void put_nodes(char *out, size_t size, const struct finding *f,
+		      const struct nodes *nodes)
+{
+	if (strcmp(out, "ringup net fix") != 0 || count_hosts(f) < 2)
+		return;
+	append(out, size, " --nodes");
+	put_hosts(out, size, f, nodes);
+}
+
 static void put_command(char *out, size_t size, const struct finding *f,
 			const struct nodes *nodes)
 {
@@ -63,6 +84,7 @@ static void put_command(char *out, size_t size, const struct finding *f,
 	/* A check needs hosts. */
 	if (!strcmp(out, "ringup net check"))
 		append(out, size, " --hostfile HOSTS");
+	put_nodes(out, size, f, nodes);
 }
 
 /* Finds the addresses' owners.  The worst result decides, and is reported. */
@@ -93,6 +115,7 @@ static void conclude_judge(struct conclusion *c, const struct nodes *nodes)
 			 said);
 		*c->command = 0;
 		append(c->command, sizeof(c->command), "ringup net fix");
+		put_nodes(c->command, sizeof(c->command), f, nodes);
 	} else if (owner == NODES_SHARED && s->kind == SIGNATURE_ADDRESS) {
 		append(c->cause, sizeof(c->cause), ": %s", said);
 	}

@@ -148,6 +148,12 @@ EOF
     <<<'node-2:1:2 [0] NCCL INFO connect to 172.17.0.1<40001> returned Connection refused, retrying'
   [[ ${lines[0]} == "the address is not the peer's alone"*"[NCCL, N7]" ]]
   expect_line "  cure    ringup net fix"
+  # Where the log names several hosts, all of them are settled together.
+  run ringup diagnose -s "$BATS_TEST_TMPDIR/node-1.json" -s "$BATS_TEST_TMPDIR/node-2.json" - <<'EOT'
+node-2:1:2 [0] NCCL INFO connect to 172.17.0.1<40001> returned Connection refused, retrying
+node-1:1:2 [0] NCCL INFO connect to 172.17.0.1<40001> returned Connection refused, retrying
+EOT
+  expect_line "  cure    ringup net fix --nodes node-2 node-1"
 }
 
 @test "several logs: each is read, and counts add up" {
