@@ -18,4 +18,11 @@ int clock_left_ms(int64_t deadline_ns);
 /* clock_deadline - @ms from now; negative means never. */
 int64_t clock_deadline(int64_t ms);
 
+/* clock_sooner - move the time *@until forward to @ns, if that is earlier. */
+static inline void clock_sooner(int64_t *until, int64_t ns)
+{
+	if (ns < *until)
+		*until = ns;
+}
+
 #endif

@@ -565,11 +565,6 @@ static bool is_far(const struct p2p_peer *p)
 	return p && p->place < 0;
 }
 
-static void p2p_far_sooner(int64_t *until, int64_t ns)
-{
-	*until = ns < *until ? ns : *until;
-}
-
 /* A connection that brings no frames is polled for its end only. */
 static struct pollfd connection_poll(const struct p2p_peer *p, int which)
 {
@@ -605,9 +600,9 @@ static int list_polls(struct p2p *x, int64_t *until)
 		p[n++] = connection_poll(q, FOLLOWED);
 		p[n++] = q->dial ? dial_poll(q->dial, until) : (struct pollfd){ -1, 0, 0 };
 		if (q->invited_ns)
-			p2p_far_sooner(until, q->invited_ns + AGAIN_MS * ms);
+			clock_sooner(until, q->invited_ns + AGAIN_MS * ms);
 		if (q->ended_ns && !q->gone)
-			p2p_far_sooner(until, q->ended_ns + VERDICT_MS * ms);
+			clock_sooner(until, q->ended_ns + VERDICT_MS * ms);
 	}
 	return n;
 }

@@ -671,12 +671,6 @@ static int plan(struct cluster *c, struct err *e)
 
 /* -- the loop ---------------------------------------------------------------- */
 
-static void cluster_sooner(int64_t *until, int64_t ns)
-{
-	if (ns < *until)
-		*until = ns;
-}
-
 static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 {
 	size_t room = output_poll_count(c->output) + fleet_poll_count(&c->fleet) + 4, n = 0;
@@ -697,10 +691,10 @@ static int wait_for_something(struct cluster *c, int64_t until, struct err *e)
 	lobby = p + n;
 	if (c->lobby)
 		n += lobby_poll(c->lobby, lobby);
-	cluster_sooner(&until, fleet_until(&c->fleet));
-	cluster_sooner(&until, finder_until(&c->finder));
+	clock_sooner(&until, fleet_until(&c->fleet));
+	clock_sooner(&until, finder_until(&c->finder));
 	if (c->lobby)
-		cluster_sooner(&until, lobby_until(c->lobby));
+		clock_sooner(&until, lobby_until(c->lobby));
 	if (poll(p, n, clock_left_ms(until)) < 0) {
 		if (errno != EINTR)
 			return fail_os(e, "poll");
@@ -736,10 +730,10 @@ static int turn(struct cluster *c, struct err *e)
 	int rc;
 
 	until = c->how->is_elastic ? elastic_act(c) : INT64_MAX;
-	cluster_sooner(&until, workers_urge(c));
-	cluster_sooner(&until, ending_until(&c->ending));
+	clock_sooner(&until, workers_urge(c));
+	clock_sooner(&until, ending_until(&c->ending));
 	if (c->failed_ns && !is_ending(c))
-		cluster_sooner(&until, c->name_ns);
+		clock_sooner(&until, c->name_ns);
 	if (is_ending(c) && !c->running)
 		return 0;
 	rc = wait_for_something(c, until, e);

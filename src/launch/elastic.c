@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "ringup.h"
 
 static int64_t after(int64_t now, int64_t ms)
@@ -282,12 +283,6 @@ static void act_end(struct elastic *x, int worker, struct elastic_action *a)
 	a->host = x->workers[worker].host;
 }
 
-static void elastic_sooner(int64_t *until, int64_t ns)
-{
-	if (ns < *until)
-		*until = ns;
-}
-
 /* After its pause a host is used like any other. */
 static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 {
@@ -297,7 +292,7 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 		if (!h->rest_ns || h->rest_ns == INT64_MAX)
 			continue;
 		if (h->rest_ns > now) {
-			elastic_sooner(until, h->rest_ns);
+			clock_sooner(until, h->rest_ns);
 			continue;
 		}
 		h->rest_ns = 0;
@@ -340,7 +335,7 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 		return false;
 	late = after(x->waiting_ns, ms);
 	if (now < late) {
-		elastic_sooner(until, late);
+		clock_sooner(until, late);
 		return false;
 	}
 	for (i = 0; x->workers[i].state != state; i++)
@@ -488,7 +483,7 @@ static bool is_coming(const struct elastic *x, const struct elastic_worker *w, i
 	if (w->state != ELASTIC_STARTING || w->rank >= 0 || !worker_has_place(x, w) ||
 	    now >= late)
 		return false;
-	elastic_sooner(until, late);
+	clock_sooner(until, late);
 	return true;
 }
 
@@ -507,7 +502,7 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 		const struct elastic_worker *w = &x->workers[i];
 
 		if (w->state == ELASTIC_WAITING && worker_has_place(x, w))
-			elastic_sooner(&first, w->ready_ns);
+			clock_sooner(&first, w->ready_ns);
 	}
 	if (first == INT64_MAX)
 		return false;
@@ -517,7 +512,7 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 	for (int i = 0; i < x->worker_count; i++)
 		coming |= is_coming(x, &x->workers[i], now, until);
 	if (coming)
-		elastic_sooner(until, late);
+		clock_sooner(until, late);
 	return !coming;
 }
 
@@ -609,7 +604,7 @@ static bool end_short(struct elastic *x, bool is_short, int64_t now, struct elas
 		x->short_ns = now;
 	late = after(x->short_ns, x->how.timeout_ms);
 	if (now < late) {
-		elastic_sooner(until, late);
+		clock_sooner(until, late);
 		return false;
 	}
 	have = x->started ? count_state(x, ELASTIC_WAITING) : slots_count(x);
