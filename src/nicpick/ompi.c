@@ -1,7 +1,6 @@
 /* ompi.c - the picker for Open MPI 4.1 and 5: btl/tcp for data, oob/tcp for control. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -155,11 +154,6 @@ struct names {
 	struct picker_item missing; /* a name that does not exist */
 };
 
-static bool ompi_is_name(const struct picker_item *x)
-{
-	return isalpha((unsigned char)*x->text);
-}
-
 static void add_name(struct names *s, const struct picker_item *x)
 {
 	for (int i = 0; i < s->n; i++)
@@ -198,7 +192,7 @@ static void names_init(struct names *s, const struct known *k, const char *list,
 
 	memset(s, 0, sizeof(*s));
 	while (list && s->n < MOST_NAMES && picker_next(&list, &x)) {
-		if (ompi_is_name(&x)) {
+		if (picker_item_is_name(&x)) {
 			add_name(s, &x);
 			if (!first_called(k, &x) && !s->missing.text)
 				s->missing = x;

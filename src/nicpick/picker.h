@@ -3,6 +3,7 @@
 #ifndef NICPICK_PICKER_H
 #define NICPICK_PICKER_H
 
+#include <ctype.h>
 #include <stdbool.h>
 
 #include "host/iface.h"
@@ -118,12 +119,18 @@ void picker_note(struct pick_role *r, const char *fmt, ...)
 void picker_unknown(struct picked *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* One entry of a comma-separated setting, with its blanks; picker_next - take the next one that
- * is not empty, or return false. */
+/* One entry of a comma-separated setting, with its blanks.
+ * picker_next - take the next one that is not empty, or return false.
+ * picker_item_is_name - to Open MPI, the name of an interface and not a network? */
 struct picker_item {
 	const char *text;
 	int len;
 };
 bool picker_next(const char **list, struct picker_item *x);
+
+static inline bool picker_item_is_name(const struct picker_item *x)
+{
+	return isalpha((unsigned char)*x->text);
+}
 
 #endif

@@ -54,11 +54,6 @@ static bool net_has_any(const struct trap_case *t, const struct picker_item *x)
 	return false;
 }
 
-static bool traps_ompi_is_name(const struct picker_item *x)
-{
-	return isalpha((unsigned char)*x->text);
-}
-
 static void both(struct trap_case *t, const char *include, const char *exclude)
 {
 	struct trap_row *i = trap_get(t, include), *x = trap_get(t, exclude);
@@ -95,7 +90,8 @@ static char *plain_list(const char *list, const char *otherwise)
 /* True for "10.0.0.5/32", "10.0.0.0/", "0.0.0.0/0": a shift by 32 bits matches everything. */
 static bool is_everything(const struct picker_item *x)
 {
-	const char *slash = traps_ompi_is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
+	const char *slash =
+		picker_item_is_name(x) ? NULL : memchr(x->text, '/', (size_t)x->len);
 	char text[IFACE_TEXT];
 	struct iface_ip ip;
 
@@ -111,7 +107,7 @@ static bool is_odd(const struct picker_item *x)
 	struct iface_ip net;
 	int prefix;
 
-	return !traps_ompi_is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
+	return !picker_item_is_name(x) && !is_net(x, &net, &prefix) && !is_everything(x);
 }
 
 /* For a local address without /length, the network that it was meant for. */
@@ -210,8 +206,8 @@ void trap_ompi_nowhere(struct trap_case *t)
 	bool any = false;
 
 	while (picker_next(&list, &x)) {
-		any |= traps_ompi_is_name(&x) || net_has_any(t, &x);
-		if (!traps_ompi_is_name(&x) && !net_has_any(t, &x))
+		any |= picker_item_is_name(&x) || net_has_any(t, &x);
+		if (!picker_item_is_name(&x) && !net_has_any(t, &x))
 			lost = x;
 	}
 	/* A list may name the networks of several kinds of node. */
@@ -242,7 +238,7 @@ void trap_ompi_unknown(struct trap_case *t)
 	struct picker_item x;
 
 	while (t->s->ifaces.naddrs && picker_next(&list, &x))
-		if (traps_ompi_is_name(&x) && !trap_label(t, &x)) {
+		if (picker_item_is_name(&x) && !trap_label(t, &x)) {
 			traps_ompi_unknown(t, r, &x);
 			return;
 		}
@@ -295,7 +291,7 @@ void trap_ompi_exclude_prefix(struct trap_case *t)
 	struct picker_item x;
 
 	while (picker_next(&list, &x)) {
-		other = traps_ompi_is_name(&x) && trap_label(t, &x) ? trap_also(t, &x) : NULL;
+		other = picker_item_is_name(&x) && trap_label(t, &x) ? trap_also(t, &x) : NULL;
 		if (!other)
 			continue;
 		trap_found(t, r, btl_include, instead(t, better), "%.*s is also %s", x.len,
