@@ -18,6 +18,7 @@ CORE_SOURCES += \
 	%reldir%/base/lock.c %reldir%/base/lock.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
+	%reldir%/base/num.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h \
 	%reldir%/base/release.c %reldir%/base/release.h \

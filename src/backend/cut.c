@@ -7,16 +7,12 @@
 
 #include "backend/relay.h"
 #include "base/err.h"
+#include "base/num.h"
 #include "coll/reduce.h"
 #include "coll/sweep.h"
 
 /* Bytes of a chunk at least, even if more ranks could share the work: messages cost time. */
 enum { LEAST_BYTES = 16384, LINE = 64 };
-
-static uint64_t cut_least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -111,7 +107,7 @@ static void cut_flat(struct cut *c, const struct plan *p, uint64_t room, int rai
 
 	count = ceiling(p->count, (uint64_t)rails * 2);
 	count = most(count, LEAST_BYTES / wire);
-	count = cut_least(ceiling(count, line) * line, room / line * line);
+	count = num_least(ceiling(count, line) * line, room / line * line);
 	c->chunk_count = count;
 	c->chunks = most(ceiling(p->count, count), 1);
 }
@@ -290,7 +286,7 @@ static uint64_t flat_elements(const struct cut *c, uint64_t k)
 {
 	if (c->plan->kind == PLAN_BARRIER)
 		return 0;
-	return cut_least(c->chunk_count, c->plan->count - k * c->chunk_count);
+	return num_least(c->chunk_count, c->plan->count - k * c->chunk_count);
 }
 
 /* Shared by the hosts inside the grid, in whole lines as far as possible. */
@@ -308,7 +304,7 @@ static void flat_vector(struct cut *c, uint64_t k)
 	c->start[0] = 0;
 	for (int place = 1; place <= g->hosts; place++) {
 		inside += c->start[place] != 0;
-		at = cut_least(fraction(lines, (uint64_t)inside, (uint64_t)g->cells) * line,
+		at = num_least(fraction(lines, (uint64_t)inside, (uint64_t)g->cells) * line,
 			       count);
 		c->start[place] = at;
 	}
@@ -370,7 +366,7 @@ void cut_walk(struct cut *c, struct cut_walk *w, uint64_t k, bool taking, uint64
 	      uint64_t end)
 {
 	*w = (struct cut_walk){ .cut = c, .chunk = k, .taking = taking, .at = first };
-	w->end = cut_least(end, cut_elements(c, k));
+	w->end = num_least(end, cut_elements(c, k));
 	if (flat(c->plan) && w->at < w->end)
 		w->i = piece_at(c, k * c->chunk_count + first);
 }
@@ -388,7 +384,7 @@ static bool next_of_pieces(struct cut_walk *w)
 	p = &c->plan->piece[w->i];
 	skip = (at - c->piece_start[w->i]) * c->bytes;
 	w->first = w->at;
-	w->count = cut_least(w->end - w->at, c->piece_start[w->i + 1] - at);
+	w->count = num_least(w->end - w->at, c->piece_start[w->i + 1] - at);
 	w->in = p->in ? (const unsigned char *)p->in + skip : NULL;
 	w->out = p->out ? (unsigned char *)p->out + skip : NULL;
 	w->at += w->count;
@@ -404,7 +400,7 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 	uint64_t low = fraction(b->total[h], w->chunk, c->chunks);
 	uint64_t high = fraction(b->total[h], w->chunk + 1, c->chunks);
 	uint64_t from = most(low, b->offset[r]);
-	uint64_t to = cut_least(high, b->offset[r] + b->count[(size_t)r * b->stride]);
+	uint64_t to = num_least(high, b->offset[r] + b->count[(size_t)r * b->stride]);
 	const unsigned char *in = c->plan->piece->in;
 	unsigned char *out = c->plan->piece->out;
 	uint64_t user;

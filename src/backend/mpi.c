@@ -13,6 +13,7 @@
 #include "backend/wait.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/num.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "wire/segment.h"
@@ -81,11 +82,6 @@ struct mpi {
 struct course {
 	int (*stage[WINDOWS])(struct mpi *m, uint64_t k, struct err *e);
 };
-
-static uint64_t mpi_least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 static struct window *window(struct mpi *m, uint64_t k)
 {
@@ -165,7 +161,7 @@ static void combine(struct mpi *m, void *dst, const unsigned char *all, size_t b
 
 static uint64_t elements(const struct mpi *m, uint64_t k)
 {
-	return mpi_least(m->chunk, m->plan->count - k * m->chunk);
+	return num_least(m->chunk, m->plan->count - k * m->chunk);
 }
 
 /* Which of @n elements each rank adds up: whole lines. */
@@ -175,7 +171,7 @@ static void slice(const struct mpi *m, struct layout *l, uint64_t n)
 	uint64_t ranks = (uint64_t)m->topo->size, r, end, first = 0;
 
 	for (r = 0; r < ranks; r++, first = end) {
-		end = mpi_least(lines * (r + 1) / ranks * line, n);
+		end = num_least(lines * (r + 1) / ranks * line, n);
 		lay_out(l, (int)r, (end - first) * m->each);
 	}
 }
@@ -244,7 +240,7 @@ static uint64_t mpi_part_count(const struct mpi *m, uint64_t count, uint64_t k)
 {
 	uint64_t first = k * m->chunk;
 
-	return first < count ? mpi_least(m->chunk, count - first) : 0;
+	return first < count ? num_least(m->chunk, count - first) : 0;
 }
 
 /* Chunk @k of the parts at @in, of @counts elements each, side by side at @to. */

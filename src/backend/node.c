@@ -83,7 +83,7 @@ static uint64_t broadcast_chunk(const struct node *n)
 {
 	uint64_t chunk = n->plan->count * n->bytes / 8 / 64 * 64;
 
-	return chunk < LEAST_CHUNK ? LEAST_CHUNK : node_least(chunk, SEGMENT_SLOT_BYTES);
+	return chunk < LEAST_CHUNK ? LEAST_CHUNK : num_least(chunk, SEGMENT_SLOT_BYTES);
 }
 
 static uint64_t longest_block(const struct plan *p, size_t size)
@@ -161,7 +161,7 @@ static int node_start(void *self, const struct plan *p, struct err *e)
 
 static bool try_put(struct node *n, uint64_t end)
 {
-	if (n->filled >= node_least(n->chunks, end) || !n->stages->put(n, n->filled))
+	if (n->filled >= num_least(n->chunks, end) || !n->stages->put(n, n->filled))
 		return false;
 	n->filled++;
 	return true;
@@ -194,7 +194,7 @@ static bool go_on(struct node *n)
 	bool drained = n->combined == n->chunks;
 	uint64_t room = n->taken + node_places(n); /* a slot's chunk has to be taken first */
 
-	if (try_put(n, node_least(n->combined + 2, room)) || (!drained && try_combine(n)))
+	if (try_put(n, num_least(n->combined + 2, room)) || (!drained && try_combine(n)))
 		return true;
 	if ((drained || n->taken + 1 < n->combined) && try_take(n))
 		return true;

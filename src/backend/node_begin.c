@@ -64,7 +64,7 @@ void node_set_wide(struct node *n)
 
 void node_start_over(struct node *n)
 {
-	n->base += node_least(n->chunks, SEGMENT_SLOTS);
+	n->base += num_least(n->chunks, SEGMENT_SLOTS);
 	node_publish(n, &node_counters(n, n->topo->rank)->out, n->base);
 	n->may_share = n->by_cma = false;
 	node_set_wide(n);

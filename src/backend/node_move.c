@@ -43,7 +43,7 @@ static void put_bytes(const struct node *n, unsigned char *slot, const unsigned 
 	size_t few = n->streaming && s->left ? BIT_BYTES : size, m;
 
 	for (size_t i = 0; i < size; i += m) {
-		m = node_least(size - i, few);
+		m = num_least(size - i, few);
 		copy_over(slot + i, in + i, m);
 		if (n->streaming)
 			self_block_copy(s, m, n->streaming);

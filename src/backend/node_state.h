@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/pieces.h"
 #include "backend/self_block.h"
+#include "base/num.h"
 #include "coll/copy.h"
 #include "wire/segment.h"
 
@@ -137,15 +138,10 @@ static inline bool node_nothing(struct node *n, uint64_t k)
 	return true;
 }
 
-static inline uint64_t node_least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* node_elements - of chunk @k, in plans whose vectors have the same length on all ranks. */
 static inline uint64_t node_elements(const struct node *n, uint64_t k)
 {
-	return node_least(n->chunk_count, n->plan->count - k * n->chunk_count);
+	return num_least(n->chunk_count, n->plan->count - k * n->chunk_count);
 }
 
 static inline struct node_counters *node_counters(const struct node *n, int rank)
@@ -188,7 +184,7 @@ static inline uint64_t node_part(const struct node *n, uint64_t count, uint64_t 
 {
 	uint64_t first = k * n->chunk_count;
 
-	return first < count ? node_least(n->chunk_count, count - first) : 0;
+	return first < count ? num_least(n->chunk_count, count - first) : 0;
 }
 
 /* node_chunk_in, node_chunk_out - chunk @k of a block that starts at element @before.  A buffer

@@ -23,8 +23,8 @@ void node_slice(const struct node *n, uint64_t elements, int rank, uint64_t *fir
 	uint64_t lines = (elements + line - 1) / line;
 	uint64_t ranks = (uint64_t)n->topo->size;
 
-	*first = node_least(lines * (uint64_t)rank / ranks * line, elements);
-	*end = node_least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
+	*first = num_least(lines * (uint64_t)rank / ranks * line, elements);
+	*end = num_least(lines * (uint64_t)(rank + 1) / ranks * line, elements);
 }
 
 static bool allreduce_put(struct node *n, uint64_t k)
@@ -147,7 +147,7 @@ static void combine_regions(struct node *n, uint64_t g, const unsigned char *in,
 	int me = n->topo->rank;
 
 	for (uint64_t first = 0; first < count; first += m) {
-		m = node_least(count - first, few);
+		m = num_least(count - first, few);
 		for (int r = 0; r < n->topo->size; r++)
 			n->src[r] = node_region(n, r, me, g) + first * n->bytes;
 		if (p->pre == 1)

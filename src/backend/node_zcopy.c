@@ -155,7 +155,7 @@ static bool combine_shared(struct node *n)
 	for (; first < end; first += m) {
 		if (!quiesce_enter(&n->seg->waitset, n->topo->abort))
 			return false;
-		m = pieces_run(p, &c, node_least(end - first, SHARE_BLOCK / n->bytes));
+		m = pieces_run(p, &c, num_least(end - first, SHARE_BLOCK / n->bytes));
 		for (d = 1, r = 0; r < size; r++) {
 			const struct offer *o = offer_of(n, r);
 

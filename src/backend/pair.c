@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/self_block.h"
 #include "base/err.h"
+#include "base/num.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "wire/cma.h"
@@ -35,11 +36,6 @@ struct move {
 	struct self_block self_block;
 	bool streaming;
 };
-
-static size_t pair_least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
 
 static uint64_t goes(const struct plan *p, int from, int to)
 {
@@ -86,9 +82,9 @@ bool pair_can(const struct plan *p, size_t element_bytes, int rank)
 /* Quarters are small enough to share the work; each call costs as much as some KiB. */
 static size_t piece_of(size_t size)
 {
-	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : pair_least(size / 2, PIECE_LEAST);
+	size_t piece = size / 4 > PIECE_LEAST ? size / 4 : num_least(size / 2, PIECE_LEAST);
 
-	return (pair_least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	return (num_least(piece, PIECE_BYTES) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 /* Claims one more piece; returns the number claimed before. */
@@ -143,7 +139,7 @@ static int give_all(struct move *m, uint64_t at, const unsigned char *in, size_t
 	int rc = 1;
 
 	for (size_t done = 0; done < size && rc > 0; done += n) {
-		n = pair_least(size - done, PIECE_BYTES);
+		n = num_least(size - done, PIECE_BYTES);
 		rc = give(m, at + done, in + done, n, e);
 		self_block_copy(&m->self_block, n, m->streaming);
 	}
@@ -169,9 +165,9 @@ static int broadcast(struct move *m, const struct plan *p, size_t bytes, struct 
 		at = (root ? mine : pieces - 1 - mine) * piece;
 		rc = root ? give(m, m->other->out + at,
 				 (const unsigned char *)p->piece->in + at,
-				 pair_least(size - at, piece), e)
+				 num_least(size - at, piece), e)
 			  : pair_fetch(m, out + at, m->other->in + at,
-				       pair_least(size - at, piece), e);
+				       num_least(size - at, piece), e);
 	}
 	return rc;
 }

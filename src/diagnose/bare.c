@@ -5,13 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "diagnose/complaint.h"
 #include "diagnose/signature.h"
-
-static bool bare_is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
 
 static bool is_word(const char *at, const char *end, const char *text)
 {
@@ -28,7 +24,7 @@ static bool is_over(const char *p, const char *end)
 		if (*p == '\\' || *p == 0x1b ||
 		    (*p == '"' && p + 1 < end && (p[1] == ',' || p[1] == '}')))
 			return true;
-		if ((unsigned char)*p > ' ' && !strchr(".)]'\"(", *p) && !bare_is_digit(*p))
+		if ((unsigned char)*p > ' ' && !strchr(".)]'\"(", *p) && !num_is_digit(*p))
 			return false;
 	}
 	return true;
@@ -55,7 +51,7 @@ static bool is_shell(const char *at, const char *end)
 
 static bool is_number(const char *at, const char *end)
 {
-	while (at < end && bare_is_digit(*at))
+	while (at < end && num_is_digit(*at))
 		at++;
 	return at == end;
 }

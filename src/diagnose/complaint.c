@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "diagnose/wrap.h"
 
 enum { PROSE = 2, WORDS = 14, LOOK_FOR_FAILURE = 400, RULE = 74 };
@@ -16,11 +17,6 @@ struct word {
 	size_t len;
 	char before, after; /* neighbours; 0 at the ends of the line */
 };
-
-static bool complaint_is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
 
 static bool is_lower(char c)
 {
@@ -53,7 +49,7 @@ static bool is_gap(char c)
 /* Skips a terminal's colour sequence. */
 static const char *skip_colour(const char *at, const char *end)
 {
-	for (at += 2; at < end && (complaint_is_digit(*at) || *at == ';'); at++)
+	for (at += 2; at < end && (num_is_digit(*at) || *at == ';'); at++)
 		;
 	return at < end ? at + 1 : at;
 }
@@ -120,7 +116,7 @@ static bool is_glog(const struct word *w)
 
 	if (w->len < 4 || w->len > 9 || !memchr("IWEF", *w->at, 4) || w->after != ' ')
 		return false;
-	for (i = 1; i < w->len && complaint_is_digit(w->at[i]); i++)
+	for (i = 1; i < w->len && num_is_digit(w->at[i]); i++)
 		;
 	return i == w->len;
 }
@@ -129,7 +125,7 @@ static bool is_digits(const struct word *w)
 {
 	size_t i;
 
-	for (i = 0; i < w->len && complaint_is_digit(w->at[i]); i++)
+	for (i = 0; i < w->len && num_is_digit(w->at[i]); i++)
 		;
 	return i == w->len;
 }
@@ -141,8 +137,7 @@ static bool is_letter_level(const struct word *w, const struct word *last)
 	if (w->len != 1 || !memchr("TDIWEF", *w->at, 6) || w->after != ' ')
 		return false;
 	return w->before == '[' || (last->before == ',' && last->len == 3 && is_digits(last)) ||
-	       (last->len > 4 && complaint_is_digit(*last->at) &&
-		last->at[last->len - 1] == ':');
+	       (last->len > 4 && num_is_digit(*last->at) && last->at[last->len - 1] == ':');
 }
 
 /* Does more text follow the word, as after a level? */
@@ -162,7 +157,7 @@ static bool is_number_after(const struct word *w, const char *end)
 
 	while (p < end && *p == ' ')
 		p++;
-	return p < end && (complaint_is_digit(*p) || *p == '-' || *p == '+');
+	return p < end && (num_is_digit(*p) || *p == '-' || *p == '+');
 }
 
 /* Level words, some with the text that follows directly: "ERROR:root:" of Python. */
@@ -246,7 +241,7 @@ static bool is_hydra(const struct word *w, const char *line)
 		return false;
 	colon = memrchr(w->at, ':', w->len);
 	return colon && colon > w->at + 2 && !memcmp(colon - 2, ".c", 2) &&
-	       complaint_is_digit(colon[1]) &&
+	       num_is_digit(colon[1]) &&
 	       (memmem(line, (size_t)(w->at - line), "[proxy:", 7) ||
 		memmem(line, (size_t)(w->at - line), "[mpiexec@", 9));
 }
@@ -321,7 +316,7 @@ static bool is_exception(const struct word *w, const char *end)
 		return w->at + w->len + 11 < end && !memcmp(w->at, "Exception in thread", 19);
 	for (size_t i = 0; i < bare.len; i++)
 		if (!is_upper(bare.at[i]) && !is_lower(bare.at[i]) &&
-		    !complaint_is_digit(bare.at[i]) && bare.at[i] != '.' && bare.at[i] != '_' &&
+		    !num_is_digit(bare.at[i]) && bare.at[i] != '.' && bare.at[i] != '_' &&
 		    bare.at[i] != '$')
 			return false;
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
@@ -412,8 +407,8 @@ static bool is_prose(const struct word *w)
 
 static bool is_time(const struct word *w)
 {
-	return w->len >= 8 && complaint_is_digit(w->at[0]) && w->at[2] == ':' &&
-	       complaint_is_digit(w->at[4]) && w->at[5] == ':';
+	return w->len >= 8 && num_is_digit(w->at[0]) && w->at[2] == ':' &&
+	       num_is_digit(w->at[4]) && w->at[5] == ':';
 }
 
 /* A Java class that relays lines of another program, whose level is not its own. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "diagnose/wrap.h"
 #include "host/iface.h"
 
@@ -15,11 +16,6 @@ static bool fields_is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool fields_is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -27,8 +23,7 @@ static bool is_letter(char c)
 
 static bool is_host(char c)
 {
-	return is_letter(c) || fields_is_digit(c) || c == '.' || c == '-' || c == '_' ||
-	       c == ':';
+	return is_letter(c) || num_is_digit(c) || c == '.' || c == '-' || c == '_' || c == ':';
 }
 
 static void fields_keep(char *out, size_t size, const char *at, size_t len)
@@ -65,9 +60,9 @@ static const char *fields_number(const char *p, const char *end, int *out)
 	const char *start = p;
 	long v = 0;
 
-	while (p < end && fields_is_digit(*p) && p - start < 10)
+	while (p < end && num_is_digit(*p) && p - start < 10)
 		v = 10 * v + (*p++ - '0');
-	if (p == start || (p < end && fields_is_digit(*p)) || v > 0x7fffffff)
+	if (p == start || (p < end && num_is_digit(*p)) || v > 0x7fffffff)
 		return NULL;
 	*out = (int)v;
 	return p;
@@ -80,18 +75,17 @@ static const char *address(const char *p, const char *end, char out[64])
 	const char *start = p, *scope;
 	char text[64];
 
-	while (p < end && p - start < 46 && (fields_is_digit(*p) || *p == '.'))
+	while (p < end && p - start < 46 && (num_is_digit(*p) || *p == '.'))
 		p++;
 	if (p < end && (is_letter(*p) || (*p == ':' && p - start < 5)))
 		while (p < end && p - start < 46 &&
-		       (fields_is_digit(*p) || *p == '.' || *p == ':' ||
+		       (num_is_digit(*p) || *p == '.' || *p == ':' ||
 			((*p | 32) >= 'a' && (*p | 32) <= 'f')))
 			p++;
 	fields_keep(text, sizeof(text), start, (size_t)(p - start));
 	scope = p;
 	if (p < end && *p == '%')
-		for (p++; p < end && p - scope < 17 && (is_letter(*p) || fields_is_digit(*p));
-		     p++)
+		for (p++; p < end && p - scope < 17 && (is_letter(*p) || num_is_digit(*p)); p++)
 			;
 	if (!iface_parse(&ip, text))
 		return NULL;
@@ -126,8 +120,7 @@ static const char *name(const char *p, const char *end, size_t most, bool (*is)(
 
 static bool is_interface(char c)
 {
-	return is_letter(c) || fields_is_digit(c) || c == '.' || c == '-' || c == '_' ||
-	       c == '@';
+	return is_letter(c) || num_is_digit(c) || c == '.' || c == '-' || c == '_' || c == '@';
 }
 
 /* Interfaces whose addresses matter only within their node. */
@@ -256,9 +249,9 @@ static const char *endpoint(const char *p, const char *end, struct fields *f)
 
 	if (!stop)
 		return NULL;
-	while (stop > p + 1 && !fields_is_digit(stop[-1]))
+	while (stop > p + 1 && !num_is_digit(stop[-1]))
 		stop--;
-	for (colon = stop; colon > p && fields_is_digit(colon[-1]); colon--)
+	for (colon = stop; colon > p && num_is_digit(colon[-1]); colon--)
 		;
 	if (colon < p + 2 || colon[-1] != ':' || !fields_number(colon, stop, &f->port))
 		return NULL;
@@ -481,7 +474,7 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 	/* srun pads all labels to equal width. */
 	while (end - p > 1 && *p == ' ')
 		p++;
-	if (p > at && !fields_is_digit(*p))
+	if (p > at && !num_is_digit(*p))
 		return at;
 	if (p < end && *p == '[') {
 		p++;

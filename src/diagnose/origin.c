@@ -5,19 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "diagnose/fields.h"
 #include "diagnose/wrap.h"
 
 enum { LOOK = 160, HOST = 64 };
 
-static bool origin_is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static bool origin_is_name(char c)
 {
-	return origin_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	return num_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       c == '-' || c == '.' || c == '_';
 }
 
@@ -27,7 +23,7 @@ static bool fits(const char *p, const char *end, const char *shape, int64_t *v)
 	int64_t n = *v;
 
 	for (; *shape; shape++, p++) {
-		if (p >= end || (*shape == '0' ? !origin_is_digit(*p) : *p != *shape))
+		if (p >= end || (*shape == '0' ? !num_is_digit(*p) : *p != *shape))
 			return false;
 		if (*shape == '0')
 			n = 10 * n + (*p - '0');
@@ -43,7 +39,7 @@ static int64_t with_fraction(int64_t v, const char *p, const char *end)
 	/* Drops the year, since some write none and all have to be comparable. */
 	v %= 10000000000;
 	if (p < end && (*p == '.' || *p == ','))
-		for (p++; p < end && i < 6 && origin_is_digit(*p); i++)
+		for (p++; p < end && i < 6 && num_is_digit(*p); i++)
 			v = 10 * v + (*p++ - '0');
 	for (; i < 6; i++)
 		v *= 10;
@@ -95,8 +91,7 @@ static bool mvapich_at(struct origin *o, const char *p, const char *end)
 	if (!colon || colon == p + 1 || colon - p > HOST ||
 	    (size_t)(end - colon) < sizeof(mark) || memcmp(colon, mark, sizeof(mark) - 1) != 0)
 		return false;
-	for (at = colon + sizeof(mark) - 1; at < end && origin_is_digit(*at) && n < 10000000;
-	     at++)
+	for (at = colon + sizeof(mark) - 1; at < end && num_is_digit(*at) && n < 10000000; at++)
 		n = 10 * n + (*at - '0');
 	if (at == end || *at != ']')
 		return false;
@@ -121,20 +116,20 @@ static bool host_at(struct origin *o, const char *p, const char *end)
 	if (p == start || p >= end || *p != ':')
 		return false;
 	colon = p++;
-	while (p < end && origin_is_digit(*p))
+	while (p < end && num_is_digit(*p))
 		p++;
 	if (p == colon + 1 || p >= end)
 		return false;
 	/* "[node-1:4711 :0:4711]" of UCX */
 	if (bracket && *p == ' ') {
-		while (p < end && (*p == ' ' || *p == ':' || origin_is_digit(*p)))
+		while (p < end && (*p == ' ' || *p == ':' || num_is_digit(*p)))
 			p++;
 		if (p == end)
 			return false;
 	}
-	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !origin_is_digit(p[1]))
+	if (bracket ? *p != ']' : *p != ':' || p + 1 >= end || !num_is_digit(p[1]))
 		return false;
-	if (origin_is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
+	if (num_is_digit(*start) && !memchr(start, '.', (size_t)(colon - start)))
 		return false;
 	/* "[core.py:632]" is a place in a program. */
 	if (bracket && is_source(start, colon))
@@ -179,7 +174,7 @@ static void actor_at(struct origin *o, const char *p, const char *end)
 	}
 	at = memmem(p, (size_t)(close - p), " rank=", 6);
 	if (at && o->rank < 0)
-		for (n = 0, at += 6; n < 7 && origin_is_digit(at[n]); n++)
+		for (n = 0, at += 6; n < 7 && num_is_digit(at[n]); n++)
 			o->rank = (n ? 10 * o->rank : 0) + (at[n] - '0');
 }
 
@@ -207,7 +202,7 @@ void origin_read(struct origin *o, const char *line, size_t len)
 		/* At beginnings of words only, unless it is a mark. */
 		if (p - line > 1 && origin_is_name(p[-1]) && p[-2] != ' ' && p[-2] != '[')
 			continue;
-		if (!o->time && origin_is_digit(*p))
+		if (!o->time && num_is_digit(*p))
 			o->time = time_at(p, end);
 		if (!*o->host && (*p == '[' || origin_is_name(*p)) &&
 		    (p == line || p[-1] == ' ' || p[-1] == '\t'))

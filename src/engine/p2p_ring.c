@@ -5,6 +5,8 @@
 #include <stdalign.h>
 #include <string.h>
 
+#include "base/num.h"
+
 /* All rings of a host together have about AREA bytes, each between LEAST and MOST. */
 enum { RING_LEAST = 1 << 10, RING_MOST = 64 << 10, RING_AREA = 64 << 20, PAGE = 4096 };
 
@@ -81,11 +83,6 @@ static size_t ring_index(const struct p2p_rings *r, int from, int to)
 	return (size_t)from * (size_t)r->ranks + (size_t)to;
 }
 
-static size_t p2p_ring_least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Copies between @data and the ring at stream position @at, around its end. */
 static void ring_copy_in(const struct p2p_rings *r, size_t ring, uint64_t at, const void *data,
 			 size_t size)
@@ -93,7 +90,7 @@ static void ring_copy_in(const struct p2p_rings *r, size_t ring, uint64_t at, co
 	unsigned char *base = r->bytes + ring * r->ring_bytes;
 	size_t begin = (size_t)at & (r->ring_bytes - 1), first;
 
-	first = p2p_ring_least(size, r->ring_bytes - begin);
+	first = num_least(size, r->ring_bytes - begin);
 	memcpy(base + begin, data, first);
 	if (size > first)
 		memcpy(base, (const unsigned char *)data + first, size - first);
@@ -105,7 +102,7 @@ static void ring_copy_out(const struct p2p_rings *r, size_t ring, uint64_t at, v
 	const unsigned char *base = r->bytes + ring * r->ring_bytes;
 	size_t begin = (size_t)at & (r->ring_bytes - 1), first;
 
-	first = p2p_ring_least(size, r->ring_bytes - begin);
+	first = num_least(size, r->ring_bytes - begin);
 	memcpy(data, base + begin, first);
 	if (size > first)
 		memcpy((unsigned char *)data + first, base, size - first);
@@ -130,13 +127,13 @@ size_t p2p_ring_write(const struct p2p_rings *r, int to, const void *data, size_
 	size_t ring = ring_index(r, r->me, to), n;
 	struct p2p_counters *c = &r->counters[ring];
 
-	n = p2p_ring_least(size, ring_room(r, c));
+	n = num_least(size, ring_room(r, c));
 	if (n < size) {
 		/* The reader stores its position, then looks at the flag; this rank sets the
 		 * flag, then looks at the position: at least one of them sees the other. */
 		__atomic_store_n(&c->wanted, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		n = p2p_ring_least(size, ring_room(r, c));
+		n = num_least(size, ring_room(r, c));
 	}
 	ring_copy_in(r, ring, c->written, data, n);
 	__atomic_store_n(&c->written, c->written + n, __ATOMIC_RELEASE);
@@ -150,7 +147,7 @@ size_t p2p_ring_read(const struct p2p_rings *r, int from, void *data, size_t siz
 	struct p2p_counters *c = &r->counters[ring];
 	uint64_t there = __atomic_load_n(&c->written, __ATOMIC_ACQUIRE) - c->read;
 
-	n = p2p_ring_least(size, (size_t)(there < r->ring_bytes ? there : r->ring_bytes));
+	n = num_least(size, (size_t)(there < r->ring_bytes ? there : r->ring_bytes));
 	if (!n)
 		return 0;
 	if (data)
