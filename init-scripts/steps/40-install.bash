@@ -3,7 +3,7 @@
 #
 # /opt/ringup/VERSION-HASH holds a version, whole and never changed; the link
 # /opt/ringup/current says which one is in force and is switched by a rename.  All
-# else in /opt/ringup is somebody else's (see release_ours) and stays.
+# else in /opt/ringup is not ringup-init's (see release_ours) and stays.
 # What must be found without settings is linked from /usr/local, where PATH, gcc
 # (-lringup), pkg-config and man look anyway: so no profile, no ld.so.conf and
 # nothing of the distribution's is edited, and an upgrade is one rename.
@@ -138,7 +138,7 @@ unlink_one() {
   rm -f -- "$at"
 }
 
-# unlink_all - the links in /usr/local, then `current`, unless that is somebody else's.
+# unlink_all - the links in /usr/local, then `current`, if ringup-init has made it.
 unlink_all() {
   local link
   release_linked "$opt/current" || return 0

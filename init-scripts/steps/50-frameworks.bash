@@ -211,7 +211,7 @@ install_package() {
   esac
 }
 
-# trial FRAMEWORK - print why the Horovod of this Python cannot be imported for it, or nothing.
+# trial FRAMEWORK - print why the Horovod of this Python cannot be imported for the framework, or nothing.
 trial() {
   local said rc=0
   # where its library for torch is missing, Horovod 0.28's import goes well, but there is no init
@@ -223,9 +223,9 @@ trial() {
   printf '%s\n' "${said:-it ended with status $rc}"
 }
 
-# try_horovod - import the Horovod of this Python for each of its frameworks; sets works to those for
-# which that goes well, fault to what the others say, and hopeless if none does and no setting of
-# somebody's shell could be what is missing, such as the path of a library.
+# try_horovod - import the Horovod of this Python for each of its frameworks.  Sets works to the frameworks
+# for which the import succeeds, and fault to the errors of the others.  Sets hopeless if no import
+# succeeds and no setting of a user's shell, such as the path of a library, could mend that.
 try_horovod() {
   local name text sure=yes
   works='' fault='' hopeless=''
