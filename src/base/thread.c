@@ -1,4 +1,4 @@
-/* thread.c - threads beside the program's own, whose signals and limits they bear. */
+/* thread.c - the library's own threads: they take no signals, and bear a failing poll(2). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 

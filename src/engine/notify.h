@@ -29,8 +29,8 @@ void notify_announce(struct comm *c);
  * the first sentence counts.  Any thread. */
 void notify_alarm(struct engine *g, int culprit, int code, const char *why);
 
-/* notify_blind - end the job, because poll(2) has failed with errno, so that rank @rank, this
- * one, @cannot ("cannot watch others"). */
+/* notify_blind - end the job because poll(2) has failed, with errno, in this rank, which is
+ * number @rank.  @cannot says what it can do no longer: "cannot watch other ranks". */
 void notify_blind(struct engine *g, int rank, const char *cannot);
 
 #endif

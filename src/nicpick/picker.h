@@ -121,7 +121,8 @@ void picker_unknown(struct picked *p, const char *fmt, ...)
 
 /* One entry of a comma-separated setting, with its blanks.
  * picker_next - take the next one that is not empty, or return false.
- * picker_item_is_name - to Open MPI, the name of an interface and not a network? */
+ * picker_item_is_name - does Open MPI take it for the name of an interface, not for a network?
+ */
 struct picker_item {
 	const char *text;
 	int len;

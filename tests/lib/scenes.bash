@@ -13,7 +13,7 @@ site=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh
 
 # start NODE NAME COMMAND... - in the background, three minutes at most; output to NAME.log.
 start() {
-  # Before it: else a reader may find what an earlier one of this name has said.
+  # Emptied before the job starts: its log may still have the words of an earlier job of this name.
   : >"$2.log"
   rm -f "$2.pid"
   # shellcheck disable=SC2016
