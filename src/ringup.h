@@ -362,6 +362,22 @@ enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
  */
 RINGUP_EXPORT int ringup_hosts_changed(const struct ringup *r);
 
+/*
+ * ringup_state_synced - tell whether this process has the state of an elastic job.
+ *
+ * The state is what the ranks synchronize when they meet: weights, the step.  A program calls
+ * it with 0 after ringup_init() and with 1 when the state has been synchronized.  The launcher
+ * hears it when the process meets the others again: rank 0 of the next generation is a process
+ * that has the state, and no such process is ended while it is the only one.  A program that
+ * never calls it counts as having the state when it leaves its first generation.
+ *
+ * Threads:    any.
+ * Blocking:   never; no system call.
+ *
+ * Horovod: state.sync() of hvd.elastic, which does not tell the launcher.
+ */
+RINGUP_EXPORT void ringup_state_synced(int synced);
+
 /* ringup_generation - the generation of an elastic job, counted from 1: each meeting of its
  * ranks begins one, with new ranks and sizes; 0 if the job is not elastic. */
 RINGUP_EXPORT int ringup_generation(const struct ringup *r);

@@ -100,6 +100,11 @@ int ringup_hosts_changed(const struct ringup *r)
 	return (int)notice_read(&r->context.notice, r->context.generation);
 }
 
+void ringup_state_synced(int synced)
+{
+	context_state_synced(synced);
+}
+
 int ringup_generation(const struct ringup *r)
 {
 	if (!r)

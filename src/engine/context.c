@@ -266,6 +266,16 @@ static int bring_up(struct bringup *b, struct err *e)
  */
 static pid_t joined;
 
+/* What ringup_state_synced() was told in this process; like the state, it outlives a context.
+ */
+static enum lobby_state state_said = LOBBY_STATE_UNKNOWN;
+
+void context_state_synced(bool synced)
+{
+	__atomic_store_n(&state_said, synced ? LOBBY_STATE_HELD : LOBBY_STATE_NONE,
+			 __ATOMIC_RELAXED);
+}
+
 /* Meets the other ranks of an elastic job; the launcher gives rank and size. */
 static int meet_generation(struct context *c, const struct discovery *d, struct err *e)
 {
@@ -276,7 +286,8 @@ static int meet_generation(struct context *c, const struct discovery *d, struct 
 		return fail(e, RINGUP_EBUSY,
 			    "this process is a rank of the elastic job already: call "
 			    "ringup_fini() before it meets the others again");
-	rc = rendezvous_await(&c->meeting, d, c->conf.start_timeout_ms, &place, e);
+	rc = rendezvous_await(&c->meeting, d, __atomic_load_n(&state_said, __ATOMIC_RELAXED),
+			      c->conf.start_timeout_ms, &place, e);
 
 	c->generation = place.generation;
 	if (rc)

@@ -67,4 +67,7 @@ int context_group_open(struct context *c, const int *ranks, int count, struct gr
 		       struct err *e);
 int context_group_close(struct context *c, struct group *g, struct err *e);
 
+/* context_state_synced - see ringup_state_synced(). */
+void context_state_synced(bool synced);
+
 #endif

@@ -459,9 +459,9 @@ static int lobby_admits(void *ctx, uint32_t worker, struct err *e)
 				 : "the job goes on without this rank, or its host");
 }
 
-static void lobby_arrives(void *ctx, uint32_t worker)
+static void lobby_arrives(void *ctx, uint32_t worker, enum lobby_state state)
 {
-	elastic_arrive(&((struct cluster *)ctx)->elastic, (int)worker, clock_ns());
+	elastic_arrive(&((struct cluster *)ctx)->elastic, (int)worker, state, clock_ns());
 }
 
 static void lobby_leaves(void *ctx, uint32_t worker)
@@ -591,6 +591,42 @@ static int64_t elastic_act(struct cluster *c)
 	return INT64_MAX;
 }
 
+static bool host_is_listed(const struct hostlist *l, const char *name)
+{
+	for (int i = 0; i < l->count; i++)
+		if (!strcmp(l->host[i].name, name))
+			return true;
+	return false;
+}
+
+/* A known host that is not in @l under its own name, but is the same as @name; NULL: none. */
+static const char *host_recognize(const struct cluster *c, const struct hostlist *l,
+				  const char *name)
+{
+	const struct elastic *x = &c->elastic;
+
+	for (int i = 0; i < x->host_count; i++)
+		if (!strcmp(x->hosts[i].is.name, name))
+			return NULL;
+	for (int i = 0; i < x->host_count; i++)
+		if (!host_is_listed(l, x->hosts[i].is.name) &&
+		    hostlist_is_same(x->hosts[i].is.name, name))
+			return x->hosts[i].is.name;
+	return NULL;
+}
+
+/* A host keeps the name under which it was found first, whatever it is called later. */
+static void hosts_recognize(const struct cluster *c, struct hostlist *l)
+{
+	const char *known;
+
+	for (int i = 0; i < l->count; i++) {
+		known = host_recognize(c, l, l->host[i].name);
+		if (known)
+			snprintf(l->host[i].name, sizeof(l->host[i].name), "%s", known);
+	}
+}
+
 static int hosts_take(struct cluster *c, const struct hostlist *l, struct err *e)
 {
 	int rc = 0;
@@ -608,8 +644,10 @@ static void ask_script(struct cluster *c)
 	struct err e = { 0 };
 	int rc = finder_serve(&c->finder, &e);
 
-	if (rc > 0)
+	if (rc > 0) {
+		hosts_recognize(c, &c->finder.hosts);
 		rc = hosts_take(c, &c->finder.hosts, &e);
+	}
 	if (rc >= 0)
 		return;
 	if (!c->fleet.count)

@@ -71,12 +71,55 @@ static bool is_alive(const struct elastic_worker *w)
 	       w->state == ELASTIC_MEMBER;
 }
 
-/* May the worker be in the next generation? */
+/* Is the worker among as many of its host's, by slot, as the job may have there now? */
 static bool worker_has_place(const struct elastic *x, const struct elastic_worker *w)
 {
 	const struct elastic_host *h = &x->hosts[w->host];
+	int before = 0;
 
-	return host_is_usable(h) && w->slot < h->is.slots;
+	if (!host_is_usable(h) || w->slot < h->is.slots)
+		return host_is_usable(h);
+	for (int i = 0; i < x->worker_count; i++)
+		before += is_alive(&x->workers[i]) && x->workers[i].host == w->host &&
+			  x->workers[i].slot < w->slot;
+	return before < h->is.slots;
+}
+
+/* Does the worker have the state, as far as is known?  Before the first one says so, all
+ * workers of the generation count. */
+static bool worker_holds(const struct elastic *x, const struct elastic_worker *w)
+{
+	return is_alive(w) && w->rank >= 0 && (w->holds || !x->kept);
+}
+
+/* May it have the state?  A member may have got it, and not have been heard of since. */
+static bool worker_may_hold(const struct elastic *x, const struct elastic_worker *w)
+{
+	return worker_holds(x, w) || (w->state == ELASTIC_MEMBER && w->rank >= 0);
+}
+
+/* Does a worker with a place have the state?  If none does, those without a place keep it. */
+static bool state_has_place(const struct elastic *x)
+{
+	for (int i = 0; i < x->worker_count; i++)
+		if (worker_holds(x, &x->workers[i]) && worker_has_place(x, &x->workers[i]))
+			return true;
+	return false;
+}
+
+/* May the worker be in the next generation?  @safe: state_has_place(). */
+static bool worker_may_stay(const struct elastic *x, const struct elastic_worker *w, bool safe)
+{
+	return worker_has_place(x, w) || (!safe && worker_may_hold(x, w));
+}
+
+static int count_holders(const struct elastic *x)
+{
+	int n = 0;
+
+	for (int i = 0; i < x->worker_count; i++)
+		n += worker_holds(x, &x->workers[i]);
+	return n;
 }
 
 static int count_state(const struct elastic *x, enum elastic_state s)
@@ -88,20 +131,20 @@ static int count_state(const struct elastic *x, enum elastic_state s)
 	return n;
 }
 
-/* Workers that wait and have a place; @veterans: how many of them were in a generation before.
- */
-static int count_waiting(const struct elastic *x, int *veterans)
+/* Workers that wait and may stay; @holders: how many of them have the state. */
+static int count_waiting(const struct elastic *x, int *holders)
 {
+	bool safe = state_has_place(x);
 	int n = 0;
 
-	*veterans = 0;
+	*holders = 0;
 	for (int i = 0; i < x->worker_count; i++) {
 		const struct elastic_worker *w = &x->workers[i];
 
-		if (w->state != ELASTIC_WAITING || !worker_has_place(x, w))
+		if (w->state != ELASTIC_WAITING || !worker_may_stay(x, w, safe))
 			continue;
 		n++;
-		*veterans += w->rank >= 0;
+		*holders += worker_holds(x, w);
 	}
 	return n;
 }
@@ -158,7 +201,7 @@ static void generation_break(struct elastic *x)
 	x->bits = 0;
 }
 
-void elastic_arrive(struct elastic *x, int worker, int64_t now)
+void elastic_arrive(struct elastic *x, int worker, enum lobby_state state, int64_t now)
 {
 	struct elastic_worker *w = &x->workers[worker];
 
@@ -166,6 +209,9 @@ void elastic_arrive(struct elastic *x, int worker, int64_t now)
 		return;
 	if (w->state == ELASTIC_MEMBER)
 		generation_break(x);
+	/* One that had it when the generation began still has it, synchronized or not. */
+	w->holds = w->rank >= 0 && (w->holds || state != LOBBY_STATE_NONE);
+	x->kept |= w->holds;
 	/* A new worker's wait does not count while a generation is running. */
 	if (!x->waiting_ns && (!x->generation || w->rank >= 0))
 		x->waiting_ns = now;
@@ -243,7 +289,7 @@ static void host_failed(struct elastic *x, const struct elastic_worker *w, int64
 void elastic_exit(struct elastic *x, int worker, int status, int64_t now)
 {
 	struct elastic_worker *w = &x->workers[worker];
-	bool counts = is_alive(w), placed = worker_has_place(x, w);
+	bool counts = is_alive(w), stays = worker_may_stay(x, w, state_has_place(x));
 	enum elastic_state was = w->state;
 
 	w->state = ELASTIC_ENDED;
@@ -251,9 +297,9 @@ void elastic_exit(struct elastic *x, int worker, int status, int64_t now)
 		return;
 	if (was == ELASTIC_MEMBER)
 		generation_break(x);
-	if (status == 0 && placed) {
+	if (status == 0 && stays) {
 		x->succeeded = true;
-	} else if (placed) {
+	} else if (stays) {
 		x->failed = x->failed ? x->failed : status;
 		if (was == ELASTIC_MEMBER && !x->final)
 			x->final = status;
@@ -300,15 +346,20 @@ static void hosts_wake(struct elastic *x, int64_t now, int64_t *until)
 	}
 }
 
-/* Ends one worker without a place: on a failed host at once, on a removed host when the
- * generation is over, so that the ranks choose the moment. */
+/*
+ * Ends one worker without a place: on a failed host immediately, on a removed host when the
+ * generation is over, so that the ranks choose the moment.  A worker that has the state stays
+ * until one with a place has it, too.
+ */
 static bool end_one(struct elastic *x, struct elastic_action *a)
 {
+	bool safe = state_has_place(x);
+
 	for (int i = 0; i < x->worker_count; i++) {
 		const struct elastic_worker *w = &x->workers[i];
 		const struct elastic_host *h = &x->hosts[w->host];
 
-		if (!is_alive(w) || worker_has_place(x, w))
+		if (!is_alive(w) || worker_may_stay(x, w, safe))
 			continue;
 		if (w->state == ELASTIC_MEMBER && !h->blacklisted && !x->broken)
 			continue;
@@ -320,6 +371,21 @@ static bool end_one(struct elastic *x, struct elastic_action *a)
 		return true;
 	}
 	return false;
+}
+
+/* The first worker in @state whose end leaves another one with the state; -1: there is none. */
+static int late_find(const struct elastic *x, enum elastic_state state)
+{
+	int holders = count_holders(x);
+
+	for (int i = 0; i < x->worker_count; i++) {
+		const struct elastic_worker *w = &x->workers[i];
+
+		if (w->state == state &&
+		    (!worker_may_hold(x, w) || holders - worker_holds(x, w) > 0))
+			return i;
+	}
+	return -1;
 }
 
 /* End one worker for which the others have waited too long. */
@@ -338,8 +404,17 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 		clock_sooner(until, late);
 		return false;
 	}
-	for (i = 0; x->workers[i].state != state; i++)
-		;
+	i = late_find(x, state);
+	if (i < 0) {
+		x->waiting_ns = now;
+		snprintf(
+			a->why, sizeof(a->why),
+			"no rank that has the state of the job has come to meet the others for "
+			"%lld s; waiting for one",
+			(long long)(ms / 1000));
+		a->act = ELASTIC_SAY;
+		return true;
+	}
 	snprintf(a->why, sizeof(a->why), "it did not come to the meeting within %lld s",
 		 (long long)(ms / 1000));
 	if (!x->generation)
@@ -408,34 +483,58 @@ static bool start_one(struct elastic *x, int64_t now, struct elastic_action *a)
 	return true;
 }
 
-/* Workers of the generation before in their order, then new ones in the order of their start.
- */
+/* Workers that have the state in the order of their ranks, then other workers of the
+ * generation before, then new ones in the order of their start. */
 static int compare_seniority(const struct elastic *x, int a, int b)
 {
+	bool ha = worker_holds(x, &x->workers[a]), hb = worker_holds(x, &x->workers[b]);
 	int ra = x->workers[a].rank, rb = x->workers[b].rank;
 
+	if (ha != hb)
+		return ha ? -1 : 1;
 	if (ra < 0 || rb < 0)
 		return ra < 0 && rb < 0 ? a - b : ra < 0 ? 1 : -1;
 	return ra - rb;
 }
 
+/*
+ * Of the first @keepers members, which have the state and no place, and of the @placed behind
+ * them, keep as many as the generation may have.  One keeper stays in any case, and one of the
+ * others if there are any: they take the state over, even if that is one rank more than max_np.
+ */
+static int members_limit(struct elastic *x, int keepers, int placed)
+{
+	int most = x->how.max_np ? x->how.max_np : INT_MAX, take = placed, stay = keepers;
+
+	if (keepers && most < 2)
+		most = 2;
+	if (take > most - (keepers > 0))
+		take = most - (keepers > 0);
+	if (stay > most - take)
+		stay = most - take;
+	memmove(x->members + stay, x->members + keepers, (size_t)take * sizeof(*x->members));
+	return stay + take;
+}
+
 static int members_choose(struct elastic *x)
 {
 	int *more = realloc(x->members, (size_t)(x->worker_count + 1) * sizeof(*more));
-	int k, n = 0;
+	int k, n = 0, keepers = 0;
+	bool safe = state_has_place(x);
 
 	if (!more)
 		return -1;
 	x->members = more;
 	for (int i = 0; i < x->worker_count; i++) {
 		if (x->workers[i].state != ELASTIC_WAITING ||
-		    !worker_has_place(x, &x->workers[i]))
+		    !worker_may_stay(x, &x->workers[i], safe))
 			continue;
+		keepers += !worker_has_place(x, &x->workers[i]);
 		for (k = n++; k > 0 && compare_seniority(x, i, more[k - 1]) < 0; k--)
 			more[k] = more[k - 1];
 		more[k] = i;
 	}
-	return n > target(x) ? target(x) : n;
+	return members_limit(x, keepers, n - keepers);
 }
 
 static void form(struct elastic *x, int64_t now, struct elastic_action *a)
@@ -460,9 +559,12 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	x->bits = x->told = 0;
 	x->final = 0;
 	x->waiting_ns = x->short_ns = 0;
-	/* Workers that are not in this generation lose the rank of the one before. */
-	for (int i = 0; i < x->worker_count; i++)
+	/* Workers that are not in this generation lose the rank of the one before, and those
+	 * that were not in that one have an older state, if any. */
+	for (int i = 0; i < x->worker_count; i++) {
+		x->workers[i].holds &= x->workers[i].rank >= 0;
 		x->workers[i].rank = -1;
+	}
 	for (int i = 0; i < n; i++) {
 		struct elastic_worker *w = &x->workers[x->members[i]];
 
@@ -516,18 +618,25 @@ static bool newcomers_are_ready(const struct elastic *x, int64_t now, int64_t *u
 	return !coming;
 }
 
-/* Would the next generation have other workers than this one? */
+/* Would the next generation have other workers than this one?  The ranks of a failed host that
+ * keep the state for the others go on until they meet for another reason. */
 static void notice_bits(struct elastic *x, int64_t now, int64_t *until)
 {
-	int i, members = count_state(x, ELASTIC_MEMBER);
+	int placed = 0, leaving = 0;
 
 	if (x->broken || !x->generation || x->succeeded)
 		return;
-	for (i = 0; i < x->worker_count; i++)
-		if (x->workers[i].state == ELASTIC_MEMBER &&
-		    !worker_has_place(x, &x->workers[i]))
-			x->bits |= 1;
-	if (members < target(x) && newcomers_are_ready(x, now, until))
+	for (int i = 0; i < x->worker_count; i++) {
+		const struct elastic_worker *w = &x->workers[i];
+
+		if (w->state != ELASTIC_MEMBER)
+			continue;
+		placed += worker_has_place(x, w);
+		leaving += !worker_has_place(x, w) && !x->hosts[w->host].blacklisted;
+	}
+	if (leaving && placed)
+		x->bits |= 1;
+	if (placed < target(x) && newcomers_are_ready(x, now, until))
 		x->bits |= 2;
 }
 
@@ -556,24 +665,17 @@ static bool has_hope(const struct elastic *x)
 
 static bool end_badly(struct elastic *x, struct elastic_action *a)
 {
-	int veterans, waiting = count_waiting(x, &veterans);
-
 	if (!x->started || x->succeeded)
 		return false;
 	if (x->worker_count && x->failed && !count_alive(x, false)) {
 		act_fail(x, a);
 		return true;
 	}
-	/* Workers that have never met the others have no state to go on with. */
-	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) && !veterans) {
-		int i;
-
-		/* A living worker that has left the lobby may come back. */
-		for (i = 0; i < x->worker_count; i++)
-			if (x->workers[i].rank >= 0 && is_alive(&x->workers[i]))
-				return false;
-		snprintf(a->why, sizeof(a->why), "no rank of generation %u is left",
-			 x->generation);
+	/* Other workers have nothing to go on with. */
+	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) &&
+	    !count_holders(x)) {
+		snprintf(a->why, sizeof(a->why),
+			 "no rank that has the state of generation %u is left", x->generation);
 		act_fail(x, a);
 		return true;
 	}
@@ -585,7 +687,6 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 		act_fail(x, a);
 		return true;
 	}
-	(void)waiting;
 	return false;
 }
 
@@ -644,13 +745,13 @@ static bool say_or_break(struct elastic *x, struct elastic_action *a)
 static bool form_or_wait(struct elastic *x, int64_t now, struct elastic_action *a,
 			 int64_t *until)
 {
-	int veterans, waiting = count_waiting(x, &veterans);
+	int holders, waiting = count_waiting(x, &holders);
 	bool is_short;
 
 	if (x->succeeded)
 		return false;
 	if (x->started && is_assembled(x) && waiting >= x->how.min_np &&
-	    (!x->generation || veterans)) {
+	    (!x->generation || holders)) {
 		form(x, now, a);
 		return true;
 	}

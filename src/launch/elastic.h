@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "launch/hostlist.h"
+#include "wire/lobby.h"
 
 /*
  * Pure: the caller tells it events and the time, and it answers with the next action.  It
@@ -21,9 +22,13 @@
  * that were started have come to the lobby or have failed, so that they join together; a slow
  * one keeps the others for start_ms.
  *
- * The rules are Horovod's, with one difference: a host on which a rank fails is blacklisted if
- * the other hosts have slots enough for the job.  Otherwise it is used again after a pause
- * that doubles from failure to failure.
+ * A worker that has the state of the job (what the ranks synchronize) is never ended while no
+ * other one with a place has it.  If its host has failed or is no longer listed, it stays and
+ * is in the next generation, so that others take the state over, and is ended after that.
+ *
+ * The rules are Horovod's, with one more difference: a host on which a rank fails is
+ * blacklisted if the other hosts have slots enough for the job.  Otherwise it is used again
+ * after a pause that doubles from failure to failure.
  */
 struct elastic_how {
 	int np;                  /* slots that must be there at the start          */
@@ -57,6 +62,7 @@ struct elastic_worker {
 	int rank;           /* in the last generation that it was in; -1: none */
 	int64_t started_ns; /* when it was started, or last met the others     */
 	int64_t ready_ns;   /* when it came to the lobby last                  */
+	bool holds;         /* it has the state, as far as is known            */
 };
 
 struct elastic_host {
@@ -100,6 +106,7 @@ struct elastic {
 	bool to_break;       /* ELASTIC_BREAK is due                       */
 	bool succeeded;      /* a worker has ended with 0: no more meetings */
 	bool started;        /* slots for np ranks have been there          */
+	bool kept;           /* a worker has come to the lobby with the state */
 	int failed;          /* status of the first failure                */
 	int final;           /* status of the first failure in this generation */
 	int64_t short_ns;    /* since when slots are too few; 0: there are enough */
@@ -118,8 +125,9 @@ void elastic_fini(struct elastic *x);
 /* elastic_hosts - set the present hosts. */
 void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now);
 
-/* elastic_arrive, elastic_leave - a worker waits in the lobby; it has left it. */
-void elastic_arrive(struct elastic *x, int worker, int64_t now);
+/* elastic_arrive, elastic_leave - a worker waits in the lobby; it has left it.  @state: whether
+ * it has the job's state; one that has been in no generation has none. */
+void elastic_arrive(struct elastic *x, int worker, enum lobby_state state, int64_t now);
 void elastic_leave(struct elastic *x, int worker);
 
 /* elastic_exit - a worker has ended, with an exit status as a shell gives it. */

@@ -46,8 +46,9 @@ int64_t finder_until(const struct finder *f);
  * finder_serve - go on as far as possible without blocking.
  *
  * Returns 1 if the script has run and f->hosts are the hosts that it printed; 0 if there is
- * nothing new; or a negative code if it failed, took too long or printed something else.  Of
- * several failures in a row only the first is an error.  f->hosts then stay as they are.
+ * nothing new; or a negative code if it failed, took too long, printed something else, or
+ * printed no host after it had printed some.  Of several failures in a row only the first is
+ * an error.  f->hosts then stay as they are.
  */
 int finder_serve(struct finder *f, struct err *e);
 

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,15 @@ int hostlist_slots(const struct hostlist *l)
 	return n;
 }
 
+static bool address_is_loopback(const struct sockaddr *a)
+{
+	const struct sockaddr_in *in = (const void *)a;
+	const struct sockaddr_in6 *in6 = (const void *)a;
+
+	return a->sa_family == AF_INET ? ntohl(in->sin_addr.s_addr) >> 24 == 127
+				       : IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
 /* An address of this machine is one that a socket can be bound to. */
 static bool address_is_local(const struct addrinfo *a)
 {
@@ -208,7 +218,8 @@ static bool address_is_local(const struct addrinfo *a)
 	return ours;
 }
 
-static bool resolves_here(const char *name)
+/* Has @name an address of this machine?  @loopback: one of those counts, too. */
+static bool resolves_here(const char *name, bool loopback)
 {
 	struct addrinfo how = { .ai_socktype = SOCK_DGRAM }, *all, *a;
 	bool ours = false;
@@ -216,25 +227,61 @@ static bool resolves_here(const char *name)
 	if (getaddrinfo(name, NULL, &how, &all))
 		return false;
 	for (a = all; a && !ours; a = a->ai_next)
-		ours = address_is_local(a);
+		ours = (loopback || !address_is_loopback(a->ai_addr)) && address_is_local(a);
 	freeaddrinfo(all);
 	return ours;
 }
 
-bool hostlist_is_local(const char *name)
+/* Is @name what this machine calls itself? */
+static bool name_is_self(const char *name)
 {
 	char self[HOSTLIST_NAME] = "";
 	size_t len;
 
-	if (!strcasecmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcmp(name, "::1"))
+	if (!strcasecmp(name, "localhost") || !strcmp(name, "127.0.0.1") ||
+	    !strcmp(name, "::1"))
 		return true;
 	if (gethostname(self, sizeof(self) - 1))
 		return false;
 	/* "node1" and "node1.cluster.example" are one host. */
 	len = strcspn(self, ".");
-	if (!strcasecmp(name, self) || (strlen(name) == len && !strncasecmp(name, self, len)))
+	return !strcasecmp(name, self) ||
+	       (strlen(name) == len && !strncasecmp(name, self, len));
+}
+
+bool hostlist_is_local(const char *name)
+{
+	return name_is_self(name) || !strncmp(name, "127.", 4) || resolves_here(name, true);
+}
+
+static bool addresses_meet(const char *a, const char *b)
+{
+	struct addrinfo how = { .ai_socktype = SOCK_DGRAM }, *all, *more = NULL, *p, *q;
+	bool meet = false;
+
+	if (getaddrinfo(a, NULL, &how, &all))
+		return false;
+	if (getaddrinfo(b, NULL, &how, &more))
+		more = NULL;
+	for (p = all; p && !meet; p = p->ai_next)
+		for (q = more; q && !meet; q = q->ai_next)
+			meet = p->ai_addrlen == q->ai_addrlen &&
+			       !memcmp(p->ai_addr, q->ai_addr, p->ai_addrlen);
+	freeaddrinfo(all);
+	if (more)
+		freeaddrinfo(more);
+	return meet;
+}
+
+bool hostlist_is_same(const char *a, const char *b)
+{
+	bool self = name_is_self(a), other = name_is_self(b);
+
+	if (!strcasecmp(a, b) || (self && other))
 		return true;
-	return resolves_here(name);
+	if (self != other && resolves_here(self ? b : a, false))
+		return true;
+	return addresses_meet(a, b);
 }
 
 void hostlist_fini(struct hostlist *l)

@@ -36,6 +36,11 @@ int hostlist_slots(const struct hostlist *l);
  * addresses?  May ask a name server. */
 bool hostlist_is_local(const char *name);
 
+/* hostlist_is_same - do two names lead to the same host: equal but for case, both this machine,
+ * or with an address in common?  Of this machine 127.0.0.1 alone: 127.0.0.2 is another host, as
+ * tests have them.  May ask a name server. */
+bool hostlist_is_same(const char *a, const char *b);
+
 void hostlist_fini(struct hostlist *l);
 
 #endif

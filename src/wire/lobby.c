@@ -20,14 +20,16 @@
 
 /*
  * Frames, each with its kind in the first byte.  A worker sends WAIT (its own process, and one
- * that has ended, 12 each: number and start) and gets PLACE (generation, rank, size, slot,
- * 4 each; the meeting point's address), REFUSAL (status, 4; a sentence) or TAKEN (the process
- * that the worker is, 12).  After TAKEN it may send WAIT again, if that process has ended.
+ * that has ended, 12 each: number and start; enum lobby_state, 1) and gets PLACE (generation,
+ * rank, size, slot, 4 each; the meeting point's address), REFUSAL (status, 4; a sentence) or
+ * TAKEN (the process that the worker is, 12).  After TAKEN it may send WAIT again, if that
+ * process has ended.
  */
 enum kind { WAIT = 1, PLACE, REFUSAL, TAKEN };
 
 enum { PROCESS_LEN = 12, PLACE_HEAD = 17, REFUSAL_HEAD = 5 };
-enum { WAIT_LEN = 1 + 2 * PROCESS_LEN, TAKEN_LEN = 1 + PROCESS_LEN };
+enum { WAIT_STATE = 1 + 2 * PROCESS_LEN, WAIT_LEN = WAIT_STATE + 1 };
+enum { TAKEN_LEN = 1 + PROCESS_LEN };
 enum { TRIES = 8 }; /* of WAIT after TAKEN: a worker's processes may end one after another */
 
 /* A process as its own host knows it. */
@@ -163,7 +165,8 @@ static bool guest_take(struct lobby *l, struct guest *g, const unsigned char *p,
 	const struct process *taken;
 	struct err e = { 0 };
 
-	if (p[0] != WAIT || len != WAIT_LEN || g->waits || g->answered)
+	if (p[0] != WAIT || len != WAIT_LEN || p[WAIT_STATE] > LOBBY_STATE_HELD || g->waits ||
+	    g->answered)
 		return false;
 	if (guest_check(l, g, p, &taken, &e)) {
 		guest_refuse(l, g, &e);
@@ -172,7 +175,7 @@ static bool guest_take(struct lobby *l, struct guest *g, const unsigned char *p,
 		guest_send(l, g, frame, sizeof(frame));
 	} else {
 		g->waits = true;
-		l->owner.arrive(l->owner.ctx, g->worker);
+		l->owner.arrive(l->owner.ctx, g->worker, (enum lobby_state)p[WAIT_STATE]);
 	}
 	return true;
 }
@@ -402,7 +405,8 @@ static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
 }
 
 /* Sends WAIT; @gone: a process that was this worker, and has ended. */
-static int wait_say(struct chan *c, const struct process *gone, struct err *e)
+static int wait_say(struct chan *c, const struct process *gone, enum lobby_state state,
+		    struct err *e)
 {
 	unsigned char frame[WAIT_LEN] = { WAIT };
 	struct process self = { .pid = (uint32_t)getpid() };
@@ -414,6 +418,7 @@ static int wait_say(struct chan *c, const struct process *gone, struct err *e)
 		self.start = stat.start;
 	process_put(frame + 1, &self);
 	process_put(frame + 1 + PROCESS_LEN, gone);
+	frame[WAIT_STATE] = (unsigned char)state;
 	rc = chan_send(c, frame, sizeof(frame), e);
 	return rc < 0 ? rc : 0;
 }
@@ -430,15 +435,15 @@ static int taken_check(uint32_t worker, const struct process *by, struct err *e)
 		    by->pid, worker, (int)getpid());
 }
 
-static int place_await(struct chan *c, uint32_t worker, struct lobby_place *place,
-		       struct err *e)
+static int place_await(struct chan *c, uint32_t worker, enum lobby_state state,
+		       struct lobby_place *place, struct err *e)
 {
 	struct process by = { 0 };
 	const unsigned char *p;
 	int rc, len;
 
 	for (int tries = 0; tries < TRIES; tries++) {
-		rc = wait_say(c, &by, e);
+		rc = wait_say(c, &by, state, e);
 		len = rc ? rc : frame_await(c, &p, e);
 		if (len < 0)
 			return len;
@@ -456,8 +461,9 @@ static int place_await(struct chan *c, uint32_t worker, struct lobby_place *plac
 	return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
 }
 
-int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64_t deadline_ns,
-	       struct lobby_place *place, struct err *e)
+int lobby_join(const char *where, uint32_t worker, enum lobby_state state,
+	       const struct secret *s, int64_t deadline_ns, struct lobby_place *place,
+	       struct err *e)
 {
 	struct dial d = { 0 };
 	struct chan *c = NULL;
@@ -478,7 +484,7 @@ int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64
 	}
 	dial_close(&d);
 	if (!rc)
-		rc = place_await(c, worker, place, e);
+		rc = place_await(c, worker, state, place, e);
 	chan_close(c);
 	return rc ? fail_in(e, "meeting point") : 0;
 }

@@ -28,12 +28,19 @@ struct lobby;
 
 enum { LOBBY_WORKERS = 1 << 20 };
 
+/* Did the worker have the job's state in the generation that it comes from? */
+enum lobby_state {
+	LOBBY_STATE_UNKNOWN, /* the program does not say: it had if it was in one */
+	LOBBY_STATE_NONE,
+	LOBBY_STATE_HELD,
+};
+
 /* Callbacks to the launcher, from within lobby_serve(). */
 struct lobby_owner {
 	/* May worker @worker wait?  0 or a code for @e. */
 	int (*admit)(void *ctx, uint32_t worker, struct err *e);
 	/* arrive: the worker waits from now on; leave: it has left without an answer. */
-	void (*arrive)(void *ctx, uint32_t worker);
+	void (*arrive)(void *ctx, uint32_t worker, enum lobby_state state);
 	void (*leave)(void *ctx, uint32_t worker);
 	void *ctx;
 };
@@ -82,8 +89,9 @@ void lobby_close(struct lobby *l);
  * RINGUP_ESHUTDOWN if the job goes on without this worker; RINGUP_EBUSY if another process is
  * the worker.
  */
-int lobby_join(const char *where, uint32_t worker, const struct secret *s, int64_t deadline_ns,
-	       struct lobby_place *place, struct err *e);
+int lobby_join(const char *where, uint32_t worker, enum lobby_state state,
+	       const struct secret *s, int64_t deadline_ns, struct lobby_place *place,
+	       struct err *e);
 
 /* lobby_secret - the secret of @generation, derived from the job's. */
 void lobby_secret(struct secret *out, const struct secret *job, uint32_t generation);

@@ -236,8 +236,8 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
 	return rc;
 }
 
-int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t patience_ms,
-		     struct lobby_place *place, struct err *e)
+int rendezvous_await(struct rendezvous *r, const struct discovery *d, enum lobby_state state,
+		     int64_t patience_ms, struct lobby_place *place, struct err *e)
 {
 	struct secret job = { 0 };
 	int rc;
@@ -251,8 +251,8 @@ int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t pa
 	rc = secret_from_fd(&job, d->secret_fd, e);
 	if (rc)
 		return fail_in(e, "RINGUP_SECRET_FD=%d", d->secret_fd);
-	rc = lobby_join(d->meet, (uint32_t)d->worker, &job, clock_deadline(patience_ms), place,
-			e);
+	rc = lobby_join(d->meet, (uint32_t)d->worker, state, &job, clock_deadline(patience_ms),
+			place, e);
 	if (!rc) {
 		r->rank = (int)place->rank;
 		r->size = (int)place->size;

@@ -8,10 +8,10 @@
 
 #include "base/err.h"
 #include "wire/jobdir.h"
+#include "wire/lobby.h"
 #include "wire/secret.h"
 
 struct discovery;
-struct lobby_place;
 struct meet;
 struct meet_server;
 
@@ -59,10 +59,10 @@ int rendezvous_open(struct rendezvous *r, const struct discovery *d, const char 
  * place in a generation, in *@place, then meet its other ranks.
  *
  * The wait has no deadline of its own: see lobby_join().  Connecting to the launcher may take
- * @patience_ms, and so may the meeting that follows.
+ * @patience_ms, and so may the meeting that follows.  @state goes to the launcher.
  */
-int rendezvous_await(struct rendezvous *r, const struct discovery *d, int64_t patience_ms,
-		     struct lobby_place *place, struct err *e);
+int rendezvous_await(struct rendezvous *r, const struct discovery *d, enum lobby_state state,
+		     int64_t patience_ms, struct lobby_place *place, struct err *e);
 
 enum { RENDEZVOUS_SECRET_LEAST = 32 }; /* characters */
 

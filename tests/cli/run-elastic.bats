@@ -169,6 +169,53 @@ teardown() { launcher_teardown; }
   met 1 2
 }
 
+@test "a script that prints nothing, or a host's other name, changes nothing" {
+  local was
+  echo 127.0.0.1:2 >hosts
+  elastic -np 2 --min-np 1 --host-discovery-script 'echo x >>asked; cat hosts'
+  await met 1 2
+  asked_again() { [[ $(wc -l <asked) -ge $((was + 3)) ]]; }
+  : >hosts
+  await told "host discovery script echo x >>asked; cat hosts: it printed no host; the hosts that are known stay"
+  was=$(wc -l <asked)
+  await asked_again
+  echo localhost:2 >hosts
+  was=$(wc -l <asked)
+  await asked_again
+  ends 0
+  met 1 2
+  not grep -q 'generation 2\|is ended' out
+}
+
+@test "the script names other hosts alone: their ranks take the state over" {
+  echo 127.0.0.1:2 >hosts
+  elastic -np 2 --min-np 1 --host-discovery-script 'cat hosts'
+  await met 1 2
+  echo 127.0.0.2:2 >hosts
+  replaced() { complete 2 && grep -q 'is ended: host 127.0.0.1 is no longer part of the job' out; }
+  await replaced
+  ends 0
+  [[ $(pid_of 2 0) == "$(pid_of 1 0)" ]]
+  not grep -q 'was killed\|exited with' out
+}
+
+@test "a rank fails while others start: the only one that has the state goes on" {
+  echo 127.0.0.1:2 >hosts
+  elastic -np 2 --min-np 1 --host-discovery-script 'cat hosts'
+  await met 1 2
+  touch late
+  printf '%s\n' 127.0.0.1:2 127.0.0.2:2 >hosts
+  started() { [[ $(grep -c '^.*late pid' out) -eq 2 ]]; }
+  await started
+  kill -KILL "$(pid_of 1 1)"
+  await met 2 1
+  rm late
+  await complete 3
+  ends 0
+  told "host 127.0.0.1 is used no more, since a rank failed there"
+  [[ $(pid_of 2 0) == "$(pid_of 1 0)" && $(pid_of 3 0) == "$(pid_of 1 0)" ]]
+}
+
 @test "a script that has never worked is a mistake" {
   run ringup run -np 2 --min-np 1 --host-discovery-script 'exit 4' -- true
   expect_status 3

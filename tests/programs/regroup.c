@@ -13,7 +13,8 @@
  * usage: regroup DIR.  Adds up until the file DIR/stop is there.  Of each generation it prints
  * a line, after the first sum; with DIR/trace it adds the time.  The file DIR/quit.R makes rank
  * R end with the status that is in it; with DIR/twice each tries to join twice, and with
- * DIR/child a child of each tries to join.
+ * DIR/child a child of each tries to join.  While DIR/late is there, a process that starts
+ * waits, and says so.
  */
 static const char *dir;
 
@@ -42,6 +43,15 @@ static void quit_if_asked(int rank)
 		fclose(f);
 	unlink(path);
 	exit(status);
+}
+
+static void wait_if_late(void)
+{
+	if (has("late"))
+		printf("late pid %d\n", (int)getpid());
+	fflush(stdout);
+	while (has("late"))
+		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 }
 
 /* What one step tells all: how many there are, who wants to stop, who has seen hosts change. */
@@ -112,6 +122,7 @@ static int generation(struct ringup *r)
 			fflush(stdout);
 			child_join();
 		}
+		ringup_state_synced(1);
 		first = 0;
 		fflush(stdout);
 		if (sum.stop > 0)
@@ -131,11 +142,13 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	dir = argv[1];
+	wait_if_late();
 	do {
 		if (ringup_init(NULL, &r)) {
 			fprintf(stderr, "init: %s\n", ringup_error());
 			return 3;
 		}
+		ringup_state_synced(0);
 		rc = generation(r);
 		ringup_fini(r);
 	} while (rc > 0);

@@ -55,7 +55,7 @@ static void test_answers(void)
 	ok(f.next_ns - clock_ns() <= 20000000, "and soon once more");
 	finder_close(&f);
 	finder_open(&f, "true", 4, 20);
-	ok(ask() == 1 && f.hosts.count == 0, "no host is an answer");
+	ok(ask() == 1 && f.hosts.count == 0, "no host is an answer before there was one");
 	finder_close(&f);
 }
 
@@ -81,6 +81,17 @@ static void test_mistakes(void)
 	f.late_ns = clock_ns();
 	ok(ask() == RINGUP_ETIMEDOUT, "%s", e.text);
 	ok(!f.pid, "and nothing of it runs");
+	finder_close(&f);
+	finder_open(&f, "echo a:2", 1, 20);
+	ask();
+	f.script = "echo '# nothing'";
+	ok(ask() == RINGUP_EINVAL && strstr(e.text, "it printed no host"), "%s", e.text);
+	ok(f.hosts.count == 1, "the hosts before an empty answer stay");
+	f.script = "echo a:0";
+	fail_again();
+	ok(f.hosts.count == 1 && f.failing, "hosts without slots are no hosts");
+	f.script = "echo a:2; echo b:1";
+	ok(ask() == 1 && f.hosts.count == 2, "until it prints some again");
 	finder_close(&f);
 }
 

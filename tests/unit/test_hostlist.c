@@ -101,6 +101,15 @@ static void test_local(void)
 		   hostlist_is_local(self),
 	   "this host");
 	ok(!hostlist_is_local("192.0.2.1"), "another one");
+	ok(hostlist_is_same("node-a", "NODE-A") && !hostlist_is_same("192.0.2.1", "192.0.2.2"),
+	   "one name, two addresses");
+	ok(hostlist_is_same("localhost", "127.0.0.1") && hostlist_is_same(self, "127.0.0.1"),
+	   "this host by other names");
+	ok(!hostlist_is_same("127.0.0.1", "127.0.0.2") &&
+		   !hostlist_is_same("localhost", "127.0.0.2") &&
+		   hostlist_is_same("127.0.0.2", "127.0.0.2"),
+	   "another loopback address is another host");
+	ok(hostlist_is_same("::ffff:192.0.2.1", "::ffff:c000:201"), "two spellings");
 }
 
 int main(void)

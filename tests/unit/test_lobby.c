@@ -19,6 +19,7 @@ enum { WORKERS = 8 };
 static struct lobby *lobby;
 static struct secret secret;
 static bool waits[WORKERS], came[WORKERS], left[WORKERS], unwanted[WORKERS];
+static enum lobby_state states[WORKERS];
 
 static int admit(void *ctx, uint32_t worker, struct err *e)
 {
@@ -28,9 +29,10 @@ static int admit(void *ctx, uint32_t worker, struct err *e)
 	return fail(e, RINGUP_ESHUTDOWN, "worker %u is not wanted", worker);
 }
 
-static void arrive(void *ctx, uint32_t worker)
+static void arrive(void *ctx, uint32_t worker, enum lobby_state state)
 {
 	(void)ctx;
+	states[worker] = state;
 	waits[worker] = came[worker] = true;
 }
 
@@ -55,8 +57,8 @@ static void *visit(void *arg)
 {
 	struct visitor *v = arg;
 
-	v->rc = lobby_join(lobby_where(lobby), v->worker, &v->secret, clock_deadline(20000),
-			   &v->place, &v->e);
+	v->rc = lobby_join(lobby_where(lobby), v->worker, LOBBY_STATE_HELD, &v->secret,
+			   clock_deadline(20000), &v->place, &v->e);
 	__atomic_store_n(&v->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -93,6 +95,7 @@ static void test_places(void)
 	serve_until(&came[0]);
 	serve_until(&came[1]);
 	ok(waits[0] && waits[1], "two wait");
+	ok(states[0] == LOBBY_STATE_HELD, "and say whether they have the state");
 	lobby_assign(lobby, 1, &place);
 	serve_until(&v[1].done);
 	ok(!v[1].rc && v[1].place.generation == 3 && v[1].place.rank == 1 &&
@@ -159,7 +162,7 @@ static void *send_child(void *arg)
 	int status;
 
 	if (!child) {
-		v->rc = lobby_join(lobby_where(lobby), v->worker, &v->secret,
+		v->rc = lobby_join(lobby_where(lobby), v->worker, LOBBY_STATE_NONE, &v->secret,
 				   clock_deadline(20000), &v->place, &e);
 		_exit(v->rc == RINGUP_EBUSY && strstr(e.text, "starts is not a rank") ? 7
 										      : -v->rc);

@@ -112,6 +112,7 @@ PROTOTYPES = {
     "ringup_rank": (c_int, [c_void_p]),
     "ringup_size": (c_int, [c_void_p]),
     "ringup_hosts_changed": (c_int, [c_void_p]),
+    "ringup_state_synced": (None, [c_int]),
     "ringup_generation": (c_int, [c_void_p]),
     "ringup_local_rank": (c_int, [c_void_p]),
     "ringup_local_size": (c_int, [c_void_p]),

@@ -60,6 +60,11 @@ def meet_again():
     job.init()
 
 
+def state_synced(synced):
+    """Tell the launcher, when this process meets the others again, whether it has the state."""
+    job.lib.ringup_state_synced(int(synced))
+
+
 def is_elastic():
     """Was this process started by a launcher that lets ranks meet again?"""
     return setting.is_on("RINGUP_ELASTIC", default=setting.is_on("HOROVOD_ELASTIC"))
@@ -273,8 +278,10 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
     try:
         while True:
             try:
+                state_synced(False)
                 if agree(needs_sync):
                     state.sync()
+                state_synced(True)
                 return train()
             except failed as e:
                 # If ranks disagree about an operation, none is lost, and all have this error.  A
