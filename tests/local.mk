@@ -478,6 +478,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-real.bats \
 	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
+	%reldir%/cli/run-elastic-walk.bats \
 	%reldir%/cli/run-culprit.bats \
 	%reldir%/cli/run.bats \
 	%reldir%/cli/timeline.bats \
@@ -534,7 +535,7 @@ FAULT_TESTS = \
 	%reldir%/fault/start.bats \
 	%reldir%/fault/strangers.bats
 BATS_TESTS += $(FAULT_TESTS)
-KILL_TESTS = %reldir%/fault/one.bats
+KILL_TESTS = %reldir%/fault/one.bats %reldir%/cli/run-elastic-walk.bats
 GROWTH_TESTS = %reldir%/fault/test_growth
 check_PROGRAMS += $(GROWTH_TESTS)
 TESTS += $(GROWTH_TESTS)

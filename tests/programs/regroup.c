@@ -11,7 +11,8 @@
 
 /*
  * usage: regroup DIR.  Adds up until the file DIR/stop is there.  Of each generation it prints
- * a line, after the first sum; with DIR/trace it adds the time.  The file DIR/quit.R makes rank
+ * a line, after the first sum, with the state that rank 0 gave all: the number of its sums;
+ * with DIR/trace it adds the time.  The file DIR/quit.R makes rank
  * R end with the status that is in it; with DIR/twice each tries to join twice, and with
  * DIR/child a child of each tries to join.  While DIR/late is there, a process that starts
  * waits, and says so.
@@ -97,6 +98,21 @@ static void child_join(void)
 	waitpid(child, NULL, 0);
 }
 
+/* The state that the ranks have in common: how often they have added up. */
+static double state;
+
+static int sync_state(struct ringup *r)
+{
+	struct ringup_bcast how = {
+		.name = "state", .in = &state, .out = &state, .count = 1, .dtype = RINGUP_F64
+	};
+	int rc = ringup_broadcast(ringup_world(r), &how, NULL);
+
+	if (!rc)
+		ringup_state_synced(1);
+	return rc;
+}
+
 /* Returns 0 when all want to stop, 1 to meet again, negative for an error that lasts. */
 static int generation(struct ringup *r)
 {
@@ -104,8 +120,9 @@ static int generation(struct ringup *r)
 	    rc;
 	struct votes sum;
 
-	for (;;) {
-		rc = step(r, &sum);
+	for (rc = sync_state(r);; rc = 0) {
+		if (!rc)
+			rc = step(r, &sum);
 		if (rc == RINGUP_EPEER || rc == RINGUP_ESHUTDOWN || rc == RINGUP_EABORTED)
 			return 1;
 		if (rc) {
@@ -113,16 +130,17 @@ static int generation(struct ringup *r)
 			return -1;
 		}
 		if (first)
-			printf("generation %d rank %d of %d local %d of %d sum %g pid %d\n",
+			printf("generation %d rank %d of %d local %d of %d sum %g state %g pid "
+			       "%d\n",
 			       ringup_generation(r), rank, size, ringup_local_rank(r),
-			       ringup_local_size(r), sum.one, (int)getpid());
+			       ringup_local_size(r), sum.one, state, (int)getpid());
 		if (first && has("twice"))
 			join_again();
 		if (first && has("child")) {
 			fflush(stdout);
 			child_join();
 		}
-		ringup_state_synced(1);
+		state++;
 		first = 0;
 		fflush(stdout);
 		if (sum.stop > 0)
