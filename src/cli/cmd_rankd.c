@@ -61,7 +61,7 @@ static int cmd_rankd_run(int argc, char **argv, struct err *e)
 	if (!rc && argc)
 		rc = key_read(&key, e);
 	if (!rc)
-		rc = rankd_run(STDIN_FILENO, STDOUT_FILENO, argc ? &task : NULL, e);
+		rc = rankd_run(STDIN_FILENO, STDOUT_FILENO, argc ? &task : NULL, cmd_conf(), e);
 	secret_wipe(&key);
 	return rc;
 }

@@ -284,6 +284,20 @@ static char *const *base_environ(const struct cluster *c)
 	return c->how->parent ? none : conf_environ();
 }
 
+/* Where torch's store shall be: on the host of rank 0, which opens it.  A rank daemon that has
+ * been started by a task has its own setting, and an elastic job's rank 0 is not known yet. */
+static void master_find(const struct cluster *c, struct rankenv *r)
+{
+	const struct fleet_host *first = &c->fleet.host[c->worker[0].host];
+
+	r->master = c->address;
+	r->master_port = c->port;
+	if (c->how->is_elastic || first->is_local || !first->port)
+		return;
+	r->master = *first->address ? first->address : first->name;
+	r->master_port = first->port;
+}
+
 static void worker_start(struct cluster *c, int i)
 {
 	struct worker *w = &c->worker[i];
@@ -293,8 +307,6 @@ static void worker_start(struct cluster *c, int i)
 		.host = c->fleet.host[w->host].name,
 		.job = strchr(c->mark, '=') + 1,
 		.secret_fd = -1,
-		.master_port = c->port,
-		.master = c->address,
 		.base = base_environ(c),
 		.extra = c->how->extra,
 	};
@@ -307,6 +319,7 @@ static void worker_start(struct cluster *c, int i)
 		guess_place(c, i, &r, &rank);
 	else
 		know_place(c, i, &r, &rank);
+	master_find(c, &r);
 	r.threads = host_threads(c, w->host, r.local_size);
 	if (rankenv_make(&r, rank, &env, &e)) {
 		job_fail(c, &e);
@@ -901,6 +914,7 @@ static int cluster_prepare(struct cluster *c, struct err *e)
 		.start = j->start,
 		.start_ms = j->start_ms,
 		.cwd = c->cwd,
+		.interface = j->conf->interface,
 		.argv = j->argv,
 		.secret = &c->secret,
 		.parent = j->parent,

@@ -162,9 +162,10 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 	size_t len = SECRET_BYTES, n;
 	uint32_t flags = reads;
 	unsigned char *data, *p;
+	const char *interface = how->interface ? how->interface : "";
 	char *const *word;
 
-	len += strlen(how->cwd) + 1;
+	len += strlen(how->cwd) + 1 + strlen(interface) + 1;
 	for (word = how->argv; *word; word++)
 		len += strlen(*word) + 1;
 	data = malloc(len);
@@ -174,6 +175,8 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 	p = data + SECRET_BYTES;
 	n = strlen(how->cwd) + 1;
 	p = (unsigned char *)memcpy(p, how->cwd, n) + n;
+	n = strlen(interface) + 1;
+	p = (unsigned char *)memcpy(p, interface, n) + n;
 	for (word = how->argv; *word; word++) {
 		n = strlen(*word) + 1;
 		p = (unsigned char *)memcpy(p, *word, n) + n;
@@ -341,11 +344,12 @@ static const char *const breach = "it does not keep to the protocol";
 static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		       size_t len)
 {
-	uint32_t number[4];
+	uint32_t number[5];
+	const unsigned char *end;
 	char text[256];
 	int64_t ahead;
 
-	if (!order_numbers(&data, &len, number, 4) || h->state != FLEET_STARTING) {
+	if (!order_numbers(&data, &len, number, 5) || h->state != FLEET_STARTING) {
 		host_lose(f, h, breach);
 		return;
 	}
@@ -368,9 +372,13 @@ static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned cha
 		return;
 	}
 	h->cores = (int)number[0];
-	if (len && len < sizeof(h->self)) {
-		order_text(h->self, sizeof(h->self), data, len);
-	}
+	h->port = (int)(number[4] & 0xffff);
+	end = memchr(data, 0, len);
+	if (end && end > data && (size_t)(end - data) < sizeof(h->self))
+		order_text(h->self, sizeof(h->self), data, (size_t)(end - data));
+	if (end)
+		order_text(h->address, sizeof(h->address), end + 1,
+			   len - (size_t)(end + 1 - data));
 	h->state = FLEET_UP;
 	f->owner.up(f->owner.ctx, (int)(h - f->host));
 }

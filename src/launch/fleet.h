@@ -36,7 +36,8 @@ struct fleet_how {
 	struct starter_how start;
 	int64_t start_ms; /* for a daemon to answer       */
 	const char *cwd;
-	char *const *argv; /* the ranks' command           */
+	const char *interface; /* the launcher's setting, or NULL   */
+	char *const *argv;     /* the ranks' command           */
 	const struct secret *secret;
 	bool gives_stdin;      /* the first local daemon gets the launcher's */
 	struct parent *parent; /* hands over connections to daemons; NULL: none */
@@ -58,6 +59,8 @@ struct fleet_host {
 	char name[HOSTLIST_NAME]; /* from the user or the script       */
 	char self[HOSTLIST_NAME]; /* the host's own name for itself    */
 	char ip[64];              /* hint for messages; may be empty   */
+	char address[64];         /* towards other hosts; "": unknown  */
+	int port;                 /* free there, for rank 0            */
 	enum fleet_state state;
 	bool is_local, finishing;
 	int cores;

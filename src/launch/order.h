@@ -38,7 +38,8 @@ enum order_kind {
 	ORDER_FINISH,    /* end all ranks, then send ORDER_BYE                  */
 	ORDER_PING,      /* empty: the launcher lives                           */
 	/* From a rank daemon. */
-	ORDER_HELLO,   /* processors, time (8), pid; host name                  */
+	ORDER_HELLO,   /* after the setup: processors, time (8), pid, a free port;
+			* host name, NUL, its address towards other hosts or "" */
 	ORDER_STARTED, /* worker, pid                                           */
 	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
 	ORDER_OUTPUT,  /* worker, stream (2: its report); bytes                 */

@@ -25,6 +25,7 @@
 #include "launch/order.h"
 #include "launch/rankenv.h"
 #include "launch/stray.h"
+#include "nicpick/own.h"
 #include "ringup.h"
 #include "wire/cause.h"
 #include "wire/notice.h"
@@ -41,6 +42,7 @@ struct worker {
 
 struct rankd {
 	const struct rankd_task *task; /* or NULL */
+	const struct conf *conf;
 	struct order order;
 	struct worker *worker;
 	int count;
@@ -54,6 +56,7 @@ struct rankd {
 	char *cwd, *const *argv;
 	char mark[64]; /* in the environment of its ranks, and of no others */
 	int secret_fd, signal_fd;
+	int port_fd; /* keeps the port of the greeting free for rank 0 */
 	bool has_stdin;
 	uint64_t unread;   /* bytes of output that the launcher has not passed on */
 	int64_t heard_ns;  /* when the launcher last sent a frame */
@@ -71,17 +74,37 @@ static int rankd_say(struct rankd *a, enum order_kind kind, const uint32_t *numb
 	return 0;
 }
 
-static int say_hello(struct rankd *a)
+/* The address on which the ranks of other hosts reach this one, or "": the launcher then takes
+ * the host's name.  @interface: the launcher's setting, or "". */
+static void address_find(const struct rankd *a, const char *interface, char *out, size_t size)
+{
+	struct conf conf = *a->conf;
+	struct err why = { 0 };
+
+	if (*interface)
+		conf.interface = interface;
+	if (own_address(&conf, false, out, size, &why))
+		*out = 0;
+}
+
+static int say_hello(struct rankd *a, const char *interface, struct err *e)
 {
 	int64_t now = (int64_t)time(NULL);
 	cpu_set_t set;
-	char host[64] = "";
-	int cores = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
-	uint32_t numbers[] = { (uint32_t)cores, (uint32_t)now, (uint32_t)(now >> 32),
-			       (uint32_t)getpid() };
+	char text[192] = "";
+	int port = 0, cores = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	int rc = rankenv_port(&a->port_fd, &port, e);
+	size_t n;
 
-	gethostname(host, sizeof(host) - 1);
-	return rankd_say(a, ORDER_HELLO, numbers, 4, host, strlen(host));
+	if (rc)
+		return rc;
+	gethostname(text, 63);
+	n = strlen(text) + 1;
+	address_find(a, interface, text + n, sizeof(text) - n);
+	return rankd_say(a, ORDER_HELLO,
+			 (uint32_t[]){ (uint32_t)cores, (uint32_t)now, (uint32_t)(now >> 32),
+				       (uint32_t)getpid(), (uint32_t)port },
+			 5, text, n + strlen(text + n));
 }
 
 /* Makes the mark of this daemon's ranks, so that other daemons of the host leave them alone. */
@@ -98,7 +121,7 @@ static int daemon_name(struct rankd *a, struct err *e)
 	return 0;
 }
 
-/* The secret, then strings: the working directory, the command. */
+/* The secret, then strings: the working directory, the interface between hosts, the command. */
 static int take_setup(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	struct secret s;
@@ -119,10 +142,10 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	if (a->setup)
 		memcpy(a->setup, data, len);
 	a->words = a->setup ? order_strings(a->setup, len) : NULL;
-	if (!a->words || !a->words[0] || !a->words[1])
+	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
 	a->cwd = a->words[0];
-	a->argv = a->task ? a->task->argv : a->words + 1;
+	a->argv = a->task ? a->task->argv : a->words + 2;
 	a->has_stdin = flags & 1;
 	oom_mark(&a->oom, "");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
@@ -132,7 +155,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 		rc = stray_open(&a->stray, a->mark, e);
 	if (!rc && getsid(0) == getpid())
 		stray_add(&a->stray, getpid());
-	return rc;
+	return rc ? rc : say_hello(a, a->words[1], e);
 }
 
 /* @count: of the streams that the ranks of this daemon have. */
@@ -604,6 +627,8 @@ static void rankd_close(struct rankd *a)
 		close(a->secret_fd);
 	if (a->signal_fd >= 0)
 		close(a->signal_fd);
+	if (a->port_fd >= 0)
+		close(a->port_fd);
 	order_close(&a->order);
 	free(a->words);
 	free(a->setup);
@@ -611,9 +636,12 @@ static void rankd_close(struct rankd *a)
 	free(a->poll);
 }
 
-int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
+int rankd_run(int in, int out, const struct rankd_task *task, const struct conf *conf,
+	      struct err *e)
 {
-	struct rankd a = { .task = task, .secret_fd = -1, .signal_fd = -1 };
+	struct rankd a = {
+		.task = task, .conf = conf, .secret_fd = -1, .signal_fd = -1, .port_fd = -1
+	};
 	int64_t silence_ns = (task ? RANKD_TASK_SILENCE_MS : RANKD_SILENCE_MS) * 1000000ll;
 	int rc;
 
@@ -634,8 +662,6 @@ int rankd_run(int in, int out, const struct rankd_task *task, struct err *e)
 		rc = order_seal(&a.order, task->key, CIPHER_SERVER, e);
 	if (rc >= 0)
 		rc = order_greet(&a.order, e);
-	if (rc >= 0)
-		rc = say_hello(&a);
 	a.heard_ns = clock_ns();
 	while (!rc && !a.finish && !a.lost) {
 		int64_t late = a.is_paused ? INT64_MAX : a.heard_ns + silence_ns;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+struct conf;
 struct err;
 struct secret;
 
@@ -38,9 +39,10 @@ struct rankd_task {
  *
  * The command, its environment and the job's secret come over the connection, and are in no
  * argument list.  When the connection ends, all ranks are killed, and the processes that they
- * have started.  @task: NULL if there is none.  Call it from the main thread of a process
- * that has no other.
+ * have started.  @task: NULL if there is none.  @conf: this host's settings.  Call it from the
+ * main thread of a process that has no other.
  */
-int rankd_run(int in, int out, const struct rankd_task *task, struct err *e);
+int rankd_run(int in, int out, const struct rankd_task *task, const struct conf *conf,
+	      struct err *e);
 
 #endif

@@ -55,6 +55,17 @@ run_from_1() {
   expect_line "[2] 2 1/2 1/2 green 10.8.0.1 $PWD ib0,eth0"
 }
 
+@test "MASTER_ADDR is the host of rank 0, wherever the launcher runs" {
+  local port
+  run_from_1 -H "$n2:1,$n3:1" --no-prefix -- sh -c 'echo $MASTER_ADDR $MASTER_PORT'
+  expect_status 0
+  port=${lines[0]#10.8.0.2 }
+  [[ ${lines[0]} == "10.8.0.2 $port" && ${lines[1]} == "10.8.0.2 $port" && $port -gt 1023 ]]
+  run_from_1 -H "$n3:1,localhost:1" --no-prefix --network-interfaces ib0,eth0 -- sh -c 'echo $MASTER_ADDR'
+  expect_status 0
+  [[ ${lines[0]} == 10.8.0.3 && ${lines[1]} == 10.8.0.3 ]]
+}
+
 @test "the first rank that fails ends all, on all hosts" {
   run_from_1 -H "$n2:2,$n3:2" -- sh -c '[ $RANK != 3 ] || exit 7; exec sleep 300'
   expect_status 7
@@ -73,7 +84,7 @@ bare) echo "bash: line 1: ringup: command not found" >&2; exit 127 ;;
 silent) exec sleep 1000 ;;
 old) echo "ringup: unknown command rankd" >&2; exit 2 ;;
 other) printf 'Welcome\nringup-rankd/1 0.0.1\n\x07\0\0\0\x08\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
-late) printf 'ringup-rankd/1 $(ringup --version | sed 's/.* //')\n\x10\0\0\0\x08\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
+late) printf 'ringup-rankd/1 $(ringup --version | sed 's/.* //')\n\x14\0\0\0\x08\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
 torn) echo 'ringup-rankd/1 '; head -c 300000 /dev/urandom ;;
 *) exec ip netns exec "\$@" ;;
 esac
