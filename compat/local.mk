@@ -135,9 +135,11 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/program.py \
 	%reldir%/python/horovod/spark/__init__.py \
 	%reldir%/python/horovod/spark/common/__init__.py \
+	%reldir%/python/horovod/spark/common/backend.py \
 	%reldir%/python/horovod/spark/common/data.py \
-	%reldir%/python/horovod/spark/common/model.py \
+	%reldir%/python/horovod/spark/common/estimator.py \
 	%reldir%/python/horovod/spark/common/parameters.py \
+	%reldir%/python/horovod/spark/common/saved.py \
 	%reldir%/python/horovod/spark/common/store.py \
 	%reldir%/python/horovod/spark/common/util.py \
 	%reldir%/python/horovod/spark/keras/__init__.py \

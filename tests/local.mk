@@ -691,6 +691,7 @@ PY_TESTS = \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
 	%reldir%/py/test_spark.py \
+	%reldir%/py/test_spark_data.py \
 	%reldir%/py/test_spark_local.py \
 	%reldir%/py/test_timeline.py \
 	%reldir%/py/test_train_check.py
@@ -785,8 +786,10 @@ EXTRA_DIST += $(HOROVOD_TESTS) %reldir%/horovod/ask.py %reldir%/horovod/expected
 	%reldir%/horovod/newer.py %reldir%/horovod/tensorflow-2.21.tsv
 REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade-tensorflow.bats %reldir%/cli/rebuild-upgrade-torch.bats
-# A cluster of two hosts is several Java processes; ranks of TensorFlow take long to start; Horovod's tests are fetched.
-SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_tensorflow.py %reldir%/horovod/spark.bats
+# A cluster of two hosts is several Java processes; ranks of TensorFlow, and those of many trainings, take long to
+# start; Horovod's tests are fetched.
+SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_estimators.py %reldir%/py/test_spark_tensorflow.py \
+	%reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 

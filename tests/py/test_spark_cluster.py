@@ -507,7 +507,7 @@ def test_an_estimator_fits_and_transforms(spark, tmp_path, capfd):
     good = sum(r["digit"].toArray().argmax() == r["y"] for r in rows)
     assert len(rows) == 360 and good / 360 > 0.85 and rows[0].asDict().keys() == {
         "x", "y", "held", "digit"}
-    saved = torch.load(store.get_checkpoint_path("run"), weights_only=True)
+    saved = torch.load(store.get_checkpoint_file("run"), weights_only=True)["model"]
     assert all(torch.equal(saved[k], v) for k, v in fitted.getModel().state_dict().items())
     assert not store.exists(store.get_train_data_path("run"))
 
@@ -547,7 +547,7 @@ def test_what_an_estimator_does_not_have_is_told(spark):
     import horovod.spark.torch as hvd
     from horovod.spark.common.store import Store
 
-    with pytest.raises(ValueError, match="callbacks is not there"):
+    with pytest.raises(ValueError, match="does not support callbacks"):
         hvd.TorchEstimator(callbacks=[1])
     with pytest.raises(TypeError, match="no parameter epoch"):
         hvd.TorchEstimator(epoch=1)

@@ -623,7 +623,7 @@ def test_a_store_is_a_folder_under_every_name(tmp_path, monkeypatch):
         assert isinstance(store, LocalStore)
         assert store.get_train_data_path() == f"{tmp_path}/intermediate_train_data"
         assert store.get_val_data_path("x") == f"{tmp_path}/intermediate_val_data.x"
-        assert store.get_checkpoint_path("run") == f"{tmp_path}/runs/run/checkpoint.pt"
+        assert store.get_checkpoint_file("run") == f"{tmp_path}/runs/run/checkpoint.pt"
     assert isinstance(Store.create("dbfs:/a/b"), DBFSLocalStore)
     assert Store.create("dbfs:/a/b").get_run_path("r") == "/dbfs/a/b/runs/r"
     assert DBFSLocalStore.normalize_path("file:///dbfs/a") == "/dbfs/a"

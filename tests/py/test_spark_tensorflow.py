@@ -189,7 +189,7 @@ ESTIMATOR = """
     said = {"history": fitted.getHistory(), "rows": len(rows),
             "right": sum(int(r["digit"].toArray().argmax()) == r["y"] for r in rows) / len(rows),
             "untouched": all((a == b).all() for a, b in zip(before, model.get_weights())),
-            "checkpoint": store.exists(store.get_checkpoint_path("run")),
+            "checkpoint": store.exists(store.get_checkpoint_file("run")),
             "data": store.exists(store.get_train_data_path("run")),
             "epochs": hvd.KerasEstimator(epochs=2).setEpochs(3).getEpochs()}
     for name, how in (("refused", {"data_module": 1}), ("unknown", {"epoch": 1})):
@@ -220,6 +220,6 @@ def test_an_estimator_of_keras_fits_and_transforms(version, tmp_path):
     assert all(len(values) == 4 for values in history.values())
     assert history["val_accuracy"][-1] > 0.85 and history["loss"][-1] < history["loss"][0]
     assert said["untouched"] and said["checkpoint"] and not said["data"] and said["epochs"] == 3
-    assert said["refused"].startswith("ValueError: data_module is not there in ringup's Keras")
+    assert said["refused"].startswith("ValueError: ringup's KerasEstimator does not support data_m")
     assert said["unknown"] == "TypeError: KerasEstimator has no parameter epoch"
     assert said["missing"] == "KerasEstimator needs store, model, optimizer, loss"

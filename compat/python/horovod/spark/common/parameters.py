@@ -1,46 +1,74 @@
-# parameters.py - what can be set of an estimator: names, defaults, getters and setters.
+# parameters.py - parameters of estimators and models: Params of Spark ML with upstream's names.
 # SPDX-License-Identifier: Apache-2.0
 
+from pyspark.ml.param import Param, Params
 
-class Table:
-    """The parameters of an estimator: defaults, a dict; accepted, names of upstream's that change
-    nothing here; refused, {name: why} of upstream's that mean something which is not there."""
+# Upstream's names of getters and setters that do not follow from the parameter's.
+_UNLIKE = {
+    "shuffle_buffer_size": "ShufflingBufferSize", "train_reader_num_workers":
+    "TrainReaderNumWorker", "val_reader_num_workers": "ValReaderNumWorker",
+    "inmemory_cache_all": "InMemoryCacheAll",
+}
 
-    def __init__(self, owner, defaults, accepted, refused):
-        self.owner, self.defaults = owner, defaults
-        self.accepted, self.refused = accepted, refused
 
-    def check(self, kwargs):
-        """TypeError or ValueError where a parameter is unknown or means what is not there."""
-        for name, value in kwargs.items():
-            if name in self.refused and value is not None:
-                raise ValueError(f"{name} is not there in ringup's {self.owner}: "
-                                 f"{self.refused[name]}")
-            if name not in self.defaults and name not in self.accepted and \
-                    name not in self.refused:
-                raise TypeError(f"{self.owner} has no parameter {name}")
+class Parameters(Params):
+    """A subclass names its parameters in DEFAULTS, and decorates itself with named().
 
-    def values(self, kwargs):
-        """All parameters, of which some are given."""
-        self.check(kwargs)
-        return {**self.defaults, **{k: v for k, v in kwargs.items() if k in self.defaults}}
+    REFUSED has those of upstream's that mean something which ringup lacks, with the reason.  Each
+    parameter is a Param: explainParams(), copy(), fit(df, {param: value}) and ParamGridBuilder work.
+    """
 
-    def add_accessors(self, cls, names=None):
-        """Give a class setNumProc(), getNumProc() and so on for its dict _values."""
-        for name in names or self.defaults:
-            setter, getter = self._pair(name)
-            camel = "".join(part.capitalize() for part in name.split("_"))
-            setattr(cls, f"set{camel}", setter)
-            setattr(cls, f"get{camel}", getter)
+    DEFAULTS = {}
+    REFUSED = {}
 
-    def _pair(self, name):
-        def setter(owner, value):
-            self.check({name: value})
-            owner._values[name] = value
-            return owner
+    def __init__(self, given):
+        super().__init__()
+        self._setDefault(**self.DEFAULTS)
+        self.setParams(**given)
 
-        def getter(owner):
-            return owner._values[name]
+    def setParams(self, **given):
+        """Set parameters by name; None leaves the default.  Returns self."""
+        for name, value in given.items():
+            if name not in self.DEFAULTS and name not in self.REFUSED:
+                raise TypeError(f"{type(self).__name__} has no parameter {name}")
+            self._refuse(name, value)
+        return self._set(**{name: value for name, value in given.items()
+                            if value is not None and name in self.DEFAULTS})
 
-        setter.__doc__, getter.__doc__ = f"Set {name}; returns self.", f"The value of {name}."
-        return setter, getter
+    def _refuse(self, name, value):
+        if name in self.REFUSED and not _is_nothing(value):
+            raise ValueError(f"ringup's {type(self).__name__} does not support {name}: "
+                             f"{self.REFUSED[name]}")
+
+    def values(self):
+        """{name: value} of all parameters."""
+        return {name: self.getOrDefault(name) for name in self.DEFAULTS}
+
+
+def _is_nothing(value):
+    """Does a parameter with this value change nothing?"""
+    return value is None or (isinstance(value, (bool, list, tuple, dict)) and not value)
+
+
+def named(cls):
+    """Give a class a Param, a getter and a setter for each name of DEFAULTS."""
+    for name in [*cls.DEFAULTS, *cls.REFUSED]:
+        camel = _UNLIKE.get(name) or "".join(part.capitalize() for part in name.split("_"))
+        if name in cls.DEFAULTS:
+            setattr(cls, name, Param(Params._dummy(), name, name.replace("_", " ")))
+        for accessor, function in zip((f"set{camel}", f"get{camel}"), _pair(name)):
+            if not hasattr(cls, accessor):
+                setattr(cls, accessor, function)
+    return cls
+
+
+def _pair(name):
+    def setter(owner, value):
+        owner._refuse(name, value)
+        return owner._set(**{name: value}) if name in owner.DEFAULTS else owner
+
+    def getter(owner):
+        return owner.getOrDefault(name) if name in owner.DEFAULTS else None
+
+    setter.__doc__, getter.__doc__ = f"Set {name}; returns self.", f"The value of {name}."
+    return setter, getter

@@ -11,33 +11,48 @@ import uuid
 class Store:
     """The folders of an estimator below prefix_path.
 
-    train_path, val_path, runs_path and test_path take the place of those below prefix_path.
+    train_path, val_path, runs_path and test_path replace those below prefix_path.  save_runs:
+    whether checkpoints are kept.  storage_options means nothing to a folder.
     """
 
     def __init__(self, prefix_path=None, train_path=None, val_path=None, test_path=None,
-                 runs_path=None, save_runs=True):
-        if prefix_path is None and None in (train_path, val_path, runs_path):
-            raise ValueError("a store needs prefix_path, or train_path, val_path and runs_path")
-        self.prefix_path, self._save_runs = prefix_path, save_runs
-        self._train_path = train_path or self._below("intermediate_train_data")
-        self._val_path = val_path or self._below("intermediate_val_data")
-        self._test_path = test_path or self._below("intermediate_test_data")
-        self._runs_path = runs_path or self._below("runs")
+                 runs_path=None, save_runs=True, storage_options=None, checkpoint_filename=None):
+        if prefix_path is None and None in (train_path, val_path):
+            raise ValueError("a Store needs prefix_path, or train_path and val_path, and with "
+                             "these runs_path if it is to keep checkpoints")
+        self.storage_options = storage_options
+        self.checkpoint_filename = checkpoint_filename or "checkpoint.pt"
+        self.prefix_path = prefix_path
+        self._train_path = self._folder(train_path, "intermediate_train_data")
+        self._val_path = self._folder(val_path, "intermediate_val_data")
+        self._test_path = self._folder(test_path, "intermediate_test_data")
+        self._runs_path = self._folder(runs_path, "runs")
+        self._save_runs = save_runs and self._runs_path is not None
+        self._own_val_path = val_path is None
 
-    def _below(self, name):
+    def _folder(self, path, name):
+        if path is not None:
+            return self.get_full_path(path)
         return os.path.join(self.prefix_path, name) if self.prefix_path else None
+
+    def get_full_path(self, path):
+        """The folder of a path: an absolute one, without file: in front."""
+        return os.path.abspath(_without_file(path))
+
+    get_localized_path = get_full_path
 
     @staticmethod
     def create(prefix_path, *args, **kwargs):
         """The store for a path: a folder, file:///FOLDER, or dbfs:/FOLDER on Databricks."""
         path = str(prefix_path)
+        if HDFSStore.matches(path):
+            return HDFSStore(path, *args, **kwargs)
         if path.startswith("dbfs:/") or (os.environ.get("DATABRICKS_RUNTIME_VERSION")
                                          and DBFSLocalStore.matches_dbfs(path)):
             return DBFSLocalStore(path, *args, **kwargs)
         scheme = path.partition("://")[0] if "://" in path else "file"
         if scheme != "file":
-            raise ValueError(f"{path}: ringup has stores in folders alone; mount {scheme} where "
-                             "the driver and all executors see it as a folder (LocalStore)")
+            raise ValueError(_only_folders(path, scheme))
         return LocalStore(path, *args, **kwargs)
 
     def _indexed(self, path, idx):
@@ -50,6 +65,10 @@ class Store:
     def get_val_data_path(self, idx=None):
         """The folder of the rows to validate with."""
         return self._indexed(self._val_path, idx)
+
+    def has_own_val_path(self):
+        """Is the folder of get_val_data_path() below prefix_path, and not one that was given?"""
+        return self._own_val_path
 
     def get_test_data_path(self, idx=None):
         """The folder of rows to test with; the estimators do not use it."""
@@ -68,17 +87,49 @@ class Store:
         return os.path.join(self._runs_path, run_id)
 
     def get_checkpoint_path(self, run_id):
+        """The folder of a run's checkpoint, or None."""
+        return self.get_run_path(run_id) if self._save_runs else None
+
+    def get_checkpoint_file(self, run_id):
         """The file of a run's last checkpoint, or None."""
         return os.path.join(self.get_run_path(run_id), self.get_checkpoint_filename()) \
             if self._save_runs else None
 
+    def get_checkpoints(self, run_id, suffix=".ckpt"):
+        """The files in a run's folder that end in suffix."""
+        folder = self.get_run_path(run_id)
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return [os.path.join(folder, name) for name in names if name.endswith(suffix)]
+
     def get_logs_path(self, run_id):
         """The folder of a run's logs, or None."""
-        return os.path.join(self.get_run_path(run_id), "logs") if self._save_runs else None
+        return os.path.join(self.get_run_path(run_id), self.get_logs_subdir()) \
+            if self._save_runs else None
+
+    def get_logs_subdir(self):
+        """The name of the folder of logs in its run's folder."""
+        return "logs"
 
     def get_checkpoint_filename(self):
         """The name of a checkpoint in its run's folder."""
-        return "checkpoint.pt"
+        return self.checkpoint_filename
+
+    def is_parquet_dataset(self, path):
+        """Does a folder have Parquet files that pyarrow can read?"""
+        import pyarrow
+        import pyarrow.dataset
+
+        try:
+            return os.path.isdir(path) and bool(
+                pyarrow.dataset.dataset(path, format="parquet").files)
+        except (OSError, pyarrow.ArrowInvalid):
+            return False
+
+    def get_parquet_dataset(self, path):
+        """The Parquet files in a folder, as a dataset of pyarrow."""
+        import pyarrow.parquet
+
+        return pyarrow.parquet.ParquetDataset(path)
 
     def exists(self, path):
         """Is there such a file or folder?"""
@@ -118,18 +169,47 @@ def _without_file(path):
 class LocalStore(Store):
     """A store in a folder; file:///FOLDER is the same."""
 
-    def __init__(self, prefix_path, *args, **kwargs):
-        super().__init__(os.path.abspath(_without_file(prefix_path)), *args, **kwargs)
+    def __init__(self, prefix_path=None, *args, **kwargs):
+        full = None if prefix_path is None else self.get_full_path(prefix_path)
+        super().__init__(full, *args, **kwargs)
+
+    @classmethod
+    def matches(cls, path):
+        """Is it a path of a folder?"""
+        return "://" not in str(path) or str(path).startswith("file://")
 
 
 FilesystemStore = LocalStore
 
 
+def _only_folders(path, scheme):
+    return (f"{path}: ringup has stores in folders alone; mount {scheme} where the driver and all "
+            "executors see it as a folder, and give that to Store.create().  Or read the data in "
+            "a function of yours with pyarrow, and run it with horovod.spark.run()")
+
+
+class HDFSStore(Store):
+    """Upstream's store on HDFS, which ringup does not have: making one says what to do instead."""
+
+    def __init__(self, prefix_path=None, *args, **kwargs):
+        raise ValueError(_only_folders(prefix_path or kwargs.get("train_path", "HDFSStore"),
+                                       "HDFS (its NFS gateway or FUSE)"))
+
+    @classmethod
+    def matches(cls, path):
+        """Is it a path of HDFS: hdfs://HOST:PORT/FOLDER?"""
+        return str(path).startswith("hdfs://")
+
+
 class DBFSLocalStore(LocalStore):
     """A store on DBFS, by way of its folder /dbfs."""
 
-    def __init__(self, prefix_path, *args, **kwargs):
-        super().__init__(self.normalize_path(prefix_path), *args, **kwargs)
+    def __init__(self, prefix_path=None, *args, **kwargs):
+        super().__init__(prefix_path, *args, **kwargs)
+
+    def get_full_path(self, path):
+        """The folder of a path on DBFS."""
+        return self.normalize_path(path)
 
     @classmethod
     def matches_dbfs(cls, path):

@@ -1,9 +1,12 @@
 # util.py - what programs of Horovod on Spark take from this module.
 # SPDX-License-Identifier: Apache-2.0
 
+import contextlib
 import os
 
 from horovod.runner.common.util import host_hash as _host
+
+from . import data as _data
 
 
 def host_hash(salt=None):
@@ -22,3 +25,44 @@ def to_list(var, length):
     if len(values) != length:
         raise ValueError(f"{len(values)} values, where there are {length}")
     return values
+
+
+def is_databricks():
+    """Does this process run on Databricks?"""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ
+
+
+@contextlib.contextmanager
+def prepare_data(num_processes, store, df, label_columns, feature_columns=None, validation=None,
+                 sample_weight_col=None, compress_sparse=False, partitions_per_process=10,
+                 verbose=0):
+    """Write the columns of df to the store as Parquet, where an estimator's fit_on_parquet() reads
+    them: with prepare_data(...): estimator.fit_on_parquet().
+
+    They stay there afterwards, so that later programs need not write them.  validation: a column,
+    or a share of the rows.  feature_columns: None for all others.  Files are not cut for
+    num_processes, since ranks share out rows, and sparse vectors stay sparse.  Gives the index of
+    the data in the store: store.get_train_data_path(index).
+    """
+    if num_processes < 1 or partitions_per_process < 1:
+        raise ValueError(f"num_processes={num_processes}, partitions_per_process="
+                         f"{partitions_per_process}: whole numbers of 1 or more")
+    if not label_columns:
+        raise ValueError("label_columns is empty: name the columns that a model is to predict")
+    apart = {*label_columns, sample_weight_col,
+             validation if isinstance(validation, str) else None}
+    if feature_columns is None:
+        feature_columns = [c for c in df.columns if c not in apart]
+    columns = [*feature_columns, *label_columns, *([sample_weight_col] if sample_weight_col else [])]
+    with _data.prepared(store, df, columns, validation):
+        yield None
+
+
+def get_dataset_properties(dataset_idx):
+    """(rows to train with, rows to validate with, {column: its type and shape}, bytes of a row on
+    average) of the data of the innermost prepare_data()."""
+    return _data.properties()
+
+
+def clear_training_cache():
+    """Nothing: the data of fit() are removed when it ends."""

@@ -4,6 +4,8 @@
 
 import contextlib
 
+from horovod.spark.common import data
+
 
 def saved_model(model):
     """A model as data."""
@@ -26,19 +28,19 @@ def saved_optimizer(optimizer):
     return keras.optimizers.serialize(keras.optimizers.get(optimizer))
 
 
-def inputs_of(model, columns):
+def inputs_of(model, names, columns):
     """An array for each input of the model, with that input's shape."""
-    import numpy
 
     if len(model.inputs) != len(columns):
         raise ValueError(f"the model has {len(model.inputs)} inputs, and there are {len(columns)} "
                          "feature columns")
     arrays = []
-    for values, wanted in zip(columns, model.inputs):
+    for name, values, wanted in zip(names, columns, model.inputs):
+        values = data.numbers(name, values, text=True)
         shape = [-1 if n is None else int(n) for n in tuple(wanted.shape)[1:]]
         values = values.astype("float32") if values.dtype.kind == "f" else values
         arrays.append(values.reshape([len(values), *shape]) if shape.count(-1) < 2 else
-                      numpy.asarray(values))
+                      values)
     return arrays if len(arrays) > 1 else arrays[0]
 
 
@@ -46,18 +48,17 @@ class Rows:
     """This rank's rows: x and y, as fit() takes them, and weights or None."""
 
     def __init__(self, plan, model, folder, rank, size):
-        from horovod.spark.common.data import read_rows
-
         features, labels = list(plan["feature_cols"]), list(plan["label_cols"])
         weight = plan["sample_weight_col"]
-        rows = read_rows(folder, features + labels + ([weight] if weight else []), rank, size, 1)
-        if plan["transformation_fn"]:
-            rows = plan["transformation_fn"](rows)
-        self.x = inputs_of(model, [rows[c] for c in features])
+        rows = data.transformed(
+            data.read_rows(folder, features + labels + ([weight] if weight else []), rank, size, 1),
+            plan["transformation_fn"])
+        self.x = inputs_of(model, features, [rows[c] for c in features])
         shapes = plan["label_shapes"] or [None] * len(labels)
-        y = [rows[c].reshape(s) if s else rows[c] for c, s in zip(labels, shapes)]
+        y = [data.numbers(c, rows[c], text=True) for c in labels]
+        y = [values.reshape(s) if s else values for values, s in zip(y, shapes)]
         self.y = y if len(y) > 1 else y[0]
-        self.weights = rows[weight].astype("float32") if weight else None
+        self.weights = data.numbers(weight, rows[weight]).astype("float32") if weight else None
 
 
 def _use_gpu(plan, hvd):
@@ -75,8 +76,11 @@ def _compiled(plan, hvd):
     import keras
 
     model = made_model(plan["model"], plan["custom_objects"])
+    if plan["resume"]:
+        _load(model, plan["resume"])
     with keras.utils.custom_object_scope(plan["custom_objects"] or {}):
         optimizer = keras.optimizers.deserialize(plan["optimizer"])
+    _scale_lr(optimizer, hvd.size())
     more = {"compression": plan["gradient_compression"]} if plan["gradient_compression"] else {}
     optimizer = hvd.DistributedOptimizer(
         optimizer, backward_passes_per_step=plan["backward_passes_per_step"], **more)
@@ -85,6 +89,12 @@ def _compiled(plan, hvd):
     loss = loss[0] if isinstance(loss, (list, tuple)) and len(loss) == 1 else loss
     model.compile(optimizer=optimizer, loss=loss, metrics=list(plan["metrics"]) or None, **weights)
     return model
+
+
+def _scale_lr(optimizer, factor):
+    """Multiply a learning rate that is a number; a schedule is the program's own."""
+    with contextlib.suppress(TypeError, AttributeError):
+        optimizer.learning_rate = float(optimizer.learning_rate) * factor
 
 
 def _callbacks(plan, hvd):
@@ -97,7 +107,15 @@ def _callbacks(plan, hvd):
             plan["store"].write(plan["checkpoint"], _bytes(self.model))
 
     found = [hvd.callbacks.BroadcastGlobalVariablesCallback(0),
-             hvd.callbacks.MetricAverageCallback(), *plan["callbacks"]]
+             hvd.callbacks.MetricAverageCallback()]
+    for callback in plan["callbacks"]:
+        if isinstance(callback, keras.callbacks.TensorBoard):  # of one rank, in the store
+            if hvd.rank():
+                continue
+            callback.log_dir = plan["logs"] or callback.log_dir
+        if isinstance(callback, hvd.callbacks.LearningRateScheduleCallback):
+            callback.initial_lr *= hvd.size()
+        found.append(callback)
     if hvd.rank() == 0:
         found += [plan["checkpoint_callback"]] if plan["checkpoint_callback"] else []
         found += [Checkpoint()] if plan["checkpoint"] else []
@@ -113,6 +131,16 @@ def _bytes(model):
     out = io.BytesIO()
     numpy.savez(out, *model.get_weights())
     return out.getvalue()
+
+
+def _load(model, saved):
+    """Give a model the weights of _bytes()."""
+    import io
+
+    import numpy
+
+    with numpy.load(io.BytesIO(saved), allow_pickle=False) as weights:
+        model.set_weights([weights[name] for name in weights.files])
 
 
 def train(plan):

@@ -3,7 +3,8 @@
 
 import io
 
-from horovod.spark.common.data import read_rows
+from horovod.spark.common import data
+
 
 class Rows:
     """Rows in memory as tensors, in batches.
@@ -12,18 +13,16 @@ class Rows:
     """
 
     def __init__(self, plan, folder, rank, size, least):
-        import torch
-
         columns = plan["feature_cols"] + plan["label_cols"]
         weight = plan["sample_weight_col"]
-        rows = read_rows(folder, columns + ([weight] if weight else []), rank, size, least)
-        if plan["transformation_fn"]:
-            rows = plan["transformation_fn"](rows)
-        self.inputs = [_shaped(rows[c], s) for c, s in
+        rows = data.transformed(
+            data.read_rows(folder, columns + ([weight] if weight else []), rank, size, least),
+            plan["transformation_fn"])
+        self.inputs = [tensor(c, rows[c], s) for c, s in
                        zip(plan["feature_cols"], plan["input_shapes"])]
-        self.labels = [_shaped(rows[c], s) for c, s in
+        self.labels = [tensor(c, rows[c], s) for c, s in
                        zip(plan["label_cols"], plan["label_shapes"])]
-        self.weights = torch.as_tensor(rows[weight]).float() if weight else None
+        self.weights = tensor(weight, rows[weight], None).float() if weight else None
         self.count = len(self.labels[0])
 
     def batches(self, size, steps, order):
@@ -39,12 +38,12 @@ class Rows:
                    self.weights[index] if self.weights is not None else None)
 
 
-def _shaped(values, shape):
-    """A tensor; floats as float32, which models have."""
+def tensor(name, values, shape):
+    """A column as a tensor; floats and bools as float32, which models have."""
     import torch
 
-    t = torch.as_tensor(values)
-    t = t.float() if t.is_floating_point() else t
+    t = torch.as_tensor(data.numbers(name, values))
+    t = t.float() if t.is_floating_point() or t.dtype == torch.bool else t
     return t.reshape(shape) if shape else t
 
 
@@ -64,8 +63,69 @@ def losses_of(plan, outputs, labels, weights):
     return total
 
 
+def saved_optimizer(model, optimizer):
+    """What makes the same optimizer for the same model again."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    try:
+        groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
+    except KeyError:
+        raise ValueError("the optimizer has parameters that are not the model's: make it of "
+                         "model.parameters()") from None
+    lr = {"lr": optimizer.defaults["lr"]} if "lr" in optimizer.defaults else {}
+    return {"groups": groups, "optimizer_class": type(optimizer), "optimizer_defaults": lr,
+            "optimizer_state": _saved(optimizer.state_dict())}
+
+
+def made_optimizer(plan, model):
+    """The optimizer of saved_optimizer(), for this model."""
+    by_name = dict(model.named_parameters())
+    optimizer = plan["optimizer_class"](
+        [{"params": [by_name[name] for name in group]} for group in plan["groups"]],
+        **plan["optimizer_defaults"])
+    optimizer.load_state_dict(loaded(plan["optimizer_state"]))
+    return optimizer
+
+
+def _saved(obj):
+    import torch
+
+    out = io.BytesIO()
+    torch.save(obj, out)
+    return out.getvalue()
+
+
+def loaded(saved, only=False):
+    """What was saved, on the host; only: tensors and plain values, and nothing that runs code."""
+    import torch
+
+    return torch.load(io.BytesIO(saved), map_location="cpu", weights_only=only)
+
+
+def scale_lr(optimizer, factor):
+    """Multiply the learning rates of an optimizer."""
+    for group in optimizer.param_groups:
+        if "lr" in group:
+            group["lr"] = group["lr"] * factor
+
+
+def state_of(model, optimizer, size):
+    """Bytes of a model's and an optimizer's states, with the learning rate of one rank."""
+    state = optimizer.state_dict()
+    groups = [{**g, "lr": g["lr"] / size} if "lr" in g else g for g in state["param_groups"]]
+    return _saved({"model": {name: value.cpu() for name, value in model.state_dict().items()},
+                   "optimizer": {**state, "param_groups": groups}})
+
+
+def device_of(plan, hvd):
+    """This rank's GPU, or the processor."""
+    import torch
+
+    cuda = plan["use_gpu"] and torch.cuda.is_available()
+    return torch.device("cuda", hvd.local_rank()) if cuda else torch.device("cpu")
+
+
 def train(plan):
-    """Train as one rank; rank 0 returns (bytes of the model's state, history), the others None.
+    """Train as one rank; rank 0 returns (bytes of the states, history), the others None.
 
     plan is a dict, made by estimator.py.
     """
@@ -73,17 +133,19 @@ def train(plan):
     import torch
 
     hvd.init()
-    cuda = plan["use_gpu"] and torch.cuda.is_available()
-    device = torch.device("cuda", hvd.local_rank()) if cuda else torch.device("cpu")
+    device = device_of(plan, hvd)
     if plan["random_seed"] is not None:
         torch.manual_seed(plan["random_seed"])
+    if plan["loss_constructors"]:
+        plan["loss"] = [make() for make in plan["loss_constructors"]]
+    resume = loaded(plan["resume"], only=True) if plan["resume"] else None
     model = plan["model"].to(device)
-    by_name = dict(model.named_parameters())
-    optimizer = plan["optimizer_class"](
-        [{"params": [by_name[name] for name in group]} for group in plan["groups"]],
-        **plan["optimizer_defaults"])
-    optimizer.load_state_dict(torch.load(io.BytesIO(plan["optimizer_state"]), map_location=device,
-                                         weights_only=False))
+    if resume:
+        model.load_state_dict(resume["model"])
+    optimizer = made_optimizer(plan, model)
+    if resume:
+        optimizer.load_state_dict(resume["optimizer"])
+    scale_lr(optimizer, hvd.size())
     more = {"compression": plan["gradient_compression"]} if plan["gradient_compression"] else {}
     optimizer = hvd.DistributedOptimizer(
         optimizer, named_parameters=model.named_parameters(),
@@ -102,16 +164,8 @@ def train(plan):
         if hvd.rank() == 0 and plan["verbose"]:
             print(f"epoch {epoch + 1} of {plan['epochs']}: {entry}", flush=True)
         if hvd.rank() == 0 and plan["checkpoint"]:
-            plan["store"].write(plan["checkpoint"], _bytes(model))
-    return (_bytes(model), history) if hvd.rank() == 0 else None
-
-
-def _bytes(model):
-    import torch
-
-    out = io.BytesIO()
-    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, out)
-    return out.getvalue()
+            plan["store"].write(plan["checkpoint"], state_of(model, optimizer, hvd.size()))
+    return (state_of(model, optimizer, hvd.size()), history) if hvd.rank() == 0 else None
 
 
 def _order(plan, rows, epoch, rank):
