@@ -4,12 +4,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "ringup.h"
 
 int folder_make(const char *path, mode_t mode, struct err *e)
@@ -103,6 +105,100 @@ int folder_remove(const char *path, struct err *e)
 
 	while (!rc && (it = fts_read(f)))
 		rc = remove_one(it, e);
+	if (f)
+		fts_close(f);
+	return rc;
+}
+
+/* The contents of a file, to one that is new. */
+static int copy_contents(const char *from, const char *to, struct err *e)
+{
+	int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), out = -1, rc = 0;
+	char part[1 << 16];
+	ssize_t n = 1;
+
+	if (in < 0)
+		return fail_os(e, "%s", from);
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0)
+		rc = fail_os(e, "%s", to);
+	while (!rc && n > 0) {
+		n = read(in, part, sizeof(part));
+		if (n < 0)
+			rc = fail_os(e, "%s", from);
+		else if (n && file_put(out, part, n))
+			rc = fail_os(e, "%s", to);
+	}
+	close(in);
+	if (out >= 0 && close(out) && !rc)
+		rc = fail_os(e, "%s", to);
+	return rc;
+}
+
+static int copy_link(const char *from, const char *to, struct err *e)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(from, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return fail_os(e, "%s", from);
+	target[n] = 0;
+	return symlink(target, to) ? fail_os(e, "%s", to) : 0;
+}
+
+/* Owner, mode and times; an owner is root's to give, and for others it is theirs. */
+static int copy_status(const struct stat *st, const char *to, struct err *e)
+{
+	const struct timespec times[] = { st->st_atim, st->st_mtim };
+
+	if (lchown(to, st->st_uid, st->st_gid) && errno != EPERM)
+		return fail_os(e, "%s", to);
+	if (!S_ISLNK(st->st_mode) && chmod(to, st->st_mode & 07777))
+		return fail_os(e, "%s", to);
+	return utimensat(AT_FDCWD, to, times, AT_SYMLINK_NOFOLLOW) ? fail_os(e, "%s", to) : 0;
+}
+
+static int copy_one(const FTSENT *it, const char *to, struct err *e)
+{
+	int rc = 0;
+
+	switch (it->fts_info) {
+	case FTS_D: /* its status once it is full: it may not be writable */
+		return mkdir(to, 0700) ? fail_os(e, "%s", to) : 0;
+	case FTS_DP:
+		break;
+	case FTS_F:
+		rc = copy_contents(it->fts_accpath, to, e);
+		break;
+	case FTS_SL:
+	case FTS_SLNONE:
+		rc = copy_link(it->fts_accpath, to, e);
+		break;
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		errno = it->fts_errno;
+		return fail_os(e, "%s", it->fts_path);
+	default:
+		return fail(e, RINGUP_EINVAL, "%s is not a file, a folder or a link",
+			    it->fts_path);
+	}
+	return rc ? rc : copy_status(it->fts_statp, to, e);
+}
+
+int folder_copy(const char *from, const char *to, struct err *e)
+{
+	FTS *f = folder_begin(from, 0, e);
+	char path[PATH_MAX];
+	FTSENT *it;
+	int rc = f ? 0 : RINGUP_ESYSTEM;
+
+	while (!rc && (it = fts_read(f)))
+		if (snprintf(path, sizeof(path), "%s%s", to, it->fts_path + strlen(from)) >=
+		    (int)sizeof(path))
+			rc = fail(e, RINGUP_EINVAL, "%.80s: too long a path", it->fts_path);
+		else
+			rc = copy_one(it, path, e);
 	if (f)
 		fts_close(f);
 	return rc;

@@ -25,6 +25,14 @@ int folder_claim(const char *path, struct err *e);
 int folder_remove(const char *path, struct err *e);
 
 /*
+ * folder_copy - copy @from and all below it to @to, which must not exist.
+ *
+ * Modes, times, links as links and, for root, owners are kept.  @from may be a file.  Nothing is
+ * synced.  After a failure a part is left at @to.
+ */
+int folder_copy(const char *from, const char *to, struct err *e);
+
+/*
  * folder_walk - call @see for all entries below @path, in no order, but a folder before its
  * entries; @name is relative to @path.  No link is followed.  Stops at the first code that
  * is not 0 and returns it; FOLDER_PRUNE goes on without that folder's entries: it is

@@ -1,4 +1,4 @@
-/* journal.c - replace one engine by another with journaled renames that can be undone. */
+/* journal.c - replace one engine by another with journaled moves that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/journal.h"
 
@@ -78,13 +78,25 @@ static bool is_new(const char *path, const json_t *m)
 	       (!born || !id.born_ns || json_integer_value(born) == id.born_ns);
 }
 
-/* Renames; the journal is on disk by then. */
+/*
+ * Renames; the journal is on disk by then.  1: this folder cannot be renamed.  So it is on an
+ * overlay, as a container has it, for a folder of a lower layer, the image's.
+ */
 static int move(const char *from, const char *to, struct err *e)
 {
 	boundary();
-	if (rename(from, to))
-		return fail_os(e, "%s to %s", from, to);
-	return 0;
+	if (!rename(from, to))
+		return 0;
+	return errno == EXDEV ? 1 : fail_os(e, "%s to %s", from, to);
+}
+
+/* The same of what this run has made, which each file system can rename. */
+static int move_own(const char *from, const char *to, struct err *e)
+{
+	int rc = move(from, to, e);
+
+	errno = EXDEV;
+	return rc > 0 ? fail_os(e, "%s to %s", from, to) : rc;
 }
 
 static void journal_settle(const struct journal *j)
@@ -134,33 +146,80 @@ static int write_journal(const struct journal *j, const json_t *journal, struct 
 	return rc;
 }
 
-/* Brings the old file of one move back, from any state that killed runs left. */
-static int undo_one(const json_t *m, struct err *e)
+/* Removes a folder that could not be renamed.  Killed in between, the next run does it again. */
+static int clear(const char *path, struct err *e)
 {
-	const char *to = text_of(m, "to"), *new = text_of(m, "new"), *old = text_of(m, "old"),
-		   *old_inode = text_of(m, "old_inode");
+	boundary();
+	return folder_remove(path, e);
+}
+
+/*
+ * Copies @from, the old files of @m, to @to.  Once the copy is on disk, the journal names it
+ * instead of them, and the originals may go.
+ */
+static int keep_copy(const struct journal *j, const json_t *journal, json_t *m,
+		     const char *from, const char *to, struct err *e)
+{
+	char inode[32];
+	int rc;
+
+	boundary();
+	folder_remove(to, NULL); /* of a killed run */
+	rc = folder_copy(from, to, e);
+	if (rc)
+		return rc;
+	journal_settle(j);
+	inode_of(to, inode);
+	json_object_set_new(m, "copy", json_string(to));
+	json_object_set_new(m, "copy_inode", json_string(inode));
+	return write_journal(j, journal, e);
+}
+
+/* Takes away what is at `to` of the move, unless that is the old file; 1: it is. */
+static int undo_new(const json_t *m, struct err *e)
+{
+	const char *to = text_of(m, "to"), *copy_inode = text_of(m, "copy_inode");
 	char now[32];
-	int rc = 0;
+	int rc;
+
+	if (!inode_of(to, now))
+		return 0;
+	if (copy_inode ? is_inode(to, copy_inode) : is_inode(to, text_of(m, "old_inode")))
+		return 1;
+	if (copy_inode && is_inode(to, text_of(m, "old_inode")))
+		return clear(to, e); /* the original, perhaps a part of it */
+	if (!is_new(to, m))
+		return fail(e, RINGUP_EBUSY,
+			    "%s has been replaced by somebody else since; remove it, and "
+			    "undo again",
+			    to);
+	rc = move(to, text_of(m, "new"), e);
+	return rc > 0 ? clear(to, e) : rc;
+}
+
+/* Brings the old file of one move back, from any state that killed runs left. */
+static int undo_one(const struct journal *j, const json_t *journal, json_t *m, struct err *e)
+{
+	const char *to = text_of(m, "to"), *old_inode = text_of(m, "old_inode"),
+		   *copy_inode = text_of(m, "copy_inode"),
+		   *old = text_of(m, copy_inode ? "copy" : "old");
+	char again[PATH_MAX + 8];
+	int rc;
 
 	if (!to || *to != '/')
 		return fail(e, RINGUP_EINVAL, "the journal is damaged");
-	if (is_inode(to, old_inode))
-		return 0;
-	if (inode_of(to, now)) {
-		if (!is_new(to, m))
-			return fail(
-				e, RINGUP_EBUSY,
-				"%s has been replaced by somebody else since; remove it, and "
-				"undo again",
-				to);
-		rc = move(to, new, e);
-	}
+	rc = undo_new(m, e);
 	if (rc || !old_inode)
-		return rc;
-	if (!is_inode(old, old_inode))
+		return rc < 0 ? rc : 0;
+	if (!is_inode(old, copy_inode ? copy_inode : old_inode))
 		return fail(e, RINGUP_EBUSY, "%s, which was %s, is not there any more", old,
 			    to);
-	return move(old, to, e);
+	rc = move(old, to, e);
+	if (rc <= 0)
+		return rc;
+	snprintf(again, sizeof(again), "%s.old", text_of(m, "new"));
+	rc = keep_copy(j, journal, m, old, again, e);
+	return rc ? rc : move_own(again, to, e);
 }
 
 static int undo_all(struct journal *j, const json_t *journal, struct err *e)
@@ -173,7 +232,7 @@ static int undo_all(struct journal *j, const json_t *journal, struct err *e)
 	if (mkdir(back, 0755) && errno != EEXIST)
 		rc = fail_os(e, "%s", back);
 	for (size_t i = json_array_size(moves); !rc && i > 0; i--)
-		rc = undo_one(json_array_get(moves, i - 1), e);
+		rc = undo_one(j, journal, json_array_get(moves, i - 1), e);
 	if (rc)
 		return fail_in(e, "%s/journal.json", j->dir);
 	journal_settle(j);
@@ -220,15 +279,29 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
 	return 0;
 }
 
+/*
+ * A file of an overlay's lower layer becomes another one, with another number, when it is first
+ * changed or moved.  A new mode, though equal, makes that happen now, before the number is taken.
+ */
+static void renew(const char *path)
+{
+	struct stat st;
+
+	if (!lstat(path, &st) && S_ISREG(st.st_mode))
+		(void)!chmod(path, st.st_mode & 07777);
+}
+
 /* The move @m with all that identifies its files, or NULL. */
 static json_t *planned(const struct journal *j, const json_t *m, size_t i, struct err *e)
 {
 	const char *to = text_of(m, "to"), *new = text_of(m, "new");
 	char new_inode[32], old_inode[32], old[PATH_MAX], gone[PATH_MAX], name[32];
-	bool has_new = new &&inode_of(new, new_inode), has_old = inode_of(to, old_inode);
+	bool has_new = new &&inode_of(new, new_inode), has_old;
 	struct file_identity id = { 0 };
 	json_t *born;
 
+	renew(to);
+	has_old = inode_of(to, old_inode);
 	snprintf(name, sizeof(name), "old/%zu", i);
 	path_in(old, j, name);
 	snprintf(name, sizeof(name), "back/%zu", i);
@@ -253,18 +326,33 @@ static int make_dir(const struct journal *j, const char *name, struct err *e)
 	return mkdir(path, 0755) ? fail_os(e, "%s", path) : 0;
 }
 
-/* Makes all moves: old files out, new files in. */
-static int carry_out(const json_t *moves, struct err *e)
+/* Moves an old file out; of a folder that cannot be renamed a copy is kept. */
+static int carry_out_old(const struct journal *j, const json_t *journal, json_t *m,
+			 struct err *e)
 {
-	const json_t *m;
+	const char *to = text_of(m, "to"), *old = text_of(m, "old");
+	int rc = move(to, old, e);
+
+	if (rc > 0) {
+		rc = keep_copy(j, journal, m, to, old, e);
+		if (!rc)
+			rc = clear(to, e);
+	}
+	return rc;
+}
+
+/* Makes all moves: old files out, new files in. */
+static int carry_out(const struct journal *j, const json_t *journal, struct err *e)
+{
+	json_t *m;
 	size_t i;
 	int rc = 0;
 
-	json_array_foreach(moves, i, m) {
+	json_array_foreach(json_object_get(journal, "moves"), i, m) {
 		if (!rc && text_of(m, "old_inode"))
-			rc = move(text_of(m, "to"), text_of(m, "old"), e);
+			rc = carry_out_old(j, journal, m, e);
 		if (!rc && text_of(m, "from"))
-			rc = move(text_of(m, "from"), text_of(m, "to"), e);
+			rc = move_own(text_of(m, "from"), text_of(m, "to"), e);
 	}
 	return rc;
 }
@@ -297,7 +385,7 @@ int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 		json_decref(journal);
 		return rc;
 	}
-	rc = carry_out(list, e);
+	rc = carry_out(j, journal, e);
 	if (!rc) {
 		journal_settle(j);
 		json_object_set_new(journal, "done", json_string("yes"));

@@ -1,4 +1,4 @@
-/* journal.h - replace one engine by another with journaled renames that can be undone. */
+/* journal.h - replace one engine by another with journaled moves that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_JOURNAL_H
 #define REBUILD_JOURNAL_H
@@ -16,6 +16,9 @@ struct err;
  * since a removed file frees its number), so the next run understands a run that was killed
  * between any two system calls, and brings the old engine back.  The journal's "done" makes a
  * switch permanent.
+ *
+ * A move is a rename.  An overlay renames no folder of a lower layer, which an image brought, so
+ * such a folder is copied to old/, the journal names the copy, and only then is it removed.
  */
 struct journal {
 	char site[PATH_MAX]; /* site-packages                      */

@@ -286,10 +286,12 @@ static bool take_away(const char *path)
 	random_text(token);
 	if (snprintf(gone, sizeof(gone), "%s.gone.%s", path, token) >= (int)sizeof(gone))
 		return false;
-	if (rename(path, gone))
-		return errno == ENOENT;
-	folder_remove(gone, NULL);
-	return true;
+	if (!rename(path, gone)) {
+		folder_remove(gone, NULL);
+		return true;
+	}
+	/* An overlay renames no folder of a lower layer.  The lock of an image is dead for sure. */
+	return errno == ENOENT || (errno == EXDEV && !folder_remove(path, NULL));
 }
 
 bool lease_break(struct lease_watch *w, const char *path)

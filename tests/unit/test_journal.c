@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 
 static char base[] = "/tmp/ringup-journal.XXXXXX";
 static char site[128], bin[128];
+static enum { PLAIN, IMAGE, IMAGE_SWITCHED } where; /* what set_up() makes the site of */
 
 static void sh(const char *format, const char *a)
 {
@@ -28,16 +31,46 @@ static void sh(const char *format, const char *a)
 		ok(0, "set up: %s", command);
 }
 
+static int do_switch(struct err *e);
+
+/* Makes what is in the folder the lower layer of an overlay at the same place. */
+static bool mount_image(void)
+{
+	char options[512], top[64];
+
+	sh("cd %s && mv top image && mkdir top upper work", base);
+	snprintf(options, sizeof(options), "lowerdir=%s/image,upperdir=%s/upper,workdir=%s/work",
+		 base, base, base);
+	snprintf(top, sizeof(top), "%s/top", base);
+	return !mount("overlay", top, "overlay", 0, options);
+}
+
+static void unmount_image(void)
+{
+	char top[64];
+
+	snprintf(top, sizeof(top), "%s/top", base);
+	umount2(top, MNT_DETACH);
+}
+
 /* A site with the old engine: two folders, a program, and one that the new does not have. */
 static void set_up(void)
 {
+	struct err e = { 0 };
+
+	unmount_image();
 	sh("rm -rf %s/*", base);
-	snprintf(site, sizeof(site), "%s/lib", base);
-	snprintf(bin, sizeof(bin), "%s/bin", base);
-	sh("cd %s && mkdir -p lib/hvd lib/hvd-1.dist-info lib/gone bin && echo old >lib/hvd/a "
+	snprintf(site, sizeof(site), "%s/top/lib", base);
+	snprintf(bin, sizeof(bin), "%s/top/bin", base);
+	sh("mkdir %s/top", base);
+	sh("cd %s/top && mkdir -p lib/hvd lib/hvd-1.dist-info lib/gone bin && echo old >lib/hvd/a "
 	   "&& "
 	   "echo old >lib/hvd-1.dist-info/b && echo old >bin/run && echo old >lib/gone/c",
 	   base);
+	if (where == IMAGE_SWITCHED && do_switch(&e))
+		ok(0, "set up: %s", e.text);
+	if (where != PLAIN && !mount_image())
+		ok(0, "set up: no overlay");
 }
 
 /* All of the old, or all of the new, or neither (0). */
@@ -47,10 +80,10 @@ static const char *state(void)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-		 "cd %s && cat lib/hvd/a bin/run lib/*.dist-info/b lib/gone/c 2>/dev/null | tr "
+		 "cd %s/.. && cat lib/hvd/a bin/run lib/*.dist-info/b lib/gone/c 2>/dev/null | tr "
 		 "-d "
 		 "'\\n'; ls lib | tr -d '\\n'",
-		 base);
+		 site);
 	f = popen(command, "r");
 	if (!f || !fgets(line, sizeof(line), f))
 		*line = 0;
@@ -132,6 +165,23 @@ static bool killed(int (*deed)(struct err *), int at)
 	return WIFSIGNALED(status);
 }
 
+static void check_killed_undo(void)
+{
+	struct err e = { 0 };
+	int at;
+
+	for (at = 1; at < 100; at++) {
+		set_up();
+		if (where != IMAGE_SWITCHED && do_switch(&e))
+			ok(0, "set up: %s", e.text);
+		if (!killed(do_undo, at))
+			break;
+		ok(!do_undo(&e), "killed before step %d of undo, undo goes on: %s", at, e.text);
+		ok(!strcmp(state(), "old"), "and the old engine is whole: %s", state());
+	}
+	ok(at > 6, "an undo has %d steps", at - 1);
+}
+
 static void check_kills(void)
 {
 	struct err e = { 0 };
@@ -143,6 +193,10 @@ static void check_kills(void)
 		set_up();
 		if (!killed(do_switch, at))
 			break;
+		/* As if the removal of the originals had begun, of which there is a copy. */
+		sh("cd %s && if grep -qs copy_inode .ringup-rebuild/journal.json; then rm -f "
+		   "hvd/a; fi",
+		   site);
 		ok(!journal_open(&j, site, &e), "killed before step %d, the next run opens: %s",
 		   at, e.text);
 		journal_close(&j);
@@ -151,15 +205,41 @@ static void check_kills(void)
 		   e.text);
 	}
 	ok(at > 8, "a switch has %d steps", at - 1);
-	for (at = 1; at < 100; at++) {
-		set_up();
-		do_switch(&e);
-		if (!killed(do_undo, at))
-			break;
-		ok(!do_undo(&e), "killed before step %d of undo, undo goes on: %s", at, e.text);
-		ok(!strcmp(state(), "old"), "and the old engine is whole: %s", state());
+	check_killed_undo();
+}
+
+/* Below an overlay no folder that an image brought can be renamed. */
+static void check_image(void)
+{
+	struct err e = { 0 };
+	char from[256], to[256];
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    !(set_up(), mount_image())) {
+		ok(1, "an image's folders are replaced # SKIP no root, or no overlay");
+		return;
 	}
-	ok(at > 6, "an undo has %d steps", at - 1);
+	snprintf(from, sizeof(from), "%s/hvd", site);
+	snprintf(to, sizeof(to), "%s/other", site);
+	ok(rename(from, to) && errno == EXDEV, "the kernel renames no folder of an image");
+	where = IMAGE;
+	set_up();
+	sh("cd %s && mkdir hvd/deep && ln -s ../a hvd/deep/link && chmod 700 hvd/deep && "
+	   "touch -d @77 hvd/a",
+	   site);
+	ok(!do_switch(&e) && !strcmp(state(), "new"), "the new engine is in place: %s", e.text);
+	ok(!do_undo(&e) && !strcmp(state(), "old"), "and out again: %s", e.text);
+	sh("cd %s && test \"$(stat -c %%Y hvd/a) $(stat -c %%a hvd/deep) $(readlink "
+	   "hvd/deep/link)\" = '77 700 ../a'",
+	   site);
+	check_kills();
+	where = IMAGE_SWITCHED;
+	set_up();
+	ok(!do_undo(&e) && !strcmp(state(), "old"), "what a lower layer switched comes back: %s",
+	   e.text);
+	check_killed_undo();
+	where = PLAIN;
+	set_up();
 }
 
 static void check_plain(void)
@@ -277,7 +357,7 @@ static void check_entries(void)
 	json_t *list;
 
 	set_up();
-	sh("cd %s/lib/hvd-1.dist-info && printf "
+	sh("cd %s/top/lib/hvd-1.dist-info && printf "
 	   "'hvd/a,sha256=x,3\\n../bin/run,,\\n\"hvd/b,c\",,\\n"
 	   "hvd-1.dist-info/RECORD,,\\n__pycache__/x.pyc,,\\nmissing/y,,\\n' >RECORD",
 	   base);
@@ -288,11 +368,11 @@ static void check_entries(void)
 	ok(!journal_entries(site, base, "hv", &list, &e) && !json_array_size(list),
 	   "not those of one whose name begins alike");
 	json_decref(list);
-	sh("cd %s/lib/hvd-1.dist-info && printf '../../../../etc/passwd,,\\n' >RECORD", base);
+	sh("cd %s/top/lib/hvd-1.dist-info && printf '../../../../etc/passwd,,\\n' >RECORD", base);
 	ok(journal_entries(site, base, "hvd", &list, &e),
 	   "a path out of the prefix is refused: %s", e.text);
 	json_decref(list);
-	sh("cd %s/lib/hvd-1.dist-info && printf 'a/../../../x,,\\n/etc/passwd,,\\n' >RECORD",
+	sh("cd %s/top/lib/hvd-1.dist-info && printf 'a/../../../x,,\\n/etc/passwd,,\\n' >RECORD",
 	   base);
 	ok(journal_entries(site, base, "hvd", &list, &e), "however it is written: %s", e.text);
 	json_decref(list);
@@ -307,6 +387,7 @@ int main(void)
 	check_kills();
 	check_damage();
 	check_entries();
+	check_image();
 	sh("rm -rf %s", base);
 	return tap_done();
 }
