@@ -130,6 +130,17 @@ node_memory_mb() {
   printf '%s\n' "${mb:-1024}"
 }
 
+# node_pace - print by how much limits in seconds are longer here: 2 with fewer than four processors,
+# of which a container may have a share only.  To import a framework from a cold disk takes such a node
+# more than half a minute.
+node_pace() {
+  local cores quota='' period=''
+  cores=$(nproc)
+  read -r quota period 2>/dev/null <"${1:-/sys/fs/cgroup/cpu.max}" || quota=max
+  [[ ! "$quota $period" =~ ^[0-9]{1,12}\ [1-9][0-9]{0,11}$ ]] || (( quota >= cores * period )) || cores=$(( quota / period ))
+  printf '%s\n' "$(( cores < 4 ? 2 : 1 ))"
+}
+
 # node_inventory TOOL - `ringup detect`, kept for people and tools that ask later.
 node_inventory() {
   "$1" detect --json | write_file "$INIT_STATE/detect.json" 644 ||

@@ -71,7 +71,7 @@ ask() {
   is=()
   while IFS=$'\t' read -r word key value; do
     [[ $word != answer ]] || is[$key]=$value
-  done < <(as_owner "$1" timeout 30 "$1" -I -B -c "$probe" 2>/dev/null)
+  done < <(as_owner "$1" timeout "$(( 30 * INIT_PACE ))" "$1" -I -B -c "$probe" 2>/dev/null)
   [[ -n ${is[version]:-} ]] || return 1
   known_frameworks "$1"
   [[ -z $REPLY ]] || is[frameworks]=$REPLY
@@ -202,7 +202,7 @@ reason() {
 # another Horovod is in the way.
 install_package() {
   local said rc=0
-  said=$(umask 022 && as_owner "$python" timeout 120 "$shared/compat/install" --python "$python" 2>&1) || rc=$?
+  said=$(umask 022 && as_owner "$python" timeout "$(( 120 * INIT_PACE ))" "$shared/compat/install" --python "$python" 2>&1) || rc=$?
   printf '%s\n' "$said" >&2
   case $rc in
     0) ;;
@@ -215,7 +215,7 @@ install_package() {
 trial() {
   local said rc=0
   # where its library for torch is missing, Horovod 0.28's import goes well, but there is no init
-  said=$(as_owner "$python" timeout 60 "$python" -I -B -c "import horovod.$1 as hvd; hvd.init" 2>&1 >/dev/null) || rc=$?
+  said=$(as_owner "$python" timeout "$(( 60 * INIT_PACE ))" "$python" -I -B -c "import horovod.$1 as hvd; hvd.init" 2>&1 >/dev/null) || rc=$?
   (( rc )) || return 0
   said=$(grep -E '^[A-Za-z_.]+: ' <<<"$said" | tail -n 1) || true
   (( rc < 128 )) || said="it was ended by signal $(( rc - 128 ))"

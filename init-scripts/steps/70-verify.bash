@@ -53,7 +53,7 @@ trainer() {
 train() {
   local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
   as_owner "$1" "$1" -I -c 'import ringup.job' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
-  as_owner "$1" timeout 120 "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
+  as_owner "$1" timeout "$(( 120 * INIT_PACE ))" "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
 # peers - print the nodes of the cluster, one a line, as the user or a scheduler names them.
@@ -114,7 +114,7 @@ check_peers() {
     (( REPLY - began < 60 )) || wait=0
   done
   rc=0
-  verdict=$(timeout 90 "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?
+  verdict=$(timeout "$(( 90 * INIT_PACE ))" "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?
   printf '%s\n' "$verdict" >&2
   verdict=${verdict%%$'\n'*}
   (( rc == 0 )) || stop 71 "the network between ${#nodes[@]} nodes: ${verdict:-it could not be checked}" \

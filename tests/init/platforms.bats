@@ -30,6 +30,19 @@ is() {
   DATABRICKS_RUNTIME_VERSION=16.1 DB_IS_DRIVER=FALSE is databricks executor '' 16.1
 }
 
+@test "limits are twice as long where processors, or the cgroup's share of them, are few" {
+  local max=$BATS_TEST_TMPDIR/cpu.max there text
+  nproc() { echo "$there"; }
+  for there in 1 3; do [[ $(node_pace "$max") == 2 ]]; done
+  for there in 4 64; do [[ $(node_pace "$max") == 1 ]]; done
+  echo "200000 100000" >"$max" # two processors of 64
+  [[ $(node_pace "$max") == 2 ]]
+  for text in "max 100000" "400000 100000" "" "x y" "100 0"; do
+    echo "$text" >"$max"
+    [[ $(node_pace "$max") == 1 ]]
+  done
+}
+
 @test "Dataproc: role and cluster are attributes of the instance" {
   mkdir -p "$INIT_ROOT/etc/google-dataproc" "$INIT_ROOT/usr/share/google"
   is dataproc single '' ''
