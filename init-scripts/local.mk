@@ -13,6 +13,7 @@ INIT_FILES = \
 	%reldir%/lib/pkg.bash \
 	%reldir%/lib/progress.bash \
 	%reldir%/lib/report.bash \
+	%reldir%/lib/shared.bash \
 	%reldir%/lib/source.bash \
 	%reldir%/lib/status.bash \
 	%reldir%/steps/00-guard.bash \

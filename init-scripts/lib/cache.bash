@@ -96,7 +96,9 @@ cache_get() {
   cache_keys "$tmp/keys"
   ln -s -- "$(readlink -f -- "$entry")" "$tmp/from"
   # of the copies: nobody can change them between the check and the use
-  if head -c 8388608 -- "$entry/MANIFEST" >"$tmp/m" 2>/dev/null && head -c 64 -- "$entry/MANIFEST.sig" >"$tmp/s" 2>/dev/null; then
+  shared_peek "$entry/MANIFEST" 8388608 >"$tmp/m"
+  shared_peek "$entry/MANIFEST.sig" 64 >"$tmp/s"
+  if [[ -s $tmp/m && -s $tmp/s ]]; then
     for pub in "$tmp"/keys/*.pub; do
       openssl pkeyutl -verify -pubin -inkey "$pub" -rawin -in "$tmp/m" -sigfile "$tmp/s" >/dev/null 2>&1 || continue
       rc=3
@@ -110,36 +112,35 @@ cache_get() {
   return "$rc"
 }
 
-# cache_alone CMD ARG... - with no other node between looking and renaming, where flock works.
-cache_alone() {
-  if [[ -w $RINGUP_CACHE ]]; then
-    (flock --wait 2 9 || true; "$@") 9<>"$RINGUP_CACHE/guard"
-  else
-    "$@"
-  fi
-}
-
 # cache_aside KEY - a damaged entry goes to quarantine, if this node may do that.
 cache_aside() {
   warn "entry ${1:0:12}... of $RINGUP_CACHE is damaged; it goes to quarantine and is built again"
-  mkdir -p -- "$RINGUP_CACHE/quarantine" 2>/dev/null || return 0
-  mv -T -- "$RINGUP_CACHE/$1" "$RINGUP_CACHE/quarantine/$1.$(printf '%(%s)T' -1).$$" 2>/dev/null || true
+  mkdir -- "$RINGUP_CACHE/quarantine" 2>/dev/null || true
+  shared_in "$RINGUP_CACHE/quarantine" mv -T -- "$RINGUP_CACHE/$1" "./$1.$(printf '%(%s)T' -1).$$" 2>/dev/null || true
 }
+
+# cache_holds LOCK - is it this run's?
+cache_holds() { shared_peek "$1/owner.json" 4096 | grep -qsF "${INIT_TOKEN:-none}"; }
 
 # cache_lock KEY - 0: this run builds; 1: somebody else does; 2: nobody can lock anything there.
 cache_lock() {
   local lock=$RINGUP_CACHE/$1.lock
-  ! grep -qs "$INIT_TOKEN" "$lock/owner.json" || return 0
+  ! cache_holds "$lock" || return 0
   mkdir -- "$RINGUP_CACHE" 2>/dev/null || true
   if ! mkdir -- "$lock" 2>/dev/null; then
     [[ -d $lock ]] && return 1
     return 2
   fi
-  printf '{"host":"%s","identity":"%s","token":"%s","pid":%d,"start":%s,"lease_ms":15000}' "$(uname -n | tr -dc 'A-Za-z0-9._-')" \
-    "$(cache_here)" "$INIT_TOKEN" "$INIT_PID" "$(cache_start "$INIT_PID")" >"$lock/owner.json" &&
-    printf '%014d\n' 0 >"$lock/beat" && return 0
+  ! shared_in_own "$lock" cache_sign || return 0
   rm -rf -- "$lock"
   return 2
+}
+
+# cache_sign - say in the lock that is the working folder whose it is.
+cache_sign() {
+  printf '{"host":"%s","identity":"%s","token":"%s","pid":%d,"start":%s,"lease_ms":15000}' "$(uname -n | tr -dc 'A-Za-z0-9._-')" \
+    "$(cache_here)" "$INIT_TOKEN" "$INIT_PID" "$(cache_start "$INIT_PID")" | shared_make ./owner.json &&
+    printf '%014d\n' 0 | shared_make ./beat
 }
 
 # cache_here - print what is the same for all whose process numbers mean the same.
@@ -158,7 +159,7 @@ cache_start() {
 # cache_is_dead LOCK SILENT - is its owner, whose text has been the same for SILENT seconds?
 cache_is_dead() {
   local text pid start lease
-  text=$(head -c 4096 -- "$1/owner.json" 2>/dev/null) || true
+  text=$(shared_peek "$1/owner.json" 4096 | tr -d '\0')
   pid=$(json_of pid "$text") start=$(json_of start "$text") lease=$(json_of lease_ms "$text")
   if [[ $(json_of identity "$text") == "$(cache_here)" && $pid =~ ^[1-9][0-9]{0,9}$ && $(cache_start "$pid") != "$start" ]]; then
     return 0
@@ -167,33 +168,40 @@ cache_is_dead() {
   (( $2 * 1000 > lease * 3 / 2 ))
 }
 
-# cache_break LOCK TEXT - take it from the dead, if TEXT is still what it says.
+# cache_break LOCK TEXT - take it from the dead, if TEXT is still what it says.  It is moved first: another
+# node may have taken it a moment ago, and gets it back.
 cache_break() {
-  [[ $(cache_text "$1") == "$2" ]] && mv -T -- "$1" "$1.gone.$INIT_TOKEN" 2>/dev/null && rm -rf -- "$1.gone.$INIT_TOKEN"
+  local gone=$1.gone.$INIT_TOKEN
+  mv -T -- "$1" "$gone" 2>/dev/null || return 1
+  [[ $(cache_text "$gone") == "$2" ]] || { mv -nT -- "$gone" "$1" 2>/dev/null; rm -rf -- "$gone"; return 1; }
+  rm -rf -- "$gone"
 }
 
 # cache_text LOCK - print all that its owner changes while it lives.
-cache_text() { cat -- "$1/owner.json" "$1/beat" 2>/dev/null | head -c 8192 | tr -d '\0' || true; }
+cache_text() { { shared_peek "$1/owner.json" 4096; shared_peek "$1/beat" 4096; } | tr -d '\0'; }
 
 # cache_free - give back what this run has locked.
 cache_free() {
-  local file
-  for file in "${RINGUP_CACHE:-/nonexistent}"/*.lock/owner.json; do
-    ! grep -qs "${INIT_TOKEN:-none}" "$file" || rm -rf -- "${file%/*}"
+  local lock
+  for lock in "${RINGUP_CACHE:-/nonexistent}"/*.lock; do
+    ! cache_holds "$lock" || rm -rf -- "$lock"
   done
 }
 
 # cache_beat - keep the locks of this run fresh, for as long as the runner lives.
 cache_beat() {
-  local n=0 file fd
+  local n=0 lock fd
   exec {fd}<> <(:)
   while [[ -e /proc/$INIT_PID ]]; do
     read -rt 3 -u "$fd" || true
-    for file in "$RINGUP_CACHE"/*.lock/owner.json; do
-      ! grep -qs "$INIT_TOKEN" "$file" || printf '%014d\n' $((++n)) 1<>"${file%/*}/beat"
+    for lock in "$RINGUP_CACHE"/*.lock; do
+      ! cache_holds "$lock" || shared_in_own "$lock" cache_pulse "$((++n))" 2>/dev/null || true
     done
   done
 }
+
+# cache_pulse N - write it over what is in the beat of the lock that is the working folder.
+cache_pulse() { printf '%014d\n' "$1" | dd of=./beat conv=notrunc,nocreat oflag=nofollow,nonblock status=none; }
 
 # cache_provide KEY INTO WAIT YIELD - have the entry in INTO; 0: it is; 1: it must be built here, and
 # is this run's to publish if cache_lock says so.  Waits WAIT seconds for whoever builds it, and
@@ -210,11 +218,11 @@ cache_provide() {
     case $rc in
       0) number waited_s "$((clock - began))"; return 0 ;;
       2) warn "entry ${1:0:12}... of $RINGUP_CACHE is not signed by a key of RINGUP_CACHE_TRUST; built here"; return 1 ;;
-      3) cache_alone cache_aside "$1" ;;
+      3) cache_aside "$1" ;;
       4) stop 50 "no room below $INIT_STATE for what is in $RINGUP_CACHE" "make room (df -h), then run this again" ;;
     esac
     if [[ -d $lock ]] && cache_is_dead "$lock" "$((clock - since))"; then
-      cache_alone cache_break "$lock" "$now" || [[ ! -d $lock ]] || return 1
+      cache_break "$lock" "$now" || [[ ! -d $lock ]] || return 1
     elif [[ ! -d $lock ]] && (( clock - began >= $4 )); then
       cache_signs || return 1
       rc=0
@@ -224,7 +232,7 @@ cache_provide() {
         (( rc == 2 )) || ! cache_get "$1" "$2" || { cache_free; return 0; }
         return 1
       }
-    elif grep -qs "$INIT_TOKEN" "$lock/owner.json"; then
+    elif cache_holds "$lock"; then
       return 1
     elif (( clock - began >= $3 )); then
       warn "waited $3 s for somebody else's build; built here"

@@ -22,16 +22,21 @@ sibling() {
 # vacate PATH - let nothing be there.
 vacate() { [[ ! -e $1 && ! -L $1 ]] || rm -rf -- "$1"; }
 
-# write_file FILE MODE - replace FILE by stdin: a sibling is written, synced, renamed.
+# write_file FILE MODE - replace FILE by stdin: a sibling is made, synced, renamed.  It has its mode
+# from the start, since chmod would follow a link that another user of the folder has put there.
 write_file() {
   local new folder
   folder_of "$1"; folder=$REPLY
   sibling "$1"; new=$REPLY
   vacate "$new"
-  cat >"$new" && chmod "$2" "$new" && sync "$new" && mv -fT -- "$new" "$1" && sync "$folder" && return 0
+  (umask "$(printf '%03o' "$((0777 & ~8#$2))")" && shared_make "$new") && make_executable "$2" "$new" &&
+    mv -fT -- "$new" "$1" && sync "$folder" && return 0
   rm -f -- "$new"
   return 1
 }
+
+# make_executable MODE FILE - chmod, if MODE has what a new file cannot have.
+make_executable() { [[ $1 != *[1357]* ]] || chmod "$1" "$2"; }
 
 # write_link TARGET LINK - make LINK point to TARGET, in one step.
 write_link() {

@@ -94,10 +94,11 @@ pick_once() {
 # pick - set python to the first candidate with a framework and pip, else to the first.
 pick() {
   local p first='' last=''
-  python=''
+  python='' refused=''
   while read -r p; do
     if [[ -z $p || ! -x $p || $p == "$last" ]]; then continue; fi
     last=$p
+    (( EUID )) || owner_of "$p" || { refused="root does not run $p: $REPLY; take that right away (chmod go-w, chown), or set RINGUP_PYTHON to another"; continue; }
     ask "$p" || continue
     first=${first:-$p}
     [[ -n ${is[frameworks]} && -n ${is[pip]} ]] && python=$p && return 0
@@ -109,7 +110,7 @@ pick() {
 
 declare -A is=()
 declare -a programs=()
-python='' picked='' found=''
+python='' picked='' found='' refused=''
 
 # step_look - what `ringup detect` finds; it reads what a Python would tell, and starts none.
 step_look() {
@@ -155,6 +156,10 @@ step_inputs() {
   printf '\n%s\n%s\n%s\n' "${RINGUP_PYTHON:-}" "${RINGUP_ENGINE:-}" "${found%%$'\n  "engines"'*}"
   about_pythons
   served=$(node_python)
+  if [[ -n $served && $EUID -eq 0 ]]; then
+    owner_of "$served" || true
+    printf '%s\n' "$REPLY"
+  fi
   if [[ -z $served ]] || is_found "$served"; then
     printf '%s\n' "$served"
     stat -Lc '%n %i %s %Y' -- "${programs[@]}" 2>/dev/null || true
@@ -187,6 +192,8 @@ venv='make an environment (python3 -m venv /opt/venv, on Debian after apt-get in
 reason() {
   if [[ ! -x $shared/compat/install ]]; then
     echo "this release has no Python package"
+  elif [[ -z $python && -n $refused ]]; then
+    echo "$refused"
   elif [[ -z $python ]]; then
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
@@ -275,6 +282,7 @@ step_apply() {
   node_inventory "$tool"
   pick
   why=$(reason)
+  [[ -z $refused || $why == "$refused" ]] || warn "$refused"
   if [[ -n $python ]]; then
     fact python "$python (${is[version]})"
     fact path "$python"

@@ -266,3 +266,57 @@ without() {
   grep -rqF "$(sed -n 2p "$T/cache.key")" "$root" "$T/cache" && return 1
   [[ $(builds) == 1 && -d $(entry) ]]
 }
+@test "a shared folder full of links and pipes: nothing outside is touched, nothing waits" {
+  ((EUID == 0)) || skip "needs root"
+  local key name before
+  key=$(printf 'a%.0s' {1..64})
+  for lib in "$src"/init-scripts/lib/*.bash; do source "$lib"; done
+  mkdir -m 755 "$T/shared" "$T/out" "$T/out/lock" "$T/out/status"
+  printf secret >"$T/out/file"
+  printf '%014d\n' 7 >"$T/out/lock/beat"
+  export RINGUP_CACHE=$T/shared RINGUP_CACHE_TRUST=x INIT_TOKEN=token INIT_PID=$$ INIT_STATE=$T/state INIT_ROOT=''
+  mkdir "$INIT_STATE"
+  echo '{}' >"$INIT_STATE/status.json"
+  # Each name that is touched there, as a link to a file or a folder, and as a pipe.
+  (
+    cd "$T/shared"
+    mkdir b.lock c.lock "$key"
+    echo token >c.lock/owner.json
+    ln -s "$T/out/new" guard
+    ln -s "$T/out/status" status
+    ln -s "$T/out/lock" quarantine
+    ln -s "$T/out/lock" d.lock
+    ln -s "$T/out/file" c.lock/beat
+    mkfifo "$key/MANIFEST" b.lock/owner.json b.lock/beat
+  )
+  printf token >"$T/out/lock/owner.json"
+  chown -hR 65534:65534 "$T/shared"
+  before=$(cd "$T/out" && find . -printf '%p %s %T@ %m\n' | sort && cat file lock/*)
+  limit() { timeout 20 bash -c 'set -euo pipefail; shopt -s inherit_errexit; for l in "$0"/init-scripts/lib/*.bash; do source "$l"; done; "$@"' "$src" "$@"; }
+  run limit cache_get "$key" "$T/into"
+  expect_status 2
+  run limit cache_is_dead "$T/shared/b.lock" 1
+  expect_status 1
+  run limit cache_break "$T/shared/b.lock" other
+  expect_status 1
+  run limit cache_aside "$key"
+  expect_status 0
+  run limit shared_in_own "$T/shared/c.lock" cache_pulse 9
+  [[ $status -ne 0 ]]
+  run limit shared_in_own "$T/shared/d.lock" cache_pulse 9
+  [[ $status -ne 0 ]]
+  run limit cache_free
+  expect_status 0
+  run limit write_file "$T/shared/free" 644 <<<text
+  expect_status 0
+  [[ $(stat -c '%a %u' "$T/shared/free") == '644 0' && $(cat "$T/shared/free") == text ]]
+  eval "$(sed -n '/^tell_cluster()/,/^}/p' "$src/init-scripts/ringup-init")"
+  tell_cluster
+  [[ $(cd "$T/out" && find . -printf '%p %s %T@ %m\n' | sort && cat file lock/*) == "$before" ]]
+  rm "$T/shared/status"
+  tell_cluster
+  DB_CLUSTER_ID=one tell_cluster
+  name=$(find "$T/shared/status" -mindepth 1 -maxdepth 1 -name '*.json')
+  [[ $(cat "$T/shared/status/one/${name##*/}") == '{}' ]]
+  [[ $(cat "$name") == '{}' && $(stat -c %a "$name") == 644 ]]
+}

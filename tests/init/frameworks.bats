@@ -311,9 +311,50 @@ in_place() {
 @test "root runs a Python as the user whose it is" {
   ((EUID == 0)) || skip "needs root"
   source "$src/init-scripts/lib/node.bash"
-  mkdir "$T/theirs"
+  local where
+  is() { owner_of "$T/$1/python3" && [[ $REPLY == "$2 "* ]]; }
+  for where in ours theirs linked loose; do
+    mkdir -m 755 "$T/$where"
+    : >"$T/$where/python3"
+  done
+  chmod 755 "$T"
+  # Whose the folder is, the program, and the program that a link in root's folder leads to.
   chown 65534:65534 "$T/theirs"
-  [[ $(as_owner "$T/theirs/python3" id -u) == 65534 && $(as_owner "$T/python3" id -u) == 0 ]]
+  is theirs 65534
+  [[ $(as_owner "$T/theirs/python3" id -u) == 65534 && $(as_owner "$T/ours/python3" id -u) == 0 ]]
+  chown 65534 "$T/linked/python3"
+  is linked 65534
+  ln -sf ../theirs/python3 "$T/linked/python3"
+  is linked 65534
+  ln -s theirs "$T/folder"
+  is folder 65534
+  # What a third one can write, root runs as nobody.
+  chown 1234 "$T/theirs/python3"
+  not owner_of "$T/theirs/python3"
+  [[ $REPLY == *"belongs to two users"* ]]
+  chmod 777 "$T/loose"
+  not owner_of "$T/loose/python3"
+  [[ $REPLY == "every user can write to $T/loose" ]]
+  run as_owner "$T/loose/python3" id -u
+  expect_status 126
+  [[ $output == *"root does not run $T/loose/python3: every user can write to $T/loose"* ]]
+  chmod 775 "$T/loose"
+  chgrp 1234 "$T/loose"
+  not owner_of "$T/loose/python3"
+  [[ $REPLY == *"can write to $T/loose" ]]
+  chmod 1777 "$T/loose"
+  is loose 0
+}
+
+@test "a Python that everybody can replace is not served, and the report says so" {
+  ((EUID == 0)) || skip "needs root"
+  release_installed
+  python version=3.11.2 pip=yes managed= ringup= 'frameworks=torch 2.13.0'
+  chmod 777 "$root/usr/bin"
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  echo "$output"
+  [[ ! -e $T/installs && $output == *"root does not run"* ]]
 }
 
 @test "RINGUP_ENGINE: rebuilt for the frameworks there are, again when they change, and not otherwise" {

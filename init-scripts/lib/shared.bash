@@ -1,0 +1,20 @@
+# shellcheck shell=bash
+# shared.bash - files in a folder where other users can write: no link is followed, no pipe waited for.
+#
+# Whoever may write in a folder can rename what is in it, so a check by name proves nothing.  These
+# open with O_NOFOLLOW, O_NONBLOCK and O_EXCL (by dd), and work in a folder that has been entered.
+
+# shared_peek FILE BYTES - print so much of a regular file; of a link or a pipe nothing.
+shared_peek() { dd if="$1" bs="$2" count=1 iflag=nofollow,nonblock,fullblock status=none 2>/dev/null || true; }
+
+# shared_make FILE - make FILE of stdin, with the mode that the umask gives; fails if anything has that name.
+shared_make() { dd of="$1" bs=64K conv=excl,fsync status=none; }
+
+# shared_in DIR CMD ARG... - run CMD in DIR, which must be a folder itself and no link to one.
+shared_in() (
+  up=$(cd -P -- "${1%/*}" && pwd -P) && cd -P -- "$1" && [[ $PWD == "${up%/}/${1##*/}" ]] && "${@:2}"
+)
+
+# shared_in_own DIR CMD ARG... - the same in a folder that this user has made.
+shared_in_own() { shared_in "$1" shared_own "${@:2}"; }
+shared_own() { [[ -O . ]] && "$@"; }
