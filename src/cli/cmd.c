@@ -101,7 +101,7 @@ void cmd_usage(const struct cmd *family, const struct cmd *c, FILE *f)
 void cmd_list(FILE *f)
 {
 	fputs("usage: ringup COMMAND [OPTION]... [OPERAND]...\n"
-	      "brings a training cluster up, and runs the ring\n\n",
+	      "Set up training nodes, run distributed jobs, and diagnose their network.\n\n",
 	      f);
 	print_subs(cmds, f);
 	fputs("\n`ringup help COMMAND` or `ringup COMMAND --help` explains one;\n"

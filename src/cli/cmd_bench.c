@@ -771,7 +771,7 @@ static int cmd_bench_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_bench = {
 	.name = "bench",
 	.operands = "COLLECTIVE",
-	.summary = "time a collective, beside others, and check what it computes",
+	.summary = "measure collectives, compare with other libraries, check the results",
 	.examples = "ringup bench allreduce -np 4 --check\n"
 		    "ringup bench allreduce -np 2 --sizes 8,2K,512K,64M --peer openmpi,mpich\n"
 		    "ringup bench alltoall -np 3 --uneven --check\n"

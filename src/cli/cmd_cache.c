@@ -203,7 +203,7 @@ static int cmd_cache_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_cache = {
 	.name = "cache",
 	.operands = "keygen DIR | list | verify | put KEY DIR | get KEY DIR",
-	.summary = "keys and entries of the folder in which nodes share what they build",
+	.summary = "manage the build cache that nodes share",
 	.examples = "ringup cache keygen /etc/ringup\n"
 		    "ringup cache list --cache /srv/shared/ringup\n"
 		    "ringup cache verify",

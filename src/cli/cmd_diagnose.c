@@ -212,7 +212,7 @@ static int cmd_diagnose_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_diagnose = {
 	.name = "diagnose",
 	.operands = "LOG...|-",
-	.summary = "say what the logs of a job show to be wrong, and what cures it",
+	.summary = "find the cause of a failed or hung job in its logs",
 	.examples = "ringup diagnose job.log\n"
 		    "ringup diagnose --json logs/rank-*.log.gz\n"
 		    "mpirun -np 2 ./a.out 2>&1 | ringup diagnose -\n"

@@ -125,7 +125,7 @@ static int cmd_doctor_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_doctor = {
 	.name = "doctor",
 	.operands = "",
-	.summary = "say on one page whether this node is fit for training",
+	.summary = "check whether this node is ready for training",
 	.examples = "ringup doctor\n"
 		    "ringup doctor --check-build --python /databricks/python3",
 	.opts = opts,

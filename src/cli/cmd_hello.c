@@ -116,7 +116,7 @@ static int cmd_hello_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_hello = {
 	.name = "hello",
 	.operands = "",
-	.summary = "join the job of this process and add up: does it work here?",
+	.summary = "check that launcher, network and library work together",
 	.examples = "ringup run -np 4 -- ringup hello\n"
 		    "mpirun -np 2 ringup hello",
 	.opts = opts,

@@ -26,6 +26,6 @@ static const struct cmd *const subs[] = {
 const struct cmd cmd_net = {
 	.name = "net",
 	.operands = "",
-	.summary = "check the network, explain and settle which interface is used",
+	.summary = "check the network; predict and set the interface that libraries use",
 	.subs = subs,
 };

@@ -372,7 +372,7 @@ static int cmd_net_explain_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_explain = {
 	.name = "explain",
 	.operands = "",
-	.summary = "say which interface each library takes, and by which rule",
+	.summary = "predict which interface each library picks, and by which rule",
 	.examples = "ringup net explain\n"
 		    "ringup net explain --lib nccl --json\n"
 		    "ringup net explain --lib nccl --version 2.27.7\n"

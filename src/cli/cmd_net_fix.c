@@ -453,7 +453,7 @@ static int cmd_net_fix_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_fix = {
 	.name = "fix",
 	.operands = "[NODE]...",
-	.summary = "settle one interface for NCCL, Open MPI, Gloo and Horovod",
+	.summary = "make NCCL, Open MPI, Gloo and Horovod use one interface",
 	.examples = "ringup net fix --dry-run\n"
 		    "ringup net fix --interface eth0\n"
 		    "ringup net fix --snapshot n2.json --snapshot n3.json\n"

@@ -103,7 +103,7 @@ static int cmd_net_lint_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_lint = {
 	.name = "lint",
 	.operands = "",
-	.summary = "find settings that a library takes otherwise than you meant",
+	.summary = "find settings that a library interprets differently from what you meant",
 	.examples = "ringup net lint\n"
 		    "NCCL_SOCKET_IFNAME=^docker0 ringup net lint\n"
 		    "ringup net lint --from node.json --json",

@@ -53,7 +53,7 @@ static int cmd_net_snapshot_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_snapshot = {
 	.name = "snapshot",
 	.operands = "",
-	.summary = "write down interfaces, routes and settings as JSON",
+	.summary = "print interfaces, routes and settings as JSON",
 	.examples = "ringup net snapshot -o node.json\n"
 		    "ringup net snapshot | jq .interfaces",
 	.opts = opts,

@@ -241,7 +241,7 @@ static int cmd_net_watch_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_watch = {
 	.name = "watch",
 	.operands = "",
-	.summary = "tell changes of links, addresses and routes, and whom they concern",
+	.summary = "report changes of links, addresses and routes, and which jobs they affect",
 	.examples = "ringup net watch\n"
 		    "ringup net watch --json --for 3600 >> network.log",
 	.opts = opts,

@@ -257,7 +257,7 @@ static int cmd_plan_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_plan = {
 	.name = "plan",
 	.operands = "",
-	.summary = "say what would be built for this node, with what, and why",
+	.summary = "show what would be built for this node, with which compiler, and why",
 	.examples = "ringup plan\n"
 		    "ringup plan --engine horovod --for torch\n"
 		    "ringup plan --json --python /databricks/python3",

@@ -69,7 +69,7 @@ static int cmd_rankd_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_rankd = {
 	.name = "rankd",
 	.operands = "[--] [COMMAND [ARGUMENT]...]",
-	.summary = "start ranks for `ringup run`, which starts this on each host",
+	.summary = "start ranks for `ringup run`, which runs this on each host",
 	.opts = opts,
 	.max = -1,
 	.runs = true,

@@ -274,7 +274,7 @@ static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_rebuild = {
 	.name = "rebuild",
 	.operands = "",
-	.summary = "make an engine for what is installed, and prove it by training",
+	.summary = "build an engine for the installed frameworks and test it by training",
 	.examples = "ringup rebuild --engine horovod --dry-run\n"
 		    "ringup rebuild --engine horovod --for torch --accept CVE-2024-10190\n"
 		    "ringup rebuild --engine horovod --source horovod-0.28.1.tar.gz --offline\n"

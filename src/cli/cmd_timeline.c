@@ -18,6 +18,6 @@ static const struct cmd *const subs[] = {
 const struct cmd cmd_timeline = {
 	.name = "timeline",
 	.operands = "",
-	.summary = "put the timelines of several ranks together",
+	.summary = "work with the timelines of several ranks",
 	.subs = subs,
 };

@@ -108,7 +108,7 @@ static int cmd_timeline_merge_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_timeline_merge = {
 	.name = "merge",
 	.operands = "FILE...",
-	.summary = "make one timeline of those of several ranks, on one clock",
+	.summary = "merge the timelines of several ranks, on one clock",
 	.examples = "ringup timeline merge -o all.json t.json.*",
 	.opts = opts,
 	.min = 1,
