@@ -822,8 +822,10 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *		       ringup_error() names it, and the next operation works
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
- * After RINGUP_ETIMEDOUT ringup_error() inquires, when called, and names the operation and the
- * ranks that have not started it, are stopped or, on other hosts, do not answer within 0.06 s.
+ * After RINGUP_ETIMEDOUT ringup_error() names the operation and the ranks of this host that had
+ * not started it at the deadline, or are stopped. It asks the ranks of other hosts, when called,
+ * and names those that have not started it or do not answer within 0.5 s. If another rank has
+ * ended the job meanwhile, it says why.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 

@@ -545,6 +545,7 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_arenas \
+	%reldir%/whole/test_blame \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_unwaited \
@@ -652,6 +653,7 @@ THREADED_TESTS = \
 	%reldir%/whole/test_adasum_job \
 	%reldir%/whole/test_any \
 	%reldir%/whole/test_arenas \
+	%reldir%/whole/test_blame \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
 	%reldir%/whole/test_huge \

@@ -3,21 +3,21 @@
 #include "api/call.h"
 
 #include "engine/engine.h"
-#include "engine/op_state.h"
+#include "engine/op.h"
 
 static _Thread_local struct err last;
 
-/* The operation of the last error, if it is still in flight. */
+/* The operation of the last error, if that had missed a deadline. */
 static _Thread_local struct {
 	struct engine *engine;
-	struct ringup_op *op; /* or NULL */
 	uint32_t forks;
+	struct op_late is; /* .op is NULL: there is none */
 } late;
 
 int call_fail(const struct err *e)
 {
 	last = *e;
-	late.op = NULL;
+	late.is.op = NULL;
 	return e->code;
 }
 
@@ -34,8 +34,8 @@ int call_late(const struct err *e, struct ringup_op *op)
 	call_fail(e);
 	if (e->code == RINGUP_ETIMEDOUT && op) {
 		late.engine = op->engine;
-		late.op = op;
 		late.forks = forks_seen();
+		engine_note_late(op, &late.is);
 	}
 	return e->code;
 }
@@ -47,10 +47,10 @@ void call_keep(const struct err *why)
 
 const char *ringup_error(void)
 {
-	struct ringup_op *op = late.op;
+	bool is_late = late.is.op && late.forks == forks_seen();
 
-	late.op = NULL;
-	if (op && late.forks == forks_seen())
-		engine_describe(late.engine, op, last.text, sizeof(last.text));
+	if (is_late)
+		engine_describe(late.engine, &late.is, last.text, sizeof(last.text));
+	late.is.op = NULL;
 	return last.text;
 }

@@ -119,6 +119,12 @@ struct comm {
 	struct heartbeats links; /* watch.c's, for the connections of topo.mesh */
 };
 
+/* comm_is_here - is @rank of the group on this host? */
+static inline bool comm_is_here(const struct comm *c, int rank)
+{
+	return !c->topo.host_of || c->topo.host_of[rank] == c->topo.host;
+}
+
 /* comm_op - this rank's operation for @it, or NULL. */
 static inline struct ringup_op *comm_op(struct comm *c, const struct item *it)
 {

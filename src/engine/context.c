@@ -166,12 +166,12 @@ static void keep_secret(struct context *c)
 			    (struct secret_part[]){ { "ringup", 6 }, { NULL, 0 } });
 }
 
-static void context_describe(void *ctx, struct comm *comm, const struct ringup_op *op,
+static void context_describe(void *ctx, struct comm *comm, const struct op_late *late,
 			     char *out, size_t len)
 {
 	const struct context *c = ctx;
 
-	stall_describe(&c->watch.stall, comm, op, out, len);
+	stall_describe(&c->watch.stall, comm, late, out, len);
 }
 
 struct timeline_rank context_self(const struct context *c)

@@ -119,13 +119,6 @@ int eager_missing(const struct comm *c, uint32_t id, uint32_t round)
 	return round_missing(c, &at, round);
 }
 
-bool eager_has_come(const struct comm *c, const struct ringup_op *op, int rank)
-{
-	struct eager_slots at = ledger_slots(c->ledger, op->id, op->round);
-
-	return ledger_look(&at, rank, op->round) != SLOT_EMPTY;
-}
-
 int eager_spin(const struct comm *c, const struct eager_round *t)
 {
 	uint64_t filled = ledger_filled(t->number);

@@ -30,9 +30,6 @@ bool eager_splits(const struct comm *c, const struct ringup_op *op, uint64_t *ma
  * queued. */
 int eager_missing(const struct comm *c, uint32_t id, uint32_t round);
 
-/* eager_has_come - has @rank published its share of the eager operation @op? */
-bool eager_has_come(const struct comm *c, const struct ringup_op *op, int rank);
-
 /* eager_spin - as eager_missing(), after a short spin if a slot is empty. */
 int eager_spin(const struct comm *c, const struct eager_round *t);
 

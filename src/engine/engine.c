@@ -642,8 +642,17 @@ static void remove_live(struct engine *g)
 	pthread_mutex_unlock(&live_lock);
 }
 
-void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len)
+void engine_note_late(struct ringup_op *op, struct op_late *late)
 {
+	struct comm *c = op_enter_comm(op);
+
+	op_note_late(c, op, late);
+	op_exit_comm(c);
+}
+
+void engine_describe(struct engine *g, const struct op_late *late, char *out, size_t len)
+{
+	struct ringup_op *op = late->op;
 	struct engine *at;
 	struct comm *c;
 
@@ -651,9 +660,10 @@ void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t l
 	pthread_mutex_lock(&live_lock);
 	for (at = live; at && at != g; at = at->next_live)
 		;
-	if (at && g->describe && !op_is_done(op)) {
+	if (at && g->describe && __atomic_load_n(&op->use, __ATOMIC_RELAXED) == late->use) {
 		c = op_enter_comm(op);
-		g->describe(g->describe_ctx, c, op, out, len);
+		if (c->serial == late->serial)
+			g->describe(g->describe_ctx, c, late, out, len);
 		op_exit_comm(c);
 	}
 	pthread_mutex_unlock(&live_lock);

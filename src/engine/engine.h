@@ -8,6 +8,7 @@
 
 #include "engine/engine_state.h"
 
+struct op_late;
 struct p2p_request;
 struct request;
 
@@ -49,9 +50,13 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
  * now; all callbacks run to their end. */
 void engine_settle(struct engine *g);
 
-/* engine_describe - write a sentence about what @op waits for to @out; nothing if @op is
- * complete, or @g no longer runs.  It may ask other hosts: see p2p_ask().  Any thread of the
- * process that has started @g. */
-void engine_describe(struct engine *g, struct ringup_op *op, char *out, size_t len);
+/* engine_note_late - @op has missed a deadline: note the ranks of this host that have not begun
+ * it, who are the ones to be named whatever happens before engine_describe(). */
+void engine_note_late(struct ringup_op *op, struct op_late *late);
+
+/* engine_describe - write to @out a sentence about what the operation @late waited for; nothing
+ * if another thread has given it back since, or @g no longer runs.  It may ask other hosts: see
+ * p2p_ask().  Any thread of the process that has started @g. */
+void engine_describe(struct engine *g, const struct op_late *late, char *out, size_t len);
 
 #endif

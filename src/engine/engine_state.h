@@ -18,6 +18,7 @@ enum { ENGINE_COMMS = 256 };
 struct cause;
 struct comm;
 struct liveness;
+struct op_late;
 struct p2p;
 struct progress;
 struct ringup_op;
@@ -44,7 +45,7 @@ struct engine {
 	void *on_alarm_ctx;
 	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
 	/* Describes what an operation waits for that is not complete in time; or NULL. */
-	void (*describe)(void *ctx, struct comm *comm, const struct ringup_op *op, char *out,
+	void (*describe)(void *ctx, struct comm *comm, const struct op_late *late, char *out,
 			 size_t len);
 	void *describe_ctx;
 	struct trace trace; /* see timeline.h; all zero: off */

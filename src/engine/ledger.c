@@ -350,6 +350,16 @@ bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank)
 	return __atomic_load_n(busy(l, id, rank), __ATOMIC_RELAXED) & ~KEPT;
 }
 
+bool ledger_has_begun(const struct ledger *l, uint32_t id, uint32_t round, int rank)
+{
+	uint32_t queued = __atomic_load_n(&ledger_record(l, id, rank)->round, __ATOMIC_ACQUIRE);
+	struct eager_slots at = ledger_slots(l, id, round);
+
+	/* The rank may have gone on to the next round. */
+	return (int32_t)(queued - round) >= 0 ||
+	       (at.step && ledger_look(&at, rank, round) != SLOT_EMPTY);
+}
+
 bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age)
 {
 	return hold(l, id, age, KEPT);

@@ -156,6 +156,10 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
+/* ledger_has_begun - has @rank begun @round of @id?  Remains true when the round is over, also if
+ * the job has failed meanwhile. */
+bool ledger_has_begun(const struct ledger *l, uint32_t id, uint32_t round, int rank);
+
 /* ledger_room - bytes of a rank's slot for operations of signature @s; 0 if these are neither
  * eager nor inline. */
 uint64_t ledger_room(const struct ledger *l, const struct op_signature *s);

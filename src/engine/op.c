@@ -3,6 +3,7 @@
 #include "engine/op.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "coll/reduce.h"
@@ -13,6 +14,26 @@
 #include "engine/tracepoint.h"
 
 enum { POOL_STEP = 64 }; /* operations allocated at a time */
+
+bool op_has_begun(const struct comm *c, const struct ringup_op *op, int rank)
+{
+	int local = c->topo.local_of ? c->topo.local_of[rank] : rank;
+
+	/* A join is held before it is published. */
+	return rank == c->topo.rank || !c->ledger || ledger_is_busy(c->ledger, op->id, local) ||
+	       ledger_has_begun(c->ledger, op->id, op->round, local);
+}
+
+void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *late)
+{
+	memset(late->missing, 0, ((size_t)c->topo.size + 63) / 64 * sizeof(*late->missing));
+	for (int r = 0; r < c->topo.size && op->entry; r++)
+		if (comm_is_here(c, r) && !op_has_begun(c, op, r))
+			late->missing[r / 64] |= UINT64_C(1) << r % 64;
+	late->op = op;
+	late->serial = c->serial;
+	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
+}
 
 bool op_claim(struct ringup_op *op)
 {
@@ -187,6 +208,7 @@ void op_free(struct comm *c, struct ringup_op *op)
 {
 	struct ringup_op *m;
 
+	__atomic_fetch_add(&op->use, 1, __ATOMIC_RELAXED);
 	op_empty(op);
 	while ((m = op->members)) {
 		op->members = m->next;

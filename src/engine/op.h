@@ -5,9 +5,29 @@
 
 #include <stdbool.h>
 
+#include "engine/coordinator.h"
 #include "engine/op_state.h"
 
 struct callback;
+
+/* An operation that has missed a deadline, and the ranks of this host that had not begun it then.
+ * The sentence about it is made later: see engine_describe(). */
+struct op_late {
+	struct ringup_op *op; /* or NULL */
+	uint32_t use;         /* of op, then */
+	uint64_t serial;      /* of its communicator, then */
+	uint64_t missing[(COORDINATOR_RANKS + 63) / 64]; /* a bit for each rank of the group */
+};
+
+/* op_note_late - @op of @c is late.  op_was_missing - had @rank of this host not begun it? */
+void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *late);
+static inline bool op_was_missing(const struct op_late *late, int rank)
+{
+	return late->missing[rank / 64] >> rank % 64 & 1;
+}
+
+/* op_has_begun - has @rank of the group, on this host, begun @op?  Also once that has ended. */
+bool op_has_begun(const struct comm *c, const struct ringup_op *op, int rank);
 
 /* op_claim - claim the right to finish @op: true for the first thread only. */
 bool op_claim(struct ringup_op *op);

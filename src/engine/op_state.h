@@ -42,6 +42,7 @@ struct ringup_op {
 	bool proxy;               /* of a joined rank: no thread waits for it     */
 	bool asked;               /* ranks have asked each other for room: see plan.c */
 	int status;               /* once it is done                              */
+	uint32_t use;             /* changes when it is given back to its pool; atomic */
 	struct request ask;       /* the request, without its name            */
 	void *result;             /* being gathered; may be ask.into         */
 	void *own;                /* freed with the operation                */

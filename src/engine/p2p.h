@@ -109,11 +109,11 @@ enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
 /*
  * p2p_ask - ask the ranks of other hosts whether they have started the collective @op of @c.
  *
- * Writes each rank's answer to @answer, by its number in the world, after P2P_ASK_MS at most.
- * Returns false, without asking, if another thread is asking.
+ * Writes each rank's answer to @answer, by its number in the world, after P2P_ASK_MS at most,
+ * or when the job is over.  Returns false, without asking, if another thread is asking.
  */
-enum { P2P_ASK_MS = 60 };
-bool p2p_ask(struct p2p *x, const struct comm *c, const struct ringup_op *op,
+enum { P2P_ASK_MS = 500 };
+bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op,
 	     unsigned char *answer);
 
 /* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */

@@ -205,7 +205,7 @@ static void p2p_far_follow(struct p2p *x, struct p2p_peer *p, const char *where)
 
 struct search {
 	uint64_t group, hash;
-	char found; /* '1', '0', or '?': another thread has the lock */
+	char found; /* '1', '0', or '?': it is not known now */
 };
 
 static void look_at_comm(struct comm *c, void *arg)
@@ -222,7 +222,8 @@ static void look_at_comm(struct comm *c, void *arg)
 	for (op = c->flying; op && s->found != '1'; op = op->next)
 		if (op->entry && op->entry->hash == s->hash && !op_is_done(op))
 			s->found = '1';
-	if (s->found != '1')
+	/* Operations that have failed with the job may have been started all the same. */
+	if (s->found != '1' && !over_comm(c, NULL))
 		s->found = '0';
 	lock_give(&c->lock);
 }
@@ -280,7 +281,7 @@ static void ask_all(struct p2p *x, const struct comm *c, uint64_t hash)
 	}
 }
 
-bool p2p_ask(struct p2p *x, const struct comm *c, const struct ringup_op *op,
+bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op,
 	     unsigned char *answer)
 {
 	int64_t enough = clock_deadline(P2P_ASK_MS);
@@ -297,7 +298,7 @@ bool p2p_ask(struct p2p *x, const struct comm *c, const struct ringup_op *op,
 	p2p_unlock(x);
 	if (!waits)
 		return false;
-	while (waits && clock_ns() < enough) {
+	while (waits && clock_ns() < enough && !over_comm(c, NULL)) {
 		if (!p2p_step(x))
 			clock_sleep_ms(1);
 		p2p_lock(x);

@@ -13,12 +13,14 @@
 #include "engine/agree.h"
 #include "engine/comms.h"
 #include "engine/coordinator.h"
+#include "engine/comm.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
 #include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/tree.h"
 #include "ringup.h"
@@ -103,11 +105,6 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "all ranks have submitted it, and it does not end");
 }
 
-static bool is_here(const struct comm *c, int rank)
-{
-	return !c->topo.host_of || c->topo.host_of[rank] == c->topo.host;
-}
-
 /* Has @rank, of this host, submitted @op? */
 static bool stall_is_in(const struct comm *c, const struct ringup_op *op, int rank)
 {
@@ -123,7 +120,7 @@ static bool look_who(const struct comm *c, const struct ringup_op *op, bool *in)
 
 	memset(in, 0, (size_t)c->topo.size * sizeof(*in));
 	for (int r = c->topo.size - 1; r >= 0; r--) {
-		in[r] = is_here(c, r) && stall_is_in(c, op, r);
+		in[r] = comm_is_here(c, r) && stall_is_in(c, op, r);
 		first = in[r] ? r : first;
 	}
 	return first == c->topo.rank;
@@ -200,7 +197,7 @@ static int find_stopped(const struct stall *s, const struct comm *c, const bool 
 
 	for (int r = 0; r < c->topo.size; r++) {
 		w = ranks_in_world(c->ranks, r);
-		if (!set[w] || !is_here(c, r))
+		if (!set[w] || !comm_is_here(c, r))
 			continue;
 		heartbeat_state(s->peer[w].pid, state, len);
 		if (strstr(state, "(state T)") || strstr(state, "(state t)") ||
@@ -233,29 +230,28 @@ static void describe_message(const struct stall *s, const struct comm *c,
 		 op->p2p.is_send ? "received" : "sent", *state ? ": " : "", state);
 }
 
-/* Finds the ranks that have not started @op, and those of other hosts that do not answer.
- * Returns whether other hosts have been asked. */
-static bool find_missing(struct comm *c, const struct ringup_op *op, bool *missing,
+/* Finds the ranks that had not started the operation in time, and those of other hosts that do
+ * not answer.  Returns false if the job has ended, so that other hosts cannot be asked. */
+static bool find_missing(struct comm *c, const struct op_late *late, bool *missing,
 			 bool *silent)
 {
 	unsigned char answer[COORDINATOR_RANKS];
-	bool asked =
-		c->topo.hosts > 1 && c->engine->p2p && p2p_ask(c->engine->p2p, c, op, answer);
+	bool asks = c->topo.hosts > 1 && c->engine->p2p && !op_is_done(late->op);
+	bool asked = asks && p2p_ask(c->engine->p2p, c, late->op, answer);
 	int w;
+
+	/* Ranks that have completed it meanwhile had started it. */
+	asks &= !op_is_done(late->op);
 
 	for (int r = 0; r < c->topo.size; r++) {
 		w = ranks_in_world(c->ranks, r);
-		if (r == c->topo.rank || !c->ledger)
-			continue;
-		if (!is_here(c, r)) {
-			missing[w] = asked && answer[w] == P2P_NOT_STARTED;
-			silent[w] = asked && answer[w] == P2P_SILENT;
-		} else {
-			missing[w] = !(op_is_eager(op) ? eager_has_come(c, op, r)
-						       : stall_is_in(c, op, r));
-		}
+		missing[w] = comm_is_here(c, r) ? op_was_missing(late, r)
+						: asks && asked && answer[w] == P2P_NOT_STARTED;
+		silent[w] = !comm_is_here(c, r) && asks &&
+			    (!asked || answer[w] == P2P_SILENT);
 	}
-	return asked;
+	return c->topo.hosts == 1 || !over_comm(c, NULL) ||
+	       (op_is_done(late->op) && !late->op->status);
 }
 
 /* "rank 1 (process 12 on node-b)", or "ranks 1, 2 of 4"; returns the number of ranks. */
@@ -275,27 +271,17 @@ static int set_text(const struct stall *s, const bool *set, char *out, size_t le
 	return count;
 }
 
-void stall_describe(const struct stall *s, struct comm *c, const struct ringup_op *op,
-		    char *out, size_t len)
+/* Who has not started the operation, as far as this rank can find out. */
+static void describe_missing(const struct stall *s, const struct comm *c,
+			     const struct op_late *late, const bool *missing,
+			     const bool *silent, char *out, size_t len)
 {
-	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false },
-	     here[COORDINATOR_RANKS] = { false };
-	char what[STALL_NAME + 16], who[RANKS_TEXT], one[RANKS_TEXT], state[64];
-	int r, n, count, mute;
-	bool asked;
+	bool here[COORDINATOR_RANKS] = { false };
+	char who[RANKS_TEXT], one[RANKS_TEXT], state[64];
+	int r, count, mute = set_text(s, silent, who, sizeof(who));
 
-	if (!op->entry) {
-		describe_message(s, c, op, out, len);
-		return;
-	}
 	for (r = 0; r < c->topo.size; r++)
-		here[ranks_in_world(c->ranks, r)] = is_here(c, r) && r != c->topo.rank;
-	asked = find_missing(c, op, missing, silent);
-	what_text(op->ask.signature.kind, stall_name_of(op), what);
-	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
-	out += n;
-	len -= (size_t)n;
-	mute = set_text(s, silent, who, sizeof(who));
+		here[ranks_in_world(c->ranks, r)] = comm_is_here(c, r) && r != c->topo.rank;
 	if (mute) {
 		count = set_text(s, missing, one, sizeof(one));
 		snprintf(out, len, "%s do%s not answer%s%s", who, mute > 1 ? "" : "es",
@@ -316,9 +302,31 @@ void stall_describe(const struct stall *s, struct comm *c, const struct ringup_o
 	else if (r >= 0)
 		snprintf(out, len, "%s has started it, and %s", one, state);
 	else
-		snprintf(out, len, "all ranks%s have started it%s",
-			 asked || c->topo.hosts == 1 ? "" : " of this host",
-			 asked || c->topo.hosts == 1 ? ", and it is being carried out" : "");
+		snprintf(out, len, "all ranks have started it, and it %s",
+			 op_is_done(late->op) ? "has ended since" : "is being carried out");
+}
+
+void stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
+		    char *out, size_t len)
+{
+	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false };
+	const struct ringup_op *op = late->op;
+	char what[STALL_NAME + 16];
+	struct err why;
+	int n;
+
+	if (!op->entry) {
+		describe_message(s, c, op, out, len);
+		return;
+	}
+	what_text(op->ask.signature.kind, stall_name_of(op), what);
+	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
+	out += n;
+	len -= (size_t)n;
+	if (find_missing(c, late, missing, silent))
+		describe_missing(s, c, late, missing, silent, out, len);
+	else if (over_comm(c, &why))
+		snprintf(out, len, "%s", why.text);
 }
 
 /* ---- several hosts: reports of leaders ---- */
@@ -357,7 +365,7 @@ static uint32_t list_waiting(struct comm *c, const struct ledger *of, uint32_t i
 	bool in;
 
 	for (int r = 0; r < c->topo.size; r++) {
-		if (!is_here(c, r))
+		if (!comm_is_here(c, r))
 			continue;
 		in = r == c->topo.rank
 			     ? is_flying(c, id)

@@ -12,7 +12,7 @@ struct err;
 struct engine;
 struct comm;
 struct heartbeat_rules;
-struct ringup_op;
+struct op_late;
 struct heartbeat_peer;
 
 /*
@@ -62,13 +62,17 @@ int stall_open(struct stall *s, const struct heartbeat_rules *r,
 void stall_close(struct stall *s);
 
 /*
- * stall_describe - write to @out what @op of @c, which is not complete in time, waits for.
+ * stall_describe - write to @out what the operation @late of @c, which was not complete in time,
+ * waited for.
  *
- * Names the operation, the ranks of this host that have not started it, by their numbers in the
- * world, with process and host, and the process state of the first one.  Ranks of other hosts
- * are asked, for P2P_ASK_MS at most.  Any thread that waits for @op.
+ * Names the operation, the ranks of this host that had not started it then, by their numbers in
+ * the world, with process and host, and the process state of the first one.  Ranks of other
+ * hosts are asked, for P2P_ASK_MS at most.  If a rank has ended the job meanwhile, all others
+ * have stopped waiting, and none could tell any more who had not started: then the sentence with
+ * which the job was ended counts, which is about the same operation if that rank was too late,
+ * too.  Any thread that waits for it.
  */
-void stall_describe(const struct stall *s, struct comm *c, const struct ringup_op *op,
+void stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
 		    char *out, size_t len);
 
 /* stall_look - warn of, or end the job for, operations that have waited too long at @now_ns.

@@ -174,6 +174,7 @@ static void join_take_part(struct comm *c)
 /* From now on this rank takes part, with nothing, in the operations of other ranks. */
 static void join_start(struct comm *c, struct ringup_op *op, enum arrival *as)
 {
+	op->round = ledger_round(c->ledger, op->id) + 1;
 	__atomic_store_n(&c->join, op, __ATOMIC_RELAXED);
 	/* See op_complete(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
