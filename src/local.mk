@@ -120,6 +120,8 @@ CORE_SOURCES += \
 	%reldir%/engine/agree.c %reldir%/engine/agree.h \
 	%reldir%/engine/bundle.c %reldir%/engine/bundle.h \
 	%reldir%/engine/callback.c %reldir%/engine/callback.h \
+	%reldir%/engine/callers.c %reldir%/engine/callers.h \
+	%reldir%/engine/deadlock.c %reldir%/engine/deadlock.h \
 	%reldir%/engine/bootstrap.c %reldir%/engine/bootstrap.h \
 	%reldir%/engine/eager.c %reldir%/engine/eager.h \
 	%reldir%/engine/engine.c %reldir%/engine/engine.h \

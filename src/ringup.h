@@ -29,7 +29,8 @@ extern "C" {
 	X(ESYSTEM, -8, "the operating system refused")                 \
 	X(ETIMEDOUT, -9, "not in time")                                \
 	X(EAUTH, -10, "the other side does not know the job's secret") \
-	X(EABORTED, -11, "the job was aborted")
+	X(EABORTED, -11, "the job was aborted")                        \
+	X(EDEADLOCK, -12, "all ranks wait for each other")
 
 enum ringup_status {
 	RINGUP_OK = 0,
@@ -820,6 +821,8 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_ENOMEM     a rank had no memory for the result: from 4 MiB on, on every
  *		       rank; below, on that rank alone, and the others have theirs.
  *		       ringup_error() names it, and the next operation works
+ *   RINGUP_EDEADLOCK  all ranks have waited for each other for RINGUP_DEADLOCK_MS: each
+ *		       thread that ever started an operation, without a deadline
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
  * After RINGUP_ETIMEDOUT ringup_error() names the operation and the ranks of this host that had
@@ -828,6 +831,22 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  * ended the job meanwhile, it says why.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
+
+/*
+ * ringup_wait_on - one slice of a wait that has no end.
+ *
+ * For a caller that waits for as long as it takes, but returns now and then, to look for a
+ * signal. After RINGUP_ETIMEDOUT it has to call again, within 5 s. All such slices are one wait:
+ * the job ends with RINGUP_EDEADLOCK if no rank can go on, which it cannot while a thread waits
+ * by ringup_wait() with a deadline.
+ *
+ * Ownership:  as ringup_wait().
+ * Threads:    as ringup_wait().
+ * Blocking:   until completion, or for @slice_ms milliseconds.
+ *
+ * Returns what ringup_wait() does.
+ */
+RINGUP_API int ringup_wait_on(struct ringup_op *op, int64_t slice_ms);
 
 /*
  * ringup_then - call a function when an operation is complete.

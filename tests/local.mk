@@ -136,6 +136,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_provider \
 	%reldir%/unit/test_rest \
 	%reldir%/unit/test_heartbeat \
+	%reldir%/unit/test_deadlock \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_cma \
 	%reldir%/unit/test_progress \
@@ -643,6 +644,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_pmi \
 	%reldir%/unit/test_rendezvous \
 	%reldir%/unit/test_rootfs \
+	%reldir%/unit/test_deadlock \
 	%reldir%/unit/test_stall \
 	%reldir%/unit/test_thread \
 	%reldir%/unit/test_trace \

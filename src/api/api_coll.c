@@ -726,7 +726,19 @@ int ringup_wait(struct ringup_op *op, int64_t timeout_ms)
 	if (!op)
 		return call_null("ringup_wait", "the operation");
 	fail_none(&e);
-	rc = engine_wait(op, clock_deadline(timeout_ms), &e);
+	rc = engine_wait(op, clock_deadline(timeout_ms), false, &e);
+	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
+}
+
+int ringup_wait_on(struct ringup_op *op, int64_t slice_ms)
+{
+	struct err e;
+	int rc;
+
+	if (!op)
+		return call_null("ringup_wait_on", "the operation");
+	fail_none(&e);
+	rc = engine_wait(op, clock_deadline(slice_ms < 0 ? 0 : slice_ms), true, &e);
 	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/execute.h"
 #include "engine/op.h"
 #include "engine/request.h"
+#include "engine/stall.h"
 #include "engine/timeline.h"
 #include "wire/ranks.h"
 
@@ -34,7 +35,7 @@ enum crossing_state { CROSS_MORE, CROSS_LAST, CROSS_FAILED };
 static void *cross_world(struct context *c, const void *mine, size_t len)
 {
 	void *all = NULL;
-	struct request q = { .name = "\x01group",
+	struct request q = { .name = STALL_GROUP,
 			     .in = mine,
 			     .rows = len,
 			     .outp = &all,

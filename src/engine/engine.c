@@ -440,12 +440,20 @@ static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns
 	return op_is_done(op);
 }
 
-static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool holding, struct err *e)
+/* @slice: the caller comes back if the deadline is missed, and has none of its own. */
+static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, bool holding,
+		   struct err *e)
 {
+	struct callers *callers = &op->engine->callers;
 	struct comm *c = op_enter_comm(op);
+	bool is_done;
 	int rc;
 
-	if (op_wait_in(c, op, deadline_ns, holding)) {
+	if (slice || deadline_ns == INT64_MAX)
+		callers_begin(callers, op, __atomic_load_n(&op->use, __ATOMIC_RELAXED));
+	is_done = op_wait_in(c, op, deadline_ns, holding);
+	callers_end(callers, slice && !is_done);
+	if (is_done) {
 		rc = op->status;
 		if (rc && e)
 			*e = op->why;
@@ -464,11 +472,11 @@ static int not_mine(struct err *e)
 		"a child of fork() is no rank of the job; ask the process that called init");
 }
 
-int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e)
+int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
 {
 	if (!engine_is_mine(op->engine))
 		return not_mine(e);
-	return op_wait(op, deadline_ns, false, e);
+	return op_wait(op, deadline_ns, slice, false, e);
 }
 
 /* Is @op done, or can it be completed without the baton? */
@@ -509,7 +517,7 @@ int engine_poll(struct ringup_op *op)
 static int op_wait_or_leave(struct ringup_op *op, int64_t deadline_ns, bool holding,
 			    struct ringup_op **opp, struct err *e)
 {
-	int rc = deadline_ns ? op_wait(op, deadline_ns, holding, e) : 0;
+	int rc = deadline_ns ? op_wait(op, deadline_ns, false, holding, e) : 0;
 
 	if (opp && (!deadline_ns || rc == RINGUP_ETIMEDOUT))
 		*opp = op;
@@ -533,6 +541,7 @@ int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
+	callers_note(&g->callers);
 	if (deadline_ns && op_signature_bytes(&r->signature) <= c->eager_bytes) {
 		rc = submit_eager(c, r, &op, e);
 		if (rc)
@@ -568,6 +577,7 @@ int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
+	callers_note(&g->callers);
 	lock_take(&c->lock);
 	rc = submit_p2p(c, q, &op, e);
 	lock_give(&c->lock);
@@ -677,6 +687,7 @@ int engine_start(struct engine *g, struct err *e)
 
 	g->forks = forks_count();
 	callbacks_open(&g->callbacks);
+	callers_open(&g->callers);
 	g->waitset->policy.patient = true;
 	rc = thread_start(&g->thread, progress_thread, g);
 	if (rc)

@@ -39,8 +39,8 @@ int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op 
 /* engine_poll - 1 if @op is done; does a little work if no other thread has the baton. */
 int engine_poll(struct ringup_op *op);
 
-/* engine_wait - see ringup_wait(). */
-int engine_wait(struct ringup_op *op, int64_t deadline_ns, struct err *e);
+/* engine_wait - see ringup_wait(); @slice: ringup_wait_on(). */
+int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e);
 
 /* engine_then - call @fn when @op is complete, in a thread of its own; see ringup_then(). */
 int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,

@@ -9,6 +9,7 @@
 
 #include "base/forks.h"
 #include "engine/callback.h"
+#include "engine/callers.h"
 #include "trace/trace.h"
 #include "wire/alarm.h"
 #include "wire/waitset.h"
@@ -61,6 +62,7 @@ struct engine {
 	uint32_t tended;  /* eager operations with a callback; atomic */
 	bool tending;     /* the progress thread waits for those; atomic          */
 	struct callbacks callbacks;
+	struct callers callers;
 	struct engine *next_live; /* list of running engines, for engine_describe() */
 	pthread_t thread;
 	bool has_thread, stop;

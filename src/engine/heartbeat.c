@@ -37,6 +37,7 @@ void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c)
 	if (c->stall_check) {
 		r->stall_warn_ms = clamp(c->stall_warn_ms);
 		r->stall_abort_ms = clamp(c->stall_abort_ms);
+		r->deadlock_ms = clamp(c->deadlock_ms);
 	}
 	tick = heartbeat_least(tick, r->freeze_warn_ms, 4);
 	tick = heartbeat_least(tick, r->freeze_ms, 8);
@@ -44,10 +45,11 @@ void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c)
 	tick = heartbeat_least(tick, r->lost_ms, 8);
 	tick = heartbeat_least(tick, r->stall_warn_ms, 2);
 	tick = heartbeat_least(tick, r->stall_abort_ms, 2);
+	tick = heartbeat_least(tick, r->deadlock_ms, 4);
 	if (tick < LEAST_TICK_MS)
 		tick = LEAST_TICK_MS;
 	if (r->freeze_warn_ms || r->freeze_ms || r->lost_warn_ms || r->lost_ms ||
-	    r->stall_warn_ms || r->stall_abort_ms)
+	    r->stall_warn_ms || r->stall_abort_ms || r->deadlock_ms)
 		r->tick_ms = tick;
 }
 

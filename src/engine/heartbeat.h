@@ -17,7 +17,7 @@ struct heartbeat_rules {
 	uint32_t freeze_warn_ms, freeze_ms;
 	uint32_t lost_warn_ms, lost_ms;
 	uint32_t stall_warn_ms, stall_abort_ms;
-	uint32_t zero;
+	uint32_t deadlock_ms;
 };
 
 /* heartbeat_rules_make - rules from the settings: four beats or more before a warning that

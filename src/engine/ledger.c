@@ -205,12 +205,14 @@ static void unlock(const struct ledger *l)
 
 bool ledger_tell(const struct ledger *l, uint32_t id, char *out, size_t size)
 {
+	const char *name = ledger_name_of(l, id);
 	uint32_t no = 0;
 
 	if (!__atomic_compare_exchange_n(&l->shared->lock, &no, (uint32_t)l->rank + 1, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	snprintf(out, size, "%s", ledger_name_of(l, id));
+	/* An unnamed operation has a number behind a NUL. */
+	snprintf(out, size, "%s", *name || l->entries[id].len < 2 ? name : name + 1);
 	unlock(l);
 	return true;
 }
@@ -358,6 +360,16 @@ bool ledger_has_begun(const struct ledger *l, uint32_t id, uint32_t round, int r
 	/* The rank may have gone on to the next round. */
 	return (int32_t)(queued - round) >= 0 ||
 	       (at.step && ledger_look(&at, rank, round) != SLOT_EMPTY);
+}
+
+bool ledger_signature(const struct ledger *l, uint32_t id, int rank, struct op_signature *s)
+{
+	const struct ledger_record *x = ledger_record(l, id, rank);
+
+	if (!ledger_is_busy(l, id, rank) || !__atomic_load_n(&x->round, __ATOMIC_ACQUIRE))
+		return false;
+	*s = x->signature;
+	return true;
 }
 
 bool ledger_keep(struct ledger *l, uint32_t id, uint32_t age)

@@ -160,6 +160,10 @@ bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
  * the job has failed meanwhile. */
 bool ledger_has_begun(const struct ledger *l, uint32_t id, uint32_t round, int rank);
 
+/* ledger_signature - copy the signature of @rank's operation in flight on @id to *@s; false if
+ * there is none, or if that is not known yet. */
+bool ledger_signature(const struct ledger *l, uint32_t id, int rank, struct op_signature *s);
+
 /* ledger_room - bytes of a rank's slot for operations of signature @s; 0 if these are neither
  * eager nor inline. */
 uint64_t ledger_room(const struct ledger *l, const struct op_signature *s);

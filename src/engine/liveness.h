@@ -7,10 +7,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { LIVENESS_NAME = 96 };
+
+/* What a rank waits for: an operation or a message. */
+struct liveness_wait {
+	uint64_t group;      /* serial of the communicator                          */
+	uint32_t kind, like; /* kind of operation; a hash of its signature           */
+	char name[LIVENESS_NAME];
+};
+
 /* In shared memory, one for each rank of the host; only that rank writes it, by atomics. */
 struct liveness {
 	alignas(64) uint32_t left; /* the rank has left: its end is no failure     */
 	uint32_t beat;             /* changes while the process runs; 0: not yet  */
+	/* While the rank stands still: for how long (0: it does not), and what it waits for. */
+	uint32_t still_ms;
+	struct liveness_wait wait;
 };
 
 /* liveness_leave - this rank leaves; its earlier stores are visible with that. */

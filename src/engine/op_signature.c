@@ -149,6 +149,14 @@ const char *op_signature_memory_name(enum ringup_memory memory)
 	return memory < RINGUP_MEMORY_COUNT ? names[memory] : "unknown";
 }
 
+uint32_t op_signature_hash(const struct op_signature *s)
+{
+	unsigned char bytes[OP_SIGNATURE_WIRE];
+
+	op_signature_put(bytes, s);
+	return (uint32_t)hash_bytes(bytes, sizeof(bytes));
+}
+
 void op_signature_text(const struct op_signature *s, const int *world, char *out, size_t len)
 {
 	char pre[32], post[32], where[32] = "";

@@ -150,6 +150,9 @@ bool op_signature_valid(const struct op_signature *s, int size);
 void op_signature_put(unsigned char *to, const struct op_signature *s);
 void op_signature_get(const unsigned char *from, struct op_signature *s);
 
+/* op_signature_hash - equal for equal signatures, on all hosts. */
+uint32_t op_signature_hash(const struct op_signature *s);
+
 /* op_signature_text - "sum of 10 f32 [5,2]", "broadcast from rank 1 of 3 u8".  Here and below,
  * @world has the world rank of each rank of a group; NULL: the group is the world. */
 void op_signature_text(const struct op_signature *s, const int *world, char *out, size_t len);

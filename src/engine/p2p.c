@@ -498,6 +498,17 @@ bool p2p_step(struct p2p *x)
 	return any;
 }
 
+uint64_t p2p_moved(struct p2p *x, const struct ringup_op *op)
+{
+	uint64_t moved;
+
+	/* The lock is taken inside comm->lock. */
+	p2p_lock(x);
+	moved = op->p2p.moved;
+	pthread_mutex_unlock(&x->lock);
+	return moved;
+}
+
 bool p2p_is_used(const struct p2p *x)
 {
 	return x && __atomic_load_n(&x->used, __ATOMIC_RELAXED);

@@ -29,7 +29,7 @@
 enum {
 	MS = 1000000,
 	SHOWN = 3, /* tensors named at a time; the rest are counted */
-	TEXT = 512,
+	TEXT = 896,
 	MOST_WARNINGS = 20, /* of doubling times: longer than any job */
 };
 
@@ -68,17 +68,28 @@ void stall_close(struct stall *s)
 
 static const char *kind_name(uint32_t kind)
 {
-	return kind == OP_BUNDLE ? "group" : kind == OP_JOIN ? "join" : backend_kind_name(kind);
+	switch (kind) {
+	case OP_BUNDLE:
+		return "group";
+	case OP_JOIN:
+		return "join";
+	case OP_KINDS:
+		return "";
+	default:
+		return backend_kind_name(kind);
+	}
 }
 
-/* "allreduce grad/fc1"; the library's own names are not shown to the user. */
-static const char *what_text(uint32_t kind, const char *name, char out[STALL_NAME + 16])
+/* The library's own names are not shown to the user. */
+const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT])
 {
+	if (!strcmp(name, STALL_GROUP))
+		return "adding or removing a group";
 	if (kind == OP_JOIN)
 		name = "";
-	snprintf(out, STALL_NAME + 16, "%s%s%.*s", kind_name(kind), *name ? " " : "",
+	snprintf(out, STALL_WHAT, "%s%s%.*s", kind_name(kind), *name && kind != OP_KINDS ? " " : "",
 		 STALL_NAME, name);
-	return strcmp(name, "\x01group") ? out : "adding or removing a group";
+	return out;
 }
 
 /* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)" */
@@ -126,18 +137,64 @@ static bool look_who(const struct comm *c, const struct ringup_op *op, bool *in)
 	return first == c->topo.rank;
 }
 
-/* The name of an operation; an unnamed one has a number behind a NUL. */
-static const char *stall_name_of(const struct ringup_op *op)
+/* An unnamed one has a number behind a NUL. */
+const char *stall_name_of(const struct ringup_op *op)
 {
 	const char *name = op->entry->name;
 
 	return *name || op->entry->len < 2 ? name : name + 1;
 }
 
+const char *stall_match(const char *name)
+{
+	return *name == '#' ? "ranks match unnamed operations by number: start the same ones, or "
+			      "name them"
+			    : "ranks match operations by name: use one name on all ranks";
+}
+
+/* Ranks that wait for the same under two names wait for ever: says so to @out, which is empty
+ * otherwise.  @mine and @theirs: a rank that waits, and one of those that it waits for. */
+static void say_names(int mine, const char *name, int theirs, const char *other, char *out,
+		      size_t size)
+{
+	snprintf(out, size, "; rank %d calls it %.64s, rank %d calls it %.64s: %s", mine, name,
+		 theirs, other, stall_match(name));
+}
+
+/* Has a rank of this host that has not submitted @op submitted the same under another name, which
+ * the ranks that wait, @in, have not?  Returns that rank, or -1. */
+static int find_other_name(const struct comm *c, const struct ringup_op *op, const bool *in,
+			   char *other, size_t size)
+{
+	uint32_t used = c->ledger ? ledger_used(c->ledger) : 0;
+	struct op_signature s;
+	int rank, local;
+
+	for (uint32_t id = 0; id < used; id++) {
+		rank = -1;
+		for (int r = c->topo.size - 1; r >= 0 && id != op->id; r--) {
+			local = c->topo.local_of ? c->topo.local_of[r] : r;
+			if (!comm_is_here(c, r) || !ledger_is_busy(c->ledger, id, local))
+				continue;
+			if (in[r]) {
+				rank = -1;
+				break;
+			}
+			if (ledger_signature(c->ledger, id, local, &s) &&
+			    op_signature_equal(&s, &op->ask.signature))
+				rank = r;
+		}
+		if (rank >= 0 && ledger_tell(c->ledger, id, other, size))
+			return rank;
+	}
+	return -1;
+}
+
 static void note(const struct stall *s, const struct comm *c, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
-	char who[320], what[STALL_NAME + 16];
+	char who[320], what[STALL_WHAT], names[320] = "", other[STALL_NAME];
+	int theirs;
 	bool in[COORDINATOR_RANKS], waiting[COORDINATOR_RANKS] = { false },
 				    missing[COORDINATOR_RANKS] = { false };
 
@@ -153,9 +210,13 @@ static void note(const struct stall *s, const struct comm *c, const struct ringu
 		missing[ranks_in_world(c->ranks, r)] = !in[r] && c->ledger;
 	}
 	say_who(s, waiting, missing, who, sizeof(who));
-	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
-		 what_text(op->ask.signature.kind, stall_name_of(op), what),
-		 (double)(now_ns - op->since_ns) / 1e9, who);
+	theirs = find_other_name(c, op, in, other, sizeof(other));
+	if (theirs >= 0)
+		say_names(ranks_in_world(c->ranks, c->topo.rank), stall_name_of(op),
+			  ranks_in_world(c->ranks, theirs), other, names, sizeof(names));
+	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s%s",
+		 stall_what(op->ask.signature.kind, stall_name_of(op), what),
+		 (double)(now_ns - op->since_ns) / 1e9, who, names);
 }
 
 /* Has a joined rank been called since the last look?  Then other ranks go on, and its join does
@@ -311,7 +372,7 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
 {
 	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false };
 	const struct ringup_op *op = late->op;
-	char what[STALL_NAME + 16];
+	char what[STALL_WHAT];
 	struct err why;
 	int n;
 
@@ -319,7 +380,7 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
 		describe_message(s, c, op, out, len);
 		return;
 	}
-	what_text(op->ask.signature.kind, stall_name_of(op), what);
+	stall_what(op->ask.signature.kind, stall_name_of(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
 	len -= (size_t)n;
@@ -335,7 +396,7 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
  * ranks follow, by their numbers in the world. */
 struct report {
 	uint64_t group;
-	uint32_t age_ms, kind, pairs, zero;
+	uint32_t age_ms, kind, pairs, like; /* like: a hash of the signature; 0: unknown */
 	char name[STALL_NAME];
 };
 enum { PAIRS = (COORDINATOR_REPORT - sizeof(struct report)) / 8 };
@@ -390,6 +451,7 @@ static bool report(struct comm *c, uint32_t id, int64_t age_ns)
 	} x = { .head = { .group = c->serial, .age_ms = (uint32_t)(age_ns / MS) } };
 	const struct ledger *of = c->ledger;
 	int local = c->topo.local_rank;
+	struct op_signature s;
 
 	x.head.pairs = list_waiting(c, of, id, x.pair);
 	if (!x.head.pairs)
@@ -398,6 +460,8 @@ static bool report(struct comm *c, uint32_t id, int64_t age_ns)
 		if (ranks_in_world(c->ranks, r) == (int)x.pair[0][0])
 			local = c->topo.local_of[r];
 	x.head.kind = ledger_kind(of, id, local);
+	if (ledger_signature(of, id, local, &s))
+		x.head.like = op_signature_hash(&s);
 	/* As in is_flying(). */
 	if (!ledger_tell(of, id, x.head.name, sizeof(x.head.name)))
 		return false;
@@ -483,6 +547,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 		t->group = r.group;
 		memcpy(t->name, r.name, sizeof(t->name));
 		t->kind = r.kind;
+		t->like = r.like;
 		t->warnings = 0;
 		t->first_ns = now;
 		t->since_ns = now - (int64_t)r.age_ms * MS;
@@ -521,11 +586,43 @@ static void forget_board(struct stall *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static int first_in(const struct stall *s, const bool *in)
+{
+	int r = 0;
+
+	while (r < s->size - 1 && !in[r])
+		r++;
+	return r;
+}
+
+/* At the root: says so if other ranks have submitted the same as @t under another name. */
+static void say_other_name(const struct stall *s, const struct stall_topic *t, int64_t now_ns,
+			   char *out, size_t size)
+{
+	const struct stall_topic *x;
+	bool both;
+
+	*out = 0;
+	for (int i = 0; i < STALL_BOARD && t->like; i++) {
+		x = &s->board[i];
+		if (x == t || !x->first_ns || is_old(s, x, now_ns) || x->group != t->group ||
+		    x->kind != t->kind || x->like != t->like)
+			continue;
+		both = false;
+		for (int r = 0; r < s->size; r++)
+			both |= x->in[r] && t->in[r];
+		if (both)
+			continue;
+		say_names(first_in(s, t->in), t->name, first_in(s, x->in), x->name, out, size);
+		return;
+	}
+}
+
 /* At the root: finds the ranks that have not reported a tensor that other ranks wait for. */
 static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 			  struct finding *f)
 {
-	char who[320], what[STALL_NAME + 16];
+	char who[320], what[STALL_WHAT], names[320];
 	bool missing[COORDINATOR_RANKS] = { false };
 
 	pthread_mutex_lock(&s->lock);
@@ -546,9 +643,10 @@ static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 			missing[ranks_in_world(c->ranks, r)] =
 				!t->in[ranks_in_world(c->ranks, r)];
 		say_who(s, t->in, missing, who, sizeof(who));
-		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s",
-			 what_text(t->kind, t->name, what),
-			 (double)(now_ns - t->since_ns) / 1e9, who);
+		say_other_name(s, t, now_ns, names, sizeof(names));
+		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s%s",
+			 stall_what(t->kind, t->name, what),
+			 (double)(now_ns - t->since_ns) / 1e9, who, names);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -656,4 +754,10 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 		log_warn("%s", f->text[i]);
 	if (f->more)
 		log_warn("%d more tensors have stalled", f->more);
+	/* A job that nobody watches would wait all night. */
+	if (f->shown && s->abort_ns == INT64_MAX && !s->hinted) {
+		s->hinted = true;
+		log_warn("nothing ends a stalled job: set RINGUP_STALL_ABORT_MS=600000 or "
+			 "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600 to end it after 10 minutes");
+	}
 }

@@ -8,11 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/liveness.h"
+
 struct err;
 struct engine;
 struct comm;
 struct heartbeat_rules;
 struct op_late;
+struct ringup_op;
 struct heartbeat_peer;
 
 /*
@@ -31,13 +34,16 @@ struct heartbeat_peer;
  *
  * All run in the watch's thread, except stall_take() and stall_describe().
  */
-enum { STALL_NAME = 96, STALL_BOARD = 8 };
+enum { STALL_NAME = LIVENESS_NAME, STALL_WHAT = STALL_NAME + 16, STALL_BOARD = 8 };
+
+/* The name under which ranks add and remove a group. */
+#define STALL_GROUP "\x01group"
 
 /* The root's: a tensor that a rank waits for. */
 struct stall_topic {
 	uint64_t group; /* its communicator's serial */
 	char name[STALL_NAME];
-	uint32_t kind, warnings;
+	uint32_t kind, like, warnings;
 	int64_t since_ns, first_ns, last_ns; /* start of the wait; first and last report */
 	bool *in;                            /* by world rank: does it wait? */
 };
@@ -45,7 +51,8 @@ struct stall_topic {
 struct stall {
 	int64_t warn_ns, abort_ns, tick_ns; /* INT64_MAX: never */
 	const struct heartbeat_peer *peer;
-	int size; /* of the world */
+	int size;    /* of the world */
+	bool hinted; /* the user has been told what ends a stall */
 	pthread_mutex_t lock;
 	struct stall_topic board[STALL_BOARD];
 };
@@ -79,6 +86,13 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
  * @silence: the network or a host stands still, or did.  That is reported elsewhere, so the age
  * of operations that wait for other hosts then starts again. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
+
+/* stall_name_of - the name of an operation, or its number.  stall_what - "allreduce grad/fc1"; @kind
+ * OP_KINDS: @name is the text of a message.  stall_match - what to do if ranks call the same
+ * operation @name and otherwise. */
+const char *stall_name_of(const struct ringup_op *op);
+const char *stall_match(const char *name);
+const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT]);
 
 /* stall_take - at the root of a group: handle a leader's report.  Any thread; a malformed
  * report is dropped. */

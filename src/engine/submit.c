@@ -534,6 +534,7 @@ int submit_repeat(struct comm *c, const struct ringup_reduce *a, struct ringup_o
 	t = engine_is_mine(c->engine) ? repeat_take(c, a, &round) : NULL;
 	if (!t)
 		return 0;
+	callers_note(&c->engine->callers);
 	if (tracepoint_on(c))
 		tracepoint_short(c, t, NULL, &round);
 	eager_slot_put(c, &round, &t->signature, a->in);

@@ -87,7 +87,10 @@ static bool over(void *ctx, int *culprit, struct err *why)
 
 static void on_report(void *ctx, const void *data, size_t len)
 {
-	stall_take(&((struct watch *)ctx)->stall, data, len);
+	struct watch *w = ctx;
+
+	if (!deadlock_take(&w->deadlock, data, len))
+		stall_take(&w->stall, data, len);
 }
 
 static void on_invite(void *ctx, int from, int to, const char *where)
@@ -298,6 +301,7 @@ static void tick(struct watch *w, int64_t now)
 	if (w->rules.lost_ms || w->rules.lost_warn_ms)
 		comms_visit(w->engine, look_at_data, &data);
 	stall_look(&w->stall, w->engine, data.silence, now);
+	deadlock_look(&w->deadlock, w->engine, w->rank, data.silence, now);
 }
 
 /* ---- the thread ---- */
@@ -515,6 +519,8 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 	oom_mark(&w->oom, "");
 	rc = stall_open(&w->stall, rules, peer, t->size, e);
 	if (!rc)
+		rc = deadlock_open(&w->deadlock, rules, t->size, e);
+	if (!rc)
 		rc = heartbeats_open(&w->local, t->local_size, rules->freeze_warn_ms,
 				     rules->freeze_ms, e);
 	if (!rc)
@@ -589,6 +595,7 @@ void watch_stop(struct watch *w)
 	if (w->launcher > 0)
 		close(w->launcher);
 	stall_close(&w->stall);
+	deadlock_close(&w->deadlock);
 	heartbeats_close(&w->local);
 	heartbeats_close(&w->remote);
 	free(w->rank);

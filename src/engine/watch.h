@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "engine/deadlock.h"
 #include "engine/engine_state.h"
 #include "engine/heartbeat.h"
 #include "engine/stall.h"
@@ -32,6 +33,7 @@ struct watch {
 	struct heartbeats local;  /* of every rank of the host, by local index */
 	struct heartbeats remote; /* of every rank, by the connections         */
 	struct stall stall;
+	struct deadlock deadlock;
 	int64_t tick_ns; /* when the next tick is due                    */
 	int *rank;       /* of each rank of the host: its rank in the world */
 	int *pidfd;      /* of each rank of the host, -1: not watched    */

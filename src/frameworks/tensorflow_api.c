@@ -80,6 +80,7 @@ int tensorflow_api_code(int status)
 	case RINGUP_EBUSY:
 		return TF_INVALID_ARGUMENT;
 	case RINGUP_EMISMATCH:
+	case RINGUP_EDEADLOCK:
 		return TF_FAILED_PRECONDITION;
 	case RINGUP_ENOMEM:
 		return TF_RESOURCE_EXHAUSTED;

@@ -35,6 +35,7 @@ int xla_api_code(int status)
 	case RINGUP_EBUSY:
 		return XLA_INVALID_ARGUMENT;
 	case RINGUP_EMISMATCH:
+	case RINGUP_EDEADLOCK:
 		return XLA_FAILED_PRECONDITION;
 	case RINGUP_ENOMEM:
 		return XLA_RESOURCE_EXHAUSTED;

@@ -1,10 +1,12 @@
-/* fuzz_stall.c - what a leader reports of tensors that wait, to the root of a group. */
+/* fuzz_stall.c - what a leader reports of tensors and ranks that wait, to the root of a group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/deadlock.h"
 #include "engine/heartbeat.h"
+#include "engine/op_signature.h"
 #include "engine/stall.h"
 #include "engine/watch.h"
 #include "fuzz/fuzz.h"
@@ -16,19 +18,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct heartbeat_peer peer[RANKS] = { 0 };
 	struct heartbeat_rules rules = { .stall_warn_ms = 1, .tick_ms = 1 };
+	struct deadlock d = { 0 };
 	struct stall s = { 0 };
 	struct err e = { 0 };
 	int64_t now;
 	size_t n;
 	int i;
 
-	if (stall_open(&s, &rules, peer, RANKS, &e))
+	if (stall_open(&s, &rules, peer, RANKS, &e) || deadlock_open(&d, &rules, RANKS, &e))
 		return 0;
 	while (len) {
 		n = (size_t)*data * 8;
 		data++, len--;
 		n = n < len ? n : len;
-		stall_take(&s, data, n);
+		if (!deadlock_take(&d, data, n))
+			stall_take(&s, data, n);
 		data += n, len -= n;
 	}
 	now = clock_ns();
@@ -39,6 +43,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		fuzz_require(t->first_ns <= now && t->last_ns <= now && t->since_ns <= now);
 		fuzz_require(!t->first_ns || t->first_ns <= t->last_ns);
 	}
+	for (i = 0; i < RANKS; i++)
+		fuzz_require(d.where[i] < DEADLOCK_BOARD && d.heard_ns[i] <= now);
+	for (i = 0; i < DEADLOCK_BOARD; i++)
+		fuzz_require(memchr(d.board[i].name, 0, sizeof(d.board[i].name)) &&
+			     d.board[i].kind <= OP_KINDS);
+	deadlock_close(&d);
 	stall_close(&s);
 	return 0;
 }

@@ -94,6 +94,34 @@ static int stalled(void)
 	return ranks_bad(SIZE, body);
 }
 
+static const char *alias; /* of what the lazy one submits instead; NULL: it has no name */
+
+/* One rank submits the same under another name, so that all wait. */
+static int named_apart(void)
+{
+	static float v[1000];
+	struct ringup_reduce a = {
+		.name = "missed", .in = v, .out = v, .count = count, .dtype = RINGUP_F32
+	};
+	char named[64];
+	struct ringup *r;
+	int rc, k;
+
+	if (join_impatient(&r))
+		return 2;
+	if (family_rank == LAZY)
+		a.name = alias;
+	rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	snprintf(named, sizeof(named), "rank 1 calls it %s", alias ? alias : "#0");
+	k = rc == RINGUP_EABORTED && strstr(ringup_error(), " has stalled for ") &&
+	    strstr(ringup_error(), "rank 0 calls it missed") && strstr(ringup_error(), named) &&
+	    strstr(ringup_error(), ": ranks match ");
+	if (!k)
+		printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
+	ringup_fini(r);
+	return k ? 0 : 3;
+}
+
 /* Groups whose numbers are not the world's, of which every rank is a host; what is late in
  * the one is no business of the other. */
 static int in_groups(void)
@@ -264,6 +292,17 @@ static int half_added_here(void)
 	return ranks_bad(SIZE, half_added);
 }
 
+static int named_apart_here(void)
+{
+	alias = "other";
+	return ranks_bad(SIZE, named_apart);
+}
+
+static int unnamed_here(void)
+{
+	return ranks_bad(SIZE, named_apart);
+}
+
 static int between_hosts(void)
 {
 	return ranks_bad(WORLD, in_groups);
@@ -291,6 +330,11 @@ static const struct stall_case {
 	  false },
 	{ "a rank that dies in the midst of adding a name is named, in a group", adding_a_name,
 	  0, 0, true, false },
+	{ "one sum with two names: both are told", named_apart_here, 1, 0, false, false },
+	{ "one sum with two names, 1000 elements", named_apart_here, 1000, 0, false, false },
+	{ "one sum with and without a name", unnamed_here, 1, 0, false, false },
+	{ "hosts: one sum with two names: both are told", named_apart_here, 1, 0, false, true },
+	{ "hosts: one sum with and without a name", unnamed_here, 1, 0, false, true },
 	{ "in a group between hosts all are named, as the world counts", between_hosts, 0, 0,
 	  false, true },
 	{ "hosts: who has joined waits while the others work", joined_here, 0, 0, false, true },

@@ -14,6 +14,7 @@ from . import errors
 STATUS = {
     "EINVAL": -1, "ENOMEM": -2, "EBUSY": -3, "EMISMATCH": -4, "EPEER": -5, "ESHUTDOWN": -6,
     "ENOBACKEND": -7, "ESYSTEM": -8, "ETIMEDOUT": -9, "EAUTH": -10, "EABORTED": -11,
+    "EDEADLOCK": -12,
 }
 EBUSY, ETIMEDOUT = STATUS["EBUSY"], STATUS["ETIMEDOUT"]
 
@@ -138,6 +139,7 @@ PROTOTYPES = {
     "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
+    "ringup_wait_on": (c_int, [c_void_p, c_int64]),
     "ringup_then": (c_int, [c_void_p, CALLBACK, c_void_p]),
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),

@@ -284,6 +284,9 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
                 state_synced(True)
                 return train()
             except failed as e:
+                # The ranks that are left would wait for each other again.
+                if isinstance(_cause(e), errors.Deadlock):
+                    raise
                 # If ranks disagree about an operation, none is lost, and all have this error.  A
                 # second time without a commit in between, they would disagree for ever.
                 if isinstance(_cause(e), errors.Mismatch):

@@ -44,6 +44,10 @@ class TimedOut(RingupError, TimeoutError):
     """Not in time."""
 
 
+class Deadlock(RingupError):
+    """All ranks wait, each for what another never starts; the job is over."""
+
+
 class NotAuthentic(RingupError):
     """Somebody without the job's secret answered."""
 
@@ -65,4 +69,5 @@ BY_NAME = {
     "ETIMEDOUT": TimedOut,
     "EAUTH": NotAuthentic,
     "EABORTED": Aborted,
+    "EDEADLOCK": Deadlock,
 }

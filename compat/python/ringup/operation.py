@@ -57,7 +57,7 @@ class Operation:
             self._forget()
             raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
         first = within_ms if 0 <= within_ms < SLICE_MS else SLICE_MS
-        status = lib.ringup_wait(self.op, first)
+        status = (lib.ringup_wait_on if within_ms < 0 else lib.ringup_wait)(self.op, first)
         if status == _c.ETIMEDOUT and first != within_ms:
             status = _go_on(self.op, within_ms)
         if status == _c.ETIMEDOUT:
@@ -79,8 +79,10 @@ def _go_on(op, within_ms):
     """Wait for what has not completed in a first slice of within_ms; the status of ringup_wait(),
     RINGUP_ETIMEDOUT: not in time."""
     status, deadline = _c.ETIMEDOUT, time.monotonic() + (within_ms - SLICE_MS) / 1000
+    while status == _c.ETIMEDOUT and within_ms < 0:
+        status = lib.ringup_wait_on(op, SLICE_MS)
     while status == _c.ETIMEDOUT:
-        left = SLICE_MS if within_ms < 0 else round(1000 * (deadline - time.monotonic()))
+        left = round(1000 * (deadline - time.monotonic()))
         if left < 0:
             break
         status = lib.ringup_wait(op, min(left, SLICE_MS))
