@@ -169,6 +169,40 @@ def test_the_example_survives_the_loss_of_a_rank(tmp_path):
     assert [int(e) for e, _n, _a in seen] == [0, 1, 2, 3] and float(seen[-1][2]) >= 0.8, text
 
 
+ADDS_SETS = """
+import os, signal, sys
+import horovod.torch as hvd
+import torch
+hvd.init(process_sets="dynamic")
+hvd.add_process_set([0])
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 6:
+        state.step += 1
+        hvd.allreduce(torch.ones(1), name=f"step {state.step}")
+        if state.step == 3 and hvd.rank() == 1 and not os.path.exists("killed"):
+            open("killed", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        state.commit()
+
+train(hvd.elastic.TorchState(step=0))
+"""
+
+
+def test_a_set_that_only_a_new_rank_adds_ends_the_job(tmp_path):
+    """The others are in elastic.run() and wait for it there: no rank can go on, and they say so."""
+    (tmp_path / "adds_sets.py").write_text(ADDS_SETS)
+    p = start(["ringup", "run", "-np", "2", "--min-np", "2", "--", sys.executable, "adds_sets.py"],
+              cwd=tmp_path, RINGUP_DEADLOCK_MS="2000")
+    text = p.stdout + p.stderr
+    assert p.returncode and (tmp_path / "killed").exists(), text
+    # The launcher ends the other rank as soon as one has failed.
+    assert re.search(r"^\[[01]\].*HorovodInternalError: .*deadlock: all 2 ranks .*"
+                     r"rank 1 for adding or removing a group; .*init\(process_sets=\[",
+                     text, re.M), text
+
+
 def test_the_script_of_the_migration_guide_trains(tmp_path):
     """The block of the page with hvd.elastic.run and hvd.elastic.TorchState, as it stands there."""
     with open(os.path.join(ROOT, "docs", "migration.md"), encoding="utf-8") as f:
