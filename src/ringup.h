@@ -321,8 +321,9 @@ RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
 /*
  * ringup_fini - leave the job.
  *
- * Operations that are still in flight fail with RINGUP_ESHUTDOWN, here and on
- * the other ranks.  A rank that ends without it is reported as dead.
+ * Collectives that are still in flight fail with RINGUP_ESHUTDOWN, here and on the other ranks,
+ * and end the job; messages that are not complete fail on both sides, and those that are can
+ * still be received.  A rank that ends without it is reported as dead.
  *
  * Ownership:  frees @r, its groups and operations; @r may be NULL.
  * Threads:    one thread, while no other is inside the library with @r.

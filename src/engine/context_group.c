@@ -333,10 +333,14 @@ static int may_remove(const struct removal *all, int size, struct err *e)
 int context_group_close(struct context *c, struct group *g, struct err *e)
 {
 	struct bootstrap world = world_bootstrap(c);
-	struct removal mine = { g->comm.serial, g->rank < 0 ? 0 : execute_flying(&g->comm) };
-	struct removal *all = calloc((size_t)c->size, sizeof(*all));
-	int rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
+	struct removal mine = { g->comm.serial, 0 };
+	struct removal *all;
+	int rc;
 
+	if (g->rank >= 0)
+		mine.flying = execute_flying(&g->comm) + execute_messages(&g->comm);
+	all = calloc((size_t)c->size, sizeof(*all));
+	rc = all ? 0 : fail(e, RINGUP_ENOMEM, "no memory");
 	rc = rc ? bootstrap_agree(&world, rc, e)
 		: bootstrap_exchange(&world, &mine, sizeof(mine), all, e);
 	if (!rc)

@@ -614,6 +614,12 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 	return rc;
 }
 
+static void comm_leave(struct comm *c, void *arg)
+{
+	(void)arg;
+	execute_leave(c);
+}
+
 void engine_settle(struct engine *g)
 {
 	if (engine_is_alarmed(g)) {
@@ -622,6 +628,8 @@ void engine_settle(struct engine *g)
 		if (!engine_is_dead(g))
 			progress_fail_all(g);
 		progress_give(g);
+	} else {
+		comms_visit(g, comm_leave, NULL);
 	}
 	callbacks_stop(&g->callbacks);
 }

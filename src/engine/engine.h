@@ -15,7 +15,7 @@ struct request;
 /* engine_start - start the progress thread; the fields of engine_state.h are set. */
 int engine_start(struct engine *g, struct err *e);
 
-/* engine_flying - operations that are not complete, in all communicators. */
+/* engine_flying - collectives that are not complete, in all communicators. */
 int engine_flying(struct engine *g);
 
 /* engine_stop - end the progress thread; other threads may still notify or raise the alarm.
@@ -46,8 +46,8 @@ int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct er
 int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx,
 		struct err *e);
 
-/* engine_settle - this rank leaves: if the job has been ended, all operations in flight fail
- * now; all callbacks run to their end. */
+/* engine_settle - this rank has left: its messages in flight fail now and, if the job has been
+ * ended, so do all operations; all callbacks run to their end. */
 void engine_settle(struct engine *g);
 
 /* engine_note_late - @op has missed a deadline: note the ranks of this host that have not begun

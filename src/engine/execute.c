@@ -41,6 +41,13 @@ static void runs_abort(struct comm *c)
 	c->fenced = false;
 }
 
+/* With the claim. */
+static void message_fail(struct comm *c, struct ringup_op *op, const struct err *why)
+{
+	p2p_cancel(c->engine->p2p, op);
+	op_fail(op, why);
+}
+
 static void ops_fail(struct comm *c, const struct err *why, bool messages)
 {
 	struct ringup_op *op;
@@ -73,10 +80,35 @@ int execute_flying(struct comm *c)
 	eager_collect(c);
 	lock_take(&c->lock);
 	for (op = c->flying; op; op = op->next)
-		n += !op_is_done(op);
+		n += op->entry && !op_is_done(op);
 	n += submit_any_eager(c);
 	lock_give(&c->lock);
 	return n;
+}
+
+int execute_messages(struct comm *c)
+{
+	struct ringup_op *op;
+	int n = 0;
+
+	lock_take(&c->lock);
+	for (op = c->flying; op; op = op->next)
+		n += !op->entry && !op_is_done(op);
+	lock_give(&c->lock);
+	return n;
+}
+
+void execute_leave(struct comm *c)
+{
+	struct ringup_op *op;
+	struct err why;
+
+	fail(&why, RINGUP_ESHUTDOWN, "this rank has left the job");
+	lock_take(&c->lock);
+	for (op = c->flying; op; op = op->next)
+		if (!op->entry && op_claim(op))
+			message_fail(c, op, &why);
+	lock_give(&c->lock);
 }
 
 /* ---- plans ---- */

@@ -29,7 +29,11 @@ int execute_step(struct comm *c, struct err *e);
  * left, only collectives fail, and messages between other ranks go on: see p2p.h. */
 void execute_fail(struct comm *c, const struct err *why);
 
-/* execute_flying - operations that are not complete. */
+/* execute_flying - collectives that are not complete; execute_messages - likewise. */
 int execute_flying(struct comm *c);
+int execute_messages(struct comm *c);
+
+/* execute_leave - this rank has left: fail its messages that are not complete. */
+void execute_leave(struct comm *c);
 
 #endif

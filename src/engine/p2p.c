@@ -103,7 +103,7 @@ static int fail_left(const struct p2p *x, struct err *e, int rank)
 		    x->peer[rank]->cut ? ", or a rank on the way to it has" : "");
 }
 
-static void op_end_left(struct p2p *x, struct ringup_op *op, int rank)
+void p2p_op_end_left(struct p2p *x, struct ringup_op *op, int rank)
 {
 	struct err why;
 
@@ -119,7 +119,7 @@ static void queue_end_left(struct p2p *x, struct p2p_queue *q, int rank)
 	struct ringup_op *op;
 
 	while ((op = p2p_queue_pop(q)))
-		op_end_left(x, op, rank);
+		p2p_op_end_left(x, op, rank);
 }
 
 /* Have all other ranks of the group of @c left? */
@@ -147,15 +147,23 @@ void p2p_peer_end(struct p2p *x, struct p2p_peer *p)
 	queue_end_left(x, &p->streams, p->rank);
 	queue_end_left(x, &p->taken, p->rank);
 	if (p->out.op)
-		op_end_left(x, p->out.op, p->rank);
+		p2p_op_end_left(x, p->out.op, p->rank);
 	p->out.op = NULL;
+	for (op = x->fetching.first; op; op = next) {
+		next = op->p2p.next;
+		if (op->p2p.source != p->rank)
+			continue;
+		p2p_queue_remove(&x->fetching, op);
+		p2p_op_end_left(x, op, p->rank);
+	}
+	p2p_set_fetches(x);
 	for (op = x->posted.first; op; op = next) {
 		next = op->p2p.next;
 		if (op->p2p.peer != p->rank &&
 		    (op->p2p.peer != P2P_ANY || !is_alone(x, op->comm)))
 			continue;
 		p2p_queue_remove(&x->posted, op);
-		op_end_left(x, op, p->rank);
+		p2p_op_end_left(x, op, p->rank);
 	}
 }
 
@@ -318,11 +326,15 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 		return 0;
 	}
 	p2p_message_unlink(x, m);
-	if (m->head.kind == P2P_OFFER)
-		p2p_accept_offer(x, p, &m->head, op);
-	else
+	/* The data of an offer have left with their sender. */
+	rc = m->head.kind == P2P_OFFER && p->gone ? fail_left(x, e, p->rank) : 0;
+	if (m->head.kind == P2P_EAGER)
 		p2p_deliver(x, p, m, op);
+	else if (!rc)
+		p2p_accept_offer(x, p, &m->head, op);
 	free(m);
+	if (rc)
+		return rc;
 	if (!p2p_is_self(x, p) && !p->gone)
 		p2p_peer_write(x, p);
 	return 0;

@@ -28,7 +28,8 @@ struct tree;
  * offers its data (rendezvous): the receiver fetches it when it has matched, through the kernel
  * (CMA) if that is allowed and both ranks share a host, else in chunks through the stream.
  *
- * A rank that leaves takes no part in messages that are not complete; other messages go on.
+ * A rank that leaves takes no part in messages that are not complete: these fail on the other
+ * side. Messages that are complete for it can still be received, and other messages go on.
  *
  * The matching state has a lock of its own, and any thread may make progress: the thread that
  * submits, the one that waits, and the progress thread.  None of them needs the baton.

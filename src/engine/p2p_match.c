@@ -7,6 +7,7 @@
 
 #include "coll/reduce.h"
 #include "engine/comm.h"
+#include "engine/liveness.h"
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p_state.h"
@@ -321,6 +322,13 @@ struct ringup_op *p2p_posted_take(struct p2p *x, const struct p2p_head *h, int s
 
 /* ---- the sender's memory ---- */
 
+/* A sender has its buffer back after it has left: what was read before it left is good. */
+static bool sender_has_left(const struct p2p *x, const struct p2p_peer *p)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return liveness_has_left(&x->engine->liveness[p->place]);
+}
+
 /* All data are here, unless the job has failed, so that the sender has its buffer back:
  * then this rank sees that failure, too, and the receive fails with it. */
 static void end_fetch(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
@@ -329,6 +337,10 @@ static void end_fetch(struct p2p *x, struct p2p_peer *p, struct ringup_op *op)
 
 	if (over_has_failed(x->engine, NULL))
 		return;
+	if (sender_has_left(x, p)) {
+		p2p_op_end_left(x, op, p->rank);
+		return;
+	}
 	p2p_peer_answer(x, p, &done);
 	p2p_peer_write(x, p);
 	p2p_op_end(x, op);
@@ -344,7 +356,9 @@ void p2p_fetch_some(struct p2p *x)
 	int why = cma_read(p->pid, (unsigned char *)op->ask.out + op->p2p.moved,
 			   op->p2p.at + op->p2p.moved, n);
 
-	if (why == ESRCH) {
+	if (why && sender_has_left(x, p)) {
+		p2p_op_end_left(x, op, p->rank);
+	} else if (why == ESRCH) {
 		op->p2p.at = 0;
 	} else if (why) {
 		if (why == EPERM || why == ENOSYS)

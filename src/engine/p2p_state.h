@@ -215,6 +215,9 @@ void p2p_fail_peer(struct p2p *x, const struct p2p_peer *p, const char *why);
 /* p2p_peer_of - the peer of world rank @rank, made if it is new; NULL without memory. */
 struct p2p_peer *p2p_peer_of(struct p2p *x, int rank);
 
+/* p2p_op_end_left - fail @op, which is in no queue, because @rank has left. */
+void p2p_op_end_left(struct p2p *x, struct ringup_op *op, int rank);
+
 /* p2p_peer_end - @p has left, and all that it had sent is here: end operations with it. */
 void p2p_peer_end(struct p2p *x, struct p2p_peer *p);
 

@@ -246,6 +246,29 @@ def aborted():
 
 
 @scene
+def messages_left():
+    """A rank leaves the group with a send that nobody has received; the small ones have arrived."""
+    begin()
+    dist.barrier()
+    if me() == 0:
+        dist.send(torch.tensor([1.0]), 1)
+        large = dist.isend(torch.ones(1 << 20), 1, tag=5)
+        dist.send(torch.tensor([2.0]), 1)
+        dist.destroy_process_group()
+        told = outcome(large.wait)
+        tell("left")
+        return told
+    heard("left")
+    got, t = [], torch.zeros(1)
+    for _ in range(2):
+        dist.recv(t, 0)
+        got.append(t.item())
+    told = outcome(dist.recv, torch.zeros(1 << 20), 0, tag=5)
+    dist.destroy_process_group()
+    return {**told, "got": got}
+
+
+@scene
 def raised():
     """An uncaught exception of one rank reaches the others with its words."""
     begin()

@@ -180,12 +180,12 @@ def ends(parent, tmp_path, n, scene, codes=None):
 
 
 def missed(p, rank, others):
-    """Did the others hear at the deadline which rank has not come?  The first to miss it ends the
-    group, so another one may look when the operation is gone already."""
+    """Did the others hear at the deadline which rank has not come, and of no other?  The first to miss
+    it ends the group, so another one may look when the operation is gone already."""
     told = [p.results[r] for r in others]
     assert "TimedOut" in {t["kind"] for t in told} <= {"TimedOut", "Aborted"}, p.text
     assert all(t["seconds"] >= 1.5 for t in told if t["kind"] == "TimedOut"), p.text
-    assert any(re.search(rf"\branks? (\d, )*{rank}\b.* not started it", t["said"])
+    assert all(re.search(rf"\brank {rank} \(process \d+ on \S+\) has not started it", t["said"])
                for t in told), p.text
 
 
@@ -270,6 +270,12 @@ def test_a_group_is_aborted_and_no_other(parent, tmp_path):
         assert p.results[r]["kind"] == "Aborted", p.text
         assert "enough of this" in p.results[r]["said"], p.text
     assert p.results[1]["later"] == "Aborted", p.text
+
+
+def test_what_a_rank_sent_before_it_left_is_received(parent, tmp_path):
+    p = ends(parent, tmp_path, 2, "messages_left")
+    assert p.results[0]["kind"] == "NotRunning" and p.results[1]["got"] == [1, 2], p.text
+    assert "rank 0 has left the job" in p.results[1]["said"], p.text
 
 
 def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):

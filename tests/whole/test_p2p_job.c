@@ -520,6 +520,51 @@ static void left(struct ringup *r, int rank, int size)
 	      "both", rank);
 }
 
+/* Rank 0 leaves with sends that nobody has received, and receives that nobody has sent; what it
+ * had sent in whole can be received, before and after the others, and the others go on. */
+static void left_untaken(struct ringup *r, int rank, int size)
+{
+	enum { LARGE = 50000 };
+	struct ringup_group *g = ringup_world(r);
+	static float given[LARGE]; /* the library's, until rank 0 has left */
+	float *v = calloc(LARGE, sizeof(*v));
+	struct ringup_op *op[3];
+	int small[2] = { 5, 6 }, k;
+
+	if (rank == 0) {
+		check(!do_send(g, 1, 1, &small[0], 1, RINGUP_I32, NULL) &&
+			      !do_send(g, 1, 2, given, LARGE, RINGUP_F32, &op[0]) &&
+			      !do_send(g, 1, 1, &small[1], 1, RINGUP_I32, NULL) &&
+			      !do_send(g, 1, 3, given, LARGE, RINGUP_F32, &op[1]) &&
+			      !do_recv(g, 1, 4, given, 1, RINGUP_F32, &op[2]),
+		      "start", rank);
+		free(v);
+		return;
+	}
+	if (rank == 1) {
+		/* Once it is told that rank 0 has left, all that rank 0 had sent is here. */
+		check(do_recv(g, 0, 9, v, 1, RINGUP_F32, NULL) == RINGUP_ESHUTDOWN, "it left",
+		      rank);
+		check(do_recv(g, 0, 2, v, LARGE, RINGUP_F32, NULL) == RINGUP_ESHUTDOWN &&
+			      strstr(ringup_error(), "rank 0 has left the job"),
+		      "what it had only offered", rank);
+		for (k = 0; k < 2; k++)
+			check(!do_recv(g, 0, 1, &small[0], 1, RINGUP_I32, NULL) &&
+				      small[0] == 5 + k,
+			      "what it had sent", rank);
+		check(do_recv(g, RINGUP_ANY_SOURCE, 3, v, LARGE, RINGUP_F32, NULL) ==
+			      RINGUP_ESHUTDOWN,
+		      "from any rank", rank);
+		check(do_send(g, 0, 4, v, 1, RINGUP_F32, NULL) == RINGUP_ESHUTDOWN,
+		      "what it waited for", rank);
+	}
+	check(!do_send(g, 3 - rank, 5, &rank, 1, RINGUP_I32, NULL) &&
+		      !do_recv(g, 3 - rank, 5, &k, 1, RINGUP_I32, NULL) && k == 3 - rank,
+	      "others go on", rank);
+	free(v);
+	(void)size;
+}
+
 /* Who waits for any rank hears when none is left. */
 static void all_left(struct ringup *r, int rank, int size)
 {
@@ -668,6 +713,7 @@ static void run_all(const char *where)
 	run("an abort", 3, aborted);
 	stage = 0;
 	run("a rank that leaves", 4, left);
+	run("a rank that leaves with messages under way", 3, left_untaken);
 	run("all others leave", 4, all_left);
 	run("all to all others", 5, all_pairs);
 	run_death(where);

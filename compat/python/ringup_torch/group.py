@@ -147,14 +147,16 @@ class GroupBase(dist.ProcessGroup):
         destroy_process_group() calls it, and so does the end of the process."""
         _open.discard(self)
         pending = [work for work in self._pending if not work.poll()]
-        if pending:
+        if any(work.needs_abort() for work in pending):
             self.abort("the process group was destroyed while operations were in flight")
-        for work in pending:
-            with contextlib.suppress(errors.RingupError):
-                work.wait(_LAST_WAIT)
+            for work in pending:
+                with contextlib.suppress(errors.RingupError):
+                    work.wait(_LAST_WAIT)
         self._pending.clear()
         recorder.close(self._record)
         self._job.close()
+        for work in pending:
+            work.poll()  # messages have ended with the job
 
     # ---- operations ----
 
@@ -193,7 +195,7 @@ class GroupBase(dist.ProcessGroup):
         return recorder.add(self._record, name, inputs, inputs if outputs is None else outputs,
                             is_message, 2)
 
-    def _under_way(self, op, outputs, opts, entry, source=None):
+    def _under_way(self, op, outputs, opts, entry, source=None, is_message=False):
         """The method's result for an operation that has been started; None: it is over already."""
         if is_blocking(opts) and self._coalesced is None:
             with entry:
@@ -201,6 +203,7 @@ class GroupBase(dist.ProcessGroup):
                     self.complete(op)
             return None
         work = Work(self, op, outputs, entry, source)
+        work.is_message = is_message
         self._keep(work)
         return work
 

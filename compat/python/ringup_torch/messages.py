@@ -24,7 +24,7 @@ class Messages(GroupBase):
         kind, each = tensors.carried(tensor.dtype)
         op = operation.send(place.data_ptr(), tensor.numel() * each, kind, dst, tag,
                             self._members, place)
-        return self._under_way(op, [tensor], None, entry)
+        return self._under_way(op, [tensor], None, entry, None, True)
 
     def recv(self, outputs, src, tag=0):
         """Receive a tensor from a rank of the group; returns a Work.
@@ -37,7 +37,7 @@ class Messages(GroupBase):
         op, came_from = operation.receive(
             place.data_ptr(), tensor.numel() * each, kind, src, tag, self._members,
             (place, tensor), lambda keep: tensors.deliver(*keep))
-        return self._under_way(op, [tensor], None, entry, came_from)
+        return self._under_way(op, [tensor], None, entry, came_from, True)
 
     def recv_anysource(self, outputs, tag=0):
         """Receive a tensor from any rank; the Work's _source_rank() tells from which one.

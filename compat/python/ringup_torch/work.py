@@ -38,7 +38,7 @@ class Work(_Work):
         self._group, self._operation, self._entry = group, operation, entry
         self._outputs, self._source, self._error = outputs, source, None
         self._promise = self._future = None
-        self._is_over = False
+        self._is_over = self.is_message = False
         self._lock = threading.Lock()  # held while the operation is waited for
         if operation is None:
             self._end(None)
@@ -102,6 +102,11 @@ class Work(_Work):
         return self._is_over
 
     is_completed = poll
+
+    def needs_abort(self):
+        """Must the job be ended before it is left?  A message that no thread waits for ends with it:
+        what the other rank has received of others stays received."""
+        return not self.poll() and (not self.is_message or self._lock.locked())
 
     def is_success(self):
         """Has it completed well?"""
