@@ -427,7 +427,7 @@ static void count_rows(struct collective_run *run)
 
 int collective_wait(struct collective_run *run, int ms)
 {
-	int rc = ringup_wait(run->op, ms);
+	int rc = ringup_wait_on(run->op, ms);
 
 	if (rc == RINGUP_ETIMEDOUT)
 		return rc;

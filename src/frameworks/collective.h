@@ -95,7 +95,7 @@ uint64_t collective_own_rows(const struct collective_run *run, uint64_t rows);
 int collective_start(struct collective_run *run);
 
 /*
- * collective_wait - wait for @run, for @ms milliseconds.
+ * collective_wait - wait for @run, for @ms milliseconds of a wait without end.
  *
  * Returns 0, and the results are there; RINGUP_ETIMEDOUT, and it goes on; or a status of the
  * library's, with run->text.
