@@ -12,8 +12,8 @@ struct ringup_op;
 /*
  * A rank can start nothing new while each of its threads that ever started an operation is
  * blocked in a wait without a deadline: see deadlock.h.  So each thread has a record from its
- * first operation on.  A wait in slices, between which a caller looks for signals, counts as one
- * wait.
+ * first operation on.  A wait in slices, between which a caller looks for signals, counts as
+ * one wait.
  */
 enum { CALLERS = 16 };
 

@@ -44,7 +44,8 @@ struct report {
 	struct liveness_wait wait;
 	uint32_t pairs, zero;
 };
-_Static_assert(sizeof(struct report) + (size_t)PAIRS * 8 <= COORDINATOR_REPORT, "a report fits");
+_Static_assert(sizeof(struct report) + (size_t)PAIRS * 8 <= COORDINATOR_REPORT,
+	       "a report fits");
 
 int deadlock_open(struct deadlock *d, const struct heartbeat_rules *r, int size, struct err *e)
 {
@@ -54,8 +55,9 @@ int deadlock_open(struct deadlock *d, const struct heartbeat_rules *r, int size,
 	d->grace_ns = (int64_t)r->deadlock_ms * MS;
 	d->heard_ns = calloc((size_t)size, sizeof(*d->heard_ns));
 	d->where = calloc((size_t)size, sizeof(*d->where));
-	return d->heard_ns && d->where ? 0
-				       : fail(e, RINGUP_ENOMEM, "no memory to look for deadlocks");
+	return d->heard_ns && d->where
+		       ? 0
+		       : fail(e, RINGUP_ENOMEM, "no memory to look for deadlocks");
 }
 
 void deadlock_close(struct deadlock *d)
@@ -253,7 +255,7 @@ static bool is_fresh(const struct deadlock *d, int rank, int64_t now_ns)
 }
 
 /* The place of @w on the board; the last one also serves what finds no other. */
-static int place_of(struct deadlock *d, const struct liveness_wait *w, int64_t now_ns)
+static int board_place(struct deadlock *d, const struct liveness_wait *w, int64_t now_ns)
 {
 	bool used[DEADLOCK_BOARD] = { false };
 	int i;
@@ -278,7 +280,8 @@ bool deadlock_take(struct deadlock *d, const void *data, size_t len)
 	uint32_t pair[2], i;
 	int place;
 
-	if (len < sizeof(r.mark) || memcmp(p, &(uint64_t){ DEADLOCK_MARK }, sizeof(r.mark)) != 0)
+	if (len < sizeof(r.mark) ||
+	    memcmp(p, &(uint64_t){ DEADLOCK_MARK }, sizeof(r.mark)) != 0)
 		return false;
 	if (!d->size || len < sizeof(r))
 		return true;
@@ -288,7 +291,7 @@ bool deadlock_take(struct deadlock *d, const void *data, size_t len)
 	    r.wait.kind > OP_KINDS)
 		return true;
 	pthread_mutex_lock(&d->lock);
-	place = place_of(d, &r.wait, now);
+	place = board_place(d, &r.wait, now);
 	for (i = 0; i < r.pairs; i++) {
 		memcpy(pair, p + sizeof(r) + i * sizeof(pair), sizeof(pair));
 		for (; pair[0] <= pair[1] && pair[0] < (uint32_t)d->size; pair[0]++) {
@@ -326,7 +329,8 @@ static const char *cure(const struct deadlock *d, const int *place, int places)
 		const struct liveness_wait *a = &d->board[place[i]], *b;
 
 		if (!strcmp(a->name, STALL_GROUP))
-			return "add process sets on all ranks at the same point, or pass them to "
+			return "add process sets on all ranks at the same point, or pass them "
+			       "to "
 			       "hvd.init(process_sets=[...])";
 		messages += a->kind == OP_KINDS;
 		for (int k = 0; k < i && a->kind != OP_KINDS; k++) {
@@ -379,7 +383,8 @@ static void tell(const struct deadlock *d, char *out, size_t len)
 	bool *in = calloc((size_t)d->size, sizeof(*in));
 	size_t at, room;
 
-	at = (size_t)snprintf(out, len, "deadlock: all %d ranks have waited for %g s: ", d->size,
+	at = (size_t)snprintf(out, len,
+			      "deadlock: all %d ranks have waited for %g s: ", d->size,
 			      (double)d->grace_ns / 1e9);
 	room = (len - at - strlen(what_to_do) - 16) / (size_t)shown;
 	for (int i = 0; i < shown && in; i++)

@@ -15,8 +15,8 @@ struct err;
 struct heartbeat_rules;
 
 /*
- * A stall (stall.h) may end: the rank that is missing may only be slow.  It never ends if no rank
- * can go on.  A rank stands still while
+ * A stall (stall.h) may end: the rank that is missing may only be slow.  It never ends if no
+ * rank can go on.  A rank stands still while
  *
  *   - each of its threads that has ever started an operation is blocked in a wait without a
  *     deadline (callers.h), at each look in the same wait;
@@ -27,9 +27,9 @@ struct heartbeat_rules;
  * start what another waits for.  One thing is not known: a thread that has never started an
  * operation may start its first one.  It has that time to do so.
  *
- * Each rank counts for how long it stands still, and publishes that in shared memory with what it
- * waits for.  When all ranks of a host have stood still for long enough, its leader reports them
- * to rank 0, which ends the job when all ranks of the world are reported.
+ * Each rank counts for how long it stands still, and publishes that in shared memory with what
+ * it waits for.  When all ranks of a host have stood still for long enough, its leader reports
+ * them to rank 0, which ends the job when all ranks of the world are reported.
  *
  * All run in the watch's thread, except deadlock_take().
  */
@@ -49,7 +49,8 @@ struct deadlock {
 	int64_t all_ns;       /* since when all are reported; 0: not all are    */
 };
 
-/* deadlock_open - for a rank of a world of @size.  deadlock_close() is safe on a zeroed struct. */
+/* deadlock_open - for a rank of a world of @size.  deadlock_close() is safe on a zeroed struct.
+ */
 int deadlock_open(struct deadlock *d, const struct heartbeat_rules *r, int size, struct err *e);
 void deadlock_close(struct deadlock *d);
 

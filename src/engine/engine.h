@@ -51,7 +51,7 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 void engine_settle(struct engine *g);
 
 /* engine_note_late - @op has missed a deadline: note the ranks of this host that have not begun
- * it, who are the ones to be named whatever happens before engine_describe(). */
+ * it, which engine_describe() names whatever happens before it is called. */
 void engine_note_late(struct ringup_op *op, struct op_late *late);
 
 /* engine_describe - write to @out a sentence about what the operation @late waited for; nothing

@@ -156,8 +156,8 @@ uint64_t ledger_arrived(const struct ledger *l, uint32_t id);
 /* ledger_is_busy - has @rank an operation in flight on @id? */
 bool ledger_is_busy(const struct ledger *l, uint32_t id, int rank);
 
-/* ledger_has_begun - has @rank begun @round of @id?  Remains true when the round is over, also if
- * the job has failed meanwhile. */
+/* ledger_has_begun - has @rank begun @round of @id?  Remains true when the round is over, also
+ * if the job has failed meanwhile. */
 bool ledger_has_begun(const struct ledger *l, uint32_t id, uint32_t round, int rank);
 
 /* ledger_signature - copy the signature of @rank's operation in flight on @id to *@s; false if

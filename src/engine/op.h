@@ -10,12 +10,12 @@
 
 struct callback;
 
-/* An operation that has missed a deadline, and the ranks of this host that had not begun it then.
- * The sentence about it is made later: see engine_describe(). */
+/* An operation that has missed a deadline, and the ranks of this host that had not begun it
+ * then. The sentence about it is made later: see engine_describe(). */
 struct op_late {
-	struct ringup_op *op; /* or NULL */
-	uint32_t use;         /* of op, then */
-	uint64_t serial;      /* of its communicator, then */
+	struct ringup_op *op;                            /* or NULL */
+	uint32_t use;                                    /* of op, then */
+	uint64_t serial;                                 /* of its communicator, then */
 	uint64_t missing[(COORDINATOR_RANKS + 63) / 64]; /* a bit for each rank of the group */
 };
 

@@ -281,8 +281,7 @@ static void ask_all(struct p2p *x, const struct comm *c, uint64_t hash)
 	}
 }
 
-bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op,
-	     unsigned char *answer)
+bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op, unsigned char *answer)
 {
 	int64_t enough = clock_deadline(P2P_ASK_MS);
 	bool waits;

@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/agree.h"
+#include "engine/comm.h"
 #include "engine/comms.h"
 #include "engine/coordinator.h"
-#include "engine/comm.h"
 #include "engine/eager.h"
 #include "engine/engine_state.h"
 #include "engine/heartbeat.h"
@@ -87,8 +87,8 @@ const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT])
 		return "adding or removing a group";
 	if (kind == OP_JOIN)
 		name = "";
-	snprintf(out, STALL_WHAT, "%s%s%.*s", kind_name(kind), *name && kind != OP_KINDS ? " " : "",
-		 STALL_NAME, name);
+	snprintf(out, STALL_WHAT, "%s%s%.*s", kind_name(kind),
+		 *name && kind != OP_KINDS ? " " : "", STALL_NAME, name);
 	return out;
 }
 
@@ -147,9 +147,10 @@ const char *stall_name_of(const struct ringup_op *op)
 
 const char *stall_match(const char *name)
 {
-	return *name == '#' ? "ranks match unnamed operations by number: start the same ones, or "
-			      "name them"
-			    : "ranks match operations by name: use one name on all ranks";
+	return *name == '#'
+		       ? "ranks match unnamed operations by number: start the same ones, or "
+			 "name them"
+		       : "ranks match operations by name: use one name on all ranks";
 }
 
 /* Ranks that wait for the same under two names wait for ever: says so to @out, which is empty
@@ -161,8 +162,8 @@ static void say_names(int mine, const char *name, int theirs, const char *other,
 		 theirs, other, stall_match(name));
 }
 
-/* Has a rank of this host that has not submitted @op submitted the same under another name, which
- * the ranks that wait, @in, have not?  Returns that rank, or -1. */
+/* Has a rank of this host that has not submitted @op submitted the same under another name,
+ * which the ranks that wait, @in, have not?  Returns that rank, or -1. */
 static int find_other_name(const struct comm *c, const struct ringup_op *op, const bool *in,
 			   char *other, size_t size)
 {
@@ -308,8 +309,7 @@ static bool find_missing(struct comm *c, const struct op_late *late, bool *missi
 		w = ranks_in_world(c->ranks, r);
 		missing[w] = comm_is_here(c, r) ? op_was_missing(late, r)
 						: asks && asked && answer[w] == P2P_NOT_STARTED;
-		silent[w] = !comm_is_here(c, r) && asks &&
-			    (!asked || answer[w] == P2P_SILENT);
+		silent[w] = !comm_is_here(c, r) && asks && (!asked || answer[w] == P2P_SILENT);
 	}
 	return c->topo.hosts == 1 || !over_comm(c, NULL) ||
 	       (op_is_done(late->op) && !late->op->status);
@@ -754,7 +754,7 @@ void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns)
 		log_warn("%s", f->text[i]);
 	if (f->more)
 		log_warn("%d more tensors have stalled", f->more);
-	/* A job that nobody watches would wait all night. */
+	/* An unattended job would wait without end. */
 	if (f->shown && s->abort_ns == INT64_MAX && !s->hinted) {
 		s->hinted = true;
 		log_warn("nothing ends a stalled job: set RINGUP_STALL_ABORT_MS=600000 or "

@@ -69,15 +69,14 @@ int stall_open(struct stall *s, const struct heartbeat_rules *r,
 void stall_close(struct stall *s);
 
 /*
- * stall_describe - write to @out what the operation @late of @c, which was not complete in time,
- * waited for.
+ * stall_describe - write to @out what the operation @late of @c, which was not complete in
+ * time, waited for.
  *
  * Names the operation, the ranks of this host that had not started it then, by their numbers in
  * the world, with process and host, and the process state of the first one.  Ranks of other
- * hosts are asked, for P2P_ASK_MS at most.  If a rank has ended the job meanwhile, all others
- * have stopped waiting, and none could tell any more who had not started: then the sentence with
- * which the job was ended counts, which is about the same operation if that rank was too late,
- * too.  Any thread that waits for it.
+ * hosts are asked, for P2P_ASK_MS at most.  If a rank has ended the job meanwhile, ranks of
+ * other hosts do not know any more: then the reason of that end counts, which names the missing
+ * ranks if it was the same time-out.  Any thread that waits for it.
  */
 void stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
 		    char *out, size_t len);
@@ -87,9 +86,9 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
  * of operations that wait for other hosts then starts again. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
-/* stall_name_of - the name of an operation, or its number.  stall_what - "allreduce grad/fc1"; @kind
- * OP_KINDS: @name is the text of a message.  stall_match - what to do if ranks call the same
- * operation @name and otherwise. */
+/* stall_name_of - the name of an operation, or its number.  stall_what - "allreduce grad/fc1";
+ * @kind OP_KINDS: @name is the text of a message.  stall_match - what to do if ranks call the
+ * same operation @name and otherwise. */
 const char *stall_name_of(const struct ringup_op *op);
 const char *stall_match(const char *name);
 const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT]);

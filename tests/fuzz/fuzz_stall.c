@@ -1,4 +1,5 @@
-/* fuzz_stall.c - what a leader reports of tensors and ranks that wait, to the root of a group. */
+/* fuzz_stall.c - what a leader reports of tensors and ranks that wait, to the root of a group.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

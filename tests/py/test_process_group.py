@@ -180,8 +180,8 @@ def ends(parent, tmp_path, n, scene, codes=None):
 
 
 def missed(p, rank, others):
-    """Did the others hear at the deadline which rank has not come, and of no other?  The first to miss
-    it ends the group, so another one may look when the operation is gone already."""
+    """Did the others hear at the deadline which rank has not come, and of no other?  The first to
+    miss it ends the group, so another one may look when the operation is gone already."""
     told = [p.results[r] for r in others]
     assert "TimedOut" in {t["kind"] for t in told} <= {"TimedOut", "Aborted"}, p.text
     assert all(t["seconds"] >= 1.5 for t in told if t["kind"] == "TimedOut"), p.text

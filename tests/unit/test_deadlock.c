@@ -40,7 +40,8 @@ static int receive(int from)
 /* Does @rc tell of a deadlock, with these words? */
 static int check(int rc, const char *one, const char *two)
 {
-	if (rc == RINGUP_EDEADLOCK && !strncmp(ringup_error(), "deadlock: all 3 ranks have ", 27) &&
+	if (rc == RINGUP_EDEADLOCK &&
+	    !strncmp(ringup_error(), "deadlock: all 3 ranks have ", 27) &&
 	    strstr(ringup_error(), one) && strstr(ringup_error(), two))
 		return 0;
 	printf("# rank %d: %d: %s\n", family_rank, rc, ringup_error());
@@ -64,7 +65,8 @@ static int names_large(void)
 
 	memset(name, 'x', sizeof(name));
 	snprintf(name + 60, 64, "/layer_%d/kernel", family_rank);
-	return check(sum(name, 4000), "xx/layer_1/kernel, rank 2 for allreduce ...xxx", by_name);
+	return check(sum(name, 4000), "xx/layer_1/kernel, rank 2 for allreduce ...xxx",
+		     by_name);
 }
 
 /* Waiting by pieces, as Python does, is one wait. */

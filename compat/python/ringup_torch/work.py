@@ -104,8 +104,8 @@ class Work(_Work):
     is_completed = poll
 
     def needs_abort(self):
-        """Must the job be ended before it is left?  A message that no thread waits for ends with it:
-        what the other rank has received of others stays received."""
+        """Must the group be aborted before it is closed?  A message that no thread waits for fails
+        by itself, and other messages that have arrived can still be received."""
         return not self.poll() and (not self.is_message or self._lock.locked())
 
     def is_success(self):
