@@ -16,7 +16,7 @@
 #include "engine/progress.h"
 #include "wire/segment.h"
 
-enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4 };
+enum { HOSTS_RANKS = 1024, HOSTS_LOCAL = 4, HOSTS_NAMES = 2 * BATCH_ITEMS + 1 };
 
 /* One rank, with its own view of its host's memory. */
 struct rank {
@@ -26,8 +26,8 @@ struct rank {
 	struct agree agree; /* without a tree, unless a test says otherwise */
 	struct host_queue host_queue;
 	struct topo topo;
-	uint32_t id[64], age[64]; /* of names that post() has used */
-	char known[64];
+	uint32_t id[HOSTS_NAMES], age[HOSTS_NAMES]; /* of names that post() has used */
+	char known[HOSTS_NAMES];
 	int taken; /* names in batches so far */
 };
 

@@ -1,9 +1,11 @@
 /* test_batch.c - several files at once, or none; nothing is left behind. */
 #include <dirent.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,6 +159,27 @@ static void test_refusals(void)
 	ok(says("/a/old", "linked") && entries("/a") == 2, "nothing changed");
 }
 
+/* A disk that is full, in place of which a limit stands: no part of a file is committed. */
+static void test_full(void)
+{
+	static char much[8192];
+	struct rlimit had, little;
+	struct batch b = { 0 };
+	struct err e = { 0 };
+	int rc;
+
+	memset(much, 'x', sizeof(much) - 1);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &had);
+	little = (struct rlimit){ 4096, had.rlim_max };
+	setrlimit(RLIMIT_FSIZE, &little);
+	rc = stage(&b, "/a/old", much, &e);
+	ok(rc == RINGUP_ESYSTEM && strstr(e.text, "File too large"), "no room: %s", e.text);
+	batch_end(&b);
+	setrlimit(RLIMIT_FSIZE, &had);
+	ok(says("/a/old", "linked") && entries("/a") == 2, "the file is as it was");
+}
+
 int main(void)
 {
 	char rm[64];
@@ -170,6 +193,7 @@ int main(void)
 	test_taken_back();
 	test_links();
 	test_refusals();
+	test_full();
 	snprintf(rm, sizeof(rm), "rm -rf %s", root);
 	ok(system(rm) == 0, "clean up");
 	return tap_done();

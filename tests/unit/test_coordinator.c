@@ -620,6 +620,30 @@ static void disagreement(void)
 	close_all();
 }
 
+/* More tensors are due than a batch has places: the next one takes the rest. */
+static void more_than_a_batch(void)
+{
+	int host_of[3] = { 0, 1, 2 }, r, n, most = 0, all = 0;
+	struct op_signature a = sum(10);
+	struct err e = { 0 };
+	char bad[512];
+
+	fanout = COORDINATOR_FANOUT;
+	if (open_all(3, host_of, 1 << 20))
+		return;
+	for (n = 0; n < HOSTS_NAMES; n++)
+		for (r = 0; r < 3; r++)
+			hosts_post(r, n, &a, 0, false, &e);
+	do {
+		n = settle(&e) ? -1 : carry_out(bad, sizeof(bad));
+		all += n;
+		most = n > most ? n : most;
+	} while (n > 0);
+	ok(!n && all == HOSTS_NAMES && most == BATCH_ITEMS,
+	   "%d of %d, at most %d at a time: %s", all, HOSTS_NAMES, most, e.text);
+	close_all();
+}
+
 /* A number may go to another name while others still know it by the old one. */
 static void recycling(void)
 {
@@ -967,6 +991,7 @@ int main(void)
 	mixes();
 	growth();
 	disagreement();
+	more_than_a_batch();
 	recycling();
 	joining();
 	every_order();
