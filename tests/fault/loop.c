@@ -10,14 +10,15 @@
 #include "ringup.h"
 
 /*
- * loop [-b BYTES] [-a] [-n TIMES] [-u FILE] [-s RANK] [-g RANK,...] [-d RANK] [-m RANK]
- *      [-l RANK] [-p MS] [-w MS]
+ * loop [-b BYTES] [-a] [-n TIMES] [-u FILE] [-s RANK] [-o RANK] [-g RANK,...] [-d RANK]
+ *      [-m RANK] [-l RANK] [-p MS] [-w MS]
  *
  * -b  bytes of the float tensor (4)
  * -a  is gathered, not summed up
  * -n  so many turns, then leave in peace (0: until something fails)
  * -u  until rank 0 has seen FILE: the tensor of that turn tells the others
  * -s  RANK does not submit the tensor "skipped", which comes after the first ten
+ * -o  RANK submits "other" instead of it
  * -g  of these ranks alone; the others rest meanwhile
  * -d  RANK wants another count of "differs", which comes after the first ten, too
  * -m  RANK takes all the memory that there is, after the first ten
@@ -200,6 +201,15 @@ static int skip(int who, float *v)
 	return 0;
 }
 
+/* What the others submit, @who submits under another name. */
+static int rename_one(int who, float *v)
+{
+	if (ringup_rank(some) >= 0)
+		return sum(some, rank == who ? "other" : "skipped", v, 1);
+	rest(60000);
+	return 0;
+}
+
 /* The count differs on one rank: an error on all, and then all goes on. */
 static int differ(int who, float *v)
 {
@@ -244,13 +254,13 @@ static void eat(void)
 int main(int argc, char **argv)
 {
 	long bytes = 4, times = 0, pause_ms = 0, wait_ms = 0, turn;
-	int skips = -1, differs = -1, eats = -1, leaves = -1, c, rc;
+	int skips = -1, renames = -1, differs = -1, eats = -1, leaves = -1, c, rc;
 	const char *list = NULL;
 	struct ringup *job;
 	bool gathers = false;
 	float *v;
 
-	while ((c = getopt(argc, argv, "ab:n:u:s:g:d:m:l:p:w:")) != -1) {
+	while ((c = getopt(argc, argv, "ab:n:u:s:o:g:d:m:l:p:w:")) != -1) {
 		long n = optarg ? atol(optarg) : 0;
 
 		if (c == 'b')
@@ -263,6 +273,8 @@ int main(int argc, char **argv)
 			until = optarg;
 		else if (c == 's')
 			skips = (int)n;
+		else if (c == 'o')
+			renames = (int)n;
 		else if (c == 'g')
 			list = optarg;
 		else if (c == 'd')
@@ -305,6 +317,8 @@ int main(int argc, char **argv)
 			rest(wait_ms);
 			if (skips >= 0)
 				rc = skip(skips, v);
+			if (!rc && renames >= 0)
+				rc = rename_one(renames, v);
 			if (!rc && differs >= 0)
 				rc = differ(differs, v);
 			if (eats == rank)

@@ -28,6 +28,25 @@ teardown() { hosts_teardown; }
   done
 }
 
+@test "all ranks of two hosts wait, one under another name: a deadlock" {
+  RINGUP_DEADLOCK_MS=2000 spread -o 2
+  await said 4 error
+  [[ $(grep -cE '^error [0-3] [0-9]+ [0-9]+ -12 deadlock: all 4 ranks have waited for 2 s: ranks 0, 1, 3 for allreduce skipped, rank 2 for allreduce other; ranks match operations by name: use one name on all ranks$' out) -eq 4 ]] ||
+    { cat out err; return 1; }
+  wait
+}
+
+@test "F6 two names in a group of two hosts, while other ranks compute: both names, and what ends it" {
+  RINGUP_STALL_WARN_MS=1000 spread_many 6 -o 2 -g 1,2,4,5
+  await grep -q 'allreduce skipped has stalled' err
+  await grep -q 'warn: nothing ends a stalled job: set RINGUP_STALL_ABORT_MS=' err
+  grep -qE "rank 1: warn: allreduce skipped has stalled for [0-9.]+ s: ranks 1, 4, 5 of 6 wait for rank 2 \(process $(pid_of 2) on [^;]*; rank 1 calls it skipped, rank 2 calls it other: ranks match operations by name: use one name on all ranks$" err ||
+    { cat out err; return 1; }
+  not grep -q '^error' out
+  "$strike" 9 "$(pid_of 0)" "$(pid_of 1)" "$(pid_of 2)" "$(pid_of 3)" "$(pid_of 4)" "$(pid_of 5)"
+  wait
+}
+
 @test "a rank leaves that is not its host's first, while that one computes: the other host hears at once" {
   # Without heartbeats nothing else would make that host's first rank look.
   RINGUP_LIVENESS=off spread -s 2 -l 3
