@@ -13,8 +13,9 @@ from . import drift
 from ._version import __version__
 from .collectives import allgather, alloc, allreduce, barrier, broadcast
 from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
-from .errors import (Aborted, InvalidArgument, Mismatch, NameInUse, NoBackend, NotAuthentic,
-                     NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused, TimedOut)
+from .errors import (Aborted, Deadlock, InvalidArgument, Mismatch, NameInUse, NoBackend,
+                     NotAuthentic, NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused,
+                     TimedOut)
 from .job import (abort, backend, host_count, host_rank, init, is_homogeneous, is_initialized,
                   local_rank, local_size, rank, shutdown, size)
 
