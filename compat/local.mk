@@ -61,6 +61,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/tensorflow/library.py \
 	%reldir%/python/horovod/tensorflow/mpi_ops.py \
 	%reldir%/python/horovod/tensorflow/optimizer.py \
+	%reldir%/python/horovod/tensorflow/places.py \
 	%reldir%/python/horovod/tensorflow/sync_batch_norm.py \
 	%reldir%/python/horovod/tensorflow/tape.py \
 	%reldir%/python/horovod/tensorflow/util.py \

@@ -6,6 +6,7 @@ step, assign(), which gives variables root's values, and value(), what an array 
 import math
 
 from horovod._keras import arrays
+from horovod.common.objects import check_lengths
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Average
 
@@ -141,8 +142,9 @@ class ArrayReducer:
         return None
 
     def label(self, i, variables):
-        """The name under which a gradient travels."""
-        return f"{self.scope}.{i}.{getattr(variables[i], 'path', '')}"[:400]
+        """The name under which a gradient travels: its place in the list, for names of variables
+        count what the process has built before."""
+        return f"{self.scope}.{i + 1}of{len(variables)}"
 
     def combine(self, grads, variables):
         """The gradients of all ranks."""
@@ -182,6 +184,7 @@ class _ArrayBackend:
     def assign(variables, root_rank, process_set=global_process_set):
         """Overwrite variables with root's."""
         import keras
+        check_lengths(len(variables), process_set)
         values = [keras.ops.convert_to_numpy(v.value) for v in variables]
         for v, value in zip(variables, arrays.broadcast_all(values, root_rank, "keras.variables",
                                                             process_set)):

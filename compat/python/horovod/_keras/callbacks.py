@@ -1,12 +1,14 @@
 # callbacks.py - Horovod's callbacks, for any Keras; the classes of users inherit them.
 # SPDX-License-Identifier: Apache-2.0
 
+import re
 import warnings
 
 import numpy
 
 from horovod._keras import arrays, backends
 from horovod.common.basics import rank, size
+from horovod.common.objects import allgather_object
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Average
 
@@ -71,12 +73,30 @@ class MetricAverageCallbackImpl:
     def on_epoch_end(self, epoch, logs=None):
         if not logs:
             return
-        numbers = {name: float(value) for name, value in logs.items()
-                   if numpy.ndim(value) == 0 and not isinstance(value, str)}
-        for name in sorted(numbers):
-            logs[name] = float(arrays.allreduce(numpy.float64(numbers[name]),
-                                                f"MetricAverage.{name}", Average, 1.0, 1.0,
-                                                global_process_set))
+        names = sorted((name for name, value in logs.items()
+                        if numpy.ndim(value) == 0 and not isinstance(value, str)), key=_numberless)
+        _check_metrics(names)
+        means = arrays.allreduce(numpy.array([float(logs[name]) for name in names]),
+                                 "MetricAverage", Average, 1.0, 1.0, global_process_set)
+        for name, mean in zip(names, means):
+            logs[name] = float(mean)
+
+
+def _numberless(name):
+    """(a metric's name without numbers, the numbers): Keras calls a second AUC of a process auc_1, and
+    what it measures at a layer dense_2 dense_2_loss."""
+    return re.sub(r"_\d+(?=_|$)", "", name), [int(n) for n in re.findall(r"_(\d+)(?=_|$)", name)]
+
+
+def _check_metrics(names):
+    """Complain on all ranks if they have different metrics."""
+    everybody = allgather_object([_numberless(name)[0] for name in names], "MetricAverage")
+    other = next((r for r, theirs in enumerate(everybody) if theirs != everybody[0]), None)
+    if other is not None:
+        raise ValueError(
+            f"MetricAverageCallback: rank 0 has the metrics {', '.join(everybody[0])}, and rank "
+            f"{other} has {', '.join(everybody[other])}; compile the model with the same metrics on "
+            "all ranks, and give all of them validation data, or none")
 
 
 class LearningRateScheduleCallbackImpl:

@@ -49,3 +49,16 @@ def allgather_object(obj, name=None, process_set=global_process_set):
         everybody.append(pickle.loads(out[at:at + n]))
         at += n
     return everybody
+
+
+def check_lengths(count, process_set=global_process_set):
+    """Complain on all ranks if they are about to broadcast lists of variables of different lengths,
+    of which the longer ones would wait for ever."""
+    counts = allgather_object(count, "lengths", process_set)
+    other = next((i for i, n in enumerate(counts) if n != counts[0]), None)
+    if other is not None:
+        ranks = process_set.ranks
+        raise ValueError(
+            f"rank {ranks[0]} broadcasts {counts[0]} variables and rank {ranks[other]} "
+            f"{counts[other]}; an optimizer has all of its variables after its first step, or "
+            "after optimizer.build(model.trainable_variables)")

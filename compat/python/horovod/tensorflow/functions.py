@@ -14,6 +14,9 @@ def broadcast_variables(variables, root_rank, process_set=global_process_set, in
 
     Variables of Keras 3 will do.  inplace is taken for compatibility.
     """
+    variables = list(variables)
+    if _executing_eagerly():
+        objects.check_lengths(len(variables), process_set)
     done = assign_all([_inner(v) for v in variables], root_rank, None, process_set)
     return None if _executing_eagerly() else tf.group(*[a for a in done if a is not None])
 

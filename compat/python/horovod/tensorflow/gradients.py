@@ -12,10 +12,10 @@ import tensorflow as tf
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Adasum, Average, check_sparse
 from horovod.common.util import split_list
+from horovod.tensorflow import places
 from horovod.tensorflow.compression import Compression
-from horovod.tensorflow.mpi_ops import (_normalize_name, allgather_start, allreduce_start, ranks_of,
-                                        wait_all)
-from horovod.tensorflow.util import _executing_eagerly, is_elastic
+from horovod.tensorflow.mpi_ops import allgather_start, allreduce_start, ranks_of, wait_all
+from horovod.tensorflow.util import is_elastic
 
 # How gradients are combined:
 # op, predivide    the reduction; gradients are divided before and multiplied after it
@@ -68,14 +68,6 @@ def _units(grads, variables, groups):
     return [unit for unit in units if unit] + [[i] for i in index.values()]
 
 
-def _label(scope, i, variables):
-    """The name of a gradient: the same on all ranks, and readable in a timeline."""
-    if variables is None:
-        return f"{scope}.{i}"
-    name = getattr(variables[i], "path", None) or getattr(variables[i], "name", "")
-    return f"{scope}.{i}.{_normalize_name(name)}"[:400]
-
-
 class _Started:
     """What is under way: pairs for wait_all(), and what is made of their results."""
 
@@ -126,8 +118,7 @@ def reduce(grads, variables, how, scope):
         return grads
     if how.sparse_as_dense:
         grads = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    if not _executing_eagerly():
-        scope = tf.compat.v1.get_default_graph().unique_name(scope, mark_as_used=True)
+    names = places.of_list(scope, len(grads))
     started = _Started(how)
     for unit in reversed(_units(grads, variables, how.groups)):
         dense = [i for i in unit if not isinstance(grads[i], tf.IndexedSlices)]
@@ -136,9 +127,9 @@ def reduce(grads, variables, how, scope):
                 if how.op == Adasum:
                     raise NotImplementedError("sparse gradients cannot be combined with Adasum; "
                                               "use sparse_as_dense=True")
-                started.sparse(i, grads[i], _label(scope, i, variables))
+                started.sparse(i, grads[i], names[i])
         if dense:
-            started.dense(dense, [grads[i] for i in dense], _label(scope, dense[0], variables))
+            started.dense(dense, [grads[i] for i in dense], names[dense[0]])
     return started.wait(grads)
 
 

@@ -6,8 +6,6 @@ gives them Horovod's arguments and their gradients.
 Operations of one tf.function run in the order in which they were traced, so ranks must trace them
 in the same order.  Gradients (see gradients.py) and grouped operations may come in any."""
 
-import re
-
 import tensorflow as tf
 
 from horovod.common.basics import (HorovodBasics, ccl_built, cross_rank, cross_size, cuda_built,
@@ -22,6 +20,7 @@ from horovod.common.semantics import (REDUCTIONS, Adasum, Average, Max, Min, Pro
                                       check_linear, check_scatter, check_sparse, choose,
                                       reduction_of, scatter_gradient_factor)
 from horovod.common.util import num_rank_is_power_2
+from horovod.tensorflow import places
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.library import operations
 from horovod.tensorflow.util import _executing_eagerly, is_elastic
@@ -35,20 +34,9 @@ _CAN_WAIT_LATER = hasattr(operations, "ringup_wait_later")
 _RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _INCLUDED = range(5)  # questions of ringup_query
 
 
-def _normalize_name(name):
-    """A name as TensorFlow allows it."""
-    return re.sub("[^a-zA-Z0-9_]", "_", name)
-
-
-def _named(what, name, *tensors):
-    """The name by which ranks match an operation.  In a graph it is made of the tensors' names,
-    for two operations may run at once there; "" in eager code, where order decides."""
-    if name is not None:
-        return name
-    if _executing_eagerly():
-        return ""
-    name = "_".join(["Horovod" + what, *(_normalize_name(t.name) for t in tensors)])
-    return tf.compat.v1.get_default_graph().unique_name(name, mark_as_used=True)
+def _named(kind, name):
+    """The name by which ranks match an operation: the program's, or one of its place."""
+    return places.of_operation(kind) if name is None else name
 
 
 def _dense(tensors):
@@ -87,7 +75,7 @@ def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=
     """Combine a tensor across all ranks."""
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, [tensor],
-                      tensor_name=_named("Allreduce", name, tensor),
+                      tensor_name=_named("Allreduce", name),
                       **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
 
 
@@ -96,7 +84,7 @@ def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscal
     """Combine several tensors across all ranks: all of them or none."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, tensors,
-                      tensor_name=_named("GroupedAllreduce", name, tensors[0], tensors[-1]),
+                      tensor_name=_named("GroupedAllreduce", name),
                       grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
 
 
@@ -160,14 +148,14 @@ def _wait_all_grad(op, *grads):
     return [*grads, *(None for _ in grads)]
 
 
-def _reduce_slices(slices, op, scaled, process_set):
+def _reduce_slices(slices, name, op, scaled, process_set):
     """Add IndexedSlices up: concatenate the ranks' values and indices."""
     check_sparse(op)
     if scaled:
         raise NotImplementedError("prescale_factor and postscale_factor cannot be used with "
                                   "tf.IndexedSlices")
-    values = allgather(slices.values, process_set=process_set)
-    indices = allgather(slices.indices, process_set=process_set)
+    values = allgather(slices.values, name and name + ".values", process_set=process_set)
+    indices = allgather(slices.indices, name and name + ".indices", process_set=process_set)
     if op == Average:
         values = values / tf.cast(ranks_of(process_set), values.dtype)
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
@@ -188,7 +176,7 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="",
     """
     op = choose(op, average)
     if isinstance(tensor, tf.IndexedSlices):
-        return _reduce_slices(tensor, op, prescale_factor != 1 or postscale_factor != 1,
+        return _reduce_slices(tensor, name, op, prescale_factor != 1 or postscale_factor != 1,
                               process_set)
     small, ctx = compression.compress(tf.convert_to_tensor(tensor))
     return compression.decompress(_allreduce(small, name, op, prescale_factor, postscale_factor,
@@ -206,8 +194,8 @@ def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
     dense = [i for i, t in enumerate(tensors) if not isinstance(t, tf.IndexedSlices)]
     for i, t in enumerate(tensors):
         if isinstance(t, tf.IndexedSlices):
-            out[i] = _reduce_slices(t, op, prescale_factor != 1 or postscale_factor != 1,
-                                    process_set)
+            out[i] = _reduce_slices(t, name and f"{name}.{i}", op,
+                                    prescale_factor != 1 or postscale_factor != 1, process_set)
     if dense:
         small = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
         reduced = _grouped_allreduce([t for t, _ctx in small], name, op, prescale_factor,
@@ -226,7 +214,7 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
     """
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, [tensor],
-                      tensor_name=_named("Allgather", name, tensor),
+                      tensor_name=_named("Allgather", name),
                       process_set_id=number_of(process_set))[0]
 
 
@@ -234,7 +222,7 @@ def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=g
     """allgather() of several tensors: all of them or none; returns a list."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
-                      tensor_name=_named("GroupedAllgather", name, tensors[0], tensors[-1]),
+                      tensor_name=_named("GroupedAllgather", name),
                       grouped=1, process_set_id=number_of(process_set))
 
 
@@ -268,7 +256,7 @@ def broadcast(tensor, root_rank, name=None, ignore_name_scope=False,
     """Return root's tensor on every rank; differentiable.  The root is a rank of the job."""
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_broadcast, operations.ringup_broadcast_start, [tensor],
-                      tensor_name=_named("Broadcast", name, tensor), root_rank=root_rank,
+                      tensor_name=_named("Broadcast", name), root_rank=root_rank,
                       process_set_id=number_of(process_set))[0]
 
 
@@ -291,13 +279,9 @@ def assign_all(variables, root_rank, name=None, process_set=global_process_set):
     """Overwrite variables with root's, all of them under way at once; returns the assignments."""
     if not variables:
         return []
-    started = []
-    for i, v in enumerate(variables):
-        # The number tells variables apart that have the same name, as those of two layers may.
-        label = f"{name}.{i}" if name else f"{i}.{_normalize_name(v.name)}"
-        if not _executing_eagerly():
-            label = tf.compat.v1.get_default_graph().unique_name(label, mark_as_used=True)
-        started.append(broadcast_start(tf.convert_to_tensor(v), root_rank, label, process_set))
+    names = places.of_list(name or "variables", len(variables))
+    started = [broadcast_start(tf.convert_to_tensor(v), root_rank, label, process_set)
+               for v, label in zip(variables, names)]
     return [v.assign(t) for v, t in zip(variables, wait_all(started))]
 
 
@@ -328,7 +312,7 @@ def alltoall(tensor, splits=None, name=None, ignore_name_scope=False,
             raise ValueError(f"alltoall: splits must be whole numbers, not {told.dtype.name}")
         told = tf.cast(told, tf.int32)
     outputs, received = operations.ringup_alltoall(
-        [tensor], told, tensor_name=_named("Alltoall", name, tensor),
+        [tensor], told, tensor_name=_named("Alltoall", name),
         process_set_id=number_of(process_set))
     return outputs[0] if splits is None else (outputs[0], received)
 
@@ -348,7 +332,7 @@ def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
     check_scatter(op)
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
-                      [tensor], tensor_name=_named("Reducescatter", name, tensor),
+                      [tensor], tensor_name=_named("Reducescatter", name),
                       **_reduction(op, prescale_factor, postscale_factor, process_set))[0]
 
 
@@ -359,8 +343,7 @@ def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
     check_scatter(op)
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
-                      tensors, tensor_name=_named("GroupedReducescatter", name, tensors[0],
-                                                  tensors[-1]),
+                      tensors, tensor_name=_named("GroupedReducescatter", name),
                       grouped=1, **_reduction(op, prescale_factor, postscale_factor, process_set))
 
 
