@@ -76,6 +76,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/_keras/elastic.py \
 	%reldir%/python/horovod/_keras/jax_passes.py \
 	%reldir%/python/horovod/_keras/jax_reducer.py \
+	%reldir%/python/horovod/_keras/settings.py \
 	%reldir%/python/horovod/_keras/tensorflow_reducer.py \
 	%reldir%/python/horovod/keras/__init__.py \
 	%reldir%/python/horovod/keras/callbacks.py \

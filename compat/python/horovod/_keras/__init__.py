@@ -2,36 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """The optimizer stays what it is, and so a model is saved and loaded as if this package was not
 there: a method of the copy is replaced by one that combines the gradients first.  With Keras 3 that
-is apply(), which all back ends call; with Keras 2 it is apply_gradients()."""
+is apply(), which all back ends call; with Keras 2 it is apply_gradients().  What is made of the
+optimizer's configuration combines gradients, too: see settings.py."""
 
+import contextlib
 import functools
 import threading
 
 from horovod._keras import arrays, backends, copies
+from horovod._keras.settings import Settings, keep
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Adasum, Average, Sum, choose
 
 _MARK = "_ringup_distributed"  # the attribute of an optimizer that combines gradients
 _METHODS = "_ringup_methods"   # the names of what was replaced for that
+_KEPT = ("get_config", "__deepcopy__", "__reduce_ex__")  # see settings.keep()
+_STORE = ("save_own_variables", "load_own_variables")    # see jax_passes.py
 
 
-def create_distributed_optimizer(keras, optimizer, name=None, compression=None,
-                                 sparse_as_dense=False, gradient_predivide_factor=1.0, op=Average,
-                                 backward_passes_per_step=1, average_aggregated_gradients=False,
-                                 num_groups=0, groups=None, process_set=global_process_set,
-                                 scale_local_gradients=True):
+def create_distributed_optimizer(keras, optimizer, op=Average, **how):
     """A new optimizer like this one, whose gradients are combined across the ranks."""
-    if getattr(optimizer, _MARK, None) is not None:
+    reducer = getattr(optimizer, _MARK, None)
+    if reducer is not None and not reducer.is_implied:
         raise ValueError("this optimizer is a DistributedOptimizer already: its gradients would be "
                          "combined twice")
     if op == Adasum:
         raise ValueError("op == Adasum is not supported yet with Keras")
     if op not in (Average, Sum):
         raise ValueError("gradients can be averaged or summed: op=hvd.Average or hvd.Sum")
-    copy = copies.copy_of(optimizer)
-    distribute(keras, copy, name, compression, sparse_as_dense, gradient_predivide_factor, op,
-               backward_passes_per_step, average_aggregated_gradients, num_groups, groups,
-               process_set, scale_local_gradients)
+    with _plain(optimizer):
+        copy = copies.copy_of(optimizer)
+    distribute(keras, copy, op=op, **how)
     return copy
 
 
@@ -40,6 +41,12 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
                average_aggregated_gradients=False, num_groups=0, groups=None,
                process_set=global_process_set, scale_local_gradients=True):
     """Let this optimizer combine its gradients across the ranks."""
+    settings = Settings(
+        keras, name=name, compression=compression, sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor, op=op,
+        backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients, num_groups=num_groups,
+        groups=groups, process_set=process_set, scale_local_gradients=scale_local_gradients)
     backend = backends.of(keras)
     how = backend.how(op=op, gradient_predivide_factor=gradient_predivide_factor,
                       compression=compression or backend.Compression.none,
@@ -48,8 +55,7 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
     scope = name or f"Distributed{type(optimizer).__name__}"
     reducer = backend.Reducer(how, scope, scale_local_gradients, backward_passes_per_step,
                               average_aggregated_gradients)
-    optimizer.register_local_var = reducer.register_local_var
-    optimizer.process_set = process_set
+    reducer.is_implied, reducer.settings = False, settings
     _attach(optimizer, reducer)
     _follow_loss_scaling(keras)
 
@@ -57,22 +63,50 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
 def _attach(optimizer, reducer):
     """Let a reducer do the steps of this optimizer."""
     before = set(vars(optimizer))
+
+    def register_local_var(var):
+        reducer.settings.has_local = True
+        reducer.register_local_var(var)
+
     if hasattr(optimizer, "apply"):
         _replace_apply(optimizer, reducer)
     else:
         _replace_apply_gradients(optimizer, reducer)
+    optimizer.register_local_var = register_local_var
+    optimizer.process_set = reducer.settings.how["process_set"]
     replaced = sorted(set(vars(optimizer)) - before)
     setattr(optimizer, _METHODS, replaced)
     setattr(optimizer, _MARK, reducer)
+    keep(optimizer, reducer.settings, functools.partial(_plain, optimizer))
     if getattr(optimizer, "jit_compile", False):
         optimizer.jit_compile = False  # XLA has no collectives of TensorFlow's operations
 
 
+@contextlib.contextmanager
+def _plain(optimizer):
+    """Let an optimizer, and one inside of it, be Keras's own while a block runs."""
+    own = []
+    for o in filter(None, (optimizer, getattr(optimizer, "inner_optimizer", None))):
+        names = {*_KEPT, _MARK, _METHODS, *getattr(o, _METHODS, ())} - set(_STORE)
+        own.append((o, {name: vars(o)[name] for name in names & set(vars(o))}))
+    for o, values in own:
+        for name in values:
+            delattr(o, name)
+    try:
+        yield
+    finally:
+        for o, values in own:
+            for name, value in values.items():
+                setattr(o, name, value)
+
+
 def _move(inner, outer):
-    """Let the optimizer that was put around another one combine the gradients in its place."""
+    """Let the optimizer that was put around another one combine the gradients in its place.  Programs
+    have the configuration of either."""
     reducer = getattr(inner, _MARK)
     for name in getattr(inner, _METHODS):
         delattr(inner, name)
+    setattr(inner, _METHODS, [])
     setattr(inner, _MARK, None)
     _attach(outer, reducer)
 
@@ -191,6 +225,14 @@ def _tape_of(loss, tape):
 def is_distributed(optimizer):
     """Does this optimizer combine its gradients across ranks?"""
     return getattr(optimizer, _MARK, None) is not None
+
+
+def imply(keras, optimizer, settings):
+    """Let an optimizer made of a configuration combine gradients as the one did that it came from.
+    A program may say so once more."""
+    if not is_distributed(optimizer):
+        distribute(keras, optimizer, **settings)
+        getattr(optimizer, _MARK).is_implied = True
 
 
 def load_model(keras, filepath, custom_optimizers=None, custom_objects=None, compression=None):

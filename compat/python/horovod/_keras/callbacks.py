@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import re
+import sys
 import warnings
 
 import numpy
 
-from horovod._keras import arrays, backends
+from horovod._keras import arrays, backends, is_distributed
 from horovod.common.basics import rank, size
 from horovod.common.objects import allgather_object
 from horovod.common.process_sets import global_process_set
@@ -24,6 +25,20 @@ def _optimizer_variables(optimizer):
 def _same(a, b):
     """Are these two the same variable, of TensorFlow or around one?"""
     return a is b or getattr(a, "_value", a) is getattr(b, "_value", b)
+
+
+def _combines(model, optimizer):
+    """Does training this model combine gradients, as far as can be told after its first step?"""
+    inner = (getattr(optimizer, name, None) for name in ("inner_optimizer", "optimizer"))
+    if any(is_distributed(o) or type(o).__module__ == "horovod.tensorflow.optimizer"
+           for o in (optimizer, *inner)):
+        return True
+    author = next(c for c in type(model).__mro__ if "train_step" in vars(c)).__module__
+    if author.partition(".")[0] in ("keras", "tf_keras", "tensorflow"):
+        return False
+    # A step of the program's own may use a DistributedGradientTape, or combine by itself.
+    operations = sys.modules.get("horovod.tensorflow.mpi_ops")
+    return operations is None or operations.has_reduced()
 
 
 class BroadcastGlobalVariablesCallbackImpl:
@@ -58,10 +73,17 @@ class BroadcastGlobalVariablesCallbackImpl:
             return
         variables = [v for v in self.model.variables
                      if not any(_same(v, other) for other in self._local)]
-        backends.of(self._keras).assign(
-            variables + _optimizer_variables(getattr(self.model, "optimizer", None)),
-            self.root_rank)
+        optimizer = getattr(self.model, "optimizer", None)
+        backends.of(self._keras).assign(variables + _optimizer_variables(optimizer),
+                                        self.root_rank)
         self.broadcast_done = True
+        if size() > 1 and not _combines(self.model, optimizer):
+            warnings.warn(
+                f"this model's optimizer, {type(optimizer).__name__}, is not an "
+                f"hvd.DistributedOptimizer: each of the {size()} ranks trains with its own "
+                "gradients, and their weights will differ. Compile the model with "
+                "hvd.DistributedOptimizer(optimizer); load a saved one with hvd.load_model()",
+                RuntimeWarning, stacklevel=2)
 
 
 class MetricAverageCallbackImpl:

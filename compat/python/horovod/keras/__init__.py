@@ -33,9 +33,11 @@ def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse=""
     for compatibility.
     """
     return _impl.create_distributed_optimizer(
-        keras, optimizer, name, compression, sparse_as_dense, gradient_predivide_factor, op,
-        backward_passes_per_step, average_aggregated_gradients, num_groups, groups, process_set,
-        scale_local_gradients)
+        keras, optimizer, name=name, compression=compression, sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor, op=op, num_groups=num_groups,
+        groups=groups, backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients, process_set=process_set,
+        scale_local_gradients=scale_local_gradients)
 
 
 def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sparse="",
@@ -53,9 +55,11 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
     elif not all(isinstance(layer, keras.layers.Layer) for layer in local_layers):
         raise ValueError("All local layers must be of tf.keras.layers.Layer type.")
     wrapped = _impl.create_distributed_optimizer(
-        keras, optimizer, name, compression, sparse_as_dense, gradient_predivide_factor, op,
-        backward_passes_per_step, average_aggregated_gradients, num_groups, groups, process_set,
-        scale_local_gradients)
+        keras, optimizer, name=name, compression=compression, sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor, op=op, num_groups=num_groups,
+        groups=groups, backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients, process_set=process_set,
+        scale_local_gradients=scale_local_gradients)
     for layer in local_layers:
         for variable in layer.trainable_weights:
             wrapped.register_local_var(variable)

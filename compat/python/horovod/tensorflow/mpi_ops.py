@@ -62,8 +62,17 @@ def _carry_out(at_once, start, tensors, **attributes):
 
 # allreduce
 
+_reductions = set()  # those that the program has asked for so far, by Horovod's numbers
+
+
+def has_reduced():
+    """Has this process reduced any tensor of TensorFlow's, or traced a function that does?"""
+    return bool(_reductions)
+
+
 def _reduction(op, pre, post, process_set):
     """The attributes of a reduction."""
+    _reductions.add(op)
     if not pre or not post:
         raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
     return {"reduction": reduction_of(op), "prescale_factor": pre, "postscale_factor": post,

@@ -1,0 +1,117 @@
+# settings.py - how an optimizer combines gradients, kept in its configuration and its copies.
+# SPDX-License-Identifier: Apache-2.0
+"""Programs make optimizers of configurations: tuners, compile_from_config(), a cloned model.  Such an
+optimizer combines gradients as the one did from which the configuration came, or ranks would train
+apart.  The settings travel with the optimizer's name, a str that has them as an attribute.  In JSON it
+is a name like any other, so saved models need nothing of this package."""
+
+import copy
+import functools
+import importlib
+import pickle
+import warnings
+
+from horovod.common.process_sets import number_of, set_of_number
+
+_FOLLOWED = "_ringup_follows_settings"  # the attribute of a from_config() that looks for settings
+
+
+class Settings:
+    """The arguments of horovod._keras.distribute(), but for lists of variables, which are those of
+    another model in a copy."""
+
+    def __init__(self, keras, **how):
+        self.keras, self.how, self.has_local = keras, how, False
+        if isinstance(how.get("groups"), list):
+            how["groups"] = None
+
+    def apply(self, optimizer):
+        """Let an optimizer made of a configuration combine gradients, unless it does."""
+        from horovod._keras import imply  # which uses this module
+        if self.has_local:
+            warnings.warn("variables whose gradients stay a rank's own are no part of an optimizer's "
+                          "configuration: call register_local_var() for those of the new optimizer",
+                          RuntimeWarning, stacklevel=4)
+        imply(self.keras, optimizer, self.how)
+        return optimizer
+
+    def __getstate__(self):
+        return {"keras": self.keras.__name__, "has_local": self.has_local,
+                "how": {**self.how, "process_set": number_of(self.how["process_set"])}}
+
+    def __setstate__(self, state):
+        self.keras, self.has_local = importlib.import_module(state["keras"]), state["has_local"]
+        self.how = {**state["how"], "process_set": set_of_number(state["how"]["process_set"])}
+
+
+class _Name(str):
+    """An optimizer's name in a configuration, with its settings."""
+
+    def __new__(cls, name, settings):
+        new = super().__new__(cls, name)
+        new.settings = settings
+        return new
+
+    def __deepcopy__(self, _memo):
+        return self
+
+    def __reduce__(self):
+        return _Name, (str(self), self.settings)
+
+
+def _marked(config, settings):
+    """A configuration with settings.  That of Keras 2's LossScaleOptimizer has no name but the inner
+    optimizer's."""
+    if "name" in config:
+        return {**config, "name": _Name(config["name"], settings)}
+    inner = config.get("inner_optimizer")
+    if not isinstance(inner, dict):
+        return config
+    return {**config, "inner_optimizer": {**inner, "config": _marked(inner["config"], settings)}}
+
+
+def _follow(cls):
+    """Let a class of optimizers look for settings in the configurations that it is made of."""
+    for base in cls.__mro__:
+        method = vars(base).get("from_config")
+        if isinstance(method, classmethod) and not hasattr(method.__func__, _FOLLOWED):
+            base.from_config = classmethod(_following(method.__func__))
+
+
+def _following(inner):
+    @functools.wraps(inner)
+    def from_config(cls, config, *args, **kwargs):
+        name = config.get("name") if isinstance(config, dict) else None
+        if not isinstance(name, _Name):
+            return inner(cls, config, *args, **kwargs)
+        return name.settings.apply(inner(cls, {**config, "name": str(name)}, *args, **kwargs))
+
+    setattr(from_config, _FOLLOWED, True)
+    return from_config
+
+
+def keep(optimizer, settings, plain):
+    """Let the configuration and the copies of an optimizer have its settings; plain(): what lets it be
+    Keras's own while a block runs."""
+    _follow(type(optimizer))
+    inner = optimizer.get_config
+
+    @functools.wraps(inner)
+    def get_config():
+        return _marked(inner(), settings)
+
+    def deepcopy(memo):
+        with plain():
+            return settings.apply(copy.deepcopy(optimizer, memo))
+
+    def reduce(protocol):
+        with plain():
+            return _restored, (pickle.dumps(optimizer, protocol), settings)
+
+    optimizer.get_config, optimizer.__deepcopy__, optimizer.__reduce_ex__ = (get_config, deepcopy,
+                                                                             reduce)
+
+
+def _restored(pickled, settings):
+    """What pickle makes of an optimizer with settings."""
+    return settings.apply(pickle.loads(pickled))
