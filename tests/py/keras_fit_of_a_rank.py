@@ -6,9 +6,13 @@ to those of one process that has trained on the joined batches without it.
 KERAS_BACKEND chooses the back end of Keras 3; RINGUP_TEST_KERAS=tf takes TensorFlow's Keras by
 horovod.tensorflow.keras, anything else the package keras by horovod.keras."""
 
+import copy
+import json
 import os
+import pickle
 import tempfile
 import warnings
+import zipfile
 
 import interfaces
 import numpy
@@ -497,6 +501,231 @@ def elastic_state():
     model.set_weights(before)
     state.restore()
     near(model.get_weights(), committed, 0)
+
+
+def one_more_model():
+    """Rank 0 alone builds another model, as for a look at its summary: Keras numbers all layers,
+    optimizers and metrics that follow otherwise there."""
+    if hvd.rank() == 0:
+        model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Embedding(7, 2),
+                                  keras.layers.Flatten(), keras.layers.Dense(2)])
+        fit(model, keras.optimizers.Adam(), (numpy.ones((2, 3)), numpy.ones((2, 2))), 2,
+            metrics=[keras.metrics.AUC(), keras.metrics.AUC()])
+
+
+@check
+def a_rank_that_has_built_one_more_model():
+    """Collectives are matched by their place, whichever optimizer combines."""
+    wraps = {"plain": hvd.DistributedOptimizer,
+             "partial": lambda o: hvd.PartialDistributedOptimizer(o, local_layers=[]),
+             "groups": lambda o: hvd.DistributedOptimizer(o, groups=2),
+             "named": lambda o: hvd.DistributedOptimizer(o, name="mine"),
+             "scaled": lambda o: scaling(hvd.DistributedOptimizer(o))}
+    for name, wrap in wraps.items():
+        one_more_model()
+        model = model_of()
+        fit(model, wrap(FAMILIES["Adam"]()), data_of(hvd.rank()), BATCH)
+        near(model.get_weights(), reference("Adam", FAMILIES["Adam"]), what=name)
+        same_on_all_ranks(model.get_weights())
+    one_more_model()
+    model = model_of(seed=1 + hvd.rank())
+    if hvd.rank() == 0 and not KERAS_3:  # a user's names are no better
+        model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(5, "tanh", name="a"),
+                                  keras.layers.Dense(1, "tanh", name="b")])
+    x, y = data_of(hvd.rank())
+    history = fit(model, hvd.DistributedOptimizer(FAMILIES["Adam"](), backward_passes_per_step=2),
+                  (x, (y > 0).astype("float32")), BATCH, epochs=2,
+                  metrics=["mae", keras.metrics.AUC(), keras.metrics.AUC(curve="PR")], callbacks=[
+                      hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+                      hvd.callbacks.MetricAverageCallback()]).history
+    same_on_all_ranks(model.get_weights())
+    names = [name for name in history if name.startswith("auc")]
+    assert len(names) == 2 and hvd.rank() or names[0] != "auc", names
+    everybody = hvd.allgather(numpy.array([[history[name] for name in names]]))
+    assert numpy.array_equal(everybody[0], everybody[-1]), everybody
+    state = hvd.elastic.KerasState(model, epoch=hvd.rank())
+    state.sync()
+    assert state.epoch == 0
+
+
+@check
+def a_rank_that_has_loaded_its_model():
+    """As rank 0 goes on with a checkpoint that it alone has."""
+    for again in (False, True):
+        model = model_of(seed=1 + hvd.rank())
+        model.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["Adam"]()), loss="mse")
+        if hvd.rank() == 0:
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model.keras")
+                model.save(path)
+                model = hvd.load_model(path)
+        if again and BACKEND == "tensorflow":
+            import horovod.tensorflow as hvd_tf
+            hvd_tf.broadcast_variables(model.variables, 0)
+            same_on_all_ranks(model.get_weights())
+        model.fit(*data_of(hvd.rank()), batch_size=BATCH, shuffle=False, verbose=0,
+                  callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+        same_on_all_ranks(model.get_weights())
+
+
+@check
+def models_that_are_trained_in_turns():
+    """With optimizers of one class: of other sizes, and of the same."""
+    for sizes in ((4, 1), (7, 3, 1), (5, 1)):
+        models = [model_of(), model_of(seed=2, sizes=sizes)]
+        for model in models:
+            model.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["Adam"]()), loss="mse")
+        for _ in range(2):
+            for model in models:
+                model.fit(*data_of(hvd.rank()), batch_size=BATCH, shuffle=False, verbose=0)
+        for model in models:
+            same_on_all_ranks(model.get_weights())
+
+
+@check
+def two_optimizers_in_one_function():
+    """As a GAN has them; gradients of one class of optimizer and of one tape, in a graph or not."""
+    if BACKEND != "tensorflow":
+        return
+    import tensorflow as tf
+
+    import horovod.tensorflow as hvd_tf
+    for eager in (False, True):
+        one_more_model()
+        models = [model_of(), model_of(seed=2)]
+        made = [hvd.DistributedOptimizer(FAMILIES["Adam"]()) for _ in models]
+        plain = [FAMILIES["SGD"]() for _ in models]
+
+        def step(x, y, made=made, models=models, plain=plain):
+            for model, optimizer, other in zip(models, made, plain):
+                for own in (True, False):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+                    tape = tape if own else hvd_tf.DistributedGradientTape(tape)
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    (optimizer if own else other).apply_gradients(
+                        zip(grads, model.trainable_variables))
+
+        run = step if eager else tf.function(step)
+        for x, y in zip(*(d.reshape(STEPS, BATCH, -1) for d in data_of(hvd.rank()))):
+            run(tf.constant(x), tf.constant(y))
+        for model in models:
+            same_on_all_ranks(model.get_weights())
+
+
+@check
+def lists_of_different_lengths_are_told():
+    """An optimizer has the variables of its slots on one rank only."""
+    if hvd.size() == 1:
+        return
+    from horovod._keras import backends
+    backend, optimizer = backends.of(keras), FAMILIES["Adam"]()
+    model = model_of()
+    if hvd.rank() == 0:
+        fit(model, optimizer, data_of(0), BATCH)
+    variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
+    raises(ValueError, backend.assign, list(variables), 0, says="optimizer.build")
+    logs = {"loss": 1.0, "val_loss": 2.0} if hvd.rank() == 0 else {"loss": 1.0}
+    e = raises(ValueError, hvd.callbacks.MetricAverageCallback().on_epoch_end, 0, logs,
+               says="rank 0 has the metrics loss, val_loss")
+    assert "validation data" in str(e)
+
+
+def copies_of(optimizer):
+    """{how: a function that makes another optimizer of this one}"""
+    yield "from_config", lambda: type(optimizer).from_config(optimizer.get_config())
+    yield "deserialize", lambda: keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    yield "pickled", lambda: type(optimizer).from_config(
+        pickle.loads(pickle.dumps(optimizer.get_config())))
+    if KERAS_3:  # Keras 2's own optimizers can be neither copied nor pickled
+        yield "copy", lambda: copy.deepcopy(optimizer)
+        yield "pickle", lambda: pickle.loads(pickle.dumps(optimizer))
+
+
+@check
+def copies_of_an_optimizer_combine():
+    """Whatever is made of the configuration of a wrapped optimizer, or of the optimizer."""
+    makers = {"Adam": FAMILIES["Adam"], "scaled": lambda: scaling(FAMILIES["Adam"]())}
+    if not KERAS_3:
+        makers["legacy"] = lambda: keras.optimizers.legacy.Adam(0.01)
+    for kind, make in makers.items():
+        for how, copied in copies_of(hvd.DistributedOptimizer(make(), name="first")):
+            model = model_of()
+            fit(model, copied(), data_of(hvd.rank()), BATCH)
+            near(model.get_weights(), reference(kind, make), what=f"{kind} {how}")
+            same_on_all_ranks(model.get_weights())
+        # A program that wraps the copy once more combines once.
+        model, given = model_of(), hvd.DistributedOptimizer(make())
+        fit(model, hvd.DistributedOptimizer(type(given).from_config(given.get_config())),
+            data_of(hvd.rank()), BATCH)
+        near(model.get_weights(), reference(kind, make), what=kind)
+        text = json.loads(json.dumps(given.get_config(), default=float))
+        assert text == type(given).from_config(copy.deepcopy(text)).get_config()
+    given = hvd.DistributedOptimizer(FAMILIES["SGD"](), op=hvd.Sum)
+    model = model_of()
+    model.compile(optimizer=given, loss="mse")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    clone.compile_from_config(model.get_compile_config())
+    for m in (model, clone):
+        m.fit(*data_of(hvd.rank()), batch_size=BATCH, shuffle=False, verbose=0)
+    near(clone.get_weights(), model.get_weights())
+    same_on_all_ranks(clone.get_weights())
+    given.register_local_var(model.trainable_variables[-1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        type(given).from_config(given.get_config())
+    assert any("register_local_var" in str(w.message) for w in told), told
+
+
+@check
+def a_model_that_combines_nothing_is_told_of():
+    def said(model):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.fit(*data_of(hvd.rank()), batch_size=BATCH, verbose=0,
+                      callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+        return sum("not an hvd.DistributedOptimizer" in str(w.message) for w in told)
+
+    wrapped, plain = model_of(), model_of()
+    wrapped.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["Adam"]()), loss="mse")
+    plain.compile(optimizer=FAMILIES["Adam"](), loss="mse")
+    assert said(wrapped) == 0
+    assert said(plain) == (hvd.size() > 1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        wrapped.save(path)
+        with zipfile.ZipFile(path) as parts:
+            told = parts.read("config.json").lower()
+        assert b"adam" in told and b"ringup" not in told and b"horovod" not in told, told
+        loaded, again = keras.models.load_model(path), hvd.load_model(path)
+    assert type(loaded.optimizer) is type(FAMILIES["Adam"]())
+    assert said(loaded) == (hvd.size() > 1)
+    assert said(again) == 0
+    if BACKEND == "tensorflow":
+        a_step_of_the_programs_own(said)
+
+
+def a_step_of_the_programs_own(said):
+    """Its tape combines, and the optimizer is Keras's."""
+    import tensorflow as tf
+
+    import horovod.tensorflow as hvd_tf
+
+    class Own(keras.Model):
+        def train_step(self, data):
+            x, y = data
+            with hvd_tf.DistributedGradientTape(tf.GradientTape()) as tape:
+                loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+            grads = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(grads, self.trainable_variables))
+            return {"loss": loss}
+
+    inputs = keras.layers.Input((3,))
+    model = Own(inputs, keras.layers.Dense(1)(inputs))
+    model.compile(optimizer=FAMILIES["SGD"](), loss="mse")
+    assert said(model) == 0
+    same_on_all_ranks(model.get_weights())
 
 
 def main():

@@ -30,7 +30,9 @@ if LONG:
 
 # With Keras 2 the gate does what depends on it most.
 BRIEF = ["weights_are_those_of_one_process", "passes_are_added_up", "callbacks_make_ranks_alike",
-         "and_in_a_programs_own_loop"]
+         "and_in_a_programs_own_loop", "a_rank_that_has_built_one_more_model",
+         "a_rank_that_has_loaded_its_model", "copies_of_an_optimizer_combine",
+         "a_model_that_combines_nothing_is_told_of"]
 CHECKS = [(name, kind) for kind in KINDS for name in checks_of(SCRIPT)
           if LONG or kind != "keras-2" or name in BRIEF]
 
