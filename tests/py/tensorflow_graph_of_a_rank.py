@@ -143,6 +143,31 @@ def a_state_of_keras_in_a_graph():
 
 
 @check
+def a_rank_that_has_built_more():
+    """Other names of operations and variables, and a training of another size, in one graph."""
+    r = hvd.rank()
+    with tf.Graph().as_default(), tf.Session() as s:
+        if r == 0:
+            u = tf.get_variable("u", [2, 2], use_resource=True)
+            hvd.DistributedOptimizer(MAKE["adam"]()).minimize(tf.reduce_sum(u), var_list=[u])
+            tf.identity(1.0, name="x")
+        with tf.variable_scope(f"of_{r}"):
+            v = [tf.get_variable(f"v_{i}_{r}", [i + 1], use_resource=True,
+                                 initializer=tf.ones_initializer()) for i in range(3)]
+        x = tf.constant([r + 1.0], name="x")
+        loss = tf.add_n([tf.reduce_sum(w) for w in v]) * tf.reduce_sum(hvd.allreduce(x) * x)
+        train = hvd.DistributedOptimizer(MAKE["sgd"]()).minimize(loss, var_list=v)
+        same = hvd.broadcast_variables(v, 0)
+        s.run(tf.global_variables_initializer())
+        s.run(same)
+        s.run(train)
+        got = s.run(v)
+    assert all(numpy.array_equal(a, b) for other in hvd.allgather_object(got)
+               for a, b in zip(other, got))
+    assert not numpy.array_equal(got[0], [1.0])
+
+
+@check
 def passes_are_added_up():
     program = Program(lambda p: hvd.DistributedOptimizer(
         MAKE["sgd"](), backward_passes_per_step=2, average_aggregated_gradients=True).minimize(

@@ -207,6 +207,83 @@ def ranks_that_disagree_are_told():
 
 
 @check
+def a_rank_that_has_traced_more():
+    """Names of collectives in a graph follow from the place in the function, and not from what the
+    process has traced before, nor from names of tensors, variables and layers."""
+    n, r = hvd.size(), hvd.rank()
+
+    def body(x):
+        with tf.name_scope(f"scope_{r}"):
+            x = tf.identity(x, name=f"x_of_{r}")
+            total = hvd.allreduce(x[:1], op=hvd.Sum) + hvd.allreduce(x[:1] * 2.0, op=hvd.Sum)
+            rows = hvd.allgather(x)
+            if tf.reduce_sum(total) > -1e9:  # in a branch
+                total += hvd.grouped_allreduce([x[:1], total], op=hvd.Sum)[0]
+            for _ in tf.range(2):            # and in a loop
+                total += hvd.broadcast(x[:1], 0)
+        return total, rows
+
+    def rows_of(i, step):
+        # Rank 0's last batch is smaller, and traces the function once more.
+        return tf.ones([1 if step and not i else 3]) * (i + 1.0)
+
+    inner = tf.function(body)
+    outer = tf.function(lambda x: inner(x))
+    if r == 0:  # a look at what others do not look at
+        inner.get_concrete_function(tf.ones([7]))
+        tf.function(body).get_concrete_function(tf.ones([3]))
+    for f in (inner, outer):
+        for step in range(2):
+            total, rows = f(rows_of(r, step))
+            near(total, [4 * sum(i + 1 for i in range(n)) + 2])
+            equal(rows, tf.concat([rows_of(i, step) for i in range(n)], 0))
+
+
+@check
+def gradients_of_a_rank_that_has_traced_more():
+    n, r = hvd.size(), hvd.rank()
+    tf.function(lambda x: hvd.allreduce(x)).get_concrete_function(tf.ones([r + 1]))
+    v = [tf.Variable([1.0], name=f"v_{r}"), tf.Variable([[2.0]], name="v"),
+         tf.Variable(tf.ones([4, 2]), name=f"table_{r}")]
+
+    @tf.function
+    def inner(x):
+        return hvd.allreduce(x * v[0]) + hvd.allreduce(x * v[1][0])
+
+    def step(x, wrap):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(inner(x)) + tf.reduce_sum(tf.gather(v[2], [r, r + 1])) * x[0]
+        return wrap(tape).gradient(loss, v)
+
+    mean = (n + 1) / 2
+    for wrap in (hvd.DistributedGradientTape, lambda t: hvd.DistributedGradientTape(t, groups=2),
+                 lambda t: hvd.DistributedGradientTape(t, sparse_as_dense=True),
+                 lambda t: hvd.PartialDistributedGradientTape(t, local_layers=[])):
+        for f in (step, tf.function(step)):
+            for _ in range(2):
+                a, b, table = f(tf.constant([r + 1.0]), wrap)
+                near(a, [mean])
+                near(b, [[mean]])
+                want = [sum(i + 1 for i in range(n) if row in (i, i + 1)) / n for row in range(4)]
+                if n <= 3:
+                    near(tf.convert_to_tensor(table)[:, 0], want)
+
+
+@check
+def variables_of_other_names_are_broadcast():
+    r = hvd.rank()
+    v = [tf.Variable([float(r), i], name=f"weight_{i + r}") for i in range(4)]
+    hvd.broadcast_variables(v, 0)
+    near(tf.stack(v), [[0, i] for i in range(4)])
+    state = hvd.elastic.TensorFlowState(variables=v, step=r)
+    v[1].assign([r, r])
+    state.sync()
+    near(v[1], [0, 0])
+    if hvd.size() > 1:
+        raises(ValueError, hvd.broadcast_variables, v[:4 - (r == 1)], 0, says="4 variables")
+
+
+@check
 def any_order_of_many_gradients():
     """200 of them in a graph, in the reverse order on one rank, with two threads."""
     n, r = hvd.size(), hvd.rank()

@@ -22,7 +22,8 @@ LONG = os.environ.get("RINGUP_TEST_LONG") == "1"
 
 # With the older version the gate does what depends on it most.
 BRIEF = ["sums_of_all_types", "rows_of_all_ranks", "gradients_of_collectives",
-         "any_order_of_many_gradients", "options_of_the_tape"]
+         "any_order_of_many_gradients", "options_of_the_tape", "a_rank_that_has_traced_more",
+         "gradients_of_a_rank_that_has_traced_more", "variables_of_other_names_are_broadcast"]
 CHECKS = [(name, version) for version in VERSIONS for name in checks_of(SCRIPT)
           if LONG or version != "2.15" or name in BRIEF]
 
