@@ -43,6 +43,8 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/__init__.py \
 	%reldir%/python/horovod/common/__init__.py \
 	%reldir%/python/horovod/common/adapter.py \
+	%reldir%/python/horovod/common/array_weights.py \
+	%reldir%/python/horovod/common/arrays.py \
 	%reldir%/python/horovod/common/basics.py \
 	%reldir%/python/horovod/common/collectives.py \
 	%reldir%/python/horovod/common/compression.py \
@@ -69,7 +71,6 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/tensorflow/keras/callbacks.py \
 	%reldir%/python/horovod/tensorflow/keras/elastic.py \
 	%reldir%/python/horovod/_keras/__init__.py \
-	%reldir%/python/horovod/_keras/arrays.py \
 	%reldir%/python/horovod/_keras/backends.py \
 	%reldir%/python/horovod/_keras/callbacks.py \
 	%reldir%/python/horovod/_keras/copies.py \
@@ -99,6 +100,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/torch/weights.py \
 	%reldir%/python/horovod/torch/wrapping.py \
 	%reldir%/python/horovod/common/util.py \
+	%reldir%/python/horovod/common/weights.py \
 	%reldir%/python/horovod/data/__init__.py \
 	%reldir%/python/horovod/data/data_loader_base.py \
 	%reldir%/python/horovod/runner/__init__.py \

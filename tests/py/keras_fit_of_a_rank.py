@@ -614,6 +614,53 @@ def two_optimizers_in_one_function():
 
 
 @check
+def weights_are_compared():
+    """RINGUP_CHECK_WEIGHTS finds a weight that one rank has changed for itself, in fit() and in a
+    loop, and lets ranks begin with other weights, of which one may have counted more steps."""
+    os.environ["RINGUP_CHECK_WEIGHTS"] = "1"
+    try:
+        model = model_of(seed=1 + hvd.rank())
+        optimizer = hvd.DistributedOptimizer(FAMILIES["Adam"]())
+        broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+        fit(model, optimizer, data_of(hvd.rank()), BATCH, callbacks=[broadcast])
+        same_on_all_ranks(model.get_weights())
+        weights = model.get_weights()
+        weights[2][1] += hvd.rank() == 1
+        model.set_weights(weights)
+        callbacks = [broadcast] if BACKEND == "jax" else []
+        if hvd.size() > 1:
+            e = raises(Exception, model.fit, *data_of(hvd.rank()), batch_size=BATCH, verbose=0,
+                       shuffle=False, callbacks=callbacks, says="do not hold the same weights")
+            assert "kernel" in str(e) and "rank" in str(e) and "unlike" in str(e), e
+            assert "bias" not in str(e).partition("unlike")[0], e
+        if BACKEND == "tensorflow":
+            weights_are_compared_by_a_tape()
+    finally:
+        del os.environ["RINGUP_CHECK_WEIGHTS"]
+
+
+def weights_are_compared_by_a_tape():
+    import tensorflow as tf
+
+    import horovod.tensorflow as hvd_tf
+    for wrap in (lambda f: f, tf.function):
+        v = [tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0], name="changed")]
+
+        @wrap
+        def step(x):
+            with hvd_tf.DistributedGradientTape(tf.GradientTape()) as tape:
+                loss = tf.reduce_sum(x * v[0] * v[1])
+            for g, w in zip(tape.gradient(loss, v), v):
+                w.assign_sub(g)
+
+        step(tf.constant(1.0 + hvd.rank()))
+        step(tf.constant(1.0 + hvd.rank()))
+        v[1].assign_add([0.0, float(hvd.rank())])
+        if hvd.size() > 1:
+            raises(Exception, step, tf.constant(1.0), says="changed")
+
+
+@check
 def lists_of_different_lengths_are_told():
     """An optimizer has the variables of its slots on one rank only."""
     if hvd.size() == 1:

@@ -15,7 +15,7 @@ FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
               "tensorflow": ("horovod.tensorflow", "horovod._keras.tensorflow_reducer",
                              "sparkdl.horovod.tensorflow"),
               "keras": ("horovod._keras", "horovod.keras", "sparkdl.horovod.tensorflow"),
-              "numpy": ("horovod._keras", "ringup.jax"),
+              "numpy": ("horovod._keras", "horovod.common.array", "ringup.jax"),
               "jax": ("ringup.jax", "horovod._keras.jax_passes", "horovod._keras.jax_reducer"),
               "mpi4py": (),
               "pyspark": ("horovod.spark",), "cloudpickle": ("horovod", "ringup.elastic")}

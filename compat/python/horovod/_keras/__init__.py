@@ -9,8 +9,9 @@ import contextlib
 import functools
 import threading
 
-from horovod._keras import arrays, backends, copies
+from horovod._keras import backends, copies
 from horovod._keras.settings import Settings, keep
+from horovod.common import arrays
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Adasum, Average, Sum, choose
 

@@ -5,7 +5,7 @@ step, assign(), which gives variables root's values, and value(), what an array 
 
 import math
 
-from horovod._keras import arrays
+from horovod.common import array_weights, arrays, weights
 from horovod.common.objects import check_lengths
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Average
@@ -60,6 +60,10 @@ class TensorFlow:
         """A tensor in eager code, as Horovod returns it."""
         import tensorflow as tf
         return tf.convert_to_tensor(array) if tf.executing_eagerly() else array
+
+    @staticmethod
+    def check_weights(model):
+        """Compare the ranks' weights after a batch; here gradients.py does it in each step."""
 
     @staticmethod
     def assign(variables, root_rank, process_set=global_process_set):
@@ -156,6 +160,7 @@ class _TorchReducer(ArrayReducer):
 
     def combine(self, grads, variables):
         from horovod.torch.mpi_ops import grouped_allreduce_async_, synchronize
+        _check_weights(self.scope, variables, self.how.process_set)
         h, out, started = self.how, list(grads), []
         for unit in h.units(grads, variables):
             small, contexts = zip(*[h.compression.compress(grads[i].detach()) for i in unit])
@@ -168,6 +173,14 @@ class _TorchReducer(ArrayReducer):
             for i, t, ctx in zip(unit, synchronize(handle), contexts):
                 out[i] = h.compression.decompress(t, ctx)
         return out
+
+
+def _check_weights(scope, variables, process_set):
+    """Compare samples of the ranks' weights if it is time to."""
+    if weights.interval():
+        import keras
+        array_weights.check(scope, variables, lambda v: keras.ops.convert_to_numpy(v.value),
+                            process_set)
 
 
 class _ArrayBackend:
@@ -204,6 +217,10 @@ class Torch(_ArrayBackend):
     Compression = _Lazy(lambda: Torch._compression())
     Reducer = _TorchReducer
 
+    @staticmethod
+    def check_weights(model):
+        """Compare the ranks' weights after a batch; here the reducer does it in each step."""
+
 
 class Jax(_ArrayBackend):
     """Keras 3 on JAX."""
@@ -216,6 +233,14 @@ class Jax(_ArrayBackend):
         return Compression
 
     Compression = _Lazy(lambda: Jax._compression())
+
+    @staticmethod
+    def check_weights(model):
+        """Compare the ranks' weights after a batch: compiled code gives nothing out."""
+        reducer = getattr(getattr(model, "optimizer", None), "_ringup_distributed", None)
+        if reducer is not None:
+            shared = [v for v in model.trainable_variables if id(v) not in reducer.local]
+            _check_weights(reducer.scope, shared, reducer.how.process_set)
 
     @staticmethod
     def Reducer(*args):

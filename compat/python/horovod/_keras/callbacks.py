@@ -7,7 +7,8 @@ import warnings
 
 import numpy
 
-from horovod._keras import arrays, backends, is_distributed
+from horovod._keras import backends, is_distributed
+from horovod.common import arrays
 from horovod.common.basics import rank, size
 from horovod.common.objects import allgather_object
 from horovod.common.process_sets import global_process_set
@@ -70,6 +71,7 @@ class BroadcastGlobalVariablesCallbackImpl:
     def on_batch_end(self, batch, logs=None):
         """An optimizer has all its variables by then."""
         if self.broadcast_done:
+            backends.of(self._keras).check_weights(self.model)
             return
         variables = [v for v in self.model.variables
                      if not any(_same(v, other) for other in self._local)]

@@ -9,12 +9,14 @@ import warnings
 
 import tensorflow as tf
 
+from horovod.common import array_weights, weights
 from horovod.common.process_sets import global_process_set
 from horovod.common.semantics import Adasum, Average, check_sparse
 from horovod.common.util import split_list
 from horovod.tensorflow import places
 from horovod.tensorflow.compression import Compression
-from horovod.tensorflow.mpi_ops import allgather_start, allreduce_start, ranks_of, wait_all
+from horovod.tensorflow.mpi_ops import (allgather_start, allreduce_start, is_session_graph, ranks_of,
+                                        wait_all)
 from horovod.tensorflow.util import is_elastic
 
 # How gradients are combined:
@@ -108,6 +110,16 @@ class _Started:
         return out
 
 
+def _check_weights(scope, variables, process_set):
+    """Compare samples of the ranks' weights in each step in which it is time to, before the step
+    changes them.  The graph of a session has no order in which it could."""
+    variables = [v for v in variables if hasattr(v, "assign")]
+    if not variables or is_session_graph():
+        return
+    known = array_weights.Check(scope, variables, process_set)
+    tf.numpy_function(known.compare, [tf.convert_to_tensor(v) for v in variables], [])
+
+
 def reduce(grads, variables, how, scope):
     """The list of gradients, each combined across the ranks; None stays None.
 
@@ -118,6 +130,8 @@ def reduce(grads, variables, how, scope):
         return grads
     if how.sparse_as_dense:
         grads = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in grads]
+    if weights.interval() and variables is not None:
+        _check_weights(scope, variables, how.process_set)
     names = places.of_list(scope, len(grads))
     started = _Started(how)
     for unit in reversed(_units(grads, variables, how.groups)):

@@ -44,7 +44,7 @@ def _dense(tensors):
     return [tf.convert_to_tensor(t) for t in tensors]
 
 
-def _is_session_graph():
+def is_session_graph():
     """Does this code describe a graph for a session, in which nothing orders operations?"""
     graph = tf.compat.v1.get_default_graph()
     return not _executing_eagerly() and not getattr(graph, "building_function", False)
@@ -54,7 +54,7 @@ def _carry_out(at_once, start, tensors, **attributes):
     """The outputs of a collective: by one operation, which blocks, in eager code and in functions,
     where operations have an order; by two that do not in the graph of a session, where those that
     block could keep others from being started."""
-    if _is_session_graph() and _CAN_WAIT_LATER:
+    if is_session_graph() and _CAN_WAIT_LATER:
         outputs, handle = start(tensors, **attributes)
         return operations.ringup_wait_later(outputs, [handle] * len(outputs))
     return at_once(tensors, **attributes)
