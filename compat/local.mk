@@ -75,6 +75,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/_keras/callbacks.py \
 	%reldir%/python/horovod/_keras/copies.py \
 	%reldir%/python/horovod/_keras/elastic.py \
+	%reldir%/python/horovod/_keras/interface.py \
 	%reldir%/python/horovod/_keras/jax_passes.py \
 	%reldir%/python/horovod/_keras/jax_reducer.py \
 	%reldir%/python/horovod/_keras/settings.py \

@@ -3,20 +3,6 @@
 
 import keras
 
-from horovod._keras import elastic as _impl
-from horovod.common.keras_state import KerasState, run
+from horovod._keras import interface as _interface
 
-__all__ = ["CommitStateCallback", "KerasState", "UpdateBatchStateCallback",
-           "UpdateEpochStateCallback", "run"]
-
-
-class CommitStateCallback(_impl.CommitStateCallbackImpl, keras.callbacks.Callback):
-    """Commits the state after every batches_per_commit batches, and at the end of an epoch."""
-
-
-class UpdateBatchStateCallback(_impl.UpdateBatchStateCallbackImpl, keras.callbacks.Callback):
-    """Keeps state.batch; an epoch that is repeated is shorter by the batches already done."""
-
-
-class UpdateEpochStateCallback(_impl.UpdateEpochStateCallbackImpl, keras.callbacks.Callback):
-    """Keeps state.epoch, counted over all generations of the job."""
+globals().update(_interface.elastic(keras, __name__))
