@@ -661,6 +661,20 @@ def weights_are_compared_by_a_tape():
 
 
 @check
+def trainings_in_opposite_order_are_told():
+    """If the models have as many weights, of other shapes; nothing is combined then."""
+    if hvd.size() == 1 or BACKEND == "jax":  # which tells it when weights are read
+        return
+    sizes = [(5, 1), (7, 1)]
+    model = model_of(sizes=sizes[hvd.rank() % 2])
+    model.compile(optimizer=hvd.DistributedOptimizer(FAMILIES["SGD"]()), loss="mse")
+    begun = model.get_weights()
+    raises(Exception, model.fit, *data_of(hvd.rank()), batch_size=BATCH, verbose=0,
+           says="DistributedSGD.")
+    near(model.get_weights(), begun, 0)
+
+
+@check
 def lists_of_different_lengths_are_told():
     """An optimizer has the variables of its slots on one rank only."""
     if hvd.size() == 1:
