@@ -201,6 +201,40 @@ ESTIMATOR = """
         hvd.KerasEstimator(feature_cols=["x"], label_cols=["y"]).fit(df)
     except ValueError as e:
         said["missing"] = str(e)
+
+    # As Horovod's own example: a backend with streams, callbacks, a compiled model; and what is
+    # saved comes back.  One more epoch begins where the last checkpoint was.
+    import importlib.util, io
+    from horovod.spark.common.backend import SparkBackend
+
+    out = io.StringIO()
+    model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
+    more = hvd.KerasEstimator(
+        backend=SparkBackend(num_proc=2, stdout=out, stderr=out), store=store, model=model,
+        loss="sparse_categorical_crossentropy", metrics=["accuracy"], feature_cols=["x"],
+        label_cols=["y"], batch_size=16, epochs=1, run_id="run", inmemory_cache_all=True,
+        callbacks=[keras.callbacks.LambdaCallback(on_train_begin=lambda logs: print("BEGUN"))])
+    has_board = importlib.util.find_spec("tensorboard") is not None
+    if has_board:
+        more.setCallbacks([*more.getCallbacks(), keras.callbacks.TensorBoard(profile_batch=0)])
+    path = "file://" + os.path.join(os.getcwd(), "saved")
+    more.save(path)
+    loaded = hvd.KerasEstimator.load(path).setStore(store).setBackend(more.getBackend())
+    again = loaded.fit(df)
+    again.write().overwrite().save(path + "-model")
+    model_again = hvd.KerasModel.load(path + "-model")
+    said["again"] = again.getHistory()
+    said["lr"] = float(loaded.getOptimizer().learning_rate)
+    said["begun"] = out.getvalue().count("BEGUN")
+    said["equal"] = all((a == b).all() for a, b in zip(again.getModel().get_weights(),
+                                                       model_again.getModel().get_weights()))
+    said["outputs"] = model_again.transform(df.limit(1)).first()["y__output"].size
+    said["logs"] = os.path.isdir(store.get_logs_path("run")) == has_board
+    raw = df.selectExpr("cast('a' as binary) as x", "y")
+    try:
+        loaded.fit(raw)
+    except Exception as e:
+        said["bytes"] = str(e)
     print("SAID", json.dumps(said))
     """
 
@@ -223,3 +257,6 @@ def test_an_estimator_of_keras_fits_and_transforms(version, tmp_path):
     assert said["refused"].startswith("ValueError: ringup's KerasEstimator does not support data_m")
     assert said["unknown"] == "TypeError: KerasEstimator has no parameter epoch"
     assert said["missing"] == "KerasEstimator needs store, model, optimizer, loss"
+    assert said["again"]["loss"][0] < history["loss"][0] / 2, "training did not go on"
+    assert abs(said["lr"] - 0.05) < 1e-6 and said["begun"] == 2 and said["equal"]
+    assert said["outputs"] == 10 and said["logs"]

@@ -56,11 +56,19 @@ class KerasEstimator(Keras, HorovodEstimator):
 
     DEFAULTS, REFUSED, KIND, TRAIN = PARAMETERS, REFUSED, "keras", staticmethod(remote.train)
 
-    def _checked(self):
+    def _adopt(self):
+        """Take over the optimizer that a model is compiled with; as data the model has none."""
         compiled = getattr(self.getModel(), "optimizer", None)
         if self.getOptimizer() is None and compiled is not None:
             self.setOptimizer(compiled)
+
+    def _checked(self):
+        self._adopt()
         return super()._checked()
+
+    def _to_save(self):
+        self._adopt()
+        return super()._to_save()
 
     def _plan(self):
         v = self.values()

@@ -97,7 +97,7 @@ def _scale_lr(optimizer, factor):
         optimizer.learning_rate = float(optimizer.learning_rate) * factor
 
 
-def _callbacks(plan, hvd):
+def _callbacks(plan, model, hvd):
     import keras
 
     class Checkpoint(keras.callbacks.Callback):
@@ -114,7 +114,7 @@ def _callbacks(plan, hvd):
                 continue
             callback.log_dir = plan["logs"] or callback.log_dir
         if isinstance(callback, hvd.callbacks.LearningRateScheduleCallback):
-            callback.initial_lr *= hvd.size()
+            callback.initial_lr = float(model.optimizer.learning_rate)
         found.append(callback)
     if hvd.rank() == 0:
         found += [plan["checkpoint_callback"]] if plan["checkpoint_callback"] else []
@@ -168,7 +168,7 @@ def train(plan):
                        epochs=plan["epochs"], shuffle=plan["shuffle"],
                        steps_per_epoch=plan["train_steps_per_epoch"],
                        verbose=2 if plan["verbose"] and hvd.rank() == 0 else 0,
-                       callbacks=_callbacks(plan, hvd), **held)
+                       callbacks=_callbacks(plan, model, hvd), **held)
     if hvd.rank():
         return None
     return model.get_weights(), {name: [float(x) for x in values]
