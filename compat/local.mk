@@ -152,6 +152,9 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/spark/keras/parameters.py \
 	%reldir%/python/horovod/spark/keras/remote.py \
 	%reldir%/python/horovod/spark/lightning/__init__.py \
+	%reldir%/python/horovod/spark/lightning/estimator.py \
+	%reldir%/python/horovod/spark/lightning/parameters.py \
+	%reldir%/python/horovod/spark/lightning/remote.py \
 	%reldir%/python/horovod/spark/runner.py \
 	%reldir%/python/horovod/spark/task/__init__.py \
 	%reldir%/python/horovod/spark/torch/__init__.py \

@@ -107,13 +107,15 @@ libraries_prepare() {
   fi
 }
 
-# spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each, and
-# RINGUP_TEST_NOTEBOOK to one that runs notebooks, if they can be had; the last two are for the shard alone.
+# spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each,
+# RINGUP_TEST_NOTEBOOK to one that runs notebooks and RINGUP_TEST_TRAINERS to one with Lightning, if
+# they can be had; the last three are for the shard alone.
 spark_prepare() {
   local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup
   local -a found
   if [[ -z ${RINGUP_TEST_SPARK:-} ]]; then
-    wheel_prepare "$base/test-spark-3.5" pyspark==3.5.9 py4j==0.10.9.7 cloudpickle==3.1.3 ||
+    # The data of estimators are Arrow's.
+    wheel_prepare "$base/test-spark-3.5" pyspark==3.5.9 py4j==0.10.9.7 cloudpickle==3.1.3 pyarrow==22.0.0 ||
       [[ -z $install || -z $python ]] || lacking pyspark "pip could not install pyspark==3.5.9"
     found=("$base/test-spark-3.5"/lib/python*/site-packages)
     ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK=${found[0]}
@@ -124,6 +126,13 @@ spark_prepare() {
       [[ -z $install || -z $python ]] || lacking nbclient "pip could not install nbclient and ipykernel"
     found=("$base/test-notebook"/lib/python*/site-packages)
     ((${#found[@]} == 0)) || export RINGUP_TEST_NOTEBOOK=${found[0]}
+  fi
+  if [[ -z ${RINGUP_TEST_TRAINERS:-} ]]; then
+    wheel_prepare "$base/test-trainers" lightning==2.6.6 pytorch-lightning==2.6.6 torchmetrics==1.9.0 \
+      lightning-utilities==0.15.3 packaging PyYAML tqdm fsspec typing_extensions ||
+      [[ -z $install || -z $python ]] || lacking lightning "pip could not install lightning==2.6.6"
+    found=("$base/test-trainers"/lib/python*/site-packages)
+    ((${#found[@]} == 0)) || export RINGUP_TEST_TRAINERS=${found[0]}
   fi
   [[ -z ${RINGUP_TEST_SPARK4:-} ]] || return 0
   # pyspark's own TorchDistributor wants pyarrow and pandas.

@@ -697,11 +697,6 @@ def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypat
             horovod.spark.run_elastic(int, num_proc=2, **how)
 
 
-def test_lightning_s_estimator_is_not_there_and_says_what_is():
-    with pytest.raises(ImportError, match="TorchDistributor.*horovod.spark.run"):
-        importlib.import_module("horovod.spark.lightning")
-
-
 def test_importing_ringup_or_horovod_imports_no_spark():
     p = start([sys.executable, "-c", "import sys, horovod.spark, ringup.spark, sparkdl\n"
                "print([m for m in sys.modules if m.split('.')[0] == 'pyspark'])"])

@@ -1,7 +1,6 @@
-# __init__.py - horovod.spark.lightning: not there, and says what is.
+# __init__.py - horovod.spark.lightning: an estimator of Spark ML for modules of Lightning.
 # SPDX-License-Identifier: Apache-2.0
 
-raise ImportError(
-    "ringup has no horovod.spark.lightning: a Trainer of Lightning with strategy=\"ddp\" runs as "
-    "the ranks of ringup.spark.TorchDistributor, and a training loop of yours as those of "
-    "horovod.spark.run(); horovod.spark.torch has an estimator for models of torch")
+from .estimator import TorchEstimator, TorchModel
+
+__all__ = ["TorchEstimator", "TorchModel"]

@@ -73,7 +73,7 @@ def saved_optimizer(model, optimizer):
                          "model.parameters()") from None
     lr = {"lr": optimizer.defaults["lr"]} if "lr" in optimizer.defaults else {}
     return {"groups": groups, "optimizer_class": type(optimizer), "optimizer_defaults": lr,
-            "optimizer_state": _saved(optimizer.state_dict())}
+            "optimizer_state": saved(optimizer.state_dict())}
 
 
 def made_optimizer(plan, model):
@@ -86,7 +86,8 @@ def made_optimizer(plan, model):
     return optimizer
 
 
-def _saved(obj):
+def saved(obj):
+    """An object as bytes, by torch."""
     import torch
 
     out = io.BytesIO()
@@ -112,7 +113,7 @@ def state_of(model, optimizer, size):
     """Bytes of a model's and an optimizer's states, with the learning rate of one rank."""
     state = optimizer.state_dict()
     groups = [{**g, "lr": g["lr"] / size} if "lr" in g else g for g in state["param_groups"]]
-    return _saved({"model": {name: value.cpu() for name, value in model.state_dict().items()},
+    return saved({"model": {name: value.cpu() for name, value in model.state_dict().items()},
                    "optimizer": {**state, "param_groups": groups}})
 
 
