@@ -4,7 +4,6 @@
 # needs: cpu
 # tests: compat/python/ringup/spark compat/python/sparkdl src/launch src/cli/cmd_rankd.c
 
-import importlib
 import os
 import re
 import socket
