@@ -27,8 +27,8 @@ int folder_remove(const char *path, struct err *e);
 /*
  * folder_copy - copy @from and all below it to @to, which must not exist.
  *
- * Modes, times, links as links and, for root, owners are kept.  @from may be a file.  Nothing is
- * synced.  After a failure a part is left at @to.
+ * Modes, times, links as links and, for root, owners are kept.  @from may be a file.  Nothing
+ * is synced.  After a failure a part is left at @to.
  */
 int folder_copy(const char *from, const char *to, struct err *e);
 

@@ -146,7 +146,8 @@ static int write_journal(const struct journal *j, const json_t *journal, struct 
 	return rc;
 }
 
-/* Removes a folder that could not be renamed.  Killed in between, the next run does it again. */
+/* Removes a folder that could not be renamed.  Killed in between, the next run does it again.
+ */
 static int clear(const char *path, struct err *e)
 {
 	boundary();
@@ -281,7 +282,8 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
 
 /*
  * A file of an overlay's lower layer becomes another one, with another number, when it is first
- * changed or moved.  A new mode, though equal, makes that happen now, before the number is taken.
+ * changed or moved.  A new mode, though equal, makes that happen now, before the number is
+ * taken.
  */
 static void renew(const char *path)
 {

@@ -17,8 +17,8 @@ struct err;
  * between any two system calls, and brings the old engine back.  The journal's "done" makes a
  * switch permanent.
  *
- * A move is a rename.  An overlay renames no folder of a lower layer, which an image brought, so
- * such a folder is copied to old/, the journal names the copy, and only then is it removed.
+ * A move is a rename.  An overlay renames no folder of a lower layer, which an image brought,
+ * so such a folder is copied to old/, the journal names the copy, and only then is it removed.
  */
 struct journal {
 	char site[PATH_MAX]; /* site-packages                      */

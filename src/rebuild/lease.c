@@ -290,7 +290,8 @@ static bool take_away(const char *path)
 		folder_remove(gone, NULL);
 		return true;
 	}
-	/* An overlay renames no folder of a lower layer.  The lock of an image is dead for sure. */
+	/* An overlay renames no folder of a lower layer.  The lock of an image is dead for
+	 * sure. */
 	return errno == ENOENT || (errno == EXDEV && !folder_remove(path, NULL));
 }
 

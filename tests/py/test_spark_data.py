@@ -41,7 +41,8 @@ SAME = {
     "list": ([[i, i + 1] for i in range(6)], pa.list_(pa.int32()), "int64", (2,)),
     "large list": ([[i / 2] for i in range(6)], pa.large_list(pa.float32()), "float64", (1,)),
     "fixed list": ([[i, 9] for i in range(6)], pa.list_(pa.int16(), 2), "int64", (2,)),
-    "nested": ([[[i, 1], [2, 3]] for i in range(6)], pa.list_(pa.list_(pa.int8())), "int64", (2, 2)),
+    "nested": ([[[i, 1], [2, 3]] for i in range(6)], pa.list_(pa.list_(pa.int8())), "int64",
+               (2, 2)),
     "empty lists": ([[]] * 6, pa.list_(pa.float64()), "float64", (0,)),
     "dictionary": ([7, 8, 7, 8, 7, 8], pa.dictionary(pa.int32(), pa.int64()), "int64", ()),
     "list of decimals": ([[decimal.Decimal(i), decimal.Decimal(1)] for i in range(6)],
@@ -122,13 +123,13 @@ def test_files_whose_rows_differ_in_length_are_not_joined(tmp_path):
     ([WHEN.date()] * 6, pa.date32(), "dates or times"),
     (["1"] * 6, pa.string(), "values of type str, and a model takes numbers"),
     ([[b"1"]] * 6, pa.list_(pa.binary()), "values of type bytes"),
-    ([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int32()), "column c has "),
+    ([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int32()), "values of type "),
 ])
 def test_what_a_model_cannot_take_is_refused_with_its_column_and_a_cure(tmp_path, values, kind,
                                                                         message):
     got = read(tmp_path, values, kind)
     assert len(got) == 6
-    with pytest.raises(ValueError, match=f"^column c has .*{message.removeprefix('column c has ')}"):
+    with pytest.raises(ValueError, match=f"^column c has .*{message}"):
         data.numbers("c", got)
 
 

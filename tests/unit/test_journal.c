@@ -39,8 +39,8 @@ static bool mount_image(void)
 	char options[512], top[64];
 
 	sh("cd %s && mv top image && mkdir top upper work", base);
-	snprintf(options, sizeof(options), "lowerdir=%s/image,upperdir=%s/upper,workdir=%s/work",
-		 base, base, base);
+	snprintf(options, sizeof(options),
+		 "lowerdir=%s/image,upperdir=%s/upper,workdir=%s/work", base, base, base);
 	snprintf(top, sizeof(top), "%s/top", base);
 	return !mount("overlay", top, "overlay", 0, options);
 }
@@ -63,7 +63,8 @@ static void set_up(void)
 	snprintf(site, sizeof(site), "%s/top/lib", base);
 	snprintf(bin, sizeof(bin), "%s/top/bin", base);
 	sh("mkdir %s/top", base);
-	sh("cd %s/top && mkdir -p lib/hvd lib/hvd-1.dist-info lib/gone bin && echo old >lib/hvd/a "
+	sh("cd %s/top && mkdir -p lib/hvd lib/hvd-1.dist-info lib/gone bin && echo old "
+	   ">lib/hvd/a "
 	   "&& "
 	   "echo old >lib/hvd-1.dist-info/b && echo old >bin/run && echo old >lib/gone/c",
 	   base);
@@ -80,7 +81,8 @@ static const char *state(void)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-		 "cd %s/.. && cat lib/hvd/a bin/run lib/*.dist-info/b lib/gone/c 2>/dev/null | tr "
+		 "cd %s/.. && cat lib/hvd/a bin/run lib/*.dist-info/b lib/gone/c 2>/dev/null | "
+		 "tr "
 		 "-d "
 		 "'\\n'; ls lib | tr -d '\\n'",
 		 site);
@@ -235,8 +237,8 @@ static void check_image(void)
 	check_kills();
 	where = IMAGE_SWITCHED;
 	set_up();
-	ok(!do_undo(&e) && !strcmp(state(), "old"), "what a lower layer switched comes back: %s",
-	   e.text);
+	ok(!do_undo(&e) && !strcmp(state(), "old"),
+	   "what a lower layer switched comes back: %s", e.text);
 	check_killed_undo();
 	where = PLAIN;
 	set_up();
@@ -368,11 +370,13 @@ static void check_entries(void)
 	ok(!journal_entries(site, base, "hv", &list, &e) && !json_array_size(list),
 	   "not those of one whose name begins alike");
 	json_decref(list);
-	sh("cd %s/top/lib/hvd-1.dist-info && printf '../../../../etc/passwd,,\\n' >RECORD", base);
+	sh("cd %s/top/lib/hvd-1.dist-info && printf '../../../../etc/passwd,,\\n' >RECORD",
+	   base);
 	ok(journal_entries(site, base, "hvd", &list, &e),
 	   "a path out of the prefix is refused: %s", e.text);
 	json_decref(list);
-	sh("cd %s/top/lib/hvd-1.dist-info && printf 'a/../../../x,,\\n/etc/passwd,,\\n' >RECORD",
+	sh("cd %s/top/lib/hvd-1.dist-info && printf 'a/../../../x,,\\n/etc/passwd,,\\n' "
+	   ">RECORD",
 	   base);
 	ok(journal_entries(site, base, "hvd", &list, &e), "however it is written: %s", e.text);
 	json_decref(list);

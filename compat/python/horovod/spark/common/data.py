@@ -354,7 +354,8 @@ def properties():
     held = 0
     if store.is_parquet_dataset(store.get_val_data_path()):
         held = pyarrow.dataset.dataset(store.get_val_data_path(), format="parquet").count_rows()
-    rows, schema = train.count_rows(), SparkSession.builder.getOrCreate().read.parquet(_to_spark(folder)).schema
+    rows = train.count_rows()
+    schema = SparkSession.builder.getOrCreate().read.parquet(_to_spark(folder)).schema
     first = {c: _array(train.head(1).column(c)) for c in schema.fieldNames()}
     metadata = {f.name: {"spark_data_type": type(f.dataType),
                          "shape": list(first[f.name].shape[1:]) if rows else None}

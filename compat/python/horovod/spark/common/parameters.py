@@ -15,7 +15,7 @@ class Parameters(Params):
     """A subclass names its parameters in DEFAULTS, and decorates itself with named().
 
     REFUSED has those of upstream's that mean something which ringup lacks, with the reason.  Each
-    parameter is a Param: explainParams(), copy(), fit(df, {param: value}) and ParamGridBuilder work.
+    parameter is a Param: explainParams(), copy(), fit(df, {param: value}), ParamGridBuilder work.
     """
 
     DEFAULTS = {}

@@ -53,7 +53,8 @@ def prepare_data(num_processes, store, df, label_columns, feature_columns=None, 
              validation if isinstance(validation, str) else None}
     if feature_columns is None:
         feature_columns = [c for c in df.columns if c not in apart]
-    columns = [*feature_columns, *label_columns, *([sample_weight_col] if sample_weight_col else [])]
+    weight = [sample_weight_col] if sample_weight_col else []
+    columns = [*feature_columns, *label_columns, *weight]
     with _data.prepared(store, df, columns, validation):
         yield None
 

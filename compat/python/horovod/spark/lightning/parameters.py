@@ -3,8 +3,8 @@
 
 from horovod.spark.common import estimator
 
-_MODULE = "a LightningModule has its own: configure_optimizers() and training_step(); for a plain " \
-          "model of torch use horovod.spark.torch.TorchEstimator"
+_MODULE = ("a LightningModule has its own: configure_optimizers() and training_step(); for a plain "
+           "model of torch use horovod.spark.torch.TorchEstimator")
 PARAMETERS = {
     **{name: value for name, value in estimator.PARAMETERS.items()
        if name not in ("optimizer", "loss", "loss_weights", "metrics")},

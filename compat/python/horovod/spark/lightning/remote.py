@@ -148,8 +148,9 @@ def _trainer(pl, plan, callbacks, hvd):
         "num_nodes": hvd.size(), "strategy": _strategy(pl, plan, cuda, hvd), "callbacks": callbacks,
         "max_epochs": plan["epochs"], "logger": plan["logger"] or bool(plan["logs"]),
         "default_root_dir": plan["logs"], "log_every_n_steps": plan["log_every_n_steps"],
-        "profiler": plan["profiler"], "num_sanity_val_steps": 0, "enable_checkpointing": bool(keeps),
-        "enable_progress_bar": False, "enable_model_summary": bool(plan["verbose"]),
+        "profiler": plan["profiler"], "num_sanity_val_steps": 0,
+        "enable_checkpointing": bool(keeps), "enable_progress_bar": False,
+        "enable_model_summary": bool(plan["verbose"]),
         "accumulate_grad_batches": plan["backward_passes_per_step"],
         "use_distributed_sampler": False,
         **{name: steps for name, steps in limits.items() if steps}, **plan["trainer_args"]})
