@@ -187,6 +187,22 @@ def test_an_estimator_fits_on_parquet_that_is_there(spark, tmp_path):
         estimator(tmp_path, store=other, label_cols=["z"]).fit_on_parquet()
 
 
+def test_rows_to_validate_with_are_those_of_the_column_and_no_row_is_lost(spark, tmp_path):
+    import pyarrow.dataset
+
+    store = Store.create(str(tmp_path))
+    df = spark.createDataFrame([(float(i), [None, 0, 1, 2][i % 4]) for i in range(12)],
+                               "x double, y int")
+    with prepare_data(1, store, df, ["y"], ["x"], validation="y"):
+        counts = [pyarrow.dataset.dataset(folder).to_table()["x"].to_pylist() for folder in
+                  (store.get_train_data_path(), store.get_val_data_path())]
+    assert [sorted(int(x) % 4 for x in xs) for xs in counts] == [[0] * 3 + [1] * 3,
+                                                                 [2] * 3 + [3] * 3]
+    with pytest.raises(ValueError, match="validation='z': the DataFrame has no such column"):
+        with prepare_data(1, store, df, ["y"], ["x"], validation="z"):
+            pass
+
+
 def test_without_parquet_it_is_said_what_to_write(spark, tmp_path):
     with pytest.raises(ValueError, match=f"ringup found no Parquet files in {tmp_path}.*prepare_d"):
         estimator(tmp_path).fit_on_parquet()

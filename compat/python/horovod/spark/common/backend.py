@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import inspect
+import numbers
 
 from horovod.spark import runner
 from ringup.spark import job, stage
@@ -40,7 +41,7 @@ class SparkBackend(Backend):
         if unknown:
             raise TypeError(f"SparkBackend has no parameter {unknown[0]}: it takes num_proc, env, "
                             f"{', '.join(sorted(known))}")
-        if num_proc is not None and (not isinstance(num_proc, int) or num_proc < 1):
+        if num_proc is not None and (not isinstance(num_proc, numbers.Integral) or num_proc < 1):
             raise ValueError(f"num_proc={num_proc!r}: a whole number of 1 or more, or None for all "
                              "task slots")
         self._num_proc, self._env, self._kwargs = num_proc, env, kwargs

@@ -13,12 +13,14 @@ _VECTOR = {"type", "size", "indices", "values"}
 
 def _split(df, validation, seed):
     """(rows to train with, rows to validate with or None); validation is a share, or a column that
-    is above 0, or true, for the latter."""
+    is above 0, or true, for the latter.  A null there is not."""
+    from pyspark.sql.functions import coalesce, lit
+
     if not validation:
         return df, None
     if isinstance(validation, str):
-        held = df[validation].cast("double") > 0
-        return df.filter(~held).drop(validation), df.filter(held).drop(validation)
+        held = coalesce(df[validation].cast("double") > 0, lit(False))
+        return df.filter(~held), df.filter(held)
     if not isinstance(validation, (int, float)) or not 0 < validation < 1:
         raise ValueError(f"validation={validation!r}: a column, or a share between 0 and 1")
     return tuple(df.randomSplit([1.0 - validation, validation], seed=seed or 0))
@@ -36,15 +38,15 @@ def write(store, idx, df, columns, validation, seed=None):
     if missing:
         raise ValueError(f"the DataFrame has no column {missing[0]}; it has "
                          f"{', '.join(df.columns)}")
-    wanted = [*dict.fromkeys(columns)]
-    if isinstance(validation, str) and validation not in wanted:
-        if validation not in df.columns:
-            raise ValueError(f"validation={validation!r}: the DataFrame has no such column")
-        wanted.append(validation)
-    train, held = _split(df.select(*wanted), validation, seed)
-    train.write.mode("overwrite").parquet(_to_spark(store.get_train_data_path(idx)))
-    if held is not None:
-        held.write.mode("overwrite").parquet(_to_spark(store.get_val_data_path(idx)))
+    columns = [*dict.fromkeys(columns)]
+    flag = [validation] if isinstance(validation, str) else []
+    if not set(flag) <= set(df.columns):
+        raise ValueError(f"validation={validation!r}: the DataFrame has no such column")
+    train, held = _split(df.select(*dict.fromkeys(columns + flag)), validation, seed)
+    for rows, folder in ((train, store.get_train_data_path(idx)),
+                         (held, store.get_val_data_path(idx))):
+        if rows is not None:
+            rows.select(*columns).write.mode("overwrite").parquet(_to_spark(folder))
     return held is not None
 
 

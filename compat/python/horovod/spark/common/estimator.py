@@ -4,6 +4,7 @@
 ranks, each of which reads its share into memory.  A subclass knows its framework: what makes the
 plan of a training, and what makes a fitted model of rank 0's result."""
 
+import numbers
 import sys
 import uuid
 
@@ -93,7 +94,7 @@ class HorovodEstimator(Estimator, Parameters, Saved):
             if isinstance(v[name], str):
                 raise TypeError(f"{name}={v[name]!r} is a string: give a list, [{v[name]!r}]")
         for name in ("batch_size", "epochs", "backward_passes_per_step"):
-            if not isinstance(v[name], int) or v[name] < 1:
+            if not isinstance(v[name], numbers.Integral) or v[name] < 1:
                 raise ValueError(f"{name}={v[name]!r}: a whole number of 1 or more")
         if v["backend"] is not None and v["num_proc"] is not None:
             raise ValueError("give num_proc or backend, not both: a backend has its own num_proc, "
