@@ -18,7 +18,7 @@ from .saved import Saved
 # name: default, of every estimator.  All of them are upstream's.
 PARAMETERS = {
     "num_proc": None, "backend": None, "store": None, "model": None, "optimizer": None,
-    "loss": None, "loss_weights": None, "metrics": (), "sample_weight_col": None,
+    "loss": None, "loss_weights": None, "metrics": [], "sample_weight_col": None,
     "feature_cols": None, "label_cols": None, "label_shapes": None, "validation": None,
     "batch_size": 32, "val_batch_size": None, "epochs": 1, "verbose": 1, "random_seed": None,
     "shuffle": True, "run_id": None, "train_steps_per_epoch": None,

@@ -32,7 +32,7 @@ class Parameters(Params):
             if name not in self.DEFAULTS and name not in self.REFUSED:
                 raise TypeError(f"{type(self).__name__} has no parameter {name}")
             self._refuse(name, value)
-        return self._set(**{name: value for name, value in given.items()
+        return self._set(**{name: _listed(value) for name, value in given.items()
                             if value is not None and name in self.DEFAULTS})
 
     def _refuse(self, name, value):
@@ -43,6 +43,11 @@ class Parameters(Params):
     def values(self):
         """{name: value} of all parameters."""
         return {name: self.getOrDefault(name) for name in self.DEFAULTS}
+
+
+def _listed(value):
+    """A tuple as a list: explainParams() formats no tuples."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _is_nothing(value):
@@ -65,7 +70,7 @@ def named(cls):
 def _pair(name):
     def setter(owner, value):
         owner._refuse(name, value)
-        return owner._set(**{name: value}) if name in owner.DEFAULTS else owner
+        return owner._set(**{name: _listed(value)}) if name in owner.DEFAULTS else owner
 
     def getter(owner):
         return owner.getOrDefault(name) if name in owner.DEFAULTS else None

@@ -3,6 +3,6 @@
 
 from horovod.spark.common import estimator
 
-PARAMETERS = {**estimator.PARAMETERS, "callbacks": (), "custom_objects": None,
+PARAMETERS = {**estimator.PARAMETERS, "callbacks": [], "custom_objects": None,
               "checkpoint_callback": None}
 MODEL_PARAMETERS = {**estimator.MODEL_PARAMETERS, "custom_objects": None}

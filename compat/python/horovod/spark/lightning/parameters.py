@@ -8,7 +8,7 @@ _MODULE = ("a LightningModule has its own: configure_optimizers() and training_s
 PARAMETERS = {
     **{name: value for name, value in estimator.PARAMETERS.items()
        if name not in ("optimizer", "loss", "loss_weights", "metrics")},
-    "input_shapes": None, "callbacks": (), "logger": None, "log_every_n_steps": 50,
+    "input_shapes": None, "callbacks": [], "logger": None, "log_every_n_steps": 50,
     "profiler": None, "trainer_args": None, "num_gpus": None,
     # They tune how petastorm reads data, as those of all estimators.
     "loader_num_epochs": None, "debug_data_loader": False,
