@@ -84,10 +84,14 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         weight = self.getSampleWeightCol()
         return [*self.getFeatureCols(), *self.getLabelCols(), *([weight] if weight else [])]
 
+    def _needed(self, values):
+        """Names of parameters that must have a value."""
+        return self.NEEDED
+
     def _checked(self):
         """values(); ValueError where one is missing."""
         v = self.values()
-        missing = [name for name in self.NEEDED if _is_missing(v[name])]
+        missing = [name for name in self._needed(v) if _is_missing(v[name])]
         if missing:
             raise ValueError(f"{type(self).__name__} needs {', '.join(missing)}")
         for name in ("feature_cols", "label_cols"):

@@ -61,12 +61,16 @@ class TorchEstimator(Torch, HorovodEstimator):
     """
 
     DEFAULTS, REFUSED, KIND, TRAIN = PARAMETERS, REFUSED, "torch", staticmethod(remote.train)
-    NEEDED = ("store", "model", "optimizer", "feature_cols", "label_cols")
+
+    def _needed(self, values):
+        if values["loss_constructors"] is None:
+            return self.NEEDED
+        return [name for name in self.NEEDED if name != "loss"]
 
     def _checked(self):
         v = super()._checked()
-        if (v["loss"] is None) == (v["loss_constructors"] is None):
-            raise ValueError("TorchEstimator needs loss, or else loss_constructors")
+        if v["loss"] is not None and v["loss_constructors"] is not None:
+            raise ValueError("give loss or loss_constructors, not both")
         losses = _as_list(v["loss"] if v["loss_constructors"] is None else v["loss_constructors"])
         if len(losses) != len(v["label_cols"]):
             raise ValueError(f"{len(losses)} losses for {len(v['label_cols'])} label_cols")
