@@ -53,7 +53,7 @@ void group_peer_info(struct peer_info *c, const struct conf *conf,
 {
 	memset(c, 0, sizeof(*c));
 	snprintf(c->version, sizeof(c->version), "%s", PACKAGE_VERSION);
-	identity_get(c->host);
+	identity_get(c->host, conf->node);
 	cores_mask(c->mask);
 	memcpy(c->door, door->name, sizeof(c->door));
 	if (gethostname(c->name, sizeof(c->name) - 1))

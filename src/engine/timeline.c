@@ -75,7 +75,7 @@ static int timeline_start_at(struct engine *g, const struct timeline_rank *self,
 			return rc;
 		path = file;
 	}
-	identity_get(id);
+	identity_get(id, "");
 	for (int i = 0; i < IDENTITY_BYTES; i++)
 		snprintf(clock + (size_t)i * 2, 3, "%02x", id[i]);
 	rc = trace_start(&g->trace, path, on, &from, e);

@@ -33,7 +33,7 @@ static void add_namespace(crypto_generichash_state *h, const char *path)
 	crypto_generichash_update(h, (const unsigned char *)v, sizeof(v));
 }
 
-void identity_get(unsigned char out[IDENTITY_BYTES])
+void identity_get(unsigned char out[IDENTITY_BYTES], const char *node)
 {
 	crypto_generichash_state h;
 	uid_t uid = geteuid();
@@ -45,5 +45,6 @@ void identity_get(unsigned char out[IDENTITY_BYTES])
 	add_namespace(&h, "/proc/self/ns/net");
 	add_namespace(&h, "/proc/self/ns/user");
 	crypto_generichash_update(&h, (const unsigned char *)&uid, sizeof(uid));
+	crypto_generichash_update(&h, (const unsigned char *)node, strlen(node));
 	crypto_generichash_final(&h, out, IDENTITY_BYTES);
 }

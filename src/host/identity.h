@@ -11,7 +11,10 @@ enum { IDENTITY_BYTES = 32 };
  *
  * A hash of the machine's id, of this boot, of the pid, network and user
  * namespaces, and of the user.  Host names do not count: containers share them.
+ *
+ * @node: processes that are given different names count as on different hosts, wherever they
+ * are; "" is no name.
  */
-void identity_get(unsigned char out[IDENTITY_BYTES]);
+void identity_get(unsigned char out[IDENTITY_BYTES], const char *node);
 
 #endif

@@ -46,7 +46,7 @@ static void identity_text(char out[2 * IDENTITY_BYTES + 1])
 {
 	unsigned char id[IDENTITY_BYTES];
 
-	identity_get(id);
+	identity_get(id, "");
 	sodium_bin2hex(out, 2 * IDENTITY_BYTES + 1, id, sizeof(id));
 }
 
