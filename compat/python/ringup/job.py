@@ -18,6 +18,9 @@ _job = None    # the Job that this process is in, or that it was forked from a r
 _last_rank = None  # of this process, in the job that it is in or was in last
 _jobs = set()  # every Job that was opened here and not closed, init()'s included
 _followers = []  # pairs of functions that are told of init()'s jobs: see attach()
+# (rank, size, allgather) for init() without arguments, or three times None: the library then asks
+# the environment.  A launcher whose ranks meet by Python, such as horovod.ray, puts its own here.
+meeting = torchrun.meeting
 
 
 class Group:
@@ -124,7 +127,7 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
     if is_initialized():
         return
     if rank is None and allgather is None:
-        rank, size, allgather = torchrun.meeting()
+        rank, size, allgather = meeting()
     _job = open_job(rank or 0, size or 0, allgather, groups, join_sums)
     _last_rank = _job.world.rank
     for tell, _closed in _followers:
