@@ -74,7 +74,8 @@ def collect(members, refs, meeting, idle=None):
             if has_ended:
                 break
             has_ended, until = True, time.monotonic() + ABORT_S
-            _end(failures, meeting)
+            if not _end(failures, meeting):
+                break
     if failures:
         raise _job_failed(failures, members, list(pending.values()))
     return [values[m.rank] for m in members]
@@ -89,11 +90,15 @@ def watch(members, refs, meeting):
 
 
 def _end(failures, meeting):
+    """End what the other ranks wait for; False if they have no reason to wait any more."""
     first = min(failures, key=lambda f: f.kind)
+    if first.kind == CONSEQUENCE:
+        return False
     why = first.describe()
     meeting.end.remote(why)
-    if first.kind != DIED:
+    if first.kind == USERS:
         first.member.actor.abort.remote(why)
+    return True
 
 
 def _job_failed(failures, members, silent):
@@ -104,7 +109,9 @@ def _job_failed(failures, members, silent):
         absent = [members[r] for r in first.missing] or silent
         if absent:
             member = absent[0]
-            text = f"{', '.join(map(str, absent))} did not come to an end: {text}"
+            text = f"{', '.join(map(str, absent))} " + (
+                f"did not call init(), for which the others wait: {first.cause}" if first.missing
+                else f"has not ended: {text}")
     trace = first.told.get("traceback")
     if trace and first.kind == USERS:
         text += "\n\n" + trace.rstrip()
@@ -122,7 +129,7 @@ def make(kind, text, **known):
         both = type(f"JobFailed({kind.__name__})", (JobFailed, kind), {
             "__str__": lambda self: self.args[0], "__module__": __name__,
             "__reduce__": lambda self: (_again, (kind, text, known))})
-        e = both.__new__(both, text)
+        e = kind.__new__(both, text)
         JobFailed.__init__(e, text, **known)
         return e if e.args == (text,) and str(e) == text else JobFailed(text, **known)
     except Exception:  # a class that takes no heirs, or minds its arguments

@@ -86,8 +86,8 @@ class Place:
             return what
         if answer == "failed":
             raise errors.Aborted(what)
-        missing = ", ".join(f"rank {r} on node {self.nodes[r]}" for r in what)
-        e = errors.TimedOut(f"{missing} of {len(self.nodes)} ranks did not come to init() within "
-                            f"{seconds:g} s; a longer limit is create_settings(timeout_s=SECONDS)")
+        missing = ", ".join(f"rank {r}" for r in what)
+        e = errors.TimedOut(f"{missing} of {len(self.nodes)} did not come within {seconds:g} s; a "
+                            "longer limit is create_settings(timeout_s=SECONDS)")
         e.missing = what
         raise e

@@ -17,7 +17,7 @@ from . import failure, meeting
 from .elastic_v2 import ElasticAdapter
 from .strategy import ColocatedStrategy, PGStrategy
 
-LEAVE_S = 5      # for ranks to leave their job and end
+LEAVE_S = 3      # for ranks to leave their job and end
 TIMEOUT_S = 300  # for ranks to meet, if the settings do not say
 
 
