@@ -104,6 +104,15 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/common/weights.py \
 	%reldir%/python/horovod/data/__init__.py \
 	%reldir%/python/horovod/data/data_loader_base.py \
+	%reldir%/python/horovod/ray/__init__.py \
+	%reldir%/python/horovod/ray/elastic.py \
+	%reldir%/python/horovod/ray/elastic_v2.py \
+	%reldir%/python/horovod/ray/failure.py \
+	%reldir%/python/horovod/ray/meeting.py \
+	%reldir%/python/horovod/ray/ray_logger.py \
+	%reldir%/python/horovod/ray/runner.py \
+	%reldir%/python/horovod/ray/strategy.py \
+	%reldir%/python/horovod/ray/worker.py \
 	%reldir%/python/horovod/runner/__init__.py \
 	%reldir%/python/horovod/runner/common/__init__.py \
 	%reldir%/python/horovod/runner/common/service/__init__.py \

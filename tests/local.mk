@@ -694,6 +694,7 @@ PY_TESTS = \
 	%reldir%/py/test_process_group_users.py \
 	%reldir%/py/test_runner.py \
 	%reldir%/py/test_optimizer.py \
+	%reldir%/py/test_ray.py \
 	%reldir%/py/test_spark.py \
 	%reldir%/py/test_spark_data.py \
 	%reldir%/py/test_spark_local.py \
@@ -795,6 +796,9 @@ UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade-tensorflow.bats %reldir%/cli/rebuil
 SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_estimators.py %reldir%/py/test_spark_lightning.py \
 	%reldir%/py/test_spark_tensorflow.py %reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)
+# Ray, which the shard alone gets.
+RAY_TESTS = %reldir%/horovod/ray.bats
+EXTRA_DIST += $(RAY_TESTS)
 EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 
 # Tiers, for tests/run.  The gate is all of $(TESTS) in their short form; ThreadSanitizer runs programs with
@@ -823,13 +827,14 @@ SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow
 	gcc:%reldir%/py/test_framework_examples.py gcc:%reldir%/py/test_jax.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
 SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
+SHARD_ray      = $(RAY_TESTS:%=gcc:%) gcc:%reldir%/py/test_ray.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.  Of DEVICE_AGAIN see there.
-SHARD_ONLY = $(DEVICE_AGAIN) %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
+SHARD_ONLY = $(DEVICE_AGAIN) %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(RAY_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
 # CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
 # the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.  Those of frameworks
 # get more packages than the gate, and have not been timed on a slow host.
-LONG_SHARDS = fresh horovod-tests kills spark tensorflow torch
+LONG_SHARDS = fresh horovod-tests kills ray spark tensorflow torch
 SHARD_kills = $(KILL_TESTS:%=gcc:%)
 SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
 

@@ -16,8 +16,8 @@ GitHub, or of $RINGUP_TEST_SPARKDL_SOURCE and $RINGUP_TEST_SPARK_SOURCE.
 ringup and horovodrun are those in PATH.  The tests run in a Python environment that is made for
 them beside that of $RINGUP_TEST_PYTHON, which has torch, or of $RINGUP_TEST_TENSORFLOW_215; pip gets
 what they import.  Exit status 77 and a line that says why if that, or the tests, cannot be had;
-without a TensorFlow, or a pyspark 4 in the folder $RINGUP_TEST_SPARK4, or Java, their files are
-left out.
+without a TensorFlow, or a pyspark 4 in the folder $RINGUP_TEST_SPARK4, or Java, or Ray in the folder
+$RINGUP_TEST_RAY, their files are left out.
 
 Files of parallel/ are run by horovodrun on 2 and on 4 ranks, all tests in one job.  Once a test has
 failed on a rank, the others are out of step with it: the job ends, and another one goes on with the
@@ -108,6 +108,10 @@ SPARK_TESTS = "python/pyspark/ml/torch/tests"
 OTHERS = {"sparkdl": ("databricks/spark-deep-learning", "master", "tests/horovod",
                       "RINGUP_TEST_SPARKDL_SOURCE"),
           "spark": ("apache/spark", "v4.1.0", SPARK_TESTS, "RINGUP_TEST_SPARK_SOURCE")}
+
+# Those that want Ray.
+RAY_FILES = {f"single/test_ray{name}.py": (None,) for name in ("", "_elastic", "_elastic_v2")}
+FILES.update(RAY_FILES)
 
 # Adasum: Horovod's needs MPI, and its tests ask for it; ringup's does not.
 AS_IF_MPI = {"parallel/test_adasum_pytorch.py": "torch",
@@ -218,7 +222,21 @@ def prepare_elastic():
             setattr(tf, name, getattr(v1, name))
 
 
+def prepare_ray():
+    """Ray's newest: it has no Redis any more, and nothing looks at its dashboard here."""
+    ray = importlib.import_module("ray")
+    init = ray.init
+
+    def init_without(*args, **how):
+        how.pop("_redis_max_memory", None)
+        return init(*args, **{"include_dashboard": False, **how})
+
+    ray.init = init_without
+
+
 def pytest_configure():
+    if "HOROVOD_TESTS_RAY" in os.environ:
+        prepare_ray()
     if os.environ.get("HOROVOD_TESTS_SPARK") == "spark":
         importlib.import_module("pyspark.ml.torch").__path__.append(
             os.environ["HOROVOD_TESTS_FOLDER"])
@@ -385,6 +403,13 @@ def spark_environment(env, file, path, python):
                PYTHONPATH=os.pathsep.join([env["PYTHONPATH"], spark]))
 
 
+def ray_environment(env, path):
+    """The same for a file that wants Ray, whose workers import the file of tests, too."""
+    env.update(HOROVOD_TESTS_RAY="1", RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0",
+               PYTHONPATH=os.pathsep.join([env["PYTHONPATH"], os.environ["RINGUP_TEST_RAY"],
+                                           os.path.dirname(path)]))
+
+
 # -- running them -------------------------------------------------------------------------------
 
 class Asked:
@@ -410,6 +435,8 @@ class Asked:
         env = self.environment(folder, start)
         if self.file in SPARK_FILES:
             spark_environment(env, self.file, self.path, self.python)
+        if self.file in RAY_FILES:
+            ray_environment(env, self.path)
         if self.file in ELASTIC_FILES:
             env["HOROVOD_TESTS_ELASTIC"] = ELASTIC_FILES[self.file]
             call_in_each_python(env, "prepare_elastic")
@@ -607,6 +634,8 @@ def lacks(file):
         return "RINGUP_TEST_SPARK4 names no folder with pyspark"
     if file in SPARK_FILES and not shutil.which("java"):
         return "there is no Java"
+    if file in RAY_FILES and not os.environ.get("RINGUP_TEST_RAY"):
+        return "RINGUP_TEST_RAY names no folder with Ray"
     return None
 
 

@@ -143,6 +143,17 @@ spark_prepare() {
   ((${#found[@]} == 0)) || export RINGUP_TEST_SPARK4=${found[0]}
 }
 
+# ray_prepare - set RINGUP_TEST_RAY to a folder with Ray, if it can be had; for the shard alone.
+ray_prepare() {
+  local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup
+  local -a found
+  [[ -z ${RINGUP_TEST_RAY:-} && " ${shards[*]} " == *" ray "* ]] || return 0
+  packages_prepare "$base/test-ray" "ray[client,train]==2.60.0" ||
+    [[ -z $install || -z $python ]] || lacking Ray "pip could not install ray==2.60.0"
+  found=("$base/test-ray"/lib/python*/site-packages)
+  ((${#found[@]} == 0)) || export RINGUP_TEST_RAY=${found[0]}
+}
+
 # python_prepare - set $python to one that has ${requirements[@]}, if it can be had.
 python_prepare() {
   local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup venv want

@@ -304,6 +304,7 @@ class RayExecutor:
         Each makes executable_cls(*executable_args, **executable_kwargs), which functions of
         execute() get.  extra_env_vars: variables of the ranks.
         """
+        self.shutdown()
         self._is_remote = ray.util.client.ray.is_connected()
         kind = ray.remote(self._kind).options(num_cpus=0).remote if self._is_remote else self._kind
         self.adapter = kind(self.settings, **self._params)
