@@ -127,10 +127,10 @@ def make(kind, text, **known):
     """A JobFailed that is an instance of kind, too, if there can be such a class."""
     try:
         both = type(f"JobFailed({kind.__name__})", (JobFailed, kind), {
+            "__init__": lambda self, text: JobFailed.__init__(self, text, **known),
             "__str__": lambda self: self.args[0], "__module__": __name__,
             "__reduce__": lambda self: (_again, (kind, text, known))})
-        e = kind.__new__(both, text)
-        JobFailed.__init__(e, text, **known)
+        e = both(text)
         return e if e.args == (text,) and str(e) == text else JobFailed(text, **known)
     except Exception:  # a class that takes no heirs, or minds its arguments
         return JobFailed(text, **known)
