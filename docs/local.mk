@@ -34,6 +34,7 @@ dist_example_DATA = \
 	%reldir%/examples/keras_digits_example.py \
 	%reldir%/examples/pipeline.c \
 	%reldir%/examples/route.c \
+	%reldir%/examples/ray_digits.py \
 	%reldir%/examples/spark_digits.ipynb \
 	%reldir%/examples/spark_digits.py \
 	%reldir%/examples/spark_keras_digits.py \

@@ -70,6 +70,10 @@ class Host:
         ch.sock.settimeout(None)
         env = orders["env"]
         env["RINGUP_NODE"] = node
+        if ray.get_gpu_ids():
+            # Local ranks change, so each sees all GPUs of the node.
+            count = next(n["Resources"]["GPU"] for n in ray.nodes() if n["NodeID"] == node)
+            env.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(int(count)))))
         if {"RINGUP_INTERFACE", "HOROVOD_GLOO_IFACE"}.isdisjoint({**os.environ, **env}):
             env["RINGUP_INTERFACE"] = own
         return task.serve(ch.sock, ch.stream_key(), orders, key + payload, own)
