@@ -8,6 +8,7 @@
 # tests: compat/python/horovod/ray compat/python/ringup/spark compat/python/ringup/job.py src/launch src/host/identity.c
 
 import functools
+import importlib
 import os
 import re
 import signal
@@ -131,6 +132,31 @@ def test_ranks_keep_an_object_and_add_up(executor):
     assert e.run(lambda a, b: (os.environ["HOROVOD_RANK"], os.environ["OF_THE_TEST"], a - b),
                  args=[5], kwargs={"b": 3}) == [("0", "7", 2), ("1", "7", 2)]
     assert ray.get(e.run_remote(lambda: os.environ["WORLD_SIZE"])) == ["2", "2"]
+
+
+@pytest.mark.parametrize("how", ["num_workers", "min_workers"])
+def test_ranks_find_the_modules_of_the_driver(executor, how, tmp_path, monkeypatch):
+    (tmp_path / f"of_ray_test_{how}.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(f"of_ray_test_{how}")
+
+    def main(name):
+        import importlib
+
+        return importlib.import_module(name).double(4)
+
+    e = executor(**{how: 1}, **({"max_workers": 1} if how == "min_workers" else {}))
+    assert e.run(module.double, args=[3]) == [6]
+    assert e.run(main, args=[module.__name__]) == [8]
+
+
+def test_a_module_that_only_the_driver_has_is_named(executor, tmp_path, monkeypatch):
+    e = executor(num_workers=1)
+    (tmp_path / "only_on_the_driver.py").write_text("def one():\n    return 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="(?s)^rank 0 on .*No module named "
+                       "'only_on_the_driver', which the function refers to: .*working_dir"):
+        e.run(importlib.import_module("only_on_the_driver").one)
 
 
 def test_callbacks_hear_of_what_ranks_log(executor):

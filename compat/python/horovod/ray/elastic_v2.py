@@ -20,15 +20,15 @@ import traceback
 import ray
 from ray import exceptions
 
+import ringup
 from horovod.runner.elastic import driver
 from horovod.runner.elastic.discovery import HostDiscovery
-from ringup._version import __version__
 from ringup.spark import channel, job as jobs, stage, task
 from ringup.spark.elastic_stage import HostFile
 from ringup.spark.failure import JobFailed
 from ringup.spark.launcher import Launcher
 
-from . import ray_logger
+from . import ray_logger, worker
 
 SETTLE_S = 10    # for more actors to come, once there are enough to begin
 STRANGER_S = 10  # for one who connects to prove that he belongs to the job
@@ -61,12 +61,13 @@ class RayHostDiscovery(HostDiscovery):
 class Host:
     """The actor."""
 
-    def serve(self, name, address, key, orders, payload):
+    def serve(self, name, address, key, orders, payload, paths):
         """Start the rank daemon, and wait for its end."""
+        worker.add_paths(paths)
         ch = channel.connect(address, key, task.CONNECT_S)
         own = ch.sock.getsockname()[0]
         node = ray.get_runtime_context().get_node_id()
-        ch.send({"name": name, "node": node, "ringup": __version__, "executable": sys.executable})
+        ch.send({"name": name, "node": node, "ringup": ringup.__version__, "executable": sys.executable})
         ch.sock.settimeout(None)
         env = orders["env"]
         env["RINGUP_NODE"] = node
@@ -107,10 +108,10 @@ class _Lobby:
             hello = ch.receive()
             sock.settimeout(None)
             channel.watch(sock)
-            if hello["ringup"] != __version__:
+            if hello["ringup"] != ringup.__version__:
                 self.error = JobFailed(
                     f"{hello['executable']} on Ray node {hello['node'][:8]} has ringup "
-                    f"{hello['ringup']}, the driver {__version__}: install the same version on all "
+                    f"{hello['ringup']}, the driver {ringup.__version__}: install the same version on all "
                     "nodes")
                 raise ConnectionError(str(self.error))
             with self.lock:
@@ -166,7 +167,7 @@ class _Slots:
             num_cpus=self.adapter.cpus_per_worker, num_gpus=self.adapter.gpus,
             resources={f"node:{host}": 0.001}).remote()
         ref = actor.serve.remote(name, self.lobby.address, self.job.key, self.job.orders(),
-                                 self.payload)
+                                 self.payload, worker.own_paths())
         self.slots[place] = _Slot(name, actor, ref)
 
     def _reap(self):

@@ -23,6 +23,11 @@ class _Failure:
     def __init__(self, member, error):
         self.member, self.error, self.cause = member, error, getattr(error, "cause", None)
         self.told = getattr(self.cause, "ringup_failure", None) or {}
+        lacks = re.search("No module named '([^']*)'", str(self.cause))
+        if lacks and isinstance(self.cause, exceptions.RaySystemError):  # the call could not be read
+            self.cause = ModuleNotFoundError(
+                f"{lacks[0]}, which the function refers to: ray.init(runtime_env={{'working_dir': "
+                "'.'}) sends the driver's folder to all nodes", name=lacks[1])
         self.missing = getattr(self.cause, "missing", ())
         if not isinstance(error, exceptions.RayTaskError):
             self.kind = DIED

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import ray
 from ray.util.placement_group import get_current_placement_group
 
+import ringup
 from horovod.runner.common.util import secret, timeout
-from ringup._version import __version__
 from ringup.spark.failure import JobFailed
 
-from . import failure, meeting
+from . import failure, meeting, worker
 from .elastic_v2 import ElasticAdapter
 from .strategy import ColocatedStrategy, PGStrategy
 
@@ -134,17 +134,17 @@ class StaticAdapter:
                         for r, (i, w) in enumerate(zip(ranks, found))]
         coordinator = Coordinator(self.settings)
         for rank, w in enumerate(found):
-            if w["ringup"] != __version__:
+            if w["ringup"] != ringup.__version__:
                 raise JobFailed(f"{w['executable']} on {self.members[rank]} has ringup "
-                                f"{w['ringup']}, the driver {__version__}: install the same "
+                                f"{w['ringup']}, the driver {ringup.__version__}: install the same "
                                 "version on all nodes")
             coordinator.register(w["hostname"], w["node_id"], rank)
         places = coordinator.finalize_registration()
         nodes = [m.node for m in self.members]
-        seconds = getattr(self.settings, "timeout_s", TIMEOUT_S)
+        seconds, paths = getattr(self.settings, "timeout_s", TIMEOUT_S), worker.own_paths()
         self._collect([
             m.actor.join.remote(meeting.Place(self.meeting, m.rank, nodes, seconds),
-                                {**self._variables(found, m.rank, places[m.rank]), **extra}, False)
+                                {**self._variables(found, m.rank, places[m.rank]), **extra}, paths)
             for m in self.members])
 
     @staticmethod

@@ -8,8 +8,8 @@ import traceback
 
 import ray
 
-from ringup._version import __version__
-from ringup.spark import task
+import ringup
+from ringup.spark import pickling, task
 
 from . import ray_logger
 
@@ -17,6 +17,16 @@ from . import ray_logger
 OF_OTHERS = ("RINGUP_RANK", "RINGUP_SIZE", "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SIZE", "RINGUP_MEET",
              "RINGUP_SECRET_FD", "RINGUP_WORKER", "RINGUP_NOTICE_FD", "RINGUP_CAUSE_FD",
              "RINGUP_REPORT_FD", "RINGUP_ELASTIC", "RINGUP_JOB", "RINGUP_DAEMON", "HOROVOD_ELASTIC")
+
+
+def own_paths():
+    """Folders of the driver's sys.path that are the user's."""
+    return [os.path.abspath(p) for p in sys.path if not pickling.is_standard(p)]
+
+
+def add_paths(paths):
+    """Look for modules where the driver does, too, as far as this node has these folders."""
+    sys.path.extend(p for p in paths if p not in sys.path and os.path.isdir(p))
 
 
 class BaseHorovodWorker:
@@ -54,14 +64,14 @@ class BaseHorovodWorker:
             self.port = task.reserve_port("")
         return {"node_id": self.node_id(), "hostname": self.hostname(), "pid": os.getpid(),
                 "address": ray.util.get_node_ip_address(), "gpus": self.get_gpu_ids(),
-                "port": self.port.getsockname()[1], "ringup": __version__,
+                "port": self.port.getsockname()[1], "ringup": ringup.__version__,
                 "executable": sys.executable}
 
-    def join(self, place, env_vars, logs):
-        """Be a rank from now on; place is a meeting.Place, and logs tells whether the driver has
-        callbacks."""
+    def join(self, place, env_vars, paths):
+        """Be a rank from now on; place is a meeting.Place, paths are the driver's own_paths()."""
         from ringup import job
 
+        add_paths(paths)
         for name in OF_OTHERS:
             os.environ.pop(name, None)
         if not {"RINGUP_INTERFACE", "HOROVOD_GLOO_IFACE"}.isdisjoint(os.environ):
@@ -70,7 +80,6 @@ class BaseHorovodWorker:
         self.world_rank, self.world_size = place.rank, len(place.nodes)
         self.node, self.meeting = place.nodes[place.rank], place.actor
         job.meeting = place.meet
-        self.log(logs)
 
     def log(self, logs):
         """Let ray_logger.log() reach the driver, or nobody."""
