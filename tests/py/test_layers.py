@@ -18,7 +18,8 @@ FRAMEWORKS = {"torch": ("horovod.torch", "ringup_torch."),
               "numpy": ("horovod._keras", "horovod.common.array", "ringup.jax"),
               "jax": ("ringup.jax", "horovod._keras.jax_passes", "horovod._keras.jax_reducer"),
               "mpi4py": (),
-              "pyspark": ("horovod.spark",), "ray": ("horovod.ray",), "cloudpickle": ("horovod", "ringup.elastic")}
+              "pyspark": ("horovod.spark",), "ray": ("horovod.ray",),
+              "cloudpickle": ("horovod", "ringup.elastic")}
 LAZY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 

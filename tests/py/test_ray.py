@@ -5,7 +5,7 @@
 # nodes, or end the driver, start their own.
 #
 # needs: cpu waits
-# tests: compat/python/horovod/ray compat/python/ringup/spark compat/python/ringup/job.py src/launch src/host/identity.c
+# tests: compat/python/horovod/ray compat/python/ringup/spark compat/python/ringup/job.py src/launch
 
 import functools
 import importlib
@@ -200,7 +200,8 @@ def test_arguments_are_checked_before_anything_starts():
     settings = RayExecutor.create_settings()
     for text, how in (("num_workers=None, num_hosts=None", {}),
                       ("num_workers=2, num_hosts=2", {"num_workers": 2, "num_hosts": 2}),
-                      ("Both `min_workers` and `num_workers`", {"num_workers": 1, "min_workers": 1}),
+                      ("Both `min_workers` and `num_workers`",
+                       {"num_workers": 1, "min_workers": 1}),
                       ("`max_workers` provided", {"max_workers": 2}),
                       ("max_workers=1 is less than min_workers=2",
                        {"min_workers": 2, "max_workers": 1}),
@@ -270,7 +271,8 @@ def test_a_rank_that_raises_is_the_cause_and_the_job_goes_on(executor):
         ringup.barrier()
         return ringup.rank()
 
-    e, error = fails(executor, main, KeyError, "raised KeyError: 'of rank 1'\n\nTraceback.* in main")
+    e, error = fails(executor, main, KeyError,
+                     "raised KeyError: 'of rank 1'\n\nTraceback.* in main")
     assert str(error).count("Traceback") == 1 and error.type_name == "KeyError"
     assert isinstance(error.__cause__, KeyError) and len(error.others) == 1
     assert e.run(again) == [0, 1]
@@ -286,11 +288,11 @@ def test_an_error_of_all_ranks_ends_nothing(executor):
     def wrong():
         import ringup
 
-        return ringup.sise()
+        return ringup.sizes()
 
     e = executor(num_workers=2)
     assert e.run(main) == [2, 2]
-    with pytest.raises(AttributeError, match="'sise'"):
+    with pytest.raises(AttributeError, match="'sizes'"):
         e.run(wrong)
 
     def barrier():
@@ -500,9 +502,9 @@ def test_an_elastic_job_whose_ranks_all_fail_tells_the_first(executor):
         raise KeyError("of all")
 
     e = executor(min_workers=2, max_workers=2, elastic_timeout=5)
-    with pytest.raises(JobFailed, match="(?s)^rank [01] on .* raised .*KeyError.*in main") as caught:
+    with pytest.raises(JobFailed, match="(?s)^rank [01] on .* raised .*KeyError.*in main") as told:
         e.run(main)
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(told.value.__cause__, KeyError)
 
 
 @long

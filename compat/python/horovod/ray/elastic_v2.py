@@ -67,7 +67,8 @@ class Host:
         ch = channel.connect(address, key, task.CONNECT_S)
         own = ch.sock.getsockname()[0]
         node = ray.get_runtime_context().get_node_id()
-        ch.send({"name": name, "node": node, "ringup": ringup.__version__, "executable": sys.executable})
+        ch.send({"name": name, "node": node, "ringup": ringup.__version__,
+                 "executable": sys.executable})
         ch.sock.settimeout(None)
         env = orders["env"]
         env["RINGUP_NODE"] = node
@@ -111,8 +112,8 @@ class _Lobby:
             if hello["ringup"] != ringup.__version__:
                 self.error = JobFailed(
                     f"{hello['executable']} on Ray node {hello['node'][:8]} has ringup "
-                    f"{hello['ringup']}, the driver {ringup.__version__}: install the same version on all "
-                    "nodes")
+                    f"{hello['ringup']}, the driver {ringup.__version__}: install the same version "
+                    "on all nodes")
                 raise ConnectionError(str(self.error))
             with self.lock:
                 self.connections[hello["name"]] = sock, ch.stream_key()
@@ -288,8 +289,9 @@ class ElasticAdapter:
         return jobs.Job.of_function(self.min_workers, call, env=env, output=output)
 
     def _options(self, path):
-        words = ["--min-np", self.min_workers, "--host-discovery-script", f"cat {shlex.quote(path)}",
-                 "--elastic-timeout", max(1, int(self.elastic_timeout))]
+        words = ["--min-np", self.min_workers, "--elastic-timeout",
+                 max(1, int(self.elastic_timeout)), "--host-discovery-script",
+                 f"cat {shlex.quote(path)}"]
         words += [] if self.max_workers is None else ["--max-np", self.max_workers]
         words += [] if self.reset_limit is None else ["--reset-limit", self.reset_limit]
         return [str(word) for word in words]

@@ -24,7 +24,7 @@ class _Failure:
         self.member, self.error, self.cause = member, error, getattr(error, "cause", None)
         self.told = getattr(self.cause, "ringup_failure", None) or {}
         lacks = re.search("No module named '([^']*)'", str(self.cause))
-        if lacks and isinstance(self.cause, exceptions.RaySystemError):  # the call could not be read
+        if lacks and isinstance(self.cause, exceptions.RaySystemError):  # the call cannot be read
             self.cause = ModuleNotFoundError(
                 f"{lacks[0]}, which the function refers to: ray.init(runtime_env={{'working_dir': "
                 "'.'}) sends the driver's folder to all nodes", name=lacks[1])
