@@ -20,6 +20,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/foreign.py \
 	%reldir%/python/ringup/jax.py \
 	%reldir%/python/ringup/jax_host.py \
+	%reldir%/python/ringup/jax_primitive.py \
 	%reldir%/python/ringup/job.py \
 	%reldir%/python/ringup/memory.py \
 	%reldir%/python/ringup/objects.py \

@@ -503,7 +503,8 @@ noinst_LIBRARIES += %reldir%/libframeworks.a
 	%reldir%/frameworks/handles.c %reldir%/frameworks/handles.h \
 	%reldir%/frameworks/later.c %reldir%/frameworks/later.h \
 	%reldir%/frameworks/tensorflow_api.c %reldir%/frameworks/tensorflow_api.h \
-	%reldir%/frameworks/xla_api.c %reldir%/frameworks/xla_api.h
+	%reldir%/frameworks/xla_api.c %reldir%/frameworks/xla_api.h \
+	%reldir%/frameworks/xla_site.c %reldir%/frameworks/xla_site.h
 FRAMEWORK_LIBS    = %reldir%/libframeworks.a
 FRAMEWORK_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--whole-archive,%reldir%/libframeworks.a,--no-whole-archive -Wl,.libs/libringup.so

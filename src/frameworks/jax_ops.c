@@ -6,6 +6,7 @@
  * keeps arguments and results alive until the future is set.  With a jaxlib without futures
  * the function blocks.  Ranks match collectives by name; each device of a process has its own.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "frameworks/handles.h"
 #include "frameworks/later.h"
 #include "frameworks/xla_api.h"
+#include "frameworks/xla_site.h"
 
 /* The version of the interface that is declared in xla_api.h. */
 enum { VERSION_MAJOR = 0, VERSION_MINOR = 1 };
@@ -92,12 +94,45 @@ static int device_of(const struct xla_frame *f)
 	return a.ordinal - (int)attribute_number(f, "first_device");
 }
 
+/* The name without what tells several calls apart: "allreduce.step.0". */
+static void name_read(const struct xla_frame *f, enum collective_kind kind,
+		      char name[COLLECTIVE_NAME])
+{
+	const struct xla_text *told = attribute(f, "name", XLA_STRING);
+
+	snprintf(name, COLLECTIVE_NAME, "%s.%.*s", collective_word(kind),
+		 told ? (int)(told->length < 400 ? told->length : 400) : 0,
+		 told ? told->at : "");
+}
+
+/* The number that a call outside of compiled code brings, or -1. */
+static int64_t number_of(const struct xla_frame *f)
+{
+	const struct xla_buffer *b;
+
+	if (f->arguments.count != 2)
+		return -1;
+	b = f->arguments.buffers[1];
+	return b->dtype == XLA_U32 && !b->rank ? (int64_t) * (uint32_t *)b->data : -1;
+}
+
+__attribute__((format(printf, 2, 3))) static void name_add(struct collective_plan *p,
+							   const char *format, ...)
+{
+	size_t length = strlen(p->name);
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(p->name + length, sizeof(p->name) - length, format, ap);
+	va_end(ap);
+}
+
 /* Copies the call's attributes to @p, since the frame of a call does not outlive it. */
 static void plan_read(const struct xla_frame *f, enum collective_kind kind,
 		      struct collective_plan *p)
 {
-	const struct xla_text *name = attribute(f, "name", XLA_STRING);
-	int device = device_of(f);
+	int64_t number = number_of(f);
+	int device = device_of(f), site = xla_site_number(f);
 
 	memset(p, 0, sizeof(*p));
 	p->kind = kind;
@@ -106,12 +141,13 @@ static void plan_read(const struct xla_frame *f, enum collective_kind kind,
 	p->root = (int)attribute_number(f, "root_rank");
 	p->pre = attribute_factor(f, "prescale_factor");
 	p->post = attribute_factor(f, "postscale_factor");
-	snprintf(p->name, sizeof(p->name), "%s.%.*s", collective_word(kind),
-		 name ? (int)(name->length < 400 ? name->length : 400) : 0,
-		 name ? name->at : "");
+	name_read(f, kind, p->name);
+	if (number >= 0)
+		name_add(p, ".%lld", (long long)number);
+	if (site)
+		name_add(p, "#%d", site);
 	if (device)
-		snprintf(p->name + strlen(p->name), sizeof(p->name) - strlen(p->name), "@%d",
-			 device);
+		name_add(p, "@%d", device);
 }
 
 /* Bytes of an array. */
@@ -136,7 +172,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 	const struct xla_buffer *in, *out;
 	int dtype;
 
-	if (f->arguments.count != 1 || f->results.count != 1)
+	if (f->arguments.count < 1 || f->arguments.count > 2 || f->results.count != 1)
 		return collective_fail(run, RINGUP_EINVAL,
 				       "one array is reduced or sent at a time");
 	in = f->arguments.buffers[0];
@@ -316,7 +352,18 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 	return e;
 }
 
-/* The functions that Python registers with JAX, by their addresses. */
+/* A call gets its number among those of its program that have its name. */
+static struct xla_error *instantiate(struct xla_frame *f, enum collective_kind kind)
+{
+	char name[COLLECTIVE_NAME];
+
+	if (is_question(f) || f->stage != XLA_INSTANTIATE)
+		return NULL;
+	name_read(f, kind, name);
+	return xla_site_instantiate(f, attribute_number(f, "program"), name);
+}
+
+/* The functions that Python registers with JAX, by their addresses: for two stages. */
 
 #define JAX_FUNCTIONS(X)        \
 	X(allreduce, ALLREDUCE) \
@@ -330,6 +377,12 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 	struct xla_error *ringup_jax_##word(struct xla_frame *f)                \
 	{                                                                       \
 		return carry_out(f, COLLECTIVE_##kind);                         \
+	}                                                                       \
+	RINGUP_EXPORT struct xla_error *ringup_jax_##word##_instantiate(        \
+		struct xla_frame *f);                                           \
+	struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f)  \
+	{                                                                       \
+		return instantiate(f, COLLECTIVE_##kind);                       \
 	}
 JAX_FUNCTIONS(X)
 #undef X
@@ -353,4 +406,12 @@ RINGUP_EXPORT void ringup_jax_closed(void);
 void ringup_jax_closed(void)
 {
 	bridge_closed();
+}
+
+/* ringup_jax_compiled - JAX has compiled a program in this thread, or loaded one. */
+RINGUP_EXPORT void ringup_jax_compiled(void);
+
+void ringup_jax_compiled(void)
+{
+	xla_site_end();
 }

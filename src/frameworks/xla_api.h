@@ -40,7 +40,7 @@ enum xla_dtype {
 	XLA_C128 = 18,
 };
 
-enum xla_stage { XLA_EXECUTE = 3 };
+enum xla_stage { XLA_INSTANTIATE = 0, XLA_EXECUTE = 3 };
 enum xla_attribute { XLA_SCALAR = 3, XLA_STRING = 4 };
 enum xla_extension_type { XLA_METADATA = 1 };
 
@@ -54,6 +54,11 @@ struct xla_version {
 	size_t size;
 	struct xla_extension *extension;
 	int major, minor;
+};
+
+/* A type of states. */
+struct xla_type {
+	int64_t number; /* 0: XLA chooses one */
 };
 
 struct xla_metadata {
@@ -88,13 +93,55 @@ struct xla_ordinal_args {
 	int32_t ordinal;
 };
 
+struct xla_text {
+	const char *at;
+	size_t length;
+};
+
+struct xla_type_info {
+	size_t size;
+	struct xla_extension *extension;
+	void (*deleter)(void *state);
+};
+
+struct xla_type_args {
+	size_t size;
+	struct xla_extension *extension;
+	struct xla_text name;
+	struct xla_type *type;
+	const struct xla_type_info *info;
+};
+
+/* A state belongs to a call of a compiled program, and to a stage. */
+struct xla_state_args {
+	size_t size;
+	struct xla_extension *extension;
+	struct xla_context *context;
+	int stage;
+	struct xla_type *type;
+	void *state;
+};
+
+struct xla_destroy_args {
+	size_t size;
+	struct xla_extension *extension;
+	struct xla_error *error;
+};
+
 struct xla_api {
 	size_t size;
 	struct xla_extension *extension;
 	struct xla_version version;
 	const void *internal;
 	struct xla_error *(*error_create)(struct xla_error_args *);
-	void *others[12];
+	void *error_get_message;
+	void (*error_destroy)(struct xla_destroy_args *);
+	void *others[2];
+	struct xla_error *(*type_register)(struct xla_type_args *);
+	void *execution_context;
+	struct xla_error *(*state_set)(struct xla_state_args *);
+	struct xla_error *(*state_get)(struct xla_state_args *);
+	void *more[4];
 	struct xla_error *(*future_create)(struct xla_future_args *);
 	struct xla_error *(*future_available)(struct xla_future_args *);
 	struct xla_error *(*future_error)(struct xla_future_args *);
@@ -117,11 +164,6 @@ struct xla_buffers {
 	int64_t count;
 	int *types;
 	struct xla_buffer **buffers;
-};
-
-struct xla_text {
-	const char *at;
-	size_t length;
 };
 
 struct xla_scalar {

@@ -11,9 +11,10 @@ import numpy
 
 import ringup
 from ringup import jax as rj
+from ringup import jax_primitive
 
 if os.environ.get("RINGUP_TEST_JAX") == "host":
-    rj._by_cpu = rj._by_host
+    jax_primitive.by_cpu = jax_primitive.by_host
 
 def main():
     ringup.init()

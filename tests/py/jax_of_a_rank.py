@@ -20,10 +20,11 @@ from checks import Checks, end, raises  # noqa: E402
 
 import ringup  # noqa: E402
 from ringup import jax as rj  # noqa: E402
+from ringup import jax_primitive  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 if WAY == "host":
-    rj._by_cpu = rj._by_host
+    jax_primitive.by_cpu = jax_primitive.by_host
 TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
          "float64")
 check = Checks()
@@ -162,7 +163,8 @@ def programs_for_gpus_leave_the_functions_for_cpus_out():
     """A CPU can compile for a GPU, but for functions of Python; a product stands for them."""
     if WAY == "host" or not hasattr(jax, "export"):
         return
-    by_host, rj._by_host = rj._by_host, lambda word, x, shape, name, how: x * 3
+    by_host = jax_primitive.by_host
+    jax_primitive.by_host = lambda word, x, *_how: x * 3
     try:
         for platform, of_cpus in (("cpu", True), ("cuda", False)):
             f = jax.jit(lambda x, p=platform: rj.allreduce(x, rj.SUM, f"for.{p}"))
@@ -172,7 +174,7 @@ def programs_for_gpus_leave_the_functions_for_cpus_out():
             assert ("ringup_allreduce" in text) == of_cpus, text
             assert ("stablehlo.multiply" in text) != of_cpus, text
     finally:
-        rj._by_host = by_host
+        jax_primitive.by_host = by_host
 
 
 @check
