@@ -13,7 +13,6 @@ import collections
 import functools
 import inspect
 import itertools
-import weakref
 
 import jax
 import jax.experimental
@@ -115,13 +114,9 @@ def _check_place(word, x):
 
 # Names
 
-_eager = weakref.WeakKeyDictionary()  # of each job: the next number of each group
-
-
 def _number(group):
     """The number of a call outside of compiled code, among those of its group."""
-    numbers = _eager.setdefault(job.here(), collections.defaultdict(itertools.count))
-    return numpy.uint32(next(numbers[group]) & 0xffffffff)
+    return numpy.uint32(next(job.here().calls.setdefault(group, itertools.count())) & 0xffffffff)
 
 
 class _Module:

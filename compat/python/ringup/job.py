@@ -41,14 +41,16 @@ class Job:
     under_way  operations whose memory must not go away before they end
     fresh      names of operations started since any was seen to be complete: see operation.py
     unnamed    {number of a group: its latest operations without a name}: see there
+    calls      {number of a group: numbers for its calls from JAX}: see jax_primitive.py
     """
 
     __slots__ = ("handle", "running", "world", "local_rank", "local_size", "host_rank",
-                 "host_count", "is_homogeneous", "backend", "under_way", "fresh", "unnamed")
+                 "host_count", "is_homogeneous", "backend", "under_way", "fresh", "unnamed",
+                 "calls")
 
     def __init__(self, handle):
         self.handle, self.running = handle, True
-        self.under_way, self.fresh, self.unnamed = set(), {}, {}
+        self.under_way, self.fresh, self.unnamed, self.calls = set(), {}, {}, {}
         self.world = Group(self, lib.ringup_world(handle))
         self.local_rank, self.local_size = (lib.ringup_local_rank(handle),
                                             lib.ringup_local_size(handle))
