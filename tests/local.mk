@@ -716,6 +716,7 @@ PY_FILES = \
 	%reldir%/py/jax_distributed_of_a_rank.py \
 	%reldir%/py/jax_end_of_a_rank.py \
 	%reldir%/py/jax_of_a_rank.py \
+	%reldir%/py/jax_places_of_a_rank.py \
 	%reldir%/py/keras_end_of_a_rank.py \
 	%reldir%/py/keras_fit_of_a_rank.py \
 	%reldir%/py/keras_of_a_rank.py \

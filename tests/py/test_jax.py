@@ -15,7 +15,7 @@ from conftest import checks_of
 
 from ringup.spark.failure import is_consequence
 
-SCRIPT = "jax_of_a_rank.py"
+SCRIPT, PLACES = "jax_of_a_rank.py", "jax_places_of_a_rank.py"
 VERSION = "2.21"  # the Python that has JAX
 
 
@@ -37,8 +37,20 @@ def test_through_host_memory(name, tmp_path_factory):
                       tmp_path_factory, RINGUP_TEST_JAX="host")
 
 
+@pytest.mark.parametrize("n", [2, 3] if LONG else [2])
+@pytest.mark.parametrize("name", checks_of(PLACES))
+def test_programs_and_derivatives(name, n, tmp_path_factory):
+    frameworks.passed(name, VERSION, n, PLACES, (), tmp_path_factory)
+
+
+@pytest.mark.skipif(not LONG, reason="only with RINGUP_TEST_LONG=1")
+@pytest.mark.parametrize("name", checks_of(PLACES))
+def test_programs_and_derivatives_through_host_memory(name, tmp_path_factory):
+    frameworks.passed(name, VERSION, 2, PLACES, (), tmp_path_factory, RINGUP_TEST_JAX="host")
+
+
 def test_a_jax_that_is_too_old_is_told_so():
-    modules = ["jax", "jax.custom_batching", "jax.experimental", "jax.numpy"]
+    modules = ["jax", "jax.numpy"]
     code = ("import sys, types; "
             f"sys.modules.update({{n: types.ModuleType(n) for n in {modules}}}); "
             "jax = sys.modules['jax']; jax.numpy = sys.modules['jax.numpy']; "
