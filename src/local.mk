@@ -423,6 +423,7 @@ dist_recipe_DATA = \
 proofdir = $(pkgdatadir)/proofs
 dist_proof_DATA = \
 	%reldir%/rebuild/proofs/prove.py \
+	%reldir%/rebuild/proofs/prove_jax.py \
 	%reldir%/rebuild/proofs/prove_keras.py \
 	%reldir%/rebuild/proofs/prove_tensorflow.py \
 	%reldir%/rebuild/proofs/prove_torch.py

@@ -221,6 +221,7 @@ static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 		.without_mpi = without_mpi,
 		.dry_run = dry_run,
 		.limit_ms = (int64_t)minutes * 60000,
+		.prove_ms = cmd_conf()->prove_ms,
 		.step = show_step,
 		.arg = &progress,
 	};

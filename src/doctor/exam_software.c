@@ -16,6 +16,7 @@
 #include "doctor/exam.h"
 #include "rebuild/drift.h"
 #include "rebuild/modules.h"
+#include "rebuild/versions.h"
 
 enum { MAX_STATUS = 1 << 20 };
 
@@ -98,7 +99,14 @@ static void add_framework(struct exam *x, const json_t *f)
 	bool is_served =
 		!strcmp(name, "torch") || !strcmp(name, "tensorflow") || !strcmp(name, "jax");
 
-	if (ours && is_served) {
+	if (ours && !strcmp(name, "jax") &&
+	    versions_in(jsonio_string(f, "version"), JAX_UNSERVED)) {
+		snprintf(todo, sizeof(todo), "%s -m pip install --upgrade jax",
+			 shell_word(python, word, sizeof(word)));
+		exam_add(x, EXAM_NOTE, "%s %s of %s: ringup serves JAX 0.5 and later", name,
+			 jsonio_string(f, "version"), python);
+		exam_why(x, NULL, todo);
+	} else if (ours && is_served) {
 		exam_add(x, EXAM_GOOD, "%s %s of %s: served by ringup %s", name,
 			 jsonio_string(f, "version"), python, jsonio_string(ours, "version"));
 	} else if (extension && *jsonio_string(extension, "fault")) {

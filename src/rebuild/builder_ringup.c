@@ -24,6 +24,7 @@
 #include "rebuild/prove.h"
 #include "rebuild/rebuild.h"
 #include "rebuild/stamp.h"
+#include "rebuild/versions.h"
 #include "ringup.h"
 
 /*
@@ -293,6 +294,7 @@ static int modules_stage(struct work *w, const char *source, const char *dir, js
 					 .compiler = w->compiler,
 					 .home = w->home,
 					 .tool = w->tool,
+					 .prove_ms = w->how->prove_ms,
 					 .log_fd = w->log_fd };
 	const size_t most = (size_t)w->state_count + 1;
 	struct batch b = { .trials = calloc(most, sizeof(*b.trials)),
@@ -415,6 +417,7 @@ static int prove_framework(struct work *w, const struct package_how *p, const ch
 				 .way = "ringup",
 				 .launch = { w->tool, "run", "-np", "2", "--" },
 				 .python = p->python,
+				 .limit_ms = w->how->prove_ms,
 				 .log_fd = w->log_fd };
 	json_t *env, *proof = NULL;
 	char empty[PATH_MAX], line[80];
@@ -451,15 +454,25 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 {
 	static const struct {
 		const char *framework, *proof;
-	} all[] = { { "torch", "torch" },
-		    { "tensorflow", "tensorflow" }, /* a tape, in eager code    */
-		    { "tensorflow", "keras" } };    /* fit(), which makes graphs */
+		const char *without; /* versions that the package does not serve */
+	} all[] = { { "torch", "torch", "" },
+		    { "tensorflow", "tensorflow", "" }, /* a tape, in eager code    */
+		    { "tensorflow", "keras", "" },      /* fit(), which makes graphs */
+		    { "jax", "jax", JAX_UNSERVED } };
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < sizeof(all) / sizeof(*all); i++)
-		if (*jsonio_string(json_object_get(stamp, "frameworks"), all[i].framework) &&
-		    prove_exists(all[i].proof))
+	for (size_t i = 0; !rc && i < sizeof(all) / sizeof(*all); i++) {
+		const char *version = jsonio_string(json_object_get(stamp, "frameworks"),
+						    all[i].framework);
+
+		if (!*version || !prove_exists(all[i].proof))
+			continue;
+		if (versions_in(version, all[i].without))
+			rebuild_note(w->said, "%s %s is too old for ringup and was not tried",
+				     all[i].framework, version);
+		else
 			rc = prove_framework(w, p, dir, all[i].proof, e);
+	}
 	return rc;
 }
 

@@ -402,6 +402,11 @@ struct proof {
 	int said; /* all its output */
 };
 
+static int64_t proof_limit(const struct modules_how *how)
+{
+	return how->prove_ms ? how->prove_ms : PROOF_MS;
+}
+
 static int prepare_proof(struct proof *p, struct job *job, const struct modules_how *how,
 			 const struct modules_trial *t, int number, struct err *e)
 {
@@ -438,7 +443,7 @@ static int prepare_proof(struct proof *p, struct job *job, const struct modules_
 			     .env = env,
 			     .dir = p->home,
 			     .log_fd = p->said,
-			     .limit_ms = PROOF_MS };
+			     .limit_ms = proof_limit(how) };
 	return 0;
 }
 
@@ -453,7 +458,7 @@ static void finish_proof(const struct proof *p, const struct modules_how *how, i
 	for (at = 0; how->log_fd >= 0 && (n = pread(p->said, part, sizeof(part), at)) > 0;
 	     at += n)
 		file_put(how->log_fd, part, (size_t)n);
-	t->rc = modules_judge(status, PROOF_MS, p->doing, p->argv[0], &t->why);
+	t->rc = modules_judge(status, proof_limit(how), p->doing, p->argv[0], &t->why);
 }
 
 static int prove_some(const struct modules_how *how, struct modules_trial *trials, int n,

@@ -68,6 +68,7 @@ struct modules_how {
 	const char *home;     /* a folder that is its HOME and TMPDIR                    */
 	const char *tool;     /* the program `ringup`, run as a rank to prove the module */
 	int log_fd;           /* output of compiler and mpirun; -1: none                 */
+	int64_t prove_ms;     /* limit for each proof; 0: two minutes                    */
 };
 
 /* modules_key - the cache key for the module of @mpi, over all inputs of its build. */

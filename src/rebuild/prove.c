@@ -133,7 +133,8 @@ int prove_run(const struct prove_how *how, json_t **out, struct err *e)
 	if (rc)
 		return rc;
 	if (status == -1)
-		snprintf(why, sizeof(why), "not finished after %d s",
+		snprintf(why, sizeof(why),
+			 "not finished after %d s; RINGUP_PROVE_MS sets this limit",
 			 (int)(job.limit_ms / 1000));
 	told = read_ranks(how->dir);
 	if (!*why && !told)

@@ -11,7 +11,7 @@ enum { PROVE_RANKS = 2, PROVE_LAUNCH = 24 };
 
 /* Zero-initialise, then set what you need. */
 struct prove_how {
-	const char *framework;            /* torch, tensorflow or keras             */
+	const char *framework;            /* torch, tensorflow, keras or jax        */
 	const char *way;                  /* for the report: "gloo", "mpi", ...     */
 	const char *launch[PROVE_LAUNCH]; /* prefix that starts a command in two ranks */
 	const char *python;

@@ -28,6 +28,7 @@ struct rebuild_how {
 	bool without_mpi; /* even if there is one                                      */
 	bool dry_run;     /* make only a plan                                          */
 	int64_t limit_ms; /* for a build; 0: an hour                                    */
+	int64_t prove_ms; /* for each proof; 0: two minutes                             */
 	const struct cache_how *cache; /* NULL: none                                     */
 
 	/* Reports progress: the current step, and @done of @of parts, or 0 of 0. */

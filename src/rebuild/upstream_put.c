@@ -175,6 +175,7 @@ static int prove_one(struct upstream *u, const char *framework, const char *way,
 					     strcmp(way, "mpi") ? "--gloo" : "--mpi",
 					     "--network-interfaces", "lo" },
 				 .python = u->python,
+				 .limit_ms = u->how->prove_ms,
 				 .log_fd = u->log_fd };
 	char dir[PATH_MAX], what[128], name[64];
 	json_t *env = job_env(u->home, false), *one = NULL;

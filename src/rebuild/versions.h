@@ -61,6 +61,9 @@ const struct version_fact *versions_ask(const struct versions *t, const char *su
 					const char *version, const char *attr,
 					const char *const *variants);
 
+/* Versions of JAX that ringup.jax does not serve, since they have no jax.ffi. */
+#define JAX_UNSERVED "0-0.4"
+
 /* versions_in - is @version in @ranges, such as "3.9-3.13" or "2.7,3.5-3.8"? */
 int versions_in(const char *version, const char *ranges);
 

@@ -42,8 +42,9 @@ int main(void)
 	      json_pack("{si ss ss sf}", "size", 2, "weights", "a", "off", "0", "alone", 1.0),
 	      rank(1, 2, "a", 0, 0.5), "off");
 	setenv("RINGUP_TEST_DATA", "share/ringup", 0);
-	ok(prove_exists("torch") && prove_exists("tensorflow") && prove_exists("keras"),
+	ok(prove_exists("torch") && prove_exists("tensorflow") && prove_exists("keras") &&
+		   prove_exists("jax"),
 	   "there are proofs");
-	ok(!prove_exists("jax") && !prove_exists("../x"), "and none for others");
+	ok(!prove_exists("mxnet") && !prove_exists("../x"), "and none for others");
 	return tap_done();
 }
