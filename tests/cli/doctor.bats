@@ -58,6 +58,21 @@ stamp() {
   find "$node" | sort | diff "$BATS_TEST_TMPDIR/before" -
 }
 
+@test "JAX is served from 0.5 on" {
+  python_at /usr 3.11
+  dist jax 0.4.38
+  mkdir -p "$site/jax"
+  ours
+  doctor 0
+  expect_json '[.findings[] | select(.section == "frameworks")][0] | [.state, .text, .todo]' \
+    '["note","jax 0.4.38 of /usr/bin/python3.11: ringup serves JAX 0.5 and later","/usr/bin/python3.11 -m pip install --upgrade jax"]'
+  mv "$site/jax-0.4.38.dist-info" "$site/jax-0.5.0.dist-info"
+  sed -i s/0.4.38/0.5.0/ "$site/jax-0.5.0.dist-info/METADATA"
+  doctor 0
+  expect_json '[.findings[] | select(.section == "frameworks")][0].text' \
+    '"jax 0.5.0 of /usr/bin/python3.11: served by ringup 0.1.0"'
+}
+
 @test "a framework that changed since: the sentence and the one command" {
   python_at /usr 3.11
   dist torch 2.13.0

@@ -304,6 +304,54 @@ fake_torch() {
   [[ ! -e $site/ringup/build.json ]]
 }
 
+# fake_jax VERSION STATEMENT - a JAX in $site, whose import does that.
+fake_jax() {
+  site=$(echo "$venv"/lib/python*/site-packages)
+  rm -rf "$site"/jax "$site"/jax-*.dist-info
+  mkdir -p "$site/jax" "$site/jax-$1.dist-info"
+  printf '%s\n' "$2" >"$site/jax/__init__.py"
+  printf 'Metadata-Version: 2.1\nName: jax\nVersion: %s\n' "$1" >"$site/jax-$1.dist-info/METADATA"
+}
+
+@test "JAX that does not train, or not in time: nothing is put in place, and the limit is named" {
+  need_venv
+  fake_jax 0.10.2 'raise ImportError("jaxlib is another")'
+  rebuild --without-mpi
+  [[ $status -ne 0 ]]
+  grep -q 'train with jax: .*ImportError: jaxlib is another' <<<"$output"
+  [[ ! -e $site/ringup/build.json ]]
+  fake_jax 0.10.2 'import time; time.sleep(60)'
+  RINGUP_PROVE_MS=1000 rebuild --without-mpi
+  [[ $status -ne 0 ]]
+  grep -q 'train with jax: not finished after 1 s; RINGUP_PROVE_MS sets this limit' <<<"$output"
+  [[ ! -e $site/ringup/build.json ]]
+}
+
+@test "JAX that ringup does not serve: it is noted, and keeps no other framework from the package" {
+  need_venv
+  fake_jax 0.4.38 'raise ImportError("nobody asks it")'
+  rebuild --without-mpi
+  expect_status 0
+  grep -q 'jax 0.4.38 is too old for ringup and was not tried' <<<"$output"
+}
+
+@test "JAX that trains is proved" {
+  local real=${RINGUP_TEST_TENSORFLOW_221:-} from one
+  [[ -n $real ]] && "$real" -c 'import jax' 2>/dev/null || skip "no Python with JAX: RINGUP_TEST_TENSORFLOW_221 names one"
+  need_venv "$real"
+  cp -a "${builddir:-.}"/.libs/libringup_jax.so* "$prefix/lib"
+  fake_jax "$("$real" -c 'import jax; print(jax.__version__)')" ''
+  rm -r "$site/jax"
+  from=$("$real" -c 'import jax; print(jax.__path__[0][:-4])')
+  for one in jax jaxlib ml_dtypes numpy numpy.libs opt_einsum scipy scipy.libs; do
+    [[ ! -e $from/$one ]] || ln -s "$from/$one" "$site"
+  done
+  rebuild --without-mpi
+  expect_status 0
+  grep -q '^proved: jax [0-9.]*, trained by two ranks over ringup' <<<"$output"
+  [[ -e $site/ringup/build.json ]]
+}
+
 @test "from the cache: nothing is compiled, and it is proved all the same" {
   need_mpi
   local cache=$BATS_TEST_TMPDIR/cache
