@@ -3,12 +3,14 @@
 """RINGUP_TEST_JAX=host: arrays on CPUs go the way of those on GPUs."""
 
 import os
+import warnings
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy  # noqa: E402
+import optax  # noqa: E402
 from checks import Checks, end, raises  # noqa: E402
 
 import ringup  # noqa: E402
@@ -370,6 +372,66 @@ def gradients_of_integers_and_keys():
     got = jax.jit(lambda t: rj.allreduce_gradients(jax.grad(loss, allow_int=True)(t), rj.SUM)["w"])
     near(got(tree), [3 * n] * 2)
     near(rj.allreduce_gradients({"count": jnp.array(4), "none": None}, rj.SUM)["count"], 4 * n)
+
+
+# Weights
+
+def training(distributed, apart):
+    """Three steps; before the third, the last rank is apart."""
+    optimizer = distributed(optax.adam(0.1))
+    params = {"w": jnp.ones((3, 2)), "b": {"c": jnp.zeros(2, "bfloat16")}, "k": jnp.arange(3)}
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params, state):
+        grads = jax.tree.map(jnp.ones_like, params)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state
+
+    for i in range(4):
+        if i == 2:
+            params = apart(params)
+        params, state = jax.block_until_ready(step(params, state))
+    return params
+
+
+@check
+def weights_that_differ_are_found():
+    last = ringup.size() - 1
+
+    def apart(params):
+        if ringup.rank() == last:
+            params["b"]["c"] = params["b"]["c"].at[1].add(0.01)
+        return params
+
+    os.environ["RINGUP_CHECK_WEIGHTS"] = "2"
+    try:
+        training(rj.distributed, lambda params: params)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            optimizer = rj.distributed(optax.sgd(0.1))
+            optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)))
+        assert "without params" in str(told[0].message), told
+        e = raises(Exception, training, rj.distributed, apart, says="same weights")
+        assert f"['b']['c'] (rank {last} unlike rank 0)" in str(e), e
+        assert "'w'" not in str(e), e
+        ringup.barrier()
+        text = str(jax.make_jaxpr(lambda: rj.check_weights(jnp.ones(2)))())
+        assert "check_weights" in text, text
+        os.environ["RINGUP_CHECK_WEIGHTS"] = "0"
+        training(rj.distributed, apart)
+        text = str(jax.make_jaxpr(lambda: rj.check_weights(jnp.ones(2)))())
+        assert "check_weights" not in text and not text.count("ringup"), text
+    finally:
+        del os.environ["RINGUP_CHECK_WEIGHTS"]
+    tree = {"key": jax.random.key(1), "z": jnp.ones(2, "complex64"), "on": True, "n": 3}
+    rj.check_weights(tree, 1)
+    if ringup.rank() == last:
+        tree["key"] = jax.random.key(2)
+    for _ in range(2):
+        raises(Exception, rj.check_weights, tree, 1, says="['key']")
+        rj.check_weights(tree["key"], 2)
+        raises(Exception, rj.check_weights, tree["key"], 2, says="the array")
 
 
 def main():

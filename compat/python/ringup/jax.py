@@ -24,13 +24,15 @@ program there, and each process computes on one GPU: several devices in one shar
 """
 
 import functools
+import itertools
 import numbers
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy
 
-from . import jax_host, job
+from . import jax_host, job, setting
 from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM  # noqa: F401
 
 NAME = "libringup_jax.so"
@@ -195,13 +197,52 @@ def broadcast_parameters(params, root=0, name="parameters", group=0):
                       lambda leaf, called: _from_root(leaf, root, called, group))
 
 
+def _checksum(leaf):
+    """A number that depends on each bit of an array."""
+    x = jax.random.key_data(leaf) if _is_key(leaf) else jnp.asarray(leaf)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        x = jnp.stack([x.real, x.imag])
+    if x.dtype == bool or jnp.dtype(x.dtype).name in ("int4", "uint4", "int2", "uint2"):
+        x = x.astype("uint8")
+    width = min(x.dtype.itemsize, 4)
+    bits = jax.lax.bitcast_convert_type(x, f"uint{8 * width}").reshape(-1).astype("uint32")
+    return jnp.sum(bits * (2 * jax.lax.iota("uint32", bits.size) + 1), dtype="uint32")
+
+
+def check_weights(params, every=None, group=0):
+    """Raise on all ranks if a pytree differs between them, in any bit of any array: in every
+    N-th call, for RINGUP_CHECK_WEIGHTS=N or every=N; by default never, which costs nothing.  In
+    compiled code it is the program that fails."""
+    every = setting.number("RINGUP_CHECK_WEIGHTS") if every is None else every
+    pairs, shape = jax.tree_util.tree_flatten_with_path(params)
+    if not every or not pairs:
+        return
+    if not _is_tracing():
+        # Each call is a program of its own, so calls for the same tree are counted here.
+        calls = job.here().calls.setdefault((group, shape), itertools.count(1))
+        if next(calls) % every:
+            return
+        every = 1
+    sums = jnp.stack([_checksum(jax.lax.stop_gradient(leaf)) for _path, leaf in pairs])
+    names = tuple(jax.tree_util.keystr(path) or "the array" for path, _leaf in pairs)
+    jax.block_until_ready(_call("check_weights", sums, 0, None, process_set_id=int(group),
+                                every=int(every), names=names))
+
+
 def distributed(optimizer, op=AVERAGE, group=0):
-    """An optax optimizer that combines gradients across the ranks first."""
+    """An optax optimizer that combines gradients across the ranks first.  RINGUP_CHECK_WEIGHTS=N
+    compares the params that every N-th update gets, as check_weights() does."""
     import optax
 
+    checks = setting.number("RINGUP_CHECK_WEIGHTS")
     optimizer = optax.with_extra_args_support(optimizer)
 
     def update(grads, state, params=None, **extra):
+        if checks and params is None:
+            warnings.warn("RINGUP_CHECK_WEIGHTS compares nothing: update() was called without "
+                          "params; update(grads, state, params) hands them over", RuntimeWarning,
+                          stacklevel=2)
+        check_weights(params, checks, group)
         return optimizer.update(allreduce_gradients(grads, op, group=group), state, params,
                                 **extra)
 

@@ -4,6 +4,8 @@
 device and calls collective() in a thread of JAX, which waits for the result and copies it back.
 Names and shapes are those that libringup_jax.so uses, so ranks on CPUs and on GPUs match."""
 
+import itertools
+
 import numpy
 
 from . import constants, errors, job, operation
@@ -79,6 +81,41 @@ _STARTS = {"allreduce": _allreduce, "broadcast": _broadcast, "reducescatter": _r
            "allgather": _rows(operation.allgather), "alltoall": _rows(operation.alltoall)}
 
 
+def _differing(mine, group, name):
+    """Indices of the numbers that are not the same on all ranks, and everybody's numbers."""
+    how = {"reduction": constants.MAX, "prescale_factor": 1.0, "postscale_factor": 1.0}
+    both = numpy.stack([mine, -mine])  # the largest of -x is - of the smallest x
+    most = numpy.empty_like(both)
+    _allreduce(_memory(both), _memory(most), name, group, how).wait()
+    differ = numpy.nonzero(most[0] != -most[1])[0]
+    everybody = numpy.empty((group.size, *mine.shape), mine.dtype)
+    if len(differ):
+        _STARTS["allgather"](_memory(mine[None]), _memory(everybody), name, group, how).wait()
+    return differ, everybody
+
+
+def _check_weights(mine, group, name, how):
+    """Raise on all ranks, in every how["every"]-th call of that name, if their checksums differ."""
+    count = next(job.here().calls.setdefault((group.number, name), itertools.count(1)))
+    if count % how["every"]:
+        return
+    differ, everybody = _differing(mine.astype("int64"), group, name)
+    texts = []
+    for i in differ[:4]:
+        of_rank = everybody[:, i].tolist()
+        usual = max(of_rank, key=of_rank.count)
+        others = [str(r) for r, sum_ in zip(group.ranks, of_rank) if sum_ != usual]
+        texts.append(f"{how['names'][i]} (rank{'s' if len(others) > 1 else ''} {', '.join(others)} "
+                     f"unlike rank {group.ranks[of_rank.index(usual)]})")
+    if texts:
+        more = f" and {len(differ) - 4} more" if len(differ) > 4 else ""
+        raise RuntimeError(
+            f"the ranks do not hold the same weights any more: {', '.join(texts)}{more}.  Begin "
+            "with broadcast_parameters(), let all ranks do the same steps with the same options, "
+            "and combine gradients before you change them.  Where hosts have different processors, "
+            "rounding may differ: unset RINGUP_CHECK_WEIGHTS there")
+
+
 def collective(word, x, shape, name, how):
     """Carry out a collective on an array; a new one of that shape is its result."""
     x = numpy.ascontiguousarray(x).reshape(numpy.shape(x))  # the former adds a dimension to none
@@ -88,6 +125,9 @@ def collective(word, x, shape, name, how):
         if group.rank < 0:
             raise errors.InvalidArgument(f"{word}: rank {job.rank()} is not in process set "
                                          f"{group.number}")
+        if word == "check_weights":
+            _check_weights(x, group, f"{word}.{name}".encode()[:500], how)
+            return out
         if word in ("allreduce", "reducescatter") and x.dtype.name not in _DTYPES:
             raise errors.InvalidArgument(f"{word}: elements of this type cannot be reduced")
         _STARTS[word](_memory(x), _memory(out), f"{word}.{name}".encode()[:500], group, how).wait()

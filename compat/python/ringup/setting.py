@@ -8,6 +8,14 @@ _ON = ("1", "on", "yes", "true")
 _OFF = ("0", "off", "no", "false")
 
 
+def number(name):
+    """The value of a setting that counts; 0 if it is not set or no number."""
+    try:
+        return max(0, int(os.environ.get(name) or 0))
+    except ValueError:
+        return 0
+
+
 def is_on(name, default=False):
     """The value of a setting that is on or off; the default if it is not set or says neither."""
     said = os.environ.get(name, "").lower()
