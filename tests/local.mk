@@ -170,7 +170,8 @@ UNIT_TESTS += \
 	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_collective \
 	%reldir%/unit/test_handles \
-	%reldir%/unit/test_tensorflow_api
+	%reldir%/unit/test_tensorflow_api \
+	%reldir%/unit/test_xla_site
 
 UNIT_TESTS += \
 	%reldir%/unit/test_chrome \

@@ -372,17 +372,16 @@ static struct xla_error *instantiate(struct xla_frame *f, enum collective_kind k
 	X(alltoall, ALLTOALL)   \
 	X(reducescatter, REDUCESCATTER)
 
-#define X(word, kind)                                                           \
-	RINGUP_EXPORT struct xla_error *ringup_jax_##word(struct xla_frame *f); \
-	struct xla_error *ringup_jax_##word(struct xla_frame *f)                \
-	{                                                                       \
-		return carry_out(f, COLLECTIVE_##kind);                         \
-	}                                                                       \
-	RINGUP_EXPORT struct xla_error *ringup_jax_##word##_instantiate(        \
-		struct xla_frame *f);                                           \
-	struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f)  \
-	{                                                                       \
-		return instantiate(f, COLLECTIVE_##kind);                       \
+#define X(word, kind)                                                                         \
+	RINGUP_EXPORT struct xla_error *ringup_jax_##word(struct xla_frame *f);               \
+	struct xla_error *ringup_jax_##word(struct xla_frame *f)                              \
+	{                                                                                     \
+		return carry_out(f, COLLECTIVE_##kind);                                       \
+	}                                                                                     \
+	RINGUP_EXPORT struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f); \
+	struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f)                \
+	{                                                                                     \
+		return instantiate(f, COLLECTIVE_##kind);                                     \
 	}
 JAX_FUNCTIONS(X)
 #undef X

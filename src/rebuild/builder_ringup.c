@@ -462,8 +462,8 @@ static int prove_package(struct work *w, const struct package_how *p, const char
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < sizeof(all) / sizeof(*all); i++) {
-		const char *version = jsonio_string(json_object_get(stamp, "frameworks"),
-						    all[i].framework);
+		const char *version =
+			jsonio_string(json_object_get(stamp, "frameworks"), all[i].framework);
 
 		if (!*version || !prove_exists(all[i].proof))
 			continue;
