@@ -441,6 +441,11 @@ def options_of_the_tape():
 
 @check
 def what_is_not_there_tells_what_to_use():
+    v = tf.Variable([1.0, 2.0])
+    with hvd.DistributedGradientTape(tf.GradientTape(persistent=True)) as tape:
+        y = v * v
+    raises(NotImplementedError, tape.jacobian, y, v, says="plain tf.GradientTape")
+    raises(NotImplementedError, tape.batch_jacobian, y[None], v, says="plain tf.GradientTape")
     raises(ImportError, importlib.import_module, "horovod.tensorflow.data.compute_service",
            says="dataset.shard(hvd.size(), hvd.rank())")
 

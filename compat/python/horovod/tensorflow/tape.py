@@ -29,6 +29,21 @@ class _DistributedGradientTape:
         return list(combined) if isinstance(sources, list) else tf.nest.pack_sequence_as(
             sources, combined)
 
+    def jacobian(self, *_args, **_kwargs):
+        """Refused: it is computed row by row, each a gradient that would be combined."""
+        self._refuse("jacobian")
+
+    def batch_jacobian(self, *_args, **_kwargs):
+        """Refused as jacobian() is; ranks have different batches, too."""
+        self._refuse("batch_jacobian")
+
+    @staticmethod
+    def _refuse(what):
+        raise NotImplementedError(
+            f"DistributedGradientTape.{what}() is not supported, since it could mean this rank's "
+            f"own Jacobian or that of all ranks.  Call {what}() on a plain tf.GradientTape; "
+            "hvd.allreduce() averages its result")
+
     def get_local_and_global_gradients(self, target, sources, output_gradients=None,
                                        use_generic_names=False):
         """gradient() in two lists of pairs of a source and its gradient: those of local sources,
