@@ -174,7 +174,8 @@ def _carry_out(x, *number, word, rows, name, how):
     program serves all."""
     if name is None:
         name, number = "eager", (_number(dict(how)["process_set_id"]),)
-    return _program(word=word, rows=rows, name=name, how=how)(x, *number)
+    with jax.disable_jit(False):
+        return _program(word=word, rows=rows, name=name, how=how)(x, *number)
 
 
 def _shape(x, rows):
