@@ -5,8 +5,9 @@ differentiation from its transpose, and vmap needs one collective for a whole ba
 
 Ranks match collectives by name.  One without a name is called after its program and its place in
 it, "step.3", when JAX lowers the program; so the name does not depend on what else a process has
-traced.  Calls outside of compiled code are numbered in their own sequence.  A function that a
-program calls several times is lowered once: libringup_jax.so tells its calls apart.
+traced.  Calls outside of compiled code are numbered in their own sequence, from 0 to 31 and again.
+A function that a program calls several times is lowered once: libringup_jax.so tells its calls
+apart.
 """
 
 import collections
@@ -26,6 +27,7 @@ from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 
 WORDS = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter")
 _NAMES = {MIN: "MIN", MAX: "MAX", PRODUCT: "PRODUCT", ADASUM: "ADASUM"}
+_NAMES_OF_CALLS = 32  # so many are under way at a time; the library starts a known name faster
 _PROGRAMS = 4096  # so many compiled collectives are kept for calls outside of compiled code
 
 _collective = Primitive("ringup")
@@ -118,7 +120,8 @@ def _check_place(word, x):
 
 def _number(group):
     """The number of a call outside of compiled code, among those of its group."""
-    return numpy.uint32(next(job.here().calls.setdefault(group, itertools.count())) & 0xffffffff)
+    numbers = job.here().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
+    return numpy.uint32(next(numbers))
 
 
 class _Module:
