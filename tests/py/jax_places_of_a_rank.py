@@ -170,6 +170,29 @@ def calls_of_a_loop_a_branch_and_a_remembered_layer():
     mixed(own, 6)
 
 
+@check
+def calls_of_a_function_beside_another_batch():
+    """The ranks' programs differ in shapes, and the numbers of the calls do not."""
+    if WAY != "cpu":
+        return
+    n, inner = ringup.size(), jax.jit(lambda x: rj.allreduce(x, rj.SUM))
+
+    @jax.jit
+    def step(weights, x):
+        def loss(weights):
+            h = x
+            for w in weights:
+                h = jnp.tanh(h @ w)
+            return jnp.mean(h ** 2)
+
+        grads = jax.grad(loss)(weights)
+        return [inner(0 * g + i) for i, g in enumerate(grads)]
+
+    for rows in (8, 8 + 300 * ringup.rank()):
+        for i, got in enumerate(step([jnp.full((16, 16), 0.01)] * 8, jnp.ones((rows, 16)))):
+            near(got, numpy.full((16, 16), n * i))
+
+
 # Derivatives
 
 def derivatives(f, x):
