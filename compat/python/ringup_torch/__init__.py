@@ -43,9 +43,11 @@ def _create(options, _backend_options):
     """The process group that torch asks for; blocks until all its ranks ask for it."""
     import sys
 
+    from .dynamo import hide
     from .mixed import Asked, MixedProcessGroup
     from .process_group import ProcessGroup
 
+    hide()
     asked = Asked(sys._getframe(1))
     ours = (options.store, options.group_rank, options.group_size, options.timeout,
             options.global_ranks_in_group, getattr(options, "group_id", None))

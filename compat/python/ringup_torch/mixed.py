@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from .process_group import ProcessGroup, hide_from_dynamo
+from .process_group import ProcessGroup
 
 NAME = "ringup"
 _CLASSES = {"gloo": "ProcessGroupGloo", "nccl": "ProcessGroupNCCL", "xccl": "ProcessGroupXCCL"}
@@ -219,6 +219,3 @@ def _plugin(name, place, asked, rank, size, timeout, ranks):
     options.store, options.group_rank, options.group_size = place, rank, size
     options.timeout, options.group_id, options.global_ranks_in_group = timeout, asked.name, ranks
     return plugin.creator_fn(options, asked.options)
-
-
-hide_from_dynamo()

@@ -22,6 +22,7 @@ from horovod.torch.gradients import Reduction, Unit, list_names, split
 from horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce, allreduce_async_,
                                    grouped_allreduce_async_, size, sparse_allreduce_async)
 from horovod.torch.wrapping import Wrapped, class_of
+from ringup_torch.dynamo import hidden
 
 
 def _check_groups(groups):
@@ -123,6 +124,7 @@ class _DistributedOptimizer(Wrapped):
         lives: in a notebook the same model is wrapped again and again."""
         mine, param = weakref.ref(self), weakref.ref(p)
 
+        @hidden
         def hook(*_):
             optimizer, p = mine(), param()
             if optimizer is None or optimizer._has_lost and parameter_names.owner(p) not in (
