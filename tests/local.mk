@@ -673,6 +673,7 @@ THREADED_TESTS = \
 # py: pytest, which prints TAP
 PY_TESTS = \
 	%reldir%/py/test_checks.py \
+	%reldir%/py/test_compiled.py \
 	%reldir%/py/test_digits.py \
 	%reldir%/py/test_gpu.py \
 	%reldir%/py/test_elastic.py \
@@ -705,6 +706,7 @@ PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
 	%reldir%/py/api_of_a_rank.py %reldir%/py/checks.py \
+	%reldir%/py/compiled_of_a_rank.py \
 	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
@@ -824,7 +826,8 @@ SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
 SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
-	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py
+	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py \
+	gcc:%reldir%/py/test_compiled.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \
 	gcc:%reldir%/py/test_framework_examples.py gcc:%reldir%/py/test_jax.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)

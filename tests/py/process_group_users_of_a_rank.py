@@ -4,6 +4,7 @@
 one process computes on the batches of all ranks."""
 
 import copy
+import functools
 import os
 import tempfile
 
@@ -308,6 +309,31 @@ def compiled_ddp():
     ddp = nn.parallel.DistributedDataParallel(model)
     compiled = torch.compile(ddp, backend="aot_eager")
     steps(compiled, batches, torch.optim.SGD(ddp.parameters(), lr=0.1))
+    close([p.detach() for p in model.parameters()], want)
+
+
+@check
+def compiled_step_of_ddp():
+    """All of a step is compiled, and what is called within backward() is not."""
+    if not needs(RELEASE >= (2, 5), "torch.compile that knows process groups of Python"):
+        return
+    want = trained_alone(*plain())
+    model, batches = plain()
+    ddp = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+
+    @functools.partial(torch.compile, backend="aot_eager")
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(ddp(x), y)
+        loss.backward()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        optimizer.step()
+        return total
+
+    for x, y in batches:
+        step(x[me()::size()], y[me()::size()])
     close([p.detach() for p in model.parameters()], want)
 
 
