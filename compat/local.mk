@@ -22,6 +22,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/jax_host.py \
 	%reldir%/python/ringup/jax_primitive.py \
 	%reldir%/python/ringup/job.py \
+	%reldir%/python/ringup/meeting.py \
 	%reldir%/python/ringup/memory.py \
 	%reldir%/python/ringup/objects.py \
 	%reldir%/python/ringup/operation.py \

@@ -683,6 +683,7 @@ PY_TESTS = \
 	%reldir%/py/test_install.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
+	%reldir%/py/test_meeting.py \
 	%reldir%/py/test_memory.py \
 	%reldir%/py/test_framework_examples.py \
 	%reldir%/py/test_jax.py \

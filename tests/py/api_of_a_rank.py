@@ -17,7 +17,8 @@ import ringup
 from horovod.common import process_sets
 from horovod.common.adapter import Adapter
 from horovod.common.collectives import Collectives
-from ringup import constants, memory, torchrun
+from ringup import constants, memory
+from ringup.meeting import Meeting
 
 check = Checks()
 
@@ -81,7 +82,9 @@ class Comm:
         self.ranks, self.mine = ranks, hvd.rank()
         path = os.path.join(os.environ["RINGUP_TEST_RESULTS"], f"store.{name}.{len(ranks)}")
         store = torch.distributed.FileStore(path, len(ranks))
-        self.allgather_bytes = torchrun.allgather_of(store, self.Get_rank(), len(ranks))
+        meeting = Meeting(store, self.Get_rank(), len(ranks), 60)
+        meeting.come()
+        self.allgather_bytes = meeting.allgather
 
     def allgather(self, obj):
         return [pickle.loads(b) for b in self.allgather_bytes(pickle.dumps(obj))]

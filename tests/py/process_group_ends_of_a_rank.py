@@ -21,6 +21,7 @@ from process_group_of_a_rank import begin, me, size
 RESULTS = os.environ["RINGUP_TEST_RESULTS"]
 DEADLINE = 1.5  # seconds
 SCENES = {}
+RANK, RANKS = (int(os.environ[f"RINGUP_{name}"]) for name in ("RANK", "SIZE"))
 
 
 def scene(f):
@@ -196,6 +197,101 @@ def absent():
     return told
 
 
+def tried(f, how_often, **kwargs):
+    """What f() raised until it raised nothing."""
+    told = []
+    for _ in range(how_often):
+        told.append(outcome(f, **kwargs))
+        if not told[-1]["kind"]:
+            break
+    return told
+
+
+def tried_in(store):
+    """All ranks but the last begin three times, and the last comes after two of them; then the same
+    with a group besides the world, and a world again."""
+    last, told = RANK == RANKS - 1, {}
+
+    def once(name, f, **kwargs):
+        """The last rank comes when the others have failed twice."""
+        if last:
+            for r in range(RANKS - 1):
+                heard(f"twice.{name}.{r}")
+            told[name] = tried(f, 4, timeout=datetime.timedelta(seconds=60), **kwargs)
+            return
+        told[name] = tried(f, 2, timeout=datetime.timedelta(seconds=0.3), **kwargs)
+        tell(f"twice.{name}.{RANK}")
+        told[name] += tried(f, 4, timeout=datetime.timedelta(seconds=60), **kwargs)
+
+    where = dict(store=store, rank=RANK, world_size=RANKS) if store is not None else {}
+    for name in ("first", "second"):
+        once(name, dist.init_process_group, backend="ringup", **where)
+        t = torch.ones(1)
+        dist.all_reduce(t)
+        assert t.item() == RANKS, t
+        once(f"group {name}", dist.new_group)
+        group = dist.new_group()
+        dist.all_reduce(t, group=group)
+        assert t.item() == RANKS ** 2, t
+        dist.barrier()
+        dist.destroy_process_group()
+    return told
+
+
+@scene
+def tried_again_in_a_file():
+    return tried_in(dist.FileStore(os.path.join(RESULTS, "store"), RANKS))
+
+
+@scene
+def tried_again_in_the_store_of_an_agent():
+    """A process that is no rank serves the store, as torchrun's agent does."""
+    if RANK == 0:
+        ready, told = os.pipe()
+        if os.fork() == 0:
+            server = dist.TCPStore("127.0.0.1", 0, RANKS, is_master=True, wait_for_workers=False)
+            os.write(told, b"%d" % server.port)
+            heard("end")
+            os._exit(0)
+        with open(os.path.join(RESULTS, "port.part"), "w", encoding="utf-8") as f:
+            f.write(os.read(ready, 10).decode())
+        os.replace(f.name, os.path.join(RESULTS, "port"))
+    while not os.path.exists(os.path.join(RESULTS, "port")):
+        time.sleep(0.01)
+    with open(os.path.join(RESULTS, "port"), encoding="utf-8") as f:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=f.read(), RANK=str(RANK),
+                          WORLD_SIZE=str(RANKS), TORCHELASTIC_USE_AGENT_STORE="True")
+    told = tried_in(None)
+    if RANK == 0:
+        tell("end")
+        os.wait()
+    return told
+
+
+@scene
+def horovod_tried_again():
+    """hvd.init() under torchrun on two hosts, in whose store one rank comes too late."""
+    import horovod.torch as hvd
+    from ringup import torchrun
+    os.environ.update(TORCHELASTIC_RUN_ID="x", RANK=str(RANK), WORLD_SIZE=str(RANKS),
+                      LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    store = dist.FileStore(os.path.join(RESULTS, "store"), RANKS)
+    torchrun.store = lambda _rank, _size: store
+    if RANK:
+        heard("twice")
+        told = tried(hvd.init, 2)
+    else:
+        torchrun.SECONDS = 0.3
+        told = tried(hvd.init, 2)
+        tell("twice")
+        torchrun.SECONDS = 60
+        told += tried(hvd.init, 2)
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == RANKS
+    hvd.barrier()
+    hvd.shutdown()
+    return told
+
+
 @scene
 def unlike():
     """Ranks pass tensors of different sizes, then of different types; then it goes on."""
@@ -355,7 +451,7 @@ def main():
     torch.set_num_threads(1)
     ringup_torch.register()
     told = SCENES[sys.argv[1]]()
-    with open(os.path.join(RESULTS, f"rank.{os.environ['RINGUP_RANK']}"), "w",
+    with open(os.path.join(RESULTS, f"rank.{RANK}"), "w",
               encoding="utf-8") as f:
         json.dump(told, f)
 

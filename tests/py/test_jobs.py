@@ -70,35 +70,34 @@ from ringup import torchrun
 waits = os.path.join(os.environ["RINGUP_TEST_RESULTS"], "waits.")
 
 class Server:
-    '''Rank 0's store: tells that rank 0 has read everything and waits for the other.'''
+    '''Rank 0's store: tells that rank 0 has read everything and waits for the others.'''
 
-    def __init__(self, inner, i):
-        self.get, self.set, self.inner, self.i = inner.get, inner.set, inner, i
+    def __init__(self, inner):
+        self.inner = inner
 
-    def wait(self, keys):
-        open(waits + str(self.i), "w").close()
-        self.inner.wait(keys)
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
 
-class Late:
-    '''Rank 1's store: reads nothing before that.'''
+    def wait(self, keys, timeout):
+        if keys[0].endswith("/over"):
+            open(waits + keys[0].replace("/", "."), "w").close()
+        self.inner.wait(keys, timeout)
 
-    def __init__(self, inner, i):
-        self.set, self.inner, self.i = inner.set, inner, i
+class Late(Server):
+    '''Rank 1's store: says that it has read nothing before that.'''
 
-    def get(self, key):
-        begin = time.monotonic()
-        while not os.path.exists(waits + str(self.i)):
+    def wait(self, keys, timeout):
+        self.inner.wait(keys, timeout)
+
+    def add(self, key, n):
+        begin, path = time.monotonic(), waits + key.replace("/", ".")[:-4] + "over"
+        while key.endswith("/read") and not os.path.exists(path):
             assert time.monotonic() < begin + 60, "rank 0 does not wait"
             time.sleep(0.01)
-        return self.inner.get(key)
+        return self.inner.add(key, n)
 
-made, store = [], torchrun.store
-
-def wrapped(rank, size):
-    made.append((Late if rank else Server)(store(rank, size), len(made)))
-    return made[-1]
-
-torchrun.store = wrapped
+store = torchrun.store
+torchrun.store = lambda rank, size: (Late if rank else Server)(store(rank, size))
 for i in range(2):
     ringup.init()
     print(ringup.rank(), ringup.size())

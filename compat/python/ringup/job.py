@@ -107,6 +107,8 @@ def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=No
     r = ctypes.c_void_p()
     try:
         status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
+        if failed and isinstance(failed[0], errors.RingupError):  # it says more than the library
+            raise failed[0]
         if status < 0:
             raise _c.failure(lib, status, "init") from (failed[0] if failed else None)
         job = Job(r)

@@ -3,11 +3,12 @@
 
 import datetime
 import functools
-import itertools
 import os
 
+from .meeting import Meeting
+
 _NEEDED = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_meetings = itertools.count()
+SECONDS = 60  # within which all ranks have to come
 
 
 def meeting():
@@ -21,7 +22,9 @@ def meeting():
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
     if int(env.get("LOCAL_WORLD_SIZE", size)) == size:
         return None, None, None
-    return rank, size, allgather_of(store(rank, size), rank, size)
+    there = Meeting(store(rank, size), rank, size, SECONDS)
+    there.come()
+    return rank, size, there.allgather
 
 
 @functools.lru_cache(None)
@@ -33,31 +36,12 @@ def _base(rank, size):
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size,
                     is_master=rank == 0 and not agent, multi_tenant=True,
-                    timeout=datetime.timedelta(seconds=60))
+                    timeout=datetime.timedelta(seconds=SECONDS))
 
 
 def store(rank, size):
-    """The same, with keys of our own for this attempt and this init()."""
+    """The same, with keys of our own for this attempt of torchrun's."""
     from torch.distributed import PrefixStore
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return PrefixStore(f"ringup/{attempt}/{next(_meetings)}", _base(rank, size))
-
-
-def allgather_of(where, rank, size):
-    """allgather(bytes) -> list of bytes, on any torch Store.
-
-    Rank 0 may end as soon as it is through, and the store with it: it lets the others read first.
-    """
-    rounds = itertools.count()
-
-    def allgather(mine):
-        n = next(rounds)
-        where.set(f"{n}/{rank}", mine)
-        everybody = [where.get(f"{n}/{i}") for i in range(size)]
-        where.set(f"{n}/{rank}/read", "")
-        if rank == 0:
-            where.wait([f"{n}/{i}/read" for i in range(size)])
-        return everybody
-
-    return allgather
+    return PrefixStore(f"ringup/{attempt}", _base(rank, size))

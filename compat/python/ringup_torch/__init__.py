@@ -44,6 +44,7 @@ def _create(options, _backend_options):
     import sys
 
     from .dynamo import hide
+    from .meeting import forget_try
     from .mixed import Asked, MixedProcessGroup
     from .process_group import ProcessGroup
 
@@ -51,4 +52,8 @@ def _create(options, _backend_options):
     asked = Asked(sys._getframe(1))
     ours = (options.store, options.group_rank, options.group_size, options.timeout,
             options.global_ranks_in_group, getattr(options, "group_id", None))
-    return MixedProcessGroup(asked, *ours) if asked.is_mixed else ProcessGroup(*ours)
+    try:
+        return MixedProcessGroup(asked, *ours) if asked.is_mixed else ProcessGroup(*ours)
+    except BaseException:
+        forget_try()
+        raise

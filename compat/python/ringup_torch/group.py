@@ -36,6 +36,11 @@ def _part_of_world(ranks, name):
     return (f"group {name or ' '.join(map(str, ranks))}", ranks) if ranks else None
 
 
+def _world_of(ranks):
+    """What tells the world of a group of these ranks from others; None: the group is a world."""
+    return getattr(dist.group.WORLD, "meeting", "") if ranks else None
+
+
 class GroupBase(dist.ProcessGroup):
     """The ranks that have called init_process_group("ringup") or new_group(), without operations.
 
@@ -51,8 +56,9 @@ class GroupBase(dist.ProcessGroup):
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._desc = rank, size, "", "undefined"
         self.set_timeout(timeout)
-        self._job = meeting.open_group(store, rank, size, min(timeout, _LONGEST),
-                                       _part_of_world(list(ranks), name))
+        self._job, self.meeting = meeting.open_group(
+            store, rank, size, min(timeout, _LONGEST), _part_of_world(list(ranks), name),
+            _world_of(ranks))
         self._members = self._job.world
         self._pending = collections.deque()  # Works that nobody may ever wait for
         self._coalesced = None

@@ -1,48 +1,35 @@
 # meeting.py - the ranks of a process group meet in the Store that torch gives them.
 # SPDX-License-Identifier: Apache-2.0
-"""The Store carries what ringup_init() exchanges, the key of the group's connections included: a
-program that can read the Store can join the group, as with every back end of torch.  With
-RINGUP_SECRET the key is made of that, and the Store carries proofs that each rank knows it."""
-
-import datetime
+"""The Store carries what ringup_init() exchanges, the key of the group's connections included,
+until all ranks have read it.  A program that can read the Store then can join the group, as with
+every back end of torch.  With RINGUP_SECRET the key is made of that, and the Store carries proofs
+that each rank knows it."""
 
 from torch.distributed import PrefixStore
+from torch.distributed import distributed_c10d as c10d
 
-from ringup import errors, job, torchrun
+from ringup import job
+from ringup.meeting import Meeting
 
 
-def open_group(store, rank, size, timeout, part=None):
+def open_group(store, rank, size, timeout, part=None, world=None):
     """The job of a process group's ranks; blocks until all have called it, for timeout at most.
 
-    The same Store may serve one group after the other, as torchrun's does: the count of ranks that
-    have come tells which meeting this is.  part is as in job.open_job()."""
+    torch gives the ranks of a group that is not the world a place in the Store that is not used
+    again while the world exists; world tells worlds apart, and is None for the world itself.  part
+    is as in job.open_job().  Returns the job, and what tells this meeting from all others."""
     if size == 1:
-        return job.open_job(0, 1, part=part)
-    number = (store.add("ringup/came", 1) - 1) // size
-    place = PrefixStore(f"ringup/{number}", store)
-    _await_all(place, rank, size, timeout)
-    return job.open_job(rank, size, torchrun.allgather_of(place, rank, size), part=part)
+        return job.open_job(0, 1, part=part), ""
+    place = PrefixStore("ringup" if world is None else f"ringup/{world}", store)
+    meeting = Meeting(place, rank, size, timeout.total_seconds(), "the process group",
+                      is_once=world is not None)
+    meeting.come()
+    return job.open_job(rank, size, meeting.allgather, part=part), meeting.name
 
 
-def _await_all(store, rank, size, timeout):
-    """Return when all ranks are here; TimedOut names those that are not.
-
-    Connecting has a deadline of its own, RINGUP_START_TIMEOUT_MS, which begins only then."""
-    store.set(f"here/{rank}", "")
-    if store.add("here", 1) == size:
-        store.set("all", "")
-    try:
-        store.wait(["all"], timeout)
-    except RuntimeError as e:
-        missing = [r for r in range(size) if not store.check([f"here/{r}"])]
-        if not missing:
-            raise
-        raise errors.TimedOut(
-            f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))} of the "
-            f"process group did not come within {seconds(timeout):g} s: look whether they still "
-            "run and create the same groups in the same order") from e
-
-
-def seconds(timeout):
-    """A timedelta as a number."""
-    return timeout / datetime.timedelta(seconds=1)
+def forget_try():
+    """Let torch give the world the same name again when init_process_group() is called after it has
+    failed, as it does after destroy_process_group(): the name is part of the ranks' place in the
+    Store, and the ranks may have tried a different number of times."""
+    if hasattr(c10d, "_group_count") and not c10d.is_initialized():
+        c10d._group_count = 0

@@ -1,0 +1,274 @@
+# meeting.py - ranks meet in a torch Store, and may try again when some did not come.
+# SPDX-License-Identifier: Apache-2.0
+"""A meeting begins when all ranks wait in the Store at one time.  A rank that has waited in vain
+leaves, and can come again; how often each rank has tried before does not matter.
+
+One key, "state", says which meeting is next and which ranks wait for it.  Every change of it is
+atomic, so the rank that comes last begins the meeting, and a rank whose time is up learns whether
+it has left or takes part.  The next rank to come after that opens another meeting: one Store serves
+one job after the other.
+
+What the ranks tell each other there is deleted as soon as all have read it: the key of the job's
+connections is among it."""
+
+import contextlib
+import datetime
+import itertools
+import os
+import random
+import time
+
+from . import errors
+
+_STATE = "state"
+_PATIENCE = 10  # seconds at least for those who have come to tell something
+_SLICE = 1.0  # seconds of one wait: torch's TCPStore has been seen not to wake all that wait
+_ERRORS = (RuntimeError, LookupError)  # of a Store: the second of the one for etcd, in time-outs
+
+
+class _State:
+    """Which meeting is next: its name, and sets of ranks as bits of a number: those that wait, and
+    those that have waited and left."""
+
+    def __init__(self, name, here=0, left=0):
+        self.name, self.here, self.left = name, here, left
+
+    def __str__(self):
+        return f"{self.name} {self.here:x} {self.left:x}"
+
+
+def _parse(text, size):
+    """A state from the Store; None if the next meeting has no name yet."""
+    if not text:
+        return None
+    try:
+        name, here, left = text.split(" ")
+        state = _State(name, int(here, 16), int(left, 16))
+    except ValueError:
+        state = None
+    if state is None or not (0 <= state.here < 1 << size and 0 <= state.left < 1 << size):
+        raise errors.InvalidArgument(
+            f"the store has {text[:80]!r} where ranks meet, which is not of {size} ranks of this "
+            "version of ringup: start all ranks with the same number of ranks and the same ringup, "
+            "and give each job a store or a prefix of its own")
+    return state
+
+
+def _compare_set(store, key, expected, wanted):
+    """The value of a key, after it has been changed if it was the expected one."""
+    try:
+        return store.compare_set(key, expected, wanted).decode(errors="replace")
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return _compare_set_locked(store, key, expected, wanted)  # fails, too, if the store has gone
+
+
+def _compare_set_locked(store, key, expected, wanted):
+    """The same in a store without compare_set(), as one that is written in Python may be."""
+    while store.add(f"{key}/lock", 1) != 1:
+        store.add(f"{key}/lock", -1)
+        time.sleep(random.uniform(0.005, 0.02))
+    try:
+        found = store.get(key).decode(errors="replace") if store.check([key]) else ""
+        if found == expected:
+            store.set(key, wanted)
+        return wanted if found == expected else found
+    finally:
+        store.add(f"{key}/lock", -1)
+
+
+def _change(store, size, seen, change):
+    """Replace the state by what change(state) returns, unless that is None; returns both.  seen is
+    the latest text that is known."""
+    while True:
+        state = _parse(seen, size)
+        wanted = change(state)
+        if wanted is None:
+            return state, None
+        found = _compare_set(store, _STATE, seen, str(wanted))
+        if found == str(wanted):
+            return state, wanted
+        seen = "" if found == seen else found  # the same: there is no such key
+
+
+def delete(store, *keys):
+    """Remove keys from a Store, or what they hold from one that removes none."""
+    for key in keys:
+        try:
+            store.delete_key(key)
+        except (AttributeError, NotImplementedError, RuntimeError):
+            with contextlib.suppress(*_ERRORS):
+                store.set(key, "")
+
+
+def _listed(ranks):
+    return f"{'ranks' if len(ranks) > 1 else 'rank'} {', '.join(map(str, ranks))}"
+
+
+class Meeting:
+    """A rank's way to one meeting.
+
+    what     what the ranks are about to form, in words
+    is_once  the ranks never come back to this place in the Store: when one leaves all do, for it
+             tries again elsewhere, as torch does with each new_group()
+    """
+
+    def __init__(self, store, rank, size, seconds, what="the job", is_once=False):
+        self._store, self._rank, self._size, self._seconds = store, rank, size, seconds
+        self._what, self._is_once, self._state = what, is_once, None
+        self._patience = max(seconds, _PATIENCE)
+        self._rounds = itertools.count()
+
+    @property
+    def name(self):
+        """What tells it from all others in the Store."""
+        return self._state.name
+
+    def _others(self, bits):
+        """The other ranks in a set."""
+        return [r for r in range(self._size) if bits >> r & 1 and r != self._rank]
+
+    def _is_full(self, state):
+        return state.here == (1 << self._size) - 1
+
+    def come(self):
+        """Return when all ranks are here; TimedOut names those that are not."""
+        mine, begin = 1 << self._rank, time.monotonic()
+
+        def join(state):
+            if state is None or self._is_full(state):
+                return _State(os.urandom(8).hex(), mine)
+            if self._is_once and state.left:
+                return _State(os.urandom(8).hex(), mine) if state.left & mine else None
+            return _State(state.name, state.here | mine, state.left & ~mine)
+
+        before, self._state = _change(self._store, self._size, "", join)
+        if self._state is None:
+            raise self._others_left(before, 0)
+        begun = f"{self.name}/all"
+        if self._is_full(self._state):
+            self._store.set(begun, "")
+            return
+        try:
+            self._wait([begun], self._seconds - (time.monotonic() - begin))
+        except BaseException as e:
+            self._leave(e)
+            return
+        if self._is_once and self._store.get(begun):
+            raise self._others_left(
+                _parse(self._store.get(_STATE).decode(errors="replace"), self._size),
+                time.monotonic() - begin)
+
+    def _wait(self, keys, seconds):
+        """Wait for keys; raises what the Store raises when the time is up or it has gone."""
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            try:
+                self._store.wait(keys, datetime.timedelta(seconds=max(min(left, _SLICE), 0.001)))
+                return
+            except _ERRORS:
+                if self._store.check(keys):
+                    return
+                if left <= _SLICE:
+                    raise
+
+    def _leave(self, error):
+        """Leave because of an error, and raise it or what it means.  Returns if the meeting has
+        begun meanwhile, so that the others count on this rank."""
+        mine = 1 << self._rank
+
+        def leave(state):
+            if state is None or state.name != self.name or self._is_full(state):
+                return None
+            return _State(state.name, state.here & ~mine, state.left | mine)
+
+        try:
+            before, after = _change(self._store, self._size, str(self._state), leave)
+            if after is not None and self._is_once:
+                self._store.set(f"{self.name}/all", "left")
+        except _ERRORS:
+            raise self._gone(error) from error
+        if not isinstance(error, _ERRORS):
+            raise error
+        if after is not None:
+            raise self._absent(before) from error
+
+    def _gone(self, error):
+        """What is raised when the Store answers no more; an error of the program's own stays."""
+        if not isinstance(error, _ERRORS):
+            return error
+        return errors.PeerLost(
+            f"the store in which the ranks of {self._what} meet does not answer any more: the "
+            "process that serves it, rank 0 as a rule, has ended, or gave up waiting and has "
+            f"closed it ({str(error).splitlines()[0] if str(error) else type(error).__name__}); "
+            "create the group again")
+
+    def _absent(self, state):
+        """The error that names those who are not here."""
+        missing = self._others(~state.here)
+        gone = [r for r in missing if state.left >> r & 1]
+        absent = [r for r in missing if r not in gone]
+        said = []
+        if absent:
+            said.append(f"{_listed(absent)} of {self._what} did not come within "
+                        f"{self._seconds:g} s: look whether they still run and create the same "
+                        "groups in the same order")
+        if gone:
+            said.append(f"{_listed(gone)} of {self._what} had come and gave up before the others "
+                        "were there: look whether the time-outs of all ranks are as long")
+        return errors.TimedOut("; ".join(said))
+
+    def _others_left(self, state, seconds):
+        """The error that says that others gave up."""
+        gone, absent = self._others(state.left), self._others(~(state.here | state.left))
+        came = f" {seconds:.1f} s after this rank came" if seconds else ""
+        not_here = f"{_listed(absent)} of {self._what} did not come, and " if absent else ""
+        return errors.TimedOut(f"{not_here}{_listed(gone)} of {self._what} gave up waiting{came}: "
+                               f"create {self._what} again on all its ranks")
+
+    def allgather(self, mine):
+        """The bytes that each rank gives, on all; the meeting has begun.
+
+        Rank 0 may end as soon as it is through, and the store with it: it lets the others read
+        first."""
+        n, store = f"{self.name}/{next(self._rounds)}", self._store
+        keys = [f"{n}/{r}" for r in range(self._size)]
+        store.set(keys[self._rank], mine)
+        try:
+            self._await(keys)
+            everybody = [store.get(key) for key in keys]
+            if store.add(f"{n}/read", 1) == self._size:
+                delete(store, *keys)
+                store.set(f"{n}/over", "")
+            if self._rank == 0:
+                self._clear(n, keys)
+        except BaseException:
+            delete(store, keys[self._rank])
+            raise
+        return everybody
+
+    def _clear(self, n, keys):
+        """Wait until all have read a round of allgather(), and remove the keys of the meeting."""
+        store = self._store
+        try:
+            self._wait([f"{n}/over"], self._patience)
+        except _ERRORS:  # a rank has died; the library will say which one
+            delete(store, *keys)
+        delete(store, f"{n}/over", f"{n}/read", f"{self.name}/all")
+        if self._is_once:
+            delete(store, _STATE)
+
+    def _await(self, keys):
+        """Wait for what all ranks tell."""
+        try:
+            self._wait(keys, self._patience)
+        except _ERRORS as e:
+            try:
+                missing = [r for r, key in enumerate(keys) if not self._store.check([key])]
+            except _ERRORS:
+                raise self._gone(e) from e
+            if not missing:
+                raise
+            raise errors.TimedOut(
+                f"{_listed(missing)} of {self._what} had come, and then told nothing for "
+                f"{self._patience:g} s: look whether they still run") from e
