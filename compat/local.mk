@@ -30,6 +30,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
 	%reldir%/python/ringup_torch/__init__.py \
+	%reldir%/python/ringup_torch/alarm.py \
 	%reldir%/python/ringup_torch/collectives.py \
 	%reldir%/python/ringup_torch/dynamo.py \
 	%reldir%/python/ringup_torch/group.py \

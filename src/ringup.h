@@ -343,6 +343,22 @@ RINGUP_EXPORT void ringup_fini(struct ringup *r);
  */
 RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 
+/*
+ * ringup_alarm_fd - a descriptor for poll(2) that becomes readable when the job has failed.
+ *
+ * So a thread of the program learns, half a second later at most, that a rank has died or aborted
+ * the job, or missed a deadline, also while no operation of this rank is under way.  That a rank
+ * has left regularly is no failure.  It stays readable: nothing has to be read.
+ *
+ * Ownership:  the library's, which closes it in ringup_fini(); a copy by dup(2) stays open.
+ * Threads:    any.
+ * Blocking:   never.
+ *
+ * Returns the descriptor; RINGUP_EINVAL for NULL, RINGUP_ESHUTDOWN in a child of fork(),
+ * RINGUP_ESYSTEM.
+ */
+RINGUP_API int ringup_alarm_fd(struct ringup *r);
+
 /* The result of ringup_hosts_changed(). */
 enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
 

@@ -80,3 +80,16 @@ int ringup_timeline_stop(struct ringup *r)
 	timeline_stop(&r->context.engine);
 	return 0;
 }
+
+int ringup_alarm_fd(struct ringup *r)
+{
+	static const char call[] = "ringup_alarm_fd";
+	struct err e;
+	int rc;
+
+	fail_none(&e);
+	rc = check_mine(r, call, &e);
+	if (!rc)
+		rc = watch_alarm_fd(&r->context.watch, &e);
+	return rc < 0 ? call_fail(&e) : rc;
+}

@@ -377,6 +377,18 @@ static int list_polls(struct watch *w, struct tree **trees)
 	return n;
 }
 
+/* Makes the descriptor of watch_alarm_fd() readable once the job has failed. */
+static void tell_of_alarm(struct watch *w)
+{
+	uint64_t one = 1;
+
+	if (w->has_told || !engine_is_alarmed(w->engine))
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->has_told = w->told > 0 && write(w->told, &one, sizeof(one)) == sizeof(one);
+	pthread_mutex_unlock(&w->lock);
+}
+
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
@@ -409,6 +421,7 @@ static void *watch(void *arg)
 			(void)!read(w->wake, &count, sizeof(count));
 		if (w->tick_ns != INT64_MAX && clock_ns() >= w->tick_ns)
 			tick(w, clock_ns());
+		tell_of_alarm(w);
 	}
 }
 
@@ -569,6 +582,21 @@ void watch_drop(struct watch *w, struct tree *t)
 	stir(w);
 }
 
+int watch_alarm_fd(struct watch *w, struct err *e)
+{
+	int fd;
+
+	if (!w->has_thread)
+		return fail(e, RINGUP_EINVAL, "nobody watches this job");
+	pthread_mutex_lock(&w->lock);
+	if (w->told <= 0)
+		w->told = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	fd = w->told;
+	pthread_mutex_unlock(&w->lock);
+	stir(w);
+	return fd > 0 ? fd : fail_os(e, "eventfd");
+}
+
 void watch_goodbye(struct watch *w, int64_t deadline_ns)
 {
 	pthread_mutex_lock(&w->lock);
@@ -594,6 +622,8 @@ void watch_stop(struct watch *w)
 		close(w->wake);
 	if (w->launcher > 0)
 		close(w->launcher);
+	if (w->told > 0)
+		close(w->told);
 	stall_close(&w->stall);
 	deadlock_close(&w->deadlock);
 	heartbeats_close(&w->local);

@@ -119,6 +119,7 @@ static void rest(void)
 	refuses(ringup_points_keep(job, NULL), "ringup_points_keep");
 	refuses(ringup_points_get(NULL, 1, 1, &points), "ringup_points_get");
 	refuses(ringup_points_get(job, 1, 1, NULL), "ringup_points_get");
+	refuses(ringup_alarm_fd(NULL), "ringup_alarm_fd");
 	ringup_abort(NULL, NULL);
 	ringup_fini(NULL);
 	ringup_free(NULL);

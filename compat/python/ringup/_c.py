@@ -103,6 +103,7 @@ PROTOTYPES = {
     "ringup_error": (c_char_p, []),
     "ringup_init": (c_int, [POINTER(Init), POINTER(c_void_p)]),
     "ringup_fini": (None, [c_void_p]),
+    "ringup_alarm_fd": (c_int, [c_void_p]),
     "ringup_abort": (None, [c_void_p, c_char_p]),
     "ringup_world": (c_void_p, [c_void_p]),
     "ringup_group_add": (c_int, [c_void_p, POINTER(c_int), c_int, POINTER(c_void_p)]),

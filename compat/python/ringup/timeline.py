@@ -52,3 +52,9 @@ def points(job, first, count):
     if status < 0:
         raise _c.failure(lib, status, "points of operations")
     return found
+
+
+def alarm_fd(job):
+    """A descriptor that can be read from when a job has failed, until the job is closed; negative:
+    there is none."""
+    return lib.ringup_alarm_fd(job.handle)

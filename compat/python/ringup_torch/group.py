@@ -238,6 +238,7 @@ def _shutdown_all():
     for group in list(_open):
         group.shutdown()
     waiters.end(_LAST_WAIT.total_seconds())
+    recorder.alarms.end(_LAST_WAIT.total_seconds())
 
 
 atexit.register(_shutdown_all)

@@ -5,6 +5,11 @@ takes the dumps of torch's own back ends: it names the rank that did not come, o
 sizes or types.  It knows back ends by a fixed list of names, so operations are called gloo:NAME, as
 the back end for host memory that is on it.
 
+A dump is written when an operation fails, and on each rank when a job fails: also by one that hangs
+elsewhere, or comes too late, which is the one that people look for.  What a rank calls after the
+end has never begun, so it is not among the entries, where it would stand for an operation that the
+others have waited for; it is under "not_begun", with its own time.
+
 As in torch TORCH_FR_BUFFER_SIZE says how many operations are kept (2000; 0: none), and
 TORCH_FR_DUMP_TEMP_FILE where dumps go: the rank is put behind it.  TORCH_NCCL_DUMP_ON_TIMEOUT=0
 keeps failures from writing one.
@@ -20,11 +25,15 @@ import os
 import pickle
 import re
 import sys
+import threading
 import time
 
 from ringup import errors, timeline
 
-LOST = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted)
+from .alarm import Alarms
+
+# Of these a dump is written: ranks are lost, late or disagree.
+_TOLD = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted, errors.Mismatch)
 
 _VERSION = "2.10"
 _FRAMES = 8  # that are kept of a stack
@@ -44,18 +53,19 @@ class Group:
     collectives, messages, ops  how many have begun; a message is sent or received
     completed    the number of the latest collective that has completed; -1: none yet
     job, count   the ringup.job.Job that carries them out, and how many the library has begun there
+    alarm        what Alarms knows its job by
     points       what the library knew of them when the job was closed, by its numbers
     """
 
     __slots__ = ("number", "name", "desc", "ranks", "timeout_ms", "collectives", "messages", "ops",
-                 "completed", "job", "count", "points")
+                 "completed", "job", "count", "alarm", "points")
 
     def __init__(self, number, ranks, timeout_ms, job):
         self.number, self.name, self.desc, self.ranks = number, str(number), "undefined", ranks
         self.timeout_ms = timeout_ms
         self.collectives = self.messages = self.ops = 0
         self.completed = -1
-        self.job, self.points = job, {}
+        self.job, self.alarm, self.points = job, None, {}
         self.count = timeline.keep_points(job) if job else ctypes.c_uint64()
 
 
@@ -80,18 +90,19 @@ class Entry:
     what   (number in this process, the library's number of the latest before it, sizes and types of
            inputs and of outputs, the group's counts of collectives, messages and operations, is it
            a message, stack)
+    failed when it failed
     """
 
-    __slots__ = ("group", "name", "what", "state")
+    __slots__ = ("group", "name", "what", "state", "failed")
 
     def __init__(self, group, name, what):
         self.group, self.name, self.what = group, name, what
-        self.state = _SCHEDULED
+        self.state, self.failed = _SCHEDULED, None
 
     def end(self, error=None):
         """It is over; with an error it has failed, and a dump is written."""
         if error is not None:
-            self.state = _FAILED
+            self.state, self.failed = _FAILED, time.time_ns()
             _tell_ranks(error, self.group)
             recorder.dump_failure(error)
             return
@@ -117,6 +128,8 @@ class Recorder:
         self._frames = _FRAMES if size > 0 else 0
         self._count, self._groups, self.rank = 0, {}, 0
         self._since = time.time_ns()
+        self._lock = threading.RLock()  # held by who reads what the library knows, or closes a job
+        self.alarms = Alarms(self.dump_unless_unwanted)
 
     def group(self, ranks, timeout_ms, is_world=False, job=None):
         """Have a process group recorded, whose operations a Job carries out; returns its Group.
@@ -129,6 +142,9 @@ class Recorder:
             self._since = time.time_ns()
         group = Group(len(self._groups), ranks, timeout_ms, job if self._frames else None)
         self._groups[group.number] = group
+        fd = timeline.alarm_fd(job) if group.job and job.world.size > 1 else -1
+        if fd >= 0:
+            group.alarm = self.alarms.add(fd)
         return group
 
     def add(self, group, name, inputs, outputs, is_message=False, depth=2):
@@ -160,8 +176,12 @@ class Recorder:
 
     def close(self, group):
         """A group's job is about to be closed: keep what the library knows of its operations."""
-        group.points = self._points(group)
-        group.job, group.count = None, ctypes.c_uint64(group.count.value)
+        if group.alarm is not None:
+            self.alarms.remove(group.alarm)
+            group.alarm = None
+        with self._lock:
+            group.points = self._points(group)
+            group.job, group.count = None, ctypes.c_uint64(group.count.value)
 
     def _points(self, group):
         """What the library knows of the group's operations, by its numbers."""
@@ -180,7 +200,7 @@ class Recorder:
     def _known(self):
         """(Entry, its points or None, when it was begun at the latest) of all, oldest first."""
         entries = list(self._entries)
-        points = {g.number: self._points(g) for g in self._groups.values()}
+        points = {g.number: self._points(g) for g in list(self._groups.values())}
         found, taken = [], set()
         for e in reversed(entries):
             # An operation that nothing had to be done for has begun none of the library's.
@@ -191,13 +211,16 @@ class Recorder:
         at, out = self._since, []
         for e, p in reversed(found):
             at = p.submitted if p else at
-            out.append((e, p, at))
+            out.append((e, p, at if e.failed is None or p else e.failed))
         return out
 
     def state(self):
         """All that is recorded, in the form of a dump: dicts, lists, strings and numbers."""
-        groups = [g for g in self._groups.values() if g.ops or not g.number]
-        known = self._known()
+        groups = [g for g in list(self._groups.values()) if g.ops or not g.number]
+        with self._lock:
+            both = self._known()
+        known = [one for one in both if _has_begun(*one)]
+        latest = {e.group.number: e.what[4] for e, _p, _at in known if not e.what[7]}
         started, completed = {}, {g.number: g.completed for g in groups}
         for e, p, _at in known:
             state, number, seq = _state(e, p), e.group.number, e.what[4]
@@ -210,19 +233,22 @@ class Recorder:
             "comm_lib_version": "ringup",
             "pg_config": {g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.ranks))}
                           for g in groups},
-            "pg_status": {g.number: {"last_enqueued_collective": g.collectives or -1,
+            "pg_status": {g.number: {"last_enqueued_collective": latest.get(g.number, -1),
                                      "last_started_collective":
                                          max(started.get(g.number, -1), completed[g.number]),
                                      "last_completed_collective": completed[g.number]}
                           for g in groups},
             "entries": [_event(*one) for one in known],
+            "not_begun": [_event(*one) for one in both if not _has_begun(*one)],
         }
 
     def dump(self, path=None):
         """Write that to a file, whole or not at all; returns its path.  Without one it is where
         TORCH_FR_DUMP_TEMP_FILE says, else torch's default, with this process's rank behind it."""
-        if path is None:
-            path = f"{_prefix()}{self.rank}"
+        with self._lock:
+            return self._dump(path or f"{_prefix()}{self.rank}")
+
+    def _dump(self, path):
         folder = os.path.dirname(path)
         if folder:
             os.makedirs(folder, exist_ok=True)
@@ -238,9 +264,14 @@ class Recorder:
 
     def dump_failure(self, error):
         """The same because ranks are lost or late, unless that is not wanted; never raises."""
-        if not isinstance(error, LOST) or not self._entries.maxlen:
+        if not isinstance(error, _TOLD):
             return
-        if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower() in ("0", "false", "n", "no"):
+        self.dump_unless_unwanted()
+
+    def dump_unless_unwanted(self):
+        """dump(), unless the environment says that nobody wants dumps of failures; never raises."""
+        if not self._entries.maxlen or os.environ.get(
+                "TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower() in ("0", "false", "n", "no"):
             return
         try:
             self.dump()
@@ -288,6 +319,11 @@ def _state(e, p):
     return "started" if p and p.ready else "scheduled"
 
 
+def _has_begun(e, p, _created):
+    """Did the library begin it?  Not if it refused to, or if arguments were wrong."""
+    return p is not None or e.state == _COMPLETED
+
+
 def _event(e, p, created):
     """An Entry as dumps have it."""
     number, _before, inputs, outputs, collective, message, op, is_message, stack = e.what
@@ -320,3 +356,12 @@ def _event(e, p, created):
 
 
 recorder = Recorder()
+
+
+def _forked():
+    """Called in a child, which is no rank."""
+    recorder._lock = threading.RLock()
+    recorder.alarms.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,81 @@
+# alarm.py - a thread that learns at once when a job of this process has failed.
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that computes, or hangs, is in no operation that could tell it of a failure.  This thread
+sleeps in poll(2) on the descriptors of ringup_alarm_fd() until a rank has died or ended the job,
+and calls a function then.  It needs the interpreter's lock for that: a rank that is inside native
+code which keeps the lock tells nothing until it comes out."""
+
+import os
+import select
+import threading
+
+
+class Alarms:
+    """The jobs of this process whose failure is waited for, and the thread that does."""
+
+    def __init__(self, function):
+        self._function = function
+        self._reset()
+
+    def _reset(self):
+        self._lock = threading.Lock()
+        self._fds, self._thread, self._wake, self._is_over = set(), None, None, False
+
+    def add(self, fd):
+        """Call the function when a descriptor can be read from; returns what remove() takes."""
+        mine = os.dup(fd)  # the library closes its own with the job
+        with self._lock:
+            self._fds.add(mine)
+            if self._thread is None and not self._is_over:
+                self._wake = os.pipe()
+                self._thread = threading.Thread(target=self._run, name="ringup-alarm", daemon=True)
+                self._thread.start()
+            else:
+                self._stir()
+        return mine
+
+    def remove(self, mine):
+        """Wait for it no longer."""
+        with self._lock:
+            if mine in self._fds:
+                self._fds.remove(mine)
+                os.close(mine)
+                self._stir()
+
+    def _stir(self):
+        """Let the thread look at the descriptors anew; the lock is held."""
+        if self._wake is not None:
+            os.write(self._wake[1], b"x")
+
+    def _run(self):
+        told = set()
+        while not self._is_over:
+            poll = select.poll()
+            poll.register(self._wake[0], select.POLLIN)
+            with self._lock:
+                told &= self._fds
+                for fd in self._fds - told:
+                    poll.register(fd, select.POLLIN)
+            ready = {fd for fd, _events in poll.poll()}
+            if self._wake[0] in ready:
+                os.read(self._wake[0], 4096)
+            with self._lock:
+                ready &= self._fds - told
+            if ready:
+                told |= ready
+                self._function()
+
+    def end(self, seconds):
+        """End the thread; wait so long for it."""
+        with self._lock:
+            self._is_over = True
+            self._stir()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds)
+
+    def forked(self):
+        """Called in a child, which has no thread and is no rank."""
+        for fd in (*self._fds, *(self._wake or ())):
+            os.close(fd)
+        self._reset()
