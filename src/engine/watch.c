@@ -382,10 +382,11 @@ static void tell_of_alarm(struct watch *w)
 {
 	uint64_t one = 1;
 
-	if (w->has_told || !engine_is_alarmed(w->engine))
+	if (!engine_is_alarmed(w->engine))
 		return;
 	pthread_mutex_lock(&w->lock);
-	w->has_told = w->told > 0 && write(w->told, &one, sizeof(one)) == sizeof(one);
+	if (w->told > 0 && !w->has_told)
+		w->has_told = write(w->told, &one, sizeof(one)) == sizeof(one);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -593,7 +594,7 @@ int watch_alarm_fd(struct watch *w, struct err *e)
 		w->told = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	fd = w->told;
 	pthread_mutex_unlock(&w->lock);
-	stir(w);
+	tell_of_alarm(w);
 	return fd > 0 ? fd : fail_os(e, "eventfd");
 }
 

@@ -42,8 +42,8 @@ struct watch {
 	char launcher_name[16];
 	struct oom oom; /* at the start */
 	int wake;       /* eventfd                      */
-	int told;               /* watch_alarm_fd()'s eventfd; 0: nobody has asked for it */
-	bool has_told;          /* it is readable */
+	int told;               /* watch_alarm_fd()'s eventfd; 0: none yet; by lock */
+	bool has_told;          /* it is readable; by lock      */
 	bool stop, has_thread;
 	struct tree *world; /* or NULL */
 	uint64_t *heard;    /* frames from each of its neighbours, at the last tick */
@@ -71,8 +71,8 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 int watch_add(struct watch *w, struct tree *t, struct err *e);
 void watch_drop(struct watch *w, struct tree *t);
 
-/* watch_alarm_fd - a descriptor that can be read from once the job has failed, up to a tick later;
- * watch_stop() closes it.  Any thread. */
+/* watch_alarm_fd - a descriptor that can be read from once the job has failed: at once
+ * if it has, else up to a tick later.  watch_stop() closes it.  Any thread. */
 int watch_alarm_fd(struct watch *w, struct err *e);
 
 /* watch_goodbye - tell the neighbours in all trees that this rank ends regularly. */

@@ -94,7 +94,8 @@ def start(argv, timeout=HANG, cwd=None, **env):
     Its temporary files are removed here: torchrun leaves a folder behind for each run."""
     with tempfile.TemporaryDirectory(prefix="ringup") as tmp, subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=cwd, start_new_session=True, env={**os.environ, "TMPDIR": tmp, **env}) as p:
+            cwd=cwd, start_new_session=True, env={**os.environ, "TMPDIR": tmp,
+                                   "TORCH_FR_DUMP_TEMP_FILE": os.path.join(tmp, "trace_"), **env}) as p:
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -154,7 +155,8 @@ class Parent:
         """Run a script once for each environment; nothing ends one because another has ended.
         {rank} in an argument is the number of the process."""
         with tempfile.TemporaryDirectory(prefix="ringup") as tmp:
-            common = {"RINGUP_TEST_RESULTS": str(results), "TMPDIR": tmp}
+            common = {"RINGUP_TEST_RESULTS": str(results), "TMPDIR": tmp,
+                      "TORCH_FR_DUMP_TEMP_FILE": os.path.join(tmp, "trace_")}
             request = [{"argv": [os.path.join(HERE, script),
                                  *(a.replace("{rank}", str(i)) for a in args)],
                         "env": {**common, **env}, "output": os.path.join(tmp, f"output.{i}")}

@@ -399,6 +399,123 @@ def without_a_rank():
     return told
 
 
+def dumped(ranks):
+    """Wait until all of these ranks have left a dump."""
+    path = os.environ["TORCH_FR_DUMP_TEMP_FILE"]
+    while not all(os.path.exists(f"{path}{r}") for r in ranks):
+        time.sleep(0.01)
+
+
+def recorded(wrong, before=2):
+    """Operations that go well, and one in which a rank does something wrong; each rank has to leave
+    a dump by itself."""
+    begin(datetime.timedelta(seconds=DEADLINE))
+    for i in range(before):
+        dist.all_reduce(torch.ones(4 + i))
+    return wrong()
+
+
+@scene
+def recorded_size():
+    return recorded(lambda: outcome(dist.all_reduce, torch.ones(9 if me() == 1 else 8)))
+
+
+@scene
+def recorded_type():
+    return recorded(lambda: outcome(dist.all_reduce, torch.ones(
+        8, dtype=torch.float64 if me() == 1 else torch.float32)))
+
+
+@scene
+def recorded_order():
+    def wrong():
+        if me() == 1:
+            return outcome(dist.broadcast, torch.ones(8), 0)
+        return outcome(dist.all_reduce, torch.ones(8))
+
+    return recorded(wrong)
+
+
+@scene
+def recorded_stuck():
+    """Rank 1 is in no operation when the others give up, and leaves a dump all the same."""
+    def wrong():
+        if me() == 1:
+            dumped(range(size()))
+            return {}
+        told = outcome(dist.all_reduce, torch.ones(8))
+        dumped(range(size()))
+        return told
+
+    return recorded(wrong)
+
+
+@scene
+def recorded_late():
+    """Rank 1 calls it when the others have given up."""
+    def wrong():
+        if me() != 1:
+            told = outcome(dist.all_reduce, torch.ones(8))
+            tell(f"told.{me()}")
+            heard("late")
+            return told
+        heard("told.0")
+        begun = time.time_ns()
+        told = outcome(dist.all_reduce, torch.ones(8))
+        told["begun"] = begun
+        tell("late")
+        return told
+
+    return recorded(wrong)
+
+
+@scene
+def recorded_refused():
+    """Rank 1 passes what is refused, and goes no further."""
+    def wrong():
+        if me() == 1:
+            told = outcome(dist.all_reduce, torch.ones(8), op=object())
+            dumped([0, *range(2, size())])
+            return told
+        return outcome(dist.all_reduce, torch.ones(8))
+
+    return recorded(wrong)
+
+
+@scene
+def recorded_killed():
+    """The survivors are in no operation, either."""
+    def wrong():
+        if me() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dumped([0, *range(2, size())])
+        return {}
+
+    return recorded(wrong)
+
+
+@scene
+def recorded_stopped():
+    def wrong():
+        if me() == 1:
+            tell("stops")
+            os.kill(os.getpid(), signal.SIGSTOP)
+            dumped(range(size()))
+            return {}
+        pid = heard("stops")
+        told = outcome(dist.all_reduce, torch.ones(8))
+        dumped([0, *range(2, size())])
+        tell(f"told.{me()}")
+        if me() == 0:
+            for r in range(2, size()):
+                heard(f"told.{r}")
+            told["left"] = sorted(os.listdir(os.path.join(RESULTS, "dumps")))
+            os.kill(pid, signal.SIGCONT)
+        return told
+
+    return recorded(wrong)
+
+
 @scene
 def not_looked_at():
     """What the flight record says of operations that Python has not looked at since."""

@@ -422,3 +422,63 @@ def test_the_flight_record_is_what_the_analyzer_of_torch_reads(parent, tmp_path)
     text = p.stdout + p.stderr
     assert p.returncode == 0 and "Not all ranks joining collective" in text, text
     assert re.search(r"missing ranks: \{1\}", text) and "gloo:all_gather" in text, text
+
+
+ANALYZED = """
+import contextlib, io, json, logging, os, sys
+from torch.distributed.flight_recorder import fr_trace
+said, walk = {}, os.walk  # it takes the first file for right, in the order of the folder
+os.walk = lambda *a, **k: ((top, dirs, sorted(files)) for top, dirs, files in walk(*a, **k))
+for folder in sys.argv[1:]:
+    out = io.StringIO()
+    log = logging.StreamHandler(out)
+    logging.getLogger().addHandler(log)
+    for name in list(logging.root.manager.loggerDict):
+        for handler in getattr(logging.getLogger(name), "handlers", ()):
+            if hasattr(handler, "setStream"):
+                handler.setStream(out)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            fr_trace.main([folder, "-p", "trace_"])
+        except BaseException as e:
+            print(type(e).__name__, e)
+    said[os.path.basename(os.path.dirname(folder))] = out.getvalue()
+print(json.dumps(said))
+"""
+
+# What the analyzer of torch says of rank 1, the culprit of three, in each scene.
+CULPRITS = {
+    "size": r"Culprit rank 1\b",
+    "type": r"Culprit rank 1\b",
+    "order": r"Culprit rank 1\b",
+    "stuck": r"missing ranks: \{1\}",
+    "late": r"missing ranks: \{1\}",
+    "refused": r"missing ranks: \{1\}",
+    "killed": r"Missing dump files from ranks \{1\}",
+    "stopped": r"missing ranks: \{1\}",
+}
+
+
+def test_the_analyzer_of_torch_names_the_culprit(parent, tmp_path):
+    """Each rank has left a dump by itself, whatever went wrong and whatever it was doing."""
+    if not importlib.util.find_spec("torch.distributed.flight_recorder"):
+        pytest.skip("this torch has no flight recorder analyzer")
+    found, folders = {}, []
+    for kind in CULPRITS:
+        (tmp_path / kind).mkdir()
+        codes = [0, -9, 0] if kind == "killed" else None
+        found[kind] = ends(parent, tmp_path / kind, 3, f"recorded_{kind}", codes)
+        folders.append(str(tmp_path / kind / "dumps"))
+        left = [f"trace_{r}" for r in range(3) if kind != "killed" or r != 1]
+        assert sorted(os.listdir(folders[-1])) == left, (kind, found[kind].text)
+    p = start([sys.executable, "-c", ANALYZED, *folders])
+    assert p.returncode == 0, p.stdout + p.stderr
+    said = json.loads(p.stdout.splitlines()[-1])
+    for kind, words in CULPRITS.items():
+        assert re.search(words, said[kind]), f"{kind}: {said[kind]}"
+        assert not re.search(r"Culprit rank [02]|missing ranks: \{[02]", said[kind]), said[kind]
+    late, begun = tmp_path / "late" / "dumps" / "trace_1", found["late"].results[1]["begun"]
+    with open(late, "rb") as f:
+        record = pickle.load(f)
+    assert len(record["entries"]) == 2 and len(record["not_begun"]) == 1, record
+    assert record["not_begun"][0]["time_created_ns"] >= begun, record["not_begun"]

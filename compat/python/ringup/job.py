@@ -17,6 +17,7 @@ error_of = _c.error  # the exception for the name of a status, and a sentence
 _job = None    # the Job that this process is in, or that it was forked from a rank of
 _last_rank = None  # of this process, in the job that it is in or was in last
 _jobs = set()  # every Job that was opened here and not closed, init()'s included
+_before_end = []  # functions that are called at exit: see call_at_exit()
 _followers = []  # pairs of functions that are told of init()'s jobs: see attach()
 # (rank, size, allgather) for init() without arguments, or three times None: the library then asks
 # the environment.  A launcher whose ranks meet by Python, such as horovod.ray, puts its own here.
@@ -181,8 +182,15 @@ def attach(path, name, closed=None):
         tell(_job.handle)
 
 
+def call_at_exit(function):
+    """Call a function at exit, before jobs are closed: it may still use them."""
+    _before_end.append(function)
+
+
 def _close_all():
     """Called at exit."""
+    for function in _before_end:
+        function()
     shutdown()
     for job in list(_jobs):
         job.close()

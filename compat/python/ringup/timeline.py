@@ -7,6 +7,7 @@ when all ranks were ready, when its data moved and when it was over."""
 
 import ctypes
 import os
+import select
 
 from . import _c
 from .job import here, lib
@@ -57,4 +58,13 @@ def points(job, first, count):
 def alarm_fd(job):
     """A descriptor that can be read from when a job has failed, until the job is closed; negative:
     there is none."""
-    return lib.ringup_alarm_fd(job.handle)
+    return lib.ringup_alarm_fd(job.handle) if job.running else -1
+
+
+def has_failed(job):
+    """Has a rank died, or ended the job?"""
+    fd = alarm_fd(job)
+    poll = select.poll()
+    if fd >= 0:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -3,7 +3,6 @@
 """A group is a job of its own (ringup.job): it has connections and threads to itself, and it fails
 alone.  Its operations are matched by their order, which is the same on every rank."""
 
-import atexit
 import collections
 import contextlib
 import datetime
@@ -12,7 +11,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from ringup import errors
+from ringup import errors, job
 
 from . import meeting
 from .recorder import recorder
@@ -241,5 +240,5 @@ def _shutdown_all():
     recorder.alarms.end(_LAST_WAIT.total_seconds())
 
 
-atexit.register(_shutdown_all)
+job.call_at_exit(_shutdown_all)
 os.register_at_fork(after_in_child=_open.clear)

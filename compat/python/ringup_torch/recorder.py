@@ -179,6 +179,8 @@ class Recorder:
         if group.alarm is not None:
             self.alarms.remove(group.alarm)
             group.alarm = None
+            if timeline.has_failed(group.job):  # the thread may not have come to it
+                self.dump_unless_unwanted()
         with self._lock:
             group.points = self._points(group)
             group.job, group.count = None, ctypes.c_uint64(group.count.value)
