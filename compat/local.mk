@@ -31,6 +31,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/torchrun.py \
 	%reldir%/python/ringup_torch/__init__.py \
 	%reldir%/python/ringup_torch/alarm.py \
+	%reldir%/python/ringup_torch/apart.py \
 	%reldir%/python/ringup_torch/collectives.py \
 	%reldir%/python/ringup_torch/dynamo.py \
 	%reldir%/python/ringup_torch/group.py \

@@ -310,6 +310,50 @@ def test_an_exception_of_one_rank_reaches_the_others(parent, tmp_path):
     assert "the model has no such layer" in p.results[0]["said"], p.text
 
 
+# ---- ranks that train apart ----
+
+APART = """
+import sys
+import warnings
+import torch
+import torch.distributed as dist
+from ringup_torch import apart
+kind = sys.argv[1]
+dist.init_process_group("ringup")
+n, r = dist.get_world_size(), dist.get_rank()
+model = torch.nn.Linear(4, 1)
+if kind == "ddp":
+    model = torch.nn.parallel.DistributedDataParallel(model)
+if kind == "beside":
+    dist.new_group(backend="gloo")
+o = torch.optim.SGD(model.parameters(), 0.1)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    for i in range(apart.STEPS + 1):
+        o.zero_grad()
+        (model(torch.ones(2, 4) * (i + r)) ** 2).sum().backward()
+        if kind == "by_hand":
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
+        o.step()
+told = [str(w.message) for w in said if "trains a model of its own" in str(w.message)]
+assert apart._hook is None, "it still looks at each step"
+assert all("DistributedDataParallel" in t and f"rank {r} of 2" in t for t in told), told
+print(f"told {len(told)}", flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("kind, told", [("alone", 1), ("ddp", 0), ("by_hand", 0), ("beside", 0)])
+def test_ranks_that_train_apart_are_warned(kind, told, packages, tmp_path):
+    """Frameworks leave the wrapping of a model out for a back end that they do not know."""
+    script = tmp_path / "apart.py"
+    script.write_text(APART)
+    p = start([*launcher("ringup", 2), str(script), kind], PYTHONPATH=str(packages), cwd=tmp_path,
+              GLOO_SOCKET_IFNAME="lo")
+    assert p.returncode == 0 and p.stdout.count(f"told {told}") == 2, p.stdout + p.stderr
+
+
 # ---- timelines ----
 
 def recorded(file):

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from ringup import errors, job
 
-from . import meeting
+from . import apart, meeting
 from .recorder import recorder
 from .waiters import waiters
 from .work import Several, Work
@@ -65,6 +65,7 @@ class GroupBase(dist.ProcessGroup):
                                       self._job)
         if not ranks:
             recorder.rank = rank
+            apart.watch(rank, size)
         _open.add(self)
 
     # ---- names and numbers ----

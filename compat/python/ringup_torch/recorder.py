@@ -131,6 +131,11 @@ class Recorder:
         self._lock = threading.RLock()  # held by who reads what the library knows, or closes a job
         self.alarms = Alarms(self.dump_unless_unwanted)
 
+    @property
+    def count(self):
+        """How many operations have been recorded, of all groups."""
+        return self._count
+
     def group(self, ranks, timeout_ms, is_world=False, job=None):
         """Have a process group recorded, whose operations a Job carries out; returns its Group.
 

@@ -1,0 +1,67 @@
+# apart.py - a warning when ranks train apart: an optimizer steps and nothing is combined.
+# SPDX-License-Identifier: Apache-2.0
+"""Some frameworks wrap a model for the back ends that they know by name, and hand it back as it is
+for another, without a word: auto_model() of pytorch-ignite does.  Each rank then trains a model of
+its own.  So the first steps of an optimizer are looked at: when no operation of any process group
+comes between them there is a warning; when one does, or after the warning, nothing is looked at any
+more."""
+
+import sys
+import warnings
+
+from torch.distributed import distributed_c10d as c10d
+
+from ringup import job
+
+from .dynamo import hidden
+from .recorder import recorder
+
+STEPS = 3  # of one optimizer with nothing between them
+
+_TOLD = (
+    "an optimizer has done {} steps on rank {} of {} ranks of the process group \"ringup\", and no "
+    "operation of the group came between them: gradients are not combined, so each rank trains a "
+    "model of its own.  Wrap the model in torch.nn.parallel.DistributedDataParallel, or in FSDP.  A "
+    "framework may have left that out because it does not know the back end by its name, as "
+    "auto_model() of pytorch-ignite does.  If the ranks shall train apart, ignore this warning")
+
+_hook = None  # the handle of the hook, as long as it is there
+
+
+def watch(rank, size):
+    """Look at the first steps of optimizers, in a world that has just been created."""
+    global _hook
+    forget()
+    register = getattr(sys.modules.get("torch.optim.optimizer"),
+                       "register_optimizer_step_post_hook", None)
+    if register is None or size == 1:  # before torch 2.0
+        return
+    seen = {}  # id of an optimizer: operations until its latest step, and steps since one
+
+    @hidden
+    def look(optimizer, _args, _kwargs):
+        before, steps = seen.get(id(optimizer), (None, 0))
+        if before is not None and before != recorder.count or _others_may_combine():
+            forget()
+            return
+        seen[id(optimizer)] = recorder.count, steps + 1
+        if steps + 1 == STEPS:
+            forget()
+            warnings.warn(_TOLD.format(STEPS, rank, size), RuntimeWarning, stacklevel=4)
+
+    _hook = register(look)
+
+
+def _others_may_combine():
+    """Is there anything besides ringup's process groups that may combine gradients?"""
+    named = {part.rpartition(":")[2] for backend, _store in c10d._world.pg_map.values()
+             for part in str(backend).split(",")}
+    return job.is_initialized() or named != {"ringup"}
+
+
+def forget():
+    """Look at no more steps."""
+    global _hook
+    if _hook is not None:
+        _hook.remove()
+        _hook = None
