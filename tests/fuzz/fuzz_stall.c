@@ -1,5 +1,4 @@
-/* fuzz_stall.c - what a leader reports of tensors and ranks that wait, to the root of a group.
- */
+/* fuzz_stall.c - what a leader reports to the root: tensors and ranks that wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
