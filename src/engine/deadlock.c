@@ -29,7 +29,7 @@
 enum {
 	MS = 1000000,
 	FRESH_TICKS = 4, /* a report counts for so long */
-	SURE_TICKS = 2,  /* all have to be reported for so long */
+	SURE_TICKS = 2,  /* all have to be reported again after so long */
 	SHOWN = 3,       /* things waited for that the sentence names */
 	PAIRS = 400,     /* of first and last rank, in a report */
 };
@@ -394,19 +394,23 @@ static void tell(const struct deadlock *d, char *out, size_t len)
 	free(in);
 }
 
-/* At rank 0: are all ranks reported, and have they been for a while? */
+/* At rank 0: are all ranks reported, and have they all been reported again after a while?  A
+ * report alone may be older than what has moved since. */
 static bool look_at_world(struct deadlock *d, int64_t now_ns, char *why, size_t len)
 {
+	int64_t oldest = INT64_MAX;
 	bool all = true, sure;
 
 	pthread_mutex_lock(&d->lock);
-	for (int r = 0; r < d->size && all; r++)
+	for (int r = 0; r < d->size && all; r++) {
 		all = is_fresh(d, r, now_ns);
+		clock_sooner(&oldest, d->heard_ns[r]);
+	}
 	if (!all)
 		d->all_ns = 0;
 	else if (!d->all_ns)
 		d->all_ns = now_ns;
-	sure = all && now_ns - d->all_ns >= SURE_TICKS * d->tick_ns;
+	sure = all && oldest - d->all_ns >= SURE_TICKS * d->tick_ns;
 	if (sure)
 		tell(d, why, len);
 	pthread_mutex_unlock(&d->lock);
