@@ -102,8 +102,8 @@ def _plain(optimizer):
 
 
 def _move(inner, outer):
-    """Let the optimizer that was put around another one combine the gradients in its place.  Programs
-    have the configuration of either."""
+    """Let the optimizer that was put around another one combine the gradients in its place.
+    Programs may have the configuration of either."""
     reducer = getattr(inner, _MARK)
     for name in getattr(inner, _METHODS):
         delattr(inner, name)

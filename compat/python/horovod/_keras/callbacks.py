@@ -107,9 +107,10 @@ class MetricAverageCallbackImpl:
 
 
 def _numberless(name):
-    """(a metric's name without numbers, the numbers): Keras calls a second AUC of a process auc_1, and
-    what it measures at a layer dense_2 dense_2_loss."""
-    return re.sub(r"_\d+(?=_|$)", "", name), [int(n) for n in re.findall(r"_(\d+)(?=_|$)", name)]
+    """(a metric's name without numbers, the numbers): Keras calls the second AUC of a process
+    auc_1, and the loss at a layer dense_2 dense_2_loss."""
+    number = r"_(\d+)(?=_|$)"
+    return re.sub(number, "", name), [int(n) for n in re.findall(number, name)]
 
 
 def _check_metrics(names):
@@ -119,8 +120,8 @@ def _check_metrics(names):
     if other is not None:
         raise ValueError(
             f"MetricAverageCallback: rank 0 has the metrics {', '.join(everybody[0])}, and rank "
-            f"{other} has {', '.join(everybody[other])}; compile the model with the same metrics on "
-            "all ranks, and give all of them validation data, or none")
+            f"{other} has {', '.join(everybody[other])}; compile the model with the same metrics "
+            "on all ranks, and give all of them validation data, or none")
 
 
 class LearningRateScheduleCallbackImpl:

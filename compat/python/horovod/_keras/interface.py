@@ -1,7 +1,7 @@
 # interface.py - the names of horovod.keras and horovod.tensorflow.keras, each for its own Keras.
 # SPDX-License-Identifier: Apache-2.0
-"""The two packages differ in the module that they call Keras, and in the order of some arguments.  What
-they share is made here, once for each; it is pickled by the package's name."""
+"""The two packages differ in the module that they call Keras, and in the order of some arguments.
+What they share is made here, once for each; it is pickled by the package's name."""
 
 from horovod import _keras as _impl
 from horovod._keras import callbacks as _callbacks

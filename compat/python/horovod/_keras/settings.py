@@ -1,14 +1,13 @@
 # settings.py - how an optimizer combines gradients, kept in its configuration and its copies.
 # SPDX-License-Identifier: Apache-2.0
-"""Programs make optimizers of configurations: tuners, compile_from_config(), a cloned model.  Such an
-optimizer combines gradients as the one did from which the configuration came, or ranks would train
-apart.  The settings travel with the optimizer's name, a str that has them as an attribute.  In JSON it
-is a name like any other, so saved models need nothing of this package."""
+"""Programs make optimizers of configurations: tuners, compile_from_config(), a cloned model.  Such
+an optimizer combines gradients as the one did from which the configuration came, or ranks would
+train apart.  The settings travel with the optimizer's name, a str that has them as an attribute.
+In JSON it is a name like any other, so saved models need nothing of this package."""
 
 import copy
 import functools
 import importlib
-import pickle
 import warnings
 
 from horovod.common.process_sets import number_of, set_of_number
@@ -29,9 +28,9 @@ class Settings:
         """Let an optimizer made of a configuration combine gradients, unless it does."""
         from horovod._keras import imply  # which uses this module
         if self.has_local:
-            warnings.warn("variables whose gradients stay a rank's own are no part of an optimizer's "
-                          "configuration: call register_local_var() for those of the new optimizer",
-                          RuntimeWarning, stacklevel=4)
+            warnings.warn("variables whose gradients stay a rank's own are no part of an "
+                          "optimizer's configuration: call register_local_var() for those of the "
+                          "new optimizer", RuntimeWarning, stacklevel=4)
         imply(self.keras, optimizer, self.how)
         return optimizer
 
@@ -60,8 +59,8 @@ class _Name(str):
 
 
 def _marked(config, settings):
-    """A configuration with settings.  That of Keras 2's LossScaleOptimizer has no name but the inner
-    optimizer's."""
+    """A configuration with settings.  That of Keras 2's LossScaleOptimizer has no name but the
+    inner optimizer's."""
     if "name" in config:
         return {**config, "name": _Name(config["name"], settings)}
     inner = config.get("inner_optimizer")
@@ -91,7 +90,7 @@ def _following(inner):
 
 
 def keep(optimizer, settings, plain):
-    """Let the configuration and the copies of an optimizer have its settings; plain(): what lets it be
+    """Let the configuration and the copies of an optimizer have its settings.  plain() lets it be
     Keras's own while a block runs."""
     _follow(type(optimizer))
     inner = optimizer.get_config
@@ -106,12 +105,15 @@ def keep(optimizer, settings, plain):
 
     def reduce(protocol):
         with plain():
-            return _restored, (pickle.dumps(optimizer, protocol), settings)
+            reduced = optimizer.__reduce_ex__(protocol)
+        if len(reduced) > 2:  # Keras 2's own, which pickle refuses for what is in them
+            return reduced
+        return _restored, (settings, *reduced)
 
     optimizer.get_config, optimizer.__deepcopy__, optimizer.__reduce_ex__ = (get_config, deepcopy,
                                                                              reduce)
 
 
-def _restored(pickled, settings):
+def _restored(settings, make, args):
     """What pickle makes of an optimizer with settings."""
-    return settings.apply(pickle.loads(pickled))
+    return settings.apply(make(*args))

@@ -1,7 +1,7 @@
 # array_weights.py - samples of weights that numpy can read, to check that all ranks hold the same.
 # SPDX-License-Identifier: Apache-2.0
-"""A check comes before a step: it looks at what the steps before have made.  Weights need not be equal
-before the first one, after which callbacks broadcast them."""
+"""A check comes before a step: it looks at what the steps before have made.  Weights need not be
+equal before the first one, after which callbacks broadcast them."""
 
 import numpy
 

@@ -15,8 +15,8 @@ from horovod.common.semantics import Adasum, Average, check_sparse
 from horovod.common.util import split_list
 from horovod.tensorflow import places
 from horovod.tensorflow.compression import Compression
-from horovod.tensorflow.mpi_ops import (allgather_start, allreduce_start, is_session_graph, ranks_of,
-                                        wait_all)
+from horovod.tensorflow.mpi_ops import (allgather_start, allreduce_start, is_session_graph,
+                                        ranks_of, wait_all)
 from horovod.tensorflow.util import is_elastic
 
 # How gradients are combined:

@@ -1,9 +1,9 @@
 # places.py - names of collectives that follow from their place in a program.
 # SPDX-License-Identifier: Apache-2.0
 """Ranks match collectives by name.  A name therefore depends only on what all ranks have in common:
-the function that is traced, the kind of collective, and how many of that kind came before in the same
-trace.  Names of tensors and layers do not do, since Keras and TensorFlow number them by what the
-process has built before; a rank that has built one more model counts otherwise."""
+the function that is traced, the kind of collective, and how many of that kind came before in the
+same trace.  Names of tensors and layers do not do, since Keras and TensorFlow number them by what
+the process has built before; a rank that has built one more model counts otherwise."""
 
 import collections
 import re
