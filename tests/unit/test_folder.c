@@ -1,6 +1,7 @@
 /* test_folder.c - folders are made, walked without following links, and removed whole. */
 #include "base/folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,6 +51,37 @@ static void test_prune(void)
 	   "which no code of an error means");
 }
 
+/* All of "a", with a folder that nobody may write to, an old file, and a link. */
+static void test_copy(void)
+{
+	const struct timespec old[] = { { 77, 5 }, { 77, 5 } };
+	struct err e = { 0 };
+	struct stat st;
+	char target[32];
+
+	chmod("a/file", 0640);
+	utimensat(AT_FDCWD, "a/file", old, 0);
+	chmod("a/b/c", 0555);
+	chmod("a/b", 0555);
+	ok(!folder_copy("a", "copy", &e), "a folder is copied: %s", e.text);
+	ok(!stat("copy/file", &st) && st.st_mode == (S_IFREG | 0640) &&
+		   st.st_mtim.tv_sec == 77 && st.st_mtim.tv_nsec == 5,
+	   "with modes and times");
+	ok(!stat("copy/b/c", &st) && st.st_mode == (S_IFDIR | 0555),
+	   "and those of a folder in one that nobody may write to");
+	ok(readlink("copy/link", target, sizeof(target)) == 7 && !memcmp(target, "../away", 7),
+	   "a link stays one");
+	ok(folder_copy("a", "copy", &e) == RINGUP_ESYSTEM, "not over another: %s", e.text);
+	ok(!folder_copy("a/file", "one", &e) && !stat("one", &st) && st.st_mtim.tv_sec == 77,
+	   "a file is copied: %s", e.text);
+	ok(folder_copy("none", "other", &e) == RINGUP_ESYSTEM, "there must be one: %s", e.text);
+	ok(!mkfifo("away/pipe", 0600) && folder_copy("away", "pipes", &e) == RINGUP_EINVAL,
+	   "nothing waits for a pipe: %s", e.text);
+	unlink("away/pipe");
+	chmod("copy/b", 0755);
+	chmod("a/b", 0755);
+}
+
 int main(void)
 {
 	char top[] = "/tmp/test_folder.XXXXXX";
@@ -79,6 +111,7 @@ int main(void)
 	ok(folder_walk("none", see, (void *)"", &e) == RINGUP_ESYSTEM, "there must be one: %s",
 	   e.text);
 
+	test_copy();
 	ok(!folder_remove("a", &e) && access("a", F_OK) && !access("away/kept", F_OK),
 	   "removed, but not what a link leads to: %s", e.text);
 	ok(!folder_remove("a", &e), "none is no error: %s", e.text);
