@@ -290,7 +290,8 @@ def test_training_goes_on_from_the_checkpoint_of_its_run(spark, tmp_path, capsys
     fitted = estimator(tmp_path, backend=Here(), run_id="r", epochs=20).fit(df)
     store = Store.create(str(tmp_path))
     saved = torch.load(store.get_checkpoint_file("r"), weights_only=True)
-    assert all(torch.equal(saved["model"][k], v) for k, v in fitted.getModel().state_dict().items())
+    state = fitted.getModel().state_dict()
+    assert all(torch.equal(saved["model"][name], value) for name, value in state.items())
     again = estimator(tmp_path, backend=Here(), run_id="r", epochs=1).fit(df)
     assert "training goes on from" in capsys.readouterr().out
     first, second = fitted.getHistory(), again.getHistory()
