@@ -275,7 +275,8 @@ def test_parameters_are_those_of_spark_ml(spark, tmp_path):
     from pyspark.ml.tuning import ParamGridBuilder
 
     e = estimator(tmp_path, backend=Here())
-    assert "batch_size" in e.setMetrics((loss_of,)).explainParams() and e.getPartitionsPerProcess() == 10
+    assert "batch_size" in e.setMetrics((loss_of,)).explainParams()
+    assert e.getPartitionsPerProcess() == 10
     assert e.setShufflingBufferSize(0).getShufflingBufferSize() == 0
     grid = ParamGridBuilder().addGrid(e.epochs, [1, 3]).build()
     assert [len(m.getHistory()) for m in e.fit(frame(spark), grid)] == [1, 3]
