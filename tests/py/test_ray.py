@@ -501,7 +501,7 @@ def test_an_elastic_job_whose_ranks_all_fail_tells_the_first(executor):
     def main():
         raise KeyError("of all")
 
-    e = executor(min_workers=2, max_workers=2, elastic_timeout=5)
+    e = executor(min_workers=2, max_workers=2, elastic_timeout=60)
     with pytest.raises(JobFailed, match="(?s)^rank [01] on .* raised .*KeyError.*in main") as told:
         e.run(main)
     assert isinstance(told.value.__cause__, KeyError)

@@ -146,7 +146,7 @@ class _Slots:
 
     def __init__(self, adapter, job, lobby):
         self.adapter, self.job, self.lobby = adapter, job, lobby
-        self.payload = ray.put(job.payload)
+        self.orders, self.payload = ray.put(job.orders()), ray.put(job.payload)
         self.slots, self.count = {}, 0  # (host, number) -> _Slot
         self.shut = {}                  # (host, number) -> when it may be used again
         self.next = 0
@@ -167,7 +167,7 @@ class _Slots:
         actor = ray.remote(Host).options(
             num_cpus=self.adapter.cpus_per_worker, num_gpus=self.adapter.gpus,
             resources={f"node:{host}": 0.001}).remote()
-        ref = actor.serve.remote(name, self.lobby.address, self.job.key, self.job.orders(),
+        ref = actor.serve.remote(name, self.lobby.address, self.job.key, self.orders,
                                  self.payload, worker.own_paths())
         self.slots[place] = _Slot(name, actor, ref)
 

@@ -4,12 +4,12 @@
 import os
 import socket
 import sys
+import sysconfig
 import traceback
 
 import ray
 
 import ringup
-from ringup.spark import pickling, task
 
 from . import ray_logger
 
@@ -20,8 +20,9 @@ OF_OTHERS = ("RINGUP_RANK", "RINGUP_SIZE", "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SI
 
 
 def own_paths():
-    """Folders of the driver's sys.path that are the user's."""
-    return [os.path.abspath(p) for p in sys.path if not pickling.is_standard(p)]
+    """Folders of the driver's sys.path that are the user's: of no installed package."""
+    installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))
+    return [p for p in map(os.path.abspath, sys.path) if not p.startswith(installed)]
 
 
 def add_paths(paths):
@@ -60,10 +61,13 @@ class BaseHorovodWorker:
 
     def where(self):
         """What the driver has to know of this process before it numbers the ranks."""
-        if self.port is None:
-            self.port = task.reserve_port("")
+        address = ray.util.get_node_ip_address()
+        if self.port is None:  # for torch's store; bound, so that nobody else gets it
+            self.port = socket.socket()
+            self.port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.port.bind((address, 0))
         return {"node_id": self.node_id(), "hostname": self.hostname(), "pid": os.getpid(),
-                "address": ray.util.get_node_ip_address(), "gpus": self.get_gpu_ids(),
+                "address": address, "gpus": self.get_gpu_ids(),
                 "port": self.port.getsockname()[1], "ringup": ringup.__version__,
                 "executable": sys.executable}
 
