@@ -176,10 +176,12 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/horovod/spark/torch/parameters.py \
 	%reldir%/python/horovod/spark/torch/remote.py \
 	%reldir%/python/ringup/spark/__init__.py \
+	%reldir%/python/ringup/spark/arguments.py \
 	%reldir%/python/ringup/spark/call.py \
 	%reldir%/python/ringup/spark/channel.py \
 	%reldir%/python/ringup/spark/elastic_stage.py \
 	%reldir%/python/ringup/spark/failure.py \
+	%reldir%/python/ringup/spark/gather.py \
 	%reldir%/python/ringup/spark/job.py \
 	%reldir%/python/ringup/spark/launcher.py \
 	%reldir%/python/ringup/spark/pickling.py \
@@ -187,6 +189,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/spark/stage.py \
 	%reldir%/python/ringup/spark/task.py \
 	%reldir%/python/ringup/spark/torch_distributor.py \
+	%reldir%/python/ringup/spark/unpack.py \
 	%reldir%/python/sparkdl/__init__.py \
 	%reldir%/python/sparkdl/horovod/__init__.py \
 	%reldir%/python/sparkdl/horovod/runner_base.py \

@@ -20,7 +20,7 @@ import time
 import pytest
 from conftest import HANG, ROOT, start
 
-from ringup.spark import JobFailed, TorchDistributor, channel, log_to_driver, pickling
+from ringup.spark import JobFailed, TorchDistributor, channel, gather, log_to_driver
 from ringup.spark import run as spark_run
 from sparkdl import HorovodRunner
 
@@ -63,7 +63,7 @@ def spark(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def by_value(monkeypatch):
     """This file is a module of its own, and no worker has it."""
-    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+    monkeypatch.setattr(gather, "by_value", lambda: [sys.modules[__name__]])
 
 
 def of_jobs():

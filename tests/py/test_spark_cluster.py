@@ -21,7 +21,7 @@ import time
 import pytest
 from conftest import HANG
 
-from ringup.spark import JobFailed, TorchDistributor, pickling, stage
+from ringup.spark import JobFailed, TorchDistributor, gather, stage
 from ringup.spark import run as spark_run
 from sparkdl import HorovodRunner
 
@@ -166,7 +166,7 @@ def spark(cluster):
 @pytest.fixture(autouse=True)
 def by_value(monkeypatch):
     """This file is a module of its own, and no worker has it."""
-    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+    monkeypatch.setattr(gather, "by_value", lambda: [sys.modules[__name__]])
 
 
 @pytest.fixture(autouse=True)

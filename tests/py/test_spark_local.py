@@ -17,7 +17,7 @@ import pytest
 from conftest import HANG, start
 
 from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, job, log_to_driver
-from ringup.spark import launcher, pickling, rank, stage, task
+from ringup.spark import gather, launcher, rank, stage, task
 from ringup.spark.failure import is_consequence
 from sparkdl import HorovodRunner
 
@@ -29,7 +29,7 @@ class OfTheTest(Exception):
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     """The ranks do not have this file, which lies beside no script: it is sent by value."""
-    monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
+    monkeypatch.setattr(gather, "by_value", lambda: [sys.modules[__name__]])
 
 
 def marked():
@@ -245,8 +245,8 @@ def test_what_cannot_be_sent_is_named_with_the_cure():
         with lock:
             return 1
 
-    with pytest.raises(CannotPickle, match=r"(?s)main\(\) refers to lock, of type _thread\.lock.*"
-                                           r"inside main\(\)"):
+    with pytest.raises(CannotPickle, match=r"main\(\) refers to lock, a thread lock .*Path: main -> lock\.  "
+                                           r"Make it inside main\(\)"):
         HorovodRunner(np=-2).run(main)
 
 

@@ -3,7 +3,7 @@
 
 import os
 
-from ringup.spark import elastic_stage, job, stage
+from ringup.spark import arguments, elastic_stage, job, stage
 
 
 def _writer(stream):
@@ -32,7 +32,8 @@ def _work(size, fn, args, kwargs, env, nics, output, copy):
     if nics:
         names = sorted(nics) if isinstance(nics, (set, frozenset)) else nics
         given.setdefault("RINGUP_INTERFACE", ",".join(names))
-    return job.Job.of_function(size, fn, args, kwargs, env=given, output=output, copy=copy)
+    return job.Job.of_function(size, fn, args, kwargs, name="fn", env=given, output=output,
+                               copy=copy)
 
 
 def _results(run_job, *args):
@@ -44,12 +45,15 @@ def _results(run_job, *args):
 
 
 def _inferred(sc, num_proc, verbose):
+    """num_proc, or as many ranks as the cores that Spark counts allow tasks."""
     if num_proc is not None:
-        return num_proc
+        return arguments.number(num_proc, "num_proc", 1)
+    cores, each = sc.defaultParallelism, int(sc.getConf().get("spark.task.cpus", "1"))
+    count = max(cores // each, 1)
     if verbose >= 1:
-        print(f"Running {sc.defaultParallelism} processes (inferred from "
-              "spark.default.parallelism)...")
-    return sc.defaultParallelism
+        print(f"Running {count} processes (inferred from spark.default.parallelism"
+              f"{f'={cores} and spark.task.cpus={each}' * (each > 1)})...")
+    return count
 
 
 def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
@@ -70,6 +74,7 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
     """
     if use_mpi and use_gloo:
         raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
+    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", "horovod.spark.run({})")
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     work = _work(_inferred(sc, num_proc, verbose), fn, args, kwargs, env, nics,
@@ -96,6 +101,7 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     A rank that fails is replaced; a task whose executor is lost is run again by Spark, up to
     spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
     """
+    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", "horovod.spark.run_elastic({})")
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     size = _inferred(sc, num_proc, verbose)

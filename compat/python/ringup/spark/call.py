@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 
-from . import channel, failure, pickling, rank
+from . import channel, failure, pickling, rank, unpack
 
 
 def _read(fd):
@@ -22,7 +22,7 @@ def _read(fd):
     return bytes(data)
 
 
-def _error(e, trace, module, remark=""):
+def _error(e, trace, module, places):
     """An exception as a frame's body."""
     types = [t.__name__ for t in type(e).__mro__]
     pickled = b""
@@ -32,17 +32,44 @@ def _error(e, trace, module, remark=""):
         except Exception:  # then its text has to do
             pass
     text = "".join(traceback.format_exception(type(e), e, trace))
+    filename = getattr(e, "filename", None) if isinstance(e, FileNotFoundError) else None
     header = json.dumps({"type": f"{type(e).__module__}.{type(e).__qualname__}",
-                         "message": remark or str(e), "traceback": text,
-                         "consequence": failure.is_consequence(types, str(e))}).encode()
+                         "message": str(e), "traceback": places.text_for_driver(text),
+                         "consequence": failure.is_consequence(types, str(e)),
+                         "module": e.name if isinstance(e, ModuleNotFoundError) else None,
+                         "file": places.on_driver(os.fspath(filename))
+                         if isinstance(filename, (str, os.PathLike)) else None,
+                         "python": sys.executable}).encode()
     return len(header).to_bytes(4, "little") + header + pickled
 
 
-def _missing(e):
-    """What to do about a module that this host does not have."""
-    return (f"{sys.executable} on {os.uname().nodename} has no module {e.name}, which the function "
-            f"refers to: install it there, or send it with sc.addPyFile(), or import it inside the "
-            "function and not at all where it is not needed")
+def _tell(reporter, e, trace, module, places):
+    """Report an exception and end; the driver shows its traceback, so this process does not."""
+    reporter.report(rank.ERROR, _error(e, trace, module, places))
+    text = str(e).split("\n")[0]
+    print(f"rank {os.environ.get('HOROVOD_RANK', '?')} raised {type(e).__qualname__}"
+          f"{': ' * bool(text)}{text[:300]}  (the error on the driver has the traceback)",
+          file=sys.stderr, flush=True)
+    sys.exit(1)
+
+
+def _compare(reporter, driver):
+    """Say which variables decide what frameworks compute and are other ones on the driver."""
+    other = [f"{name} is {value!r} on the driver and {os.environ.get(name)!r} in the ranks"
+             for name, value in driver.items() if (os.environ.get(name) or None) != (value or None)]
+    if other and os.environ.get("HOROVOD_RANK") == "0":
+        names = ", ".join(f"{n!r}: os.environ[{n!r}]" for n, v in driver.items()
+                          if v and (os.environ.get(n) or None) != v)
+        reporter.log("ringup: " + "; ".join(other) +
+                     (f".  env={{{names}}} gives the ranks the driver's" if names else ""))
+
+
+def _result(module, result):
+    try:
+        return module.dumps(result)
+    except Exception as e:
+        raise TypeError(f"what the function returned, {type(result).__qualname__}, cannot be "
+                        f"sent to the driver: {e}") from e
 
 
 def main(descriptor):
@@ -52,29 +79,28 @@ def main(descriptor):
     rank.reporter = reporter = rank.Reporter(int(os.environ.pop("RINGUP_REPORT_FD")),
                                              payload[:channel.KEY_BYTES])
     payload = payload[channel.KEY_BYTES:]
-    module = None
+    module, places = None, unpack.of_rank()
     try:
-        fn, args, kwargs, module = pickling.loads_call(payload)
+        header, module = pickling.loads_header(payload)
+        unpack.order_path(places)
+        fn, args, kwargs = pickling.loads_call(payload)
         del payload
-    except ModuleNotFoundError as e:
-        reporter.report(rank.ERROR, _error(e, e.__traceback__, module, _missing(e)))
-        raise
     except BaseException as e:
-        reporter.report(rank.ERROR, _error(e, e.__traceback__, module))
-        raise
+        _tell(reporter, e, e.__traceback__, module, places)
+    _compare(reporter, header.get("environment") or {})
     try:
         result = fn(*args, **kwargs)
-        try:
-            body = module.dumps(result)
-        except Exception as e:
-            raise TypeError(f"what the function returned, {type(result).__qualname__}, cannot be "
-                            f"sent to the driver: {e}") from e
-    except BaseException as e:
-        if not isinstance(e, SystemExit) or e.code:
-            # Without this function's own frame.
-            trace = e.__traceback__.tb_next or e.__traceback__
-            reporter.report(rank.ERROR, _error(e, trace, module))
+        # Only rank 0's is wanted by some: the others' may be as large, or no bytes at all.
+        wanted = not header.get("first_only") or os.environ.get("HOROVOD_RANK") == "0"
+        body = _result(module, result) if wanted else b""
+    except SystemExit as e:
+        if e.code:
+            reporter.report(rank.ERROR, _error(e, e.__traceback__.tb_next or e.__traceback__,
+                                               module, places))
         raise
+    except BaseException as e:
+        # Without this function's own frame.
+        _tell(reporter, e, e.__traceback__.tb_next or e.__traceback__, module, places)
     reporter.report(rank.RESULT, body)
 
 

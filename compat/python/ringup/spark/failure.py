@@ -1,5 +1,8 @@
-# failure.py - the error of a job that has failed, with what is known of the rank.
+# failure.py - the error of a job that has failed: one sentence from everything that is known.
 # SPDX-License-Identifier: Apache-2.0
+"""Ranks report exceptions, the launcher how processes ended and which hosts were lost, Spark why it
+ended tasks.  Most of that are consequences of one cause.  word() finds it; spark_says() reads what
+Spark tells.  Both are pure: tests/py/test_spark_failure.py has a table of inputs and sentences."""
 
 import re
 import signal
@@ -25,17 +28,19 @@ class JobFailed(RuntimeError):
 
 # Exceptions that a rank raises because another one is gone, by the names of their types.
 CONSEQUENCES = frozenset({"PeerLost", "Aborted", "NotRunning", "HorovodInternalError",
-                          "DistBackendError", "DistNetworkError"})
+                          "DistBackendError", "DistNetworkError", "DistStoreError"})
 # An operation in a graph ends with an exception of the framework's, and the library's status stands
 # in its text.
 _IN_A_GRAPH = re.compile(r"\[ringup (EPEER|ESHUTDOWN|EABORTED)\]")
 _GLOO = ("Connection closed by peer", "Connection reset by peer", "Connection refused",
          "Read error", "Timed out waiting")
+MOURNING = 1      # enum ending_phase: until then a rank has ended by itself
 
 
 def is_consequence(type_names, message):
     """Does an exception of this type (and its bases, by name) tell of another rank's failure?"""
-    if CONSEQUENCES.intersection(type_names) or _IN_A_GRAPH.search(message):
+    if CONSEQUENCES.intersection(type_names) or _IN_A_GRAPH.search(message) or \
+            _blames(message, None):
         return True
     return "RuntimeError" in type_names and any(text in message for text in _GLOO)
 
@@ -49,3 +54,234 @@ def ending_of(exit_status, number, memory=""):
             name = ""
         return f"was killed by signal {number}{name}{memory}"
     return f"exited with status {exit_status}"
+
+
+# -- what a rank says of another one ---------------------------------------------------------------
+
+# (text of the library, what it means).  {r}: the rank; {of}: " of SIZE"; {at}: where it is.
+_BLAMES = [
+    (re.compile(r"\brank (?P<r>\d+)(?P<of> of \d+)? did not come within (?P<t>[\d.]+ \w+)"),
+     "rank {r}{of}{at} did not come to hvd.init() within {t}.  Look at what it does before that "
+     "(does it load its data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
+    (re.compile(r"\branks (?P<r>\d+)(?P<more>[\d, and-]*\d)(?P<of> of \d+)? did not come within "
+                r"(?P<t>[\d.]+ \w+)"),
+     "ranks {r}{more}{of} did not come to hvd.init() within {t}.  Look at what they do before that "
+     "(do they load their data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
+    (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\) has not moved for "
+                r"(?P<t>[\d.]+ s)(?P<seen>[^:\n]*): it (?P<how>is stopped|is dead) "
+                r"\((?P<s>state .)\)"),
+     "rank {r} on {h} (pid {p}) {how} ({s}): it has not moved for {t}"),
+    (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\) "
+                r"(?P<how>has not moved|has been silent|is silent) for (?P<t>[\d.]+ s)"
+                r"(?P<why>[^\n]*)"),
+     "rank {r} on {h} (pid {p}) {how} for {t}{why}"),
+    (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+)(?: on (?P<h>[^)]*))?\) "
+                r"(?P<how>died[^\n]*)"),
+     "rank {r}{at} (pid {p}) {how}"),
+]
+
+
+def _blames(message, at):
+    """(rank, sentence) if an error's text says which other rank is its cause."""
+    for pattern, meaning in _BLAMES:
+        found = pattern.search(message)
+        if found:
+            words = {k: v or "" for k, v in found.groupdict().items()}
+            number = int(words["r"])
+            where = f" on {words['h']}" if words.get("h") else at(number) if at else ""
+            sentence = meaning.format(**{"of": "", **words, "at": where})
+            return number, re.sub(r" \[ringup E\w+\].*", "", sentence)
+    return None
+
+
+# -- what Spark says -------------------------------------------------------------------------------
+
+_VERSIONS = ("Python {0} on the workers, {1} on the driver: functions travel between equal versions "
+             "only.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, to the same version before the "
+             "session starts")
+_MEMORY = "raise spark.executor.memoryOverhead, or let the ranks of a node need less"
+_LOST = (r"ExecutorLostFailure \(executor (?P<e>\S+?)(?: \(host: (?P<host>[^)]*)\))? (?:exited|lost)"
+         r"[^\n]*?Reason: (?P<why>[^\n]*)")
+
+
+def _version(text):
+    return ".".join(re.findall(r"\d+", text)[:2])
+
+
+def _of_versions(m):
+    return _VERSIONS.format(_version(m.group(1)), _version(m.group(2)))
+
+
+def _of_lost(m):
+    why = m.group("why").strip().rstrip(".")
+    text = f"executor {m.group('e')} lost: "
+    used = re.search(r"[\d.]+ [KMGT]?i?B of [\d.]+ [KMGT]?i?B (?:physical|virtual) memory used", why)
+    if re.search(r"YARN for exceeding|exceeding (?:physical |virtual )?memory limits", why):
+        return f"{text}YARN killed it for memory" + (f" ({used.group(0)})" if used else "") + \
+            f"; {_MEMORY}"
+    if re.search(r"OOMKilled|possible container OOM|exit code 137|code 137|Exit status: 137", why):
+        return (f"{text}it was killed by SIGKILL ({why}), most likely for memory; {_MEMORY}")
+    if "preempted" in why.lower():
+        return f"{text}the cluster preempted it ({why})"
+    if re.search("decommission", why, re.I):
+        return f"{text}its node was decommissioned ({why}), as spot instances are"
+    if "heartbeat timed out" in why.lower():
+        return (f"{text}{why}.  Its host is overloaded or cut off; "
+                "spark.network.timeout sets the limit")
+    return f"{text}{why}"
+
+
+def _of_missing(m):
+    if m.group(1).split(".")[0] == "ringup":
+        return ("the Python of the executors has no package ringup: install it there on each node "
+                "(`compat/install --python PYTHON`), or let PYSPARK_PYTHON name one that has it")
+    return (f"the Python of the executors has no module {m.group(1)}: install it on each node, or "
+            "let PYSPARK_PYTHON name a Python that has it")
+
+
+# In this order; the first that is found counts.  (pattern, sentence or function of the match).
+_SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
+    (r"No module named '((?:ringup|cloudpickle|pyspark)[^']*)'", _of_missing),
+    (r"Python in worker has different version:? ?\(?([\d., ]+?)\)? than that in driver:? "
+     r"?\(?([\d., ]*\d)", _of_versions),
+    (r"Cannot run program \"([^\"]+)\"(?: \(in directory [^)]*\))?: (?:error=\d+, )?([^\n]*)",
+     lambda m: f"the executors cannot run program \"{m.group(1)}\" ({m.group(2).strip()}): it is "
+               "the Python that PYSPARK_PYTHON, or spark.pyspark.python, names.  Each node has to "
+               "have it at that path"),
+    (_LOST, _of_lost),
+    (r"(?:unsupported pickle protocol|bad marshal data|code\(\) (?:takes|argument)|"
+     r"unknown opcode|struct\.error: unpack)[^\n]*",
+     lambda m: f"the workers' Python cannot read what the driver's has written ({m.group(0)}): "
+               "most likely their versions differ.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, "
+               "to the same version before the session starts"),
+    (r"No space left on device", "a disk of the cluster is full (No space left on device): see "
+     "spark.local.dir, and TMPDIR of the executors"),
+    (r"SPARK-24819|does not allow run a barrier stage that requires more slots",
+     "the executors have fewer task slots than ranks: ask for fewer ranks, or give the cluster more "
+     "executors or cores"),
+    (r"SPARK-24942|does not support dynamic resource allocation",
+     "barrier stages do not work with dynamic allocation (SPARK-24942): set "
+     "spark.dynamicAllocation.enabled=false in the cluster's configuration"),
+    (r"spark\.rpc\.message\.maxSize", "the function, with what it refers to, is too large for "
+     "Spark's messages: raise spark.rpc.message.maxSize, or let ranks read the data themselves"),
+    (r"bigger than spark\.driver\.maxResultSize[^\n]*", "the results are larger than "
+     "spark.driver.maxResultSize: raise it, or let the function write them to storage that all "
+     "hosts share"),
+    (r"SparkContext was shut down|Cannot call methods on a stopped SparkContext|"
+     r"SparkContext has been shutdown", "the session of Spark was stopped while the job ran"),
+    (r"Job (\d+) cancelled[^\n]*", lambda m: f"the Spark job was cancelled ({m.group(0).strip()})"),
+    (r"Python worker failed to connect back|Accept timed out",
+     "a Python worker of Spark did not start in time: its host is overloaded, or its Python hangs "
+     "when it starts"),
+    (r"Python worker exited unexpectedly \(crashed\)",
+     "a Python worker of Spark was killed or crashed; for want of memory, most often: " + _MEMORY),
+    (r"java\.lang\.OutOfMemoryError[^\n]*",
+     lambda m: f"Spark's JVM has too little memory ({m.group(0).strip()}): raise "
+               "spark.driver.memory or spark.executor.memory"),
+]]
+_NOTHING_SAID = re.compile(r"finished unsuccessfully|Could not recover from a failed barrier|^\s*at |"
+                           r"^Driver stacktrace|^\s*$|^Traceback|Py4JJavaError|An error occurred "
+                           r"while calling|Lost task \d")
+
+
+def spark_says(text):
+    """Spark's exception, its text with all that it quotes, as a sentence."""
+    for pattern, sentence in _SPARK:
+        found = pattern.search(text)
+        if found:
+            return sentence if isinstance(sentence, str) else sentence(found)
+    errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception)): ([^\n]+)$", text, re.M)
+    errors = [f"{kind}: {said}" for kind, said in errors
+              if not _NOTHING_SAID.search(said) and kind != "SparkException"]
+    if errors:  # the last line of a Python traceback is the worker's own
+        return errors[0][:1000]
+    reason = re.search(r"Most recent failure reason:\s*(.*)", text, re.S)
+    lines = [line.strip() for line in (reason.group(1) if reason else text).splitlines()
+             if not _NOTHING_SAID.search(line)]
+    return (lines[0] if lines else text.strip().partition("\n")[0])[:1000]
+
+
+# -- the whole -------------------------------------------------------------------------------------
+
+class Ended:
+    """What is known of one rank.
+
+    number; host, pid: where it was, if it has started.  error: what it has reported, a dict with
+    type, message, traceback and consequence; or None.  exit_status or signal, memory: how its
+    process has ended.  phase: of the job's end, then: above MOURNING the launcher has ended it.
+    order: among all failures.
+    """
+
+    def __init__(self, number, host=None, pid=None, error=None, exit_status=None, signal=None,
+                 phase=None, memory="", order=0):
+        self.number, self.host, self.pid, self.error = number, host, pid, error
+        self.exit_status, self.signal, self.phase = exit_status, signal, phase
+        self.memory, self.order = memory, order
+
+    @property
+    def has_failed(self):
+        """Has it, by its exception or its end?"""
+        return bool(self.error or self.exit_status or self.signal is not None)
+
+    @property
+    def was_ended(self):
+        """Has the launcher ended it, because of another failure?"""
+        return self.phase is not None and self.phase > MOURNING and not self.error
+
+    @property
+    def where(self):
+        """For a sentence."""
+        return f" on {self.host}" if self.host else ""
+
+    def describe(self):
+        """How it has failed, in a sentence."""
+        text = f"rank {self.number}{self.where} "
+        if self.error:
+            said = self.error["message"]
+            return f"{text}raised {self.error['type']}" + (f": {said}" if said else "")
+        return text + ending_of(self.exit_status, self.signal, self.memory)
+
+    def kind(self):
+        """What counts: what the user's function raised, before a rank that was killed, before one
+        that just ended, before those that noticed it, before those that were ended."""
+        if self.was_ended:
+            return 4
+        if self.error:
+            return 3 if self.error["consequence"] else 0
+        return 1 if self.signal is not None else 2
+
+
+_LOST_HOST = re.compile(r"connection lost|connection to .* lost|lost its rank daemon")
+_JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status")
+
+
+def word(ranks, said=(), status=1, spark=None, hint=None):
+    """The cause of a failed job, as (sentence, the Ended to blame or None, the Ended whose
+    traceback is shown or None).
+
+    ranks: [Ended] of all ranks; said: sentences of the launcher; status: its exit status; spark:
+    the text of the exception with which Spark has ended the tasks, or None; hint: what to do about
+    a rank's error, a function of its dict.
+    """
+    failed = sorted((r for r in ranks if r.has_failed), key=lambda r: (r.kind(), r.order))
+    by_number = {r.number: r for r in ranks}
+    first = failed[0] if failed else None
+    if first and first.kind() < 3:
+        text = first.describe()
+        more = hint(first.error) if hint and first.error else None
+        return (f"{text}.\n{more}" if more else text), first, first
+    at = lambda number: by_number[number].where if number in by_number else ""  # noqa: E731
+    noticed = [(r, _blames(r.error["message"], at)) for r in failed if r.error]
+    for witness, blamed in noticed:
+        if blamed:
+            number, sentence = blamed
+            return sentence, by_number.get(number, Ended(number)), witness
+    if spark:
+        return spark_says(spark), None, None
+    causes = [s for s in said if not _JUST_AN_END.search(s)] or list(said)
+    lost = [s for s in causes if _LOST_HOST.search(s)]
+    if lost or causes:
+        return f"the job has failed: {(lost or causes)[0]}", None, None
+    if first:
+        return first.describe(), first, first
+    return f"the job has failed: ringup run ended with status {status}", None, None

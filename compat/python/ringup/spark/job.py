@@ -5,17 +5,26 @@ import os
 import socket
 import threading
 
-from . import channel, pickling, task
+from . import arguments, channel, gather, pickling, task
 from .launcher import Launcher, Output
 
-# What the driver's environment has of these goes to ranks on other hosts, the rest does not.
-FORWARDED = ("HOROVOD_", "NCCL_", "OMP_", "TF_", "RINGUP_")
+# What the driver's environment has of these goes to ranks on other hosts, the rest does not: they
+# decide what a framework computes, or how ranks talk.  docs/migration.md lists them.
+FORWARDED = ("HOROVOD_", "RINGUP_", "NCCL_", "GLOO_", "UCX_", "OMPI_MCA_", "OMP_", "MKL_",
+             "OPENBLAS_", "KERAS_", "TF_", "XLA_", "JAX_", "TORCH_", "PYTORCH_", "CUBLAS_",
+             "CUDNN_", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "NVIDIA_TF32_OVERRIDE")
+# Of these one that is another for the ranks is worth a warning, where nothing travels.
+DECIDING = ("KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "TF_DETERMINISTIC_OPS", "XLA_FLAGS", "TF_XLA_FLAGS",
+            "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "NVIDIA_TF32_OVERRIDE")
 # What is about one rank, or about one host, or nobody's business.
 NOT_FORWARDED = frozenset(
     [f"{prefix}_{name}" for prefix in ("HOROVOD", "RINGUP") for name in
      ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME", "MEET",
       "SECRET_FD", "NOTICE_FD", "REPORT_FD", "WORKER", "DAEMON", "JOB", "ELASTIC", "INTERFACE",
-      "LIBRARY", "CACHE_KEY", "GLOO_RENDEZVOUS_ADDR", "GLOO_RENDEZVOUS_PORT", "GLOO_IFACE")])
+      "LIBRARY", "CACHE_KEY", "GLOO_RENDEZVOUS_ADDR", "GLOO_RENDEZVOUS_PORT", "GLOO_IFACE")]
+    + ["TF_CONFIG", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS",
+       "JAX_LOCAL_DEVICE_IDS", "KERAS_HOME", "TORCH_HOME", "TORCH_EXTENSIONS_DIR",
+       "JAX_COMPILATION_CACHE_DIR"])
 FUNCTION_WORDS = ("-m", "ringup.spark.call", "{function}")
 
 
@@ -23,6 +32,12 @@ def forwarded(environ=None):
     """The variables of the driver that ranks on other hosts get."""
     return {k: v for k, v in (os.environ if environ is None else environ).items()
             if k.startswith(FORWARDED) and k not in NOT_FORWARDED}
+
+
+def deciding(environ=None):
+    """The driver's variables that ranks should have, too; {name: value or None}."""
+    found = os.environ if environ is None else environ
+    return {name: found.get(name) for name in DECIDING}
 
 
 class Job:
@@ -39,17 +54,28 @@ class Job:
         self.size, self.words, self.payload = size, list(words), payload
         self.env, self.output = dict(env or {}), output or Output()
         self.copy, self.hides_gpus, self.executable = copy, hides_gpus, None
+        self.function = None
         self.key = channel.new_key()
 
     @classmethod
-    def of_function(cls, size, fn, args=(), kwargs=None, **how):
-        """A call of a function on each rank."""
-        return cls(size, FUNCTION_WORDS, pickling.dumps_call(fn, args, kwargs or {}), **how)
+    def of_function(cls, size, fn, args=(), kwargs=None, name="main", call="run({})",
+                    first_only=False, **how):
+        """A call of a function on each rank.  TypeError if it cannot be called so, CannotPickle if
+        it cannot be sent; name and call: see arguments.function().  first_only: the results of
+        other ranks than rank 0 are not wanted, and None."""
+        args, kwargs = arguments.sequences(args, kwargs)
+        arguments.function(fn, args, kwargs, name, call)
+        payload = pickling.dumps_call(fn, args, kwargs, gather.by_value(), first_only=first_only,
+                                      environment=deciding())
+        work = cls(size, FUNCTION_WORDS, payload, **how)
+        work.function = fn
+        return work
 
-    def orders(self):
-        """For task.serve()."""
+    def orders(self, here=False):
+        """For task.serve(); here: on this host, where the driver's own files are."""
+        files = gather.here() if here else gather.gather(self.function)
         return {"words": self.words, "executable": self.executable, "copy": self.copy,
-                "env": dict(self.env)}
+                "env": dict(self.env), "files": files}
 
     def start(self, env):
         """What a task is told over its channel that shall start the ranks of its host: env is
@@ -67,7 +93,7 @@ def run_here(job):
 def run_here_to_its_end(job):
     """The same; returns the Launcher of the job, which has ended, well or not."""
     near, far = socket.socketpair()
-    port, key, orders = task.reserve_port("127.0.0.1"), channel.new_key(), job.orders()
+    port, key, orders = task.reserve_port("127.0.0.1"), channel.new_key(), job.orders(here=True)
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}
     orders["env"].update(job.start(env)["env"])
     server = threading.Thread(target=task.serve, daemon=True,

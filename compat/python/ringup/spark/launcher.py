@@ -15,12 +15,11 @@ import threading
 
 from ringup import program
 
-from . import channel, failure, pickling, rank as frames
+from . import channel, failure, gather, pickling, rank as frames
 
 CONNECT, REPORT, ENDED = 14, 15, 16  # enum order_kind of src/launch/order.h
 FRAME_MOST = 8 << 20
 CLD_EXITED = 1
-MOURNING = 1      # enum ending_phase: until then a rank has ended by itself
 GRACE_S = 1       # from SIGTERM to SIGKILL
 INTERRUPT_S = 8   # for a job to end after SIGINT
 LINES_WAITING = 10000
@@ -58,21 +57,14 @@ class Sink:
         self.thread.join(seconds)
 
 
-class RankState:
+class RankState(failure.Ended):
     """What is known of one rank's process; worker is its number in the job."""
 
     def __init__(self, worker, key):
-        self.worker = self.number = worker
-        self.host, self.pid = None, None
+        super().__init__(worker)
+        self.worker = worker
         self.seal = frames.Seal(key, worker)
-        self.buffer, self.result, self.error = bytearray(), None, None
-        self.exit_status = self.signal = self.phase = None
-        self.memory = ""
-
-    @property
-    def has_failed(self):
-        """Has it, by its exception or its end?"""
-        return bool(self.error or self.exit_status or self.signal is not None)
+        self.buffer, self.result = bytearray(), None
 
     def take(self, data, log):
         """Bytes that the rank has written to its RINGUP_REPORT_FD."""
@@ -102,13 +94,6 @@ class RankState:
         except Exception:  # none, or its class cannot be made again from its arguments
             return None
         return e if isinstance(e, BaseException) else None
-
-    def describe(self):
-        """How it has failed, in a sentence."""
-        where = f"rank {self.number}" + (f" on {self.host}" if self.host else "")
-        if self.error:
-            return f"{where} raised {self.error['type']}: {self.error['message']}"
-        return f"{where} " + failure.ending_of(self.exit_status, self.signal, self.memory)
 
 
 class Output:
@@ -307,40 +292,32 @@ class Launcher:
                 host=where.host, pid=where.pid, exit_status=where.exit_status)
         return [pickling.loads_result(r.result) for r in ranks]
 
-    def _order(self, state):
-        """Which failure counts: what the user's function raised, before a rank that was killed,
-        before one that just ended, before those that noticed it, before those that were ended."""
-        if state.phase is not None and state.phase > MOURNING and not state.error:
-            kind = 5
-        elif state.error and not state.error["consequence"]:
-            kind = 0
-        elif state.signal is not None:
-            kind = 1
-        elif not state.error:
-            kind = 2
-        else:
-            kind = 3
-        return kind, self.arrival.index(state.worker)
-
-    def failure(self):
-        """What JobFailed says of this job."""
-        self._cause = None
-        failed = sorted((r for r in self.workers.values() if r.has_failed), key=self._order)
-        # The launcher knows about hosts that were lost, and about jobs that never began.
-        if not failed or self._order(failed[0])[0] >= 3 and self.said:
-            said = self.said[0] if self.said else \
-                f"ringup run ended with status {self.process.returncode}"
-            return failure.JobFailed(f"the job has failed: {said}",
-                                     others=[r.describe() for r in failed])
-        first = failed[0]
-        text = first.describe()
-        if first.error:
-            self._cause = first.exception()
-            text += "\n\n" + first.error["traceback"].rstrip()
-        elif self.last:
+    def failure(self, spark=None):
+        """What JobFailed says of this job; spark: the exception with which Spark ended it."""
+        for state in self.workers.values():
+            state.order = self.arrival.index(state.worker) if state.worker in self.arrival else 0
+        text, blamed, shown = failure.word(
+            list(self.workers.values()), self.said, self.process.returncode,
+            spark and str(getattr(spark, "java_exception", None) or spark), _hint)
+        self._cause = shown.exception() if shown and shown.error else spark
+        if shown and shown.error:
+            text += "\n\n" + shown.error["traceback"].rstrip()
+        elif self.last and not spark:
             text += "\n\nThe last lines of the ranks' output:\n" + "".join(self.last).rstrip()
-        error = first.error or {}
-        return failure.JobFailed(text, rank=first.number, host=first.host, pid=first.pid,
-                                 exit_status=first.exit_status, signal=first.signal,
-                                 type_name=error.get("type"), traceback=error.get("traceback"),
-                                 others=[r.describe() for r in failed[1:]])
+        error = (blamed.error if blamed else None) or {}
+        blamed_itself = blamed and not blamed.was_ended
+        return failure.JobFailed(
+            text, rank=blamed and blamed.number, host=blamed and blamed.host,
+            pid=blamed and blamed.pid, exit_status=blamed.exit_status if blamed_itself else None,
+            signal=blamed.signal if blamed_itself else None, type_name=error.get("type"),
+            traceback=error.get("traceback"),
+            others=[r.describe() for r in sorted(self.workers.values(), key=lambda r: r.order)
+                    if r.has_failed and r is not blamed])
+
+
+def _hint(error):
+    """What to do about a module or a file that a rank has not found."""
+    if error.get("module"):
+        return f"{error['python']} has no module {error['module']}; " + \
+            gather.about_module(error["module"])
+    return gather.about_file(error["file"]) if error.get("file") else None

@@ -1,23 +1,22 @@
-# pickling.py - functions and results as bytes, with the modules that only the driver has.
+# pickling.py - functions and results as bytes, and what cannot be bytes.
 # SPDX-License-Identifier: Apache-2.0
 """cloudpickle sends what is defined in __main__, a notebook for instance, by value, and the rest
-as names of modules.  Modules of the user's own that lie beside the notebook are sent by value here,
-too, for the workers do not have them.
+as names of modules, which ranks import: gather.py sends the driver's files.
 
 A class comes back as the same class only if both sides use the same cloudpickle: the package of
 that name and the copy in pyspark do not know each other's classes.  So the payload names it."""
 
+import builtins
+import functools
 import importlib
-import inspect
 import json
-import os
 import pickle
-import site
 import sys
-import sysconfig
+import types
 
 PICKLERS = ("cloudpickle", "pyspark.cloudpickle")
-NEVER_BY_VALUE = ("ringup", "horovod", "sparkdl", "pyspark", "py4j", "cloudpickle")
+MOST_STEPS = 8      # from the function to the culprit
+MOST_LOOKS = 2000   # objects that are tried
 
 
 class CannotPickle(TypeError):
@@ -35,49 +34,6 @@ def pickler(name=None):
                        "`pip install cloudpickle`")
 
 
-def installed_paths():
-    """The folders of the standard library and of installed packages."""
-    paths = {p for name, p in sysconfig.get_paths().items() if name in
-             ("stdlib", "platstdlib", "purelib", "platlib")}
-    paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
-    if site.ENABLE_USER_SITE:
-        paths.add(site.getusersitepackages())
-    return {os.path.realpath(p) for p in paths}
-
-
-def is_standard(path):
-    """Is a folder of sys.path there in each process of this Python?"""
-    name = os.path.basename(path)
-    if name == "lib-dynload" or (name.startswith("python3") and name.endswith(".zip")):
-        return True
-    return os.path.realpath(path) in installed_paths()
-
-
-def own_modules():
-    """Modules that are loaded, and are the user's own: not installed, not of this package."""
-    installed = tuple(p + os.sep for p in installed_paths())
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if name == "__main__" or not path or name.split(".")[0] in NEVER_BY_VALUE:
-            continue
-        path = os.path.realpath(path)
-        if path.endswith(".py") and not path.startswith(installed) and _is_beside(path, name):
-            found.append(module)
-    return found
-
-
-def _is_beside(path, name):
-    """Does the module lie in the current folder, or in the one of the script or notebook?"""
-    places = [os.getcwd()]
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    places += [os.path.dirname(os.path.abspath(script))] if script else []
-    top = path
-    for _ in range(name.count(".") + 1 + (os.path.basename(path) == "__init__.py")):
-        top = os.path.dirname(top)
-    return top in {os.path.realpath(p) for p in places}
-
-
 def _dumps(module, obj, by_value):
     register = getattr(module, "register_pickle_by_value", None)
     done = []
@@ -91,56 +47,184 @@ def _dumps(module, obj, by_value):
             module.unregister_pickle_by_value(own)
 
 
-def _parts(fn, args, kwargs):
-    """(name, object) of what travels with a function: what it refers to, and its arguments."""
-    try:
-        found = inspect.getclosurevars(fn)
-        yield from found.nonlocals.items()
-        yield from found.globals.items()
-    except TypeError:
-        pass
-    yield from ((f"argument {i}", a) for i, a in enumerate(args))
-    yield from ((f"argument {name}", a) for name, a in kwargs.items())
+# -- the culprit -----------------------------------------------------------------------------------
+
+def _names(code):
+    """Global names that a function's code and the code in it refer to."""
+    found = dict.fromkeys(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            found.update(_names(const))
+    return found
 
 
-def _explain(module, fn, args, kwargs, error):
-    """A sentence about what cannot be pickled."""
-    name = getattr(fn, "__name__", repr(fn))
-    for part, value in _parts(fn, args, kwargs):
+def _parts_of_function(fn):
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
         try:
-            module.dumps(value)
+            yield f" -> {name}", cell.cell_contents
+        except ValueError:  # not set yet
+            pass
+    for name in _names(fn.__code__):
+        if name in fn.__globals__ and not hasattr(builtins, name):
+            yield f" -> {name}", fn.__globals__[name]
+    for i, value in enumerate(fn.__defaults__ or ()):
+        first = fn.__code__.co_argcount - len(fn.__defaults__)
+        yield f" -> {fn.__code__.co_varnames[first + i]} (a default)", value
+    for name, value in (fn.__kwdefaults__ or {}).items():
+        yield f" -> {name} (a default)", value
+
+
+def _parts(value):
+    """(how to name it, object) of what an object is made of."""
+    if isinstance(value, types.FunctionType):
+        yield from _parts_of_function(value)
+    elif isinstance(value, types.MethodType):
+        yield " -> self", value.__self__
+        yield "", value.__func__
+    elif isinstance(value, functools.partial):
+        yield " -> " + _called(value.func), value.func
+        yield from ((f" -> argument {i}", a) for i, a in enumerate(value.args))
+        yield from ((f" -> argument {k}", a) for k, a in value.keywords.items())
+    elif isinstance(value, dict):
+        yield from ((f"[{k!r}]", v) for k, v in value.items())
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from ((f"[{i}]", v) for i, v in enumerate(value))
+    elif isinstance(value, types.ModuleType):
+        return
+    else:
+        members = getattr(value, "__dict__", None) or {}
+        if isinstance(value, type):
+            members = {k: getattr(v, "__func__", v) for k, v in members.items()
+                       if not k.startswith("__") or k in ("__init__", "__call__")}
+        else:
+            members = dict(members)
+            for kind in type(value).__mro__:
+                for slot in kind.__dict__.get("__slots__", ()):
+                    if isinstance(slot, str) and hasattr(value, slot):
+                        members.setdefault(slot, getattr(value, slot))
+        yield from ((f".{k}", v) for k, v in members.items())
+        if not isinstance(value, type) and type(value).__module__ == "__main__":
+            yield f" -> class {type(value).__name__}", type(value)
+
+
+def _called(value):
+    return getattr(value, "__name__", None) or type(value).__name__
+
+
+def _is_whole(value):
+    """Is what an object is made of nobody's business?"""
+    return type(value).__module__.split(".")[0] in ("pyspark", "py4j")
+
+
+def _find(value, path, by_value, module, left, seen):
+    """(path, object, error) of the innermost object that cannot be pickled."""
+    error = None
+    if left[0] > 0:
+        left[0] -= 1
+        try:
+            _dumps(module, value, by_value)
         except Exception as e:
-            kind = type(value)
-            return (f"{name}() refers to {part}, of type {kind.__module__}.{kind.__qualname__}, "
-                    f"which cannot be sent to other processes ({e}); import the library and make "
-                    f"the object inside {name}()")
-    return (f"{name}() cannot be sent to other processes ({error}); put the imports, and what it "
+            error = e
+    if error is None or id(value) in seen:
+        return None
+    seen.add(id(value))
+    if not _is_whole(value) and len(seen) < 200 and path.count(">") <= MOST_STEPS:
+        try:
+            parts = list(_parts(value))
+        except Exception:  # properties that raise, for instance
+            parts = []
+        for name, part in parts:
+            found = _find(part, path + name, by_value, module, left, seen)
+            if found:
+                return found
+    return path, value, error
+
+
+def _kind_and_cure(value, name):
+    """(what an object is, what to do instead)."""
+    kind = type(value)
+    full = f"{kind.__module__}.{kind.__qualname__}"
+    inside = f"Make it inside {name}()"
+    spark = full.startswith("pyspark.")
+    if spark and kind.__name__ == "DataFrame":
+        return "a DataFrame of Spark", (
+            "Ranks cannot ask Spark.  Write it first, df.write.parquet(PATH), to storage that all "
+            f"hosts share, and read PATH inside {name}(), with pandas or pyarrow for instance; a "
+            f"small one can be an argument: {name}'s argument df.toPandas()")
+    if spark and kind.__name__ == "RDD":
+        return "an RDD of Spark", (
+            "Ranks cannot ask Spark.  Save it to storage that all hosts share and read that inside "
+            f"{name}(), or give rdd.collect() as an argument")
+    if spark and kind.__name__ in ("SparkSession", "SparkContext", "SQLContext"):
+        return f"the driver's {kind.__name__}", (
+            f"Only the driver has it: do what needs Spark before {name}() runs, and let ranks read "
+            "the result from storage that all hosts share")
+    if full == "_thread.lock" or full == "_thread.RLock" or full.startswith(
+            ("threading.", "multiprocessing.synchronize.", "queue.")):
+        return f"a thread lock (type {full})" if "lock" in full.lower() else f"of type {full}", \
+            inside
+    if full.startswith("_io.") and hasattr(value, "name"):
+        return f"an open file ({value.name!r}, type {full})", (
+            f"Open it inside {name}(), from storage that all hosts share")
+    if full in ("builtins.generator", "builtins.coroutine"):
+        return f"a {kind.__name__}", f"{inside}, or make a list of it"
+    if full == "builtins.module":
+        return f"the module {value.__name__}", f"Import it inside {name}()"
+    return f"of type {full}", f"Import its library, and make it, inside {name}()"
+
+
+def _explain(module, call, by_value, error):
+    """What cannot be pickled of a call: a sentence, the path to it, what to do."""
+    fn, args, kwargs = call
+    name = _called(fn)
+    left, seen = [MOST_LOOKS], set()
+    roots = [(name, fn), *((f"argument {i}", a) for i, a in enumerate(args)),
+             *((f"argument {k}", a) for k, a in kwargs.items())]
+    for path, value in roots:
+        found = _find(value, path, by_value, module, left, seen)
+        if not found:
+            continue
+        path, culprit, why = found
+        if culprit is fn:
+            break
+        kind, cure = _kind_and_cure(culprit, name)
+        last = path.rsplit(" -> ", 1)[-1]
+        reason = str(why).splitlines()[0][:200] if str(why) else type(why).__name__
+        return (f"{name}() refers to {last}, {kind}, which cannot be sent to other processes "
+                f"({reason}).  Path: {path}.  {cure}")
+    return (f"{name}() cannot be sent to other processes ({error}).  Put its imports, and what it "
             f"makes of them, inside {name}()")
 
 
-def dumps_call(fn, args, kwargs):
-    """The payload of a call: a header, and the pickled function with its arguments."""
+# -- calls and results -----------------------------------------------------------------------------
+
+def dumps_call(fn, args, kwargs, by_value=(), **header):
+    """The payload of a call: a header, and the pickled function with its arguments.
+
+    by_value: modules whose functions and classes travel themselves, not by name.
+    """
     module = pickler()
-    call, own = (fn, tuple(args), dict(kwargs)), own_modules()
+    call = fn, tuple(args), dict(kwargs)
     try:
-        body = _dumps(module, call, own)
+        body = _dumps(module, call, by_value)
     except Exception as e:
-        try:
-            body = _dumps(module, call, ())
-        except Exception:
-            raise CannotPickle(_explain(module, fn, args, kwargs, e)) from e
-    header = json.dumps({"pickler": module.__name__, "python": list(sys.version_info[:2])}).encode()
+        raise CannotPickle(_explain(module, call, by_value, e)) from e
+    header = json.dumps({**header, "pickler": module.__name__}).encode()
     return len(header).to_bytes(4, "little") + header + body
 
 
 def loads_result(data):
-    """What dumps() of a rank has made; only for bytes whose MAC is right."""
-    return pickle.loads(data)
+    """What dumps() of a rank has made; only for bytes whose MAC is right.  No bytes are None."""
+    return pickle.loads(data) if data else None
+
+
+def loads_header(payload):
+    """The header of a payload, and the module that pickles."""
+    length = int.from_bytes(payload[:4], "little")
+    header = json.loads(bytes(payload[4:4 + length]))
+    return header, pickler(header["pickler"])
 
 
 def loads_call(payload):
-    """(fn, args, kwargs, module that pickles) of a payload; in a rank only."""
-    length = int.from_bytes(payload[:4], "little")
-    header = json.loads(bytes(payload[4:4 + length]))
-    module = pickler(header["pickler"])
-    return (*pickle.loads(payload[4 + length:]), module)
+    """(fn, args, kwargs) of a payload; in a rank only."""
+    return pickle.loads(payload[4 + int.from_bytes(payload[:4], "little"):])

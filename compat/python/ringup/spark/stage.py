@@ -18,7 +18,7 @@ import time
 
 from ringup._version import __version__
 
-from . import channel, job as jobs, task
+from . import arguments, channel, failure, job as jobs, task
 from .failure import JobFailed
 from .launcher import Launcher
 
@@ -296,15 +296,7 @@ class Stage:
 
 def explain(error):
     """Spark's error as a sentence."""
-    text = str(getattr(error, "java_exception", None) or error)
-    missing = re.search(r"No module named '(ringup[^']*)'", text)
-    if missing:
-        return ("the Python of the executors has no package ringup: install it there on each node "
-                "(`compat/install --python PYTHON`), or let PYSPARK_PYTHON name one that has it")
-    found = re.search(r"^(?:\w+\.)*(\w+(?:Error|Exception|RuntimeError)): (.*)$", text, re.M)
-    reason = re.search(r"Most recent failure reason:\s*(.*)", text)
-    lines = [line for line in (reason.group(1) if reason else text).splitlines() if line.strip()]
-    return (lines[0] if lines else text)[:1000] if not found or reason else found.group(0)[:1000]
+    return failure.spark_says(str(getattr(error, "java_exception", None) or error))
 
 
 def _start_failed(stage, lobby, size, seconds):
@@ -375,27 +367,27 @@ def _look(stage):
 
 
 def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, output=None,
-        copy=False, description=None):
+        copy=False, description=None, first_only=False):
     """Call fn(*args, **kwargs) on num_proc ranks on Spark's executors; returns the results by
     rank.
 
     num_proc: ranks, each in a task slot; None: all slots that there are.  env: variables for the
-    ranks, beside those of the executors; None: HOROVOD_*, NCCL_*, OMP_*, TF_* and RINGUP_* of
-    the driver.  start_timeout: seconds for slots to be there and tasks to start.  output: an
+    ranks, beside those of the executors; None: those of the driver that frameworks read
+    (job.FORWARDED).  start_timeout: seconds for slots to be there and tasks to start.  output: an
     Output, else what the ranks print is printed here with "[RANK]<stdout>:" in front.  copy: it
-    also goes to the stderr of the executors.
+    also goes to the stderr of the executors.  first_only: only rank 0's result is wanted; the others
+    are None.
 
     Raises JobFailed if a rank fails, CannotPickle if fn cannot be sent, RuntimeError without a
     session.  Call it from one thread or several; each call is a job of its own.
     """
+    arguments.function(fn, *arguments.sequences(args, kwargs), "fn")
     sc = context()
     seconds = start_seconds(start_timeout)
-    size = slots(sc) if num_proc is None else num_proc
-    if size < 1:
-        raise ValueError(f"num_proc={size}: at least one rank")
+    size = slots(sc) if num_proc is None else arguments.number(num_proc, "num_proc", 1)
     job = jobs.Job.of_function(size, fn, args, kwargs,
                                env=jobs.forwarded() if env is None else env,
-                               output=output or to_stdout(), copy=copy)
+                               output=output or to_stdout(), copy=copy, first_only=first_only)
     name = description or f"ringup: {getattr(fn, '__name__', 'function')}"
     return run_job(job, sc, seconds, name).results()
 

@@ -16,7 +16,7 @@ import sys
 from ringup import program
 from ringup._version import __version__
 
-from . import channel, pickling
+from . import channel, gather, unpack
 
 CONNECT_S = 60
 SIOCGIFADDR = 0x8915
@@ -64,16 +64,18 @@ def reserve_port(address):
     return s
 
 
-def environment(base, given, address=None):
-    """The environment of ranks: that of this process, less Spark's own for its workers, and what
-    the driver has given."""
+def environment(base, given, address=None, places=unpack.Places()):
+    """The environment of ranks: that of this process, less Spark's own for its workers, what the
+    driver has given, and a path of modules on which the driver's own files come first."""
     env = dict(base)
     if env.get("PYTHONHASHSEED") == "0":  # Spark sets it for its workers
         del env["PYTHONHASHSEED"]
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         env.pop(name, None)
-    added = [os.path.abspath(p) for p in sys.path if not pickling.is_standard(p)]
-    env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(added))
+    added = [os.path.abspath(p) for p in sys.path if not gather.is_standard(p)]
+    env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(
+        [*places.before, *(p for p in added if p not in places.behind), *places.behind]))
+    env[unpack.VARIABLE] = places.variable()
     env["PYTHONUNBUFFERED"] = "1"
     interface = interface_of(address) if address else None
     if interface:
@@ -97,8 +99,15 @@ def serve(sock, key, orders, payload, address=None):
 
     orders: env, a dict for the ranks; executable, their Python, None: this process's; words, the
     rest of their command, in which {function} stands for the descriptor that payload is read
-    from; copy, whether their output also goes to this process's stderr.
+    from; copy, whether their output also goes to this process's stderr; files, the driver's own
+    (gather.py).
     """
+    with unpack.unpacked(orders.get("files")) as (places, stays):
+        return _serve(sock, key, orders, payload, address, places, stays)
+
+
+def _serve(sock, key, orders, payload, address, places, stays):
+    """The same; ranks find the driver's files in places, for as long as a process has stays."""
     keep, seal = _memory_file("ringup-function", payload), _memory_file("ringup-seal", key)
     lifeline, own_end = os.pipe()
     try:
@@ -107,8 +116,9 @@ def serve(sock, key, orders, payload, address=None):
             [program.find(), "rankd", f"--lifeline={lifeline}", f"--seal={seal}", f"--keep={keep}",
              *(["--copy-output"] if orders["copy"] else []), "--",
              orders["executable"] or sys.executable, *words],
-            stdin=sock, stdout=sock, pass_fds=(lifeline, seal, keep), start_new_session=True,
-            env=environment(os.environ, orders["env"], address))
+            stdin=sock, stdout=sock, pass_fds=[fd for fd in (lifeline, seal, keep, stays) if fd is not None],
+            start_new_session=True,
+            env=environment(os.environ, orders["env"], address, places))
         sock.close()
         return daemon.wait()
     finally:

@@ -5,7 +5,9 @@ back is rank 0's value in local mode, too; too few slots are told before anythin
 exception that a rank raised is the __cause__ of the error; torch.distributed gets the interface
 towards the driver; a log that nobody reads does not end the job.  torch is not imported here."""
 
-from . import job, stage
+import os
+
+from . import arguments, job, stage
 
 
 class TorchDistributor:
@@ -17,7 +19,7 @@ class TorchDistributor:
     """
 
     def __init__(self, num_processes=1, local_mode=True, use_gpu=True, _ssl_conf=None):
-        if num_processes <= 0:
+        if arguments.number(num_processes, "num_processes") <= 0:
             raise ValueError("num_processes has to be a positive integer")
         self.num_processes, self.local_mode, self.use_gpu = num_processes, local_mode, use_gpu
         if use_gpu and not local_mode:
@@ -33,16 +35,23 @@ class TorchDistributor:
         A string is the path of a Python file, which runs with args as its arguments; then None is
         returned.  The file has to be at that path on each host.
 
-        Raises ringup.spark.JobFailed, which names the rank.
+        Raises TypeError before anything starts if train_object is neither, or does not take these
+        arguments, and ringup.spark.JobFailed, which names the rank.
         """
         output = stage.to_stdout(("--no-prefix",))
+        if isinstance(train_object, os.PathLike):
+            train_object = os.fspath(train_object)
         if isinstance(train_object, str):
             if kwargs:
                 raise ValueError("Running pytorch file does not support key-word type arguments.")
+            if self.local_mode and not os.path.isfile(train_object):
+                raise FileNotFoundError(f"train_object is {train_object!r}, and there is no such "
+                                        f"file; the current folder is {os.getcwd()}")
             work = job.Job(self.num_processes, [train_object, *map(str, args)], output=output)
         else:
-            work = job.Job.of_function(self.num_processes, train_object, args, kwargs,
-                                       output=output)
+            work = job.Job.of_function(
+                self.num_processes, train_object, args, kwargs, output=output, first_only=True,
+                name="train_object", call="TorchDistributor(...).run({})")
         work.hides_gpus = not self.use_gpu
         if self.local_mode:
             done = job.run_here_to_its_end(work)

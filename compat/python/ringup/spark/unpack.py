@@ -1,0 +1,122 @@
+# unpack.py - the driver's own Python files on the host of its ranks; gather.py packs them.
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of the driver that this host has, too, with the same files (a local session, or shared
+storage) is used where it is.  The others are unpacked to a temporary folder for the ranks of this
+host, which a small process removes when the last of these has ended, however that happens."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+MANIFEST = "ringup-files.json"
+VARIABLE = "SPARK_FILES_OF_RANKS"  # tells a rank what became of the driver's folders
+# Removes the folder when the pipe has no writer left; in the background, so nobody waits for it.
+REMOVER = '{ read -r _; exec rm -rf -- "$0"; } <&0 &'
+
+
+class Places:
+    """Where the driver's folders are: before and behind the installed packages; folder: where the
+    unpacked ones lie, or None."""
+
+    def __init__(self, before=(), behind=(), folder=None):
+        self.before, self.behind, self.folder = list(before), list(behind), folder
+
+    def variable(self):
+        """For the ranks' environment."""
+        return json.dumps(vars(self))
+
+    def on_driver(self, path):
+        """The driver's name of a file; the same if it was not unpacked."""
+        if self.folder and path.startswith(self.folder + os.sep):
+            return path[len(self.folder):]
+        return path
+
+    def text_for_driver(self, text):
+        """A traceback, for instance, with the driver's names of files."""
+        return text.replace(self.folder + os.sep, os.sep) if self.folder else text
+
+
+def of_rank():
+    """The Places of this process, a rank."""
+    said = json.loads(os.environ.get(VARIABLE) or "{}")
+    return Places(**said)
+
+
+def order_path(places):
+    """Let sys.path have the driver's order: PYTHONPATH cannot say what comes last."""
+    if places.behind:
+        sys.path[:] = [p for p in sys.path if p not in places.behind] + places.behind
+
+
+def _is_here(archive, root):
+    """Has this host the same files in a folder of that name?"""
+    names = [n for n in archive.namelist()
+             if "/" + n == root or ("/" + n).startswith(root.rstrip("/") + "/")]
+    for name in names:
+        try:
+            path = "/" + name
+            if os.path.getsize(path) != archive.getinfo(name).file_size:
+                return False
+            with open(path, "rb") as f:
+                if f.read() != archive.read(name):
+                    return False
+        except OSError:
+            return False
+    return bool(names)
+
+
+@contextlib.contextmanager
+def unpacked(data):
+    """Places of the driver's files, and a descriptor that every process has to inherit for which
+    they have to stay; data: gather()'s archive, or where the files are on this host, or None."""
+    if not data or isinstance(data, Places):
+        yield data or Places(), None
+        return
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        manifest = json.loads(archive.read(MANIFEST))
+        missing = [root for root, _ in manifest if not _is_here(archive, root)]
+        names = [n for n in archive.namelist() if n != MANIFEST and
+                 any("/" + n == r or ("/" + n).startswith(r.rstrip("/") + "/") for r in missing)]
+        folder = end = None
+        try:
+            if names:
+                folder = tempfile.mkdtemp(prefix="ringup-files.")
+                try:
+                    archive.extractall(folder, names)
+                except OSError as e:
+                    raise RuntimeError(
+                        f"{os.uname().nodename} has no room for the driver's Python files in "
+                        f"{folder}: {e.strerror or e}.  RINGUP_SPARK_FILES=0 on the driver sends "
+                        "none; TMPDIR on the executors names another folder") from e
+                end = _remover(folder)
+            places = Places(folder=folder)
+            for root, behind in manifest:
+                where = folder + root if root in missing else root
+                (places.behind if behind else places.before).append(where)
+            yield places, end
+        finally:
+            if end is not None:
+                os.close(end)
+            elif folder:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remover(folder):
+    """A descriptor: when all its copies are closed, the folder is removed."""
+    reads, writes = os.pipe()
+    try:
+        subprocess.run(["/bin/sh", "-c", REMOVER, folder], stdin=reads, env={"PATH": os.defpath},
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       start_new_session=True, cwd="/", check=True)
+    except BaseException:
+        os.close(writes)
+        raise
+    finally:
+        os.close(reads)
+    return writes
