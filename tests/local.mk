@@ -700,6 +700,9 @@ PY_TESTS = \
 	%reldir%/py/test_ray.py \
 	%reldir%/py/test_spark.py \
 	%reldir%/py/test_spark_data.py \
+	%reldir%/py/test_spark_arguments.py \
+	%reldir%/py/test_spark_failure.py \
+	%reldir%/py/test_spark_files.py \
 	%reldir%/py/test_spark_local.py \
 	%reldir%/py/test_timeline.py \
 	%reldir%/py/test_train_check.py

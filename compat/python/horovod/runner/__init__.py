@@ -53,11 +53,17 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
     man horovodrun explains them.  In an elastic job (min_num_proc, host_discovery_script) the
     results are those of the ranks that there were at the end, the first min_num_proc of them.
 
-    If a rank fails, RuntimeError tells of it, with the rank's own traceback.
+    TypeError before anything starts if func is no function or does not take these arguments,
+    ringup.spark.CannotPickle if it cannot be sent.  If a rank fails, RuntimeError tells of it, with
+    the rank's own traceback.
     """
+    from ringup.spark import arguments
+
     from .launch import _run
 
-    num_proc = _renamed("np", "num_proc", np, num_proc)
+    args, kwargs = arguments.sequences(args, kwargs)
+    arguments.function(func, args, kwargs, "func", "horovod.run({})")
+    num_proc = arguments.number(_renamed("np", "num_proc", np, num_proc), "num_proc", 1)
     min_num_proc = _renamed("min_np", "min_num_proc", min_np, min_num_proc)
     max_num_proc = _renamed("max_np", "max_num_proc", max_np, max_num_proc)
     if network_interface:
@@ -77,6 +83,6 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
     a.output_filename, a.verbose = output_filename, verbose
     a.use_gloo, a.use_mpi, a.mpi_args = use_gloo, use_mpi, mpi_args
     a.nics = set(network_interfaces) if network_interfaces else None
-    a.run_func = functools.partial(func, *args, **(kwargs or {}))
+    a.run_func = functools.partial(func, *args, **kwargs)
     a.executable, a.env = executable, env
     return _run(a)

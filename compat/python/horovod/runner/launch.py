@@ -22,6 +22,7 @@ from horovod.runner.js_run import is_jsrun_installed
 from horovod.runner.run_task import FUNCTION, PATHS, error_name, result_name
 from horovod.runner.util import cache, lsf, network, threads
 from ringup import program
+from ringup.spark import pickling
 
 SSH_CONNECT_TIMEOUT_S = 10
 _NOT_BUILT = ("{0} support has not been built.  If this is not expected, ensure {1} is installed "
@@ -165,7 +166,10 @@ def _launch_function(args, is_remote):
     folder = tempfile.mkdtemp(prefix=".horovod_run." if is_remote else "horovod_run.",
                               dir=os.getcwd() if is_remote else None)
     try:
-        codec.write(os.path.join(folder, FUNCTION), args.run_func)
+        try:
+            codec.write(os.path.join(folder, FUNCTION), args.run_func)
+        except Exception as e:
+            raise pickling.cannot_pickle(args.run_func, e) from e
         with open(os.path.join(folder, PATHS), "w", encoding="utf-8") as f:
             json.dump([os.path.abspath(p) for p in sys.path], f)
         try:

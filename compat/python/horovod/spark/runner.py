@@ -27,6 +27,13 @@ def _output(stdout, stderr, timestamps):
     return job.Output(_writer(stdout), _writer(stderr), stage.to_stdout().log, form)
 
 
+def _check(fn, args, kwargs, name, num_proc):
+    """TypeError or ValueError for what no job can be made of."""
+    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", f"horovod.spark.{name}({{}})")
+    if num_proc is not None:
+        arguments.number(num_proc, "num_proc", 1)
+
+
 def _work(size, fn, args, kwargs, env, nics, output, copy):
     given = {k: str(v) for k, v in (env or {}).items()}
     if nics:
@@ -47,7 +54,7 @@ def _results(run_job, *args):
 def _inferred(sc, num_proc, verbose):
     """num_proc, or as many ranks as the cores that Spark counts allow tasks."""
     if num_proc is not None:
-        return arguments.number(num_proc, "num_proc", 1)
+        return num_proc
     cores, each = sc.defaultParallelism, int(sc.getConf().get("spark.task.cpus", "1"))
     count = max(cores // each, 1)
     if verbose >= 1:
@@ -74,7 +81,7 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
     """
     if use_mpi and use_gloo:
         raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
-    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", "horovod.spark.run({})")
+    _check(fn, args, kwargs, "run", num_proc)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     work = _work(_inferred(sc, num_proc, verbose), fn, args, kwargs, env, nics,
@@ -101,7 +108,7 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     A rank that fails is replaced; a task whose executor is lost is run again by Spark, up to
     spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
     """
-    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", "horovod.spark.run_elastic({})")
+    _check(fn, args, kwargs, "run_elastic", num_proc)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     size = _inferred(sc, num_proc, verbose)

@@ -13,7 +13,7 @@ import socket
 import tempfile
 import time
 
-from . import channel, stage, task
+from . import channel, failure, stage, task
 from .failure import JobFailed
 from .launcher import Launcher
 
@@ -142,6 +142,7 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
                                 _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit))
             launcher.wait(look)
             tasks.close()
+            launcher.spark = failure.spark_error(running, launcher)
             if max_np > stage.slots(sc):
                 running.cancel()  # tasks that never had a slot would come now
             running.leave(launcher.process.returncode != 0)

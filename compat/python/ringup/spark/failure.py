@@ -67,6 +67,10 @@ _BLAMES = [
                 r"(?P<t>[\d.]+ \w+)"),
      "ranks {r}{more}{of} did not come to hvd.init() within {t}.  Look at what they do before that "
      "(do they load their data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
+    (re.compile(r"\branks? (?P<r>\d+)(?P<more>[\d, and-]*) of the process group did not come within "
+                r"(?P<t>[\d.]+ \w+)"),
+     "rank {r}{more}{at} did not come to init_process_group() within {t}.  Look at what it does "
+     "before that, and whether all ranks create the same groups in the same order"),
     (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\) has not moved for "
                 r"(?P<t>[\d.]+ s)(?P<seen>[^:\n]*): it (?P<how>is stopped|is dead) "
                 r"\((?P<s>state .)\)"),
@@ -251,6 +255,7 @@ class Ended:
         return 1 if self.signal is not None else 2
 
 
+LOST_S = 15  # for Spark to notice that an executor is gone
 _LOST_HOST = re.compile(r"connection lost|connection to .* lost|lost its rank daemon")
 _JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status")
 
@@ -271,13 +276,18 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
         more = hint(first.error) if hint and first.error else None
         return (f"{text}.\n{more}" if more else text), first, first
     at = lambda number: by_number[number].where if number in by_number else ""  # noqa: E731
-    noticed = [(r, _blames(r.error["message"], at)) for r in failed if r.error]
-    for witness, blamed in noticed:
-        if blamed:
-            number, sentence = blamed
-            return sentence, by_number.get(number, Ended(number)), witness
+    blames = [(_blames(r.error["message"], at), r) for r in failed if r.error]
+    blamed, witness = next((b for b in blames if b[0]), (None, None))
     if spark:
-        return spark_says(spark), None, None
+        text = spark_says(spark)
+        if not blamed:
+            return text, None, None
+        number, _sentence = blamed
+        return f"rank {number}{at(number)} died with its executor: {text}", \
+            by_number.get(number, Ended(number)), None
+    if blamed:
+        number, sentence = blamed
+        return sentence, by_number.get(number, Ended(number)), witness
     causes = [s for s in said if not _JUST_AN_END.search(s)] or list(said)
     lost = [s for s in causes if _LOST_HOST.search(s)]
     if lost or causes:
@@ -285,3 +295,12 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
     if first:
         return first.describe(), first, first
     return f"the job has failed: ringup run ended with status {status}", None, None
+
+
+def spark_error(stage, launcher):
+    """The exception with which Spark has ended a stage whose job has lost a host, or None: Spark
+    knows why an executor has gone, and says so some seconds later."""
+    if launcher.process.returncode and any(_LOST_HOST.search(s) for s in launcher.said):
+        stage.thread.join(LOST_S)
+        return stage.error
+    return None

@@ -190,7 +190,7 @@ class Look:
             return
         # Programs and projects of all kinds lie in these: only what is a module at first sight.
         shallow = root.path in ("/", os.path.expanduser("~"), tempfile.gettempdir())
-        pending, data, with_sources = [(root.path, ())], [], set()
+        pending, data, with_sources = [(root.path, (os.path.realpath(root.path),))], [], set()
         while pending:
             folder, above = pending.pop(0)
             for e in self._entries(folder):
@@ -413,6 +413,9 @@ def about_module(name):
             path = spec and spec.origin
         except (ImportError, ValueError, AttributeError):
             path = None
+    if path and not is_installed(path):
+        return (f"on the driver it is {path}, in a folder that is not on sys.path: put that folder "
+                "there")
     if path:
         return (f"the driver has it installed ({path}), and the Python of the executors has not: "
                 "install it there on each node, or let PYSPARK_PYTHON name a Python that has it")

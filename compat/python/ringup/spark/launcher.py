@@ -121,7 +121,7 @@ class Launcher:
         self.connections, self.output, self.key = connections, output, key
         self.is_elastic = bool(elastic)
         self.workers = {} if elastic else {r: RankState(r, key) for r in range(size)}
-        self.said, self.last = [], []
+        self.said, self.last, self.spark = [], [], None
         self.arrival = []  # workers in the order in which they failed
         where = elastic or ["-H", ",".join(f"{name}:{slots}" for name, slots in hosts)]
         log = output.log or (lambda text: None)
@@ -275,7 +275,7 @@ class Launcher:
         """Raise JobFailed if the job has failed."""
         failed = not self.is_elastic and any(r.has_failed for r in self.workers.values())
         if self.process.returncode or failed:
-            raise self.failure() from self._cause
+            raise self.failure(self.spark) from self._cause
 
     def results(self):
         """The ranks' results by rank, of the ranks of the end if they may change; or JobFailed."""

@@ -83,8 +83,8 @@ def _parts(value):
         yield "", value.__func__
     elif isinstance(value, functools.partial):
         yield " -> " + _called(value.func), value.func
-        yield from ((f" -> argument {i}", a) for i, a in enumerate(value.args))
-        yield from ((f" -> argument {k}", a) for k, a in value.keywords.items())
+        yield from ((f" -> argument {k}", a) for k, a in
+                    (*enumerate(value.args), *value.keywords.items()))
     elif isinstance(value, dict):
         yield from ((f"[{k!r}]", v) for k, v in value.items())
     elif isinstance(value, (list, tuple, set, frozenset)):
@@ -196,6 +196,14 @@ def _explain(module, call, by_value, error):
             f"makes of them, inside {name}()")
 
 
+def cannot_pickle(fn, error, args=(), kwargs=None, by_value=()):
+    """CannotPickle for a function, or a partial of one, that error has come of."""
+    kwargs = dict(kwargs or {})
+    if isinstance(fn, functools.partial):
+        fn, args, kwargs = fn.func, (*fn.args, *args), {**fn.keywords, **kwargs}
+    return CannotPickle(_explain(pickler(), (fn, args, kwargs), by_value, error))
+
+
 # -- calls and results -----------------------------------------------------------------------------
 
 def dumps_call(fn, args, kwargs, by_value=(), **header):
@@ -208,7 +216,7 @@ def dumps_call(fn, args, kwargs, by_value=(), **header):
     try:
         body = _dumps(module, call, by_value)
     except Exception as e:
-        raise CannotPickle(_explain(module, call, by_value, e)) from e
+        raise cannot_pickle(fn, e, args, kwargs, by_value) from e
     header = json.dumps({**header, "pickler": module.__name__}).encode()
     return len(header).to_bytes(4, "little") + header + body
 

@@ -350,6 +350,7 @@ def run_job(job, sc, seconds, description):
                            job.size, address, job.output, job.key)
         running.wait(lambda: _look(stage))
         lobby.close()
+        running.spark = failure.spark_error(stage, running)
         stage.leave(running.process.returncode != 0)
         return running
     except BaseException:
@@ -375,16 +376,17 @@ def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, o
     ranks, beside those of the executors; None: those of the driver that frameworks read
     (job.FORWARDED).  start_timeout: seconds for slots to be there and tasks to start.  output: an
     Output, else what the ranks print is printed here with "[RANK]<stdout>:" in front.  copy: it
-    also goes to the stderr of the executors.  first_only: only rank 0's result is wanted; the others
-    are None.
+    also goes to the stderr of the executors.  first_only: only rank 0's result is wanted; the
+    others are None.
 
     Raises JobFailed if a rank fails, CannotPickle if fn cannot be sent, RuntimeError without a
     session.  Call it from one thread or several; each call is a job of its own.
     """
     arguments.function(fn, *arguments.sequences(args, kwargs), "fn")
+    size = num_proc if num_proc is None else arguments.number(num_proc, "num_proc", 1)
     sc = context()
     seconds = start_seconds(start_timeout)
-    size = slots(sc) if num_proc is None else arguments.number(num_proc, "num_proc", 1)
+    size = size or slots(sc)
     job = jobs.Job.of_function(size, fn, args, kwargs,
                                env=jobs.forwarded() if env is None else env,
                                output=output or to_stdout(), copy=copy, first_only=first_only)

@@ -17,7 +17,8 @@ import zipfile
 MANIFEST = "ringup-files.json"
 VARIABLE = "SPARK_FILES_OF_RANKS"  # tells a rank what became of the driver's folders
 # Removes the folder when the pipe has no writer left; in the background, so nobody waits for it.
-REMOVER = '{ read -r _; exec rm -rf -- "$0"; } <&0 &'
+# A shell gives what runs in the background /dev/null as its descriptor 0.
+REMOVER = 'exec 3<&0; { read -r _ <&3; exec rm -rf -- "$0"; } &'
 
 
 class Places:
