@@ -31,6 +31,7 @@ struct sink {
 	size_t start, len, room;
 	size_t most; /* to write at a time                       */
 	bool is_dead, has_colour;
+	bool is_returned; /* the cursor is in front of what was written last   */
 	int error; /* errno of the write that failed; 0: none has */
 };
 
@@ -43,12 +44,14 @@ struct stream {
 	struct sink *sink;
 	char *line; /* the part that has no end yet */
 	size_t len, room;
+	bool is_returned; /* what was passed on last has ended with '\r' */
 };
 
 struct output {
 	int size;
 	unsigned prefix; /* of OUTPUT_* */
 	int digits;      /* of a rank in the name of a folder */
+	bool is_log;     /* both streams of all ranks go to the first sink */
 	char dir[PATH_MAX];
 	struct sink sinks[2];
 	int error; /* errno of the first file or stream that could not be written; 0: none */
@@ -144,6 +147,14 @@ static void put_time(const struct output *o, const struct stream *s)
 	sink_put(s->sink, space, strlen(space));
 }
 
+/* Wipes out a piece that the cursor stands before, on a terminal: what comes may be shorter. */
+static void put_fresh(struct sink *s)
+{
+	if (s->is_returned && s->has_colour)
+		sink_put(s, "\033[K", 3);
+	s->is_returned = false;
+}
+
 static void put_prefix(const struct output *o, const struct stream *s)
 {
 	bool is_stderr = (s - o->streams) % 2;
@@ -155,6 +166,7 @@ static void put_prefix(const struct output *o, const struct stream *s)
 
 	if (!o->prefix)
 		return;
+	put_fresh(s->sink);
 	if (s->rank >= 0)
 		snprintf(number, sizeof(number), "%d", s->rank);
 	if (o->prefix & OUTPUT_TIME)
@@ -177,6 +189,7 @@ static void end_line(const struct output *o, struct stream *s)
 	if (o->prefix)
 		sink_put(s->sink, "\n", 1);
 	s->len = 0;
+	s->is_returned = false;
 }
 
 static void output_keep(const struct output *o, struct stream *s, const char *data, size_t len)
@@ -203,20 +216,44 @@ static void output_keep(const struct output *o, struct stream *s, const char *da
 	}
 }
 
+/* The end of a line, or of a piece of it that '\r' ends, as progress bars have; NULL if none. */
+static const char *piece_end(const char *data, size_t len)
+{
+	const char *line = memchr(data, '\n', len);
+	const char *piece = memchr(data, '\r', line ? (size_t)(line - data) : len);
+
+	return piece ? piece : line;
+}
+
+/* Passes on the line, or the piece, so far; it ends with @len bytes at @end. */
+static void put_piece(const struct output *o, struct stream *s, const char *end, size_t len)
+{
+	bool is_returned = len == 1 && *end == '\r';
+
+	/* Nothing stands in front of a bar's first '\r', or between '\r' and '\n'. */
+	if (o->prefix && !s->len && is_returned)
+		return;
+	if (s->len || !s->is_returned)
+		put_prefix(o, s);
+	if (s->len)
+		sink_put(s->sink, s->line, s->len);
+	sink_put(s->sink, end, len);
+	s->len = 0;
+	s->is_returned = s->sink->is_returned = is_returned;
+}
+
 static void output_split(const struct output *o, struct stream *s, const char *data, size_t len)
 {
 	const char *end;
 
-	while (len && (end = memchr(data, '\n', len))) {
+	while (len && (end = piece_end(data, len))) {
 		size_t n = (size_t)(end - data);
+		size_t mark = *end == '\r' && n + 1 < len && end[1] == '\n' ? 2 : 1;
 
 		output_keep(o, s, data, n);
-		put_prefix(o, s);
-		sink_put(s->sink, s->line, s->len);
-		sink_put(s->sink, "\n", 1);
-		s->len = 0;
-		data += n + 1;
-		len -= n + 1;
+		put_piece(o, s, end, mark);
+		data += n + mark;
+		len -= n + mark;
 	}
 	output_keep(o, s, data, len);
 }
@@ -332,7 +369,7 @@ static int streams_add(struct output *o, int size, struct err *e)
 			.fd = -1,
 			.far = -1,
 			.file = -1,
-			.sink = &o->sinks[is_same_place(1, 2) ? 0 : i % 2],
+			.sink = &o->sinks[o->is_log || is_same_place(1, 2) ? 0 : i % 2],
 		};
 	i = 2 * o->size;
 	o->size = size > o->size ? size : o->size;
@@ -362,6 +399,19 @@ int output_open(struct output **op, int size, unsigned prefix, const char *dir, 
 		output_close(o);
 		return rc;
 	}
+	*op = o;
+	return 0;
+}
+
+int output_open_log(struct output **op, int fd, struct err *e)
+{
+	struct output *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return fail(e, RINGUP_ENOMEM, "no memory for the output of ranks");
+	o->prefix = OUTPUT_TAG;
+	o->is_log = true;
+	sink_open(&o->sinks[0], fd);
 	*op = o;
 	return 0;
 }
@@ -442,6 +492,7 @@ void output_say(struct output *o, const char *fmt, ...)
 	fail_clean(text);
 	n = strlen(text);
 	text[n++] = '\n';
+	put_fresh(s);
 	sink_put(s, text, n);
 }
 

@@ -25,6 +25,8 @@ enum {
  * are, to files if there is a directory for them.  Nothing here blocks: if the
  * reader of the launcher's output is slow, the ranks have to wait for it; if
  * it has gone away, output is dropped and the ranks do not notice.
+ *
+ * What ends with '\r' is passed on at once, as a line is: progress bars move.
  */
 struct output;
 
@@ -37,6 +39,10 @@ struct output;
  * the numbers have leading zeros, so that they sort.
  */
 int output_open(struct output **op, int size, unsigned prefix, const char *dir, struct err *e);
+
+/* output_open_log - of streams without a pipe: lines of both streams of all ranks go to @fd, with
+ * OUTPUT_TAG. */
+int output_open_log(struct output **op, int fd, struct err *e);
 
 /* output_pipes - the descriptors for rank @rank to write to; output_started()
  * closes them here. */

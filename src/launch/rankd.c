@@ -23,6 +23,7 @@
 #include "base/proc.h"
 #include "host/oom.h"
 #include "launch/order.h"
+#include "launch/output.h"
 #include "launch/rankenv.h"
 #include "launch/stray.h"
 #include "nicpick/own.h"
@@ -51,6 +52,7 @@ struct rankd {
 	struct notice notice;
 	struct cause cause;
 	struct oom oom;
+	struct output *log;   /* of what ranks print, on stderr; or NULL */
 	unsigned char *setup; /* the text of argv and cwd */
 	char **words;
 	char *cwd, *const *argv;
@@ -397,15 +399,15 @@ static int take_orders(struct rankd *a, struct err *e)
 
 /* -- ranks ------------------------------------------------------------------- */
 
-/* Copies output to the daemon's stderr, a log; bytes that cannot be written are lost. */
-static void copy_output(const char *data, size_t len)
+/* Copies output to the daemon's stderr, a log, line by line; what a slow reader leaves no room for
+ * is lost, and so is all without memory. */
+static void copy_output(struct rankd *a, const struct worker *w, int stream, const char *data,
+			size_t len)
 {
-	ssize_t n;
-
-	while (len && (n = write(STDERR_FILENO, data, len)) > 0) {
-		data += n;
-		len -= (size_t)n;
-	}
+	if (output_is_full(a->log) || output_grow(a->log, (int)w->id + 1, NULL))
+		return;
+	output_feed(a->log, (int)w->id, stream, data, len);
+	output_move(a->log);
 }
 
 /* Read once; true if there may be more. */
@@ -427,8 +429,8 @@ static bool output_pull(struct rankd *a, struct worker *w, int stream)
 		w->fd[stream] = -1;
 		return false;
 	}
-	if (a->task && a->task->copies && stream < 2)
-		copy_output(data, (size_t)n);
+	if (a->log && stream < 2)
+		copy_output(a, w, stream, data, (size_t)n);
 	a->unread += (uint64_t)n;
 	rankd_say(a, ORDER_OUTPUT, number, 2, data, (size_t)n);
 	return true;
@@ -618,8 +620,25 @@ static void say_bye(struct rankd *a)
 	}
 }
 
+/* The last lines of the log, for a reader that is there. */
+static void end_log(struct rankd *a)
+{
+	int64_t enough = clock_deadline(STRAY_MS);
+
+	output_finish(a->log);
+	for (output_move(a->log); !output_is_idle(a->log) && clock_left_ms(enough);
+	     output_move(a->log)) {
+		struct pollfd p = { STDERR_FILENO, POLLOUT, 0 };
+
+		poll(&p, 1, clock_left_ms(enough));
+	}
+	output_close(a->log);
+}
+
 static void rankd_close(struct rankd *a)
 {
+	if (a->log)
+		end_log(a);
 	stray_close(&a->stray);
 	notice_close(&a->notice);
 	cause_close(&a->cause);
@@ -660,6 +679,8 @@ int rankd_run(int in, int out, const struct rankd_task *task, const struct conf 
 		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
 	if (!rc && task)
 		rc = order_seal(&a.order, task->key, CIPHER_SERVER, e);
+	if (!rc && task && task->copies)
+		rc = output_open_log(&a.log, STDERR_FILENO, e);
 	if (rc >= 0)
 		rc = order_greet(&a.order, e);
 	a.heard_ns = clock_ns();

@@ -181,6 +181,72 @@ static void tags(void)
 	close(out);
 }
 
+/* What @feed writes of rank 0, piece by piece, as it is passed on; "|" is where each write ends. */
+static const char *moved(unsigned prefix, const char *const *feed)
+{
+	int out = make_file("out"), one = -1, two = -1, good;
+	struct output *o = NULL;
+	static char text[512];
+	struct err e = { 0 };
+	size_t n = 0;
+
+	redirect(out, out);
+	good = !output_open(&o, 1, prefix, NULL, &e) && !output_pipes(o, 0, &one, &two, &e);
+	for (; good && *feed; feed++) {
+		good = put(one, *feed);
+		output_move(o);
+		n = (size_t)lseek(out, 0, SEEK_CUR);
+		good = good && pwrite(out, "|", 1, (off_t)n) == 1;
+		lseek(out, (off_t)n + 1, SEEK_SET);
+	}
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	restore();
+	close(out);
+	snprintf(text, sizeof(text), "%s%s", good ? "" : "failed: ", contents("out"));
+	return text;
+}
+
+static void pieces(void)
+{
+	const char *const bar[] = { "\r 0%", "\r50%\r", "99%\r", "100%\n", "done\n", NULL };
+	const char *const crlf[] = { "a\r\n", "b\r", "\n", "\r\n", "\n", "c\r", "d", NULL };
+	const char *const plain[] = { "\r\r1", "\r\n\r", NULL };
+	const char *text = moved(OUTPUT_RANK, bar);
+
+	ok(!strcmp(text, "|[0]  0%\r[0] 50%\r|[0] 99%\r|[0] 100%\n|[0] done\n|"),
+	   "a progress bar moves");
+	text = moved(OUTPUT_RANK, crlf);
+	ok(!strcmp(text, "[0] a\r\n|[0] b\r|\n|[0] \r\n|[0] \n|[0] c\r||[0] d\n"),
+	   "lines that end with both stay one");
+	text = moved(0, plain);
+	ok(!strcmp(text, "\r\r|1\r\n\r|"), "without prefixes all bytes come");
+}
+
+/* A daemon's log has both streams, line by line. */
+static void logs(void)
+{
+	int out = make_file("out"), good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	const char *text;
+
+	good = !output_open_log(&o, out, &e) && !output_grow(o, 3, &e);
+	if (good) {
+		output_feed(o, 2, 0, "half", 4);
+		output_feed(o, 0, 1, "whole\n", 6);
+		output_feed(o, 2, 0, " a line\nand", 11);
+	}
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	text = contents("out");
+	ok(good && !strcmp(text, "[0]<stderr>:whole\n[2]<stdout>:half a line\n[2]<stdout>:and\n"),
+	   "a log tells ranks apart");
+	close(out);
+}
+
 /* A line without an end must not grow for ever, nor one rank stop another. */
 static void long_lines(void)
 {
@@ -278,6 +344,8 @@ int main(void)
 	unchanged();
 	files();
 	tags();
+	pieces();
+	logs();
 	long_lines();
 	slow_reader();
 	no_reader();

@@ -8,6 +8,7 @@ import array
 import json
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -24,6 +25,16 @@ GRACE_S = 1       # from SIGTERM to SIGKILL
 INTERRUPT_S = 8   # for a job to end after SIGINT
 LINES_WAITING = 10000
 LAST_LINES = 30
+
+
+def pieces(stream):
+    """Lines of a buffered stream, and pieces that "\\r" ends, as soon as they have come."""
+    rest = b""
+    while data := stream.read1(65536):
+        *whole, rest = re.split(rb"(?<=\n)|(?<=\r)(?!\n)", rest + data)
+        yield from filter(None, whole)
+    if rest:
+        yield rest
 
 
 class Sink:
@@ -158,11 +169,12 @@ class Launcher:
 
     def _pass_on(self, stream, name):
         sink = self.sinks[name]
-        for raw in stream:
+        for raw in pieces(stream):
             line = raw.decode("utf-8", "replace")
             if name == "stderr" and line.startswith("ringup run: "):
                 self.said.append(line.strip()[len("ringup run: "):])
-            self.last = [*self.last[-LAST_LINES:], line]
+            keep = -1 if self.last and self.last[-1].endswith("\r") else None
+            self.last = [*self.last[-LAST_LINES:keep], line]
             sink.put(line)
         stream.close()
 
