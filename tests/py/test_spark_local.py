@@ -94,6 +94,49 @@ def test_ranks_of_the_driver_add_up_and_rank_0_returns(capfd, leaves_nothing):
     assert sorted(line for line in out if "told" in line) == ["told by 0", "told by 1"]
 
 
+@pytest.mark.parametrize("given, wanted", [
+    ([b"a\nb", b"c\n", b"d"], [b"a\n", b"bc\n", b"d"]),
+    ([b"1%\r2", b"%\r", b"3%\n"], [b"1%\r", b"2%\r", b"3%\n"]),
+    ([b"a\r\nb\r", b"\n\n"], [b"a\r\n", b"b\r", b"\n", b"\n"])],
+    ids=["lines", "bars", "both"])
+def test_lines_and_pieces_of_them_come_at_once(given, wanted):
+    stream = type("Stream", (), {"read1": lambda self, n: given.pop(0) if given else b""})()
+    assert list(launcher.pieces(stream)) == wanted
+
+
+def test_a_progress_bar_of_a_rank_moves_on_the_driver():
+    seen = []
+
+    def main():
+        for i in range(3):
+            sys.stderr.write(f"\r{i} of 2")
+        sys.stderr.write("\n")
+
+    out = job.Output(stderr=seen.append)
+    job.run_here(job.Job.of_function(1, main, env={}, output=out))
+    assert seen == ["[0]<stderr>:0 of 2\r", "[0]<stderr>:1 of 2\r", "[0]<stderr>:2 of 2\n"]
+
+
+def test_a_daemon_s_log_has_whole_lines_with_their_rank(tmp_path):
+    """As the stderr of an executor has them."""
+    log = open(tmp_path / "log", "w+b")
+
+    def main():
+        for i in range(200):
+            print("x" * 50, "end", flush=i % 3 == 0)
+
+    stderr = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        job.run_here(job.Job.of_function(2, main, env={}, copy=True))
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert sorted(lines) == sorted([f"[{r}]<stdout>:{'x' * 50} end" for r in (0, 1)] * 200)
+    log.close()
+
+
 def test_a_class_of_the_driver_comes_back_as_itself():
     class Point:
         def __init__(self, x):
@@ -248,6 +291,99 @@ def test_what_cannot_be_sent_is_named_with_the_cure():
     with pytest.raises(CannotPickle, match=r"main\(\) refers to lock, a thread lock .*Path: main -> lock\.  "
                                            r"Make it inside main\(\)"):
         HorovodRunner(np=-2).run(main)
+
+
+def test_only_rank_0_s_value_is_pickled():
+    def main():
+        return 5 if os.environ["HOROVOD_RANK"] == "0" else threading.Lock()
+
+    assert HorovodRunner(np=-2).run(main) == 5
+    assert TorchDistributor(2, use_gpu=False).run(main) == 5
+    with pytest.raises(JobFailed, match="^rank 1 on .* what the function returned, lock"):
+        job.run_here(job.Job.of_function(2, main))
+
+
+def test_one_traceback_is_shown_and_not_one_of_each_rank(capfd):
+    def main():
+        raise OfTheTest("of all ranks")
+
+    with pytest.raises(JobFailed) as e:
+        HorovodRunner(np=-2).run(main)
+    shown = capfd.readouterr()
+    assert str(e.value).count("Traceback") == 1 and "Traceback" not in shown.out + shown.err
+    assert "rank 0 raised OfTheTest: of all ranks" in shown.err
+
+
+def test_a_rank_that_does_not_come_is_named(monkeypatch):
+    monkeypatch.setenv("HOROVOD_START_TIMEOUT", "2")
+
+    def main():
+        import ringup
+        if os.environ["HOROVOD_RANK"] == "1":
+            time.sleep(1000)
+        ringup.init()
+
+    with pytest.raises(JobFailed, match="^rank 1 of 2 on .* did not come to hvd.init.. within 2 s") \
+            as e:
+        HorovodRunner(np=-2).run(main)
+    assert e.value.rank == 1 and e.value.host == os.uname().nodename and len(e.value.others) == 1
+
+
+def test_a_rank_that_is_stopped_is_named(monkeypatch):
+    monkeypatch.setenv("RINGUP_FREEZE_MS", "1000")
+
+    def main():
+        import ringup
+        import signal
+        ringup.init()
+        ringup.barrier()
+        if ringup.rank() == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        ringup.barrier()
+
+    with pytest.raises(JobFailed, match=r"^rank 1 on .* is stopped \(state T\)") as e:
+        HorovodRunner(np=-2).run(main)
+    assert e.value.rank == 1 and e.value.pid
+
+
+def test_minus_one_leaves_no_job_behind():
+    import ringup
+
+    def main():
+        ringup.init()
+        return ringup.size()
+
+    assert HorovodRunner(np=-1).run(main) == 1 and not ringup.is_initialized()
+    with pytest.raises(ZeroDivisionError):
+        HorovodRunner(np=-1).run(lambda: (ringup.init(), 1 / 0))
+    assert not ringup.is_initialized()
+    ringup.init()
+    try:
+        assert HorovodRunner(np=-1).run(main) == 1 and ringup.is_initialized(), "it is the caller's"
+    finally:
+        ringup.shutdown()
+
+
+def test_what_frameworks_read_travels():
+    given = {"KERAS_BACKEND": "torch", "TF_DETERMINISTIC_OPS": "1", "XLA_FLAGS": "x",
+             "JAX_ENABLE_X64": "1", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "3",
+             "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "OMPI_MCA_btl_tcp_if_include": "eth0",
+             "HOROVOD_TIMELINE": "/t", "RINGUP_DRIFT": "off"}
+    stays = {"PATH": "/bin", "HOME": "/root", "CUDA_VISIBLE_DEVICES": "0", "HOROVOD_RANK": "1",
+             "TF_CONFIG": "{}", "JAX_PROCESS_ID": "0", "KERAS_HOME": "/root", "AWS_SECRET": "s"}
+    assert job.forwarded({**given, **stays}) == given
+
+
+def test_variables_that_differ_are_named_where_none_travel(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    monkeypatch.setenv("JAX_ENABLE_X64", "")
+    seen = []
+    work = job.Job.of_function(2, lambda: 1, env={"KERAS_BACKEND": "jax"},
+                               output=job.Output(log=seen.append))
+    job.run_here(work)
+    assert seen == ["ringup: KERAS_BACKEND is 'torch' on the driver and 'jax' in the ranks.  "
+                    "env={'KERAS_BACKEND': os.environ['KERAS_BACKEND']} gives the ranks the "
+                    "driver's"]
 
 
 def test_what_returns_cannot_be_sent_is_told():

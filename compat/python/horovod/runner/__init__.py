@@ -61,8 +61,6 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
 
     from .launch import _run
 
-    args, kwargs = arguments.sequences(args, kwargs)
-    arguments.function(func, args, kwargs, "func", "horovod.run({})")
     num_proc = arguments.number(_renamed("np", "num_proc", np, num_proc), "num_proc", 1)
     min_num_proc = _renamed("min_np", "min_num_proc", min_np, min_num_proc)
     max_num_proc = _renamed("max_np", "max_num_proc", max_np, max_num_proc)
@@ -73,6 +71,8 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
         raise ValueError("Argument hosts and hostfile only allow one provided.")
     if use_gloo and use_mpi:
         raise ValueError("Argument use_gloo and use_mpi only allow one set True.")
+    args, kwargs = arguments.sequences(args, kwargs)
+    arguments.function(func, args, kwargs, "func", "horovod.run({})")
 
     a = _HorovodArgs()
     a.num_proc, a.min_num_proc, a.max_num_proc = num_proc, min_num_proc, max_num_proc
