@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -202,6 +203,58 @@ def test_of_the_driver_nothing_travels_with_horovod_spark_run(spark, monkeypatch
     assert [r[5:7] for r in results] == [(None, None)] * 2
 
 
+def test_ranks_of_both_hosts_import_what_only_the_driver_has(spark, tmp_path, monkeypatch):
+    """Folders of this process's own: a rank's host has none of that name."""
+    import horovod.spark
+
+    folder = tmp_path / "note"
+    (folder / "pkg").mkdir(parents=True)
+    (folder / "pkg" / "__init__.py").write_text(
+        "import os\ndef words(): return open(os.path.join(os.path.dirname(__file__), 'w')).read()\n")
+    (folder / "pkg" / "w").write_text("words")
+    (folder / "helpers.py").write_text("import threading, pkg\nL = threading.Lock()\n"
+                                       "def f(x): return pkg.words(), x\n")
+    monkeypatch.syspath_prepend(str(folder))
+    import helpers
+    real = gather.gather
+
+    def gone(*args):
+        data = real(*args)
+        os.rename(folder, tmp_path / "away")
+        return data
+
+    def main(x=3):
+        import helpers as again
+        return helpers.f(x), again is helpers, again.__file__.startswith(str(folder))
+
+    monkeypatch.setattr(gather, "gather", gone)
+    for run in (lambda: HorovodRunner(np=2).run(main),
+                lambda: horovod.spark.run(main, num_proc=2, verbose=0)[1],
+                lambda: TorchDistributor(2, False, False).run(main),
+                lambda: horovod.spark.run_elastic(main, num_proc=2, verbose=0)[0]):
+        assert run() == (("words", 3), True, False)
+        os.rename(tmp_path / "away", folder)
+    for name in ("helpers", "pkg"):
+        sys.modules.pop(name)
+    assert eventually(lambda: not [n for n in os.listdir(tempfile.gettempdir())
+                           if n.startswith("ringup-files.")])
+
+
+def test_what_frameworks_read_is_the_driver_s(spark, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert HorovodRunner(np=2).run(lambda: os.environ.get("KERAS_BACKEND")) == "torch"
+
+
+def test_ranks_are_as_many_as_spark_can_run_without_a_number(spark, monkeypatch, capfd):
+    import horovod.spark
+
+    sc = spark.sparkContext
+    conf = sc.getConf().set("spark.task.cpus", "2")
+    monkeypatch.setattr(type(sc), "getConf", lambda self: conf)
+    assert horovod.spark.run(lambda: os.environ["HOROVOD_SIZE"]) == ["1"]
+    assert "Running 1 processes" in capfd.readouterr().out
+
+
 def test_too_few_slots_are_told_after_the_start_timeout(spark):
     with pytest.raises(JobFailed, match="3 ranks need 3 task slots .* have 2"):
         spark_run(int, num_proc=3, start_timeout=1)
@@ -261,7 +314,7 @@ def test_a_rank_of_the_other_host_is_killed(spark):
 
 
 def test_an_executor_is_killed(spark):
-    with pytest.raises(JobFailed, match="connection lost|Spark has ended the tasks"):
+    with pytest.raises(JobFailed, match="executor \\d+ lost: it was killed by SIGKILL"):
         started_ranks(spark, hang, lambda: kill("CoarseGrainedExecutorBackend", only_on="b"))
     assert eventually(lambda: stage.slots(spark.sparkContext) == 2)
     assert spark_run(lambda: 5, num_proc=2) == [5, 5]
