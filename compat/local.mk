@@ -190,6 +190,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/spark/task.py \
 	%reldir%/python/ringup/spark/torch_distributor.py \
 	%reldir%/python/ringup/spark/unpack.py \
+	%reldir%/python/ringup/spark/values.py \
 	%reldir%/python/sparkdl/__init__.py \
 	%reldir%/python/sparkdl/horovod/__init__.py \
 	%reldir%/python/sparkdl/horovod/runner_base.py \

@@ -12,6 +12,7 @@ import os
 import runpy
 import shutil
 import sys
+import threading
 import time
 import types
 import zipfile
@@ -262,6 +263,28 @@ def test_a_module_that_has_changed_since_is_the_file_s(note, elsewhere):
     import changes
     (note / "changes.py").write_text("def f(): return 'newer'\n")
     assert changes.f() == "old" and elsewhere(lambda: changes.f()) == "newer"
+
+
+@pytest.mark.parametrize("has_cache", [True, False])
+def test_what_the_driver_has_set_in_a_module_travels(note, elsewhere, monkeypatch, has_cache):
+    monkeypatch.setattr(sys, "dont_write_bytecode", not has_cache)
+    write(note, {"config.py": "LR = 0.1\nSAME = 1\nPARAMS = {'a': 1}\nNAMES: list = ['x']\nCOUNT = 0\n"
+                 "HALF = LR / 2\nTWICE = 1\nTWICE = 2\n"
+                 "def count():\n    global COUNT\n    COUNT += 1\ndef lr(): return LR\n",
+                 "uses.py": "from config import PARAMS\ndef a(): return PARAMS['a']\n"})
+    import config
+    import uses
+    config.LR, config.NEW = 0.5, "new"
+    config.PARAMS["a"] = 2
+    config.NAMES.append("y")
+    config.count()
+    config.lock = threading.Lock()
+    assert elsewhere(lambda: (config.lr(), config.SAME, uses.a(), config.NAMES, config.COUNT,
+                              config.HALF, config.NEW, config.TWICE, hasattr(config, "lock"))) == (
+        0.5, 1, 2, ["x", "y"], 0, 0.05, "new", 2, False)
+    write(note, {"config.py": "LR = 0.25\nPARAMS = {'a': 7, 'b': 8}\ndef lr(): return 2 * LR\n"})
+    assert elsewhere(lambda: config.lr()) == 0.5, "the file has changed since: it counts"
+    assert elsewhere(uses.a) == 7
 
 
 def test_an_editable_install(note, tmp_path, elsewhere, monkeypatch):

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 
-from . import channel, failure, pickling, rank, unpack
+from . import channel, failure, pickling, rank, unpack, values
 
 
 def _read(fd):
@@ -83,6 +83,7 @@ def main(descriptor):
     try:
         header, module = pickling.loads_header(payload)
         unpack.order_path(places)
+        values.install(header.get("values"))
         fn, args, kwargs = pickling.loads_call(payload)
         del payload
     except BaseException as e:

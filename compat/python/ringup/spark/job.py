@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 
-from . import arguments, channel, gather, pickling, task
+from . import arguments, channel, gather, pickling, task, values
 from .launcher import Launcher, Output
 
 # What the driver's environment has of these goes to ranks on other hosts, the rest does not: they
@@ -65,8 +65,9 @@ class Job:
         other ranks than rank 0 are not wanted, and None."""
         args, kwargs = arguments.sequences(args, kwargs)
         arguments.function(fn, args, kwargs, name, call)
-        payload = pickling.dumps_call(fn, args, kwargs, gather.by_value(), first_only=first_only,
-                                      environment=deciding())
+        payload = pickling.dumps_call(
+            fn, args, kwargs, gather.by_value(), first_only=first_only, environment=deciding(),
+            values=values.changed(m for m, top in gather.own_modules() if top is not None))
         work = cls(size, FUNCTION_WORDS, payload, **how)
         work.function = fn
         return work
