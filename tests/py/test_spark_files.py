@@ -20,7 +20,7 @@ import zipfile
 import pytest
 from conftest import HANG
 
-from ringup.spark import JobFailed, gather, job, unpack
+from ringup.spark import JobFailed, gather, job, stage, unpack
 from sparkdl import HorovodRunner
 
 
@@ -344,6 +344,21 @@ def test_a_host_that_has_the_same_files_uses_them_there(note):
     (note / "helpers.py").write_text("x = 2\n")
     with unpack.unpacked(data) as (places, stays):
         assert places.before == [f"{places.folder}{note}"]
+
+
+def test_a_program_of_the_driver_runs_with_the_modules_beside_it(note, tmp_path, monkeypatch,
+                                                                 capfd):
+    """As TorchDistributor runs it."""
+    write(tmp_path / "lib", {"train.py": "import sys, beside\nprint(beside.x, sys.argv[1:])\n",
+                             "beside.py": "x = 'beside'\n"})
+    monkeypatch.chdir(tmp_path / "lib")
+    work = job.Job.of_file(1, "train.py", [3], output=stage.to_stdout())
+    orders = work.orders()
+    os.rename(tmp_path / "lib", tmp_path / "away")
+    os.chdir("/")
+    work.orders = lambda here: orders
+    job.run_here_to_its_end(work).check()
+    assert "beside ['3']" in capfd.readouterr().out
 
 
 # -- what stays behind -----------------------------------------------------------------------------

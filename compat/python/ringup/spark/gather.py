@@ -281,9 +281,11 @@ def _wanted(fn):
     return names
 
 
-def _choose(look, tops, most, wanted):
+def _choose(look, tops, most, wanted, first=None):
     """The files that travel: sources, those that are wanted first, then data."""
     def rank(file):
+        if file.path == first:
+            return False, 0
         top = max((t for t in tops if file.path.startswith(t.rstrip(os.sep) + os.sep)),
                   key=len, default=os.path.dirname(file.path))
         name = os.path.relpath(file.path, top).split(os.sep)[0].split(".")[0]
@@ -335,10 +337,12 @@ def _warn(look):
           "of all files, 0 sends none", file=sys.stderr, flush=True)
 
 
-def _places():
+def _places(file=None):
     """[Root]: the user's own entries of sys.path, and the folders of modules that were loaded from
-    elsewhere."""
+    elsewhere, and of a file."""
     places = {r.path: r for r in roots()}
+    if file and os.path.isfile(file):  # Python itself puts its folder first
+        places.setdefault(os.path.dirname(file), Root(os.path.dirname(file), True))
     listed = set(places)
     for module, top in own_modules():
         if top is not None and top not in listed:
@@ -354,16 +358,16 @@ def here():
                          [r.path for r in found if r.behind])
 
 
-def gather(fn=None):
+def gather(fn=None, file=None):
     """The archive for ranks of a job on other hosts; None if nothing has to travel.  fn: their
-    function, whose modules come first if not all can travel."""
+    function, whose modules come first if not all can travel; file: a program of theirs."""
     most = setting.size("RINGUP_SPARK_FILES", MOST_BYTES)
     if most == 0:
         return None
-    places, look, data = _places(), Look(), io.BytesIO()
+    places, look, data = _places(file), Look(), io.BytesIO()
     for root in places:
         look.add(root)
-    chosen = _choose(look, [r.path for r in places], most, _wanted(fn))
+    chosen = _choose(look, [r.path for r in places], most, _wanted(fn), file)
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as z:
         for path in list(chosen):
             try:

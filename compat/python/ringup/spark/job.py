@@ -54,7 +54,7 @@ class Job:
         self.size, self.words, self.payload = size, list(words), payload
         self.env, self.output = dict(env or {}), output or Output()
         self.copy, self.hides_gpus, self.executable = copy, hides_gpus, None
-        self.function = None
+        self.function = self.file = None
         self.key = channel.new_key()
 
     @classmethod
@@ -72,9 +72,18 @@ class Job:
         work.function = fn
         return work
 
+    @classmethod
+    def of_file(cls, size, path, args=(), **how):
+        """A Python file on each rank, the driver's if it has it."""
+        if os.path.isfile(path):
+            path = os.path.abspath(path)
+        work = cls(size, [path, *map(str, args)], **how)
+        work.file = path
+        return work
+
     def orders(self, here=False):
         """For task.serve(); here: on this host, where the driver's own files are."""
-        files = gather.here() if here else gather.gather(self.function)
+        files = gather.here() if here else gather.gather(self.function, self.file)
         return {"words": self.words, "executable": self.executable, "copy": self.copy,
                 "env": dict(self.env), "files": files}
 

@@ -111,7 +111,8 @@ def _serve(sock, key, orders, payload, address, places, stays):
     keep, seal = _memory_file("ringup-function", payload), _memory_file("ringup-seal", key)
     lifeline, own_end = os.pipe()
     try:
-        words = [word.replace("{function}", str(keep)) for word in orders["words"]]
+        first, *rest = orders["words"]
+        words = [places.on_host(first), *(w.replace("{function}", str(keep)) for w in rest)]
         daemon = subprocess.Popen(
             [program.find(), "rankd", f"--lifeline={lifeline}", f"--seal={seal}", f"--keep={keep}",
              *(["--copy-output"] if orders["copy"] else []), "--",

@@ -33,7 +33,8 @@ class TorchDistributor:
         """Run train_object(*args, **kwargs) on each rank; returns what it returned on rank 0.
 
         A string is the path of a Python file, which runs with args as its arguments; then None is
-        returned.  The file has to be at that path on each host.
+        returned.  A file of the driver travels with its folder, as the driver's modules do; else it
+        has to be at that path on each host.
 
         Raises TypeError before anything starts if train_object is neither, or does not take these
         arguments, and ringup.spark.JobFailed, which names the rank.
@@ -47,7 +48,7 @@ class TorchDistributor:
             if self.local_mode and not os.path.isfile(train_object):
                 raise FileNotFoundError(f"train_object is {train_object!r}, and there is no such "
                                         f"file; the current folder is {os.getcwd()}")
-            work = job.Job(self.num_processes, [train_object, *map(str, args)], output=output)
+            work = job.Job.of_file(self.num_processes, train_object, args, output=output)
         else:
             work = job.Job.of_function(
                 self.num_processes, train_object, args, kwargs, output=output, first_only=True,

@@ -32,6 +32,11 @@ class Places:
         """For the ranks' environment."""
         return json.dumps(vars(self))
 
+    def on_host(self, path):
+        """A driver's file: where it was unpacked, or its own name."""
+        there = self.folder + path if self.folder and path.startswith("/") else path
+        return there if os.path.isfile(there) else path
+
     def on_driver(self, path):
         """The driver's name of a file; the same if it was not unpacked."""
         if self.folder and path.startswith(self.folder + os.sep):
