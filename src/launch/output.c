@@ -32,7 +32,7 @@ struct sink {
 	size_t most; /* to write at a time                       */
 	bool is_dead, has_colour;
 	bool is_returned; /* the cursor is in front of what was written last   */
-	int error; /* errno of the write that failed; 0: none has */
+	int error;        /* errno of the write that failed; 0: none has */
 };
 
 /* A source of lines: one stream of one rank. */
@@ -216,7 +216,8 @@ static void output_keep(const struct output *o, struct stream *s, const char *da
 	}
 }
 
-/* The end of a line, or of a piece of it that '\r' ends, as progress bars have; NULL if none. */
+/* The end of a line, or of a piece of it that '\r' ends, as progress bars have; NULL if none.
+ */
 static const char *piece_end(const char *data, size_t len)
 {
 	const char *line = memchr(data, '\n', len);

@@ -40,8 +40,8 @@ struct output;
  */
 int output_open(struct output **op, int size, unsigned prefix, const char *dir, struct err *e);
 
-/* output_open_log - of streams without a pipe: lines of both streams of all ranks go to @fd, with
- * OUTPUT_TAG. */
+/* output_open_log - of streams without a pipe: lines of both streams of all ranks go to @fd,
+ * with OUTPUT_TAG. */
 int output_open_log(struct output **op, int fd, struct err *e);
 
 /* output_pipes - the descriptors for rank @rank to write to; output_started()

@@ -399,8 +399,8 @@ static int take_orders(struct rankd *a, struct err *e)
 
 /* -- ranks ------------------------------------------------------------------- */
 
-/* Copies output to the daemon's stderr, a log, line by line; what a slow reader leaves no room for
- * is lost, and so is all without memory. */
+/* Copies output to the daemon's stderr, a log, line by line; what a slow reader leaves no room
+ * for is lost, and so is all without memory. */
 static void copy_output(struct rankd *a, const struct worker *w, int stream, const char *data,
 			size_t len)
 {

@@ -210,7 +210,8 @@ def test_ranks_of_both_hosts_import_what_only_the_driver_has(spark, tmp_path, mo
     folder = tmp_path / "note"
     (folder / "pkg").mkdir(parents=True)
     (folder / "pkg" / "__init__.py").write_text(
-        "import os\ndef words(): return open(os.path.join(os.path.dirname(__file__), 'w')).read()\n")
+        "import os\nHERE = os.path.dirname(__file__)\n"
+        "def words(): return open(os.path.join(HERE, 'w')).read()\n")
     (folder / "pkg" / "w").write_text("words")
     (folder / "helpers.py").write_text("import threading, pkg\nL = threading.Lock()\n"
                                        "def f(x): return pkg.words(), x\n")

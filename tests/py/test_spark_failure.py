@@ -11,8 +11,8 @@ import pytest
 from ringup.spark.failure import Ended, is_consequence, spark_says, word
 
 ABORTED = ("Job aborted due to stage failure: Could not recover from a failed barrier ResultStage. "
-           "Most recent failure reason: Stage failed because barrier task ResultTask(0, 0) finished "
-           "unsuccessfully.\n")
+           "Most recent failure reason: Stage failed because barrier task ResultTask(0, 0) "
+           "finished unsuccessfully.\n")
 LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Could not recover from "
         "a failed barrier ResultStage. Most recent failure reason: Stage failed because barrier "
         "task ResultTask(1, 0) finished unsuccessfully.\nExecutorLostFailure (executor {} exited "
@@ -20,8 +20,8 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
 
 
 @pytest.mark.parametrize("text, words", [
-    (ABORTED + 'java.io.IOException: Cannot run program "/no/such/python": error=2, No such file or '
-     "directory\n\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)",
+    (ABORTED + 'java.io.IOException: Cannot run program "/no/such/python": error=2, No such file '
+     "or directory\n\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)",
      ('"/no/such/python"', "No such file or directory", "PYSPARK_PYTHON")),
     ('java.io.IOException: Cannot run program "python3.9" (in directory "."): error=13, Permission '
      "denied", ('"python3.9"', "Permission denied")),
@@ -30,8 +30,9 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
      "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
      "worker has different version (3, 12) than that in driver 3.11, PySpark cannot run with "
      "different minor versions.", ("Python 3.12 on the workers, 3.11 on the driver",)),
-    ("Exception: Python in worker has different version 3.6 than that in driver 3.7, PySpark cannot "
-     "run with different minor versions.", ("Python 3.6 on the workers, 3.7 on the driver",)),
+    ("Exception: Python in worker has different version 3.6 than that in driver 3.7, PySpark "
+     "cannot run with different minor versions.",
+     ("Python 3.6 on the workers, 3.7 on the driver",)),
     ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: "
      "3.12, PySpark cannot run", ("Python 3.10 on the workers, 3.12 on the driver",)),
     ("PythonException: \nTypeError: code() argument 13 must be str, not int",
@@ -40,7 +41,8 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
                  "GB physical memory used. Consider boosting spark.executor.memoryOverhead."),
      ("executor 3 lost: YARN killed it for memory", "5.5 GB of 5.5 GB", "memoryOverhead")),
     (LOST.format(3, "caused", "Container killed by YARN for exceeding physical memory limits. 2.1 "
-                 "GB of 2 GB physical memory used."), ("executor 3 lost: YARN killed it for memory",)),
+                 "GB of 2 GB physical memory used."),
+     ("executor 3 lost: YARN killed it for memory",)),
     (LOST.format(12, "unrelated", "Container container_1 on host: n7 was preempted."),
      ("executor 12 lost", "preempted", "n7")),
     (LOST.format(1, "caused", "Command exited with code 137"),
@@ -97,8 +99,8 @@ def test_a_rank_that_did_not_come_is_named():
 
 
 def test_several_that_did_not_come_are_named():
-    text, blamed, _ = word([lost_one(0, "init: meeting point: ranks 1, 3-5 of 6 did not come within "
-                                        "5 s")])
+    text, blamed, _ = word([lost_one(0, "init: meeting point: ranks 1, 3-5 of 6 did not come "
+                                        "within 5 s")])
     assert text.startswith("ranks 1, 3-5 of 6 did not come to hvd.init() within 5 s")
     assert blamed.number == 1
 

@@ -171,9 +171,11 @@ def test_namespace_packages_of_two_folders(note, tmp_path, elsewhere):
 
 def test_data_files_beside_a_module(note, elsewhere):
     write(note, {"pkg/__init__.py": "import os, pkgutil\nfrom importlib import resources\n"
-          "def by_path(): return open(os.path.join(os.path.dirname(__file__), 'words.txt')).read()\n"
+          "HERE = os.path.dirname(__file__)\n"
+          "def by_path(): return open(os.path.join(HERE, 'words.txt')).read()\n"
           "def by_pkgutil(): return pkgutil.get_data(__name__, 'data/deep/x.json').decode()\n"
-          "def by_resources(): return resources.files(__name__).joinpath('words.txt').read_text()\n",
+          "FILES = resources.files(__name__)\n"
+          "def by_resources(): return FILES.joinpath('words.txt').read_text()\n",
           "reads.py": "import os\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
           "def above(): return open(os.path.join(HERE, 'conf', 'a.yaml')).read()\n",
           "pkg/words.txt": "words", "pkg/data/deep/x.json": "{}", "conf/a.yaml": "a: 1"})
@@ -268,8 +270,8 @@ def test_a_module_that_has_changed_since_is_the_file_s(note, elsewhere):
 @pytest.mark.parametrize("has_cache", [True, False])
 def test_what_the_driver_has_set_in_a_module_travels(note, elsewhere, monkeypatch, has_cache):
     monkeypatch.setattr(sys, "dont_write_bytecode", not has_cache)
-    write(note, {"config.py": "LR = 0.1\nSAME = 1\nPARAMS = {'a': 1}\nNAMES: list = ['x']\nCOUNT = 0\n"
-                 "HALF = LR / 2\nTWICE = 1\nTWICE = 2\n"
+    write(note, {"config.py": "LR = 0.1\nSAME = 1\nPARAMS = {'a': 1}\nNAMES: list = ['x']\n"
+                 "COUNT = 0\nHALF = LR / 2\nTWICE = 1\nTWICE = 2\n"
                  "def count():\n    global COUNT\n    COUNT += 1\ndef lr(): return LR\n",
                  "uses.py": "from config import PARAMS\ndef a(): return PARAMS['a']\n"})
     import config

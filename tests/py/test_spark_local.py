@@ -288,8 +288,8 @@ def test_what_cannot_be_sent_is_named_with_the_cure():
         with lock:
             return 1
 
-    with pytest.raises(CannotPickle, match=r"main\(\) refers to lock, a thread lock .*Path: main -> lock\.  "
-                                           r"Make it inside main\(\)"):
+    with pytest.raises(CannotPickle, match=r"main\(\) refers to lock, a thread lock .*"
+                                           r"Path: main -> lock\.  Make it inside main\(\)"):
         HorovodRunner(np=-2).run(main)
 
 
@@ -323,8 +323,8 @@ def test_a_rank_that_does_not_come_is_named(monkeypatch):
             time.sleep(1000)
         ringup.init()
 
-    with pytest.raises(JobFailed, match="^rank 1 of 2 on .* did not come to hvd.init.. within 2 s") \
-            as e:
+    with pytest.raises(JobFailed, match="^rank 1 of 2 on .* did not come to hvd.init.. within 2 s"
+                       ) as e:
         HorovodRunner(np=-2).run(main)
     assert e.value.rank == 1 and e.value.host == os.uname().nodename and len(e.value.others) == 1
 

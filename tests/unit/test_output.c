@@ -181,7 +181,8 @@ static void tags(void)
 	close(out);
 }
 
-/* What @feed writes of rank 0, piece by piece, as it is passed on; "|" is where each write ends. */
+/* What @feed writes of rank 0, piece by piece, as it is passed on; "|" is where each write
+ * ends. */
 static const char *moved(unsigned prefix, const char *const *feed)
 {
 	int out = make_file("out"), one = -1, two = -1, good;
@@ -242,7 +243,8 @@ static void logs(void)
 	output_move(o);
 	output_close(o);
 	text = contents("out");
-	ok(good && !strcmp(text, "[0]<stderr>:whole\n[2]<stdout>:half a line\n[2]<stdout>:and\n"),
+	ok(good && !strcmp(text,
+			   "[0]<stderr>:whole\n[2]<stdout>:half a line\n[2]<stdout>:and\n"),
 	   "a log tells ranks apart");
 	close(out);
 }

@@ -67,8 +67,8 @@ _BLAMES = [
                 r"(?P<t>[\d.]+ \w+)"),
      "ranks {r}{more}{of} did not come to hvd.init() within {t}.  Look at what they do before that "
      "(do they load their data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
-    (re.compile(r"\branks? (?P<r>\d+)(?P<more>[\d, and-]*) of the process group did not come within "
-                r"(?P<t>[\d.]+ \w+)"),
+    (re.compile(r"\branks? (?P<r>\d+)(?P<more>[\d, and-]*) of the process group did not come "
+                r"within (?P<t>[\d.]+ \w+)"),
      "rank {r}{more}{at} did not come to init_process_group() within {t}.  Look at what it does "
      "before that, and whether all ranks create the same groups in the same order"),
     (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\) has not moved for "
@@ -100,12 +100,13 @@ def _blames(message, at):
 
 # -- what Spark says -------------------------------------------------------------------------------
 
-_VERSIONS = ("Python {0} on the workers, {1} on the driver: functions travel between equal versions "
-             "only.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, to the same version before the "
-             "session starts")
+_VERSIONS = ("Python {0} on the workers, {1} on the driver: functions travel between equal "
+             "versions only.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, to the same version "
+             "before the session starts")
 _MEMORY = "raise spark.executor.memoryOverhead, or let the ranks of a node need less"
-_LOST = (r"ExecutorLostFailure \(executor (?P<e>\S+?)(?: \(host: (?P<host>[^)]*)\))? (?:exited|lost)"
+_LOST = (r"ExecutorLostFailure \(executor (?P<e>\S+?)(?: \(host: [^)]*\))? (?:exited|lost)"
          r"[^\n]*?Reason: (?P<why>[^\n]*)")
+_USED = re.compile(r"[\d.]+ [KMGT]?i?B of [\d.]+ [KMGT]?i?B (?:physical|virtual) memory used")
 
 
 def _version(text):
@@ -119,7 +120,7 @@ def _of_versions(m):
 def _of_lost(m):
     why = m.group("why").strip().rstrip(".")
     text = f"executor {m.group('e')} lost: "
-    used = re.search(r"[\d.]+ [KMGT]?i?B of [\d.]+ [KMGT]?i?B (?:physical|virtual) memory used", why)
+    used = _USED.search(why)
     if re.search(r"YARN for exceeding|exceeding (?:physical |virtual )?memory limits", why):
         return f"{text}YARN killed it for memory" + (f" ({used.group(0)})" if used else "") + \
             f"; {_MEMORY}"
@@ -161,8 +162,8 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
     (r"No space left on device", "a disk of the cluster is full (No space left on device): see "
      "spark.local.dir, and TMPDIR of the executors"),
     (r"SPARK-24819|does not allow run a barrier stage that requires more slots",
-     "the executors have fewer task slots than ranks: ask for fewer ranks, or give the cluster more "
-     "executors or cores"),
+     "the executors have fewer task slots than ranks: ask for fewer ranks, or give the cluster "
+     "more executors or cores"),
     (r"SPARK-24942|does not support dynamic resource allocation",
      "barrier stages do not work with dynamic allocation (SPARK-24942): set "
      "spark.dynamicAllocation.enabled=false in the cluster's configuration"),
@@ -183,9 +184,9 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
      lambda m: f"Spark's JVM has too little memory ({m.group(0).strip()}): raise "
                "spark.driver.memory or spark.executor.memory"),
 ]]
-_NOTHING_SAID = re.compile(r"finished unsuccessfully|Could not recover from a failed barrier|^\s*at |"
-                           r"^Driver stacktrace|^\s*$|^Traceback|Py4JJavaError|An error occurred "
-                           r"while calling|Lost task \d")
+_NOTHING_SAID = re.compile(r"finished unsuccessfully|Could not recover from a failed barrier|"
+                           r"^\s*at |^Driver stacktrace|^\s*$|^Traceback|Py4JJavaError|An error "
+                           r"occurred while calling|Lost task \d")
 
 
 def spark_says(text):

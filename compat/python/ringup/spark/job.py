@@ -14,8 +14,9 @@ FORWARDED = ("HOROVOD_", "RINGUP_", "NCCL_", "GLOO_", "UCX_", "OMPI_MCA_", "OMP_
              "OPENBLAS_", "KERAS_", "TF_", "XLA_", "JAX_", "TORCH_", "PYTORCH_", "CUBLAS_",
              "CUDNN_", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "NVIDIA_TF32_OVERRIDE")
 # Of these one that is another for the ranks is worth a warning, where nothing travels.
-DECIDING = ("KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "TF_DETERMINISTIC_OPS", "XLA_FLAGS", "TF_XLA_FLAGS",
-            "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "NVIDIA_TF32_OVERRIDE")
+DECIDING = ("KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "TF_DETERMINISTIC_OPS", "XLA_FLAGS",
+            "TF_XLA_FLAGS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION",
+            "NVIDIA_TF32_OVERRIDE")
 # What is about one rank, or about one host, or nobody's business.
 NOT_FORWARDED = frozenset(
     [f"{prefix}_{name}" for prefix in ("HOROVOD", "RINGUP") for name in

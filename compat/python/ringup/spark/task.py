@@ -113,12 +113,12 @@ def _serve(sock, key, orders, payload, address, places, stays):
     try:
         first, *rest = orders["words"]
         words = [places.on_host(first), *(w.replace("{function}", str(keep)) for w in rest)]
+        inherited = [fd for fd in (lifeline, seal, keep, stays) if fd is not None]
         daemon = subprocess.Popen(
             [program.find(), "rankd", f"--lifeline={lifeline}", f"--seal={seal}", f"--keep={keep}",
              *(["--copy-output"] if orders["copy"] else []), "--",
              orders["executable"] or sys.executable, *words],
-            stdin=sock, stdout=sock, pass_fds=[fd for fd in (lifeline, seal, keep, stays) if fd is not None],
-            start_new_session=True,
+            stdin=sock, stdout=sock, pass_fds=inherited, start_new_session=True,
             env=environment(os.environ, orders["env"], address, places))
         sock.close()
         return daemon.wait()
