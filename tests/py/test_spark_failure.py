@@ -126,6 +126,39 @@ def test_a_group_of_torch_that_is_not_whole_names_who_is_missing():
     assert blamed.number == 1
 
 
+@pytest.mark.parametrize("message, sentence", [
+    ("allreduce 'allreduce.grad': allreduce allreduce.grad has stalled for 4.1 s: ranks 0, 2 of 3 "
+     "wait for rank 1 (process 7 on v)", "rank 1 on v (pid 7) did not join allreduce "
+     "allreduce.grad: ranks 0, 2 of 3 waited for it for 4.1 s"),
+    ("allreduce 'allreduce.grad': rank 1 has left the job", "rank 1 on v has left the job while "
+     "others wait for it in allreduce 'allreduce.grad'"),
+    ("barrier: rank 1 has left the job [ringup ESHUTDOWN]\n\t[[node]]",
+     "rank 1 on v has left the job while others wait for it in barrier")])
+def test_a_rank_that_others_wait_for_is_named(message, sentence):
+    ranks = [lost_one(0, message), Ended(1, "v", 7), lost_one(2, message)]
+    text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1: rank 1 (pid 7) on "
+                                       "v had left the job before, with status 0"])
+    assert text.startswith(sentence) and blamed is ranks[1] and shown is ranks[0]
+
+
+def test_a_rank_that_torch_has_waited_for_is_named():
+    ranks = [lost_one(0, "Timed out after 6 seconds waiting for clients. 2/3 clients joined."),
+             Ended(1, "v", 7, signal=15, phase=3, order=2),
+             lost_one(2, "wait timeout after 5000ms, keys: /default_pg/0//cpu//0/0", order=1)]
+    text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1",
+                                       "ending the other rank"])
+    assert text.startswith("rank 1 on v did not come, and still ran") and "2/3 clients" in text
+    assert blamed is ranks[1] and shown is ranks[0]
+
+
+def test_ranks_that_contradict_each_other_are_told_in_their_own_words():
+    said = "allreduce 'g': rank 0 wants an average of 3 f32 [3], rank 1 an average of 4 f32 [4]"
+    ranks = [lost_one(0, said, order=1), lost_one(1, said, order=0)]
+    text, blamed, shown = word(ranks, ["rank 1 (pid 11) on h exited with status 1",
+                                       "ending the other rank"])
+    assert text.endswith(said) and blamed is shown is ranks[1]
+
+
 def test_an_exception_of_the_user_counts_before_all_others():
     ranks = [lost_one(0, "rank 2 (process 3 on h) died", order=0),
              Ended(1, "h", 11, error("bad"), 1, phase=1, order=2),

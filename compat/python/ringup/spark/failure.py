@@ -79,6 +79,13 @@ _BLAMES = [
                 r"(?P<how>has not moved|has been silent|is silent) for (?P<t>[\d.]+ s)"
                 r"(?P<why>[^\n]*)"),
      "rank {r} on {h} (pid {p}) {how} for {t}{why}"),
+    (re.compile(r"(?P<op>\w+ \S+) has stalled for (?P<t>[\d.]+ s): (?P<who>ranks? [^\n]*?) waits? for "
+                r"rank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\)"),
+     "rank {r} on {h} (pid {p}) did not join {op}: {who} waited for it for {t}"),
+    (re.compile(r"(?P<op>\w+ '[^']*'|\w+): rank (?P<r>\d+) has left the job"),
+     "rank {r}{at} has left the job while others wait for it in {op}: its function has returned, or "
+     "called hvd.shutdown(), before that of the other ranks.  All ranks need equally many steps, "
+     "or hvd.join()"),
     (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+)(?: on (?P<h>[^)]*))?\) "
                 r"(?P<how>died[^\n]*)"),
      "rank {r}{at} (pid {p}) {how}"),
@@ -258,7 +265,8 @@ class Ended:
 
 LOST_S = 15  # for Spark to notice that an executor is gone
 _LOST_HOST = re.compile(r"connection lost|connection to .* lost|lost its rank daemon")
-_JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status")
+_JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status|^ending the other rank")
+_TIMED_OUT = re.compile(r"[Tt]imed? ?out|timeout")
 
 
 def word(ranks, said=(), status=1, spark=None, hint=None):
@@ -289,10 +297,18 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
     if blamed:
         number, sentence = blamed
         return sentence, by_number.get(number, Ended(number)), witness
-    causes = [s for s in said if not _JUST_AN_END.search(s)] or list(said)
+    causes = [s for s in said if not _JUST_AN_END.search(s)]
     lost = [s for s in causes if _LOST_HOST.search(s)]
-    if lost or causes:
-        return f"the job has failed: {(lost or causes)[0]}", None, None
+    late = [r for r in failed if r.was_ended]
+    if first and first.error and not lost:
+        text = first.describe()
+        if late and _TIMED_OUT.search(first.error["message"]):  # torch does not say for whom
+            text = (f"rank {late[0].number}{late[0].where} did not come, and still ran when the "
+                    f"others had waited long enough.  {text}")
+            return text, late[0], first
+        return text, first, first
+    if lost or causes or said:
+        return f"the job has failed: {(lost or causes or list(said))[0]}", None, None
     if first:
         return first.describe(), first, first
     return f"the job has failed: ringup run ended with status {status}", None, None
