@@ -20,7 +20,7 @@ import time
 import pytest
 from conftest import HANG, ROOT, start
 
-from ringup.spark import JobFailed, TorchDistributor, channel, gather, log_to_driver
+from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, gather, log_to_driver
 from ringup.spark import run as spark_run
 from sparkdl import HorovodRunner
 
@@ -97,6 +97,40 @@ def leaves_nothing(spark):
         time.sleep(0.05)
     assert left == []
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.parametrize("kind, words", [
+    ("df", "value, a DataFrame of Spark.*df.write.parquet"),
+    ("session", "the driver's SparkSession"),
+    ("context", "the driver's SparkContext"), ("rdd", "an RDD of Spark"),
+    ("broadcast", r"a broadcast variable of Spark.*\.value"), ("count", "an accumulator of Spark")])
+def test_what_belongs_to_spark_is_named_before_anything_starts(spark, kind, words):
+    sc = spark.sparkContext
+    value = {"df": lambda: spark.range(3), "session": lambda: spark, "context": lambda: sc,
+             "rdd": lambda: sc.parallelize([1]), "broadcast": lambda: sc.broadcast([1]),
+             "count": lambda: sc.accumulator(0)}[kind]()
+
+    def train():
+        return value
+    with pytest.raises(CannotPickle, match=words):
+        HorovodRunner(np=2).run(train)
+    with pytest.raises(CannotPickle, match="self.value, .*Path: fit -> self.value"):
+        class Trainer:
+            def __init__(self):
+                self.value = value
+
+            def fit(self):
+                return self.value
+        HorovodRunner(np=2).run(Trainer().fit)
+
+
+@pytest.mark.parametrize("python, words", [
+    ("/no/such/python", 'cannot run program "/no/such/python" .No such file'),
+    ("/bin/false", "what PYSPARK_PYTHON names is no Python that runs there")])
+def test_a_python_that_does_not_start_is_told(spark, monkeypatch, python, words):
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
+    with pytest.raises(JobFailed, match=words):
+        HorovodRunner(np=2).run(lambda: 1)
 
 
 def test_ranks_in_task_slots_add_up(spark, capfd, monkeypatch, leaves_nothing):

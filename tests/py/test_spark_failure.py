@@ -75,6 +75,9 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
      "\n\tat org.apache.spark.api.python.BasePythonRunner",
      ("ConnectionRefusedError: [Errno 111] Connection refused",)),
     (ABORTED + "something of a Spark to come\n\tat java.x", ("something of a Spark to come",)),
+    (ABORTED + "org.apache.spark.SparkException: EOFException occurred while reading the port "
+     "number from pyspark.daemon's stdout.\n\tat x", ("no Python that runs there", "port number")),
+    (ABORTED + "org.apache.spark.SparkException: another of a Spark to come", ("another of a",)),
     ("nothing but this", ("nothing but this",))])
 def test_spark_s_exception_has_a_sentence(text, words):
     said = spark_says(text)
@@ -136,8 +139,8 @@ def test_a_group_of_torch_that_is_not_whole_names_who_is_missing():
      "rank 1 on v has left the job while others wait for it in barrier")])
 def test_a_rank_that_others_wait_for_is_named(message, sentence):
     ranks = [lost_one(0, message), Ended(1, "v", 7), lost_one(2, message)]
-    text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1: rank 1 (pid 7) on "
-                                       "v had left the job before, with status 0"])
+    text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1: rank 1 (pid 7) "
+                                       "on v had left the job before, with status 0"])
     assert text.startswith(sentence) and blamed is ranks[1] and shown is ranks[0]
 
 

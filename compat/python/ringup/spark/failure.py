@@ -79,13 +79,13 @@ _BLAMES = [
                 r"(?P<how>has not moved|has been silent|is silent) for (?P<t>[\d.]+ s)"
                 r"(?P<why>[^\n]*)"),
      "rank {r} on {h} (pid {p}) {how} for {t}{why}"),
-    (re.compile(r"(?P<op>\w+ \S+) has stalled for (?P<t>[\d.]+ s): (?P<who>ranks? [^\n]*?) waits? for "
-                r"rank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\)"),
+    (re.compile(r"(?P<op>\w+ \S+) has stalled for (?P<t>[\d.]+ s): (?P<who>ranks? [^\n]*?) waits? "
+                r"for rank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\)"),
      "rank {r} on {h} (pid {p}) did not join {op}: {who} waited for it for {t}"),
     (re.compile(r"(?P<op>\w+ '[^']*'|\w+): rank (?P<r>\d+) has left the job"),
-     "rank {r}{at} has left the job while others wait for it in {op}: its function has returned, or "
-     "called hvd.shutdown(), before that of the other ranks.  All ranks need equally many steps, "
-     "or hvd.join()"),
+     "rank {r}{at} has left the job while others wait for it in {op}: its function has returned, "
+     "or called hvd.shutdown(), before that of the other ranks.  All ranks need equally many "
+     "steps, or hvd.join()"),
     (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+)(?: on (?P<h>[^)]*))?\) "
                 r"(?P<how>died[^\n]*)"),
      "rank {r}{at} (pid {p}) {how}"),
@@ -182,6 +182,10 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
     (r"SparkContext was shut down|Cannot call methods on a stopped SparkContext|"
      r"SparkContext has been shutdown", "the session of Spark was stopped while the job ran"),
     (r"Job (\d+) cancelled[^\n]*", lambda m: f"the Spark job was cancelled ({m.group(0).strip()})"),
+    (r"(?:EOFException occurred while reading the port number|Bad data in pyspark\.daemon's "
+     r"standard output)[^\n]*",
+     lambda m: "the executors' Python did not start a worker of Spark: what PYSPARK_PYTHON names "
+               f"is no Python that runs there ({m.group(0).rstrip('.')})"),
     (r"Python worker failed to connect back|Accept timed out",
      "a Python worker of Spark did not start in time: its host is overloaded, or its Python hangs "
      "when it starts"),
@@ -210,7 +214,8 @@ def spark_says(text):
     reason = re.search(r"Most recent failure reason:\s*(.*)", text, re.S)
     lines = [line.strip() for line in (reason.group(1) if reason else text).splitlines()
              if not _NOTHING_SAID.search(line)]
-    return (lines[0] if lines else text.strip().partition("\n")[0])[:1000]
+    said = lines[0] if lines else text.strip().partition("\n")[0]
+    return re.sub(r"^(?:[a-z]\w*\.)+SparkException: ", "", said)[:1000]
 
 
 # -- the whole -------------------------------------------------------------------------------------

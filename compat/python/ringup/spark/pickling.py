@@ -41,10 +41,15 @@ def _dumps(module, obj, by_value):
         for own in by_value if register else ():
             register(own)
             done.append(own)
-        return module.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+        data = module.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
     finally:
         for own in done:
             module.unregister_pickle_by_value(own)
+    # Spark's workers can read these, and the ranks, processes of their own, cannot.
+    for marks in ((b"pyspark.broadcast", b"_from_id"), (b"_deserialize_accumulator",)):
+        if all(mark in data for mark in marks):
+            raise TypeError("only Spark's own workers can read it")
+    return data
 
 
 # -- the culprit -----------------------------------------------------------------------------------
@@ -155,6 +160,12 @@ def _kind_and_cure(value, name):
         return "an RDD of Spark", (
             "Ranks cannot ask Spark.  Save it to storage that all hosts share and read that inside "
             f"{name}(), or give rdd.collect() as an argument")
+    if spark and kind.__name__ == "Broadcast":
+        return "a broadcast variable of Spark", (
+            f"Give its value to {name}() as an argument (.value), or load it inside {name}()")
+    if spark and kind.__name__ == "Accumulator":
+        return "an accumulator of Spark", (
+            f"Let {name}() return what it counts; hvd.allreduce() adds it up over the ranks")
     if spark and kind.__name__ in ("SparkSession", "SparkContext", "SQLContext"):
         return f"the driver's {kind.__name__}", (
             f"Only the driver has it: do what needs Spark before {name}() runs, and let ranks read "
@@ -190,8 +201,9 @@ def _explain(module, call, by_value, error):
         kind, cure = _kind_and_cure(culprit, name)
         last = path.rsplit(" -> ", 1)[-1]
         reason = str(why).splitlines()[0][:200] if str(why) else type(why).__name__
-        return (f"{name}() refers to {last}, {kind}, which cannot be sent to other processes "
-                f"({reason}).  Path: {path}.  {cure}")
+        reason = "" if _is_whole(culprit) else f" ({reason})"  # Spark's is about its own workers
+        return (f"{name}() refers to {last}, {kind}, which cannot be sent to other processes"
+                f"{reason}.  Path: {path}.  {cure}")
     return (f"{name}() cannot be sent to other processes ({error}).  Put its imports, and what it "
             f"makes of them, inside {name}()")
 
