@@ -124,6 +124,15 @@ def test_what_belongs_to_spark_is_named_before_anything_starts(spark, kind, word
         HorovodRunner(np=2).run(Trainer().fit)
 
 
+def test_too_few_slots_are_told_as_upstream_s_own_test_wants_it(spark):
+    import horovod.spark
+
+    with pytest.raises(Exception, match="^Timed out waiting for Spark tasks to start."):
+        horovod.spark.run(None, num_proc=4, start_timeout=5, verbose=0)
+    with pytest.raises(TypeError, match="^fn is None, not a function"):
+        horovod.spark.run(None, num_proc=2, verbose=0)
+
+
 @pytest.mark.parametrize("python, words", [
     ("/no/such/python", 'cannot run program "/no/such/python" .No such file'),
     ("/bin/false", "what PYSPARK_PYTHON names is no Python that runs there")])

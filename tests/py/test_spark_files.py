@@ -11,6 +11,7 @@ import importlib
 import os
 import runpy
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -458,6 +459,27 @@ def test_a_traceback_has_the_driver_s_names_of_files(note, elsewhere):
         elsewhere(train)
     assert f'File "{note}/raises.py", line 2, in f' in e.value.traceback
     assert "ringup-files" not in str(e.value)
+
+
+@pytest.mark.parametrize("how", ["TERM", "KILL"])
+def test_a_task_that_is_killed_leaves_no_files(note, tmp_path, how):
+    write(note, {"a.py": "x = 1\n"})
+    (tmp_path / "archive").write_bytes(gather.gather())
+    shutil.rmtree(note)
+    before = leftovers()
+    program = ("import sys, time\nfrom ringup.spark import unpack\n"
+               "with unpack.unpacked(open(sys.argv[1], 'rb').read()) as (places, stays):\n"
+               "    print(places.folder, flush=True)\n    time.sleep(1000)\n")
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "archive")], cwd="/",
+                          stdout=subprocess.PIPE, text=True) as p:
+        folder = p.stdout.readline().strip()
+        assert os.path.exists(f"{folder}{note}/a.py") and leftovers() - before
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        p.send_signal({"TERM": 15, "KILL": 9}[how])
+    deadline = time.monotonic() + HANG
+    while leftovers() - before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert leftovers() == before
 
 
 def test_a_host_without_room_says_so(note, monkeypatch):

@@ -27,11 +27,26 @@ def _output(stdout, stderr, timestamps):
     return job.Output(_writer(stdout), _writer(stderr), stage.to_stdout().log, form)
 
 
-def _check(fn, args, kwargs, name, num_proc):
+def _check(fn, args, kwargs, name, num_proc, start_timeout):
     """TypeError or ValueError for what no job can be made of."""
-    arguments.function(fn, *arguments.sequences(args, kwargs), "fn", f"horovod.spark.{name}({{}})")
     if num_proc is not None:
-        arguments.number(num_proc, "num_proc", 1)
+        num_proc = arguments.number(num_proc, "num_proc", 1)
+    try:
+        arguments.function(fn, *arguments.sequences(args, kwargs), "fn",
+                           f"horovod.spark.{name}({{}})")
+    except TypeError:
+        if fn is None and num_proc:  # upstream finds too few slots first
+            _wait_for_slots(num_proc, start_timeout)
+        raise
+
+
+def _wait_for_slots(num_proc, start_timeout):
+    """TooFewSlots if there is a session without so many slots."""
+    try:
+        sc = stage.context()
+    except RuntimeError:
+        return
+    _told(stage.wait_for_slots, sc, num_proc, stage.start_seconds(start_timeout))
 
 
 def _work(size, fn, args, kwargs, env, nics, output, copy):
@@ -45,8 +60,12 @@ def _work(size, fn, args, kwargs, env, nics, output, copy):
 
 def _results(run_job, *args):
     """The results of a job; too few slots are told as upstream tells it."""
+    return _told(run_job, *args).results()
+
+
+def _told(call, *args):
     try:
-        return run_job(*args).results()
+        return call(*args)
     except stage.TooFewSlots as e:
         raise stage.TooFewSlots(f"Timed out waiting for Spark tasks to start: {e}") from None
 
@@ -81,7 +100,7 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
     """
     if use_mpi and use_gloo:
         raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
-    _check(fn, args, kwargs, "run", num_proc)
+    _check(fn, args, kwargs, "run", num_proc, start_timeout)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     work = _work(_inferred(sc, num_proc, verbose), fn, args, kwargs, env, nics,
@@ -108,7 +127,7 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     A rank that fails is replaced; a task whose executor is lost is run again by Spark, up to
     spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
     """
-    _check(fn, args, kwargs, "run_elastic", num_proc)
+    _check(fn, args, kwargs, "run_elastic", num_proc, start_timeout)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
     size = _inferred(sc, num_proc, verbose)
