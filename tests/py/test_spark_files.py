@@ -205,6 +205,8 @@ def test_the_root_of_a_repository_and_a_folder_in_it(note, tmp_path, elsewhere):
 def test_a_folder_has_its_place_before_or_behind_installed_packages(note, tmp_path, elsewhere,
                                                                     where):
     write(tmp_path / "lib", {"numpy.py": "NAME = 'mine'\n", "only_there.py": "x = 1\n"})
+    if where == "behind":  # nothing of Python's own start finds these
+        write(tmp_path / "lib", {"json.py": "1 / 0", "queue.py": "1 / 0", "hmac.py": "1 / 0"})
     sys.path.insert(0, str(tmp_path / "lib")) if where == "before" else \
         sys.path.append(str(tmp_path / "lib"))
 

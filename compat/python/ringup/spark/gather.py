@@ -332,9 +332,10 @@ def _warn(look):
     some = ", ".join(f"{p} ({size_text(look.left_out[p][0])})" if look.left_out[p][0] else p
                      for p in shown[:3])
     more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    print(f"ringup: ranks on other hosts do not get {some}{more}: {look.left_out[shown[0]][1]}.  "
-          "Put large files on storage that all hosts share; RINGUP_SPARK_FILES=SIZE sets the limit "
-          "of all files, 0 sends none", file=sys.stderr, flush=True)
+    print(f"ringup: ranks do not get {some}{more}, unless their host has the same folder: "
+          f"{look.left_out[shown[0]][1]}.  Put large files on storage that all hosts share; "
+          "RINGUP_SPARK_FILES=SIZE sets the limit of all files, 0 sends none", file=sys.stderr,
+          flush=True)
 
 
 def _places(file=None):

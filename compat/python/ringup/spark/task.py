@@ -74,7 +74,7 @@ def environment(base, given, address=None, places=unpack.Places()):
         env.pop(name, None)
     added = [os.path.abspath(p) for p in sys.path if not gather.is_standard(p)]
     env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(
-        [*places.before, *(p for p in added if p not in places.behind), *places.behind]))
+        [*places.before, *(p for p in added if p not in places.behind)]))
     env[unpack.VARIABLE] = places.variable()
     env["PYTHONUNBUFFERED"] = "1"
     interface = interface_of(address) if address else None
@@ -113,13 +113,16 @@ def _serve(sock, key, orders, payload, address, places, stays):
     try:
         first, *rest = orders["words"]
         words = [places.on_host(first), *(w.replace("{function}", str(keep)) for w in rest)]
+        env = environment(os.environ, orders["env"], address, places)
+        if "{function}" not in rest:  # a program, which does not order its path itself
+            env.update(unpack.for_children(env, places))
         inherited = [fd for fd in (lifeline, seal, keep, stays) if fd is not None]
         daemon = subprocess.Popen(
             [program.find(), "rankd", f"--lifeline={lifeline}", f"--seal={seal}", f"--keep={keep}",
              *(["--copy-output"] if orders["copy"] else []), "--",
              orders["executable"] or sys.executable, *words],
             stdin=sock, stdout=sock, pass_fds=inherited, start_new_session=True,
-            env=environment(os.environ, orders["env"], address, places))
+            env=env)
         sock.close()
         return daemon.wait()
     finally:

@@ -55,9 +55,16 @@ def of_rank():
 
 
 def order_path(places):
-    """Let sys.path have the driver's order: PYTHONPATH cannot say what comes last."""
-    if places.behind:
-        sys.path[:] = [p for p in sys.path if p not in places.behind] + places.behind
+    """Let sys.path have the driver's order: PYTHONPATH cannot say what comes last.  Children that
+    this process starts find everything, too."""
+    sys.path[:] = [p for p in sys.path if p not in places.behind] + places.behind
+    os.environ.update(for_children(os.environ, places))
+
+
+def for_children(env, places):
+    """PYTHONPATH with all places."""
+    paths = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*paths, *places.behind]))}
 
 
 def _is_here(archive, root):
