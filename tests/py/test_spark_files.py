@@ -220,13 +220,14 @@ def test_a_folder_has_its_place_before_or_behind_installed_packages(note, tmp_pa
 @pytest.mark.parametrize("suffix", [".zip", ".egg"])
 def test_an_archive_on_the_path(note, elsewhere, suffix):
     with zipfile.ZipFile(note / f"lib{suffix}", "w") as z:
-        z.writestr("zipped/__init__.py", "x = 5\n")
+        z.writestr("zipped/__init__.py", "x = 5\nclass Model: pass\n")
     sys.path.insert(0, str(note / f"lib{suffix}"))
+    import zipped
 
-    def train():
-        import zipped
-        return zipped.x
-    assert elsewhere(train) == 5
+    def train(model):
+        import zipped as again
+        return again.x, type(model) is again.Model is zipped.Model
+    assert elsewhere(train, zipped.Model()) == (5, True)
 
 
 def test_a_module_whose_folder_is_no_longer_on_the_path(note, tmp_path, elsewhere):

@@ -110,7 +110,7 @@ def roots():
         path = os.path.abspath(entry or os.curdir)
         if is_installed(path) or is_standard(path):
             behind = behind or "-packages" in path
-        elif os.path.basename(path).startswith("."):
+        elif os.path.basename(path).startswith(".") or not path.isprintable():
             pass  # IPython's own folder, for instance
         elif os.path.isdir(path) or (path.endswith(ARCHIVES) and os.path.isfile(path)):
             found.setdefault(path, Root(path, behind))
@@ -136,7 +136,7 @@ def _top_of(name, path):
 
 def _needs_driver(module):
     """Does it hold a session of Spark?  A rank that imported it would start one."""
-    return any(type(v).__module__.startswith("pyspark.") and
+    return any(str(type(v).__module__).startswith("pyspark.") and
                type(v).__name__ in ("SparkSession", "SparkContext", "SQLContext")
                for v in list(vars(module).values()))
 
@@ -155,10 +155,17 @@ def own_modules():
                     getattr(module, "__loader__", None) is None:
                 found.append((module, None))  # made by the program, not imported
             continue
-        if not is_installed(path) and not path.startswith("<"):
-            found.append((module, None if _needs_driver(module) or not os.path.isfile(path)
-                          else _top_of(name, path)))
+        if not is_installed(path):
+            found.append((module, None if _needs_driver(module) else _root_of(module, path)))
     return found
+
+
+def _root_of(module, path):
+    """The folder or archive that a module is imported from, or None."""
+    if os.path.isfile(path):
+        return _top_of(module.__name__, path)
+    archive = getattr(getattr(module, "__loader__", None), "archive", None)
+    return os.path.abspath(archive) if archive and os.path.isfile(archive) else None
 
 
 def by_value():
