@@ -24,7 +24,7 @@ def is_on(name, default=False):
 
 def size(name, default):
     """The value of a setting of bytes, as 64K, 2M or 1G; the default if it is not set or wrong."""
-    said = os.environ.get(name, "").strip().upper().removesuffix("B")
+    said = os.environ.get(name, "").strip().upper().rstrip("B")
     unit = "KMGT".find(said[-1:]) + 1 if said else 0
     digits = said[:-1] if unit else said
     return int(digits) << 10 * unit if digits.isdigit() else default
