@@ -9,6 +9,7 @@ import functools
 import os
 import sys
 import threading
+import types
 
 import pytest
 
@@ -175,6 +176,12 @@ def helper():
     return LOCK
 
 
+def of_a_library():
+    """A logging.Handler has a lock: its user has made a handler."""
+    import logging
+    return logging.StreamHandler()
+
+
 def pyspark_s(name):
     """An object of that class, as pyspark's are: no attribute of it can be looked at."""
     def refuses(self, *args):
@@ -209,13 +216,16 @@ def nested(value):
     (lambda: closure(open(os.devnull, "w", encoding="utf-8")),
      ("an open file ('/dev/null'", "Open it")),
     (lambda: closure(generates()), ("value, a generator", "make a list of it")),
+    (lambda: closure({"h": of_a_library()}), ("value['h'], of type logging.StreamHandler",)),
+    (lambda: Logs(ns=types.SimpleNamespace(log=LOCK)).train, ("self.ns.log, a thread lock",)),
     (lambda: closure(pyspark_s("DataFrame")), ("a DataFrame of Spark", "df.write.parquet(PATH)",
                                                "df.toPandas()")),
     (lambda: closure(pyspark_s("SparkSession")), ("the driver's SparkSession", "Only the driver")),
     (lambda: closure(pyspark_s("RDD")), ("an RDD of Spark", "rdd.collect()")),
     (lambda: Logs(data={"df": pyspark_s("DataFrame")}).train, ("self.data['df'], a DataFrame",))],
     ids=["an attribute", "deep in attributes", "a helper's variable", "a closure's closure",
-         "a partial's argument", "a file", "a generator", "a DataFrame", "a session", "an RDD",
+         "a partial's argument", "a file", "a generator", "a library's object",
+         "a namespace", "a DataFrame", "a session", "an RDD",
          "a DataFrame in a dict"])
 def test_what_cannot_be_sent_is_named_by_its_path(make, words):
     with pytest.raises(CannotPickle) as e:

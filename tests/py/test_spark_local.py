@@ -303,6 +303,22 @@ def test_only_rank_0_s_value_is_pickled():
         job.run_here(job.Job.of_function(2, main))
 
 
+def test_the_other_ranks_hear_of_an_exception_before_the_rank_has_ended():
+    def main():
+        import atexit
+        import ringup
+
+        ringup.init()
+        if ringup.rank() == 1:
+            atexit.register(time.sleep, 1000)
+            raise OfTheTest("of rank 1")
+        ringup.barrier()
+
+    with pytest.raises(JobFailed, match="^rank 1 on .*OfTheTest: of rank 1") as e:
+        HorovodRunner(np=-2).run(main)
+    assert any("rank 0" in o and "OfTheTest: of rank 1" in o for o in e.value.others)
+
+
 def test_one_traceback_is_shown_and_not_one_of_each_rank(capfd):
     def main():
         raise OfTheTest("of all ranks")

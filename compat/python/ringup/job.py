@@ -236,11 +236,16 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
-def _last_words(kind, value, trace):
-    """sys.excepthook: tell the other ranks why this one is about to end."""
+def abort_all(error):
+    """Tell the other ranks that this one is about to end because of an exception."""
     for job in list(_jobs):
         if job.world.size > 1:
-            job.abort(f"{kind.__name__}: {value}")
+            job.abort(f"{type(error).__name__}: {error}")
+
+
+def _last_words(kind, value, trace):
+    """sys.excepthook: the same, and what stood there before."""
+    abort_all(value)
     _last_words.before(kind, value, trace)
 
 

@@ -46,6 +46,9 @@ def _error(e, trace, module, places):
 def _tell(reporter, e, trace, module, places):
     """Report an exception and end; the driver shows its traceback, so this process does not."""
     reporter.report(rank.ERROR, _error(e, trace, module, places))
+    job = sys.modules.get("ringup.job")
+    if job:  # as its sys.excepthook would, were the exception to end this process
+        job.abort_all(e)
     text = str(e).split("\n")[0]
     print(f"rank {os.environ.get('HOROVOD_RANK', '?')} raised {type(e).__qualname__}"
           f"{': ' * bool(text)}{text[:300]}  (the error on the driver has the traceback)",

@@ -14,7 +14,10 @@ import pickle
 import sys
 import types
 
+from . import gather
+
 PICKLERS = ("cloudpickle", "pyspark.cloudpickle")
+CONTAINERS = ("builtins", "functools", "types", "collections", "argparse", "dataclasses")
 MOST_STEPS = 8      # from the function to the culprit
 MOST_LOOKS = 2000   # objects that are tried
 
@@ -116,9 +119,16 @@ def _called(value):
     return getattr(value, "__name__", None) or type(value).__name__
 
 
+def _is_of_spark(value):
+    return str(type(value).__module__).split(".")[0] in ("pyspark", "py4j")
+
+
 def _is_whole(value):
-    """Is what an object is made of nobody's business?"""
-    return type(value).__module__.split(".")[0] in ("pyspark", "py4j")
+    """Is it an object of a library, whose parts tell its user nothing?"""
+    kind = value if isinstance(value, type) else type(value)
+    module = sys.modules.get(str(kind.__module__))
+    path = getattr(module, "__file__", None)
+    return str(kind.__module__) not in CONTAINERS and bool(path) and gather.is_installed(path)
 
 
 def _find(value, path, by_value, module, left, seen):
@@ -201,7 +211,7 @@ def _explain(module, call, by_value, error):
         kind, cure = _kind_and_cure(culprit, name)
         last = path.rsplit(" -> ", 1)[-1]
         reason = str(why).splitlines()[0][:200] if str(why) else type(why).__name__
-        reason = "" if _is_whole(culprit) else f" ({reason})"  # Spark's is about its own workers
+        reason = "" if _is_of_spark(culprit) else f" ({reason})"  # Spark's is about its own workers
         return (f"{name}() refers to {last}, {kind}, which cannot be sent to other processes"
                 f"{reason}.  Path: {path}.  {cure}")
     return (f"{name}() cannot be sent to other processes ({error}).  Put its imports, and what it "
