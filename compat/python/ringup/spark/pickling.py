@@ -191,7 +191,7 @@ def _kind_and_cure(value, name):
         return f"a {kind.__name__}", f"{inside}, or make a list of it"
     if full == "builtins.module":
         return f"the module {value.__name__}", f"Import it inside {name}()"
-    return f"of type {full}", f"Import its library, and make it, inside {name}()"
+    return f"of type {full}", f"Import its library and make the object inside {name}()"
 
 
 def _explain(module, call, by_value, error):
