@@ -156,7 +156,8 @@ def test_a_rank_that_torch_has_waited_for_is_named():
 
 def test_ranks_that_contradict_each_other_are_told_in_their_own_words():
     said = "allreduce 'g': rank 0 wants an average of 3 f32 [3], rank 1 an average of 4 f32 [4]"
-    ranks = [lost_one(0, said, order=1), lost_one(1, said, order=0)]
+    ranks = [lost_one(0, f"rank 1 aborted the job: HorovodInternalError: {said}", order=0),
+             lost_one(1, said, order=1)]
     text, blamed, shown = word(ranks, ["rank 1 (pid 11) on h exited with status 1",
                                        "ending the other rank"])
     assert text.endswith(said) and blamed is shown is ranks[1]

@@ -246,6 +246,11 @@ class Ended:
         return self.phase is not None and self.phase > MOURNING and not self.error
 
     @property
+    def only_quotes(self):
+        """Has it raised what another rank has told when that one ended?"""
+        return bool(self.error) and "aborted the job" in self.error["message"]
+
+    @property
     def where(self):
         """For a sentence."""
         return f" on {self.host}" if self.host else ""
@@ -282,7 +287,8 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
     the text of the exception with which Spark has ended the tasks, or None; hint: what to do about
     a rank's error, a function of its dict.
     """
-    failed = sorted((r for r in ranks if r.has_failed), key=lambda r: (r.kind(), r.order))
+    failed = sorted((r for r in ranks if r.has_failed),
+                    key=lambda r: (r.kind(), r.only_quotes, r.order))
     by_number = {r.number: r for r in ranks}
     first = failed[0] if failed else None
     if first and first.kind() < 3:
