@@ -179,6 +179,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/spark/arguments.py \
 	%reldir%/python/ringup/spark/call.py \
 	%reldir%/python/ringup/spark/channel.py \
+	%reldir%/python/ringup/spark/connect.py \
 	%reldir%/python/ringup/spark/elastic_stage.py \
 	%reldir%/python/ringup/spark/failure.py \
 	%reldir%/python/ringup/spark/gather.py \

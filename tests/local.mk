@@ -801,7 +801,8 @@ REBUILD_TESTS = %reldir%/cli/rebuild-torch.bats
 UPGRADE_TESTS = %reldir%/cli/rebuild-upgrade-tensorflow.bats %reldir%/cli/rebuild-upgrade-torch.bats
 # A cluster of two hosts is several Java processes; ranks of TensorFlow, and those of many trainings, take long to
 # start; Horovod's tests are fetched.
-SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_estimators.py %reldir%/py/test_spark_lightning.py \
+SPARK_TESTS = %reldir%/py/test_spark_cluster.py %reldir%/py/test_spark_connect.py %reldir%/py/test_spark_estimators.py \
+	%reldir%/py/test_spark_lightning.py \
 	%reldir%/py/test_spark_tensorflow.py %reldir%/horovod/spark.bats
 EXTRA_DIST += $(SPARK_TESTS)
 # Ray, which the shard alone gets.

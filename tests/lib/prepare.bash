@@ -108,8 +108,9 @@ libraries_prepare() {
 }
 
 # spark_prepare - set RINGUP_TEST_SPARK and RINGUP_TEST_SPARK4 to folders with a pyspark each,
-# RINGUP_TEST_NOTEBOOK to one that runs notebooks and RINGUP_TEST_TRAINERS to one with Lightning, if
-# they can be had; the last three are for the shard alone.
+# RINGUP_TEST_CONNECT to one with what the client of Spark Connect needs beside it, RINGUP_TEST_NOTEBOOK
+# to one that runs notebooks and RINGUP_TEST_TRAINERS to one with Lightning, if they can be had; the
+# last four are for the shard alone.
 spark_prepare() {
   local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup
   local -a found
@@ -133,6 +134,13 @@ spark_prepare() {
       [[ -z $install || -z $python ]] || lacking lightning "pip could not install lightning==2.6.6"
     found=("$base/test-trainers"/lib/python*/site-packages)
     ((${#found[@]} == 0)) || export RINGUP_TEST_TRAINERS=${found[0]}
+  fi
+  if [[ -z ${RINGUP_TEST_CONNECT:-} ]]; then  # a folder of its own, for frameworks have another protobuf
+    wheel_prepare "$base/test-spark-connect" grpcio==1.85.3 grpcio-status==1.85.3 googleapis-common-protos==1.76.0 \
+      protobuf==7.36.2 zstandard==0.25.0 typing-extensions==4.16.0 ||
+      [[ -z $install || -z $python ]] || lacking grpcio "pip could not install grpcio and grpcio-status"
+    found=("$base/test-spark-connect"/lib/python*/site-packages)
+    ((${#found[@]} == 0)) || export RINGUP_TEST_CONNECT=${found[0]}
   fi
   [[ -z ${RINGUP_TEST_SPARK4:-} ]] || return 0
   # pyspark's own TorchDistributor wants pyarrow and pandas.

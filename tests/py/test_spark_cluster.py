@@ -91,15 +91,15 @@ def host_environment(address):
             "PYTHONPATH": os.pathsep.join([SPARK, os.environ["PYTHONPATH"]])}
 
 
-def serve(host, folder, *words):
-    """Start a service of Spark on a host."""
+def serve(host, folder, *words, **env):
+    """Start a service of Spark on a host, with more in its environment."""
     namespace, address = HOSTS[host]
     log = open(os.path.join(folder, f"{host}.{words[0].rpartition('.')[2]}.log"), "wb")
     with log:
         return subprocess.Popen(
             ["ip", "netns", "exec", namespace, os.path.join(SPARK, "pyspark/bin/spark-class"),
              *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            env=host_environment(address))
+            env={**host_environment(address), **env})
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 from conftest import HANG, start
 
 from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, job, log_to_driver
-from ringup.spark import gather, launcher, rank, stage, task
+from ringup.spark import connect, gather, launcher, rank, stage, task
 from ringup.spark.failure import is_consequence
 from sparkdl import HorovodRunner
 
@@ -719,6 +719,29 @@ def test_hosts_are_told_apart_by_identity_and_named_apart():
                                                                  ("node.2", ["c1"])]
 
 
+def local_ranks():
+    import ringup
+
+    ringup.init()
+    return ringup.local_rank(), int(os.environ["LOCAL_RANK"]), ringup.host_count()
+
+
+def test_spark_and_the_engine_mean_the_same_host(monkeypatch, leaves_nothing):
+    """Two executors on a node, each a container of YARN, share what makes a host."""
+    real, containers = task.host_identity, iter("xy")
+
+    def identity():
+        monkeypatch.setenv("CONTAINER_ID", next(containers))
+        monkeypatch.setattr(os, "uname", lambda: type("U", (), {"nodename": os.environ[
+            "CONTAINER_ID"]}))
+        return real()
+
+    monkeypatch.setattr(task, "host_identity", identity)
+    work = job.Job.of_function(2, local_ranks)
+    done = connect.ended(run_in_tasks(monkeypatch, work), work)
+    assert done.results() == [(0, 0, 1), (1, 1, 1)]
+
+
 def test_gpus_of_a_host_come_in_the_order_of_its_ranks():
     hosts = stage.group_by_host({0: (hello("a", "n", 1, ["3"]), None),
                                  1: (hello("b", "m", 2, ["0"]), None),
@@ -846,6 +869,137 @@ def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypat
     for how in ({"min_num_proc": 3}, {"max_num_proc": 1}, {"min_np": 0}):
         with pytest.raises(ValueError, match="each is at least the one before it"):
             horovod.spark.run_elastic(int, num_proc=2, **how)
+
+
+# -- Spark Connect; test_spark_connect.py has the real one ----------------------------------------
+
+class Settings:
+    """A session of Spark Connect that has settings, and says how it would cut a range."""
+
+    def __init__(self, plan="*(1) Range (0, 1048576, step=1, splits=8)", **settings):
+        self.plan, self.settings, self.conf = plan, settings, self
+
+    def get(self, name, default):
+        return self.settings.get(name.replace(".", "_"), default)
+
+    def sql(self, text):
+        return self
+
+    def collect(self):
+        return [[self.plan]]
+
+
+@pytest.mark.parametrize("session, there", [
+    (Settings(), 8), (Settings(spark_task_cpus="2"), 4), (Settings(plan="a scan"), None),
+    (Settings(spark_default_parallelism="3"), None)], ids=["cores", "cpus", "unknown", "set"])
+def test_task_slots_of_a_service_that_does_not_count_them(session, there):
+    context = connect.Context(session)
+    assert stage.slots(context) == there
+    if there is None:
+        stage.wait_for_slots(context, 1000, HANG)
+        with pytest.raises(ValueError, match="say how many ranks"):
+            _ = context.defaultParallelism
+
+
+class Barrier:
+    """The context of two tasks of a barrier stage, each in a thread."""
+
+    def __init__(self):
+        self.own, self.said, self.together = threading.local(), {}, threading.Barrier(2)
+
+    def get(self):
+        return self
+
+    def partitionId(self):
+        return self.own.index
+
+    taskAttemptId = partitionId
+
+    def resources(self):
+        return {}
+
+    def getTaskInfos(self):
+        return [type("Info", (), {"address": "localhost:4000"})] * 2
+
+    def allGather(self, text):
+        self.said[self.own.index] = text
+        self.together.wait(HANG)
+        return [self.said[i] for i in sorted(self.said)]
+
+
+def run_in_tasks(monkeypatch, work, client=("127.0.0.1", 9)):
+    """Run a job as the tasks of a Connect stage do that cannot connect to the client; the rows."""
+    context, rows = Barrier(), []
+    monkeypatch.setitem(sys.modules, "pyspark", type("P", (), {"BarrierTaskContext": context}))
+    monkeypatch.setattr(connect, "_row", lambda number, piece: (number, piece))
+    monkeypatch.setattr(connect, "PIECE_BYTES", 100)
+    body = connect.Context(Settings(spark_driver_host="localhost")).body(client, work)
+
+    def run_task(index):
+        context.own.index = index
+        rows.extend(body(iter(())))
+
+    tasks = [threading.Thread(target=run_task, args=(i,)) for i in (0, 1)]
+    for t in tasks:
+        t.start()
+    for t in tasks:
+        t.join(HANG)
+    return rows
+
+
+def test_a_job_that_no_client_reaches_comes_back_in_rows(monkeypatch, leaves_nothing):
+    said = []
+    work = job.Job.of_function(2, speak, output=launcher.Output(stdout=said.append))
+    rows = run_in_tasks(monkeypatch, work)
+    assert len(rows) > 2
+    assert connect.ended(reversed(rows), work).results() == ["returned by a rank"] * 2
+    assert sorted(said) == [f"[{r}]<stdout>:printed by a rank\n" for r in (0, 1)]
+    rows[1] = (rows[1][0], rows[1][1][:-1] + b"!")
+    with pytest.raises(JobFailed, match="not of this job"):
+        connect.ended(rows, work)
+
+
+def fail_on_one():
+    if os.environ["RANK"] == "1":
+        raise OfTheTest("of rank 1")
+    time.sleep(HANG)
+
+
+def test_a_rank_that_raises_is_named_in_the_rows(monkeypatch, leaves_nothing):
+    work = job.Job.of_function(2, fail_on_one)
+    done = connect.ended(run_in_tasks(monkeypatch, work), work)
+    with pytest.raises(JobFailed, match="(?s)^rank 1 on .*OfTheTest: of rank 1.*Traceback") as e:
+        done.results()
+    assert isinstance(e.value.__cause__, OfTheTest) and e.value.rank == 1
+
+
+def test_tasks_that_cannot_connect_to_each_other_are_named(monkeypatch, leaves_nothing):
+    monkeypatch.setattr(connect, "FOLLOW_S", 1)
+    real = task.Guest
+
+    def guest(address, key, context, *rest):
+        if context.partitionId() == 1:
+            raise ConnectionRefusedError
+        return real(address, key, context, *rest)
+
+    monkeypatch.setattr(task, "Guest", guest)
+    work = job.Job.of_function(2, speak)
+    rows = run_in_tasks(monkeypatch, work)
+    with pytest.raises(JobFailed, match="task 1 on .* did not come to task 0 at 127.0.0.1 port"):
+        connect.ended(rows, work)
+
+
+def test_what_ranks_print_comes_back_in_part_if_it_is_much(monkeypatch):
+    monkeypatch.setattr(connect, "LINES_BYTES", 10)
+    lines = connect.Lines()
+    for text in ("aaaa", "bbbb", "cccc"):
+        lines.taker("stdout")(text)
+    assert list(lines.lines) == [("stdout", "bbbb"), ("stdout", "cccc")] and lines.dropped == 1
+
+
+def test_lightning_s_estimator_is_not_there_and_says_what_is():
+    with pytest.raises(ImportError, match="TorchDistributor.*horovod.spark.run"):
+        importlib.import_module("horovod.spark.lightning")
 
 
 def test_importing_ringup_or_horovod_imports_no_spark():

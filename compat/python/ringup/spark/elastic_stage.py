@@ -13,7 +13,7 @@ import socket
 import tempfile
 import time
 
-from . import channel, failure, stage, task
+from . import connect, failure, stage, task
 from .failure import JobFailed
 from .launcher import Launcher
 
@@ -27,7 +27,7 @@ class Tasks(stage.Lobby):
         self.job, self.error = job, None
         self.connections = {}  # name -> (socket, key) that nobody has asked for yet
         self.watched = {}      # name -> the same connection, to see its end
-        super().__init__(sc, size, job.key)
+        super().__init__(stage.hosts_of(sc), size, job.key)
 
     def take(self, hello, ch):
         """A task has come."""
@@ -93,13 +93,18 @@ class HostFile:
 
 
 def _wait_for_tasks(running, tasks, count, seconds):
-    deadline = time.monotonic() + seconds
+    begin = time.monotonic()
+    deadline = begin + seconds
     while not tasks.wait_for(count, 0.2):
         if tasks.error:
             raise tasks.error
         if running.is_over and running.error:
             raise JobFailed(f"Spark could not start the tasks: {stage.explain(running.error)}") \
                 from running.error
+        # One that cannot connect fails and runs again, or another does in its place.
+        if running.query.running == count and time.monotonic() >= begin + stage.APART_S and \
+                isinstance(running.query, connect.Query):
+            raise JobFailed(connect.apart(tasks.address))
         if time.monotonic() >= deadline:
             raise JobFailed(
                 f"Timed out waiting for Spark tasks to start: {len(tasks.watched)} of {count} have "
@@ -122,10 +127,9 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
         hosts = HostFile(folder)
         try:
             tasks = Tasks(sc, max_np, job)
-            running = stage.Stage(sc, max_np,
-                                  functools.partial(task.run, tasks.address, job.key, job.orders(),
-                                                    job.payload),
-                                  description, barrier=False)
+            body = sc.elastic_body(tasks.address, job) if isinstance(sc, connect.Context) else \
+                functools.partial(task.run, tasks.address, job.key, job.orders(), job.payload)
+            running = stage.Stage(sc, max_np, body, description, barrier=False)
             _wait_for_tasks(running, tasks, job.size, seconds)
 
             def look():
@@ -143,7 +147,7 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
             launcher.wait(look)
             tasks.close()
             launcher.spark = failure.spark_error(running, launcher)
-            if max_np > stage.slots(sc):
+            if max_np > (stage.slots(sc) or 0):
                 running.cancel()  # tasks that never had a slot would come now
             running.leave(launcher.process.returncode != 0)
             return launcher

@@ -194,6 +194,7 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
     (r"java\.lang\.OutOfMemoryError[^\n]*",
      lambda m: f"Spark's JVM has too little memory ({m.group(0).strip()}): raise "
                "spark.driver.memory or spark.executor.memory"),
+    (r'details = "(.*)"', lambda m: f"Spark Connect: {m.group(1)}"[:1000]),
 ]]
 _NOTHING_SAID = re.compile(r"finished unsuccessfully|Could not recover from a failed barrier|"
                            r"^\s*at |^Driver stacktrace|^\s*$|^Traceback|Py4JJavaError|An error "

@@ -104,7 +104,7 @@ def run_here(job):
 def run_here_to_its_end(job):
     """The same; returns the Launcher of the job, which has ended, well or not."""
     near, far = socket.socketpair()
-    port, key, orders = task.reserve_port("127.0.0.1"), channel.new_key(), job.orders(here=True)
+    port, key, orders = task.reserve_port(), channel.new_key(), job.orders(here=True)
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}
     orders["env"].update(job.start(env)["env"])
     server = threading.Thread(target=task.serve, daemon=True,

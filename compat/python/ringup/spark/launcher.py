@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import threading
+import types
 
 from ringup import program
 
@@ -155,6 +156,12 @@ class Launcher:
             (self._pass_on, (self.process.stderr, "stderr")))]
         for t in self.threads:
             t.start()
+
+    def __getstate__(self):
+        """One that has ended can be pickled: what it knows, without its means."""
+        means = {"connections", "output", "key", "sinks", "parent", "process", "threads"}
+        return {**{k: v for k, v in vars(self).items() if k not in means},
+                "process": types.SimpleNamespace(returncode=self.process.returncode)}
 
     @staticmethod
     def _environment(address):

@@ -4,7 +4,7 @@
 and tells which host it is on; then the ranks are dealt out host by host and started.  After the
 stage there is nothing but collect(): a stage that a shuffle follows would be run again after a
 failure.  allGather() is not used: it takes a second, and the driver has to hear of all hosts
-anyway."""
+anyway.  connect.py has what is different in a session of Spark Connect."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ import time
 
 from ringup._version import __version__
 
-from . import arguments, channel, failure, job as jobs, task
+from . import arguments, channel, connect, failure, job as jobs, task
 from .failure import JobFailed
 from .launcher import Launcher
 
@@ -27,6 +27,7 @@ STRANGER_S = 10        # for one who connects to prove that he belongs to the jo
 SLOTS_POLL_S = 0.5
 SETTLED = 0.1          # of the time to start: executors that are there, but too few, get no more
 PATIENT_S = 5          # after which it is said that a job waits for slots
+APART_S = 15           # after which a client of Spark Connect hears that tasks have not connected
 LEAVE_S = 10           # for the tasks to end after the job has
 FAILED_LEAVE_S = 0.5   # the same after a failure, where an executor may be gone
 GPUS = "SPARK_GPUS_OF_RANKS"  # "0,1;2": the GPUs of a host's tasks, by local rank
@@ -36,20 +37,16 @@ _numbers = itertools.count()
 # -- what Spark has --------------------------------------------------------------------------------
 
 def context():
-    """The active SparkContext; RuntimeError if there is none."""
+    """The active SparkContext, or what stands for it in a session of Spark Connect; RuntimeError
+    without a session."""
+    session = connect.active_session()
+    if session is not None:
+        return connect.Context(session)
     try:
         from pyspark import SparkContext
     except ImportError as e:
         raise RuntimeError("pyspark is not installed: `pip install pyspark`, or run on the driver "
                            "alone (HorovodRunner(np=-2))") from e
-    try:
-        from pyspark.sql.utils import is_remote
-        if is_remote():
-            raise RuntimeError("this session is one of Spark Connect, which has no barrier stages "
-                               "for functions of the driver: run this where the driver of the "
-                               "cluster is, in a job or a notebook of dedicated access mode")
-    except ImportError:
-        pass
     sc = SparkContext._active_spark_context
     if sc is None:
         raise RuntimeError("Could not find an active SparkContext, are you running in a PySpark "
@@ -59,7 +56,10 @@ def context():
 
 
 def slots(sc):
-    """How many tasks can run at the same time on the executors that live now."""
+    """How many tasks can run at the same time on the executors that live now; None: Spark Connect
+    does not tell."""
+    if isinstance(sc, connect.Context):
+        return sc.slots()
     try:
         scala = sc._jsc.sc()
         return scala.maxNumConcurrentTasks(
@@ -94,7 +94,7 @@ def wait_for_slots(sc, size, seconds):
     waits = not re.fullmatch(r"local(\[.*\])?", sc.master)
     begin = changed = time.monotonic()
     before, is_said = 0, False
-    while (there := slots(sc)) < size:
+    while (there := slots(sc)) is not None and there < size:
         now = time.monotonic()
         if there != before:
             before, changed = there, now
@@ -113,29 +113,37 @@ def wait_for_slots(sc, size, seconds):
         time.sleep(SLOTS_POLL_S)
 
 
+def hosts_of(sc):
+    """The name or address at which tasks find the driver, and what else it may listen at."""
+    if isinstance(sc, connect.Context):
+        return sc.hosts()
+    conf = sc.getConf()
+    host = conf.get("spark.driver.host", "localhost")
+    return [host, conf.get("spark.driver.bindAddress", host)]
+
+
 # -- tasks that come -------------------------------------------------------------------------------
 
 class Lobby:
     """Where tasks connect; strangers are turned away after STRANGER_S."""
 
-    def __init__(self, sc, size, key):
+    def __init__(self, hosts, size, key):
+        """hosts: where tasks find it, and other names to listen at if that is none of this host."""
         self.size, self.key, self.tasks = size, key, {}
         self.changed = threading.Condition()
         self.strangers = threading.BoundedSemaphore(size + 16)
         self.closed = False
-        conf = sc.getConf()
-        self.host = conf.get("spark.driver.host", "localhost")
-        self.listener = self._listen(conf.get("spark.driver.bindAddress", self.host))
-        self.address = self.host, self.listener.getsockname()[1]
+        self.listener = self._listen(hosts)
+        self.address = hosts[0], self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def _listen(self, bind_address):
-        for host in (self.host, bind_address):
+    def _listen(self, hosts):
+        for host in hosts:
             try:
                 return socket.create_server((host, 0), backlog=self.size + 16)
             except OSError as e:
                 error = e
-        raise RuntimeError(f"the driver cannot listen at {self.host}, its spark.driver.host: "
+        raise RuntimeError(f"the driver cannot listen at {hosts[0]}, its spark.driver.host: "
                            f"{error}") from error
 
     def _accept(self):
@@ -252,25 +260,43 @@ def host_environments(hosts):
 
 # -- the stage -------------------------------------------------------------------------------------
 
+class Rdd:
+    """The Spark job of a stage, made with a SparkContext."""
+
+    def __init__(self, sc, size, body, description, barrier):
+        from pyspark import InheritableThread
+
+        self.thread_class = InheritableThread
+        self.sc, self.group = sc, f"ringup.{os.getpid()}.{next(_numbers)}"
+        self.size, self.body, self.description = size, body, description
+        self.barrier, self.running = barrier, 0
+
+    def collect(self):
+        """Run it; returns its rows."""
+        self.sc.setJobGroup(self.group, self.description, interruptOnCancel=True)
+        rdd = self.sc.parallelize(range(self.size), self.size)
+        return (rdd.barrier() if self.barrier else rdd).mapPartitions(self.body).collect()
+
+    def cancel(self):
+        """Ask Spark to end the tasks."""
+        self.sc.cancelJobGroup(self.group)
+
+
 class Stage:
     """The Spark job, in a thread: the main thread stays free for SIGINT, which pyspark handles
     badly while it waits for the JVM."""
 
     def __init__(self, sc, size, body, description, barrier=True):
-        from pyspark import InheritableThread
-
-        self.sc, self.error, self.group = sc, None, f"ringup.{os.getpid()}.{next(_numbers)}"
-        self.body, self.size, self.description = body, size, description
-        self.barrier = barrier
-        self.thread = InheritableThread(target=self._run)
+        self.query = connect.Query(sc, size, body, barrier) \
+            if isinstance(sc, connect.Context) else Rdd(sc, size, body, description, barrier)
+        self.rows = self.error = None
+        self.thread = self.query.thread_class(target=self._run)
         self.thread.daemon = True
         self.thread.start()
 
     def _run(self):
         try:
-            self.sc.setJobGroup(self.group, self.description, interruptOnCancel=True)
-            rdd = self.sc.parallelize(range(self.size), self.size)
-            (rdd.barrier() if self.barrier else rdd).mapPartitions(self.body).collect()
+            self.rows = self.query.collect()
         except BaseException as e:
             self.error = e
 
@@ -282,7 +308,7 @@ class Stage:
     def cancel(self):
         """Ask Spark to end the tasks."""
         try:
-            self.sc.cancelJobGroup(self.group)
+            self.query.cancel()
         except Exception:  # the JVM is gone, and the tasks with it
             pass
 
@@ -314,10 +340,33 @@ def _start_failed(stage, lobby, size, seconds):
 
 
 def _wait_for_tasks(stage, lobby, size, seconds):
-    deadline = time.monotonic() + seconds
+    """Wait until all have come, or until the stage, where they could not, has ended well; JobFailed
+    if they do not start."""
+    begin, is_said = time.monotonic(), False
     while not lobby.wait(0.2):
-        if stage.is_over or time.monotonic() >= deadline:
+        waited = time.monotonic() - begin
+        if stage.is_over:
+            if stage.rows:
+                return
             _start_failed(stage, lobby, size, seconds)
+        # Tasks that run, and tasks of which nothing is known, may be unable to connect.
+        if waited >= seconds and stage.query.running == 0 and not lobby.tasks:
+            _start_failed(stage, lobby, size, seconds)
+        if waited >= seconds and isinstance(stage.query, Rdd):
+            _start_failed(stage, lobby, size, seconds)
+        if not is_said and waited >= APART_S and not isinstance(stage.query, Rdd):
+            is_said = True
+            print(_apart(stage, lobby), file=sys.stderr, flush=True)
+
+
+def _apart(stage, lobby):
+    """What a client of Spark Connect is told whose tasks have not come."""
+    where = f"this process at {lobby.address[0]} port {lobby.address[1]}"
+    if stage.query.running or lobby.tasks:
+        return (f"ringup: the tasks run, and cannot all connect to {where}: the ranks' output "
+                "comes when the job has ended; until then it is in the executors' stderr")
+    return (f"ringup: no task has connected to {where} so far: either they wait for task slots, or "
+            "they run and cannot connect; then the ranks' output comes when the job has ended")
 
 
 def _give_orders(job, hosts):
@@ -332,23 +381,32 @@ def _give_orders(job, hosts):
     return connections
 
 
+def run_ranks(job, tasks, look=lambda: None):
+    """Run the ranks of a job by the tasks that have come, {index: (hello, channel)}; returns the
+    Launcher of it, which has ended."""
+    hosts = group_by_host(tasks)
+    check_tasks(hosts)
+    address = hosts[0].first[1].sock.getsockname()[0]
+    running = Launcher([(h.name, len(h.tasks)) for h in hosts], _give_orders(job, hosts),
+                       job.size, address, job.output, job.key)
+    running.wait(look)
+    return running
+
+
 def run_job(job, sc, seconds, description):
     """Run a job in a barrier stage; returns the Launcher of it, which has ended."""
     check_cluster(sc)
     wait_for_slots(sc, job.size, seconds)
-    lobby = Lobby(sc, job.size, job.key)
+    lobby = Lobby(hosts_of(sc), job.size, job.key)
     stage = None
     try:
-        stage = Stage(sc, job.size,
-                      functools.partial(task.run, lobby.address, job.key, job.orders(),
-                                        job.payload), description)
+        body = sc.body(lobby.address, job) if isinstance(sc, connect.Context) else \
+            functools.partial(task.run, lobby.address, job.key, job.orders(), job.payload)
+        stage = Stage(sc, job.size, body, description)
         _wait_for_tasks(stage, lobby, job.size, seconds)
-        hosts = group_by_host(lobby.tasks)
-        check_tasks(hosts)
-        address = hosts[0].first[1].sock.getsockname()[0]
-        running = Launcher([(h.name, len(h.tasks)) for h in hosts], _give_orders(job, hosts),
-                           job.size, address, job.output, job.key)
-        running.wait(lambda: _look(stage))
+        if stage.rows:
+            return connect.ended(stage.rows, job)
+        running = run_ranks(job, lobby.tasks, lambda: _look(stage))
         lobby.close()
         running.spark = failure.spark_error(stage, running)
         stage.leave(running.process.returncode != 0)
@@ -386,7 +444,7 @@ def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, o
     size = num_proc if num_proc is None else arguments.number(num_proc, "num_proc", 1)
     sc = context()
     seconds = start_seconds(start_timeout)
-    size = size or slots(sc)
+    size = size or slots(sc) or sc.defaultParallelism
     job = jobs.Job.of_function(size, fn, args, kwargs,
                                env=jobs.forwarded() if env is None else env,
                                output=output or to_stdout(), copy=copy, first_only=first_only)

@@ -25,19 +25,22 @@ INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME
 
 
 def host_identity():
-    """A name that processes share if, and only if, they can share memory and loopback."""
-    parts = [os.uname().nodename, os.environ.get("CONTAINER_ID", "")]
-    for name in ("ipc", "mnt", "net", "pid", "uts"):
+    """A name that processes share if, and only if, the engine takes them for ranks of one host:
+    made of what src/host/identity.c looks at, so that LOCAL_RANK is the engine's local rank."""
+    parts = [str(os.geteuid())]
+    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
         try:
-            parts.append(os.readlink(f"/proc/self/ns/{name}"))
+            with open(path, encoding="ascii", errors="replace") as f:
+                parts.append(f.read())
         except OSError:
-            pass
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
-            parts.append(f.read())
-    except OSError:
-        pass
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
+            parts.append("")
+    for name in ("pid", "net", "user"):
+        try:
+            found = os.stat(f"/proc/self/ns/{name}")
+            parts.append(f"{found.st_dev} {found.st_ino}")
+        except OSError:
+            parts.append("")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def interface_of(address):
@@ -55,9 +58,9 @@ def interface_of(address):
     return None
 
 
-def reserve_port(address):
+def reserve_port():
     """A socket with a port for torch's store; bound but not listening, so that nobody else gets
-    the port and rank 0 can still listen there."""
+    the port and rank 0 can still listen there.  At all addresses, for so does the store."""
     s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("", 0))
@@ -139,39 +142,59 @@ def gpus_of(context):
     return list(gpus.addresses) if gpus else []
 
 
-def run(driver, key, orders, payload, partition):
-    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing.
+class Guest:
+    """A task's connection to where the ranks are brought together: the driver, as a rule.
 
-    What the driver has decided beforehand has come with this function, as Spark brings it; over
-    the connection it says only what depends on where the tasks are.
+    The constructor connects and tells which host this is; OSError if it cannot.  What the driver
+    has decided beforehand has come with the stage's function, as Spark brings it; over the
+    connection it says only what depends on where the tasks are.  own: the address of this host for
+    the other ranks; None: that towards the driver.
     """
+
+    def __init__(self, address, key, context, seconds, own=None):
+        self.key, self.ch = key, channel.connect(address, key, seconds)
+        self.address = own or self.ch.sock.getsockname()[0]
+        self.port = reserve_port()
+        try:
+            self.ch.send({"index": context.partitionId(), "attempt": context.taskAttemptId(),
+                          "host": host_identity(),
+                          "name": os.uname().nodename, "address": self.address,
+                          "port": self.port.getsockname()[1], "gpus": gpus_of(context),
+                          "python": list(sys.version_info[:2]), "executable": sys.executable,
+                          "ringup": __version__})
+        except BaseException:
+            self.close()
+            raise
+
+    def serve(self, orders, payload):
+        """Start the ranks of this host, or leave that to another task; returns when the job has
+        ended."""
+        self.ch.sock.settimeout(None)
+        try:
+            found = self.ch.receive()
+            if found["starts"]:
+                orders["env"].update(found["env"])
+                serve(self.ch.sock, self.ch.stream_key(), orders, self.key + payload, self.address)
+            else:
+                while self.ch.sock.recv(1):  # the driver ends the connection with the job
+                    pass
+        except ConnectionError:
+            pass  # the driver, which has ended the job, says why
+        finally:
+            self.close()
+
+    def close(self):
+        """End the connection."""
+        self.port.close()
+        self.ch.close()
+
+
+def run(driver, key, orders, payload, partition):
+    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing."""
     from pyspark import BarrierTaskContext, TaskContext
 
     context = TaskContext.get() or BarrierTaskContext.get()
     for _ in partition:
         pass
-    ch = channel.connect(driver, key, CONNECT_S)
-    address = ch.sock.getsockname()[0]
-    port = reserve_port(address)
-    try:
-        ch.send({"index": context.partitionId(), "attempt": context.taskAttemptId(),
-                 "host": host_identity(),
-                 "name": os.uname().nodename, "address": address,
-                 "port": port.getsockname()[1], "gpus": gpus_of(context),
-                 "python": list(sys.version_info[:2]), "executable": sys.executable,
-                 "ringup": __version__})
-        ch.sock.settimeout(None)
-        try:
-            found = ch.receive()
-            if found["starts"]:
-                orders["env"].update(found["env"])
-                serve(ch.sock, ch.stream_key(), orders, key + payload, address)
-            else:
-                while ch.sock.recv(1):  # the driver ends the connection when the job has ended
-                    pass
-        except ConnectionError:
-            pass  # the driver, which has ended the job, says why
-    finally:
-        port.close()
-        ch.close()
+    Guest(driver, key, context, CONNECT_S).serve(orders, payload)
     return iter(())
