@@ -346,10 +346,10 @@ RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 /*
  * ringup_alarm_fd - a descriptor for poll(2) that becomes readable when the job has failed.
  *
- * So a thread of the program learns, half a second later at most, that a rank has died or aborted
- * the job, or missed a deadline, also while no operation of this rank is under way.  That a rank
- * has left regularly is no failure.  It stays readable: nothing has to be read.  When the job has
- * failed before the call it is readable at once.
+ * So a thread of the program learns, half a second later at most, that a rank has died or
+ * aborted the job, or missed a deadline, also while no operation of this rank is under way.
+ * That a rank has left regularly is no failure.  It stays readable: nothing has to be read.
+ * When the job has failed before the call it is readable at once.
  *
  * Ownership:  the library's, which closes it in ringup_fini(); a copy by dup(2) stays open.
  * Threads:    any.

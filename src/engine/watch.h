@@ -42,8 +42,8 @@ struct watch {
 	char launcher_name[16];
 	struct oom oom; /* at the start */
 	int wake;       /* eventfd                      */
-	int told;               /* watch_alarm_fd()'s eventfd; 0: none yet; by lock */
-	bool has_told;          /* it is readable; by lock      */
+	int told;       /* watch_alarm_fd()'s eventfd; 0: none yet; by lock */
+	bool has_told;  /* it is readable; by lock      */
 	bool stop, has_thread;
 	struct tree *world; /* or NULL */
 	uint64_t *heard;    /* frames from each of its neighbours, at the last tick */
