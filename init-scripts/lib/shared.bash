@@ -17,4 +17,6 @@ shared_in() (
 
 # shared_in_own DIR CMD ARG... - the same in a folder that this user has made.
 shared_in_own() { shared_in "$1" shared_own "${@:2}"; }
+
+# shared_own CMD ARG... - run CMD if the working folder is this user's.
 shared_own() { [[ -O . ]] && "$@"; }
