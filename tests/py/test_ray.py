@@ -528,6 +528,13 @@ def test_nodes_come_to_an_elastic_job_and_go():
     assert "[(0, 1, 1500)] [1, 2, 1]\nTrue" in out
 
 
+def test_a_node_that_cannot_start_ranks_is_told(executor):
+    e = executor(min_workers=1, max_workers=1, env={"RINGUP_OF_THE_TEST": "1"})
+    with pytest.raises(JobFailed, match="ringup rankd on node .* ended with status [0-9]|"
+                       "ringup does not start there"):
+        e.run(os.getpid)
+
+
 def test_ray_says_which_nodes_have_room(monkeypatch):
     def node(address, alive=True, **resources):
         return {"NodeManagerAddress": address, "Alive": alive, "Resources": resources}

@@ -31,6 +31,7 @@ from ringup.spark.launcher import Launcher
 from . import ray_logger, worker
 
 SETTLE_S = 10    # for more actors to come, once there are enough to begin
+MOST_DEATHS = 3  # of actors before they have come
 STRANGER_S = 10  # for one who connects to prove that he belongs to the job
 
 
@@ -149,7 +150,8 @@ class _Slots:
         self.orders, self.payload = ray.put(job.orders()), ray.put(job.payload)
         self.slots, self.count = {}, 0  # (host, number) -> _Slot
         self.shut = {}                  # (host, number) -> when it may be used again
-        self.next = 0
+        self.next = self.deaths = 0     # deaths: of actors that never came
+        self.has_begun = False          # has `ringup run`?
 
     def _wanted(self):
         """Places for ranks by the discovery, those in use first."""
@@ -179,7 +181,10 @@ class _Slots:
             place = refs[ref]
             slot = self.slots.pop(place)
             try:
-                ray.get(ref)
+                status = ray.get(ref)
+                if status and not self.has_begun:
+                    raise JobFailed(f"ringup rankd on node {place[0]} ended with status {status}: "
+                                    "the output of Ray's actor Host says why", host=place[0])
                 # The launcher has done with it: a rank has failed there, or the host is gone.
                 limits = self.adapter.cooldown_range
                 self.shut[place] = time.monotonic() + random.uniform(*limits) if limits \
@@ -187,8 +192,12 @@ class _Slots:
             except exceptions.RayTaskError as e:
                 raise JobFailed(f"node {place[0]} cannot start a rank: {e.cause}\n\n"
                                 f"{e.traceback_str.strip()}", host=place[0]) from e.cause
-            except exceptions.RayError:
-                pass  # the actor has died, or its node
+            except exceptions.RayError as e:  # the actor has died, or its node
+                if slot.name not in self.lobby.there:
+                    self.deaths += 1
+                    if self.deaths == MOST_DEATHS:
+                        raise JobFailed(f"actors on node {place[0]} end before they can start a "
+                                        f"rank: {e}", host=place[0]) from e
             ray.kill(slot.actor)
 
     def look(self):
@@ -307,6 +316,7 @@ class ElasticAdapter:
                 hosts = HostFile(folder)
                 names = self._wait(slots)
                 hosts.write(names)
+                slots.has_begun = True
                 running = Launcher(None, lobby.connections, len(names), lobby.host, job.output,
                                    job.key, self._options(hosts.path))
                 running.wait(lambda: hosts.write(slots.look()))
