@@ -740,6 +740,7 @@ PY_FILES = \
 	%reldir%/py/tensorflow_end_of_a_rank.py \
 	%reldir%/py/tensorflow_graph_of_a_rank.py \
 	%reldir%/py/tensorflow_of_a_rank.py \
+	%reldir%/py/tensorflow_order_of_a_rank.py \
 	%reldir%/py/timeline_of_a_rank.py \
 	%reldir%/py/train_of_a_rank.py \
 	%reldir%/py/trainer_of_a_rank.py \

@@ -62,6 +62,18 @@ def test_a_rank_that_is_killed_is_named(version, tmp_path):
         assert len(p.results[rank]) == 2
 
 
+@pytest.mark.parametrize("version", VERSIONS if LONG else [])
+def test_functions_in_opposite_order_are_named(version, tmp_path):
+    p = frameworks.ranks(version, 2, tmp_path, "tensorflow_order_of_a_rank.py",
+                         RINGUP_STALL_WARN_MS="10000", RINGUP_STALL_ABORT_MS="20000")
+    assert p.codes == [0, 0], p.text
+    for function in ("first", "second"):
+        assert f"allreduce.{function}.HorovodAllreduce has stalled" in p.text
+    for rank in range(2):
+        assert p.results[rank]["told"].startswith("AbortedError"), p.results
+        assert "stalled" in p.results[rank]["told"], p.results
+
+
 @pytest.mark.parametrize("version", VERSIONS if LONG else VERSIONS[1:])
 def test_an_elastic_training_goes_on(version, tmp_path):
     p = start(["ringup", "run", "-np", "2", "--min-np", "1", "--", frameworks.python_of(version),
