@@ -1,4 +1,4 @@
-# compiled_of_a_rank.py - what test_compiled.py starts on every rank: Horovod's code in torch.compile.
+# compiled_of_a_rank.py - Horovod's code in torch.compile, on every rank; for test_compiled.py.
 # SPDX-License-Identifier: Apache-2.0
 """The reference is one process that does the same, uncompiled, on the ranks' batches joined."""
 

@@ -199,7 +199,8 @@ def test_at_a_place_for_one_try_all_leave_when_one_does(stores):
     said = together(2, rank)
     assert "rank 2 of the job did not come" in said[0], said
     assert "rank 2 of the job did not come, and rank 0 of the job gave up waiting" in said[1], said
-    assert rank(2).startswith("rank 0 of the job gave up waiting: create"), "who comes late waits for nobody"
+    late = rank(2)  # waits for nobody
+    assert late.startswith("rank 0 of the job gave up waiting: create"), late
     place = [dist.PrefixStore("2", way) for way in ways]
     all_met(together(3, lambda r: meet(place[r], r, 3, is_once=True)), 3)
 

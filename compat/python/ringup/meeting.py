@@ -59,7 +59,8 @@ def _compare_set(store, key, expected, wanted):
     try:
         return store.compare_set(key, expected, wanted).decode(errors="replace")
     except (AttributeError, NotImplementedError, RuntimeError):
-        return _compare_set_locked(store, key, expected, wanted)  # fails, too, if the store has gone
+        # It fails, too, if the store has gone.
+        return _compare_set_locked(store, key, expected, wanted)
 
 
 def _compare_set_locked(store, key, expected, wanted):

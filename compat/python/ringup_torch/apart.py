@@ -21,8 +21,8 @@ STEPS = 3  # of one optimizer with nothing between them
 _TOLD = (
     "an optimizer has done {} steps on rank {} of {} ranks of the process group \"ringup\", and no "
     "operation of the group came between them: gradients are not combined, so each rank trains a "
-    "model of its own.  Wrap the model in torch.nn.parallel.DistributedDataParallel, or in FSDP.  A "
-    "framework may have left that out because it does not know the back end by its name, as "
+    "model of its own.  Wrap the model in torch.nn.parallel.DistributedDataParallel, or in FSDP.  "
+    "A framework may have left that out because it does not know the back end by its name, as "
     "auto_model() of pytorch-ignite does.  If the ranks shall train apart, ignore this warning")
 
 _hook = None  # the handle of the hook, as long as it is there
