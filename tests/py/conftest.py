@@ -94,8 +94,9 @@ def start(argv, timeout=HANG, cwd=None, **env):
     Its temporary files are removed here: torchrun leaves a folder behind for each run."""
     with tempfile.TemporaryDirectory(prefix="ringup") as tmp, subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=cwd, start_new_session=True, env={**os.environ, "TMPDIR": tmp,
-                                   "TORCH_FR_DUMP_TEMP_FILE": os.path.join(tmp, "trace_"), **env}) as p:
+            cwd=cwd, start_new_session=True, env={
+                **os.environ, "TMPDIR": tmp,
+                "TORCH_FR_DUMP_TEMP_FILE": os.path.join(tmp, "trace_"), **env}) as p:
         try:
             out, err = p.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
