@@ -833,7 +833,7 @@ SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
 SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_meeting.py gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py \
-	gcc:%reldir%/py/test_compiled.py gcc:%reldir%/py/test_meeting.py
+	gcc:%reldir%/py/test_compiled.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \
 	gcc:%reldir%/py/test_framework_examples.py gcc:%reldir%/py/test_jax.py
 SHARD_races    = $(THREADED_TESTS:%=tsan:%)
