@@ -344,6 +344,8 @@ def calls_without_a_name_are_compiled_once():
         if i == 0:
             jax.monitoring.register_event_duration_secs_listener(note)
     assert not compiled, compiled
+    with jax.disable_jit():
+        near(jax.jit(lambda x: rj.allreduce(x, rj.SUM))(jnp.ones(5)), [n] * 5)
 
 
 # Pytrees
