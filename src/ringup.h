@@ -844,8 +844,8 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
  * After RINGUP_ETIMEDOUT ringup_error() names the operation and the ranks of this host that had
- * not started it at the deadline, or are stopped. When called, it asks the ranks of other
- * hosts, and names those that have not started it or do not answer within 0.5 s. If another
+ * not started it at the deadline, or are stopped.  When called, it asks the ranks of other
+ * hosts, and names those that have not started it or do not answer within 0.5 s.  If another
  * rank has ended the job meanwhile, it says why.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
@@ -854,7 +854,7 @@ RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
  * ringup_wait_on - one slice of a wait that has no end.
  *
  * For a caller that waits for as long as it takes, but returns now and then, to look for a
- * signal. After RINGUP_ETIMEDOUT it calls again, within 5 s. All these slices are one wait
+ * signal.  After RINGUP_ETIMEDOUT it calls again, within 5 s.  All these slices are one wait
  * without a deadline, so that the job can end with RINGUP_EDEADLOCK.
  *
  * Ownership:  as ringup_wait().

@@ -997,11 +997,6 @@ def test_what_ranks_print_comes_back_in_part_if_it_is_much(monkeypatch):
     assert list(lines.lines) == [("stdout", "bbbb"), ("stdout", "cccc")] and lines.dropped == 1
 
 
-def test_lightning_s_estimator_is_not_there_and_says_what_is():
-    with pytest.raises(ImportError, match="TorchDistributor.*horovod.spark.run"):
-        importlib.import_module("horovod.spark.lightning")
-
-
 def test_importing_ringup_or_horovod_imports_no_spark():
     p = start([sys.executable, "-c", "import sys, horovod.spark, ringup.spark, sparkdl\n"
                "print([m for m in sys.modules if m.split('.')[0] == 'pyspark'])"])
