@@ -45,6 +45,7 @@ void identity_get(unsigned char out[IDENTITY_BYTES], const char *node)
 	add_namespace(&h, "/proc/self/ns/net");
 	add_namespace(&h, "/proc/self/ns/user");
 	crypto_generichash_update(&h, (const unsigned char *)&uid, sizeof(uid));
-	crypto_generichash_update(&h, (const unsigned char *)node, strlen(node));
+	if (node && *node)
+		crypto_generichash_update(&h, (const unsigned char *)node, strlen(node));
 	crypto_generichash_final(&h, out, IDENTITY_BYTES);
 }

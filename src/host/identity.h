@@ -13,7 +13,7 @@ enum { IDENTITY_BYTES = 32 };
  * namespaces, and of the user.  Host names do not count: containers share them.
  *
  * @node: processes that are given different names count as on different hosts, wherever they
- * are; "" is no name.
+ * are; "" or NULL is no name.
  */
 void identity_get(unsigned char out[IDENTITY_BYTES], const char *node);
 

@@ -94,7 +94,7 @@ def products():
 @check
 def ctrl_c_ends_a_wait():
     """But not the operation, for which the others come later."""
-    waits, wait = threading.Event(), job.lib.ringup_wait
+    waits, wait = threading.Event(), job.lib.ringup_wait_on
 
     def noted(*args):
         waits.set()
@@ -108,12 +108,12 @@ def ctrl_c_ends_a_wait():
         if hvd.rank() == 0 and hvd.size() > 1:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             waits.clear()
-            job.lib.ringup_wait = noted
+            job.lib.ringup_wait_on = noted
             presser = threading.Thread(target=interrupt)
             presser.start()
             raises(KeyboardInterrupt, hvd.allreduce, torch.ones(1), name=name, op=hvd.Sum)
             presser.join()
-            job.lib.ringup_wait = wait
+            job.lib.ringup_wait_on = wait
         hvd.allgather(torch.ones(1), name="late")
         if hvd.rank() > 0:
             equal(hvd.allreduce(torch.ones(1), name=name, op=hvd.Sum),

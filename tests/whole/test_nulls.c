@@ -100,6 +100,7 @@ static void questions(void)
 	refuses(ringup_world(NULL) ? 0 : RINGUP_EINVAL, "ringup_world");
 	refuses(ringup_group_get(NULL, 0) ? 0 : RINGUP_EINVAL, "ringup_group_get");
 	ok(!strcmp(ringup_backend(NULL), "none"), "no group has no back end");
+	ringup_state_synced(0); /* of the process, which has no job yet */
 }
 
 static void rest(void)
