@@ -147,37 +147,43 @@ node_inventory() {
     stop 10 "ringup detect failed on this node" "run it by hand: $1 detect"
 }
 
-# path_parts PATH - print PATH, each link that it leads over and where that points, and the folders on the way.
+# path_parts PATH - set the array parts to PATH, each link that it leads over and where that points, and the
+# folders on the way; some may be in it twice.
 path_parts() {
   local hops=0 p=$1 dir
+  parts=()
   while :; do
     dir=$p
-    while [[ $dir == */* ]]; do printf '%s\n' "$dir"; dir=${dir%/*}; done
+    while [[ $dir == */* ]]; do parts+=("$dir"); dir=${dir%/*}; done
     [[ -L $p && $((++hops)) -lt 40 ]] || break
     dir=$(readlink -- "$p")
     [[ $dir == /* ]] && p=$dir || p=${p%/*}/$dir
   done
   p=$(readlink -f -- "$1") || p=$1
-  while [[ $p == */* ]]; do printf '%s\n' "$p"; p=${p%/*}; done
+  while [[ $p == */* ]]; do parts+=("$p"); p=${p%/*}; done
 }
 
 # owner_of PROGRAM - set REPLY to "UID GID" of the one user but root who can change PROGRAM or a folder on
 # the way, or "0 0"; fails, and sets REPLY to a sentence, if others can as well.
 owner_of() {
   local uid='' gid=0 u g mode name
-  while IFS=$'\t' read -r u g mode name; do
-    if (( u != 0 )); then
-      [[ -z $uid || $uid == "$u" ]] || { REPLY="$1 belongs to two users, $(id -un -- "$uid" 2>/dev/null || echo "$uid") and $(id -un -- "$u" 2>/dev/null || echo "$u") ($name)"; return 1; }
-      uid=$u
+  local -a parts
+  path_parts "$1"
+  while IFS=$'\t' read -r u name; do
+    (( u != 0 )) || continue
+    if [[ -n $uid && $uid != "$u" ]]; then
+      REPLY="$1 belongs to two users, $(id -un -- "$uid" 2>/dev/null || echo "$uid") and $(id -un -- "$u" 2>/dev/null || echo "$u") ($name)"
+      return 1
     fi
-  done < <(path_parts "$1" | sort -u | tr '\n' '\0' | xargs -0r stat -c $'%u\t%g\t%a\t%n' -- 2>/dev/null)
+    uid=$u
+  done < <(stat -c $'%u\t%n' -- "${parts[@]}" 2>/dev/null)
   [[ -z $uid ]] || gid=$(id -g -- "$uid" 2>/dev/null) || gid=$(stat -c %g -- "${1%/*}")
-  while IFS=$'\t' read -r u g mode name; do
+  while IFS=$'\t' read -r g mode name; do
     # In a sticky folder others can make files, but not replace those that are there.
     (( 8#$mode & 8#1000 )) && continue
     (( 8#$mode & 8#002 )) && { REPLY="every user can write to $name"; return 1; }
     (( 8#$mode & 8#020 )) && (( g != 0 && g != gid )) && { REPLY="the group $(stat -c %G -- "$name") can write to $name"; return 1; }
-  done < <(path_parts "$1" | sort -u | tr '\n' '\0' | xargs -0r stat -L -c $'%u\t%g\t%a\t%n' -- 2>/dev/null)
+  done < <(stat -L -c $'%g\t%a\t%n' -- "${parts[@]}" 2>/dev/null)
   REPLY="${uid:-0} $gid"
 }
 

@@ -156,10 +156,7 @@ step_inputs() {
   printf '\n%s\n%s\n%s\n' "${RINGUP_PYTHON:-}" "${RINGUP_ENGINE:-}" "${found%%$'\n  "engines"'*}"
   about_pythons
   served=$(node_python)
-  if [[ -n $served && $EUID -eq 0 ]]; then
-    owner_of "$served" || true
-    printf '%s\n' "$REPLY"
-  fi
+  [[ -z $served ]] || stat -Lc '%u %g %a' -- "$served" "${served%/*}" 2>/dev/null || true
   if [[ -z $served ]] || is_found "$served"; then
     printf '%s\n' "$served"
     stat -Lc '%n %i %s %Y' -- "${programs[@]}" 2>/dev/null || true
