@@ -7,13 +7,16 @@
 # needs: cpu waits
 # tests: compat/python/horovod/ray compat/python/ringup/spark compat/python/ringup/job.py src/launch
 
+import atexit
 import functools
 import importlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -25,7 +28,11 @@ if not RAY:
     pytest.skip("no Ray: set RINGUP_TEST_RAY", allow_module_level=True)
 sys.path.append(RAY)
 MARK = f"RAY_TEST_MARK={os.getpid()}"
+# The names of Ray's sockets have 107 bytes at most, and a test's own folder may be deep.
+ROOM = tempfile.mkdtemp(prefix="ringup-ray.", dir="/tmp")
+atexit.register(shutil.rmtree, ROOM, ignore_errors=True)
 os.environ.update(dict([MARK.split("=")]), RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0",
+                  RAY_TMPDIR=ROOM,
                   PYTHONPATH=os.pathsep.join([os.environ["PYTHONPATH"], RAY]))
 
 import ray  # noqa: E402
