@@ -71,7 +71,7 @@ static bool is_alive(const struct elastic_worker *w)
 	       w->state == ELASTIC_MEMBER;
 }
 
-/* Is the worker among as many of its host's, by slot, as the job may have there now? */
+/* Does the worker fit on its host?  Of the host's workers, those in the lowest slots fit. */
 static bool worker_has_place(const struct elastic *x, const struct elastic_worker *w)
 {
 	const struct elastic_host *h = &x->hosts[w->host];
@@ -85,20 +85,20 @@ static bool worker_has_place(const struct elastic *x, const struct elastic_worke
 	return before < h->is.slots;
 }
 
-/* Does the worker have the state, as far as is known?  Before the first one says so, all
- * workers of the generation count. */
+/* Is the worker known to have the state?  Until a worker reports it for the first time, every
+ * worker of the generation counts. */
 static bool worker_holds(const struct elastic *x, const struct elastic_worker *w)
 {
 	return is_alive(w) && w->rank >= 0 && (w->holds || !x->kept);
 }
 
-/* May it have the state?  A member may have got it, and not have been heard of since. */
+/* May the worker have the state?  A member may have received it and not reported yet. */
 static bool worker_may_hold(const struct elastic *x, const struct elastic_worker *w)
 {
 	return worker_holds(x, w) || (w->state == ELASTIC_MEMBER && w->rank >= 0);
 }
 
-/* Does a worker with a place have the state?  If none does, those without a place keep it. */
+/* Does a worker with a place have the state?  If not, workers without a place keep it. */
 static bool state_has_place(const struct elastic *x)
 {
 	for (int i = 0; i < x->worker_count; i++)
@@ -209,7 +209,7 @@ void elastic_arrive(struct elastic *x, int worker, enum lobby_state state, int64
 		return;
 	if (w->state == ELASTIC_MEMBER)
 		generation_break(x);
-	/* One that had it when the generation began still has it, synchronized or not. */
+	/* A worker that had the state when the generation began still has it. */
 	w->holds = w->rank >= 0 && (w->holds || state != LOBBY_STATE_NONE);
 	x->kept |= w->holds;
 	/* A new worker's wait does not count while a generation is running. */
@@ -373,7 +373,7 @@ static bool end_one(struct elastic *x, struct elastic_action *a)
 	return false;
 }
 
-/* The first worker in @state whose end leaves another one with the state; -1: there is none. */
+/* The first worker in @state that can end while another worker keeps the state; or -1. */
 static int late_find(const struct elastic *x, enum elastic_state state)
 {
 	int holders = count_holders(x);
@@ -671,7 +671,7 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 		act_fail(x, a);
 		return true;
 	}
-	/* Other workers have nothing to go on with. */
+	/* Workers without the state cannot continue the job. */
 	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) &&
 	    !count_holders(x)) {
 		snprintf(a->why, sizeof(a->why),
