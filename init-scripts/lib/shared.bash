@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # shared.bash - files in a folder where other users can write: no link is followed, no pipe waited for.
 #
-# Whoever may write in a folder can rename what is in it, so a check by name proves nothing.  These
-# open with O_NOFOLLOW, O_NONBLOCK and O_EXCL (by dd), and work in a folder that has been entered.
+# A user who can write to a folder can rename its files at any time, so checking a name proves nothing.
+# These functions open files with O_NOFOLLOW, O_NONBLOCK and O_EXCL (dd does) and enter a folder first.
 
-# shared_peek FILE BYTES - print so much of a regular file; of a link or a pipe nothing.
+# shared_peek FILE BYTES - print the first BYTES of a regular file; print nothing of a link or a pipe.
 shared_peek() { dd if="$1" bs="$2" count=1 iflag=nofollow,nonblock,fullblock status=none 2>/dev/null || true; }
 
 # shared_make FILE - make FILE of stdin, with the mode that the umask gives; fails if anything has that name.

@@ -284,8 +284,8 @@ static char *const *base_environ(const struct cluster *c)
 	return c->how->parent ? none : conf_environ();
 }
 
-/* Where torch's store shall be: on the host of rank 0, which opens it.  A rank daemon that has
- * been started by a task has its own setting, and an elastic job's rank 0 is not known yet. */
+/* Puts torch's store on the host of rank 0, which opens it.  A rank daemon that a task started
+ * has its own setting, and the rank 0 of an elastic job is not known yet. */
 static void master_find(const struct cluster *c, struct rankenv *r)
 {
 	const struct fleet_host *first = &c->fleet.host[c->worker[0].host];
@@ -628,7 +628,7 @@ static const char *host_recognize(const struct cluster *c, const struct hostlist
 	return NULL;
 }
 
-/* A host keeps the name under which it was found first, whatever it is called later. */
+/* A host keeps its first name if the script prints another name for it later. */
 static void hosts_recognize(const struct cluster *c, struct hostlist *l)
 {
 	const char *known;

@@ -130,8 +130,7 @@ static int hosts_take(struct finder *f, struct err *e)
 	struct hostlist l = { 0 };
 	int rc = hostlist_script(&l, f->text, f->slots, e);
 
-	/* A cluster's interface that has a hiccup prints nothing, and the job is still there.
-	 */
+	/* An API that fails briefly prints nothing, although the hosts still run the job. */
 	if (!rc && f->hosts.count && !hostlist_slots(&l))
 		rc = fail(e, RINGUP_EINVAL, "it printed no host");
 	if (rc) {
