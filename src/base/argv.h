@@ -17,7 +17,7 @@ struct argv {
 /* argv_add - the next word, as printf would write it. */
 void argv_add(struct argv *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* argv_put - copies of several words, as they are; NULL ends them. */
+/* argv_put - add copies of several words, unchanged; NULL ends them. */
 void argv_put(struct argv *a, ...) __attribute__((sentinel));
 
 /* argv_take - the next word is @word, which is on the heap and @a's now; NULL: no memory. */

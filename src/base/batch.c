@@ -133,7 +133,7 @@ static struct batch_file *batch_add(struct batch *b, const char *root, const cha
 	char full[PATH_MAX];
 
 	if (b->n == BATCH_FILES) {
-		*rc = fail(e, RINGUP_EINVAL, "%s: more than %d files at once", path,
+		*rc = fail(e, RINGUP_EINVAL, "%s: more than %d files at a time", path,
 			   BATCH_FILES);
 		return NULL;
 	}

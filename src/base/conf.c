@@ -166,8 +166,8 @@ const char *conf_alias(const struct setting *s)
 	return s->alias + (*s->alias == '!');
 }
 
-/* The alias's value in the setting's own form; a value that cannot be translated stays
- * as it is, and the parser refuses it. */
+/* The alias's value in the setting's own form; a value that cannot be translated is
+ * kept unchanged, and the parser refuses it. */
 static const char *translate(const struct setting *s, const char *value, char *buf)
 {
 	int64_t seconds;

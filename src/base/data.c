@@ -35,10 +35,8 @@ int data_find(char out[PATH_MAX], const char *name, struct err *e)
 	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
 		if (data_is_in(out, dir, self, beside[i], name))
 			return 0;
-	if (data_is_in(out, sizeof(RINGUP_DATA) - 1, RINGUP_DATA, "", name))
-		return 0;
 	return fail(e, RINGUP_ESYSTEM,
-		    "%s is neither beside this program nor in " RINGUP_DATA
-		    ": install ringup again",
-		    name);
+		    "%s is missing in %.*s/../share/ringup, where %s looks for it: install "
+		    "ringup again",
+		    name, dir, self, self);
 }

@@ -195,7 +195,7 @@ int file_write(const char *root, const char *path, mode_t mode, const void *data
 	return file_sync_parent(full) ? fail_os(e, "%s: folder", full) : 0;
 }
 
-/* Writes into the file that is there, or creates the file that a dangling link names. */
+/* Writes to the existing file, or creates the target of a dangling link. */
 static int write_into(const char *path, mode_t mode, const void *data, size_t len,
 		      struct err *e)
 {

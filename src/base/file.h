@@ -83,10 +83,10 @@ struct file_identity {
  * itself.  False, and all zero, if there is none. */
 bool file_identity(int dir, const char *name, struct file_identity *id);
 
-/* file_is_same - do both stand for the same file? */
+/* file_is_same - do both identify the same file? */
 bool file_is_same(const struct file_identity *a, const struct file_identity *b);
 
-/* file_remove - unlink; a file that is not there is no error. */
+/* file_remove - unlink; a missing file is no error. */
 int file_remove(const char *root, const char *path, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* pidstat.c - a process's parent, session, state and start time, from /proc/PID/stat. */
+/* pidstat.c - what /proc says of a process: its files, and parent, state and start time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/pidstat.h"
 
@@ -33,22 +33,39 @@ int pidstat_parse(const char *text, struct pidstat *p)
 	return 0;
 }
 
-int pidstat_read(pid_t pid, struct pidstat *p)
+ssize_t pidstat_file(pid_t pid, const char *name, char *out, size_t cap)
 {
-	char path[32], text[1024];
-	ssize_t n;
+	char path[64];
+	ssize_t n, len = 0;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	out[0] = 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -1;
-	n = read(fd, text, sizeof(text) - 1);
+	while ((size_t)len + 1 < cap && (n = read(fd, out + len, cap - 1 - (size_t)len)) > 0)
+		len += n;
 	close(fd);
-	if (n <= 0)
-		return -1;
-	text[n] = 0;
-	return pidstat_parse(text, p);
+	out[len] = 0;
+	return len;
+}
+
+const char *pidstat_variable(const char *env, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = env; at < env + len; at += strlen(at) + 1)
+		if (!strncmp(at, name, n) && at[n] == '=')
+			return at + n + 1;
+	return NULL;
+}
+
+int pidstat_read(pid_t pid, struct pidstat *p)
+{
+	char text[1024];
+
+	return pidstat_file(pid, "stat", text, sizeof(text)) > 0 ? pidstat_parse(text, p) : -1;
 }
 
 bool pidstat_is_alive(pid_t pid, uint64_t start)

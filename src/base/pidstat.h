@@ -1,4 +1,4 @@
-/* pidstat.h - a process's parent, session, state and start time, from /proc/PID/stat. */
+/* pidstat.h - what /proc says of a process: its files, and parent, state and start time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_PIDSTAT_H
 #define BASE_PIDSTAT_H
@@ -17,6 +17,13 @@ struct pidstat {
 	uint64_t start; /* clock ticks since boot           */
 	char name[16];  /* of the program, cut to 15 bytes  */
 };
+
+/* pidstat_file - the first @cap - 1 bytes of /proc/@pid/@name into @out, with a NUL behind
+ * them, which is all of @out if it cannot be read; returns how many, or -1. */
+ssize_t pidstat_file(pid_t pid, const char *name, char *out, size_t cap);
+
+/* pidstat_variable - the value of @name in @len bytes of an environment, or NULL. */
+const char *pidstat_variable(const char *env, size_t len, const char *name);
 
 /* pidstat_read - about @pid, from /proc; 0, or -1 if there is no such process. */
 int pidstat_read(pid_t pid, struct pidstat *p);

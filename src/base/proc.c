@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/limits.h"
+#include "base/newcalls.h"
+#include "base/pidend.h"
 #include "ringup.h"
 
 /* In the child: sends errno to the parent through the pipe that exec would have
@@ -133,14 +134,13 @@ static int await_exec(const struct proc_how *how, int report, pid_t pid, int *pi
 		errno = why;
 		return fail_os(e, "%s", how->argv[0]);
 	}
-	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	*pidfd = pidend_open(pid);
 	if (*pidfd < 0) {
-		fail_os(e, "%s: pidfd", how->argv[0]);
+		limits_fail(e, errno, "%s: watch it", how->argv[0]);
 		kill(pid, SIGKILL);
 		reap(pid);
 		return RINGUP_ESYSTEM;
 	}
-	fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
 	return 0;
 }
 
@@ -161,8 +161,9 @@ int proc_start(const struct proc_how *how, pid_t *pid, int *pidfd, struct err *e
 	}
 	close(report[1]);
 	if (p < 0) {
+		limits_fail(e, errno, "%s", how->argv[0]);
 		close(report[0]);
-		return fail_os(e, "%s", how->argv[0]);
+		return RINGUP_ESYSTEM;
 	}
 	rc = await_exec(how, report[0], p, pidfd, e);
 	if (!rc)
@@ -219,8 +220,8 @@ static int await_execs(const struct proc_how *how, int n, int said, int (*report
 	for (made = 0; made < n && read_all(said, &p, sizeof(p)) && p > 0; made++)
 		pid[made] = p;
 	if (made < n) {
-		errno = p < 0 ? -p : EAGAIN;
-		rc = fail_os(e, "%s", how[made].argv[0]);
+		rc = limits_fail(e, p < 0 ? -p : EAGAIN, "process %d of %d, %s", made + 1, n,
+				 how[made].argv[0]);
 	}
 	for (int i = 0; i < made; i++) {
 		r = await_exec(&how[i], report[i][0], pid[i], &pidfd[i], rc ? NULL : e);
@@ -236,7 +237,7 @@ static int await_execs(const struct proc_how *how, int n, int said, int (*report
 int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pid_t *session,
 		   struct err *e)
 {
-	int(*report)[2] = malloc((size_t)n * sizeof(*report)), tell[2], i, rc;
+	int(*report)[2] = malloc((size_t)n * sizeof(*report)), tell[2], i, why, rc;
 	pid_t me = getpid();
 
 	*session = 0;
@@ -253,12 +254,13 @@ int proc_start_all(const struct proc_how *how, int n, pid_t *pid, int *pidfd, pi
 		rc = fail_os(e, "pipe");
 	if (!rc) {
 		*session = fork();
+		why = errno;
 		if (*session == 0)
 			lead_session(how, n, me, report, tell[1]);
 		close(tell[1]);
 		close_ends(report, n, 1);
 		if (*session < 0)
-			rc = fail_os(e, "%s", how->argv[0]);
+			rc = limits_fail(e, why, "%s", how->argv[0]);
 		else
 			rc = await_execs(how, n, tell[0], report, pid, pidfd, e);
 		close(tell[0]);

@@ -6,16 +6,24 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/stack.h"
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
+	pthread_attr_t attr;
 	sigset_t all, old;
+	size_t stack;
 	int rc;
 
+	pthread_attr_init(&attr);
+	/* The default is what `ulimit -s` says. */
+	if (!pthread_attr_getstacksize(&attr, &stack) && stack < STACK_BYTES)
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(thread, NULL, run, arg);
+	rc = pthread_create(thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
 	return rc;
 }
 

@@ -7,7 +7,8 @@
 #include <pthread.h>
 
 /*
- * thread_start - pthread_create() with all signals blocked in the new thread.
+ * thread_start - pthread_create() with all signals blocked in the new thread, and a stack of
+ * STACK_BYTES or more.
  *
  * A signal of the process is for the program's threads; the caller's mask is as it was
  * afterwards.  Returns 0 or an error number, as pthread_create() does.

@@ -144,7 +144,7 @@ static int level_check(struct reader *r, size_t indent, struct err *e)
 		return 0;
 	}
 	if (!r->has_section)
-		return wrong(r, "indented, but no section stands above it", e);
+		return wrong(r, "indented, but no section precedes it", e);
 	if (r->indent && indent != r->indent)
 		return wrong(r, "not indented as the line above", e);
 	r->indent = indent;

@@ -145,7 +145,7 @@ static void gcc_version(struct search *s, struct compiler *c, const char *want)
 			     i ? "libexec" : "lib", triple, c->version) < PATH_MAX &&
 		    rootfs_is_file(s->fs, dir))
 			return;
-	rootfs_problem(s->fs, c->cxx, "its cc1plus is missing: it cannot compile C++");
+	rootfs_problem(s->fs, c->cxx, "cannot compile C++: its cc1plus is missing");
 }
 
 static void clang_version(struct search *s, struct compiler *c, const char *want)

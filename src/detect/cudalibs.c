@@ -48,7 +48,7 @@ static void from_json(struct rootfs *fs, const char *dir, char *out, size_t cap)
 	if (version && text_is_version(version))
 		text_copy(out, cap, version, strlen(version));
 	else
-		rootfs_problem(fs, path, "no version of CUDA in it");
+		rootfs_problem(fs, path, "contains no CUDA version");
 	json_decref(all);
 	free(data);
 }
@@ -142,23 +142,28 @@ static json_t *find_toolkits(struct rootfs *fs)
 
 static json_t *find_driver(struct rootfs *fs, const struct ldlibs *libs)
 {
-	char version[64] = "";
+	char version[64] = "", of_library[64] = "";
 	size_t len, cursor = 0;
 	const char *library = ldlibs_next(libs, "libcuda.so", &cursor);
 	char *data = rootfs_read(fs, "/proc/driver/nvidia/version", MAX_TEXT, &len);
 	json_t *o;
 
 	if (data && !cudalibs_driver(data, version, sizeof(version)))
-		rootfs_problem(fs, "/proc/driver/nvidia/version", "no version in it");
+		rootfs_problem(fs, "/proc/driver/nvidia/version", "contains no version");
 	free(data);
-	if (!*version && library)
-		ldlibs_version(fs, library, version, sizeof(version));
+	if (library)
+		ldlibs_version(fs, library, of_library, sizeof(of_library));
+	/* libcuda.so.1 without further numbers is a stub. */
+	if (!strchr(of_library, '.'))
+		*of_library = 0;
+	if (!*version)
+		text_set(version, sizeof(version), of_library);
 	if (!*version && !library)
 		return json_null();
 	o = json_object();
-	/* libcuda.so.1 without further numbers is a stub. */
-	json_object_set_new(o, "version", text_json(strchr(version, '.') ? version : NULL));
+	json_object_set_new(o, "version", text_json(*version ? version : NULL));
 	json_object_set_new(o, "library", text_json(library));
+	json_object_set_new(o, "library_version", text_json(*of_library ? of_library : NULL));
 	return o;
 }
 

@@ -241,7 +241,7 @@ static void dists_add(struct rootfs *fs, struct dists *out, const struct dist *d
 		if (!more) {
 			out->room = out->count;
 			rootfs_problem(fs, d->site,
-				       "too many distributions, the rest not looked at");
+				       "too many distributions; the rest is ignored");
 			return;
 		}
 		out->at = more;
@@ -315,7 +315,7 @@ bool dist_metadata(struct rootfs *fs, const struct dist *d, struct metadata *m)
 	}
 	good = dist_parse_metadata(data, len, m);
 	if (!good)
-		rootfs_problem(fs, path, "%s is missing or not one",
+		rootfs_problem(fs, path, "%s is missing or invalid",
 			       *m->name ? "the version" : "the name");
 	free(data);
 	return good;
@@ -404,7 +404,7 @@ void dist_check(struct rootfs *fs, const struct dist *d, const char *file, uint6
 		return;
 	rc = dist_parse_record(data, len, file, &listed);
 	if (rc < 0)
-		rootfs_problem(fs, path, "damaged: it ends or breaks in the middle of a line");
+		rootfs_problem(fs, path, "damaged: a line is incomplete");
 	else if (rc == 1 && listed != size && rootfs_join(full, d->site, file))
 		rootfs_problem(fs, full,
 			       "%llu bytes, but RECORD says %llu: damaged or replaced",

@@ -162,8 +162,7 @@ static void add_horovod(const struct scene *sc, const struct dist *d, json_t *al
 
 	if (!rootfs_join(location, d->site, "horovod") || !rootfs_is_dir(fs, location)) {
 		rootfs_problem(fs, d->site,
-			       "Horovod %s is listed as installed, but its folder "
-			       "is not there",
+			       "Horovod %s is listed as installed, but its folder is missing",
 			       d->version);
 		return;
 	}

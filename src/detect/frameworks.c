@@ -306,10 +306,10 @@ static void package_find_claims(struct hunt *h, const struct python *y, const ch
 			package_claim(h, p, d, path);
 		} else if (!*d->build && rootfs_join(path, d->site, folder)) {
 			/* Meta-packages of conda install no folder. */
-			rootfs_problem(h->fs, path,
-				       "%s %s is listed as installed, but this "
-				       "folder is not there",
-				       d->name, d->version);
+			rootfs_problem(
+				h->fs, path,
+				"%s %s is listed as installed, but this folder is missing",
+				d->name, d->version);
 		}
 	}
 }
@@ -354,8 +354,8 @@ static void package_find_version(struct hunt *h, struct package *p)
 	}
 	if (*p->version && !is_same_version(own, p->version))
 		rootfs_problem(h->fs, p->location,
-			       "its files are of %s %s, but %s says %s: an installation that "
-			       "was cut short, or two over each other; install it again",
+			       "its files belong to %s %s, but %s says %s: an interrupted "
+			       "installation, or one on top of another; reinstall it",
 			       p->folder, own, p->dist->folder, p->version);
 	if (!*p->version || !is_same_version(own, p->version))
 		text_set(p->version, sizeof(p->version), own);
@@ -378,10 +378,9 @@ static void package_find_shadow(struct hunt *h, struct package *p)
 		    !strcmp(path, p->location))
 			continue;
 		if (p->site)
-			rootfs_problem(
-				h->fs, p->location,
-				"%s is hidden by the one in %s, to which PYTHONPATH leads",
-				p->folder, dir);
+			rootfs_problem(h->fs, p->location,
+				       "%s is hidden by the one in %s, which is in PYTHONPATH",
+				       p->folder, dir);
 		p->dist = NULL;
 		text_set(p->origin, sizeof(p->origin), dir);
 		p->site = p->origin;

@@ -118,9 +118,10 @@ static struct elflink *read_caller(struct rootfs *fs, const char *caller, char o
 	return l;
 }
 
-bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX])
+static bool loader_search(struct rootfs *fs, const char *given, const char *caller,
+			  const char *name, char out[PATH_MAX])
 {
-	const char *given = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL, *here;
+	const char *here;
 	char cwd[PATH_MAX], origin[PATH_MAX];
 	struct elflink *l;
 	bool found;
@@ -142,4 +143,16 @@ bool loader_find(struct rootfs *fs, const char *caller, const char *name, char o
 	if (!found)
 		*out = 0;
 	return found;
+}
+
+bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX])
+{
+	return loader_search(fs, rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL,
+			     caller, name, out);
+}
+
+bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
+		       char out[PATH_MAX])
+{
+	return loader_search(fs, NULL, caller, name, out);
 }

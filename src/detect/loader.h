@@ -21,6 +21,10 @@ struct rootfs;
  */
 bool loader_find(struct rootfs *fs, const char *caller, const char *name, char out[PATH_MAX]);
 
+/* loader_find_plain - the same without LD_LIBRARY_PATH. */
+bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
+		       char out[PATH_MAX]);
+
 /*
  * loader_find_in - set @out to @name in one of the folders of @list; false if none has it.
  *

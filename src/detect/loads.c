@@ -241,7 +241,7 @@ static bool judge_links(struct hunt *h, const struct elflink *l, const char *pat
 			h->count++;
 		} else if (!(of && of->is_package) && (h->has_libc || !is_runtime(name))) {
 			snprintf(h->why, LOADS_WHY,
-				 "%s needs %.200s, which is not where the loader looks",
+				 "%s needs %.200s, which the loader cannot find",
 				 subject(of, who), name);
 			return false;
 		}
@@ -271,8 +271,8 @@ static bool judge_name(struct hunt *h, const char *path)
 	snprintf(is, sizeof(is), "%c.%.*s", *tag, (int)n - 1, tag + 1);
 	if (!strcmp(is, series))
 		return true;
-	snprintf(h->why, LOADS_WHY, "it was built for Python %s (cpython-%.*s), and this is %s",
-		 is, (int)n, tag, series);
+	snprintf(h->why, LOADS_WHY, "it was built for Python %s (cpython-%.*s), not for %s", is,
+		 (int)n, tag, series);
 	return false;
 }
 
@@ -281,7 +281,7 @@ static bool judge_machine(struct hunt *h, const struct elflink *l)
 	if (!h->machine || h->machine == l->file.head.e_machine)
 		return true;
 	snprintf(h->why, LOADS_WHY,
-		 "it was built for another kind of processor than its Python");
+		 "it was built for another type of processor than its Python");
 	return false;
 }
 
@@ -297,7 +297,7 @@ static bool judge_abi(struct hunt *h, int fd)
 		return true;
 	snprintf(h->why, LOADS_WHY,
 		 "it was compiled with the %s C++ ABI (_GLIBCXX_USE_CXX11_ABI=%d), and %s with "
-		 "the %s one: its names are undefined there",
+		 "the %s one, so its symbols are undefined",
 		 names[info.cxx11_abi], info.cxx11_abi, c->title, names[c->cxx11_abi]);
 	return false;
 }
@@ -403,7 +403,7 @@ bool loads_judge(const struct loads_case *c, const char *path, char why[LOADS_WH
 	look_at_python(h);
 	good = !elflink_open(fd, &l, &e);
 	if (!good)
-		snprintf(why, LOADS_WHY, "it is no library: %.300s", e.text);
+		snprintf(why, LOADS_WHY, "it is not a library: %.300s", e.text);
 	else
 		good = loads_judge_file(h, l, fd, path);
 	close_library(l, fd);

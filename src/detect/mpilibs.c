@@ -217,6 +217,9 @@ static void mpilibs_look(struct search *s, const struct ldlibs *libs, const stru
 	add_headers(s, "/usr/include", "openmpi", "");
 	add_headers(s, "/usr/include", "mpich", "");
 	add_headers(s, "/opt", "", "include");
+	/* HPC-X, and AWS's Open MPI for EFA */
+	add_headers(s, "/opt/hpcx", "", "include");
+	add_headers(s, "/opt/amazon", "", "include");
 	add_header(s, "/usr/include");
 	for (int i = 0; i < py->count; i++)
 		/* pip's packages of Open MPI are in the environment, as conda's are. */

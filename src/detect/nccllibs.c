@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/jsonio.h"
 #include "detect/ldlibs.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
@@ -65,6 +67,64 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 			     "system");
 }
 
+bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t cap)
+{
+	static const char mark[] = "NCCL version ";
+	enum { CHUNK = 1 << 20, KEEP = 64 };
+	char *text = malloc(CHUNK + KEEP + 1), *at = NULL;
+	size_t size, have = 0;
+	ssize_t n;
+	int fd = rootfs_fd(fs, library, &size);
+
+	*out = 0;
+	while (text && fd >= 0 && !at && (n = read(fd, text + have, CHUNK)) > 0) {
+		have += (size_t)n;
+		text[have] = 0;
+		at = memmem(text, have, mark, sizeof(mark) - 1);
+		/* A mark at the end goes on in the next piece. */
+		if (at && have - (size_t)(at - text) < KEEP && n == CHUNK)
+			at = NULL;
+		if (!at && have > KEEP) {
+			memmove(text, text + have - KEEP, KEEP);
+			have = KEEP;
+		}
+	}
+	if (at)
+		snprintf(out, cap, "%.*s", (int)strspn(at + sizeof(mark) - 1, "0123456789."),
+			 at + sizeof(mark) - 1);
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	return *out != 0;
+}
+
+/* Wheels for several CUDA versions install their library to one path, and the last one wins. Is
+ * @library another wheel's already?  Then its entry tells the version that the file has. */
+static bool is_twice(struct rootfs *fs, const struct python *y, const struct dist *d,
+		     const char *library, const char *header, json_t *all)
+{
+	char version[64];
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(all, i, o) {
+		if (strcmp(jsonio_string(o, "library"), library) != 0 ||
+		    strcmp(jsonio_string(o, "source"), y->path) != 0)
+			continue;
+		if (!nccllibs_version(fs, library, version, sizeof(version)) && *header)
+			header_version(fs, header, version, sizeof(version));
+		rootfs_problem(
+			fs, library,
+			"both %s %s and another NCCL wheel installed this file, which is NCCL "
+			"%s: uninstall both and install the one for torch's CUDA",
+			d->name, d->version, *version ? version : "of unknown version");
+		if (*version)
+			json_object_set_new(o, "version", text_json(version));
+		return true;
+	}
+	return false;
+}
+
 static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
 {
 	char dir[PATH_MAX], library[PATH_MAX], header[PATH_MAX];
@@ -84,7 +144,8 @@ static void add_wheels(struct rootfs *fs, const struct python *y, json_t *all)
 		}
 		if (!rootfs_join(header, dir, "include/nccl.h") || !rootfs_is_file(fs, header))
 			*header = 0;
-		nccllibs_add(all, d->version, library, header, y->path);
+		if (!is_twice(fs, y, d, library, header, all))
+			nccllibs_add(all, d->version, library, header, y->path);
 	}
 }
 

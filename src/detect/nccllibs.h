@@ -4,6 +4,8 @@
 #define DETECT_NCCLLIBS_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 struct ldlibs;
 struct pythons;
@@ -17,5 +19,9 @@ struct rootfs;
  * nccl.h, or from the distribution.
  */
 json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
+
+/* nccllibs_version - the version that the file @library tells of itself, as "2.27.5"; false:
+ * none. */
+bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t cap);
 
 #endif

@@ -30,6 +30,11 @@ static const char *const bins[] = {
 	"/opt/conda/envs/*/bin",
 	"/opt/*/envs/*/bin",
 	"/opt/*/versions/*/bin",
+	"/opt/conda/*/bin",
+	"/azureml-envs/*/bin",
+	"/venv/bin",
+	"/.venv/bin",
+	"/app/.venv/bin",
 	"/opt/pyenv/versions/*/bin",
 	"/usr/local/pyenv/versions/*/bin",
 	NULL,
@@ -47,6 +52,13 @@ static const char *const home_bins[] = {
 	"miniforge3/envs/*/bin",
 	"mambaforge/envs/*/bin",
 	".conda/envs/*/bin",
+	"micromamba/envs/*/bin",
+	".local/share/mamba/envs/*/bin",
+	".pixi/envs/*/bin",
+	".virtualenvs/*/bin",
+	".cache/pypoetry/virtualenvs/*/bin",
+	".local/share/uv/python/*/bin",
+	".venv/bin",
 	".local/bin",
 	NULL,
 };
@@ -94,7 +106,7 @@ static void add_site(struct search *s, struct python *p, const char *path)
 		if (!strcmp(p->sites[i], real))
 			return;
 	if (p->site_count == PYTHON_SITES) {
-		rootfs_problem(s->fs, path, "too many folders of packages, not looked at");
+		rootfs_problem(s->fs, path, "too many package folders; they are ignored");
 		return;
 	}
 	p->sites[p->site_count] = strdup(real);
@@ -102,13 +114,14 @@ static void add_site(struct search *s, struct python *p, const char *path)
 		p->site_count++;
 }
 
-/* Adds PREFIX/LIB/pythonX.Y/NAME, or PREFIX/LIB/NAME for an empty series. */
+/* Adds PREFIX/LIB/pythonX.Y/NAME. */
 static void add_lib_site(struct search *s, struct python *p, const char *prefix,
 			 const char *lib, const char *series, const char *name)
 {
 	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/%s/python%s/%s",
-			 strcmp(prefix, "/") ? prefix : "", lib, series, name);
+	int n = snprintf(path, sizeof(path), "%s/%s/python%s%s/%s",
+			 strcmp(prefix, "/") ? prefix : "", lib, series,
+			 strcmp(series, "3") ? p->threads : "", name);
 
 	if (n < PATH_MAX)
 		add_site(s, p, path);
@@ -152,6 +165,8 @@ static void add_base_sites(struct search *s, struct python *p)
 	if (!strcmp(p->base, "/usr")) {
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "dist-packages");
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "site-packages");
+		/* pip as root on Red Hat's distributions */
+		add_lib_site(s, p, "/usr/local", "lib64", p->series, "site-packages");
 		add_lib_site(s, p, "/usr", "lib", "3", "dist-packages");
 		add_lib_site(s, p, "/usr", "lib", p->series, "dist-packages");
 	}
@@ -169,7 +184,7 @@ static void find_version(struct search *s, struct python *p)
 	for (size_t i = 0; i < 2; i++) {
 		/* Until 3.7 the folder was called python3.7m. */
 		if (snprintf(path, sizeof(path), "%s/include/python%s%s/patchlevel.h", p->base,
-			     p->series, i ? "m" : "") >= PATH_MAX)
+			     p->series, i ? "m" : p->threads) >= PATH_MAX)
 			continue;
 		data = rootfs_read(s->fs, path, MAX_SMALL, &len);
 		if (data && text_defined(data, len, "PY_VERSION", version, sizeof(version)) &&
@@ -214,7 +229,8 @@ static bool pythons_is_known(const struct search *s, const struct python *p)
 {
 	for (int i = 0; i < s->out->count; i++)
 		if (!strcmp(s->out->at[i].prefix, p->prefix) &&
-		    !strcmp(s->out->at[i].series, p->series))
+		    !strcmp(s->out->at[i].series, p->series) &&
+		    !strcmp(s->out->at[i].threads, p->threads))
 			return true;
 	return false;
 }
@@ -231,7 +247,7 @@ static bool only_series(struct search *s, const char *prefix, char *out, size_t 
 	n = rootfs_names(s->fs, path, "python3.");
 	for (size_t i = 0; i < n.count; i++)
 		if (pythons_series(n.at[i], one, sizeof(one)) &&
-		    strlen(n.at[i]) == 6 + strlen(one)) {
+		    (!n.at[i][6 + strlen(one)] || !strcmp(n.at[i] + 6 + strlen(one), "t"))) {
 			snprintf(out, cap, "%s", one);
 			found++;
 		}
@@ -265,10 +281,29 @@ static bool read_venv(struct search *s, struct python *p, bool *with_system)
 	return true;
 }
 
+/* Finds the folder lib/pythonX.Y of @p, or lib/pythonX.Yt of a free-threaded Python, whose
+ * program at @name says so if both are there. */
+static bool find_folder(struct search *s, struct python *p, const char *name)
+{
+	size_t n = strlen(name);
+	bool is_free = name[n - 1] == 't';
+	char lib[PATH_MAX];
+
+	for (int i = 0; i < 2; i++, is_free = !is_free) {
+		snprintf(p->threads, sizeof(p->threads), "%s", is_free ? "t" : "");
+		if (snprintf(lib, sizeof(lib), "%s/lib/python%s%s", p->prefix, p->series,
+			     p->threads) < PATH_MAX &&
+		    rootfs_is_dir(s->fs, lib))
+			return true;
+	}
+	return false;
+}
+
 static struct python *next_slot(struct search *s, const char *path)
 {
 	if (s->out->count == MAX_PYTHONS) {
-		rootfs_problem(s->fs, path, "more than %d Pythons, not looked at", MAX_PYTHONS);
+		rootfs_problem(s->fs, path, "more than %d Pythons; the rest is ignored",
+			       MAX_PYTHONS);
 		return NULL;
 	}
 	return array_room(&s->out->at, s->out->count, sizeof(*s->out->at));
@@ -302,10 +337,7 @@ static bool add_program(struct search *s, const char *path)
 	    !pythons_series(p->version, p->series, sizeof(p->series)) &&
 	    !only_series(s, p->prefix, p->series, sizeof(p->series)))
 		return false;
-	if (strncmp(p->series, "3.", 2))
-		return false;
-	if (snprintf(lib, sizeof(lib), "%s/lib/python%s", p->prefix, p->series) >= PATH_MAX ||
-	    !rootfs_is_dir(s->fs, lib))
+	if (strncmp(p->series, "3.", 2) || !find_folder(s, p, strrchr(real, '/')))
 		return false;
 	if (pythons_is_known(s, p))
 		return true;
@@ -316,6 +348,11 @@ static bool add_program(struct search *s, const char *path)
 	find_version(s, p);
 	if (!*p->version)
 		text_set(p->version, sizeof(p->version), p->series);
+	if (*p->threads) {
+		size_t length = strlen(p->version);
+
+		text_set(p->version + length, sizeof(p->version) - length, p->threads);
+	}
 	fill_sites(s, p, with_system);
 	s->out->count++;
 	return true;
@@ -330,7 +367,7 @@ static void add_folder(struct search *s, const char *dir)
 	for (size_t i = n.count; i-- > 0;) {
 		const char *tail = n.at[i] + 6;
 
-		if (*tail && (*tail != '3' || tail[strspn(tail, "0123456789.")]))
+		if (*tail && (*tail != '3' || strspn(tail, "0123456789.t") < strlen(tail)))
 			continue;
 		if (rootfs_join(path, dir, n.at[i]))
 			add_program(s, path);
@@ -392,8 +429,8 @@ static void add_active(struct search *s, const char *name)
 	add_below(s, env, "bin");
 	if (!rootfs_is_dir(s->fs, env))
 		rootfs_problem(s->fs, env,
-			       "%s leads here, and there is nothing any more: deactivate, or "
-			       "make the environment again",
+			       "%s points here, but the environment is gone: deactivate it, or "
+			       "create it again",
 			       name);
 }
 
@@ -507,26 +544,24 @@ static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 	bool live = rootfs_is_live(fs) && named_file(only, path);
 
 	if (live && stat(path, &st) && errno == EACCES)
-		return fail(
-			e, RINGUP_EINVAL,
-			"%s: Permission denied: this user cannot reach it, or where it leads; "
-			"run this as the user who can, or make an environment of your own",
-			path);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: Permission denied: this user cannot access it or its target; "
+			    "run this as a user who can, or create your own environment",
+			    path);
 	if (live && !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st) &&
 	    errno == ENOENT)
-		return fail(
-			e, RINGUP_EINVAL,
-			"%s: the Python that this environment was made with is not there any "
-			"more; make it again, by python3 -m venv --clear",
-			only);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: the Python that created this environment is gone; recreate it "
+			    "with python3 -m venv --clear",
+			    only);
 	if (live && is_script(path))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: a script that starts some Python; name that one, as %s -c "
-			    "'import sys; print(sys.executable)' prints it",
+			    "%s: this is a script; name the Python that it starts, which %s -c "
+			    "'import sys; print(sys.executable)' prints",
 			    path, only);
 	return fail(e, RINGUP_EINVAL,
-		    "%s: no Python 3 there; name the program, as in "
-		    "/usr/bin/python3, or an environment's folder",
+		    "%s: not a Python 3; name the program, such as /usr/bin/python3, or an "
+		    "environment's folder",
 		    only);
 }
 

@@ -15,12 +15,13 @@ struct rootfs;
 enum { PYTHON_SITES = 24 };
 
 struct python {
-	char path[PATH_MAX];       /* the program                                    */
-	char prefix[PATH_MAX];     /* sys.prefix                                     */
-	char base[PATH_MAX];       /* sys.base_prefix; differs in a virtual environment */
-	char series[16];           /* "3.11"                                         */
-	char version[32];          /* "3.11.7", or the series if no file has it      */
-	const char *kind;          /* "system", "venv", "conda" or "pyenv"           */
+	char path[PATH_MAX];   /* the program                                    */
+	char prefix[PATH_MAX]; /* sys.prefix                                     */
+	char base[PATH_MAX];   /* sys.base_prefix; differs in a virtual environment */
+	char series[16];       /* "3.11"                                         */
+	char threads[2];  /* "t" of a free-threaded Python, whose folders end in it; or "" */
+	char version[32]; /* "3.11.7", or the series if no file has it; "3.13.1t" */
+	const char *kind; /* "system", "venv", "conda" or "pyenv"           */
 	char *sites[PYTHON_SITES]; /* package folders, in the order of sys.path */
 	int site_count;
 	struct dists dists; /* distributions there, in that order */

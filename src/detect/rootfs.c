@@ -5,16 +5,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/newcalls.h"
 #include "detect/text.h"
 #include "ringup.h"
 
@@ -182,7 +181,7 @@ char *rootfs_read(struct rootfs *t, const char *path, size_t cap, size_t *len)
 	errno = EFBIG;
 	data = size > cap ? NULL : slurp(fd, size, cap, len);
 	if (!data && errno == EFBIG)
-		rootfs_problem(t, path, "larger than %zu bytes, not read", cap);
+		rootfs_problem(t, path, "larger than %zu bytes; ignored", cap);
 	else if (!data)
 		rootfs_problem(t, path, "%s", strerror(errno));
 	close(fd);
@@ -229,7 +228,7 @@ struct names rootfs_names(struct rootfs *t, const char *path, const char *prefix
 		    strncmp(d->d_name, prefix, len))
 			continue;
 		if (n.count == MAX_NAMES || !rootfs_keep(&n, &room, d->d_name)) {
-			rootfs_problem(t, path, "more than %zu entries, the rest not looked at",
+			rootfs_problem(t, path, "more than %zu entries; the rest is ignored",
 				       n.count);
 			break;
 		}

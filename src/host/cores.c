@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/cgroup.h"
+#include "base/cgroup.h"
 
 void cores_mask(unsigned char mask[CORES_MASK_BYTES])
 {

@@ -443,7 +443,7 @@ static int read_mca_files(struct netconf *c, const char *root, const char *const
 	return rc ? rc : read_file(c, root, path, netconf_mca, NETCONF_FILE, names, e);
 }
 
-/* PRRTE's file stands beside Open MPI's. */
+/* PRRTE's file is next to Open MPI's. */
 static int read_prte_files(struct netconf *c, const char *root, const char *const *names,
 			   struct err *e)
 {

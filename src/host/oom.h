@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/cgroup.h"
+#include "base/cgroup.h"
 
 /*
  * The kernel counts them, by control group and altogether, before they die; only its log

@@ -47,8 +47,8 @@ static int check_meeting(const struct common_node *a, const struct common_node *
 	    own_leads_to(a->ifaces, (int)(f - a->ifaces->ifaces), &ip))
 		return 0;
 	return fail(e, RINGUP_EINVAL,
-		    "%.64s would use %s and %.64s %s (%s), which do not meet; decide with "
-		    "--network=CIDR or %sNAME",
+		    "%.64s would use %s and %.64s %s (%s), which are not connected; choose "
+		    "with --network=CIDR or %sNAME",
 		    a->name, mine->interface, b->name, theirs->interface, theirs->address,
 		    ask->decide ? ask->decide : "RINGUP_INTERFACE=");
 }
@@ -144,7 +144,7 @@ int common_choose(struct common_node *nodes, int n, const struct common_ask *ask
 		}
 	}
 	free(others);
-	/* A user who names an interface has decided. */
+	/* An interface that the user names takes precedence. */
 	if (!rc && !ask->interface)
 		rc = check_all(nodes, n, ask, e);
 	if (!rc && ask->network)

@@ -13,7 +13,7 @@ static const char knows_plugins[] = "2.28.7", knows_v2[] = "2.30.7";
 
 static const char setting[] = "NCCL_ENV_PLUGIN", usual[] = "libnccl-env.so";
 
-/* NCCL keeps so many bytes of a name, its end included. */
+/* NCCL keeps this number of bytes of a name, including the terminator. */
 enum { NAME = 255 };
 
 bool envplugin_since(const char *version)

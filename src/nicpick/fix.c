@@ -31,7 +31,7 @@ enum form { NAME, EXACT, NETWORK, PLUGIN, NOTHING };
 enum when { ALWAYS, WITHOUT_RDMA, WITHOUT_FILE, PINNED, NEVER };
 
 static const struct setting {
-	enum fix_grammar in; /* FIX_SHELL stands for both kinds of variables */
+	enum fix_grammar in; /* FIX_SHELL means both kinds of variables */
 	const char *name;
 	enum form form;
 	enum when when;
@@ -244,11 +244,10 @@ static int check_want(const struct fix_want *w, struct err *e)
 
 	if (!*name || strlen(name) >= 16 || name[strspn(name, plain)] ||
 	    !isalpha((unsigned char)*name))
-		return fail(
-			e, RINGUP_EINVAL,
-			"'%.32s' cannot be written into settings: a name of letters, digits, "
-			". _ - and @ that begins with a letter can",
-			name);
+		return fail(e, RINGUP_EINVAL,
+			    "'%.32s' cannot be written into settings: use a name of letters, "
+			    "digits, . _ - and @ that begins with a letter",
+			    name);
 	if (net &&
 	    (strlen(net) >= FIX_NETWORK || net[strspn(net, numeric)] || !strchr(net, '/')))
 		return fail(e, RINGUP_EINVAL, "'%.64s' is not a network such as 10.0.0.0/24",
@@ -257,7 +256,7 @@ static int check_want(const struct fix_want *w, struct err *e)
 		       strlen(w->pin) >= sizeof(((struct fix *)0)->pin)))
 		return fail(
 			e, RINGUP_EINVAL,
-			"'%.120s' cannot be written into settings: a plain absolute path can",
+			"'%.120s' cannot be written into settings: use a plain absolute path",
 			w->pin);
 	return 0;
 }

@@ -14,7 +14,7 @@
 enum { FILE_CAP = 1 << 20 };
 
 static const char begins[] = "# >>> ringup", ends[] = "# <<< ringup";
-static const char about[] = "# by `ringup net fix`; `ringup net fix --undo` takes it out\n";
+static const char about[] = "# by `ringup net fix`; `ringup net fix --undo` removes it\n";
 static const char hidden[] = "#ringup: "; /* in front of a line that --force silenced */
 
 static int fixfile_no_memory(struct err *e)
@@ -68,11 +68,10 @@ static int find_block(const char *text, struct block *b, const char *path, struc
 		}
 	}
 	if ((s && *s) || (b->begin && !b->end))
-		return fail(
-			e, RINGUP_EINVAL,
-			"%s: the lines between \"%s\" and \"%s\" are damaged; mend or remove "
-			"them by hand",
-			path, begins, ends);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: the lines between \"%s\" and \"%s\" are damaged; repair or "
+			    "remove them",
+			    path, begins, ends);
 	if (!b->begin)
 		return 0;
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(b->begin, "\n"), b->begin);

@@ -23,7 +23,7 @@ struct fix_file {
 	char path[256];
 	enum fix_grammar grammar;
 	char *before; /* NULL: the file does not exist   */
-	char *after;  /* NULL: the file is to be removed */
+	char *after;  /* NULL: remove the file */
 	int folders;  /* created, or removed, with it */
 };
 

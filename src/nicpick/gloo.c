@@ -28,8 +28,8 @@ static void pick_named(const struct iface_list *l, const char *list, struct pick
 		a = named(l, list, (size_t)len);
 		if (!a) {
 			picker_refuse(r,
-				      "no interface is called '%.*s' and has an address: names "
-				      "are exact, without blanks, = or ^",
+				      "no interface with an address is named '%.*s': names are "
+				      "exact, without blanks, = or ^",
 				      len < 80 ? len : 80, list);
 			picker_message(r, "Unable to find address for: %.*s",
 				       len < 80 ? len : 80, list);
@@ -91,11 +91,11 @@ static void gloo_explain(struct picked *p, const struct iface_list *l, int i, co
 	if (which < 0)
 		picker_rule(p, i, false, "%s",
 			    list ? "GLOO_SOCKET_IFNAME does not name it"
-				 : "the host name decides, and does not resolve to it");
+				 : "the host name resolves to another address");
 	else
 		picker_rule(p, i, true, "%s%s",
 			    list ? "GLOO_SOCKET_IFNAME names it"
-				 : "what the host name resolves to",
+				 : "the address of the host name",
 			    which ? ", in turns" : "");
 }
 

@@ -53,7 +53,7 @@ static void pick_told(const struct iface_list *l, const char *name, struct picke
 	else
 		picker_refuse(&p->roles[0],
 			      "unable to find address for: '%.80s' (one exact name)", name);
-	picker_note(&p->roles[0], "horovodrun would overrule it with what its probes find");
+	picker_note(&p->roles[0], "horovodrun would override it with its probes' result");
 }
 
 /* Picks the candidates of the probe between hosts; one host cannot know its result. */
@@ -73,14 +73,13 @@ static void pick_probed(const struct iface_list *l, struct picked *p)
 			picker_add(p, r, a->label, &a->ip);
 	}
 	if (!r->npicks)
-		picker_refuse(r,
-			      "no interface but the loopback has an IPv4 address, so there is "
-			      "none in common with other hosts");
+		picker_refuse(r, "only the loopback interface has an IPv4 address, so no "
+				 "network is shared with other hosts");
 	else if (r->npicks > 1)
-		picker_note(r,
-			    "of those that the next host reaches under the same name, one is "
-			    "taken at random");
-	picker_note(r, "a job on this host alone uses lo");
+		picker_note(
+			r,
+			"a random one of those that the next host reaches under the same name");
+	picker_note(r, "a job only on this host uses lo");
 }
 
 static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
@@ -110,7 +109,7 @@ static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct
 		else
 			picker_rule(p, i, false, "%s",
 				    l->ifaces[i].flags & IFF_LOOPBACK
-					    ? "the probe finds another host's service behind it"
+					    ? "the probe reaches another host's service there"
 					    : "has no IPv4 address");
 	}
 }

@@ -137,7 +137,7 @@ static void libfabric_pick(const struct iface_list *l, const struct netconf *c,
 	     !strcmp(name, "loopback");
 	if (name && !libfabric_is_known(l, name) && !picker_since(p, believes_names)) {
 		picker_note(r,
-			    "beware: FI_TCP_IFACE=%.80s is no interface, so it is passed over "
+			    "beware: FI_TCP_IFACE=%.80s is not an interface, so it is ignored "
 			    "and all are offered",
 			    name);
 		name = NULL;
@@ -153,11 +153,11 @@ static void libfabric_pick(const struct iface_list *l, const struct netconf *c,
 		add_loopback(p);
 	libfabric_explain(l, p, name, lo);
 	if (!is_provider(provider)) {
-		picker_refuse(r, "FI_PROVIDER=%.80s leaves tcp out", provider);
+		picker_refuse(r, "FI_PROVIDER=%.80s excludes tcp", provider);
 		picker_result(r, NO_DATA, "No data available");
 	} else if (!r->npicks) {
 		picker_refuse(r,
-			      "FI_TCP_IFACE=%.80s names nothing that has an address and runs",
+			      "FI_TCP_IFACE=%.80s names no running interface with an address",
 			      name ? name : "");
 		picker_result(r, NO_DATA, "No data available");
 	}

@@ -82,11 +82,11 @@ static const char *unfit(const struct iface_list *l, const struct iface_addr *a,
 			 const struct want *w)
 {
 	if (w->running && !(l->ifaces[a->iface].flags & IFF_RUNNING))
-		return "not RUNNING, which NCCL asks since 2.28.3";
+		return "not RUNNING, which NCCL checks since 2.28.3";
 	if (w->family && a->ip.family != w->family)
-		return "has no address of the family that NCCL_SOCKET_FAMILY demands";
+		return "has no address of the family in NCCL_SOCKET_FAMILY";
 	if (a->ip.family == AF_INET6 && iface_is_loopback(&a->ip))
-		return "::1 is never taken";
+		return "::1 is never used";
 	return NULL;
 }
 
@@ -253,12 +253,11 @@ static void explain_name(struct picked *p, int i, const char *name, enum step st
 		picker_rule(p, i, false, "skipped: NCCL_SOCKET_IFNAME=%.80s %s", named,
 			    s.negate  ? "excludes it"
 			    : s.exact ? "does not name it"
-				      : "is no beginning of its name");
+				      : "is not a prefix of its name");
 		return;
 	}
 	if (step == IB) {
-		picker_rule(p, i, false,
-			    "skipped: a name that begins with ib comes before all others");
+		picker_rule(p, i, false, "skipped: names that begin with ib come first");
 		return;
 	}
 	if (step == SUBNET) {
@@ -268,11 +267,10 @@ static void explain_name(struct picked *p, int i, const char *name, enum step st
 	}
 	for (n = 0; n < lasts; n++)
 		if (!strncmp(name, last[n], strlen(last[n]))) {
-			picker_rule(
-				p, i, false,
-				"skipped: a name that begins with %s is taken only if nothing "
-				"else is found",
-				last[n]);
+			picker_rule(p, i, false,
+				    "skipped: a name that begins with %s is used only if "
+				    "nothing else is found",
+				    last[n]);
 			return;
 		}
 	picker_rule(p, i, false, "skipped: another step of the search found something first");
@@ -312,14 +310,14 @@ static void nccl_explain(struct picked *p, const struct iface_list *l, int i, en
 		picker_rule(p, i, true, "bootstrap only");
 	else if (net)
 		picker_rule(
-			p, i, true, "data only: the bootstrap takes one interface, %s",
+			p, i, true, "data only: the bootstrap uses one interface, %s",
 			r->npicks && *r->picks[0].interface ? r->picks[0].interface : "and found none");
 	else
 		explain_unused(p, l, i, step, w);
 	if ((boot || net) && !(l->ifaces[i].flags & IFF_RUNNING))
 		picker_rule(p, i, true, "not RUNNING, which NCCL %s",
-			    w->running ? "does not ask of NCCL_COMM_ID's network"
-				       : "asks since 2.28.3 only");
+			    w->running ? "does not check in NCCL_COMM_ID's network"
+				       : "only checks since 2.28.3");
 }
 
 static void nccl_refuse(struct pick_role *r, int result, const char *named)
@@ -331,7 +329,7 @@ static void nccl_refuse(struct pick_role *r, int result, const char *named)
 			"are prefixes, = in front makes them exact, blanks and quotes count",
 			named);
 	else
-		picker_refuse(r, "no interface found: none has an address that is fit");
+		picker_refuse(r, "no interface found: none has a usable address");
 	picker_result(r, result, results[result]);
 }
 
@@ -345,7 +343,7 @@ static void pick_by_id(const struct iface_list *l, const struct netconf *c, stru
 
 	if (!id_address(l, c, w->id, &ip)) {
 		picker_refuse(r,
-			      "NCCL_COMM_ID=%.80s is no address: it must be IPV4:PORT, "
+			      "NCCL_COMM_ID=%.80s is not an address: it must be IPV4:PORT, "
 			      "[IPV6]:PORT or HOST:PORT with a host that resolves",
 			      w->id);
 		picker_result(r, INVALID_ARGUMENT, results[INVALID_ARGUMENT]);
@@ -356,8 +354,8 @@ static void pick_by_id(const struct iface_list *l, const struct netconf *c, stru
 	if (f.n && w->named)
 		picker_note(r, "with NCCL_COMM_ID the bootstrap ignores NCCL_SOCKET_IFNAME");
 	if (f.n && errs(p) && ip.family == AF_INET)
-		picker_note(r, "beware: 2.29.2 to 2.29.7 take the first network in which "
-			       "NCCL_COMM_ID is not");
+		picker_note(r, "beware: 2.29.2 to 2.29.7 use the first network that does not "
+			       "contain NCCL_COMM_ID");
 	if (f.n)
 		return;
 	picker_refuse(r, "NCCL_COMM_ID=%.80s is in the subnet of no interface", w->id);
@@ -393,8 +391,8 @@ static void warn_traps(struct pick_role *r, const struct want *w)
 	if (named && *named == '^' && lo)
 		picker_note(
 			r,
-			"beware: %.60s drops the default's own exclusions, so loopback "
-			"is taken and other hosts cannot reach it; name the right one: =eth0",
+			"beware: %.60s drops the default exclusions, so NCCL picks loopback, "
+			"which other hosts cannot reach; name the right interface: =eth0",
 			named);
 	else if (lo)
 		picker_note(r, "beware: loopback; other hosts cannot reach it");
@@ -409,23 +407,24 @@ static void tell_plugin(struct picked *p, const struct netconf *c)
 	envplugin_find(&x, c, p->version);
 	if (x.kind == ENVPLUGIN_UNKNOWN)
 		picker_unknown(p,
-			       "the env plug-in %.160s answers NCCL's questions instead of the "
-			       "environment, and what it answers is not known",
+			       "the env plug-in %.160s overrides the environment for NCCL, "
+			       "with unknown values",
 			       x.what);
 	else if (x.kind == ENVPLUGIN_OURS)
 		picker_note(r,
-			    "the env plug-in %.120s answers what `ringup net fix` has written",
+			    "the env plug-in %.120s returns the settings written by `ringup "
+			    "net fix`",
 			    x.what);
 	else if (x.kind == ENVPLUGIN_UNFIT)
 		picker_note(r,
-			    "the env plug-in %.120s has no interface that NCCL %.20s asks for, "
-			    "and is passed over",
+			    "the env plug-in %.120s has no interface for NCCL %.20s, and is "
+			    "ignored",
 			    x.what, p->version);
 	else if (x.kind == ENVPLUGIN_MISSING)
-		picker_note(r,
-			    "NCCL_ENV_PLUGIN=%.120s is no library that can be loaded, and is "
-			    "passed over",
-			    x.asked);
+		picker_note(
+			r,
+			"NCCL_ENV_PLUGIN=%.120s cannot be loaded as a library, and is ignored",
+			x.asked);
 }
 
 static void nccl_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)

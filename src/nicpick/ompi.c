@@ -353,7 +353,7 @@ static bool pick_btl(const struct known *k, const struct netconf *c, struct pick
 		if (!decides)
 			add_others(k, c, p);
 		if (s.dropped.text)
-			picker_note(r, "beware: '%.*s' of btl_tcp_if_include is passed over%s",
+			picker_note(r, "beware: '%.*s' of btl_tcp_if_include is ignored%s",
 				    shown(&s.dropped), s.dropped.text,
 				    decides ? "" : ", so everything not excluded is used");
 		warn_two(k, p);
@@ -409,7 +409,7 @@ static void oob_refuse(struct picked *p, const char *why, const char *list)
 		      "No network interfaces were found for out-of-band communications.");
 }
 
-/* A name stands for all addresses of its interface. */
+/* A name means all addresses of its interface. */
 static bool is_named(const struct known *k, const struct names *s, const struct iface_addr *a)
 {
 	const struct iface_addr *first;
@@ -473,7 +473,7 @@ static struct control pick_oob(const struct known *k, const struct netconf *c, s
 	} else {
 		add_control(k, p, &s, done.include);
 		if (x.include && *x.include && !s.n)
-			picker_note(r, "beware: nothing is in %.80s, so it is passed over",
+			picker_note(r, "beware: %.80s has no interface, so it is ignored",
 				    x.include);
 		if (!r->npicks)
 			oob_refuse(
@@ -520,7 +520,7 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 		picker_rule(p, i, false, "oob: names that begin with vir are skipped");
 	else if (f->flags & IFF_LOOPBACK && !(done->include && done->any))
 		picker_rule(p, i, false,
-			    "oob: loopback is dropped where there is something else");
+			    "oob: loopback is dropped if another interface exists");
 	else
 		picker_rule(p, i, false, "oob: the %s",
 			    done->include ? "include list does not name it"
@@ -562,11 +562,11 @@ static void ompi_pick(const struct iface_list *l, const struct netconf *c, struc
 		refuse_speechless(p);
 	for (int i = 0; i < l->nifaces; i++) {
 		if (!first_of(&k, i)) {
-			picker_rule(
-				p, i, false, "%s",
-				l->ifaces[i].flags & IFF_UP
-					? "has no address but link-local ones"
-					: "is down, and being up is what Open MPI asks for");
+			picker_rule(p, i, false, "%s",
+				    l->ifaces[i].flags & IFF_UP
+					    ? "has no address but link-local ones"
+					    : "is down, and Open MPI uses only interfaces that "
+					      "are up");
 			continue;
 		}
 		explain_btl(p, &k, c, i, by_include);

@@ -90,7 +90,7 @@ static void outcome_judge(struct outcome *o, const struct pick_role *r, const st
 		*row->takes = 0;
 		snprintf(row->why, sizeof(row->why), "%.200s", r->unknown);
 	} else if (other)
-		snprintf(row->why, sizeof(row->why), "%.80s: %.64s=%.64s beats what is written",
+		snprintf(row->why, sizeof(row->why), "%.80s: %.64s=%.64s overrides the setting",
 			 other->source, other->name, other->value);
 	else
 		snprintf(row->why, sizeof(row->why), "%.200s", *r->error ? r->error : r->note);

@@ -137,6 +137,21 @@ static bool is_tunnel(const struct iface *i)
 	return i->kind == IFACE_TUN || i->kind == IFACE_TUNNEL || i->kind == IFACE_VXLAN;
 }
 
+/* Is @i a bridge with a network card in it, as on hosts of virtual machines?  It is the way of
+ * the card then; bridges of containers have ends of veth pairs and taps in them only. */
+static bool is_over_card(const struct iface_list *l, int i)
+{
+	for (int n = 0; n < l->nifaces; n++) {
+		const struct iface *f = &l->ifaces[n];
+
+		if (f->master == l->ifaces[i].index && f->master && f->kind != IFACE_TUN &&
+		    f->kind != IFACE_DUMMY && f->kind != IFACE_VXLAN &&
+		    strncmp(f->name, "veth", 4) != 0 && strncmp(f->name, "vnet", 4) != 0)
+			return l->ifaces[i].kind == IFACE_BRIDGE;
+	}
+	return false;
+}
+
 /* Does interface @i have an address that other hosts can reach?  If not, says why. */
 static bool has_address(const struct iface_list *l, int i, const struct own_hint *h,
 			struct picked *p)
@@ -156,7 +171,7 @@ static bool has_address(const struct iface_list *l, int i, const struct own_hint
 		any = true;
 		other = double_of(&a->ip, h, &where);
 		if (other)
-			picker_rule(p, i, false, "its address %s is that of %s on %s, too",
+			picker_rule(p, i, false, "its address %s is also that of %s on %s",
 				    iface_text(&a->ip, text), where->name, other->name);
 	}
 	if (!any)
@@ -171,7 +186,7 @@ static bool leads_to_all(const struct iface_list *l, int i, const struct own_hin
 {
 	for (int n = 0; n < h->nothers; n++)
 		if (!own_reaches(l, i, h->others[n].ifaces)) {
-			picker_rule(p, i, false, "is not on the way to any address of %.64s",
+			picker_rule(p, i, false, "is not on a route to any address of %.64s",
 				    h->others[n].name);
 			return false;
 		}
@@ -191,13 +206,15 @@ static enum claim own_judge(const struct iface_list *l, int i, const struct own_
 	else if (!(f->flags & IFF_UP))
 		picker_rule(p, i, false, "is down");
 	else if (!(f->flags & IFF_RUNNING))
-		picker_rule(p, i, false, "is up but not running: nothing is plugged in");
+		picker_rule(p, i, false, "is up but not running: no link");
 	else if (!has_address(l, i, h, p) || !leads_to_all(l, i, h, p))
 		return NEVER;
 	else if (out && is_tunnel(f))
 		return TUNNEL_OUT;
 	else if (out)
 		return is_on_the_way(l, i, h) ? ON_THE_WAY : WAY_OUT;
+	else if (is_over_card(l, i))
+		return HARDWARE;
 	else if (is_tunnel(f) || f->kind == IFACE_BRIDGE || f->kind == IFACE_DUMMY)
 		picker_rule(p, i, false, "is a %s without the default route", kind);
 	else
@@ -261,11 +278,11 @@ static const char *list_names(const struct iface_list *l, char *out, size_t size
 			len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "",
 						l->ifaces[i].name);
 	if (!len)
-		snprintf(out, size, "none but the loopback");
+		snprintf(out, size, "only the loopback interface");
 	return out;
 }
 
-/* The address that RINGUP_INTERFACE, a name or an address, stands for. */
+/* The address that RINGUP_INTERFACE, a name or an address, selects. */
 static const struct iface_addr *named_address(const struct iface_list *l, const char *name)
 {
 	const struct iface *f = iface_find(l, name);
@@ -299,7 +316,7 @@ static void choose_named(struct picked *p, const struct iface_list *l, const cha
 			      "%s=%.64s has no usable address; those that have: %s", by, name,
 			      others);
 	else
-		picker_refuse(&p->roles[0], "%s=%.64s: no such interface; there are: %s", by,
+		picker_refuse(&p->roles[0], "%s=%.64s: no such interface; this host has %s", by,
 			      name, others);
 }
 
@@ -341,7 +358,8 @@ static bool follow_hint(struct picked *p, const struct iface_list *l, const stru
 			choose_address(p, l, a, why);
 			return true;
 		}
-		picker_note(&p->roles[0], "DB_CONTAINER_IP=%.64s is no address of this host",
+		picker_note(&p->roles[0],
+			    "DB_CONTAINER_IP=%.64s is not an address of this host",
 			    h->container_ip);
 	}
 	if (!is_set(h->peer) || !iface_parse(&ip, h->peer))
@@ -349,7 +367,7 @@ static bool follow_hint(struct picked *p, const struct iface_list *l, const stru
 	a = towards(l, &ip);
 	if (!a)
 		return false;
-	snprintf(why, sizeof(why), "the way to %.64s is through it", h->peer);
+	snprintf(why, sizeof(why), "the route to %.64s uses it", h->peer);
 	choose_address(p, l, a, why);
 	return true;
 }
@@ -402,13 +420,13 @@ static void explain_win(const struct race *r, const struct iface_list *l,
 	const struct iface *f = &l->ifaces[r->first];
 
 	if (h->prefer == OWN_SPEED && r->wish > 0)
-		snprintf(why, PICKER_RULE, "it runs, and is the fastest: %d Mb/s",
-			 f->speed_mbps);
+		snprintf(why, PICKER_RULE, "running, and the fastest: %d Mb/s", f->speed_mbps);
 	else if (h->prefer == OWN_INFINIBAND && r->wish > 0)
-		snprintf(why, PICKER_RULE, "it runs, and is InfiniBand");
+		snprintf(why, PICKER_RULE, "running, and InfiniBand");
 	else
-		snprintf(why, PICKER_RULE, "it runs, and has %s%s",
-			 r->claim >= WAY_OUT ? "" : "the best claim: ", claim_text(r->claim));
+		snprintf(why, PICKER_RULE, "running, with %s%s",
+			 r->claim >= WAY_OUT ? "" : "the highest priority: ",
+			 claim_text(r->claim));
 }
 
 static void refuse_tie(struct picked *p, const struct race *r, const struct iface_list *l,
@@ -416,11 +434,11 @@ static void refuse_tie(struct picked *p, const struct race *r, const struct ifac
 {
 	const char *by = h->decide ? h->decide : "RINGUP_INTERFACE=";
 
-	picker_refuse(&p->roles[0],
-		      "%s and %s tie (%s), and a wrong guess hangs the job; decide with %s%s "
-		      "or %s%s",
-		      l->ifaces[r->first].name, l->ifaces[r->second].name, claim_text(r->claim),
-		      by, l->ifaces[r->first].name, by, l->ifaces[r->second].name);
+	picker_refuse(
+		&p->roles[0],
+		"%s and %s tie (%s), and a wrong guess hangs the job; choose with %s%s or %s%s",
+		l->ifaces[r->first].name, l->ifaces[r->second].name, claim_text(r->claim), by,
+		l->ifaces[r->first].name, by, l->ifaces[r->second].name);
 }
 
 static void refuse_none(struct picked *p, const struct iface_list *l, const struct own_hint *h)
@@ -434,14 +452,13 @@ static void refuse_none(struct picked *p, const struct iface_list *l, const stru
 			      "those with any: %s",
 			      h->network, list_names(l, others, sizeof(others)));
 	else if (h->nothers)
-		picker_refuse(
-			&p->roles[0],
-			"no interface leads to all other nodes by an address that no other "
-			"node has; name one with %sNAME",
-			by);
+		picker_refuse(&p->roles[0],
+			      "no interface with a unique address reaches all other nodes; "
+			      "name one with %sNAME",
+			      by);
 	else
 		picker_refuse(&p->roles[0],
-			      "no interface leads to other hosts; bring one up, or name one "
+			      "no interface reaches other hosts; bring one up, or name one "
 			      "with %sNAME",
 			      by);
 }
@@ -454,7 +471,7 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 	for (int i = 0; i < l->nifaces; i++)
 		own_enter(&r, l, i, own_judge(l, i, h, p), h);
 	if (r.first < 0 && h->any && !is_set(h->network) && !h->nothers) {
-		choose_loopback(p, l, "there is no network, and one host needs none");
+		choose_loopback(p, l, "this host has no network, and one host needs none");
 	} else if (r.first < 0) {
 		refuse_none(p, l, h);
 	} else if (r.second >= 0) {
@@ -473,12 +490,12 @@ static void beware_of_others(struct picked *p, const struct iface_list *l,
 	const struct own_node *other = double_of(&mine->ip, h, &where);
 
 	if (other)
-		picker_note(&p->roles[0], "beware: its address is that of %s on %.64s, too",
+		picker_note(&p->roles[0], "beware: its address is also that of %s on %.64s",
 			    where->name, other->name);
 	for (int n = 0; n < h->nothers; n++)
 		if (!own_reaches(l, mine->iface, h->others[n].ifaces))
 			picker_note(&p->roles[0],
-				    "beware: it is not on the way to any address of %.64s",
+				    "beware: it is not on a route to any address of %.64s",
 				    h->others[n].name);
 }
 
@@ -504,8 +521,8 @@ static void beware(struct picked *p, const struct iface_list *l, const struct ow
 			    f->name, v4);
 	if (shared >= 0)
 		picker_note(r,
-			    "beware: %s is in the same subnet, and the route decides which "
-			    "of the two sends",
+			    "beware: %s is in the same subnet, and the route decides which of "
+			    "them sends",
 			    l->ifaces[shared].name);
 	if (mine)
 		beware_of_others(p, l, mine, h);

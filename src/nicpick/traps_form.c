@@ -106,7 +106,7 @@ void trap_form_no_value(struct trap_case *t)
 	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].line && t->rows[i].grammar != SOURCES_SHELL &&
 		    !strchr(t->rows[i].line, '=') && !t->rows[i].broken)
-			broken(t, &t->rows[i], "there is no '=' in the line");
+			broken(t, &t->rows[i], "the line has no '='");
 }
 
 static bool has_blank_around(const char *s)
@@ -128,9 +128,9 @@ void trap_form_blank(struct trap_case *t)
 		    (r->line && !strchr(r->line, '=')))
 			continue;
 		if (has_blank_around(r->name))
-			broken(t, r, "there is a blank around the name, which is part of it");
+			broken(t, r, "spaces around the name are part of the name");
 		else if (has_blank_around(r->value))
-			broken(t, r, "there is a blank around the value, which is part of it");
+			broken(t, r, "spaces around the value are part of the value");
 	}
 }
 
@@ -146,7 +146,7 @@ void trap_form_quotes(struct trap_case *t)
 			len--;
 		if (len && (is_quote(r->value[strspn(r->value, " \t")]) ||
 			    is_quote(r->value[len - 1])))
-			broken(t, r, "the value is in quotes, which are part of it");
+			broken(t, r, "the quotes are part of the value");
 	}
 }
 
@@ -189,7 +189,7 @@ void trap_shell_unknown(struct trap_case *t)
 {
 	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].unknown)
-			trap_found(t, &t->rows[i], NULL, NULL, "cannot tell what %s becomes",
+			trap_found(t, &t->rows[i], NULL, NULL, "the value of %s is unknown",
 				   t->rows[i].meant);
 }
 
@@ -200,7 +200,7 @@ void trap_mca_prefix(struct trap_case *t)
 	for (int i = 0; i < t->nrows; i++)
 		if (t->rows[i].grammar == SOURCES_MCA &&
 		    !strncmp(t->rows[i].name, twice, sizeof(twice) - 1))
-			broken(t, &t->rows[i], "OMPI_MCA_ stands in front of the name");
+			broken(t, &t->rows[i], "the name has the prefix OMPI_MCA_");
 }
 
 void trap_wrong_file(struct trap_case *t)

@@ -127,8 +127,9 @@ void trap_nccl_empty_list(struct trap_case *t)
 
 	if (!s.row || next_name(&list, &x))
 		return;
-	trap_found(t, s.row, NULL, instead(t, fix), "'%.40s' holds no name, so it matches %s",
-		   s.row->value, s.negate ? "nothing" : "everything");
+	trap_found(t, s.row, NULL, instead(t, fix),
+		   "'%.40s' contains no name, so it matches %s", s.row->value,
+		   s.negate ? "nothing" : "everything");
 	traps_nccl_settle(&s);
 }
 
@@ -143,7 +144,8 @@ void trap_nccl_too_many(struct trap_case *t)
 	while (s.row && next_name(&list, &x))
 		if (++n == MAX_NAMES + 1)
 			trap_found(t, s.row, NULL, instead(t, fix),
-				   "%.*s is name %d, and not read any more", x.len, x.text, n);
+				   "%.*s is name %d, which NCCL no longer reads", x.len, x.text,
+				   n);
 }
 
 /* The list without blanks, and without '^' or '=' in front of inner names. */
@@ -171,7 +173,7 @@ void trap_nccl_blank_list(struct trap_case *t)
 	if (!s.row || !s.list[strcspn(s.list, " \t")])
 		return;
 	fix = plain_list(&s);
-	trap_found(t, s.row, NULL, fix, "there is a blank in the list");
+	trap_found(t, s.row, NULL, fix, "the list contains a space");
 	free(fix);
 	traps_nccl_settle(&s);
 }
@@ -187,7 +189,7 @@ void trap_nccl_inner_hat(struct trap_case *t)
 		if (*x.text != '^' && *x.text != '=')
 			continue;
 		fix = plain_list(&s);
-		trap_found(t, s.row, NULL, fix, "'%.*s' is taken for a name", x.len, x.text);
+		trap_found(t, s.row, NULL, fix, "'%.*s' is read as a name", x.len, x.text);
 		free(fix);
 		traps_nccl_settle(&s);
 		return;
@@ -201,7 +203,8 @@ void trap_nccl_glob(struct trap_case *t)
 
 	if (!s.row || !s.list[strcspn(s.list, "*?[")])
 		return;
-	trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' is no pattern for NCCL", s.list);
+	trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' is not a pattern for NCCL",
+		   s.list);
 	traps_nccl_settle(&s);
 }
 
@@ -306,7 +309,7 @@ void trap_nccl_excludes_not_lo(struct trap_case *t)
 	if (!s.row || !s.negate || !matches(&s, "lo") || !trap_has_network(t))
 		return;
 	trap_found(t, s.row, NULL, instead(t, fix),
-		   "'%.80s' does not exclude lo, which is taken", s.row->value);
+		   "'%.80s' does not exclude lo, so NCCL picks it", s.row->value);
 	traps_nccl_settle(&s);
 }
 
@@ -321,7 +324,7 @@ void trap_nccl_exclude(struct trap_case *t)
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a))
 			continue;
-		trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' leaves %s in",
+		trap_found(t, s.row, NULL, instead(t, fix), "'%.80s' does not exclude %s",
 			   s.row->value, r->picks[i].interface);
 		traps_nccl_settle(&s);
 		return;
@@ -411,7 +414,7 @@ void trap_nccl_order(struct trap_case *t)
 	    !trap_label(t, &x) || unfit(t, &x) || trap_is(&x, r->picks[0].interface))
 		return;
 	snprintf(fix, sizeof(fix), "=%.*s", x.len, x.text);
-	trap_found(t, s.row, NULL, fix, "%.*s stands first, but %s is taken first", x.len,
+	trap_found(t, s.row, NULL, fix, "%.*s is listed first, but NCCL picks %s", x.len,
 		   x.text, r->picks[0].interface);
 }
 
@@ -421,7 +424,7 @@ void trap_nccl_family(struct trap_case *t)
 
 	if (r && strcmp(r->value, "AF_INET") != 0 && strcmp(r->value, "AF_INET6") != 0)
 		trap_found(t, r, NULL, strchr(r->value, '6') ? "AF_INET6" : "AF_INET",
-			   "'%.40s' is no family and is ignored", r->value);
+			   "'%.40s' is not a family and is ignored", r->value);
 }
 
 /* Reports an address without brackets in place of host:port. */
@@ -435,7 +438,8 @@ void trap_nccl_id_address(struct trap_case *t)
 		return;
 	if (asprintf(&fix, "[%.*s]%s", (int)(last - r->value), r->value, last) < 0)
 		fix = NULL;
-	trap_found(t, r, NULL, fix, "an IPv6 address without brackets is not understood");
+	trap_found(t, r, NULL, fix,
+		   "NCCL does not understand an IPv6 address without brackets");
 	free(fix);
 	r->broken = true;
 }
@@ -457,7 +461,7 @@ void trap_nccl_id_beats_ifname(struct trap_case *t)
 	const struct pick_role *r = &t->nccl.roles[0];
 
 	if (id && s.row && r->npicks && !matches(&s, r->picks[0].interface))
-		trap_remove(t, id, "the bootstrap takes %s, which %s=%.80s does not name",
+		trap_remove(t, id, "the bootstrap uses %s, which %s=%.80s does not name",
 			    r->picks[0].interface, ifname, s.row->value);
 }
 
@@ -474,8 +478,8 @@ void trap_nccl_ib_first(struct trap_case *t)
 	is_ib = t->s->ifaces.ifaces[a->iface].kind == IFACE_INFINIBAND;
 	if (is_ib && iface_is_global(&a->ip))
 		return;
-	trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL takes %s, %s", a->label,
-		     is_ib ? "which has only a link-local address" : "which is no InfiniBand");
+	trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL picks %s, %s", a->label,
+		     is_ib ? "which has only a link-local address" : "which is not InfiniBand");
 }
 
 /* On a node without IPv4 a card with only fe80:: may come first, and its wire may lead nowhere.
@@ -491,7 +495,7 @@ void trap_nccl_link_local(struct trap_case *t)
 	    !strncmp(a->label, "ib", 2) || !*t->good || !strcmp(t->good, a->label))
 		return;
 	trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
-		     "NCCL takes %s, which has only a link-local address, rather than %s",
+		     "NCCL picks %s, which only has a link-local address, rather than %s",
 		     a->label, t->good);
 }
 
@@ -523,7 +527,7 @@ void trap_nccl_hidden(struct trap_case *t)
 	for (size_t i = 0; i < sizeof(last) / sizeof(last[0]); i++)
 		if (!strncmp(t->good, last[i], strlen(last[i])))
 			trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix),
-				     "NCCL takes %s rather than %s, whose name begins with %s",
+				     "NCCL picks %s rather than %s, whose name begins with %s",
 				     r->picks[0].interface, t->good, last[i]);
 }
 
@@ -535,7 +539,8 @@ void trap_nccl_conf_file(struct trap_case *t)
 		if (!strcmp(t->s->sources.files[i].path, r->value))
 			return;
 	if (r && t->s->sources.nfiles)
-		trap_remove(t, r, "%.120s cannot be read, and ~/.nccl.conf is not", r->value);
+		trap_remove(t, r, "%.120s cannot be read, and NCCL does not read ~/.nccl.conf",
+			    r->value);
 }
 
 void trap_nccl_env_plugin(struct trap_case *t)
@@ -545,12 +550,11 @@ void trap_nccl_env_plugin(struct trap_case *t)
 	if (t->plugin != ENVPLUGIN_UNKNOWN)
 		return;
 	if (r && *r->value)
-		trap_found(t, r, NULL, "none", "%.160s decides what NCCL's settings are",
+		trap_found(t, r, NULL, "none", "%.160s overrides NCCL's settings",
 			   t->plugin_what);
 	else
 		trap_machine(t, SOURCES_ENVIRONMENT, env_plugin, "none",
-			     "NCCL loads %.160s, which decides what its settings are",
-			     t->plugin_what);
+			     "NCCL loads %.160s, which overrides its settings", t->plugin_what);
 }
 
 /* Reports the row in force that contradicts the pin of its name. */
@@ -575,7 +579,7 @@ void trap_nccl_env_missing(struct trap_case *t)
 	struct trap_row *r = trap_sound(t, env_plugin);
 
 	if (r && t->plugin == ENVPLUGIN_MISSING)
-		trap_remove(t, r, "%.160s is no library that can be loaded", r->value);
+		trap_remove(t, r, "%.160s cannot be loaded as a library", r->value);
 	else if (r && t->plugin == ENVPLUGIN_UNFIT)
-		trap_remove(t, r, "%.160s is no env plug-in for this NCCL", t->plugin_what);
+		trap_remove(t, r, "%.160s is not an env plug-in for this NCCL", t->plugin_what);
 }

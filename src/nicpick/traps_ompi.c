@@ -60,7 +60,7 @@ static void both(struct trap_case *t, const char *include, const char *exclude)
 
 	if (!i || !x)
 		return;
-	trap_remove(t, x, "%s is set beside %s", x->meant, i->meant);
+	trap_remove(t, x, "%s and %s are both set", x->meant, i->meant);
 	x->broken = true;
 }
 
@@ -173,7 +173,7 @@ static void everything(struct trap_case *t, struct trap_row *r, const struct pic
 
 	if (!bare_address(t, &address, better) && !instead(t, better))
 		*better = 0;
-	trap_found(t, r, NULL, *better ? better : NULL, "'%.*s' holds every address",
+	trap_found(t, r, NULL, *better ? better : NULL, "'%.*s' contains every address",
 		   x->len < 80 ? x->len : 80, x->text);
 	r->broken = true;
 }
@@ -226,8 +226,8 @@ static void traps_ompi_unknown(struct trap_case *t, struct trap_row *r,
 	char better[IFACE_TEXT];
 
 	trap_found(t, r, NULL, near ? near : instead(t, better),
-		   "there is no interface called '%.*s' here%s%s", x->len < 80 ? x->len : 80,
-		   x->text, near ? ", but " : "", near ? near : "");
+		   "no interface '%.*s' on this host%s%s", x->len < 80 ? x->len : 80, x->text,
+		   near ? ", but " : "", near ? near : "");
 	r->broken = true;
 }
 
@@ -307,7 +307,7 @@ void trap_ompi_oob_exclude(struct trap_case *t)
 
 	if (r && !trap_get(t, oob_include) && !holds_loopback(r->value, false) &&
 	    trap_has_network(t))
-		trap_found(t, r, oob_include, instead(t, better), "'%.80s' lets lo in",
+		trap_found(t, r, oob_include, instead(t, better), "'%.80s' includes lo",
 			   r->value);
 }
 
@@ -436,7 +436,7 @@ void trap_ompi_mixed_list(struct trap_case *t)
 		r = trap_sound(t, names[i]);
 		if (!r || !strchr(r->value, '^') || strrchr(r->value, '^') == r->value)
 			continue;
-		trap_found(t, r, NULL, NULL, "there is a '^' within '%.80s'", r->value);
+		trap_found(t, r, NULL, NULL, "a '^' inside '%.80s'", r->value);
 		r->broken = true;
 	}
 }

@@ -25,7 +25,7 @@ void trap_gloo_syntax(struct trap_case *t)
 	/* The name in "=eth0" is the intended one. */
 	end = r->value + strspn(r->value, "= ");
 	trap_found(t, r, NULL, strpbrk(end, "=^*/ ,") ? good(t) : end,
-		   "'%.80s' is no exact name", r->value);
+		   "'%.80s' is not an exact name", r->value);
 	r->broken = true;
 }
 
@@ -35,7 +35,7 @@ static void traps_others_unknown(struct trap_case *t, struct trap_row *r,
 	const char *near = trap_near(t, x);
 
 	trap_found(t, r, NULL, near ? near : good(t),
-		   "there is no interface called '%.*s' with an address here%s%s",
+		   "no interface '%.*s' with an address on this host%s%s",
 		   x->len < 80 ? x->len : 80, x->text, near ? ", but " : "", near ? near : "");
 	r->broken = true;
 }
@@ -80,7 +80,7 @@ static const char *dead_end(const struct trap_case *t, const struct iface_addr *
 		return "a loopback";
 	if (!(flags & IFF_UP))
 		return "an interface that is down";
-	return trap_is_foreign(t, a) ? "no network of this job" : NULL;
+	return trap_is_foreign(t, a) ? "not a network of this job" : NULL;
 }
 
 void trap_gloo_foreign(struct trap_case *t)
@@ -210,7 +210,7 @@ void trap_ucx_devices(struct trap_case *t)
 			near = near ? near : good(t);
 		if (!near)
 			continue;
-		trap_found(t, r, NULL, near, "'%.*s' is no device", x.len, x.text);
+		trap_found(t, r, NULL, near, "'%.*s' is not a device", x.len, x.text);
 		return;
 	}
 }

@@ -145,7 +145,7 @@ static void ucx_judge(const struct iface_list *l, const struct netconf *c, struc
 		picker_rule(p, i, false, "skipped: has no address that UCX would use");
 	else if (f->kind == IFACE_BRIDGE && drops_bridges(c, p))
 		picker_rule(p, i, false,
-			    "skipped: a bridge, which UCX leaves out since 1.16 without "
+			    "skipped: a bridge, which UCX 1.16 and later skips without "
 			    "UCX_TCP_BRIDGE_ENABLE=y");
 	else if (!is_asked_for(devices, f->name, picker_since(p, "1.21")))
 		picker_rule(p, i, false, "skipped: UCX_NET_DEVICES=%.80s does not name it",
@@ -175,7 +175,7 @@ static void ucx_pick(const struct iface_list *l, const struct netconf *c, struct
 	}
 	free(done);
 	if (!is_asked_for(tls, "tcp", true)) {
-		picker_refuse(r, "UCX_TLS=%.80s leaves tcp out", tls);
+		picker_refuse(r, "UCX_TLS=%.80s excludes tcp", tls);
 		picker_result(r, NO_DEVICE, "No such device");
 	} else if (!r->npicks) {
 		picker_refuse(r, "no network device is left for tcp%s%.80s",

@@ -19,13 +19,14 @@
 #include "probe/echo.h"
 #include "probe/facts.h"
 #include "probe/names.h"
+#include "probe/neigh.h"
 #include "probe/reach.h"
 #include "probe/rules.h"
 #include "probe/speed.h"
 #include "ringup.h"
 #include "wire/sock.h"
 
-enum { REGISTERED_TRIES = 64 };
+enum { REGISTERED_TRIES = 64, SAMPLES = 6, SAMPLE_TRIES = 8 };
 
 struct agent {
 	struct talk *talk;
@@ -139,6 +140,31 @@ static int node_find_names(struct agent *a, struct probe_node *n, struct err *e)
 	return 0;
 }
 
+/* Resolves what the other nodes call themselves, for the answer. */
+static int find_hostnames(struct agent *a, const json_t *names, struct err *e)
+{
+	int n = (int)json_array_size(names), found;
+	const char **list = calloc((size_t)n + 1, sizeof(*list));
+	struct netconf_host *hosts = calloc((size_t)n + 1, sizeof(*hosts)), *h;
+	int rc = list && hosts && n <= a->plan.nnodes
+			 ? 0
+			 : fail(e, RINGUP_EINVAL, "these are no names of hosts");
+
+	for (int i = 0; !rc && i < n; i++)
+		list[i] = json_string_value(json_array_get(names, (size_t)i));
+	for (int i = 0; !rc && i < n; i++)
+		rc = list[i] ? 0 : fail(e, RINGUP_EINVAL, "a name that is none");
+	found = rc || !n ? rc : names_resolve(hosts, list, n, AGENT_NAMES_MS, e);
+	for (int i = 0; i < found; i++) {
+		h = facts_add_host(&a->plan.nodes[a->me], hosts[i].name);
+		if (h)
+			*h = hosts[i];
+	}
+	free(list);
+	free(hosts);
+	return found < 0 ? found : 0;
+}
+
 /* Drops all capabilities: a break-in gains nothing, and what needs root has been read. */
 static int agent_shed_rights(struct err *e)
 {
@@ -161,14 +187,54 @@ static void port_note(json_t *listens, const struct probe_use *u, int port, cons
 							 port, "kind", kind));
 }
 
+/* The range from which this machine's kernel takes ephemeral ports. */
+static void read_range(int *low, int *high)
+{
+	char *text = NULL;
+	size_t len;
+
+	if (file_read("", "/proc/sys/net/ipv4/ip_local_port_range", 64, &text, &len, NULL) ||
+	    sscanf(text, "%d %d", low, high) != 2 || *low < 1 || *high > 65535 ||
+	    *low > *high) {
+		*low = 32768;
+		*high = 60999;
+	}
+	free(text);
+}
+
+/* Samples of the ephemeral ports, since a firewall may close them in part: from the lowest to
+ * the highest, each a little off by the same random amount on all nodes; and torchrun's. */
+static void listen_samples(struct agent *a, json_t *listens, const struct probe_use *u,
+			   const struct sock_addr *at, int wish)
+{
+	char kind[FACTS_WORD];
+	int low, high, off, port, tries;
+
+	read_range(&low, &high);
+	off = wish % ((high - low) / (4 * SAMPLES) + 1);
+	for (int i = 0; i < SAMPLES; i++) {
+		port = low + off + (high - low - 2 * off) / (SAMPLES - 1) * i;
+		snprintf(kind, sizeof(kind), "sample %d", i + 1);
+		for (tries = 0; tries < SAMPLE_TRIES; tries++)
+			if (echo_listen(&a->echo, at, port + tries, 1))
+				break;
+		port = tries < SAMPLE_TRIES ? port + tries : 0;
+		port_note(listens, u, port, kind);
+	}
+	port_note(listens, u, echo_listen(&a->echo, at, AGENT_RENDEZVOUS, 1), "rendezvous");
+}
+
 /* Listens on an ephemeral port like NCCL, Gloo and Horovod, on the first free one from 1024
- * like Open MPI, and on torch's usual store port. */
+ * like Open MPI, on torch's usual store port, and on samples of all ranges.  Nobody else can
+ * reach a loopback address. */
 static void use_listen(struct agent *a, json_t *listens, const struct probe_use *u, int wish)
 {
 	struct sock_addr at;
+	struct iface_ip ip;
 	int port;
 
-	if (sock_parse_address(u->address, &at, NULL))
+	if (sock_parse_address(u->address, &at, NULL) || !iface_parse(&ip, u->address) ||
+	    iface_is_loopback(&ip))
 		return;
 	port = echo_listen(&a->echo, &at, wish, 0);
 	port_note(listens, u, port ? port : echo_listen(&a->echo, &at, 0, 0), "ephemeral");
@@ -176,6 +242,7 @@ static void use_listen(struct agent *a, json_t *listens, const struct probe_use 
 		port = echo_listen(&a->echo, &at, AGENT_REGISTERED + i, 1);
 	port_note(listens, u, port, "registered");
 	port_note(listens, u, echo_listen(&a->echo, &at, AGENT_STORE, 1), "store");
+	listen_samples(a, listens, u, &at, wish);
 }
 
 static json_t *node_listen(struct agent *a, const struct probe_node *n, int wish)
@@ -263,6 +330,7 @@ static int agent_tell_facts(struct agent *a, int wish, struct err *e)
 static int on_reach(struct agent *a, const json_t *msg, struct err *e)
 {
 	struct reach r = { a->me, &a->key, &a->echo, talk_fd(a->talk) };
+	unsigned long overflows = neigh_count_overflows();
 	int rc;
 
 	facts_free(&a->plan);
@@ -271,11 +339,18 @@ static int on_reach(struct agent *a, const json_t *msg, struct err *e)
 		if (a->plan.paths[i].from != a->me)
 			rc = fail(e, RINGUP_EINVAL, "that is another node's path");
 	if (!rc)
+		rc = a->me < a->plan.nnodes
+			     ? find_hostnames(a, json_object_get(msg, "hostnames"), e)
+			     : fail(e, RINGUP_EINVAL, "the plan is not of this check");
+	if (!rc)
 		rc = reach_run(&r, a->plan.paths, a->plan.npaths, e);
 	if (rc)
 		return rc;
+	neigh_read(a->plan.paths, a->plan.npaths);
 	rc = talk_say(a->talk,
-		      json_pack("{ss so}", "op", "reached", "facts", facts_json(&a->plan)), e);
+		      json_pack("{ss so sb}", "op", "reached", "facts", facts_json(&a->plan),
+				"table_full", neigh_count_overflows() > overflows),
+		      e);
 	return rc < 0 ? rc : 0;
 }
 

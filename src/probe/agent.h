@@ -40,6 +40,7 @@ enum {
 	AGENT_WAIT_SECONDS = 1800, /* an agent started by hand waits this long for "hello" */
 	AGENT_REGISTERED = 1024,
 	AGENT_STORE = 29500,
+	AGENT_RENDEZVOUS = 29400,
 	AGENT_NAMES_MS = 1500
 };
 

@@ -93,8 +93,7 @@ static void agents_hear(struct agents *c, int i)
 		/* The starter's last words may still lie in the other pipe. */
 		if (m->starter.errors >= 0)
 			read_errors(m);
-		agents_lose(c, i,
-			    m->answered ? "its agent has ended early" : "there is no agent");
+		agents_lose(c, i, m->answered ? "its agent ended early" : "no agent started");
 	} else if (ended) {
 		agents_lose(c, i, end.text);
 	}

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "ringup.h"
 #include "wire/chan.h"
-#include "wire/dial.h"
 #include "wire/door.h"
+#include "wire/session.h"
 
 /* Connections that have proved the secret but not named their node: few, and not for long. */
 enum { NAMELESS = 16, NAMELESS_MS = 5000, JOIN_MS = 10000 };
@@ -143,18 +143,13 @@ int byhand_gather(struct agents *a, const struct byhand_how *how, const struct s
 		  struct err *e)
 {
 	struct gathering g = { .agents = a };
-	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, fd, here, rc;
+	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, here, rc;
 	int64_t deadline = clock_deadline(seconds * (int64_t)1000);
 	char where[SOCK_TEXT], hex[BYHAND_HEX];
 
-	fd = sock_listen(how->address, where, e);
-	if (fd < 0)
-		return fd;
-	rc = door_open(&g.door, fd, 0, s, e);
-	if (rc) {
-		close(fd);
+	rc = door_listen(&g.door, how->address, where, 0, s, e);
+	if (rc)
 		return rc;
-	}
 	sodium_bin2hex(hex, sizeof(hex), s->key, SECRET_BYTES);
 	how->invite(where, hex, seconds);
 	sodium_memzero(hex, sizeof(hex));
@@ -190,22 +185,11 @@ int byhand_read(struct secret *s, const char *text, struct err *e)
 int byhand_join(struct talk *t, const char *where, const char *name, const struct secret *s,
 		struct err *e)
 {
-	struct dial d = { 0 };
 	struct chan *c;
-	int fd, rc = dial_open(&d, where, SHAKE_AGENT, 0, 0, s, clock_deadline(JOIN_MS), e);
+	int rc = session_connect(&c, where, SHAKE_AGENT, 0, 0, s, clock_deadline(JOIN_MS), NULL,
+				 e);
 
 	if (rc)
-		return rc;
-	rc = dial_wait(&d, e);
-	if (rc > 0) {
-		fd = dial_take(&d);
-		rc = chan_open(fd, &d.shake.keys, &c, e);
-		if (rc)
-			close(fd);
-	}
-	shake_wipe(&d.shake);
-	dial_close(&d);
-	if (rc < 0)
 		return rc;
 	talk_open_chan(t, c);
 	rc = talk_say(t, json_pack("{ss ss}", "op", "here", "name", name), e);

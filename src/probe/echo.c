@@ -130,6 +130,17 @@ int echo_listen(struct echo *x, const struct sock_addr *at, int port, int tcp_on
 	return port;
 }
 
+/* The IPv4 address of the other end of a connection, or 0. */
+static uint32_t peer_of(int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (getpeername(fd, (struct sockaddr *)&sa, &len) || sa.ss_family != AF_INET)
+		return 0;
+	return ntohl(((struct sockaddr_in *)&sa)->sin_addr.s_addr);
+}
+
 /* Writes the sealed answer to the question @in to @out; false if it is no question to us. */
 static bool answer(const struct echo *x, const unsigned char *in, size_t size,
 		   unsigned char out[SEAL_BYTES])
@@ -231,7 +242,7 @@ static int converse(const struct echo *x, struct echo_guest *g)
 	if (g->kind == STRANGER) {
 		g->kind = KNOWN;
 		/* The first bytes that go out: the socket has room for them. */
-		return answer(x, g->in, SEAL_BYTES, out) &&
+		return answer(x, g->in, peer_of(g->fd), out) &&
 				       send(g->fd, out, sizeof(out), MSG_NOSIGNAL) == SEAL_BYTES
 			       ? 1
 			       : -1;

@@ -201,11 +201,12 @@ static json_t *node_json(const struct probe_node *n)
 		json_array_append_new(resolves, snapshot_host(&n->resolves[i]));
 	for (int i = 0; i < n->nfirewall; i++)
 		json_array_append_new(firewall, jsonio_text(n->firewall[i]));
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name", jsonio_text(n->name),
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "name", jsonio_text(n->name),
 			 "hostname", or_null(n->hostname), "error", or_null(n->error),
 			 "machine_id", or_null(n->machine_id), "snapshot",
 			 n->has_snapshot ? snapshot_json(&n->snapshot) : json_null(), "uses",
-			 uses, "resolves", resolves, "firewall", firewall);
+			 uses, "resolves", resolves, "firewall", firewall, "neighbours_full",
+			 n->is_table_full);
 }
 
 static json_t *mtu_json(const struct probe_mtu *m)
@@ -235,13 +236,15 @@ static json_t *path_json(const struct probe_facts *f, const struct probe_path *p
 	json_t *port = json_pack("{s:i,s:o}", "number", p->port.number, "kind",
 				 jsonio_text(p->port.kind));
 
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}", "from",
-			 name_json(f, p->from), "to", name_json(f, p->to), "address",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:o}",
+			 "from", name_json(f, p->from), "to", name_json(f, p->to), "address",
 			 or_null(p->address), "interface", or_null(p->interface), "via",
-			 or_null(p->via), "source", or_null(p->source), "port", port, "state",
-			 facts_state_text(p->state), "errno", or_null(p->error), "answered",
-			 name_json(f, p->answered), "mtu", mtu_json(&p->mtu), "latency_us",
-			 latency_json(p), "bandwidth_mbs", measured(p->bandwidth_mbs));
+			 or_null(p->via), "source", or_null(p->source), "seen",
+			 or_null(p->seen), "neighbour", or_null(p->neighbour), "port", port,
+			 "state", facts_state_text(p->state), "errno", or_null(p->error),
+			 "answered", name_json(f, p->answered), "mtu", mtu_json(&p->mtu),
+			 "latency_us", latency_json(p), "bandwidth_mbs",
+			 measured(p->bandwidth_mbs));
 }
 
 static json_t *finding_json(const struct probe_facts *f, const struct probe_finding *p)
@@ -352,6 +355,7 @@ static int parse_node(struct probe_facts *f, const json_t *j, struct err *e)
 	    !each(n, j, "uses", parse_use) || !each(n, j, "resolves", parse_host) ||
 	    !each(n, j, "firewall", parse_rule))
 		return fail(e, RINGUP_EINVAL, "it is not understood");
+	n->is_table_full = json_is_true(json_object_get(j, "neighbours_full"));
 	n->has_snapshot = !jsonio_is_absent(snapshot);
 	if (n->has_snapshot && snapshot_parse(&n->snapshot, snapshot, e))
 		return fail_in(e, "snapshot");
@@ -420,7 +424,8 @@ static bool parse_path(struct probe_path *p, const json_t *j, const struct index
 	       get_address(j, "address", p->address) &&
 	       jsonio_get_text(j, "interface", p->interface, sizeof(p->interface)) &&
 	       jsonio_get_text(j, "via", p->via, sizeof(p->via)) &&
-	       get_address(j, "source", p->source) &&
+	       get_address(j, "source", p->source) && get_address(j, "seen", p->seen) &&
+	       jsonio_get_text(j, "neighbour", p->neighbour, sizeof(p->neighbour)) &&
 	       jsonio_get_int(port, "number", 0, 65535, 0, &p->port.number) &&
 	       jsonio_get_text(port, "kind", p->port.kind, sizeof(p->port.kind)) &&
 	       parse_state(j, &p->state) &&

@@ -59,11 +59,13 @@ struct probe_node {
 	int nresolves;
 	char **firewall; /* rules that may block connections, one line each */
 	int nfirewall;
+	bool is_table_full; /* its table of neighbours overflowed meanwhile */
 };
 
 struct probe_port {
 	int number;            /* 1..65535 */
-	char kind[FACTS_WORD]; /* "ephemeral", "registered" (1024 and up), "store" (29500) */
+	char kind[FACTS_WORD]; /* "ephemeral", "registered" (1024 and up), "store" (29500),
+				* "rendezvous" (29400), "sample 1" and so on: ephemeral */
 };
 
 /* Sizes in bytes, all headers included for link; payload of UDP for df. */
@@ -80,6 +82,8 @@ struct probe_path {
 	char interface[IFACE_NAME]; /* of @to                                     */
 	char via[IFACE_NAME];       /* of @from, by its routes; "" if there is no way */
 	char source[IFACE_TEXT];    /* of @from, likewise                         */
+	char seen[IFACE_TEXT];      /* the source address that @to saw; "": not known */
+	char neighbour[FACTS_WORD]; /* the MAC that @from has for the address; "": none */
 	struct probe_port port;
 	enum facts_state state;
 	char error[FACTS_WORD]; /* "ECONNREFUSED"; "" if nothing failed */

@@ -99,9 +99,7 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 
 void judge_fix(struct judge_case *c, struct probe_finding *p)
 {
-	judge_say(c, &p->next,
-		  "on each node, let ringup choose the network that leads to the others and "
-		  "tell the libraries");
+	judge_say(c, &p->next, "let ringup choose one network for all libraries on each node");
 	judge_say(c, &p->command, "ringup net fix");
 }
 
@@ -298,6 +296,69 @@ struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark
 	return NULL;
 }
 
+static bool is_pair(const struct blame_scope *s)
+{
+	return s->a >= 0 && s->b >= 0 && (s->form == BLAME_PAIR || s->form == BLAME_BOTH);
+}
+
+/* The other node of a pair in which @node is; -1 if it is in none. */
+static int find_partner(const struct blame_scope *s, int node)
+{
+	if (!is_pair(s))
+		return -1;
+	return s->a == node ? s->b : s->b == node ? s->a : -1;
+}
+
+/* How many different nodes are paired with @node in scopes from @from on; @peers may be NULL.
+ */
+static int count_partners(const struct blame *b, int from, int node, int peers[BLAME_SCOPES])
+{
+	int all[BLAME_SCOPES], n = 0, k;
+
+	for (int i = from; i < b->n && n < BLAME_SCOPES; i++) {
+		int other = find_partner(&b->scopes[i], node);
+
+		for (k = 0; k < n && all[k] != other; k++)
+			;
+		if (other >= 0 && k == n)
+			all[n++] = other;
+	}
+	if (peers)
+		memcpy(peers, all, sizeof(*all) * (size_t)n);
+	return n;
+}
+
+/* Tells of scope @i, and of the later pairs that share one of its nodes with it; these are then
+ * scopes without nodes. */
+static void say_scope(struct judge_case *c, struct blame *b, int i, const struct probe_path *x,
+		      judge_sayer *say)
+{
+	struct blame_scope s = b->scopes[i];
+	int peers[BLAME_SCOPES], node;
+
+	if (!is_pair(&s)) {
+		if (s.form != BLAME_PAIR && s.form != BLAME_BOTH)
+			say(c, &s, x);
+		return;
+	}
+	node = count_partners(b, i, s.a, NULL) >= count_partners(b, i, s.b, NULL) ? s.a : s.b;
+	c->npeers = count_partners(b, i, node, peers);
+	if (c->npeers > 1) {
+		c->peers = peers;
+		for (int k = i + 1; k < b->n; k++)
+			if (find_partner(&b->scopes[k], node) >= 0)
+				b->scopes[k].a = b->scopes[k].b = -1;
+		s.form = BLAME_NODE;
+		s.a = node;
+		s.b = -1;
+	} else {
+		c->npeers = 0;
+	}
+	say(c, &s, x);
+	c->npeers = 0;
+	c->peers = NULL;
+}
+
 void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *say)
 {
 	struct blame b = { 0 };
@@ -312,7 +373,7 @@ void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *sa
 		for (k = 0; k < n && (!t[k].bad || t[k].scope != i); k++)
 			;
 		if (k < n)
-			say(c, &b.scopes[i], &c->f->paths[path[k]]);
+			say_scope(c, &b, i, &c->f->paths[path[k]], say);
 	}
 	for (i = 0; i < n; i++)
 		if (t[i].bad)
@@ -327,8 +388,14 @@ const char *judge_between(const struct judge_case *c, const struct blame_scope *
 {
 	const char *a = s->a < 0 ? "" : c->f->nodes[s->a].name;
 	const char *b = s->b < 0 ? "" : c->f->nodes[s->b].name;
+	char list[JUDGE_TEXT];
 
 	*out = 0;
+	if (c->npeers) {
+		judge_add(out, 0, "between %s and each of %s", a,
+			  judge_list(c, c->peers, c->npeers, list));
+		return out;
+	}
 	switch (s->form) {
 	case BLAME_PAIR:
 		judge_add(out, 0, "from %s to %s", a, b);
@@ -360,6 +427,8 @@ void judge_about(struct judge_case *c, struct probe_finding *p, const struct bla
 		judge_blame(c, p, s->a);
 	if (s->b >= 0)
 		judge_blame(c, p, s->b);
+	for (int i = 0; i < c->npeers; i++)
+		judge_blame(c, p, c->peers[i]);
 	for (int i = 0; s->a < 0 && i < c->f->nnodes; i++)
 		if (facts_is_live(c->f, i))
 			judge_blame(c, p, i);

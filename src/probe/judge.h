@@ -17,7 +17,9 @@ struct judge_case {
 	struct probe_facts *f; /* findings are appended */
 	bool *explained;       /* one for each path */
 	int *same_as;          /* of each node, the first node on the same machine */
-	bool failed;           /* memory ran out: findings are incomplete */
+	const int *peers;      /* while judge_each() tells of several pairs: the other nodes */
+	int npeers;
+	bool failed; /* memory ran out: findings are incomplete */
 	struct probe_finding spare;
 };
 
@@ -32,6 +34,9 @@ void judge_names(struct judge_case *c);
 
 /* Connections that fail, and the node or firewall rule at fault. */
 void judge_reach(struct judge_case *c);
+
+/* Addresses that a router translates, wrong MACs of neighbours, and full tables of them. */
+void judge_ways(struct judge_case *c);
 
 /* Packet sizes: MTUs that differ, MTUs that do not pass, segments that get lost. */
 void judge_sizes(struct judge_case *c);
@@ -123,8 +128,13 @@ struct blame_trial *judge_trials(struct judge_case *c, const unsigned char *mark
 typedef void judge_sayer(struct judge_case *c, const struct blame_scope *s,
 			 const struct probe_path *x);
 
-/* judge_each - find the scopes of marked paths, whatever their port, and call @say for each;
- * bad paths are then explained.  @mark may be NULL. */
+/*
+ * judge_each - find the scopes of marked paths, whatever their port, and call @say for each;
+ * bad paths are then explained.  @mark may be NULL.
+ *
+ * Pairs that share a node are told of together, as one scope of that node: judge_about() and
+ * judge_between() add the others.
+ */
 void judge_each(struct judge_case *c, const unsigned char *mark, judge_sayer *say);
 
 /* judge_about - set the nodes of the finding to those of @s, and their direction. */

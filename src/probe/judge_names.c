@@ -75,16 +75,17 @@ static void say_own(struct judge_case *c, struct probe_finding *p, enum own_name
 	if (h && h->nips)
 		iface_text(&h->ips[0], text);
 	if (is == NAME_UNKNOWN) {
-		judge_say(c, &p->what, "on %s the own host name means no address", list);
+		judge_say(c, &p->what, "on %s, the host's own name does not resolve", list);
 	} else {
 		snprintf(p->address, sizeof(p->address), "%s", text);
-		judge_say(c, &p->what, "on %s the own host name means %s%s", list, text,
+		judge_say(c, &p->what, "on %s, the host's own name resolves to %s%s", list,
+			  text,
 			  is == NAME_LOOPBACK ? ", a loopback address"
-					      : ", which is elsewhere");
+					      : ", another machine's address");
 	}
 	judge_say(c, &p->why,
 		  "Gloo (torch.distributed on processors, and side groups of NCCL jobs) %s, so "
-		  "ranks elsewhere connect to themselves and are refused, or wait for 30 "
+		  "ranks on other nodes connect to themselves and are refused, or wait for 30 "
 		  "minutes.%s",
 		  is == NAME_LOOPBACK ? "announces this address without a warning"
 				      : "falls back to the loopback address",
@@ -131,8 +132,13 @@ static const struct netconf_host *is_misled(const struct judge_case *c, int on, 
 
 	if (on == node || c->same_as[on] == c->same_as[node])
 		return NULL;
-	if (!h || !h->nips)
-		h = find_host(&c->f->nodes[on], n->hostname);
+	if (h && h->nips && !owns(n, h))
+		return h;
+	/* A name that several nodes have is another fault: see judge_twins(). */
+	for (int i = 0; i < c->f->nnodes; i++)
+		if (i != node && !strcmp(n->hostname, c->f->nodes[i].hostname))
+			return NULL;
+	h = find_host(&c->f->nodes[on], n->hostname);
 	return h && h->nips && !owns(n, h) ? h : NULL;
 }
 
@@ -160,17 +166,17 @@ static void judge_peer_name(struct judge_case *c, int node)
 	iface_text(&first->ips[0], text);
 	snprintf(p->address, sizeof(p->address), "%s", text);
 	p->to = node;
-	judge_say(c, &p->what, "on %s the name %s means %s, %s%s",
+	judge_say(c, &p->what, "on %s, the name %s resolves to %s, %s%s",
 		  judge_list(c, p->nodes, p->nnodes, list), first->name, text,
 		  iface_is_loopback(&first->ips[0]) ? "a loopback address"
-		  : owner < 0                       ? "which none of the nodes has"
+		  : owner < 0                       ? "which no node has"
 						    : "which is ",
 		  iface_is_loopback(&first->ips[0]) || owner < 0 ? ""
 								 : c->f->nodes[owner].name);
 	judge_say(c, &p->why,
-		  "Whoever is told this name (mpirun, torchrun's master address, ssh) goes "
-		  "to another machine.");
-	judge_say(c, &p->next, "correct the line in /etc/hosts, or the name server's answer");
+		  "Programs that use this name (mpirun, torchrun's master address, ssh) "
+		  "connect to another machine.");
+	judge_say(c, &p->next, "correct /etc/hosts or the DNS record");
 	judge_say(c, &p->command, "getent ahosts %s", judge_word(first->name, list));
 }
 
@@ -199,8 +205,9 @@ static void judge_picks(struct judge_case *c, const char *library, const char *r
 	judge_say(c, &p->what, "%s would take the loopback interface on %s",
 		  picker_title(library), judge_list(c, p->nodes, p->nnodes, list));
 	judge_say(c, &p->why,
-		  "Ranks elsewhere cannot connect to it. The usual reasons are an exclude list "
-		  "such as ^docker0, which lets lo in, and a node without a running network.");
+		  "Ranks on other nodes cannot connect to it. The usual causes are an exclude "
+		  "list such as ^docker0, which does not exclude lo, and a node without a "
+		  "working network.");
 	judge_fix(c, p);
 }
 

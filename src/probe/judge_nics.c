@@ -9,7 +9,8 @@
 #include "host/netconf.h"
 #include "probe/judge.h"
 
-/* True for an address that can stand for a network: it has a subnet, its interface is up. */
+/* True for an address that can represent a network: it has a subnet, and its interface is up.
+ */
 static bool is_in_subnet(const struct iface_list *l, const struct iface_addr *a)
 {
 	return l->ifaces[a->iface].flags & IFF_UP &&
@@ -67,10 +68,10 @@ static void judge_shared(struct judge_case *c, bool *known)
 		  l->ifaces[l->addrs[first].iface].name, p->interface,
 		  judge_list(c, p->nodes, p->nnodes, list), net);
 	judge_say(c, &p->why,
-		  "The kernel sends by one of the two whatever a library chooses, and answers "
-		  "for both on either: NCCL_SOCKET_IFNAME seems to be ignored, one link is "
-		  "idle.");
-	judge_say(c, &p->next, "put each interface into a subnet of its own, or bond them");
+		  "The kernel sends through one of them whatever a library chooses, and "
+		  "answers for both addresses on either: NCCL_SOCKET_IFNAME seems to have no "
+		  "effect, and one link is idle.");
+	judge_say(c, &p->next, "give each interface its own subnet, or bond them");
 	judge_say(c, &p->command, "ssh %s ip route show",
 		  judge_word(c->f->nodes[p->nodes[0]].name, list));
 }
@@ -116,12 +117,12 @@ static void judge_double(struct judge_case *c)
 	}
 	if (!p || !p->nnodes)
 		return;
-	judge_say(c, &p->what, "%s of %s has two IPv4 addresses", p->interface,
+	judge_say(c, &p->what, "%s on %s has two IPv4 addresses", p->interface,
 		  judge_list(c, p->nodes, p->nnodes, list));
 	judge_say(c, &p->why,
 		  "Open MPI 4.1 connects from the first and announces the last, so its jobs "
-		  "hang, whatever is included (issue 5818); Open MPI 5 does not.");
-	judge_say(c, &p->next, "take the second address away, or move to Open MPI 5");
+		  "hang, whatever interfaces you include (issue 5818); Open MPI 5 does not.");
+	judge_say(c, &p->next, "remove the second address, or upgrade to Open MPI 5");
 	judge_say(c, &p->command, "ssh %s sudo ip address del %s dev %s",
 		  judge_word(c->f->nodes[p->nodes[0]].name, list), p->address, p->interface);
 }
@@ -169,12 +170,12 @@ static void say_names(struct judge_case *c, struct probe_finding *p, const char 
 	char list[JUDGE_TEXT];
 
 	p->severity = told ? FACTS_NOTE : FACTS_WARNING;
-	judge_say(c, &p->what, "%s is called %s on %s, and %s elsewhere", net, p->interface,
+	judge_say(c, &p->what, "%s is named %s on %s, but %s on other nodes", net, p->interface,
 		  judge_list(c, p->nodes, p->nnodes, list), usual);
 	judge_say(c, &p->why,
-		  "A setting that names an interface cannot be right on all nodes, and "
-		  "Horovod's launcher wants one name everywhere.%s",
-		  told ? " The settings allow for it." : "");
+		  "A setting that names one interface is wrong on some nodes, and Horovod's "
+		  "launcher needs the same name everywhere.%s",
+		  told ? " The current settings handle this." : "");
 	judge_fix(c, p);
 }
 
@@ -310,17 +311,17 @@ static void say_astray(struct judge_case *c, const struct probe_path *p,
 	memcpy(f->address, p->address, sizeof(f->address));
 	if (back) {
 		memcpy(f->interface, back->via, sizeof(f->interface));
-		judge_say(c, &f->what, "%s reaches %s of %s, but %s answers by %s", from,
+		judge_say(c, &f->what, "%s reaches %s on %s, but %s answers through %s", from,
 			  p->interface, to, to, back->via);
 	} else {
 		memcpy(f->interface, p->via, sizeof(f->interface));
 		judge_say(c, &f->what,
-			  "%s sends to %s of %s by %s, not by %s, which is in that "
+			  "%s sends to %s on %s through %s, not through %s, which is in that "
 			  "network",
 			  from, p->address, to, p->via, nic_towards(c, p->from, p->address));
 	}
 	judge_say(c, &f->why,
-		  "The route decides the interface, not the library's choice: traffic takes "
+		  "The route decides the interface, not the library's choice: traffic uses "
 		  "another link than planned, and a strict reverse path filter drops it.");
 	judge_say(c, &f->next, "correct the route or the metric of the interfaces on %s",
 		  back ? to : from);

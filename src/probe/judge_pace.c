@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "probe/judge.h"
 
-/* Noise: deviations below so many standard deviations may be chance. */
+/* Noise: deviations below this number of standard deviations may be chance. */
 static const double slow_factor = 3, slow_us = 50, weak_factor = 0.5, noise = 6;
 
 /* On a free way, one connection reaches at least this share of the links' rate. */
@@ -211,15 +211,14 @@ static void say_latency(struct judge_case *c, const struct blame_scope *s,
 
 	judge_about(c, p, s);
 	memcpy(p->interface, x->via, sizeof(p->interface));
-	judge_say(c, &p->what, "a round trip %s takes %s, elsewhere %s",
+	judge_say(c, &p->what, "a round trip %s takes %s, others take %s",
 		  judge_between(c, s, who), time_text(x->latency_median_us, mine),
 		  time_text(elsewhere(c, x, &latency), theirs));
 	judge_say(c, &p->why,
-		  groups ? "They seem to stand apart, in other racks or zones."
+		  groups ? "They are probably in different racks or zones."
 			 : "Every small collective waits for the slowest pair: a busy "
-			   "processor, a power-saving state, a longer way or a bad "
-			   "cable.");
-	judge_say(c, &p->next, "look at load, errors of the interface, and the way");
+			   "processor, a power-saving state, a longer route or a bad cable.");
+	judge_say(c, &p->next, "check the load, the interface's error counters, and the route");
 	judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
 		  *x->via ? x->via : x->interface);
@@ -244,13 +243,13 @@ static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
 
 	judge_about(c, p, s);
 	memcpy(p->interface, x->via, sizeof(p->interface));
-	judge_say(c, &p->what, "%s %s, elsewhere %s", rate_text(x->bandwidth_mbs, mine),
+	judge_say(c, &p->what, "%s %s, others %s", rate_text(x->bandwidth_mbs, mine),
 		  judge_between(c, s, who), rate_text(1 / elsewhere(c, x, &bandwidth), theirs));
 	judge_say(c, &p->why,
-		  groups ? "The way between the groups carries less, as between racks."
-			 : "A ring is as fast as its slowest link. Typical: a link that came "
-			   "up at 1 Gb/s or half duplex, another job, lost packets.");
-	judge_say(c, &p->next, "look at the speed and the errors of the interface");
+		  groups ? "The link between the groups is slower, as between racks."
+			 : "A ring is as fast as its slowest link. Typical causes: a link that "
+			   "came up at 1 Gb/s or half duplex, another job, lost packets.");
+	judge_say(c, &p->next, "check the interface's speed and error counters");
 	judge_say(c, &p->command, "ssh %s ethtool %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
 		  *x->via ? x->via : x->interface);
@@ -284,13 +283,14 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 
 	judge_about(c, p, s);
 	memcpy(p->interface, x->via, sizeof(p->interface));
-	judge_say(c, &p->what, "%s %s, though both links say at least %.3g Gb/s",
+	judge_say(c, &p->what, "%s %s, although both links have at least %.3g Gb/s",
 		  rate_text(x->bandwidth_mbs, rate), judge_between(c, s, who),
 		  promise(c, x) * 8 / 1000);
 	judge_say(c, &p->why,
-		  "Something between is slower than the links at the ends: a switch port, a "
-		  "limit of the cloud, or somebody else's traffic.");
-	judge_say(c, &p->next, "compare with what the switch or the cloud promises");
+		  "Something between the nodes is slower than their links: a switch port, a "
+		  "cloud limit, or other traffic.");
+	judge_say(c, &p->next,
+		  "compare with the bandwidth that the switch or the cloud offers");
 	judge_say(c, &p->command, "ssh %s ethtool %s",
 		  judge_word(c->f->nodes[x->from].name, who), *x->via ? x->via : x->interface);
 }
@@ -339,10 +339,10 @@ static void judge_speeds(struct judge_case *c)
 		p = judge_find(c, "link-speed", FACTS_WARNING);
 		judge_blame(c, p, i);
 		snprintf(p->interface, sizeof(p->interface), "%s", nic[i]);
-		judge_say(c, &p->what, "%s of %s runs at %.3g Gb/s, elsewhere at %.3g", nic[i],
+		judge_say(c, &p->what, "%s on %s runs at %.3g Gb/s, others at %.3g", nic[i],
 			  c->f->nodes[i].name, is / 1000, usual_mbps / 1000);
-		judge_say(c, &p->why, "Every collective goes at the pace of this link.");
-		judge_say(c, &p->next, "look at cable, port and what was negotiated");
+		judge_say(c, &p->why, "Every collective runs at the speed of this link.");
+		judge_say(c, &p->next, "check the cable, the port and the negotiated speed");
 		judge_say(c, &p->command, "ssh %s ethtool %s",
 			  judge_word(c->f->nodes[i].name, word), nic[i]);
 		judge_explain(c, i, nic[i]);

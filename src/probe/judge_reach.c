@@ -7,15 +7,18 @@
 
 #include "probe/judge.h"
 
+enum { JUDGE_PORTS = 128 };
+
 /* A scope in which nothing connects, with the text and evidence of its paths. */
 struct blocked {
 	const struct blame *b;
 	const struct blame_scope *s;
 	const struct probe_path *sample; /* in the state that most paths are in */
-	char on[JUDGE_TEXT]; /* " on docker0 (172.17.0.0/16) at port 29500 (store)" */
-	const char *how;     /* "refused", "there is no route", ... */
-	const char *rule;    /* the firewall rule that explains it; or NULL */
-	int ruler;           /* the node of the rule */
+	char on[JUDGE_TEXT];     /* " on docker0 (172.17.0.0/16) at port 29500 (store)" */
+	char ports[JUDGE_PORTS]; /* "ports 43012, 48012 and 60012", in all of these scopes */
+	const char *how;         /* "refused", "no route", ... */
+	const char *rule;        /* the firewall rule that explains it; or NULL */
+	int ruler;               /* the node of the rule */
 };
 
 static const char *state_words(const struct probe_path *p)
@@ -28,9 +31,9 @@ static const char *state_words(const struct probe_path *p)
 	case FACTS_PROHIBITED:
 		return "prohibited";
 	case FACTS_UNREACHABLE:
-		return !strcmp(p->error, "ENETUNREACH") ? "there is no route" : "unreachable";
+		return !strcmp(p->error, "ENETUNREACH") ? "no route" : "unreachable";
 	default:
-		return "it failed";
+		return "failed";
 	}
 }
 
@@ -39,38 +42,91 @@ static const char *state_why(const struct probe_path *p)
 {
 	switch (p->state) {
 	case FACTS_REFUSED:
-		return "Somebody listened there, so the reset comes from a firewall or from "
+		return "The agent listened there, so the reset comes from a firewall or from "
 		       "another machine with this address.";
 	case FACTS_FILTERED:
-		return "Packets vanish without an answer: a firewall or a security group drops "
-		       "them. A job would wait for minutes to hours, not fail.";
+		return "Packets get no answer: a firewall or a security group drops them. A "
+		       "job would not fail, but wait for minutes to hours.";
 	case FACTS_PROHIBITED:
-		return "A firewall rejects it and says so.";
+		return "A firewall rejects the connection with an ICMP message.";
 	case FACTS_UNREACHABLE:
 		return !strcmp(p->error, "ENETUNREACH")
 			       ? "The routing table has no entry for this address."
-			       : "Nobody on the way knows where this address is: the interface "
-				 "is on another network or VLAN, its machine is off, or a "
-				 "firewall says so.";
+			       : "No router knows this address: the interface is on another "
+				 "network or VLAN, its machine is off, or a firewall answers "
+				 "for it.";
 	default:
 		return "";
 	}
 }
 
-static const char *port_words(const struct probe_port *p, char out[64])
+/* Is the port one of the ephemeral ones: the random one of the check, or a sample? */
+static bool is_ephemeral(const struct probe_port *p)
 {
-	if (!strcmp(p->kind, "ephemeral"))
-		return "ephemeral ports (32768 to 60999)";
+	return !strcmp(p->kind, "ephemeral") || !strncmp(p->kind, "sample ", 7);
+}
+
+static const char *port_words(const struct probe_port *p, char out[JUDGE_PORTS])
+{
 	if (!strcmp(p->kind, "registered"))
 		return "ports from 1024 up";
-	snprintf(out, 64, "port %d (%.24s)", p->number, p->kind);
+	if (is_ephemeral(p))
+		snprintf(out, JUDGE_PORTS, "port %d", p->number);
+	else
+		snprintf(out, JUDGE_PORTS, "port %d (%.24s)", p->number, p->kind);
 	return out;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Do any ephemeral ports work on this path's interface between these nodes? */
+static bool is_part_open(const struct judge_case *c, const struct probe_path *x)
+{
+	for (int i = 0; i < c->f->npaths; i++) {
+		const struct probe_path *p = &c->f->paths[i];
+
+		if (p->from == x->from && p->to == x->to && is_ephemeral(&p->port) &&
+		    p->state == FACTS_OPEN && !strcmp(p->address, x->address))
+			return true;
+	}
+	return false;
+}
+
+/* Names the ports of all scopes that differ from this one in the port alone: a rule for a range
+ * of ports is one cause. */
+static void say_ports(const struct judge_case *c, struct blocked *x,
+		      const struct probe_path *const *sample, int n)
+{
+	char word[JUDGE_PORTS];
+	int number[BLAME_SCOPES], len = 0;
+
+	if (n == 1 && (!is_ephemeral(&sample[0]->port) || is_part_open(c, sample[0]))) {
+		snprintf(x->ports, sizeof(x->ports), "%s", port_words(&sample[0]->port, word));
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		number[i] = sample[i]->port.number;
+	qsort(number, (size_t)n, sizeof(number[0]), by_number);
+	if (n == 1 || (!is_part_open(c, x->sample) && is_ephemeral(&x->sample->port))) {
+		snprintf(x->ports, sizeof(x->ports), "ephemeral ports (32768 to 60999)%s",
+			 number[0] < 32768 ? " and others" : "");
+		return;
+	}
+	for (int i = 0; i < n && len < (int)sizeof(x->ports); i++)
+		len += snprintf(x->ports + len, sizeof(x->ports) - (size_t)len, "%s%d",
+				!i           ? "ports "
+				: i == n - 1 ? " and "
+					     : ", ",
+				number[i]);
 }
 
 static void judge_reach_describe(struct judge_case *c, struct blocked *x)
 {
 	const struct probe_path *p = x->sample;
-	char port[64], net[IFACE_TEXT];
+	char net[IFACE_TEXT];
 	int len = 0;
 
 	facts_net(c->f, p->to, p->address, net);
@@ -80,8 +136,7 @@ static void judge_reach_describe(struct judge_case *c, struct blocked *x)
 		len = snprintf(x->on, sizeof(x->on), " on %s",
 			       x->s->trait[BLAME_NIC] ? p->interface : net);
 	if (x->s->trait[BLAME_PORT])
-		snprintf(x->on + len, sizeof(x->on) - (size_t)len, " at %s",
-			 port_words(&p->port, port));
+		snprintf(x->on + len, sizeof(x->on) - (size_t)len, " at %s", x->ports);
 	x->how = state_words(p);
 }
 
@@ -224,8 +279,8 @@ static void say_guilt(struct judge_case *c, struct probe_finding *p, const struc
 		    x->s->trait[BLAME_NIC] ? x->sample->interface : NULL, NULL, users);
 	if (rule) {
 		judge_blame(c, p, x->ruler);
-		judge_say(c, &p->why, "%s has a rule that explains it: %s", name, rule);
-		judge_say(c, &p->next, "allow TCP from the other nodes before this rule of %s",
+		judge_say(c, &p->why, "This rule of %s explains it: %s", name, rule);
+		judge_say(c, &p->next, "allow TCP from the other nodes before this rule on %s",
 			  name);
 		judge_say(c, &p->command, "ssh %s sudo %s", judge_word(name, word),
 			  !strncmp(rule, "iptables", 8)    ? "iptables-save"
@@ -260,30 +315,30 @@ static void say_blocked(struct judge_case *c, struct probe_finding *p, const str
 
 	switch (x->s->form) {
 	case BLAME_PAIR:
-		judge_say(c, &p->what, "%s does not reach %s%s (%s)%s", a, b, x->on, x->how,
-			  is_back_open(c, x->s->a, x->s->b) ? ", though the reverse works"
+		judge_say(c, &p->what, "%s cannot reach %s%s (%s)%s", a, b, x->on, x->how,
+			  is_back_open(c, x->s->a, x->s->b) ? ", although the reverse works"
 							    : "");
 		break;
 	case BLAME_BOTH:
-		judge_say(c, &p->what, "%s and %s do not reach each other%s (%s)", a, b, x->on,
+		judge_say(c, &p->what, "%s and %s cannot reach each other%s (%s)", a, b, x->on,
 			  x->how);
 		break;
 	case BLAME_TO:
-		judge_say(c, &p->what, "nothing reaches %s%s (%s)%s%s%s", a,
+		judge_say(c, &p->what, "no node can reach %s%s (%s)%s%s%s", a,
 			  *x->on ? x->on : " on any address", x->how, rule ? "" : ": ",
 			  rule ? "" : a, rule ? "" : " or its firewall");
 		break;
 	case BLAME_FROM:
-		judge_say(c, &p->what, "%s reaches no other node%s (%s)%s", a, x->on, x->how,
-			  rule ? "" : ": its routes or its firewall");
+		judge_say(c, &p->what, "%s cannot reach any other node%s (%s)%s", a, x->on,
+			  x->how, rule ? "" : ": its routes or its firewall");
 		break;
 	case BLAME_NODE:
 		judge_say(c, &p->what,
-			  "%s is cut off%s: it reaches nobody, nobody reaches it (%s)", a,
+			  "%s is cut off%s: no connection to it or from it works (%s)", a,
 			  x->on, x->how);
 		break;
 	default:
-		judge_say(c, &p->what, "no node reaches another%s (%s)", x->on, x->how);
+		judge_say(c, &p->what, "no node can reach another%s (%s)", x->on, x->how);
 	}
 	if (rule)
 		judge_say(c, &p->what, "%s: the firewall of %s itself", p->what ? p->what : "",
@@ -326,7 +381,7 @@ static void say_split(struct judge_case *c, struct probe_finding *p, const struc
 	free(group);
 	if (p->what)
 		judge_say(c, &p->what,
-			  "the nodes fall into %d groups that do not reach each other (%s): %s",
+			  "the nodes form %d groups that cannot reach each other (%s): %s",
 			  parts, x->how, p->what);
 }
 
@@ -348,28 +403,31 @@ static bool has_other_way(const struct judge_case *c, const struct blocked *x)
 
 static void say_next(struct judge_case *c, struct probe_finding *p, const struct blocked *x)
 {
-	char port[64], word[JUDGE_TEXT], other[JUDGE_TEXT];
+	char word[JUDGE_TEXT], other[JUDGE_TEXT];
 
 	if (!p->next && !strcmp(p->code, "wrong-interface")) {
 		judge_fix(c, p);
 	} else if (!p->next && x->s->form == BLAME_BOTH && x->s->trait[BLAME_NIC] &&
 		   !x->s->trait[BLAME_PORT] && has_other_way(c, x)) {
 		judge_fix(c, p);
-		judge_say(c, &p->next, "%s; or, if %s is the one for jobs, open it",
+		judge_say(c, &p->next, "%s; or, if jobs should use %s, open it",
 			  p->next ? p->next : "", x->sample->interface);
 	} else if (!p->next && !strcmp(p->code, "blocked-port")) {
 		judge_say(c, &p->next,
 			  "open %s between the nodes in the security group or firewall",
-			  port_words(&x->sample->port, port));
+			  x->ports);
 	} else if (!p->next && x->sample->state == FACTS_UNREACHABLE) {
-		judge_say(c, &p->next, "compare the routes and the networks of both");
-		judge_say(c, &p->command, "ssh %s ip route get %s",
+		judge_say(c, &p->next,
+			  "compare the routes and networks of both, including source address "
+			  "rules (ip rule)");
+		judge_say(c, &p->command, "ssh %s ip route get %s%s%s",
 			  judge_word(c->f->nodes[x->sample->from].name, word),
-			  x->sample->address);
+			  x->sample->address, *x->sample->source ? " from " : "",
+			  x->sample->source);
 	} else if (!p->next) {
 		judge_say(c, &p->next,
-			  "open all TCP ports between the nodes in the security group or the "
-			  "firewalls, then check again");
+			  "open all TCP ports between the nodes in the security group or "
+			  "firewall, then check again");
 	}
 	if (!p->command)
 		judge_say(c, &p->command, "ringup net check %s %s",
@@ -386,7 +444,8 @@ static void say_about(struct judge_case *c, struct probe_finding *p, const struc
 		memcpy(p->address, x->sample->address, sizeof(p->address));
 }
 
-/* One path in the state that most paths of the scope are in. */
+/* One path in the state that most paths of the scope are in; but where a node has no route,
+ * what it does not answer follows from that. */
 static const struct probe_path *find_sample(const struct judge_case *c,
 					    const struct blame_trial *t, const int *path, int n,
 					    int scope)
@@ -403,21 +462,27 @@ static const struct probe_path *find_sample(const struct judge_case *c,
 	}
 	for (i = 1; i < FACTS_STATE_COUNT; i++)
 		best = count[i] > count[best] ? i : best;
+	if (best == FACTS_FILTERED && 2 * count[FACTS_UNREACHABLE] >= count[best])
+		best = FACTS_UNREACHABLE;
 	return of[best];
 }
 
+/* Makes one finding of @n scopes that differ in their ports only. */
 static void judge_scope(struct judge_case *c, const struct blame *b,
-			const struct blame_scope *s, const struct probe_path *sample)
+			const struct blame_scope *s, const struct probe_path *const *samples,
+			int n)
 {
+	const struct probe_path *sample = samples[0];
 	struct blocked x = { .b = b, .s = s, .sample = sample };
 	struct probe_finding *p = judge_find(c, code_of(s), FACTS_ERROR);
 	char users[JUDGE_TEXT];
 
+	say_ports(c, &x, samples, n);
 	judge_reach_describe(c, &x);
 	find_guilt(c, &x);
 	say_about(c, p, &x);
 	/* A port of one kind is one library's: torch's store, Open MPI's first free one. */
-	if (s->trait[BLAME_PORT] && strcmp(sample->port.kind, "ephemeral") != 0)
+	if (s->trait[BLAME_PORT] && n == 1 && !is_ephemeral(&sample->port))
 		p->stops = 1;
 	else if (s->trait[BLAME_NIC] && s->form != BLAME_SPLIT)
 		p->stops = judge_count_users(c, p->nodes, p->nnodes, sample->interface, NULL);
@@ -427,8 +492,8 @@ static void judge_scope(struct judge_case *c, const struct blame *b,
 		say_blocked(c, p, &x);
 	if (!strcmp(p->code, "wrong-interface")) {
 		judge_users(c, p->nodes, p->nnodes, sample->interface, NULL, users);
-		judge_say(c, &p->what, "%s leads to no other node (%s)%s%s", sample->interface,
-			  x.how, *users ? ", but would be used by " : "", users);
+		judge_say(c, &p->what, "%s reaches no other node (%s)%s%s", sample->interface,
+			  x.how, *users ? ", but these would use it: " : "", users);
 	}
 	say_guilt(c, p, &x);
 	say_next(c, p, &x);
@@ -446,10 +511,11 @@ void judge_silence(struct judge_case *c)
 			continue;
 		p = judge_find(c, "no-agent", FACTS_ERROR);
 		judge_blame(c, p, i);
-		judge_say(c, &p->what, "%s has not answered: %s", n->name, n->error);
+		judge_say(c, &p->what, "%s did not answer: %s", n->name, n->error);
 		judge_say(c, &p->why,
-			  "Nothing is known about this node, and no job would start there.");
-		judge_say(c, &p->next, "make this work, then check again");
+			  "No job would start on this node, and the check knows nothing else "
+			  "about it.");
+		judge_say(c, &p->next, "make this command work, then check again");
 		judge_say(c, &p->command, "ssh -o BatchMode=yes %s ringup --version",
 			  judge_word(n->name, word));
 	}
@@ -473,14 +539,14 @@ static void judge_impostors(struct judge_case *c)
 		memcpy(p->address, x->address, sizeof(p->address));
 		memcpy(p->interface, x->interface, sizeof(p->interface));
 		p->stops = judge_count_users(c, p->nodes, p->nnodes, NULL, x->address);
-		judge_say(c, &p->what, "%s is %s of %s, but %s answers there", x->address,
+		judge_say(c, &p->what, "%s is %s on %s, but %s answers there", x->address,
 			  *x->interface ? x->interface : "an address", c->f->nodes[x->to].name,
-			  x->answered < 0 ? "somebody else" : c->f->nodes[x->answered].name);
+			  x->answered < 0 ? "another node" : c->f->nodes[x->answered].name);
 		judge_say(c, &p->why,
-			  "Another machine has the same address, or a proxy or address "
-			  "translation stands between. %s tried.",
+			  "Another machine has the same address, or a proxy or NAT is in "
+			  "between. %s tried it.",
 			  c->f->nodes[x->from].name);
-		judge_say(c, &p->next, "find out whose MAC answers for it");
+		judge_say(c, &p->next, "find out which MAC answers for this address");
 		judge_say(c, &p->command, "ssh %s ip neigh show %s",
 			  judge_word(c->f->nodes[x->from].name, word), x->address);
 		for (int k = i; k < c->f->npaths; k++)
@@ -502,13 +568,42 @@ static void judge_rest(struct judge_case *c, const struct blame_trial *t, const 
 			continue;
 		s.a = t[i].from;
 		s.b = t[i].to;
-		judge_scope(c, &none, &s, &c->f->paths[path[i]]);
+		judge_scope(c, &none, &s,
+			    (const struct probe_path *const[]){ &c->f->paths[path[i]] }, 1);
 		return;
 	}
 }
 
+static bool differ_in_port(const struct blame_scope *x, const struct blame_scope *y)
+{
+	return x->form == y->form && x->a == y->a && x->b == y->b &&
+	       x->trait[BLAME_NIC] == y->trait[BLAME_NIC] &&
+	       x->trait[BLAME_NET] == y->trait[BLAME_NET] && x->trait[BLAME_PORT] &&
+	       y->trait[BLAME_PORT];
+}
+
+/* Judges scope @i together with later ones that differ from it in the port; @of[] has a path of
+ * each scope, NULL once it is judged. */
+static void judge_ports(struct judge_case *c, const struct blame *b,
+			const struct probe_path **of, int i)
+{
+	const struct probe_path *samples[BLAME_SCOPES];
+	int n = 0;
+
+	if (!of[i])
+		return;
+	samples[n++] = of[i];
+	for (int k = i + 1; k < b->n; k++)
+		if (of[k] && differ_in_port(&b->scopes[i], &b->scopes[k])) {
+			samples[n++] = of[k];
+			of[k] = NULL;
+		}
+	judge_scope(c, b, &b->scopes[i], samples, n);
+}
+
 void judge_reach(struct judge_case *c)
 {
+	const struct probe_path *of[BLAME_SCOPES] = { NULL };
 	unsigned char *mark = judge_marks(c);
 	struct blame_trial *t = NULL;
 	struct blame b = { 0 };
@@ -523,7 +618,9 @@ void judge_reach(struct judge_case *c)
 	if (t && blame_find(&b, t, n, c->f->nnodes, NULL))
 		c->failed = true;
 	for (i = 0; i < b.n; i++)
-		judge_scope(c, &b, &b.scopes[i], find_sample(c, t, path, n, i));
+		of[i] = find_sample(c, t, path, n, i);
+	for (i = 0; i < b.n; i++)
+		judge_ports(c, &b, of, i);
 	if (t)
 		judge_rest(c, t, path, n);
 	blame_free(&b);

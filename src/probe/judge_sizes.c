@@ -88,7 +88,7 @@ static int usual(const struct end *e, int n)
 /*
  * Remedies only ever lower an MTU, so following them comes to an end: an MTU that was lowered
  * for a switch is never raised again by a command, since no fact shows that it works.  The text
- * tells users what to do whose switches carry more.
+ * tells users with larger switch MTUs what to do.
  */
 
 /* Appends a command that sets the MTU of one interface name on some nodes. */
@@ -194,16 +194,16 @@ static void judge_ends(struct judge_case *c, struct end *e, int n)
 	odd_mtu = e[odd].mtu;
 	memcpy(p->interface, e[odd].nic, sizeof(p->interface));
 	judge_list(c, p->nodes, p->nnodes, list);
-	judge_say(c, &p->what, "%s of %s has MTU %d, the other nodes in %s have %d", e[odd].nic,
+	judge_say(c, &p->what, "%s on %s has MTU %d, the other nodes in %s have %d", e[odd].nic,
 		  list, odd_mtu, e[odd].net, most);
 	judge_say(c, &p->why,
-		  "Packets of %d bytes do not reach the smaller side. TCP agrees on the "
-		  "smaller size when it connects; what is not TCP (RoCE, UCX over UDP, "
-		  "tunnels) does not.",
+		  "Packets of %d bytes do not reach the side with the smaller MTU. TCP agrees "
+		  "on the smaller size when it connects; other protocols (RoCE, UCX over UDP, "
+		  "tunnels) do not.",
 		  most > odd_mtu ? most : odd_mtu);
 	judge_say(c, &p->next,
-		  "give all of them the smallest, %d; or a larger one, if every port of the "
-		  "switches between them carries it",
+		  "set the smallest one, %d, on all of them; or a larger one, if every switch "
+		  "port between them supports it",
 		  least);
 	say_lower(c, p, e, n, least);
 }
@@ -308,26 +308,26 @@ static void say_lost(struct judge_case *c, const struct blame_scope *s,
 	judge_between(c, s, who);
 	if (hole)
 		judge_say(c, &p->what,
-			  "MTU black hole %s: %d bytes at both ends, %d between, and nobody "
-			  "says so",
+			  "MTU black hole %s: %d bytes at both ends, %d in between, without an "
+			  "ICMP error",
 			  who, x->mtu.link, path_mtu(x));
 	else
 		judge_say(c, &p->what, "full-size packets (MTU %d) get lost %s", x->mtu.link,
 			  who);
 	judge_say(c, &p->why,
-		  "Connections open and small messages pass, the first large one stops: seen "
-		  "as a hang, or as mpirun failing to start its daemons. Full-size TCP "
-		  "segments were sent and did not arrive.");
+		  "Connections open and small messages pass, but the first large one does not: "
+		  "the job hangs, or mpirun fails to start its daemons. Full-size TCP segments "
+		  "did not arrive.");
 	if (!mtu) {
 		judge_say(c, &p->next,
-			  "look for a bad cable, port or driver: so small packets "
-			  "pass everywhere");
+			  "look for a bad cable, port or driver: the MTU is already small "
+			  "enough for any network");
 		judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
 			  judge_word(c->f->nodes[x->from].name, word), x->via);
 		return;
 	}
 	judge_say(c, &p->next,
-		  "let the switch ports on this way carry %d bytes, or ICMP \"fragmentation "
+		  "allow %d bytes on the switch ports in between, or let ICMP \"fragmentation "
 		  "needed\" pass; until then lower the MTU of the interface%s",
 		  x->mtu.link, p->nnodes > 1 ? "s" : "");
 	say_cure(c, p, s, x, mtu);
@@ -343,11 +343,11 @@ static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 	memcpy(p->interface, x->via, sizeof(p->interface));
 	judge_say(c, &p->what, "%d bytes at both ends, but only %d pass %s", x->mtu.link,
 		  path_mtu(x), judge_between(c, s, who));
-	judge_say(c, &p->why,
-		  "TCP finds out and copes; what is not TCP loses packets, and the large MTU "
-		  "gains nothing.");
+	judge_say(
+		c, &p->why,
+		"TCP adapts; other protocols lose packets, and the large MTU has no benefit.");
 	judge_say(c, &p->next,
-		  "let the switch ports on this way carry %d bytes, or lower the MTU of the "
+		  "allow %d bytes on the switch ports in between, or lower the MTU of the "
 		  "interface%s",
 		  x->mtu.link, p->nnodes > 1 ? "s" : "");
 	say_cure(c, p, s, x, path_mtu(x));

@@ -91,13 +91,14 @@ static void find_same(struct judge_case *c, int a, int b)
 	p = judge_find(c, "same-machine", FACTS_ERROR);
 	judge_blame(c, p, a);
 	judge_blame(c, p, b);
-	judge_say(c, &p->what, "%s and %s are one machine, %s", x->name, y->name, x->hostname);
+	judge_say(c, &p->what, "%s and %s are the same machine, %s", x->name, y->name,
+		  x->hostname);
 	judge_say(c, &p->why,
 		  "Host name, machine id, MACs and addresses are the same. A job would start "
-		  "its ranks of both nodes on one.");
+		  "the ranks of both nodes on one machine.");
 	judge_say(c, &p->next,
-		  "name each machine once; if they are two, one is an exact copy of the "
-		  "other and needs addresses of its own");
+		  "name each machine once; if these are two, one is an exact copy and needs "
+		  "its own addresses");
 }
 
 static void find_all_same(struct judge_case *c)
@@ -167,15 +168,16 @@ static void say_proof(struct judge_case *c, struct probe_finding *p, const char 
 	char seen[JUDGE_TEXT] = "";
 
 	if (proof)
-		snprintf(seen, sizeof(seen), " %s tried to reach %s of %s, and %s%s answered.",
+		snprintf(seen, sizeof(seen), " %s tried to reach %s on %s, but %s%s answered.",
 			 c->f->nodes[proof->from].name, p->address, c->f->nodes[proof->to].name,
 			 c->f->nodes[proof->answered].name,
 			 proof->answered == proof->from ? " itself" : "");
-	judge_say(c, &p->why,
-		  "A node that connects to it reaches itself, or whichever answers first.%s "
-		  "%s%s",
-		  seen, *users ? users : "No library",
-		  *users ? " would use it." : " would use it as it is set.");
+	judge_say(
+		c, &p->why,
+		"A node that connects to it reaches itself, or the first node that answers.%s "
+		"%s%s",
+		seen, *users ? users : "No library",
+		*users ? " would use it." : " would use it as it is set.");
 }
 
 /* Reports one address on several machines. */
@@ -201,7 +203,7 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 		p->severity = *users ? FACTS_ERROR : FACTS_NOTE;
 		judge_fix(c, p);
 	} else {
-		judge_say(c, &p->next, "give all but one of them another address");
+		judge_say(c, &p->next, "change the address on all but one of them");
 		judge_say(c, &p->command, "ssh %s ip address show dev %s",
 			  judge_word(c->f->nodes[t[n - 1].node].name, word),
 			  iface_of(c, &t[n - 1])->name);
@@ -242,12 +244,13 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 		judge_explain(c, t[i].node, iface_of(c, &t[i])->name);
 	memcpy(p->interface, iface_of(c, t)->name, sizeof(p->interface));
 	say_where(c, t, n, p, where);
-	judge_say(c, &p->what, "the MAC %s is that of %s", t->text, where);
+	judge_say(c, &p->what, "the MAC %s belongs to %s", t->text, where);
 	judge_say(c, &p->why,
-		  "In one network a switch sends their packets now to one and now to the "
-		  "other: connections stall and break at random. Copied virtual machines "
-		  "are the usual cause.");
-	judge_say(c, &p->next, "give each machine a MAC of its own, best where it is defined");
+		  "In one network, a switch sends their packets to either of them: connections "
+		  "stall and break at random. Copied virtual machines are the usual cause.");
+	judge_say(c, &p->next,
+		  "give each machine its own MAC, preferably in its virtual machine's "
+		  "definition");
 	judge_say(c, &p->command, "ssh %s ip link show dev %s",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word),
 		  iface_of(c, &t[n - 1])->name);
@@ -262,10 +265,10 @@ static void judge_hostname(struct judge_case *c, const struct thing *t, int n)
 	judge_say(c, &p->what, "%s have the same host name, %s",
 		  judge_list(c, p->nodes, p->nnodes, list), t->text);
 	judge_say(c, &p->why,
-		  "Horovod and Open MPI tell machines apart by it: ranks of different "
-		  "machines get the same local rank, share a GPU or look for shared memory "
-		  "that is not there.");
-	judge_say(c, &p->next, "give each node a name of its own");
+		  "Horovod and Open MPI identify machines by it: ranks on different machines "
+		  "get the same local rank, share a GPU or look for shared memory that does "
+		  "not exist.");
+	judge_say(c, &p->next, "give each node its own name");
 	judge_say(c, &p->command, "ssh %s sudo hostnamectl set-hostname NAME",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));
 }
@@ -280,9 +283,9 @@ static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 	judge_say(c, &p->what, "%s have the same machine id",
 		  judge_list(c, p->nodes, p->nnodes, list));
 	judge_say(c, &p->why,
-		  "They are containers of one host, or copies of one image: copies get the "
-		  "same address from a DHCP server that goes by it.");
-	judge_say(c, &p->next, "if they are copies, make a new id on all but one");
+		  "They are containers on one host, or copies of one image. Copies may get the "
+		  "same address from a DHCP server.");
+	judge_say(c, &p->next, "if they are copies, create a new id on all but one");
 	judge_say(c, &p->command,
 		  "ssh %s 'sudo rm /etc/machine-id && sudo systemd-machine-id-setup'",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));

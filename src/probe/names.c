@@ -106,7 +106,7 @@ static void names_start(struct desk *d)
 	pthread_attr_destroy(&attr);
 }
 
-/* Copies the answers that are there.  Call with the lock held. */
+/* Copies the answers received so far.  Call with the lock held. */
 static int collect(const struct desk *d, struct netconf_host *out)
 {
 	const struct netconf_host *h;

@@ -42,12 +42,6 @@ static inline bool pairs_is_dead(const struct pair *x)
 	return x->tried && (x->failed == x->tried || x->cut);
 }
 
-/* pairs_name - the user's name for the @i-th of the nodes shown. */
-static inline const char *pairs_name(const struct pairs *p, const struct probe_facts *f, int i)
-{
-	return f->nodes[p->node[i]].name;
-}
-
 /* pairs_at - the pair from the @from-th to the @to-th of the nodes shown. */
 static inline const struct pair *pairs_at(const struct pairs *p, int from, int to)
 {

@@ -51,6 +51,7 @@ void reach_errno(char out[FACTS_WORD], int number)
 		NAME(EPERM),        NAME(ETIMEDOUT),    NAME(ECONNRESET),  NAME(EINVAL),
 		NAME(ENETDOWN),     NAME(EHOSTDOWN),    NAME(EPIPE),       NAME(EADDRNOTAVAIL),
 		NAME(EMFILE),       NAME(ENOPROTOOPT),  NAME(EADDRINUSE),  NAME(EAFNOSUPPORT),
+		NAME(ENOBUFS),
 	};
 #undef NAME
 	int known = number > 0 && number < (int)(sizeof(names) / sizeof(*names));
@@ -243,6 +244,9 @@ static void on_answer(struct attempt *t, const struct reach *r)
 		return;
 	}
 	t->path->answered = a.from;
+	if (a.size && t->family == AF_INET)
+		snprintf(t->path->seen, sizeof(t->path->seen), "%u.%u.%u.%u", a.size >> 24,
+			 a.size >> 16 & 255, a.size >> 8 & 255, a.size & 255);
 	if (a.from != t->path->to) {
 		end(t, FACTS_IMPOSTOR, 0);
 	} else if (!t->bursts) {

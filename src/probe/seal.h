@@ -25,7 +25,8 @@ struct seal_key {
 struct seal {
 	enum seal_what what;
 	uint16_t from, to; /* nodes, by number */
-	uint32_t size;     /* of an answer: the size at which the question arrived, in bytes */
+	uint32_t size; /* of an answer by UDP: the size at which the question arrived, in bytes;
+			* by TCP: the IPv4 address that it came from, or 0 */
 	unsigned char nonce[SEAL_NONCE];
 };
 

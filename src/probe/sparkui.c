@@ -60,17 +60,13 @@ static bool is_id(const char *s)
 			 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")];
 }
 
-static int first_application(const char *url, char id[ID], struct err *e)
+/* The id of the first application that Spark lists in @text. */
+static int application_read(const char *url, const char *text, char id[ID], struct err *e)
 {
-	char *text;
-	json_t *list;
-	const char *s;
-	int rc = sparkui_fetch(url, "/api/v1/applications", &text, e);
+	json_t *list = json_loads(text, 0, NULL);
+	const char *s = json_string_value(json_object_get(json_array_get(list, 0), "id"));
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	list = json_loads(text, 0, NULL);
-	s = json_string_value(json_object_get(json_array_get(list, 0), "id"));
 	if (!json_is_array(list))
 		rc = fail(e, RINGUP_EINVAL, "%.200s: this is no Spark", url);
 	else if (!json_array_size(list))
@@ -80,6 +76,17 @@ static int first_application(const char *url, char id[ID], struct err *e)
 	else
 		snprintf(id, ID, "%s", s);
 	json_decref(list);
+	return rc;
+}
+
+static int first_application(const char *url, char id[ID], struct err *e)
+{
+	char *text;
+	int rc = sparkui_fetch(url, "/api/v1/applications", &text, e);
+
+	if (rc)
+		return rc;
+	rc = application_read(url, text, id, e);
 	free(text);
 	return rc;
 }

@@ -83,7 +83,7 @@ static int greet(int fd, const struct probe_path *p, const struct seal_key *key,
 	    move(fd, buf, sizeof(buf), false, deadline_ns))
 		return fail(e, RINGUP_EPEER, "%s does not answer", p->address);
 	if (!seal_read(&a, SEAL_ANSWER, buf, key) || !seal_answers(&a, &q) || a.from != p->to)
-		return fail(e, RINGUP_EAUTH, "somebody else answers at %s", p->address);
+		return fail(e, RINGUP_EAUTH, "another node answers at %s", p->address);
 	return 0;
 }
 

@@ -12,8 +12,8 @@
 
 /* In the order of causes; see struct judge_case. */
 static void (*const judges[])(struct judge_case *) = {
-	judge_silence, judge_twins, judge_names, judge_reach,
-	judge_sizes,   judge_nics,  judge_pace,
+	judge_silence, judge_twins, judge_names, judge_ways,
+	judge_reach,   judge_sizes, judge_nics,  judge_pace,
 };
 
 /* Does @a come before @b, which was found later? */
@@ -74,11 +74,11 @@ static void verdict_say(struct judge_case *c)
 	else if (serious)
 		judge_say(c, &c->f->verdict, "%s", f->findings[0].what);
 	else if (f->nnodes == 1)
-		judge_say(c, &c->f->verdict, "all is well on %s, the only node%s%s",
+		judge_say(c, &c->f->verdict, "no problems on %s, the only node%s%s",
 			  f->nodes[0].name, notes ? "; note: " : "",
 			  notes ? f->findings[0].what : "");
 	else
-		judge_say(c, &c->f->verdict, "all is well between %d nodes%s%s", f->nnodes,
+		judge_say(c, &c->f->verdict, "no problems between %d nodes%s%s", f->nnodes,
 			  notes ? "; note: " : "", notes ? f->findings[0].what : "");
 	if (f->verdict)
 		flatten(f->verdict);
@@ -117,7 +117,7 @@ static int close_case(struct judge_case *c, struct err *e)
 	free(c->spare.why);
 	free(c->spare.next);
 	free(c->spare.command);
-	return c->failed ? fail(e, RINGUP_ENOMEM, "no memory to judge the network") : 0;
+	return c->failed ? fail(e, RINGUP_ENOMEM, "no memory for the verdict") : 0;
 }
 
 int verdict_find(struct probe_facts *f, struct err *e)

@@ -112,7 +112,7 @@ static int row_parse(struct change_row *row, const json_t *one, struct err *e)
 	for (i = 0; pickers[i] && strcmp(pickers[i]->name, library) != 0; i++)
 		;
 	if (!pickers[i])
-		return fail(e, RINGUP_EINVAL, "\"%.40s\" is no library", library);
+		return fail(e, RINGUP_EINVAL, "\"%.40s\" is not a library", library);
 	row->library = pickers[i];
 	row->agrees = json_is_true(json_object_get(one, "agrees"));
 	snprintf(row->role, sizeof(row->role), "%s", jsonio_string(one, "role"));
@@ -133,7 +133,7 @@ int change_parse(struct change *d, const json_t *json, struct err *e)
 	if (!json_is_array(files) || json_array_size(files) > FIX_FILES ||
 	    !json_is_array(conflicts) || json_array_size(conflicts) > FIX_CONFLICTS ||
 	    !json_is_array(rows) || json_array_size(rows) > OUTCOME_ROWS)
-		return fail(e, RINGUP_EINVAL, "this is no account of files and libraries");
+		return fail(e, RINGUP_EINVAL, "not a list of files and libraries");
 	json_array_foreach(files, i, one) {
 		rc = rc ? rc : file_parse(&d->file[d->nfiles++], one, e);
 	}

@@ -100,8 +100,8 @@ int diff_make(char **textp, const char *path, const char *a, const char *b, stru
 		return 0;
 	if (!sheets_compare(textp, path, a, b, &why))
 		return 0;
-	if (asprintf(textp, "# %s changes; how is not shown, which needs diff(1): %s\n", path,
-		     why.text) < 0) {
+	if (asprintf(textp, "# %s changes; install diff(1) to see how: %s\n", path, why.text) <
+	    0) {
 		*textp = NULL;
 		return fail(e, RINGUP_ENOMEM, "no memory for a difference");
 	}

@@ -14,8 +14,9 @@
 #include "host/pins.h"
 #include "ringup.h"
 
+/* A path that stays right when the next version is installed. */
 static const char current[] = "/opt/ringup/current/lib/" PINS_PLUGIN;
-static const char installed[] = PKGLIBDIR "/../" PINS_PLUGIN;
+static const char installed[] = "/usr/local/lib/" PINS_PLUGIN;
 
 static bool is_same_file(const char *a, const char *b)
 {
@@ -27,7 +28,7 @@ static bool is_same_file(const char *a, const char *b)
 /* Looks beside this program, in a build tree or in an installation. */
 static bool find_beside(char out[PATH_MAX])
 {
-	static const char *const tries[] = { ".libs", "../lib", "../lib64" };
+	static const char *const tries[] = { ".libs", LIB_FROM_BIN, "../share/ringup/lib" };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -45,8 +46,6 @@ static bool find_beside(char out[PATH_MAX])
 
 int pinlib_find(const char *root, char out[PATH_MAX], struct err *e)
 {
-	char *up;
-
 	if (!*root && find_beside(out)) {
 		if (is_same_file(out, current))
 			snprintf(out, PATH_MAX, "%s", current);
@@ -55,16 +54,9 @@ int pinlib_find(const char *root, char out[PATH_MAX], struct err *e)
 	snprintf(out, PATH_MAX, "%s", current);
 	if (file_exists(root, out))
 		return 0;
-	/* PKGLIBDIR without its last folder. */
 	snprintf(out, PATH_MAX, "%s", installed);
-	up = strstr(out, "/../");
-	*up = 0;
-	up = strrchr(out, '/');
-	if (up)
-		snprintf(up, PATH_MAX - (size_t)(up - out), "/" PINS_PLUGIN);
 	if (file_exists(root, out))
 		return 0;
 	return fail(e, RINGUP_ESYSTEM,
-		    "%.120s is not there, so nothing could be pinned: install ringup again",
-		    out);
+		    "%.120s is missing, so no setting could be pinned: reinstall ringup", out);
 }

@@ -101,13 +101,14 @@ static void settle_check_reach(struct settle *s)
 			if (i == k || !*s->node[i].address || !*s->node[k].address ||
 			    !is_cut(s, i, k, &how))
 				continue;
-			snprintf(why, sizeof(why), "does not reach %s of %.80s: %s",
+			snprintf(why, sizeof(why), "cannot reach %s of %.80s: %s",
 				 s->node[k].address, s->facts.nodes[k].name,
 				 facts_state_text(how));
 			settle_refuse(
 				s, false, s->facts.nodes[i].name, why,
-				"`ringup net check` says who is to blame; --network=CIDR or "
-				"--interface=NAME decide otherwise, --force goes on");
+				"run `ringup net check` to find the node at fault; choose "
+				"another network with "
+				"--network=CIDR or --interface=NAME, or --force to continue");
 		}
 }
 
@@ -174,10 +175,10 @@ static int settle_gather(const struct settle_how *how, struct settle *s, struct 
 		left += !*s->node[i].error;
 		if (*s->node[i].error && !how->force)
 			settle_refuse(s, false, s->facts.nodes[i].name, s->node[i].error,
-				      "--force goes on without it");
+				      "--force continues without it");
 	}
 	if (!rc && !left)
-		settle_refuse(s, false, "", "no node can be asked", "");
+		settle_refuse(s, false, "", "no node answered", "");
 	return rc;
 }
 
@@ -208,7 +209,7 @@ static void nodes_note_lost(struct work *w, bool leave_out)
 		snprintf(n->error, sizeof(n->error), "%s", w->agents.m[i].why);
 		if (!leave_out)
 			settle_refuse(w->s, true, w->how->agents.nodes->name[i], n->error,
-				      "--force goes on without it");
+				      "--force continues without it");
 	}
 }
 
@@ -217,7 +218,7 @@ static void nodes_note_conflicts(struct work *w)
 	for (int i = 0; i < w->s->n; i++)
 		if (w->s->node[i].change.nconflicts)
 			settle_refuse(w->s, false, w->how->agents.nodes->name[i],
-				      "lines of somebody else say otherwise",
+				      "other lines contradict the choice",
 				      "remove them, or use --force");
 }
 
@@ -255,7 +256,7 @@ static void nodes_tell(struct work *w, const char *op, const char *expect, const
 		if (!w->agents.m[i].lost)
 			agents_say(&w->agents, i, json_pack("{ss}", "op", op), expect);
 	agents_await(&w->agents, what, SETTLE_WRITE_MS,
-		     "its agent has not come back from writing");
+		     "its agent did not answer after writing");
 }
 
 static int nodes_write(const struct settle_how *how, struct settle *s, struct err *e)

@@ -78,7 +78,7 @@ static int writer_stage(struct writer *w, const json_t *msg, json_t **replyp, st
 	    !message_name(msg, "interface", w->interface, sizeof(w->interface),
 			  &w->want.interface) ||
 	    !message_name(msg, "network", w->network, sizeof(w->network), &w->want.network))
-		return fail(e, RINGUP_EINVAL, "this cannot be staged");
+		return fail(e, RINGUP_EINVAL, "not a change that can be staged");
 	w->want.pin = NULL;
 	if (json_is_true(json_object_get(msg, "pin")) && w->want.interface) {
 		rc = pinlib_find(w->root, w->pin, e);
@@ -104,7 +104,7 @@ static int writer_verify(struct writer *w, json_t **replyp, struct err *e)
 
 	for (i = 0; !rc && i < again.n; i++)
 		if (fixfile_changes(&again.file[i]))
-			rc = fail(e, RINGUP_ESYSTEM, "%s is not as it was written",
+			rc = fail(e, RINGUP_ESYSTEM, "%s differs from what was written",
 				  again.file[i].path);
 	fix_free(&again);
 	return rc ? rc : reply_make(replyp, "committed", &w->plan, w->root, &o, e);

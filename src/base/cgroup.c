@@ -1,6 +1,6 @@
 /* cgroup.c - the control group that limits this process, in either version. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/cgroup.h"
+#include "base/cgroup.h"
 
 #include <limits.h>
 #include <stdio.h>

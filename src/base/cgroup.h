@@ -1,7 +1,7 @@
 /* cgroup.h - the control group that limits this process, in either version. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HOST_CGROUP_H
-#define HOST_CGROUP_H
+#ifndef BASE_CGROUP_H
+#define BASE_CGROUP_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,76 @@
+/* collectives.h - the table of the collectives: their names, and what is special about each. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_COLLECTIVES_H
+#define BASE_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum collective_trait {
+	COLLECTIVE_REDUCES = 1, /* elements of all ranks are reduced              */
+	COLLECTIVE_EVEN = 2,    /* each rank has as many elements                 */
+	COLLECTIVE_TELLS = 4,   /* each rank publishes a number that others need  */
+	COLLECTIVE_GROWS = 8,   /* only the library knows the size of the result  */
+	COLLECTIVE_ROWS = 16,   /* data are rows, in a block for or of each rank  */
+	COLLECTIVE_MANY = 32,   /* several go together: ringup_WORD_many()        */
+	COLLECTIVE_PLACE = 64,  /* the result may lie where the data do           */
+};
+
+/*
+ * X(KIND, word, activity, traits): KIND ends the names in each enum of collectives, word those
+ * of functions, as ringup_WORD(), and is what people read; activity is the name in a timeline,
+ * as Horovod has it.
+ */
+#define COLLECTIVES(X)      \
+	COLLECTIVES_MOVE(X) \
+	X(BARRIER, barrier, "_BARRIER", 0)
+
+/* Those with data. */
+#define COLLECTIVES_MOVE(X)                                                          \
+	X(ALLREDUCE, allreduce, "_ALLREDUCE",                                        \
+	  COLLECTIVE_REDUCES | COLLECTIVE_EVEN | COLLECTIVE_MANY | COLLECTIVE_PLACE) \
+	X(BROADCAST, broadcast, "_BCAST", COLLECTIVE_EVEN | COLLECTIVE_PLACE)        \
+	X(ALLGATHER, allgather, "_ALLGATHER",                                        \
+	  COLLECTIVE_TELLS | COLLECTIVE_GROWS | COLLECTIVE_ROWS | COLLECTIVE_MANY |  \
+		  COLLECTIVE_PLACE)                                                  \
+	X(REDUCESCATTER, reducescatter, "_REDUCESCATTER",                            \
+	  COLLECTIVE_REDUCES | COLLECTIVE_EVEN | COLLECTIVE_ROWS | COLLECTIVE_MANY | \
+		  COLLECTIVE_PLACE)                                                  \
+	X(ALLTOALL, alltoall, "_ALLTOALL", COLLECTIVE_GROWS | COLLECTIVE_ROWS)
+
+/* Every enum of collectives begins so. */
+enum collective_kind {
+#define X(kind, word, activity, traits) COLLECTIVE_##kind,
+	COLLECTIVES(X) COLLECTIVE_KINDS,
+#undef X
+	COLLECTIVE_JOIN = COLLECTIVE_KINDS,
+};
+
+/* collective_is - has a kind, of any of these enums, the trait?  No other number has one. */
+static inline bool collective_is(uint32_t kind, enum collective_trait trait)
+{
+	switch (kind) {
+#define X(kind, word, activity, traits) \
+	case COLLECTIVE_##kind:         \
+		return (traits)&trait;
+		COLLECTIVES(X)
+#undef X
+	default:
+		return false;
+	}
+}
+
+/* collective_word - the kind in a word; "operation" for any other number. */
+static inline const char *collective_word(uint32_t kind)
+{
+	static const char *const words[] = {
+#define X(kind, word, activity, traits) #word,
+		COLLECTIVES(X)
+#undef X
+			"join",
+	};
+
+	return kind <= COLLECTIVE_JOIN ? words[kind] : "operation";
+}
+
+#endif
