@@ -57,7 +57,6 @@ enum ringup_dtype {
 #define X(name, bytes) RINGUP_##name,
 	RINGUP_DTYPES(X)
 #undef X
-		RINGUP_DTYPE_COUNT
 };
 
 /*
@@ -72,18 +71,19 @@ enum ringup_redop {
 	RINGUP_MIN,
 	RINGUP_MAX,
 	RINGUP_PRODUCT,
-	RINGUP_ADASUM,
-	RINGUP_REDOP_COUNT
+	RINGUP_ADASUM
 };
 
 /*
  * Where data lie: in memory that a processor reads and writes, in such memory registered with a
  * device (cudaHostAlloc), or in a CUDA device's own memory.  A kind that no back end of the
- * group takes is RINGUP_ENOBACKEND, before anything is read; this release has no back end for
- * RINGUP_CUDA.  All ranks name the same kind.  RINGUP_CUDA has no Adasum and no
- * ringup_reduce_to(), and a gathered result needs memory of the caller: into.
+ * group takes is RINGUP_ENOBACKEND, before anything is read; ringup_accepts() tells.
+ * RINGUP_CUDA needs RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may
+ * name different kinds: beside RINGUP_CUDA all data then go through the host's memory, and come
+ * back, which takes longer.  RINGUP_CUDA has no Adasum and no ringup_reduce_to(), and a
+ * gathered result needs memory of the caller: into.
  */
-enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA, RINGUP_MEMORY_COUNT };
+enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
 /*
  * Every collective comes in two forms.  With a place for a handle it starts the operation and
@@ -95,6 +95,17 @@ enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA, RINGUP_MEMORY_COUN
  *
  * Each handle needs one ringup_wait().  An operation without it is carried out all the same,
  * but its memory is freed by ringup_fini() only.
+ */
+
+/*
+ * A description begins with its size: bytes = sizeof(struct ringup_NAME), as the program was
+ * compiled.  Later versions add fields at the end.  The library reads no byte behind that size
+ * and takes fields that a program does not know as 0; a program compiled for a later version
+ * gets RINGUP_EINVAL if it sets a field that this library does not know.
+ *
+ * bytes 0 stands for the fields before memory, or all fields now in a struct without it:
+ * memory and stream are not read then.  Arrays of several descriptions need bytes, the same in
+ * each.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -134,6 +145,7 @@ struct ringup_set {
 };
 
 struct ringup_init {
+	size_t bytes; /* sizeof(struct ringup_init), or 0; see above */
 	int rank, size;
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
 	void *ctx;
@@ -146,6 +158,7 @@ struct ringup_init {
 
 /* What to reduce, and how.  Zero-initialise, then set what you need. */
 struct ringup_reduce {
+	size_t bytes;     /* sizeof(struct ringup_reduce), or 0; see above */
 	const char *name; /* matches this call with the other ranks';
 			   * NULL: matched by order among unnamed calls */
 	const void *in;   /* count elements of dtype                    */
@@ -164,6 +177,7 @@ struct ringup_reduce {
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
 struct ringup_bcast {
+	size_t bytes;     /* sizeof(struct ringup_bcast), or 0; see above */
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* root: count elements of dtype              */
 	void *out;        /* count elements; on root may equal in or be NULL */
@@ -188,6 +202,7 @@ struct ringup_bcast {
  * allocates, too.
  */
 struct ringup_gather {
+	size_t bytes;     /* sizeof(struct ringup_gather), or 0; see above */
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* rows * row elements                        */
 	uint64_t rows, row;
@@ -208,6 +223,7 @@ struct ringup_gather {
  * into as in struct ringup_gather, but no part of it overlaps in.
  */
 struct ringup_exchange {
+	size_t bytes;     /* sizeof(struct ringup_exchange), or 0; see above */
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* rows * row elements, those for rank 0 first */
 	uint64_t rows, row;
@@ -228,6 +244,7 @@ struct ringup_exchange {
  * more.  out does not overlap in, or equals in, or lies at the place of this rank's rows in it.
  */
 struct ringup_scatter {
+	size_t bytes;     /* sizeof(struct ringup_scatter), or 0; see above */
 	const char *name; /* as in struct ringup_reduce                 */
 	const void *in;   /* rows * row elements                        */
 	uint64_t rows, row;
@@ -246,6 +263,7 @@ struct ringup_scatter {
 
 /* What to send to one rank.  Zero-initialise, then set what you need. */
 struct ringup_send {
+	size_t bytes;   /* sizeof(struct ringup_send), or 0; see above */
 	const void *in; /* count elements of dtype                         */
 	uint64_t count;
 	enum ringup_dtype dtype;
@@ -255,7 +273,8 @@ struct ringup_send {
 
 /* What to receive from one rank, which sends the same number of elements of the same type. */
 struct ringup_recv {
-	void *out; /* count elements of dtype                    */
+	size_t bytes; /* sizeof(struct ringup_recv), or 0; see above */
+	void *out;    /* count elements of dtype                    */
 	uint64_t count;
 	enum ringup_dtype dtype;
 	int from; /* a rank of the group, or RINGUP_ANY_SOURCE   */
@@ -264,7 +283,7 @@ struct ringup_recv {
 };
 
 /*
- * ringup_version - the version of the library that is running, "0.1.0".
+ * ringup_version - the version of the library that is running, "0.2.0".
  *
  * Returns a static string.
  */
@@ -327,8 +346,10 @@ RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
  *
  * Ownership:  frees @r, its groups and operations; @r may be NULL.
  * Threads:    one thread, while no other is inside the library with @r.
- * Blocking:   until sent messages are on their way, at most RINGUP_LOST_MS for a receiver that
- *	       accepts none; for all else at most a second.
+ * Blocking:   until other hosts have received the messages sent to them: at most RINGUP_LOST_MS
+ *	       for a receiver that accepts none, and 20 s more for its kernel to confirm; if
+ *	       this is the first rank of its host and ranks have connected through it, until
+ *	       those have left: at most RINGUP_LOST_MS; for all else at most a second.
  */
 RINGUP_EXPORT void ringup_fini(struct ringup *r);
 
@@ -444,6 +465,43 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
  */
 RINGUP_API int ringup_group_remove(struct ringup_group *g);
 
+/*
+ * ringup_group_abort - end one group: fail its operations on all its ranks, now and from now
+ * on.
+ *
+ * They return RINGUP_EABORTED, and ringup_error() names the rank that has aborted the group.
+ * On a GPU NCCL's communicator of the group ends, and so does a kernel of it that hangs.  Other
+ * groups go on; ringup_group_add() makes a new one.  For the world it is ringup_abort().
+ *
+ * Threads:    any, also while other threads wait.
+ * Blocking:   never.
+ * Ownership:  @g still needs ringup_group_remove().
+ *
+ * Returns 0; RINGUP_EINVAL for NULL or if this rank is not in the group, RINGUP_ESHUTDOWN in a
+ * child of fork().
+ *
+ * NCCL: ncclCommAbort(), but on all ranks.
+ */
+RINGUP_API int ringup_group_abort(struct ringup_group *g);
+
+/*
+ * ringup_group_error - has a group failed, though no operation of this rank has told it yet?
+ *
+ * A rank may have died, left or aborted the job or the group, and NCCL or a GPU may have failed
+ * after an operation was complete on its stream.
+ *
+ * Threads:    any, also while other threads wait.
+ * Blocking:   never.
+ * Ownership:  nothing changes hands.
+ *
+ * Returns 0 if it has not; or what its next operation would return, and ringup_error() says
+ * why; RINGUP_EINVAL for NULL or if this rank is not in the group, RINGUP_ESHUTDOWN in a child
+ * of fork().
+ *
+ * NCCL: ncclCommGetAsyncError().
+ */
+RINGUP_API int ringup_group_error(struct ringup_group *g);
+
 /* ringup_group_id - the group's number, the same on all ranks: 0 is the world, then groups are
  * counted as they are added; ringup_group_get - the group with that number, or NULL. */
 RINGUP_EXPORT int ringup_group_id(const struct ringup_group *g);
@@ -469,6 +527,16 @@ RINGUP_EXPORT int ringup_is_homogeneous(const struct ringup *r);
 
 /* ringup_backend - the back end of @g's collectives: "self", "node", "mpi", "tcp". */
 RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
+
+/*
+ * ringup_accepts - may operations of @g have their data in @memory?
+ *
+ * Threads:    any.
+ * Blocking:   never.
+ *
+ * Returns 1 if a back end of the group takes such memory, else 0; the same on all ranks.
+ */
+RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memory memory);
 
 /*
  * ringup_allreduce - combine a tensor across every rank of a group.
@@ -964,15 +1032,18 @@ RINGUP_API int ringup_points_keep(struct ringup *r, const uint64_t **countp);
 /*
  * ringup_points_get - the points of the operations @first to @first + @count - 1.
  *
+ * @each is sizeof(struct ringup_points), as the program was compiled.
+ *
  * Ownership:  @out is the caller's and has @count entries, all of which are written.
  * Threads:    any, also while other threads start operations.
  * Blocking:   as ringup_timeline_start().
  *
- * Returns 0; RINGUP_EINVAL for NULL, a @first of 0 or a @count beyond 2^32 - 1;
+ * Returns 0; RINGUP_EINVAL for NULL, a @first of 0, an @each that this library does not know
+ * or a @count beyond 2^32 - 1;
  * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
  */
 RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
-				 struct ringup_points *out);
+				 struct ringup_points *out, size_t each);
 
 /*
  * ringup_alloc - memory that the other ranks of this host can access.

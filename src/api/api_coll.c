@@ -6,6 +6,7 @@
 
 #include "api/call.h"
 #include "base/clock.h"
+#include "base/kinds.h"
 #include "coll/reduce.h"
 #include "engine/engine.h"
 #include "engine/request.h"
@@ -65,9 +66,8 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, uint64
 			product = UINT64_MAX;
 	}
 	if (dims && (none ? 0 : product) != count)
-		return fail(e, RINGUP_EINVAL,
-			    "%s: a shape of %llu elements, where there are %llu", call,
-			    none ? 0ULL : (unsigned long long)product,
+		return fail(e, RINGUP_EINVAL, "%s: the shape has %llu elements, the array %llu",
+			    call, none ? 0ULL : (unsigned long long)product,
 			    (unsigned long long)count);
 	return 0;
 }
@@ -75,12 +75,12 @@ static int check_shape(const char *call, const uint64_t *shape, int dims, uint64
 /* Checks that @redop exists for @dtype; Adasum is for floating types. */
 static inline int check_redop(const char *call, int redop, int dtype, struct err *e)
 {
-	if (redop < 0 || redop >= RINGUP_REDOP_COUNT)
-		return fail(e, RINGUP_EINVAL, "%s: no operation has the number %d", call,
-			    redop);
+	if (redop < 0 || redop >= REDOP_COUNT)
+		return fail(e, RINGUP_EINVAL,
+			    "%s: redop=%d is not a value of enum ringup_redop", call, redop);
 	if ((redop == RINGUP_AVERAGE && dtype == RINGUP_BOOL) ||
 	    (redop == RINGUP_ADASUM && !reduce_is_floating((enum ringup_dtype)dtype)))
-		return fail(e, RINGUP_EINVAL, "%s: there is no %s of %s", call,
+		return fail(e, RINGUP_EINVAL, "%s: %s is not defined for %s", call,
 			    reduce_redop_name((enum ringup_redop)redop),
 			    reduce_dtype_name((enum ringup_dtype)dtype));
 	return 0;
@@ -90,14 +90,15 @@ static inline int check_redop(const char *call, int redop, int dtype, struct err
 static int ask_memory(const char *call, const struct ringup_group *g, int memory, void *stream,
 		      struct request *q, struct err *e)
 {
-	if (memory < 0 || memory >= RINGUP_MEMORY_COUNT)
-		return fail(e, RINGUP_EINVAL, "%s: no memory has the number %d", call, memory);
+	if (memory < 0 || memory >= MEMORY_COUNT)
+		return fail(e, RINGUP_EINVAL,
+			    "%s: memory=%d is not a value of enum ringup_memory", call, memory);
 	q->signature.memory = (uint8_t)memory & 15;
 	q->stream = stream;
 	if (stream && memory != RINGUP_CUDA)
 		return fail(e, RINGUP_EINVAL, "%s: a stream is for data in CUDA memory", call);
 	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
-		return fail(e, RINGUP_EINVAL, "%s: there is no Adasum of data in CUDA memory",
+		return fail(e, RINGUP_EINVAL, "%s: Adasum does not take data in CUDA memory",
 			    call);
 	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
 		return fail(e, RINGUP_ENOBACKEND,
@@ -152,10 +153,8 @@ static int allreduce(const char *call, struct ringup_group *g, const struct ring
 {
 	struct request q;
 	struct err e;
-	int rc = call_given(call, g, a);
+	int rc;
 
-	if (rc)
-		return rc;
 	fail_none(&e);
 	rc = ask_reduce(call, g, a, &q, &e);
 	if (!rc)
@@ -175,6 +174,13 @@ static __attribute__((noinline)) int wait_deferred(int rc, struct ringup_op *op,
 	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT && opp ? *opp : NULL) : 0;
 }
 
+static __attribute__((noinline)) const struct ringup_reduce *
+take_reduce(const char *call, const struct ringup_group *g, const struct ringup_reduce *a,
+	    struct ringup_reduce *room)
+{
+	return CALL_TAKE(call, g, a, room, memory);
+}
+
 /* The fast path of a repeated sum, as in each step of a training: for a few bytes, checking
  * the arguments would take most of the time. */
 static inline int allreduce_repeat(const char *call, struct ringup_group *g,
@@ -182,10 +188,13 @@ static inline int allreduce_repeat(const char *call, struct ringup_group *g,
 				   struct ringup_op **opp)
 {
 	struct ringup_op *op = NULL;
+	struct ringup_reduce room;
 	int rc;
 
-	if (__builtin_expect(!g || !a, 0))
-		return call_given(call, g, a);
+	if (__builtin_expect(!g || !a || a->bytes != sizeof(*a), 0))
+		a = take_reduce(call, g, a, &room);
+	if (!a)
+		return RINGUP_EINVAL;
 	rc = g->group->rank < 0 ? 0 : submit_repeat(&g->group->comm, a, &op);
 	if (rc > 0)
 		return 0;
@@ -197,8 +206,12 @@ int ringup_allreduce(struct ringup_group *g, const struct ringup_reduce *a,
 		     struct ringup_op **opp)
 {
 	static const char call[] = "ringup_allreduce";
+	struct ringup_reduce room;
 
-	return opp ? allreduce(call, g, a, 0, opp) : allreduce_repeat(call, g, a, -1, NULL);
+	if (!opp)
+		return allreduce_repeat(call, g, a, -1, NULL);
+	a = take_reduce(call, g, a, &room);
+	return a ? allreduce(call, g, a, 0, opp) : RINGUP_EINVAL;
 }
 
 int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *a,
@@ -216,10 +229,12 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 	struct err e;
 	void *out;
 	bool root;
-	int rc = call_given(call, g, b);
+	struct ringup_bcast room;
+	int rc;
 
-	if (rc)
-		return rc;
+	b = CALL_TAKE(call, g, b, &room, memory);
+	if (!b)
+		return RINGUP_EINVAL;
 	root = b->root == ringup_rank(g);
 	in = root ? b->in : NULL;
 	out = root && !b->out ? (void *)(uintptr_t)b->in : b->out;
@@ -289,10 +304,12 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 	static const char call[] = "ringup_allgather";
 	struct request q;
 	struct err e;
-	int rc = call_given(call, g, a);
+	struct ringup_gather room;
+	int rc;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE(call, g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	fail_none(&e);
 	rc = ask_gather(call, g, a, &q, &e);
 	if (!rc)
@@ -324,13 +341,15 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		    struct ringup_op **opp)
 {
 	static const char call[] = "ringup_alltoall";
-	int size, rc = call_given(call, g, a);
+	struct ringup_exchange room;
+	int size, rc;
 	struct request q;
 	uint64_t few[64], *splits = few;
 	struct err e;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE(call, g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	size = ringup_size(g);
 	fail_none(&e);
 	if (size > 64)
@@ -383,10 +402,12 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 	struct ringup_reduce b;
 	struct request q;
 	struct err e;
-	int rc = call_given(call, g, a);
+	struct ringup_reduce room;
+	int rc;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE(call, g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	b = *a;
 	fail_none(&e);
 	/* The out of other ranks is ignored. */
@@ -469,10 +490,11 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 	uint64_t count;
 	void *nowhere;
 	bool gets;
-	int rc = call_given("ringup_gather_to", g, a);
+	struct ringup_gather room;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE("ringup_gather_to", g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	gets = root == ringup_rank(g);
 	b = (struct ringup_exchange){ .name = a->name,
 				      .in = a->in,
@@ -494,10 +516,11 @@ int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 			struct ringup_op **opp)
 {
 	struct ringup_exchange b;
-	int rc = call_given("ringup_scatter_from", g, a);
+	struct ringup_exchange room;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE("ringup_scatter_from", g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	b = *a;
 	if (root != ringup_rank(g)) {
 		b.in = NULL;
@@ -554,7 +577,7 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (!rc)
 		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
 	if (!rc && a->redop == RINGUP_ADASUM)
-		rc = fail(e, RINGUP_EINVAL, "%s: there is no part of an Adasum", call);
+		rc = fail(e, RINGUP_EINVAL, "%s: Adasum has no reducescatter", call);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
@@ -577,10 +600,12 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 	static const char call[] = "ringup_reducescatter";
 	struct request q;
 	struct err e;
-	int rc = call_given(call, g, a);
+	struct ringup_scatter room;
+	int rc;
 
-	if (rc)
-		return rc;
+	a = CALL_TAKE(call, g, a, &room, memory);
+	if (!a)
+		return RINGUP_EINVAL;
 	fail_none(&e);
 	rc = ask_scatter(call, g, a, &q, &e);
 	if (!rc)
@@ -590,26 +615,65 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 
 /* ---- several tensors, carried out together or not at all ---- */
 
-/* Up to so many tensors need no allocation. */
+/* Up to this number of tensors, no allocation is needed. */
 enum { FEW_MEMBERS = 32 };
 
 /* The tensors of one call: count structs of one of the three kinds. */
 struct many {
 	const char *call;
 	int count;
-	const struct ringup_reduce *reduce;
-	const struct ringup_gather *gather;
-	const struct ringup_scatter *scatter;
+	enum plan_kind kind;
+	const void *at;
 };
+
+static int ask_reduce_at(const struct many *m, const struct ringup_group *g, const void *at,
+			 struct request *q, struct err *e)
+{
+	struct ringup_reduce room;
+
+	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
+	return at ? ask_reduce(m->call, g, at, q, e) : e->code;
+}
+
+static int ask_gather_at(const struct many *m, const struct ringup_group *g, const void *at,
+			 struct request *q, struct err *e)
+{
+	struct ringup_gather room;
+
+	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
+	return at ? ask_gather(m->call, g, at, q, e) : e->code;
+}
+
+static int ask_scatter_at(const struct many *m, const struct ringup_group *g, const void *at,
+			  struct request *q, struct err *e)
+{
+	struct ringup_scatter room;
+
+	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
+	return at ? ask_scatter(m->call, g, at, q, e) : e->code;
+}
 
 static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 		      struct request *q, struct err *e)
 {
-	if (m->reduce)
-		return ask_reduce(m->call, g, &m->reduce[i], q, e);
-	if (m->gather)
-		return ask_gather(m->call, g, &m->gather[i], q, e);
-	return ask_scatter(m->call, g, &m->scatter[i], q, e);
+	size_t each, mine;
+	const void *at;
+
+	/* The caller's array has structs of the caller's size. */
+	memcpy(&each, m->at, sizeof(each));
+	if (!each && m->count > 1)
+		return fail(e, RINGUP_EINVAL,
+			    "%s: set bytes of each description to the size of its struct",
+			    m->call);
+	at = (const unsigned char *)m->at + each * (size_t)i;
+	memcpy(&mine, at, sizeof(mine));
+	if (mine != each)
+		return fail(e, RINGUP_EINVAL, "%s: bytes is %zu, and %zu in number 0", m->call,
+			    mine, each);
+	if (m->kind == PLAN_ALLREDUCE)
+		return ask_reduce_at(m, g, at, q, e);
+	return m->kind == PLAN_ALLGATHER ? ask_gather_at(m, g, at, q, e)
+					 : ask_scatter_at(m, g, at, q, e);
 }
 
 /* Makes all tensors one request, with the caller's room for its members. */
@@ -636,10 +700,7 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 {
 	struct request q, few[FEW_MEMBERS], *member = few;
 	struct err e;
-	int rc = call_given(m->call, g,
-			    m->reduce   ? (const void *)m->reduce
-			    : m->gather ? (const void *)m->gather
-					: m->scatter);
+	int rc = call_given(m->call, g, m->at);
 
 	if (rc)
 		return rc;
@@ -661,7 +722,9 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
 			  struct ringup_op **opp)
 {
-	struct many m = { .call = "ringup_allreduce_many", .count = count, .reduce = a };
+	struct many m = {
+		.call = "ringup_allreduce_many", .count = count, .kind = PLAN_ALLREDUCE, .at = a
+	};
 
 	return submit_many(g, &m, opp);
 }
@@ -669,7 +732,9 @@ int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a,
 int ringup_allgather_many(struct ringup_group *g, const struct ringup_gather *a, int count,
 			  struct ringup_op **opp)
 {
-	struct many m = { .call = "ringup_allgather_many", .count = count, .gather = a };
+	struct many m = {
+		.call = "ringup_allgather_many", .count = count, .kind = PLAN_ALLGATHER, .at = a
+	};
 
 	return submit_many(g, &m, opp);
 }
@@ -677,7 +742,10 @@ int ringup_allgather_many(struct ringup_group *g, const struct ringup_gather *a,
 int ringup_reducescatter_many(struct ringup_group *g, const struct ringup_scatter *a, int count,
 			      struct ringup_op **opp)
 {
-	struct many m = { .call = "ringup_reducescatter_many", .count = count, .scatter = a };
+	struct many m = { .call = "ringup_reducescatter_many",
+			  .count = count,
+			  .kind = PLAN_REDUCESCATTER,
+			  .at = a };
 
 	return submit_many(g, &m, opp);
 }

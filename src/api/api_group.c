@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/kinds.h"
+#include "engine/over.h"
 #include "engine/provider.h"
 #include "wire/ranks.h"
 
@@ -100,6 +102,41 @@ int ringup_group_remove(struct ringup_group *g)
 	return 0;
 }
 
+/* Checks that this process is a rank of @g. */
+static int check_member(const char *call, const struct ringup_group *g)
+{
+	struct err e;
+
+	if (!g)
+		return call_null(call, "the group");
+	if (!engine_is_mine(&g->ringup->context.engine))
+		fail(&e, RINGUP_ESHUTDOWN, "%s: a child of fork() is no rank of the job", call);
+	else if (g->group->rank < 0)
+		fail(&e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
+	else
+		return 0;
+	return call_fail(&e);
+}
+
+int ringup_group_abort(struct ringup_group *g)
+{
+	int rc = check_member("ringup_group_abort", g);
+
+	if (!rc)
+		context_group_abort(&g->ringup->context, g->group);
+	return rc;
+}
+
+int ringup_group_error(struct ringup_group *g)
+{
+	struct err e;
+	int rc = check_member("ringup_group_error", g);
+
+	if (rc)
+		return rc;
+	return over_comm(&g->group->comm, &e) ? call_fail(&e) : 0;
+}
+
 int ringup_group_id(const struct ringup_group *g)
 {
 	if (!g)
@@ -151,4 +188,10 @@ int ringup_size(const struct ringup_group *g)
 const char *ringup_backend(const struct ringup_group *g)
 {
 	return !g || g->group->rank < 0 ? "none" : provider_name(&g->group->comm);
+}
+
+int ringup_accepts(const struct ringup_group *g, enum ringup_memory memory)
+{
+	return g && memory >= 0 && memory < MEMORY_COUNT && g->group->rank >= 0 &&
+	       g->group->comm.memory >> memory & 1;
 }

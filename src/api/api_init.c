@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/stack.h"
 #include "engine/engine.h"
 #include "engine/notify.h"
 
@@ -13,24 +14,35 @@ static int add_groups(struct ringup *r, const struct ringup_init *how)
 	struct err e;
 	int rc = 0;
 
-	if (how && (how->group_count < 0 || (how->group_count && !how->groups))) {
+	if (how->group_count < 0 || (how->group_count && !how->groups)) {
 		fail(&e, RINGUP_EINVAL, "ringup_init: %d groups%s", how->group_count,
 		     how->group_count < 0 ? "" : ", but groups is NULL");
 		return call_fail(&e);
 	}
-	for (int i = 0; how && i < how->group_count && !rc; i++)
+	for (int i = 0; i < how->group_count && !rc; i++)
 		rc = ringup_group_add(r, how->groups[i].ranks, how->groups[i].count, &g);
 	return rc;
 }
 
 int ringup_init(const struct ringup_init *how, struct ringup **rp)
 {
+	struct ringup_init room;
 	struct err e = { 0 };
 	struct ringup *r;
 	int rc;
 
+	if (how)
+		how = CALL_TAKE_ALL("ringup_init", how, how, &room);
+	else
+		how = memset(&room, 0, sizeof(room));
+	if (!how)
+		return RINGUP_EINVAL;
 	if (!rp) {
 		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
+		return call_fail(&e);
+	}
+	if (stack_check(&e)) {
+		fail_in(&e, "ringup_init");
 		return call_fail(&e);
 	}
 	/* Waiters and plans have to begin on a cache line. */

@@ -28,12 +28,13 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 {
 	static const char call[] = "ringup_send";
 	struct p2p_request q;
+	struct ringup_send room;
 	struct err e;
 	int rc;
 
-	rc = call_given(call, g, a);
-	if (rc)
-		return rc;
+	a = CALL_TAKE_ALL(call, g, a, &room);
+	if (!a)
+		return RINGUP_EINVAL;
 	q = (struct p2p_request){ .is_send = true,
 				  .data = (void *)(uintptr_t)a->in,
 				  .count = a->count,
@@ -53,12 +54,13 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 {
 	static const char call[] = "ringup_recv";
 	struct p2p_request q;
+	struct ringup_recv room;
 	int me = 0, rc;
 	struct err e;
 
-	rc = call_given(call, g, a);
-	if (rc)
-		return rc;
+	a = CALL_TAKE_ALL(call, g, a, &room);
+	if (!a)
+		return RINGUP_EINVAL;
 	q = (struct p2p_request){ .data = a->out,
 				  .count = a->count,
 				  .dtype = (int)a->dtype,

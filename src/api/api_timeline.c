@@ -50,7 +50,7 @@ int ringup_points_keep(struct ringup *r, const uint64_t **countp)
 }
 
 int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
-		      struct ringup_points *out)
+		      struct ringup_points *out, size_t each)
 {
 	static const char call[] = "ringup_points_get";
 	struct err e;
@@ -63,6 +63,11 @@ int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 	if (!rc && (!first || count > UINT32_MAX))
 		rc = fail(&e, RINGUP_EINVAL, "%s: %llu operations from number %llu on", call,
 			  (unsigned long long)count, (unsigned long long)first);
+	if (!rc && each != sizeof(*out))
+		rc = fail(&e, RINGUP_EINVAL,
+			  "%s: a struct of %zu bytes; install the ringup that the program was "
+			  "compiled for",
+			  call, each);
 	if (!rc)
 		rc = timeline_points(&r->context.engine, first, count, out, &e);
 	return rc ? call_fail(&e) : 0;

@@ -3,7 +3,10 @@
 #ifndef API_CALL_H
 #define API_CALL_H
 
+#include <stddef.h>
+
 #include "base/err.h"
+#include "base/kinds.h"
 #include "engine/context.h"
 #include "ringup.h"
 
@@ -41,16 +44,35 @@ static inline int call_given(const char *call, const void *handle, const void *a
 	return call_null(call, handle ? "what to do" : "the handle");
 }
 
+/*
+ * call_fit - the description @given, which begins with its size, as this library knows it.
+ *
+ * @first: how much of it size 0 stands for; @whole: its size here, which @room has, too.
+ * Returns @given if it has that size, else @room, with what the caller has, or NULL and EINVAL.
+ */
+const void *call_fit(const char *call, const void *given, size_t first, void *room,
+		     size_t whole, struct err *e);
+
+/* CALL_TAKE - the handle is no NULL, and call_fit() of @a, whose size 0 ends before @field;
+ * NULL: RINGUP_EINVAL, which ringup_error() describes. */
+const void *call_take(const char *call, const void *handle, const void *given, size_t first,
+		      void *room, size_t whole);
+#define CALL_TAKE(call, handle, a, room, field) \
+	call_take(call, handle, a, offsetof(__typeof__(*(room)), field), room, sizeof(*(room)))
+#define CALL_TAKE_ALL(call, handle, a, room) \
+	call_take(call, handle, a, sizeof(*(room)), room, sizeof(*(room)))
+
 /* call_check - check that @p has @count elements of @dtype, and that they fit in memory.
  * @call and @what name the function and its argument in the sentence. */
 static inline int call_check(const char *call, const char *what, const void *p, uint64_t count,
 			     int dtype, struct err *e)
 {
-	if (dtype < 0 || dtype >= RINGUP_DTYPE_COUNT)
-		return fail(e, RINGUP_EINVAL, "%s: no dtype has the number %d", call, dtype);
+	if (dtype < 0 || dtype >= DTYPE_COUNT)
+		return fail(e, RINGUP_EINVAL,
+			    "%s: dtype=%d is not a value of enum ringup_dtype", call, dtype);
 	if (!p && count)
-		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but there are %llu elements",
-			    call, what, (unsigned long long)count);
+		return fail(e, RINGUP_EINVAL, "%s: %s is NULL, but count is %llu", call, what,
+			    (unsigned long long)count);
 	if (count > CALL_ELEMENTS)
 		return fail(e, RINGUP_EINVAL, "%s: %llu elements do not fit in memory", call,
 			    (unsigned long long)count);

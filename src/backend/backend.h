@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/collectives.h"
 #include "ringup.h"
 
 struct err;
@@ -17,18 +18,9 @@ struct wait_on;
 
 enum { BACKEND_SLOTS = 8 };
 
-/* The kinds of plans, and their names in messages. */
-#define PLANS(X)                          \
-	X(ALLREDUCE, "allreduce")         \
-	X(BROADCAST, "broadcast")         \
-	X(ALLGATHER, "allgather")         \
-	X(BARRIER, "barrier")             \
-	X(REDUCESCATTER, "reducescatter") \
-	X(ALLTOALL, "alltoall")
-
 enum plan_kind {
-#define X(kind, name) PLAN_##kind,
-	PLANS(X) PLAN_KINDS,
+#define X(kind, word, activity, traits) PLAN_##kind,
+	COLLECTIVES(X) PLAN_KINDS,
 #undef X
 };
 
@@ -52,6 +44,7 @@ struct piece {
 	uint64_t count;            /* elements at in, on this rank */
 	enum ringup_memory memory; /* where in and out are: the plan's kind, or RINGUP_HOST */
 	void *stream;              /* of a device, or NULL; see struct ringup_reduce */
+	void *ready;               /* mark()'s, on the stream; NULL without a stream */
 };
 
 /*
@@ -67,6 +60,7 @@ struct piece {
  * same time have different slots, serial % slots, on all ranks alike.
  */
 struct plan {
+	const char *name; /* of its first operation, for messages; or NULL */
 	enum plan_kind kind;
 	enum ringup_dtype dtype;
 	enum ringup_redop redop;
@@ -100,7 +94,6 @@ struct topo {
 	struct segment *segment;      /* shared memory of this host's ranks, or NULL */
 	struct mesh *mesh;            /* connections, or NULL                        */
 	const uint32_t *abort;        /* not 0 once the job has failed; any thread sets it */
-	bool asked;                   /* this back end was asked for by name         */
 	bool whole;                   /* all ranks of the job                        */
 	enum single_copy single_copy; /* the same on all ranks */
 
@@ -108,6 +101,34 @@ struct topo {
 	 * back end that uses it does so on all of them alike.  NULL: there is none. */
 	int (*exchange)(void *ctx, const void *mine, size_t len, void *all);
 	void *exchange_ctx;
+
+	/* For a back end of a device. */
+	const char *nccl; /* RINGUP_NCCL */
+	int start_ms;     /* RINGUP_START_TIMEOUT_MS, RINGUP_DEVICE_MS */
+	int device_ms;
+	uint64_t serial; /* of the group, the same on all ranks; 0: the world */
+};
+
+/*
+ * Additional functions of a back end for device memory. Its plans end when they are
+ * queued, so a thread must poll the queued work, and the work queued before it.
+ */
+struct backend_device {
+	/* An operation with data at @at, if it is not NULL, is submitted: checks that the
+	 * memory is the device's, and sets *@ready to a mark on @stream, unless that is NULL.
+	 * Any thread.  unmark() gives the mark back when the operation is complete. */
+	int (*mark)(void *self, const void *at, void *stream, void **ready, struct err *e);
+	void (*unmark)(void *self, void *ready);
+
+	/* Copies between the host's memory and the device's, when what is before the mark
+	 * @ready (or NULL) has run: 1 when that is done, 0: call again, negative on failure.
+	 * *@copy is NULL at first, and afterwards.  The thread that makes progress. */
+	int (*copy)(void *self, void *to, const void *from, uint64_t bytes, void *ready,
+		    void **copy, struct err *e);
+
+	/* The watch thread looks: 0 if nothing is queued, 1 if something is, negative once it
+	 * has failed or is late.  Beside the thread that makes progress. */
+	int (*watch)(void *self, struct err *e);
 };
 
 /*
@@ -127,6 +148,9 @@ struct backend {
 	unsigned int memory; /* MEMORY_HOST and so on: kinds whose plans it may carry out */
 	int slots;           /* plans in flight at a time: 1 to BACKEND_SLOTS */
 	bool by_host;        /* adds up each host's ranks first, then hosts in order     */
+	bool named_only;     /* serves only where RINGUP_BACKEND names it                */
+	bool ordered; /* plans of several groups start in one order: see turns.h; 1 slot */
+	const struct backend_device *device; /* NULL: it takes the host's memory only     */
 
 	/* Get ready to serve @t, which outlives it, or fail: this build or machine cannot, on
 	 * all ranks alike.  With RINGUP_ENOMEM this rank alone cannot, and the job ends. */
@@ -160,16 +184,19 @@ struct backend {
 /* All back ends of this build, in order of preference; ends with NULL. */
 extern const struct backend *const backends[];
 
-/* backend_kind_name - of an enum plan_kind; "operation" for any other number. */
-static inline const char *backend_kind_name(uint32_t kind)
+/* backend_is_named - is @name in @list, names with commas between? */
+static inline bool backend_is_named(const char *list, const char *name)
 {
-	static const char *const names[] = {
-#define X(kind, name) name,
-		PLANS(X)
-#undef X
-	};
+	size_t len = strlen(name);
 
-	return kind < PLAN_KINDS ? names[kind] : "operation";
+	for (const char *at = list; at && *at; at = *at ? at + 1 : at) {
+		size_t n = strcspn(at, ",");
+
+		if (n == len && !strncmp(at, name, n))
+			return true;
+		at += n;
+	}
+	return false;
 }
 
 /* backend_find - by name, or NULL. */

@@ -10,7 +10,8 @@
 	X(self)     \
 	X(node)     \
 	X(mpi)      \
-	X(tcp)
+	X(tcp)      \
+	X(nccl)
 
 #define X(name) extern const struct backend backend_##name;
 BACKENDS(X)

@@ -81,7 +81,7 @@ struct cut_walk {
 	uint64_t at, end;
 	/* The run. */
 	uint64_t first, count;   /* elements of the chunk                       */
-	const unsigned char *in; /* NULL if nothing is there, or out is meant   */
+	const unsigned char *in; /* NULL if empty, or if out is meant   */
 	unsigned char *out;
 };
 

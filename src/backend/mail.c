@@ -147,21 +147,21 @@ static int check_head(const struct mail *m, const struct mail_socket *l, struct 
 	if (!memcmp(got, want, PLAN_BYTES))
 		return 0;
 	if (got->magic != MAIL_MAGIC)
-		return fail(e, RINGUP_EMISMATCH, "rank %d sent what is no message", l->rank);
+		return fail(e, RINGUP_EMISMATCH, "rank %d sent an invalid message", l->rank);
 	if (got->kind == want->kind && got->count == want->count && got->dtype == want->dtype &&
 	    got->sequence == want->sequence)
 		return fail(e, RINGUP_EMISMATCH,
 			    "rank %d and rank %d run %s of %llu x %s, with other operations, "
 			    "roots, scales or blocks",
-			    l->rank, m->rank, backend_kind_name(got->kind),
+			    l->rank, m->rank, collective_word(got->kind),
 			    (unsigned long long)got->count,
 			    reduce_dtype_name((enum ringup_dtype)got->dtype));
 	return fail(e, RINGUP_EMISMATCH,
 		    "rank %d runs %s of %llu x %s as number %u, rank %d %s of %llu x %s as "
 		    "number %u",
-		    l->rank, backend_kind_name(got->kind), (unsigned long long)got->count,
+		    l->rank, collective_word(got->kind), (unsigned long long)got->count,
 		    reduce_dtype_name((enum ringup_dtype)got->dtype), got->sequence, m->rank,
-		    backend_kind_name(want->kind), (unsigned long long)want->count,
+		    collective_word(want->kind), (unsigned long long)want->count,
 		    reduce_dtype_name((enum ringup_dtype)want->dtype), want->sequence);
 }
 

@@ -431,8 +431,7 @@ static int concur(const struct topo *t, int rc, int number, struct opinion *all,
 	return fail(e, RINGUP_ENOBACKEND, "rank %d: %.200s", r, all[r].text);
 }
 
-/* May this process use MPI for @t, and does it pay?  Calls nothing that concerns
- * other ranks. */
+/* May this process use MPI for @t?  Calls nothing that concerns other ranks. */
 static int look_around(struct mpi *m, const struct topo *t, struct mpi_world *w, struct err *e)
 {
 	char summary[MPI_FIND_SUMMARY];
@@ -440,8 +439,6 @@ static int look_around(struct mpi *m, const struct topo *t, struct mpi_world *w,
 
 	if (t->size > RANKS)
 		return fail(e, RINGUP_ENOBACKEND, "mpi serves %d ranks at most", RANKS);
-	if (!t->asked && !mpi_find_loaded())
-		return fail(e, RINGUP_ENOBACKEND, "the program uses no MPI");
 	rc = mpi_find_module(&m->mod, summary, e);
 	if (rc)
 		return rc;
@@ -458,10 +455,6 @@ static int look_around(struct mpi *m, const struct topo *t, struct mpi_world *w,
 		return fail(e, RINGUP_ENOBACKEND,
 			    "MPI was initialised for one thread only; call MPI_Init_thread "
 			    "with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED");
-	if (!t->asked && !(w->initialized && mpi_find_fabric(summary)))
-		return fail(e, RINGUP_ENOBACKEND,
-			    "MPI has no faster way between the hosts; RINGUP_BACKEND=mpi "
-			    "takes it nevertheless");
 	return 0;
 }
 
@@ -556,10 +549,6 @@ static int mpi_open(void *self, const struct topo *t, struct err *e)
 		return fail(e, RINGUP_ENOBACKEND, "MPI serves all ranks together only");
 	if (t->size > 1 && !t->exchange)
 		return fail(e, RINGUP_ENOBACKEND, "the ranks have no way to agree on MPI");
-	/* Every rank talks to every other: with several on a host, more crosses the
-	 * network than has to. */
-	if (!t->asked && t->hosts < t->size)
-		return fail(e, RINGUP_ENOBACKEND, "ranks share a host, and memory is faster");
 	all = calloc((size_t)t->size, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
@@ -684,7 +673,8 @@ static void mpi_close(void *self)
 
 const struct backend backend_mpi = {
 	.name = "mpi",
-	.summary = "an MPI of this node, where its network is faster",
+	.summary = "an MPI of this node, if it is named",
+	.named_only = true,
 	.size = sizeof(struct mpi),
 	.memory = MEMORY_OF_HOST,
 	.slots = 1,

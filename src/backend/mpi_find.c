@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,13 +56,6 @@ static void loaded_summary(char out[MPI_FIND_SUMMARY])
 	if (text && !get(text, &len))
 		mpi_find_summary(text, out);
 	free(text);
-}
-
-bool mpi_find_loaded(void)
-{
-	char path[PATH_MAX];
-
-	return mpi_state_library(path) || dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
 }
 
 const char *mpi_find_launcher(int *size)
@@ -224,7 +216,7 @@ static void *load_best(const char *dir, const char *kind, const char *version,
 	snprintf(pattern, sizeof(pattern), "%s/ringup-mpi-%s*.so", dir, kind);
 	if (glob(pattern, 0, NULL, &found))
 		return NULL;
-	/* What glob() returns begins with @dir, and the names are behind it. */
+	/* glob() returns paths that begin with @dir; the names follow. */
 	for (i = 0; i < found.gl_pathc; i++)
 		found.gl_pathv[i] += at;
 	best = mpi_find_best((const char *const *)found.gl_pathv, found.gl_pathc, kind,
@@ -237,33 +229,34 @@ static void *load_best(const char *dir, const char *kind, const char *version,
 	return handle;
 }
 
-/* Looks below this library as installed, beside it as built (the same for the command), then
- * in the folder chosen at build time. */
+/* Looks below this library as installed, beside it as built, and the same for the
+ * command. */
 static void *load_named(const char *name, const char *version, struct err *e)
 {
-	static const char *const near[] = { "/ringup", "", "/../lib/ringup", "/.libs" };
-	char dir[PATH_MAX], path[PATH_MAX + 64], why[MODULE_WHY] = "";
+	/* The last is for a library in the Python package of an environment. */
+	static const char *const near[] = { "/ringup", "", "/" LIB_FROM_BIN "/ringup", "/.libs",
+					    "/../../../ringup" };
+	char dir[PATH_MAX], path[PATH_MAX], why[MODULE_WHY] = "";
 	void *handle = NULL;
 
 	if (strchr(name, '/')) {
 		handle = load(name, why);
 		if (!handle)
 			fail(e, RINGUP_ENOBACKEND, "RINGUP_MPI=%.80s: %s", name,
-			     *why ? why : "there is no such file");
+			     *why ? why : "no such file");
 		return handle;
 	}
 	own_folder(dir);
 	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]) && !handle; i++) {
-		snprintf(path, sizeof(path), "%s%s", dir, near[i]);
-		handle = load_best(path, name, version, why);
+		if (snprintf(path, sizeof(path), "%s%s", dir, near[i]) < PATH_MAX)
+			handle = load_best(path, name, version, why);
 	}
-	if (!handle)
-		handle = load_best(PKGLIBDIR, name, version, why);
 	if (!handle && *why)
 		fail(e, RINGUP_ENOBACKEND, "%s", why);
 	else if (!handle)
 		fail(e, RINGUP_ENOBACKEND,
-		     "there is no module for this MPI (ringup-mpi-%s%s%s.so): `ringup rebuild` "
+		     "ringup has no module for this MPI (ringup-mpi-%s%s%s.so): `ringup "
+		     "rebuild` "
 		     "builds it, given its mpi.h",
 		     name, *version ? "-" : "", version);
 	return handle;
@@ -308,47 +301,11 @@ int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMAR
 	if (!mod || mod->abi != MODULE_ABI)
 		return fail(e, RINGUP_ENOBACKEND,
 			    "the module for %.80s belongs to another version of ringup", name);
-	/* The program's MPI must be the one that the module is linked with. */
+	/* The program must use the MPI that the module is linked with. */
 	module_summary(mod, summary);
 	if (*loaded && strcmp(loaded, summary))
 		return fail(e, RINGUP_ENOBACKEND, "this process uses %.60s, the module %.60s",
 			    loaded, summary);
 	*modp = mod;
 	return 0;
-}
-
-static bool any_active_port(void)
-{
-	glob_t found;
-	bool active = false;
-
-	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
-		return false;
-	for (size_t i = 0; i < found.gl_pathc && !active; i++) {
-		FILE *f = fopen(found.gl_pathv[i], "re");
-		char line[64] = "";
-
-		if (f && fgets(line, sizeof(line), f))
-			active = strstr(line, "ACTIVE") != NULL;
-		if (f)
-			fclose(f);
-	}
-	globfree(&found);
-	return active;
-}
-
-/* For dl_iterate_phdr(): is this library Open MPI's plug-in for a fabric?  Open
- * MPI unloads plug-ins that it does not use. */
-static int is_fabric(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size;
-	(void)arg;
-	return strstr(info->dlpi_name, "/mca_pml_ucx.so") ||
-	       strstr(info->dlpi_name, "/mca_pml_cm.so");
-}
-
-bool mpi_find_fabric(const char *summary)
-{
-	return any_active_port() &&
-	       (dl_iterate_phdr(is_fabric, NULL) || strstr(summary, "(ch4:ucx)"));
 }

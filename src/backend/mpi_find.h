@@ -3,7 +3,6 @@
 #ifndef BACKEND_MPI_FIND_H
 #define BACKEND_MPI_FIND_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -44,15 +43,12 @@ void mpi_find_launcher_version(char out[MPI_FIND_VERSION]);
  * mpi_find_best - the one of @n file names that is the module for @kind in @version.
  *
  * A module for one MPI of several is called ringup-mpi-KIND-VERSION.so, the one that was
- * built with ringup itself ringup-mpi-KIND.so.  The best is the very version; then the
- * newest with the same first number, since its binary interface is the same; then the one
- * without.  For @version "": the one without, else the newest.  NULL: there is none.
+ * built with ringup itself ringup-mpi-KIND.so.  The best is the exact version;
+ * then the newest with the same first number, since its binary interface is the same; then the
+ * one without.  For @version "": the one without, else the newest.  NULL: there is none.
  */
 const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
 			  const char *version);
-
-/* mpi_find_loaded - is there an MPI in this process already? */
-bool mpi_find_loaded(void);
 
 /*
  * mpi_find_module - load the module for this process's MPI.
@@ -62,13 +58,5 @@ bool mpi_find_loaded(void);
  */
 int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
 		    struct err *e);
-
-/*
- * mpi_find_fabric - does MPI move data by something faster than TCP?
- *
- * True only if an RDMA port of this host is active, and the part of MPI that drives
- * such ports is loaded.
- */
-bool mpi_find_fabric(const char *summary);
 
 #endif

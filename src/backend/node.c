@@ -29,15 +29,13 @@ static bool barrier_combine(struct node *n, uint64_t k)
 	return true;
 }
 
-static const struct node_stages barrier = { barrier_put, barrier_combine, node_nothing };
+static const struct node_stages node_barrier = { barrier_put, barrier_combine, node_nothing };
 
 static const struct node_stages *const stages[] = {
-	[PLAN_ALLREDUCE] = &node_allreduce,         [PLAN_BROADCAST] = &node_broadcast,
-	[PLAN_ALLGATHER] = &node_allgather,         [PLAN_BARRIER] = &barrier,
-	[PLAN_REDUCESCATTER] = &node_reducescatter, [PLAN_ALLTOALL] = &node_alltoall,
+#define X(kind, word, activity, traits) &node_##word,
+	COLLECTIVES(X)
+#undef X
 };
-
-_Static_assert(sizeof(stages) / sizeof(stages[0]) == PLAN_KINDS, "each kind has stages");
 
 static int node_open(void *self, const struct topo *t, struct err *e)
 {
@@ -88,20 +86,9 @@ static uint64_t broadcast_chunk(const struct node *n)
 
 static uint64_t longest_block(const struct plan *p, size_t size)
 {
-	switch (p->kind) {
-	case PLAN_ALLREDUCE:
-	case PLAN_BROADCAST:
-		return p->count;
-	case PLAN_ALLGATHER:
-	case PLAN_REDUCESCATTER:
-		return longest(p->counts, size);
-	case PLAN_ALLTOALL:
+	if (p->kind == PLAN_ALLTOALL)
 		return longest(p->matrix, size * size);
-	case PLAN_BARRIER:
-	case PLAN_KINDS:
-		break;
-	}
-	return 0;
+	return collective_is(p->kind, COLLECTIVE_ROWS) ? longest(p->counts, size) : p->count;
 }
 
 /* How a plan is cut, and carried out; the same on all ranks. */
@@ -111,7 +98,7 @@ static void cut(struct node *n)
 	uint64_t most = longest_block(p, (size_t)n->topo->size);
 
 	/* A plan without elements runs as a barrier. */
-	n->stages = most ? stages[p->kind] : &barrier;
+	n->stages = most ? stages[p->kind] : &node_barrier;
 	n->chunk_count = SEGMENT_SLOT_BYTES / n->bytes;
 	/* Readers of a broadcast start a chunk later than the root: short ones start soon. */
 	if (p->kind == PLAN_BROADCAST)
@@ -192,7 +179,7 @@ static bool try_take(struct node *n)
 static bool go_on(struct node *n)
 {
 	bool drained = n->combined == n->chunks;
-	uint64_t room = n->taken + node_places(n); /* a slot's chunk has to be taken first */
+	uint64_t room = n->taken + node_places(n); /* take a slot's chunk first */
 
 	if (try_put(n, num_least(n->combined + 2, room)) || (!drained && try_combine(n)))
 		return true;

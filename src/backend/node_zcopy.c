@@ -153,7 +153,7 @@ static bool combine_shared(struct node *n)
 	node_slice(n, p->count, n->topo->rank, &first, &end);
 	pieces_skip(p, &c, first);
 	for (; first < end; first += m) {
-		if (!quiesce_enter(&n->seg->waitset, n->topo->abort))
+		if (!quiesce_enter(&n->seg->waitset, n->topo->abort, &n->seg->head->left))
 			return false;
 		m = pieces_run(p, &c, num_least(end - first, SHARE_BLOCK / n->bytes));
 		for (d = 1, r = 0; r < size; r++) {

@@ -116,7 +116,7 @@ static int give(struct move *m, uint64_t at, const unsigned char *in, size_t siz
 	const struct waitset *waitset = &m->topo->segment->waitset;
 	int why;
 
-	if (!quiesce_enter(waitset, m->topo->abort))
+	if (!quiesce_enter(waitset, m->topo->abort, &m->topo->segment->head->left))
 		return 0;
 	why = cma_write(m->other->pid, at, in, size);
 	quiesce_leave(waitset);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/kinds.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "wire/mesh.h"
@@ -167,7 +168,7 @@ static int tcp_open(void *self, const struct topo *topo, struct err *e)
 static bool tcp_can(const void *self, const struct plan *p)
 {
 	(void)self;
-	return (unsigned int)p->dtype < RINGUP_DTYPE_COUNT;
+	return (unsigned int)p->dtype < DTYPE_COUNT;
 }
 
 static void put_run(const struct tcp *h, const struct cut_walk *w, unsigned char *to)

@@ -11,8 +11,9 @@ struct waitset;
 struct wake_fd;
 
 /*
- * What may let a plan go on: a notification of a rank of this host, a descriptor, both, or
- * nothing that could be waited for.  Pointers are borrowed until the next step().
+ * An event that a plan waits for: a notification by
+ * a rank of this host, a descriptor, both, or none.  Pointers are borrowed until the next
+ * step().
  */
 struct wait_on {
 	struct waitset *waitset;       /* a notification for this rank; NULL: none */

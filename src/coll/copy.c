@@ -7,6 +7,7 @@
 #endif
 
 #include "coll/loops.h"
+#include "coll/scalar.h"
 
 void copy_bytes(void *dst, const void *src, size_t n)
 {
@@ -76,23 +77,36 @@ enum copy_ownership copy_ownership(void)
 	return how == COPY_OWNERSHIPS ? suits() : how;
 }
 
+/* Other measured differences between processors: docs/HISTORY.md. */
+static const struct way {
+	bool sums_stream;
+	int eager_pair, eager_crowd;
+	unsigned char streaming_from[COPY_RESULTS]; /* MiB */
+} ways[COPY_OWNERSHIPS] = {
+	/*                  sums  pair crowd   SHARED ALONE GATHERED ZCOPY */
+	[COPY_ASKS] = { true, 4, 64, { 16, 4, 4, 16 } },
+	[COPY_OWNS] = { false, 4, 64, { 16, 16, 20, 20 } },
+	[COPY_STRINGS] = { false, 16, 128, { 16, 16, 16, 16 } },
+};
+
 bool copy_sums_stream(void)
 {
-	return copy_ownership() == COPY_ASKS;
+	return ways[copy_ownership()].sums_stream;
+}
+
+int copy_eager_pair(void)
+{
+	return ways[copy_ownership()].eager_pair;
+}
+
+int copy_eager_crowd(void)
+{
+	return ways[copy_ownership()].eager_crowd;
 }
 
 size_t copy_streaming_from(enum copy_result what)
 {
-	/* MiB, as measured: docs/HISTORY.md */
-	static const unsigned char from[COPY_RESULTS][COPY_OWNERSHIPS] = {
-		/*                  ASKS  OWNS STRINGS */
-		[COPY_SHARED] = { 16, 16, 16 },
-		[COPY_ALONE] = { 4, 16, 16 },
-		[COPY_GATHERED] = { 4, 20, 16 },
-		[COPY_ZCOPY] = { 16, 20, 16 },
-	};
-
-	return (size_t)from[what][copy_ownership()] << 20;
+	return (size_t)ways[copy_ownership()].streaming_from[what] << 20;
 }
 
 void copy_use_ownership(enum copy_ownership how)
@@ -147,40 +161,19 @@ void copy_and_own(void *dst, void *src, size_t n, bool streaming)
 	}
 }
 
-/* Rounds towards zero; saturates; a NaN becomes 0. */
-#define SCALE_INTEGER(name, elem, low, high)                                       \
-	static void name(elem *d, const elem *s, uint64_t count, double factor)    \
-	{                                                                          \
-		uint64_t i;                                                        \
-                                                                                   \
-		for (i = 0; i < count; i++) {                                      \
-			double x = (double)s[i] * factor;                          \
-                                                                                   \
-			if (x > (double)(low)-1 && x < (double)(high) + 1)         \
-				d[i] = (elem)x;                                    \
-			else                                                       \
-				d[i] = (elem)(x < 0 ? (low) : x > 0 ? (high) : 0); \
-		}                                                                  \
+#define SCALE(tag, elem)                                                               \
+	static void scale_##tag(elem *d, const elem *s, uint64_t count, double factor) \
+	{                                                                              \
+		for (uint64_t i = 0; i < count; i++)                                   \
+			d[i] = scaled_##tag(s[i], factor);                             \
 	}
 
-SCALE_INTEGER(scale_u8, uint8_t, 0, UINT8_MAX)
-SCALE_INTEGER(scale_i8, int8_t, INT8_MIN, INT8_MAX)
-SCALE_INTEGER(scale_u16, uint16_t, 0, UINT16_MAX)
-SCALE_INTEGER(scale_i16, int16_t, INT16_MIN, INT16_MAX)
-SCALE_INTEGER(scale_i32, int32_t, INT32_MIN, INT32_MAX)
-
-/* int64_t's maximum is no double: 2^63 is the first that does not fit. */
-static void scale_i64(int64_t *d, const int64_t *s, uint64_t count, double factor)
-{
-	for (uint64_t i = 0; i < count; i++) {
-		double x = (double)s[i] * factor;
-
-		if (x >= -0x1p63 && x < 0x1p63)
-			d[i] = (int64_t)x;
-		else
-			d[i] = x < 0 ? INT64_MIN : x > 0 ? INT64_MAX : 0;
-	}
-}
+SCALE(u8, uint8_t)
+SCALE(i8, int8_t)
+SCALE(u16, uint16_t)
+SCALE(i16, int16_t)
+SCALE(i32, int32_t)
+SCALE(i64, int64_t)
 
 void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t count,
 		 double factor)
@@ -213,7 +206,6 @@ void copy_scaled(enum ringup_dtype dtype, void *dst, const void *src, uint64_t c
 	case RINGUP_BOOL: /* true stays true, as 1 */
 		loops_best()->many[RINGUP_SUM][dtype](&dst, 1, &src, 1, count, 1, 1);
 		break;
-	case RINGUP_DTYPE_COUNT:
 		break;
 	}
 }

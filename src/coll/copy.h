@@ -80,6 +80,12 @@ void copy_use_ownership(enum copy_ownership how);
  * always may (docs/WHY.md). */
 bool copy_sums_stream(void);
 
+/* copy_eager_pair - how many times the usual limit an eager operation of two ranks may have,
+ * each with a processor; more where string moves fill the slots. copy_eager_crowd - the same of
+ * fewer processors than ranks, times the number of ranks. */
+int copy_eager_pair(void);
+int copy_eager_crowd(void);
+
 /* Which ranks touch the lines of a result while it is made. */
 enum copy_result {
 	COPY_SHARED,   /* also other ranks than the receiver                         */

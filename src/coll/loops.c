@@ -13,6 +13,7 @@
 #endif
 
 #include "coll/copy.h"
+#include "coll/scalar.h"
 
 /* Copies fewer bytes than a vector has. */
 static inline void copy_small(unsigned char *d, const unsigned char *s, size_t n)
@@ -27,64 +28,6 @@ static inline void copy_small(unsigned char *d, const unsigned char *s, size_t n
 		n -= 16;
 	}
 	copy_few(d, s, n);
-}
-
-static inline uint32_t bits_of(float f)
-{
-	uint32_t x;
-
-	memcpy(&x, &f, sizeof(x));
-	return x;
-}
-
-static inline float float_of(uint32_t x)
-{
-	float f;
-
-	memcpy(&f, &x, sizeof(f));
-	return f;
-}
-
-static inline float bf16_widen(uint16_t h)
-{
-	return float_of((uint32_t)h << 16);
-}
-
-static inline uint16_t bf16_narrow(float f)
-{
-	uint32_t x = bits_of(f);
-
-	if ((x & 0x7fffffff) > 0x7f800000)
-		return (uint16_t)(x >> 16 | 0x40);
-	return (uint16_t)((x + 0x7fff + (x >> 16 & 1)) >> 16);
-}
-
-static inline float f16_widen(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, m = h & 0x7fff;
-
-	if (m > 0x7c00)
-		return float_of(sign | 0x7fc00000 | m << 13);
-	if (m == 0x7c00)
-		return float_of(sign | 0x7f800000);
-	if (m >= 0x400)
-		return float_of(sign | ((m << 13) + 0x38000000));
-	return float_of(sign | bits_of((float)m * 0x1p-24f));
-}
-
-static inline uint16_t f16_narrow(float f)
-{
-	uint32_t x = bits_of(f), sign = x >> 16 & 0x8000;
-
-	x &= 0x7fffffff;
-	if (x > 0x7f800000)
-		return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x3ff));
-	if (x >= 0x477ff000) /* 65520: rounds to 65536, which is infinite in f16 */
-		return (uint16_t)(sign | 0x7c00);
-	if (x >= 0x38800000)
-		return (uint16_t)(sign | (x - 0x38000000 + 0xfff + (x >> 13 & 1)) >> 13);
-	/* Denormal: next to 0.5 a float counts in the same units, 2^-24. */
-	return (uint16_t)(sign | (bits_of(float_of(x) + 0.5f) - 0x3f000000));
 }
 
 #ifdef __x86_64__

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/kinds.h"
 #include "ringup.h"
 
 /*
@@ -32,7 +33,7 @@ struct loops {
 	void (*copy_streaming)(void *dst, const void *src,
 			       size_t n); /* the same, by streaming stores */
 
-	loops_many *many[RINGUP_ADASUM][RINGUP_DTYPE_COUNT]; /* an average is a sum */
+	loops_many *many[RINGUP_ADASUM][DTYPE_COUNT]; /* an average is a sum */
 
 	/* f16 (index 0) and bf16 (1) to f32, exactly, and back, to the nearest. */
 	void (*widen[2])(float *d, const uint16_t *s, size_t n);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/reduce.h"
 
+#include "base/kinds.h"
 #include "coll/copy.h"
 #include "coll/loops.h"
 
@@ -16,24 +17,24 @@ enum { NEAR_BYTES = 4096 };
 
 const char *reduce_dtype_name(enum ringup_dtype dtype)
 {
-	static const char *const names[RINGUP_DTYPE_COUNT] = {
+	static const char *const names[DTYPE_COUNT] = {
 		[RINGUP_U8] = "u8",   [RINGUP_I8] = "i8",   [RINGUP_U16] = "u16",
 		[RINGUP_I16] = "i16", [RINGUP_I32] = "i32", [RINGUP_BOOL] = "bool",
 		[RINGUP_I64] = "i64", [RINGUP_F16] = "f16", [RINGUP_BF16] = "bf16",
 		[RINGUP_F32] = "f32", [RINGUP_F64] = "f64",
 	};
 
-	return (unsigned int)dtype < RINGUP_DTYPE_COUNT ? names[dtype] : "?";
+	return (unsigned int)dtype < DTYPE_COUNT ? names[dtype] : "?";
 }
 
 const char *reduce_redop_name(enum ringup_redop redop)
 {
-	static const char *const names[RINGUP_REDOP_COUNT] = {
+	static const char *const names[REDOP_COUNT] = {
 		[RINGUP_SUM] = "sum", [RINGUP_AVERAGE] = "average", [RINGUP_MIN] = "min",
 		[RINGUP_MAX] = "max", [RINGUP_PRODUCT] = "product", [RINGUP_ADASUM] = "adasum",
 	};
 
-	return (unsigned int)redop < RINGUP_REDOP_COUNT ? names[redop] : "?";
+	return (unsigned int)redop < REDOP_COUNT ? names[redop] : "?";
 }
 
 void reduce_widen(enum ringup_dtype dtype, float *dst, const void *src, size_t count)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/kinds.h"
 #include "ringup.h"
 
 /* The operations that combine element by element: all but Adasum. */
@@ -15,7 +16,7 @@ enum { REDUCE_OPS = RINGUP_ADASUM };
 /* The most sources for which reduce_streaming() uses streaming stores. */
 enum { REDUCE_PAST = 64 };
 
-/* What is done to each element. */
+/* The operation on each element. */
 struct reduce {
 	enum ringup_dtype dtype;
 	enum ringup_redop redop; /* RINGUP_AVERAGE: the sum divided by divisor       */
@@ -69,7 +70,7 @@ static inline size_t reduce_dtype_bytes(enum ringup_dtype dtype)
 #undef X
 	};
 
-	return (unsigned int)dtype < RINGUP_DTYPE_COUNT ? bytes[dtype] : 0;
+	return (unsigned int)dtype < DTYPE_COUNT ? bytes[dtype] : 0;
 }
 
 const char *reduce_dtype_name(enum ringup_dtype dtype); /* "f32"; "?" if there is none */

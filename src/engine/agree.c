@@ -27,10 +27,15 @@ bool agree_ready(const struct agree *a)
 	return ledger_ready(a->ledger) || (a->tree && tree_is_behind(a->tree));
 }
 
-int agree_next(struct agree *a, uint64_t cap, struct item *items)
+void agree_tell(struct agree *a)
 {
 	if (a->tree && tree_is_behind(a->tree))
 		tree_turn(a->tree);
+}
+
+int agree_next(struct agree *a, uint64_t cap, struct item *items)
+{
+	agree_tell(a);
 	return a->host_queue ? host_queue_next(a->host_queue, items)
 			     : ledger_next(a->ledger, cap, items);
 }

@@ -43,6 +43,9 @@ bool agree_ready(const struct agree *a);
 int agree_next(struct agree *a, uint64_t cap, struct item *items);
 void agree_done(struct agree *a);
 
+/* agree_tell - this host's news go to other hosts, though no batch is asked for. */
+void agree_tell(struct agree *a);
+
 /* agree_attend - the holder of the baton has nothing to do but wait: between agree_attend(true)
  * and agree_attend(false) it calls agree_poll() at each look, also just before it sleeps.  So
  * the thread that waits for a frame also receives it. */

@@ -14,7 +14,7 @@
 #include "ringup.h"
 #include "wire/ranks.h"
 
-/* Values of l->phase: the part that is done. */
+/* Values of c->phase: the part that is done. */
 enum { BEGUN, TOLD, COUNTED };
 
 /* A signature in an exchange, in 64-bit numbers. */
@@ -72,13 +72,15 @@ static int learn(struct comm *c, struct ringup_op *op, struct err *e)
 		if (!get_signature(c->run->numbers + (size_t)(i - 1) * OP_SIGNATURE_NUMBERS,
 				   c->topo.size, &w) ||
 		    w.kind >= PLAN_KINDS)
-			return fail(e, RINGUP_EPEER, "%.200s: not what a group may be of",
+			return fail(e, RINGUP_EPEER, "%.200s: not allowed in a group",
 				    op->entry->name);
 		rc = proxy_request(c, &w, &q, &own, e);
 		if (rc)
 			return rc;
 		/* See cannot_go(). */
 		q.signature.kind = w.kind;
+		if (op->mixed)
+			q.signature.memory = RINGUP_HOST;
 		lock_take(&c->lock);
 		rc = op_add_member(c, op, &q, own, e);
 		lock_give(&c->lock);
@@ -186,7 +188,7 @@ int bundle_plan(struct comm *c, struct ringup_op *op, const uint64_t *rows, stru
 	int rc;
 
 	if (!rows)
-		return fail(e, RINGUP_EPEER, "%.200s: nobody knows the group", op->entry->name);
+		return fail(e, RINGUP_EPEER, "%.200s: unknown group", op->entry->name);
 	if (c->phase == BEGUN) {
 		c->phase = TOLD;
 		if (!all_know(c, rows))

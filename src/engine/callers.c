@@ -1,4 +1,4 @@
-/* callers.c - the threads that start operations, and what each waits for without end. */
+/* callers.c - the threads that start operations, and what each waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/callers.h"
 
@@ -56,14 +56,14 @@ void callers_enter(struct callers *s)
 	callers_mine.at = i < CALLERS ? &s->of[i] : NULL;
 }
 
-void callers_begin(struct callers *s, const struct ringup_op *op, uint32_t use)
+void callers_begin(struct callers *s, const struct ringup_op *op, uint32_t use, bool endless)
 {
 	struct caller *me = callers_mine.serial == s->serial ? callers_mine.at : NULL;
 
 	if (!me)
 		return;
 	__atomic_store_n(&me->use, use, __ATOMIC_RELAXED);
-	__atomic_store_n(&me->until_ns, INT64_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&me->until_ns, endless ? INT64_MAX : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&me->op, op, __ATOMIC_RELEASE);
 }
 

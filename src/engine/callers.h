@@ -1,4 +1,4 @@
-/* callers.h - the threads that start operations, and what each waits for without end. */
+/* callers.h - the threads that start operations, and what each waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_CALLERS_H
 #define ENGINE_CALLERS_H
@@ -22,7 +22,7 @@ struct caller {
 	uint32_t use;               /* of op; atomic                                   */
 	const struct ringup_op *op; /* that it waits for; NULL: it does not; atomic    */
 	int64_t until_ns; /* between two slices: it waits if it is back by then; INT64_MAX: it
-			   * is inside; atomic */
+			   * is inside; 0: it is inside, and has a deadline; atomic */
 };
 
 struct callers {
@@ -49,13 +49,14 @@ static inline void callers_note(struct callers *s)
 		callers_enter(s);
 }
 
-/* callers_begin - this thread begins to wait for @op without end.  callers_end - it stops;
- * @slice: it says that it will be back soon. */
-void callers_begin(struct callers *s, const struct ringup_op *op, uint32_t use);
+/* callers_begin - this thread begins to wait for @op; @endless: without a deadline. callers_end
+ * - it stops; @slice: it says that it will be back soon. */
+void callers_begin(struct callers *s, const struct ringup_op *op, uint32_t use, bool endless);
 void callers_end(struct callers *s, bool slice);
 
 /*
- * callers_waiting - are all threads that have called, and still live, waiting at @now_ns?
+ * callers_waiting - are all threads that have called, and still live, waiting without end at
+ * @now_ns?
  *
  * Writes them to @out and returns how many; 0: not all, or there are too many to know.
  */

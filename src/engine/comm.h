@@ -34,6 +34,7 @@ struct provider {
 struct run {
 	struct provider *by;
 	bool started;
+	struct ringup_op *staged; /* no plan runs, but this one's data are copied; or NULL */
 	struct plan plan;
 	struct piece pieces[BATCH_ITEMS];
 	struct ringup_op *ops[BATCH_ITEMS + 1]; /* a bundle is last */
@@ -44,6 +45,19 @@ struct run {
 	uint64_t *numbers;   /* exchanged between ranks: see plan_tell()  */
 	size_t number_count; /* room in numbers                           */
 	void *spare;         /* in place of a small result without memory; or NULL */
+};
+
+/* The state of a device plan in the order across groups: see turns.h. */
+enum turns_state { TURNS_NONE, TURNS_PROPOSED, TURNS_NUMBERED, TURNS_BEGUN };
+
+struct turns {
+	bool wanted; /* from here on this communicator's plans have numbers */
+	enum turns_state state;
+	uint64_t number;  /* the proposal, then the number */
+	struct plan plan; /* the allgather */
+	struct piece piece;
+	struct provider *by;
+	uint64_t *all, *counts; /* size entries each */
 };
 
 /* The path of small operations that take no plan. */
@@ -89,6 +103,7 @@ struct comm {
 	struct name_entry *kept[COMM_KEPT]; /* see submit_eager() */
 	uint32_t keeps;                     /* names kept so far, replaced ones included */
 	uint64_t unnamed;                   /* operations without a name so far        */
+	uint64_t messages;                  /* begun since observer.c last counted them */
 	uint32_t eager_count;               /* eager ones in flight; atomic            */
 	bool joined;                        /* this rank has joined; atomic */
 	struct ringup_op *join;             /* not published yet: see submit_join(); atomic */
@@ -104,9 +119,12 @@ struct comm {
 	int run_count;
 	struct run *run;     /* to be made next, or made last */
 	int running;         /* plans in flight; atomic */
+	struct turns turns;  /* of its plans on a device, among other groups' */
 	bool fenced;         /* no other plan is made before those in flight have ended */
 	uint64_t calls_seen; /* joined: calls of other ranks so far; atomic */
 
+	uint32_t *counted;       /* observer.c's, by id: rounds counted so far */
+	uint32_t recorded;       /* likewise: rounds that its records have     */
 	struct stall_seen *seen; /* stall.c's; calls_looked: calls of joined ranks then */
 	uint64_t calls_looked;
 

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/context.h"
 
+#include "config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "engine/engine.h"
 #include "engine/liveness.h"
 #include "engine/notify.h"
+#include "engine/observer.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/provider.h"
@@ -193,14 +196,20 @@ static int start_threads(struct bringup *b, struct err *e)
 
 	c->peers = calloc((size_t)c->size, sizeof(*c->peers));
 	c->counts = calloc((size_t)c->size, sizeof(*c->counts));
-	if (!c->peers || !c->counts)
+	c->launched = calloc((size_t)c->size, sizeof(*c->launched));
+	if (!c->peers || !c->counts || !c->launched)
 		return fail(e, RINGUP_ENOMEM, "no memory to start %d ranks", c->size);
 	memcpy(c->host, b->infos[c->rank].name, sizeof(c->host) - 1);
 	for (int r = 0; r < c->size; r++) {
 		c->peers[r].pid = b->infos[r].pid;
 		memcpy(c->peers[r].host, b->infos[r].name, HEARTBEAT_HOST_BYTES - 1);
 	}
+	for (int r = 0; r < c->size; r++)
+		c->launched[r] = b->infos[r].launch == b->infos[c->rank].launch
+					 ? (int)b->infos[r].launched
+					 : -1;
 	c->engine.cause = &c->cause;
+	c->engine.launched = c->launched;
 	c->engine.trace.ranks = c->part_ranks;
 	if (c->world.tree) {
 		c->engine.on_alarm = tell_hosts;
@@ -208,6 +217,10 @@ static int start_threads(struct bringup *b, struct err *e)
 	}
 	rc = comms_add(&c->engine, &c->world.comm, e);
 	c->world.open = rc >= 0;
+	if (rc >= 0)
+		observer_meet(&c->observe, &c->engine, c->peers, c->part_ranks);
+	c->watch.observe = &c->observe;
+	c->watch.ras_port = c->conf.ras == 1 ? RAS_PORT : (int)c->conf.ras;
 	if (rc >= 0)
 		rc = engine_start(&c->engine, e);
 	if (!rc)
@@ -221,6 +234,21 @@ static int start_threads(struct bringup *b, struct err *e)
 	if (!rc)
 		begin_timeline(c);
 	return rc;
+}
+
+/* Opens the pipe for the reason of a failure, whichever way the ranks meet.  Without it the
+ * launcher guesses which rank failed first, which is no reason to fail. */
+static void open_cause(struct context *c, struct peer_info *mine)
+{
+	struct err e = { 0 };
+	int fd, number = discover_launched(&mine->launch, &fd);
+
+	mine->launched = number;
+	if (number < 0 || c->cause.fd)
+		return;
+	if (cause_open(&c->cause, fd, number, &e))
+		log_warn("%s", e.text);
+	c->cause.has_met_here = !c->met_elsewhere;
 }
 
 /* From the peer info on, every step ends with an agreement whether all ranks succeeded. */
@@ -237,6 +265,7 @@ static int bring_up(struct bringup *b, struct err *e)
 	group_peer_info(&mine, &c->conf, &b->door);
 	mine.digest = b->groups;
 	mine.slot = c->slot;
+	open_cause(c, &mine);
 	rc = bootstrap_exchange(&b->bootstrap, &mine, sizeof(mine), b->infos, e);
 	if (!rc)
 		rc = check_versions(b->infos, c->size, e);
@@ -266,7 +295,8 @@ static int bring_up(struct bringup *b, struct err *e)
  */
 static pid_t joined;
 
-/* What ringup_state_synced() was told in this process; like the state, it outlives a context.
+/* Argument of the last ringup_state_synced() of this process; like the state, it outlives a
+ * context.
  */
 static enum lobby_state state_said = LOBBY_STATE_UNKNOWN;
 
@@ -298,17 +328,20 @@ static int meet_generation(struct context *c, const struct discovery *d, struct 
 	return d->notice_fd < 0 ? 0 : notice_map(&c->notice, d->notice_fd, e);
 }
 
-/* Maps the file for the reason of a failure, by the rank that the launcher has given.  Without
- * the file the launcher guesses which rank failed first, which is no reason to fail. */
-static void open_cause(struct context *c, const struct discovery *d,
-		       const struct ringup_init *how)
+/* Tells the observe page what this rank is, as far as that is known before the ranks meet. */
+static void observe_self(struct context *c)
 {
-	struct err e = { 0 };
+	struct observe_page *p = c->observe.page;
 
-	if (d->cause_fd < 0 || (how && how->size))
+	if (!p)
 		return;
-	if (cause_map(&c->cause, d->cause_fd, d->rank, &e))
-		log_warn("%s", e.text);
+	observe_begin(&c->observe);
+	p->rank = c->rank < OBSERVE_RANKS ? c->rank : -1;
+	p->size = c->size < OBSERVE_RANKS ? c->size : 0;
+	p->generation = c->generation;
+	snprintf(p->release, sizeof(p->release), "%s", PACKAGE_VERSION);
+	snprintf(p->part, sizeof(p->part), "%s", c->part ? c->part : "");
+	observe_end(&c->observe);
 }
 
 /* Meets the other ranks by the program's own exchange. */
@@ -337,6 +370,8 @@ static int meet_others(struct context *c, const struct ringup_init *how,
 				    how->size);
 		c->rank = how->rank;
 		c->size = how->size;
+		observe_self(c);
+		c->met_elsewhere = true;
 		if (how->exchange)
 			return adopt(c, how, conf, e);
 		if (how->size == 1)
@@ -353,13 +388,13 @@ static int meet_others(struct context *c, const struct ringup_init *how,
 	}
 	c->rank = d.rank;
 	c->size = d.size;
-	open_cause(c, &d, how);
+	observe_self(c);
 	if (d.size == 1)
 		return 0;
 	if (how && how->exchange)
 		return adopt(c, how, conf, e);
 	/* A meeting place that is a directory is one that hosts share. */
-	if (d.spans_hosts && !strcmp(conf->backend, "mpi"))
+	if (d.spans_hosts && backend_is_named(conf->backend, "mpi"))
 		mpi_early_begin();
 	if (d.spans_hosts || strchr(d.meet, '/'))
 		rc = own_address(conf, false, address, sizeof(address), e);
@@ -425,9 +460,10 @@ static void tear_down(struct context *c)
 	rendezvous_close(&c->meeting);
 	free(c->peers);
 	free(c->counts);
+	free(c->launched);
 	secret_wipe(&c->secret);
 	notice_close(&c->notice);
-	cause_close(&c->cause);
+	observe_close(&c->observe);
 	part_free(c);
 	memset(c, 0, sizeof(*c));
 }
@@ -441,6 +477,14 @@ static int choose_join(struct conf *conf, const struct ringup_init *how, struct 
 	if (!*conf->join && how && how->join_sums)
 		conf->join = "sums";
 	return 0;
+}
+
+static int check_ras(const struct conf *conf, struct err *e)
+{
+	if (conf->ras >= 0 && conf->ras <= 65535)
+		return 0;
+	return fail(e, RINGUP_EINVAL, "RINGUP_RAS=%lld: not a port; 1 stands for port %d",
+		    (long long)conf->ras, RAS_PORT);
 }
 
 /* One attempt to become a rank of a job. */
@@ -457,19 +501,24 @@ static int context_attempt(struct context *c, const struct ringup_init *how,
 	if (!rc)
 		rc = choose_join(&c->conf, how, e);
 	if (!rc)
+		rc = check_ras(&c->conf, e);
+	if (!rc)
 		rc = part_check(how, e);
 	if (rc)
 		return rc;
+	observe_open(&c->observe);
 	b.deadline = clock_deadline(c->conf.start_timeout_ms);
 	rc = meet_others(c, how, &c->conf, b.deadline, e);
 	*generation = c->generation;
 	if (!rc)
 		rc = part_keep(c, how, e);
+	if (!rc)
+		observe_self(c);
 	if (rc) {
+		observe_close(&c->observe);
 		part_free(c);
 		rendezvous_close(&c->meeting);
 		notice_close(&c->notice);
-		cause_close(&c->cause);
 		return rc;
 	}
 	/* The wait for a generation has no deadline. */
@@ -538,6 +587,7 @@ static void leave_comm(struct comm *c, void *arg)
 bool context_leave(struct context *c)
 {
 	struct engine *g = &c->engine;
+	int64_t patience;
 	int flying;
 	char why[96];
 
@@ -546,6 +596,7 @@ bool context_leave(struct context *c)
 		return false;
 	/* First, so that later failures are not taken for the reason of an end. */
 	cause_leave(&c->cause);
+	observe_enter(&c->observe, OBSERVE_LEFT);
 	flying = engine_flying(g);
 	if (flying) {
 		snprintf(why, sizeof(why), "rank %d left with %d operations in flight", c->rank,
@@ -553,12 +604,15 @@ bool context_leave(struct context *c)
 		notify_alarm(g, c->rank, RINGUP_ESHUTDOWN, why);
 	}
 	/* A receiver without a processor is late, and is not lost before lost_ms. */
-	p2p_flush(g->p2p, clock_deadline(c->conf.lost_ms > BYE_MS ? c->conf.lost_ms : BYE_MS));
-	liveness_leave(&g->liveness[g->waitset->me]);
-	p2p_leave(g->p2p);
+	patience = c->conf.lost_ms > BYE_MS ? c->conf.lost_ms : BYE_MS;
+	p2p_flush(g->p2p, clock_deadline(patience));
+	p2p_bye(g->p2p);
 	comms_visit(g, leave_comm, NULL);
 	/* Unsent frames when the connections close would look like a death. */
 	watch_goodbye(&c->watch, clock_deadline(BYE_MS));
+	p2p_relay(g->p2p, clock_deadline(patience));
+	liveness_leave(&g->liveness[g->waitset->me]);
+	p2p_leave(g->p2p);
 	engine_settle(g);
 	return true;
 }

@@ -11,6 +11,7 @@
 #include "ringup.h"
 #include "wire/cause.h"
 #include "wire/notice.h"
+#include "wire/observe.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
 
@@ -27,6 +28,9 @@ struct context {
 	uint32_t generation, slot;
 	struct notice notice;
 	struct cause cause; /* all zero: no launcher asks */
+	struct observe observe;
+	int *launched;      /* the launcher's number of every rank, or -1; or NULL */
+	bool met_elsewhere; /* by the program's own exchange */
 	struct heartbeat_peer *peers;
 	uint64_t groups;  /* opened by all ranks so far                  */
 	uint64_t *counts; /* each rank's number in an exchange about groups */
@@ -66,6 +70,10 @@ void context_close(struct context *c);
 int context_group_open(struct context *c, const int *ranks, int count, struct group *g,
 		       struct err *e);
 int context_group_close(struct context *c, struct group *g, struct err *e);
+
+/* context_group_abort - end all operations of @g, which has a communicator, on all its ranks;
+ * it still has to be closed.  That of the world ends the job.  Any thread. */
+void context_group_abort(struct context *c, struct group *g);
 
 /* context_state_synced - see ringup_state_synced(). */
 void context_state_synced(bool synced);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,9 @@
 #include "base/err.h"
 #include "engine/comms.h"
 #include "engine/execute.h"
+#include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/over.h"
 #include "engine/request.h"
 #include "engine/stall.h"
 #include "engine/timeline.h"
@@ -35,7 +38,7 @@ enum crossing_state { CROSS_MORE, CROSS_LAST, CROSS_FAILED };
 static void *cross_world(struct context *c, const void *mine, size_t len)
 {
 	void *all = NULL;
-	struct request q = { .name = STALL_GROUP,
+	struct request q = { .name = NAME_GROUP,
 			     .in = mine,
 			     .rows = len,
 			     .outp = &all,
@@ -136,7 +139,7 @@ static int cross(struct crossing *x, enum crossing_state state, const void *mine
 	}
 	free(got);
 	if (is_in && !say && !rc)
-		rc = fail(&c->why, RINGUP_ENOMEM, "no memory for what a group exchanges");
+		rc = fail(&c->why, RINGUP_ENOMEM, "out of memory for a group's exchange");
 	return rc;
 }
 
@@ -304,6 +307,19 @@ int context_group_open(struct context *c, const int *ranks, int count, struct gr
 	if (rc)
 		group_close(g);
 	return rc;
+}
+
+void context_group_abort(struct context *c, struct group *g)
+{
+	char why[80];
+
+	if (g == &c->world) {
+		snprintf(why, sizeof(why), "rank %d aborted the group of all ranks", c->rank);
+		notify_alarm(&c->engine, c->rank, RINGUP_EABORTED, why);
+		return;
+	}
+	over_leave(g->comm.left, g->rank | SEGMENT_ABORTED);
+	notify_ranks(g->comm.engine, g->comm.waitset);
 }
 
 /* The exchange of ranks before they remove a group. */

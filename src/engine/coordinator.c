@@ -80,6 +80,24 @@ bool coordinator_gone(const struct coordinator *c, int link)
 	return c->link[link].gone;
 }
 
+void coordinator_link_closed(struct coordinator *c, int link)
+{
+	c->link[link].closed = true;
+}
+
+bool coordinator_has_invited(const struct coordinator *c)
+{
+	return c->has_invited;
+}
+
+bool coordinator_has_children(const struct coordinator *c)
+{
+	for (int k = c->first_child; k < c->links; k++)
+		if (!c->link[k].closed)
+			return true;
+	return false;
+}
+
 /* ---- life ---- */
 
 static bool is_below(int host, int top, int fanout)

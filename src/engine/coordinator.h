@@ -101,13 +101,27 @@ void coordinator_report(struct coordinator *c, const void *data, size_t len);
  * another host: @where it listens, in less than COORDINATOR_WHERE bytes. */
 void coordinator_invite(struct coordinator *c, int from, int to, const char *where);
 
+/* coordinator_is_invitation - false for a question ('?'), an answer ('!') and a refusal ("").
+ */
+static inline bool coordinator_is_invitation(const char *where)
+{
+	return *where && *where != '?' && *where != '!';
+}
+
 /* coordinator_ping - send an empty frame, as a sign of life, to all neighbours. */
 void coordinator_ping(struct coordinator *c);
 
 /* coordinator_goodbye - announce this leader's own end, which is then not taken for a death. */
 void coordinator_goodbye(struct coordinator *c);
 
-/* coordinator_gone - has the leader at the other end of @link said goodbye? */
+/* coordinator_gone - has the leader at the other end of @link said goodbye?
+ * coordinator_link_closed - the connection has ended: invitations no longer go there. */
 bool coordinator_gone(const struct coordinator *c, int link);
+void coordinator_link_closed(struct coordinator *c, int link);
+
+/* coordinator_has_invited - has an invitation come here?  coordinator_has_children - is a
+ * leader below this one in the tree still connected? */
+bool coordinator_has_invited(const struct coordinator *c);
+bool coordinator_has_children(const struct coordinator *c);
 
 #endif

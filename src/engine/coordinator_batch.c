@@ -11,30 +11,31 @@
 static void put_item(struct coordinator *c, struct frame_out *o, uint32_t id, uint32_t theirs)
 {
 	const char *bad = ledger_verdict(c->ledger, id);
+	bool mixed = ledger_is_mixed(c->ledger, id), rows = coordinator_has_rows(c, id);
 	size_t len = bad ? strlen(bad) : 0;
 
+	rows = rows && (!bad || mixed);
+	frame_put(o,
+		  theirs | (rows ? ITEM_ROWS : 0) |
+			  (mixed                   ? ITEM_MIXED
+			   : bad                   ? ITEM_BAD
+			   : c->topics[id].travels ? ITEM_DATA
+						   : 0),
+		  2);
 	if (bad) {
-		frame_put(o, theirs | ITEM_BAD, 2);
 		frame_put(o, len, 2);
 		frame_add(o, bad, len);
-	} else if (coordinator_has_rows(c, id)) {
-		frame_put(o, theirs | ITEM_ROWS, 2);
-		for (int r = 0; r < c->size; r++)
-			frame_put(o, host_queue_rows(c->host_queue, id)[r], 8);
 	} else if (c->topics[id].travels) {
-		frame_put(o, theirs | ITEM_DATA, 2);
 		frame_add(o, inline_result(c->ledger, id), c->topics[id].bytes);
-	} else {
-		frame_put(o, theirs, 2);
 	}
+	for (int r = 0; rows && r < c->size; r++)
+		frame_put(o, host_queue_rows(c->host_queue, id)[r], 8);
 }
 
 static void send_run(struct coordinator *c, int k, const uint16_t *ids, int n)
 {
-	size_t most = 2 + SENTENCE + 2;
+	size_t most = 2 + SENTENCE + 2 + (size_t)c->size * 8;
 
-	if (most < 2 + (size_t)c->size * 8)
-		most = 2 + (size_t)c->size * 8;
 	if (most < 2 + OP_SIGNATURE_INLINE_BYTES)
 		most = 2 + OP_SIGNATURE_INLINE_BYTES;
 	frame_begin(&c->out, FRAME_RUN);
@@ -80,7 +81,8 @@ void coordinator_judge(struct coordinator *c, uint32_t id)
 {
 	struct topic *x = &c->topics[id];
 	char bad[SENTENCE];
-	struct op_signatures w;
+	struct op_signatures w = { 0 };
+	bool mixed;
 
 	if (x->dirty) {
 		coordinator_gather_signatures(c, id, &w);
@@ -89,8 +91,9 @@ void coordinator_judge(struct coordinator *c, uint32_t id)
 	if (x->dirty)
 		op_signatures_text(&w, ledger_name(c->ledger, id), c->ledger->world, bad,
 				   sizeof(bad));
-	ledger_judge(c->ledger, id, x->dirty ? bad : NULL);
-	if (!x->dirty && coordinator_has_rows(c, id))
+	mixed = x->dirty && op_signature_is_mixed(&w.signature[0], &w.signature[1]);
+	ledger_judge(c->ledger, id, x->dirty ? bad : NULL, mixed);
+	if ((!x->dirty || mixed) && coordinator_has_rows(c, id))
 		memcpy(host_queue_rows(c->host_queue, id), x->rows,
 		       (size_t)c->size * sizeof(*x->rows));
 	if (x->travels)
@@ -145,6 +148,7 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 {
 	uint32_t item = (uint32_t)frame_get(f, 2), id = item & ITEM_ID;
 	const unsigned char *p;
+	bool mixed = (item & ITEM_MIXED) == ITEM_MIXED;
 	char bad[SENTENCE];
 	size_t len;
 
@@ -153,13 +157,15 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 	if (item & ITEM_BAD) {
 		len = (size_t)frame_get(f, 2);
 		p = frame_bytes(f, len);
-		if (!p || !len || len >= sizeof(bad) || item & ITEM_ROWS)
+		if (!p || !len || len >= sizeof(bad))
 			return false;
 		memcpy(bad, p, len);
 		bad[len] = 0;
-	} else if (!(item & ITEM_ROWS) == coordinator_has_rows(c, id)) {
+	}
+	if (!(item & ITEM_ROWS) ==
+	    (coordinator_has_rows(c, id) && (!(item & ITEM_BAD) || mixed)))
 		return false;
-	} else if (item & ITEM_DATA) {
+	if (item & ITEM_DATA && !mixed) {
 		p = c->topics[id].travels ? frame_bytes(f, c->topics[id].bytes) : NULL;
 		if (!p)
 			return false;
@@ -171,7 +177,7 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 	}
 	if (f->bad)
 		return false;
-	ledger_judge(c->ledger, id, item & ITEM_BAD ? bad : NULL);
+	ledger_judge(c->ledger, id, item & ITEM_BAD ? bad : NULL, mixed);
 	c->topics[id].sent = false;
 	c->sent_count--;
 	c->batch[c->batch_count++] = (uint16_t)id;

@@ -5,6 +5,7 @@
 #include "engine/coordinator_state.h"
 #include "engine/host_queue.h"
 #include "wire/discover.h"
+#include "wire/segment.h"
 
 static void pass_leave(struct coordinator *c, int rank, int except)
 {
@@ -33,7 +34,7 @@ int coordinator_take_leave(struct coordinator *c, int link, struct frame_in *f, 
 {
 	uint64_t rank = frame_get(f, 4);
 
-	if (f->bad || f->left || rank >= (uint64_t)c->size)
+	if (f->bad || f->left || (rank & ~(uint64_t)SEGMENT_ABORTED) >= (uint64_t)c->size)
 		return coordinator_malformed(c, link, "farewell", e);
 	if ((int)rank == c->link[link].leader)
 		c->link[link].gone = true;
@@ -151,16 +152,18 @@ static void deliver_invite(struct coordinator *c, int from, int to, const char *
 void coordinator_invite(struct coordinator *c, int from, int to, const char *where)
 {
 	int link = route(c, to);
+	bool is_invitation = coordinator_is_invitation(where);
 
+	c->has_invited |= is_invitation;
 	if (link == -1) {
 		deliver_invite(c, from, to, where);
-	} else if (link >= 0 && !c->link[link].gone) {
+	} else if (link >= 0 && !c->link[link].closed) {
 		frame_begin(&c->out, FRAME_INVITE);
 		frame_put(&c->out, (uint64_t)from, 4);
 		frame_put(&c->out, (uint64_t)to, 4);
 		frame_add(&c->out, where, strnlen(where, COORDINATOR_WHERE - 1));
 		coordinator_send(c, link, &c->out);
-	} else if (*where && *where != '?' && *where != '!') {
+	} else if (is_invitation) {
 		/* So that the inviter does not wait; an answer or a question needs none. */
 		coordinator_invite(c, to, from, "");
 	}

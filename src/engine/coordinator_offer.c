@@ -42,7 +42,7 @@ void coordinator_decline(struct coordinator *c)
 	coordinator_send(c, 0, &c->out);
 }
 
-/* Runs a batch of one tensor that only the ranks of this host have to be told of. */
+/* Runs a batch of one tensor that only the ranks of this host do not know yet. */
 static void run_here(struct coordinator *c, uint32_t id)
 {
 	uint16_t one = (uint16_t)id;
@@ -61,7 +61,7 @@ void coordinator_accept_offer(struct coordinator *c, const unsigned char *data)
 	c->offer.open = false;
 	c->sent_count--;
 	memcpy(coordinator_sum_of(x, 0), data, x->bytes);
-	ledger_judge(c->ledger, id, NULL);
+	ledger_judge(c->ledger, id, NULL, false);
 	inline_finish(c->ledger, c->size, c->hosts, id, x->sums, x->step);
 	run_here(c, id);
 }

@@ -21,6 +21,8 @@ enum {
 	ITEM_BAD = 1 << 14,
 	ITEM_DATA = 1 << 13,
 	ITEM_ID = ITEM_DATA - 1,
+	ITEM_MIXED =
+		ITEM_BAD | ITEM_DATA, /* a verdict, and rows may follow: ledger_is_mixed() */
 };
 enum { NOT_HERE = 0xffff, SENTENCE = 400 }; /* no id; bytes of a verdict, with its final 0 */
 _Static_assert((int)LEDGER_IDS - 1 <= (int)ITEM_ID, "an id fits below the marks");
@@ -37,7 +39,8 @@ struct known {
 /* A neighbour in the tree; the parent, if there is one, is link 0. */
 struct link {
 	int leader;
-	bool gone;
+	bool gone;   /* its leader has said goodbye; it may pass invitations on */
+	bool closed; /* it takes no more frames                               */
 	/* Set for a child only. */
 	int *ranks, count; /* in its subtree, ascending */
 	bool joined;       /* some of these ranks have joined */
@@ -79,6 +82,7 @@ struct coordinator {
 	struct coordinator_events ev;
 	int size, hosts, host, first_child, links;
 	bool is_root, left, alarmed;
+	bool has_invited;     /* an invitation has come here             */
 	bool carries;         /* data may travel with the announcements */
 	bool told_joined;     /* to the parent                           */
 	uint32_t seen_joined; /* of this host, at the last turn; atomic */

@@ -1,4 +1,4 @@
-/* deadlock.c - all ranks wait for each other: found for certain, told, and ended. */
+/* deadlock.c - detect and end jobs whose ranks all wait for each other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/deadlock.h"
 
@@ -28,13 +28,13 @@
 
 enum {
 	MS = 1000000,
-	FRESH_TICKS = 4, /* a report counts for so long */
-	SURE_TICKS = 2,  /* all have to be reported again after so long */
+	FRESH_TICKS = 4, /* how long a report counts */
+	SURE_TICKS = 2,  /* time until all must be reported again */
 	SHOWN = 3,       /* things waited for that the sentence names */
 	PAIRS = 400,     /* of first and last rank, in a report */
 };
 
-/* In place of a group's serial, so that stall.c's reports are told apart. */
+/* Used instead of a group's serial, to distinguish these reports from stall.c's. */
 #define DEADLOCK_MARK UINT64_MAX
 
 /* A report as sent over the wire: little-endian, no holes; pairs of first and last rank, by
@@ -177,7 +177,7 @@ static void look_at_own(struct deadlock *d, struct engine *g, bool silence, int6
 
 /* ---- does this host? ---- */
 
-/* Copies what each rank of the host waits for; false if one does not stand still. */
+/* Copies what each rank of the host waits for; false if one is not blocked. */
 static bool host_waits(const struct deadlock *d, const struct engine *g,
 		       struct liveness_wait *waits)
 {
@@ -328,7 +328,7 @@ static const char *cure(const struct deadlock *d, const int *place, int places)
 	for (int i = 0; i < places; i++) {
 		const struct liveness_wait *a = &d->board[place[i]], *b;
 
-		if (!strcmp(a->name, STALL_GROUP))
+		if (!strcmp(a->name, NAME_GROUP))
 			return "add process sets on all ranks at the same point, or pass them "
 			       "to "
 			       "hvd.init(process_sets=[...])";

@@ -1,4 +1,4 @@
-/* deadlock.h - all ranks wait for each other: found for certain, told, and ended. */
+/* deadlock.h - detect and end jobs whose ranks all wait for each other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_DEADLOCK_H
 #define ENGINE_DEADLOCK_H

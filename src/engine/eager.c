@@ -137,7 +137,7 @@ int eager_spin(const struct comm *c, const struct eager_round *t)
 	return -1;
 }
 
-/* A rank has declined, so this round is queued.  l->lock is held. */
+/* A rank has declined, so this round is queued.  c->lock is held. */
 static void defer_round(struct comm *c, struct ringup_op *op)
 {
 	if (op_is_done(op) || !op_is_eager(op))

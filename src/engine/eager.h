@@ -36,7 +36,7 @@ int eager_spin(const struct comm *c, const struct eager_round *t);
 /* eager_try - finish @op if all slots are filled; true if it is done. */
 bool eager_try(struct comm *c, struct ringup_op *op);
 
-/* eager_look - as eager_try(), for any operation, with l->lock; true if it completed @op. */
+/* eager_look - as eager_try(), for any operation, with c->lock; true if it completed @op. */
 bool eager_look(struct comm *c, struct ringup_op *op);
 
 /*

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/futex.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "engine/agree.h"
 #include "engine/comms.h"
@@ -84,8 +85,8 @@ static bool progress_take(struct engine *g)
 	return true;
 }
 
-/* Work may have come while other threads relied on this one: a thread that waits for the baton
- * is woken to look; without one, the progress thread. */
+/* Work may have arrived while other threads relied on this one: wake
+ * a thread that waits for the baton, or else the progress thread. */
 static void progress_give(struct engine *g)
 {
 	progress_set_driving(my_progress(g), false);
@@ -260,7 +261,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 	int64_t turn;
 
 	rest_ask(g, &r);
-	/* A tensor that becomes ready during a plan is to be known when the plan is done. */
+	/* A tensor that becomes ready during a plan must be known when the plan is done. */
 	if (r.again || r.providers)
 		comms_poll(g);
 	if (r.again)
@@ -320,7 +321,7 @@ static void progress_until(struct engine *g, struct comm *mine, struct ringup_op
 			moved |= comms_step_others(g, mine);
 		if (moved)
 			continue;
-		/* A plan may stand still for long; eager operations need no plan. */
+		/* A plan may block for long; eager operations need no plan. */
 		comms_scan_eager(g);
 		if (op && op_is_done(op))
 			break;
@@ -449,8 +450,8 @@ static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, bool h
 	bool is_done;
 	int rc;
 
-	if (slice || deadline_ns == INT64_MAX)
-		callers_begin(callers, op, __atomic_load_n(&op->use, __ATOMIC_RELAXED));
+	callers_begin(callers, op, __atomic_load_n(&op->use, __ATOMIC_RELAXED),
+		      slice || deadline_ns == INT64_MAX);
 	is_done = op_wait_in(c, op, deadline_ns, holding);
 	callers_end(callers, slice && !is_done);
 	if (is_done) {
@@ -556,7 +557,7 @@ int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 	lock_give(&c->lock);
 	if (rc) {
 		/* The other ranks wait for an operation that cannot be submitted here. */
-		over_blame(g, alarm_culprit(g->alarm));
+		over_blame(g, alarm_culprit(g->alarm), e);
 		if (rc == RINGUP_EPEER)
 			notify_alarm(g, -1, rc, e->text);
 		if (holding)
@@ -699,7 +700,7 @@ int engine_start(struct engine *g, struct err *e)
 	g->waitset->policy.patient = true;
 	rc = thread_start(&g->thread, progress_thread, g);
 	if (rc)
-		return fail(e, RINGUP_ESYSTEM, "progress thread: %s", strerror(rc));
+		return limits_fail(e, rc, "progress thread");
 	g->has_thread = true;
 	add_live(g);
 	return 0;

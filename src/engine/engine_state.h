@@ -44,7 +44,12 @@ struct engine {
 	/* Tells other hosts of the alarm; called at least once, by any thread. */
 	void (*on_alarm)(void *ctx, int culprit, int code, const char *why);
 	void *on_alarm_ctx;
+	/* Something may be queued on a device: the watch thread looks, and is woken so; 0:
+	 * there is no such thread. */
+	int device_fd; /* atomic, as is device_busy */
+	bool device_busy;
 	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
+	const int *launched; /* of every rank: its number there, or -1; NULL likewise */
 	/* Describes what an operation waits for that is not complete in time; or NULL. */
 	void (*describe)(void *ctx, struct comm *comm, const struct op_late *late, char *out,
 			 size_t len);
@@ -68,7 +73,8 @@ struct engine {
 	bool has_thread, stop;
 	struct pollfd *poll; /* rest.c's: room for poll_room descriptors */
 	int poll_room;
-	uint32_t forks; /* forks_count() of the process that started it */
+	uint64_t turns_clock; /* turns.c's */
+	uint32_t forks;       /* forks_count() of the process that started it */
 };
 
 /* engine_is_mine - false in a child of fork(), which is no rank. */

@@ -19,9 +19,12 @@
 #include "engine/p2p.h"
 #include "engine/plan.h"
 #include "engine/provider.h"
+#include "engine/stage.h"
 #include "engine/submit.h"
 #include "engine/tracepoint.h"
+#include "engine/turns.h"
 #include "ringup.h"
+#include "wire/quiesce.h"
 #include "wire/ranks.h"
 
 /* The holder of the baton alone writes; other threads read. */
@@ -33,10 +36,14 @@ static void runs_count(struct comm *c, int n)
 /* Afterwards no buffer of an operation is touched any more. */
 static void runs_abort(struct comm *c)
 {
-	if (c->running)
-		providers_abort(c);
-	for (int i = 0; i < c->run_count; i++)
+	/* On a device what has been queued goes on after its operation is complete. */
+	if (c->running || over_has_failed(c->engine, NULL) || (c->left && over_is_aborted(c)))
+		providers_abort(c, !c->running);
+	turns_done(c);
+	for (int i = 0; i < c->run_count; i++) {
+		stage_abort(c, &c->runs[i]);
 		c->runs[i].by = NULL;
+	}
 	runs_count(c, 0);
 	c->fenced = false;
 }
@@ -139,21 +146,40 @@ static struct provider *run_refuse(struct comm *c, struct err *e)
 	return by;
 }
 
-/* Makes a plan of the items from item_at on, in l->run. */
+/* Groups may be added after this point: all ranks of the world run this plan. */
+static void turns_if_groups(struct comm *c, const struct ringup_op *op)
+{
+	if (!c->serial && !c->turns.wanted && op->entry && !strcmp(op->entry->name, NAME_GROUP))
+		c->turns.wanted = true;
+}
+
+/* Makes a plan of the items from item_at on, in c->run. */
 static int run_make(struct comm *c, struct err *e)
 {
 	const struct item *it = &c->items[c->item_at];
 	struct ringup_op *op = comm_op(c, it);
 	struct run *run = c->run;
-	int at = c->item_at, rc;
+	bool mixed = it->mixed && stage_can(c);
+	int at = c->item_at, rc = 0;
 
 	if (!op)
 		return fail_not_in_flight(e);
-	run->bad = it->bad;
+	turns_if_groups(c, op);
+	run->bad = mixed ? NULL : it->bad;
 	run->op_count = 0;
-	if (!it->bad && op->ask.signature.kind == OP_JOIN && it->rows)
+	run->staged = NULL;
+	if (mixed)
+		rc = stage_begin(c, op, e);
+	if (rc < 0)
+		return rc;
+	if (rc) {
+		runs_count(c, c->running + 1);
+		c->fenced = true;
+		return 0;
+	}
+	if (!run->bad && op->ask.signature.kind == OP_JOIN && it->rows)
 		join_done(c, op, it->rows);
-	if (it->bad)
+	if (run->bad)
 		rc = bundle_dispute(c, op, e);
 	else if (op->ask.signature.kind == OP_BUNDLE)
 		rc = bundle_plan(c, op, it->rows, e);
@@ -186,6 +212,12 @@ static bool run_has_slot(const struct comm *c, const struct run *run)
 
 static int run_start(struct comm *c, struct run *run, struct err *e)
 {
+	if (c->turns.wanted && run->by->is->ordered) {
+		int rc = turns_take(c, e);
+
+		if (rc <= 0)
+			return rc;
+	}
 	if (tracepoint_on(c))
 		tracepoint_begin(c, run);
 	run->started = true;
@@ -198,7 +230,7 @@ static void op_conclude(const struct run *run, struct ringup_op *op, struct err 
 {
 	int rc;
 
-	op->entry->verified = !run->bad;
+	op->entry->verified = !run->bad && !op->mixed;
 	if (op->bundle) {
 		bundle_conclude(op);
 		return;
@@ -227,8 +259,12 @@ static void run_done(struct comm *c, struct run *run)
 {
 	struct err why = { 0 };
 
-	if (tracepoint_on(c))
+	if (tracepoint_on(c) && !run->staged)
 		tracepoint_end(c, run);
+	if (run->by && run->by->is->ordered && !run->staged)
+		turns_done(c);
+	if (stage_end(c, run))
+		return;
 	if (run->bad && run->op_count)
 		bundle_verdict(c, run->ops[0], &why);
 	for (int i = 0; i < run->op_count; i++)
@@ -236,6 +272,7 @@ static void run_done(struct comm *c, struct run *run)
 	if (run->by)
 		runs_count(c, c->running - 1);
 	run->by = NULL;
+	run->staged = NULL;
 	/* The plan made last may be one of several for an operation. */
 	if (run == c->run)
 		c->fenced = false;
@@ -244,9 +281,11 @@ static void run_done(struct comm *c, struct run *run)
 	notify_completed(c->engine);
 }
 
-/* Steps the plans in flight: 1 if one is done. */
+/* Steps the plans in flight: 1 if one is done, or has come nearer to its turn, for then what
+ * this rank waits for changes, in other groups, too. */
 static int runs_step(struct comm *c, struct err *e)
 {
+	enum turns_state turn = c->turns.state;
 	int rc = 0;
 
 	for (int i = 0; i < c->run_count && !rc; i++) {
@@ -256,12 +295,16 @@ static int runs_step(struct comm *c, struct err *e)
 			continue;
 		if (!run->started && run_has_slot(c, run))
 			rc = run_start(c, run, e);
-		if (run->started && !rc)
+		if (run->staged)
+			rc = stage_step(c, run, e);
+		else if (run->started && !rc)
 			rc = run->by->is->step(run->by->self, &run->plan, e);
+		if (run->by->is->device)
+			notify_device(c->engine);
 		if (rc > 0)
 			run_done(c, run);
 	}
-	return rc;
+	return rc ? rc : c->turns.state != turn;
 }
 
 /* The run for another plan, beside those in flight; NULL if no plan may be made now. */
@@ -291,6 +334,8 @@ static struct run *run_next(struct comm *c)
 
 bool execute_can_begin(struct comm *c)
 {
+	if (over_is_aborted(c))
+		return execute_ready(c);
 	return c->running ? run_next(c) != NULL : execute_ready(c);
 }
 
@@ -318,6 +363,8 @@ static int batch_take_results(struct comm *c, struct err *e)
 
 bool execute_ready(struct comm *c)
 {
+	if (over_is_aborted(c))
+		return !__atomic_load_n(&c->over, __ATOMIC_RELAXED);
 	return __atomic_load_n(&c->item_count, __ATOMIC_RELAXED) ||
 	       __atomic_load_n(&c->running, __ATOMIC_RELAXED) || agree_ready(c->agree) ||
 	       (over_has_left(c, NULL) && !__atomic_load_n(&c->over, __ATOMIC_RELAXED)) ||
@@ -329,13 +376,19 @@ bool execute_ready(struct comm *c)
 /* A rank that left has sent all its data before: incomplete operations never complete. */
 static int comm_end(struct comm *c)
 {
+	bool aborted = over_is_aborted(c);
 	struct err why;
 
 	over_comm(c, &why);
 	eager_scan(c);
 	/* First, so that a concurrent submit_eager() causes another look: see defer_eager(). */
 	__atomic_store_n(&c->over, true, __ATOMIC_SEQ_CST);
-	ops_fail(c, &why, false);
+	if (aborted) {
+		/* Other ranks may still access the buffers of zero-copy plans. */
+		quiesce_wait(c->waitset);
+		agree_tell(c->agree);
+	}
+	ops_fail(c, &why, aborted);
 	p2p_left(c->engine->p2p, c);
 	notify_completed(c->engine);
 	return 1;
@@ -347,6 +400,8 @@ int execute_step(struct comm *c, struct err *e)
 	bool over = over_has_left(c, NULL) && !__atomic_load_n(&c->over, __ATOMIC_RELAXED);
 	int rc;
 
+	if (over_is_aborted(c))
+		return over ? comm_end(c) : 0;
 	if (c->running) {
 		rc = runs_step(c, e);
 		if (rc || !run_next(c))
@@ -357,7 +412,7 @@ int execute_step(struct comm *c, struct err *e)
 	if (c->item_at < c->item_count) {
 		c->run = run_next(c);
 		rc = run_make(c, e);
-		if (!rc && run_has_slot(c, c->run))
+		if (!rc && !c->run->started && run_has_slot(c, c->run))
 			rc = run_start(c, c->run, e);
 		if (rc < 0)
 			return rc;
@@ -401,7 +456,7 @@ int execute_open(struct comm *c, struct err *e)
 			break;
 	}
 	return c->runs && i == c->run_count
-		       ? 0
+		       ? turns_open(c, c->serial != 0, e)
 		       : fail(e, RINGUP_ENOMEM, "no memory for the engine");
 }
 
@@ -416,7 +471,9 @@ void execute_close(struct comm *c)
 		free(c->runs[i].spare);
 	}
 	free(c->runs);
+	turns_close(c);
 	free(c->seen);
+	free(c->counted);
 	heartbeats_close(&c->links);
 	memset(c, 0, sizeof(*c));
 }

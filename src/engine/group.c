@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/group.h"
 
+#include "base/build.h"
 #include "config.h"
 
 #include <stdio.h>
@@ -34,41 +35,34 @@ enum {
 			 * about as long as a change of ranks takes there */
 };
 
-/* The eager limit as a multiple of the user's setting: see eager_bytes(). */
-enum {
-	EAGER_PAIR = 4,            /* two ranks with a processor each                   */
-	EAGER_PAIR_STRINGS = 16,   /* the same where string moves fill slots            */
-	EAGER_CROWDED = 4,         /* fewer processors than ranks: the larger of this,  */
-	EAGER_CROWD = 64,          /* and this divided by the number of ranks,          */
-	EAGER_CROWD_STRINGS = 128, /* or this, where string moves fill slots            */
-};
+enum { CROWDED = 4 }; /* times the eager limit for fewer processors than ranks, at least */
 
-_Static_assert(sizeof(struct peer_info) == 376, "a info has no holes");
+_Static_assert(sizeof(struct peer_info) == 408, "peer_info has no holes");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "infos are exchanged as they lie in memory: little-endian only"
 #endif
 
-void group_peer_info(struct peer_info *c, const struct conf *conf,
+void group_peer_info(struct peer_info *info, const struct conf *conf,
 		     const struct segment_door *door)
 {
-	memset(c, 0, sizeof(*c));
-	snprintf(c->version, sizeof(c->version), "%s", PACKAGE_VERSION);
-	identity_get(c->host, conf->node);
-	cores_mask(c->mask);
-	memcpy(c->door, door->name, sizeof(c->door));
-	if (gethostname(c->name, sizeof(c->name) - 1))
-		snprintf(c->name, sizeof(c->name), "an unnamed host");
-	snprintf(c->backend, sizeof(c->backend), "%s", conf->backend);
-	c->eager_bytes = conf->eager_bytes;
-	c->fusion_bytes = conf->fusion_bytes;
-	c->sockets = (uint64_t)conf->sockets;
-	heartbeat_rules_make(&c->rules, conf);
-	c->pid = getpid();
-	c->quota = cores_quota("");
-	c->join_sums = !strcmp(conf->join, "sums");
-	c->single_copy = conf->single_copy < 0 ? SINGLE_COPY_LEARNED
-			 : conf->single_copy   ? SINGLE_COPY_ON
-					       : SINGLE_COPY_OFF;
+	memset(info, 0, sizeof(*info));
+	snprintf(info->version, sizeof(info->version), "%s", build_version());
+	identity_get(info->host, conf->node);
+	cores_mask(info->mask);
+	memcpy(info->door, door->name, sizeof(info->door));
+	if (gethostname(info->name, sizeof(info->name) - 1))
+		snprintf(info->name, sizeof(info->name), "an unnamed host");
+	snprintf(info->backend, sizeof(info->backend), "%s", conf->backend);
+	info->eager_bytes = conf->eager_bytes;
+	info->fusion_bytes = conf->fusion_bytes;
+	info->sockets = (uint64_t)conf->sockets;
+	heartbeat_rules_make(&info->rules, conf);
+	info->pid = getpid();
+	info->quota = cores_quota("");
+	info->join_sums = !strcmp(conf->join, "sums");
+	info->single_copy = conf->single_copy < 0 ? SINGLE_COPY_LEARNED
+			    : conf->single_copy   ? SINGLE_COPY_ON
+						  : SINGLE_COPY_OFF;
 }
 
 static int *make_list(int size)
@@ -79,7 +73,7 @@ static int *make_list(int size)
 /* The back end `tcp` treats each rank as a host of its own. */
 static bool is_apart(const struct peer_info *infos)
 {
-	return !strncmp(infos[0].backend, "tcp", sizeof(infos[0].backend));
+	return backend_is_named(infos[0].backend, "tcp");
 }
 
 int group_locate(struct group *g, const struct peer_info *infos, struct err *e)
@@ -344,18 +338,16 @@ static int make_agreement(struct group *g, const struct group_site *s, struct er
  */
 static uint64_t eager_bytes(const struct comm *c, uint64_t asked)
 {
-	bool strings = copy_ownership() == COPY_STRINGS;
-	uint64_t crowd = strings ? EAGER_CROWD_STRINGS : EAGER_CROWD;
-	uint64_t times = crowd / (uint64_t)c->topo.size;
+	uint64_t times = (uint64_t)copy_eager_crowd() / (uint64_t)c->topo.size;
 
 	/* Between hosts the data travel with the agreement, which carries little. */
 	if (c->topo.hosts > 1)
-		return asked * (c->waitset->policy.away ? EAGER_CROWDED : 1);
+		return asked * (c->waitset->policy.away ? CROWDED : 1);
 	if (c->waitset->policy.away)
-		return asked * (times > EAGER_CROWDED ? times : EAGER_CROWDED);
+		return asked * (times > CROWDED ? times : CROWDED);
 	if (c->topo.size != 2)
 		return asked;
-	return asked * (strings ? EAGER_PAIR_STRINGS : EAGER_PAIR);
+	return asked * (uint64_t)copy_eager_pair();
 }
 
 static enum comm_small small_way(const struct comm *c)
@@ -365,15 +357,26 @@ static enum comm_small small_way(const struct comm *c)
 	return c->topo.size <= EAGER_SLOT_RANKS ? SMALL_EAGER : SMALL_NONE;
 }
 
+/* The back ends that the setting names, but for those that cannot serve this group. */
+static const char *wanted_backends(const struct group *g, const struct group_site *s)
+{
+	const char *list = s->infos[0].backend;
+	bool nccl = backend_is_named(list, "nccl");
+
+	/* A single rank is served by self, whichever existing back end the setting names; and
+	 * MPI serves the world only. */
+	if ((g->size == 1 && strcmp(list, "node") && (nccl || backend_find(list))) ||
+	    (s->place_of && backend_is_named(list, "mpi")))
+		return nccl ? "nccl" : "";
+	return list;
+}
+
 int group_connect(struct group *g, const struct group_site *s, struct err *e)
 {
 	struct comm *c = &g->comm;
-	const char *only = s->infos[0].backend;
+	const char *list = wanted_backends(g, s);
 	int rc;
 
-	/* A single rank is served by self, whichever existing back end the setting names. */
-	if (g->size == 1 && strcmp(only, "node") && backend_find(only))
-		only = "";
 	c->engine = s->engine;
 	c->ranks = g->ranks;
 	c->topo.abort = &s->engine->alarm->word;
@@ -381,21 +384,22 @@ int group_connect(struct group *g, const struct group_site *s, struct err *e)
 	c->fusion_bytes = s->infos[0].fusion_bytes;
 	c->eager_bytes = eager_bytes(c, s->infos[0].eager_bytes);
 	rc = make_agreement(g, s, e);
-	/* MPI serves the world only. */
-	if (s->place_of && !strcmp(only, "mpi"))
-		only = "";
-	if (s->place_of || c->topo.hosts > 1 || !strcmp(only, "mpi")) {
+	if (s->place_of || c->topo.hosts > 1 || backend_is_named(list, "mpi") ||
+	    backend_is_named(list, "nccl")) {
 		c->topo.exchange = s->bootstrap->exchange;
 		c->topo.exchange_ctx = s->bootstrap->ctx;
 		rc = bootstrap_agree(s->bootstrap, rc, e);
 	}
-	c->topo.asked = *only;
+	c->topo.nccl = s->conf->nccl;
+	c->topo.start_ms = s->conf->start_timeout_ms;
+	c->topo.device_ms = s->conf->device_ms;
+	c->topo.serial = c->serial;
 	c->topo.whole = !s->place_of;
 	/* Ranks that share a processor gain nothing by single copies. */
 	if (!c->waitset->policy.away)
 		c->topo.single_copy = (enum single_copy)s->infos[0].single_copy;
 	if (!rc)
-		rc = providers_open(c, only, e);
+		rc = providers_open(c, list, e);
 	if (!rc)
 		c->small = small_way(c);
 	return rc ? rc : execute_open(c, e);

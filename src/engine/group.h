@@ -28,7 +28,7 @@ struct peer_info {
 	unsigned char mask[CORES_MASK_BYTES];
 	unsigned char door[SEGMENT_SOCKET_BYTES];
 	char name[HEARTBEAT_HOST_BYTES];
-	char backend[16];
+	char backend[32];
 	uint64_t eager_bytes, fusion_bytes;
 	uint64_t digest; /* equal on all ranks: of a group's ranks, or the number of groups
 			    that are added at once */
@@ -38,6 +38,8 @@ struct peer_info {
 	uint32_t join_sums;   /* 1: ranks that have joined take part in sums only */
 	uint64_t sockets;     /* for data, to each host */
 	uint64_t slot;        /* of an elastic worker on its host; else 0 */
+	uint64_t launch;      /* hash of the job of ringup's launcher that it is in; or 0 */
+	int64_t launched;     /* its number there                        */
 };
 
 /* One group of ranks, as seen by one of them. */
@@ -74,7 +76,7 @@ struct group_site {
 };
 
 /* group_peer_info - fill in this rank's peer info. */
-void group_peer_info(struct peer_info *c, const struct conf *conf,
+void group_peer_info(struct peer_info *info, const struct conf *conf,
 		     const struct segment_door *door);
 
 /* group_locate - find which ranks share a host; sets topology, host_of and local_of.  Hosts are

@@ -20,8 +20,8 @@ struct heartbeat_rules {
 	uint32_t deadlock_ms;
 };
 
-/* heartbeat_rules_make - rules from the settings: four beats or more before a warning that
- * comes after 40 ms or more, and two looks before a stall is told. */
+/* heartbeat_rules_make - rules from the settings: at least four beats before a warning, which
+ * comes after at least 40 ms, and at least two checks before a stall is reported. */
 void heartbeat_rules_make(struct heartbeat_rules *r, const struct conf *c);
 
 /*
@@ -51,9 +51,9 @@ struct heartbeats {
 
 enum heartbeat_change {
 	HEARTBEAT_STEADY,
-	HEARTBEAT_LATE, /* silent for warn_ns: told once */
+	HEARTBEAT_LATE, /* silent for warn_ns: reported once */
 	HEARTBEAT_BACK, /* was late, and is heard again  */
-	HEARTBEAT_LOST, /* silent for fail_ns: told once */
+	HEARTBEAT_LOST, /* silent for fail_ns: reported once */
 };
 
 /* heartbeats_open - for @count peers; heartbeats_close() is safe on a zeroed struct. */

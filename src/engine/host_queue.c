@@ -176,6 +176,7 @@ int host_queue_next(struct host_queue *s, struct item *items)
 		more = !(v & LAST_OF_BATCH);
 		items[n] = (struct item){ .id = id,
 					  .bad = ledger_verdict(l, id),
+					  .mixed = ledger_is_mixed(l, id),
 					  .result = inline_result(l, id) };
 		if (op_signature_has_rows(&ledger_record(l, id, l->rank)->signature))
 			items[n].rows = host_queue_rows(s, id);

@@ -126,22 +126,9 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *s)
 		return 0;
 	if (s->kind >= PLAN_KINDS && s->kind != OP_BUNDLE)
 		return 0;
-	switch ((enum plan_kind)s->kind) {
-	case PLAN_ALLREDUCE:
-	case PLAN_BROADCAST:
-	case PLAN_REDUCESCATTER:
-		bytes = op_signature_bytes(s);
-		break;
-	case PLAN_ALLGATHER: /* only the ranks know the size of the result */
-		bytes = unknown;
-		break;
-	case PLAN_ALLTOALL:
+	bytes = collective_is(s->kind, COLLECTIVE_GROWS) ? unknown : op_signature_bytes(s);
+	if (s->kind == PLAN_ALLTOALL)
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
-		break;
-	case PLAN_BARRIER:
-	case PLAN_KINDS:
-		break;
-	}
 	if (s->kind == OP_BUNDLE) /* it may contain such allgathers */
 		bytes = s->count < unknown ? unknown : s->count;
 	if (bytes > l->eager_bytes + (s->kind == PLAN_ALLTOALL ? numbers : 0))
@@ -387,11 +374,16 @@ void ledger_let_go(struct ledger *l, uint32_t id)
 	__atomic_fetch_sub(busy(l, id, l->rank), KEPT, __ATOMIC_RELEASE);
 }
 
-void ledger_judge(struct ledger *l, uint32_t id, const char *sentence)
+void ledger_judge(struct ledger *l, uint32_t id, const char *sentence, bool mixed)
 {
 	if (sentence)
 		snprintf(l->verdicts + (size_t)id * VERDICT_ROOM, VERDICT_ROOM, "%s", sentence);
-	l->entries[id].verdict = sentence != NULL;
+	l->entries[id].verdict = !sentence ? 0 : mixed ? 2 : 1;
+}
+
+bool ledger_is_mixed(const struct ledger *l, uint32_t id)
+{
+	return l->entries[id].verdict == 2;
 }
 
 const char *ledger_verdict(const struct ledger *l, uint32_t id)
@@ -399,25 +391,28 @@ const char *ledger_verdict(const struct ledger *l, uint32_t id)
 	return l->entries[id].verdict ? l->verdicts + (size_t)id * VERDICT_ROOM : NULL;
 }
 
-/* Only the last rank to arrive reads the records: all are there, and none can change before the
- * operation is complete. */
+/* Only the last rank to arrive reads the records:
+ * all are complete, and none changes before the operation ends. */
 static void ledger_compare(struct ledger *l, uint32_t id)
 {
 	struct ledger_entry *n = &l->entries[id];
 	const struct op_signature *of[4096];
 	char sentence[VERDICT_ROOM];
-	int same = 1;
+	bool same = true, mixed = true;
 
 	for (int r = 0; r < l->ranks; r++) {
 		of[r] = &ledger_record(l, id, r)->signature;
-		same &= op_signature_equal(of[0], of[r]);
+		if (op_signature_equal(of[0], of[r]))
+			continue;
+		same = false;
+		mixed &= op_signature_is_mixed(of[0], of[r]);
 	}
 	if (same)
 		__atomic_store_n(&n->dirty, 0, __ATOMIC_RELAXED);
 	else
 		op_signature_disagree(ledger_name_of(l, id), of, l->ranks, l->world, sentence,
 				      sizeof(sentence));
-	ledger_judge(l, id, same ? NULL : sentence);
+	ledger_judge(l, id, same ? NULL : sentence, mixed);
 }
 
 /* A list entry is valid when it carries its own position, so old contents need not be cleared.
@@ -549,7 +544,9 @@ int ledger_next(struct ledger *l, uint64_t cap, struct item *items)
 		while (!ledger_is_listed(l, l->head + (uint64_t)n, &id, &alone))
 			if (__atomic_load_n(&l->alarm->word, __ATOMIC_RELAXED))
 				return 0;
-		items[n] = (struct item){ .id = id, .bad = ledger_verdict(l, id) };
+		items[n] = (struct item){ .id = id,
+					  .bad = ledger_verdict(l, id),
+					  .mixed = ledger_is_mixed(l, id) };
 		if (size_of(l, id) == LEDGER_GATHER) {
 			uint64_t *rows = l->rows + (size_t)n * (size_t)l->ranks;
 

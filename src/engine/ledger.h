@@ -19,6 +19,7 @@ enum { NAME_BYTES = 511, BATCH_ITEMS = 256 };
 struct item {
 	uint32_t id;          /* as ledger_find() gave it */
 	const char *bad;      /* a sentence, if the ranks' signatures disagree; else NULL */
+	bool mixed;           /* they do so in the kind of memory only            */
 	const uint64_t *rows; /* allgather: rows of every rank; else NULL */
 	const void *result;   /* the result, if it came with the agreement, so that no plan is
 			       * needed; else NULL.  All three are valid until agree_done() */
@@ -44,13 +45,14 @@ enum arrival { ARRIVED_EARLY, ARRIVED_LAST, ARRIVED_AWAITED };
  * the rank waits.  A rank whose signature has changed marks its slot; the other ranks then
  * queue the operation as well, and the agreement finds the difference.
  */
-enum { LEDGER_IDS = 8192, LEDGER_ROUNDS = 4 };
+enum { LEDGER_IDS = 8192, LEDGER_ROUNDS = 4, LEDGER_RECENT = 16 };
 #define LEDGER_GATHER UINT64_MAX /* a size that only the agreement tells */
 
 struct ledger_entry {
 	alignas(64) uint64_t arrived;
 	uint32_t dirty;   /* the ranks' signatures have to be compared */
-	uint32_t verdict; /* they disagree: a sentence is in verdicts[] */
+	uint32_t verdict; /* they disagree: a sentence is in verdicts[]; 2: see
+			     ledger_is_mixed() */
 	uint32_t age;     /* changes when the id is given to another name */
 	uint32_t next;    /* 1 + the next id with the same hash, or 0     */
 	uint32_t len;     /* of the name, in bytes */
@@ -108,9 +110,11 @@ struct ledger {
 	uint64_t head, batches, end;
 	uint64_t eager_bytes;
 	bool joined;
-	uint32_t rounds[LEDGER_IDS]; /* how often this rank submitted the id; atomic */
-	uint64_t sizes[LEDGER_IDS];  /* bytes of its last operation, LEDGER_GATHER; atomic */
-	uint64_t *rows;              /* BATCH_ITEMS * ranks                  */
+	uint32_t rounds[LEDGER_IDS];    /* how often this rank submitted the id; atomic */
+	uint32_t recent[LEDGER_RECENT]; /* ids in the order of this rank's rounds; atomic */
+	uint32_t recents;               /* rounds so far; atomic */
+	uint64_t sizes[LEDGER_IDS];     /* bytes of its last operation, LEDGER_GATHER; atomic */
+	uint64_t *rows;                 /* BATCH_ITEMS * ranks                  */
 };
 
 /* ledger_bytes - bytes of the segment that the ledger takes. */
@@ -171,6 +175,16 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *s);
 /* The state of a rank's slot; SLOT_CHANGED: the rank has queued the round. */
 enum eager_mark { SLOT_EMPTY, SLOT_DATA, SLOT_CHANGED };
 
+/* ledger_note - keep @id as that of this rank's last round, for the observe page: two threads
+ * at once may lose one. */
+static inline void ledger_note(struct ledger *l, uint32_t id)
+{
+	uint32_t n = __atomic_load_n(&l->recents, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&l->recent[n % LEDGER_RECENT], id, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->recents, n + 1, __ATOMIC_RELEASE);
+}
+
 /* ledger_begin - begin the next round of @id; returns its number.  Comes before agree_post() or
  * ledger_put(). */
 static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
@@ -179,6 +193,7 @@ static inline uint32_t ledger_begin(struct ledger *l, uint32_t id)
 	uint32_t round = __atomic_load_n(&l->rounds[id], __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&l->rounds[id], round, __ATOMIC_RELAXED);
+	ledger_note(l, id);
 	return round;
 }
 
@@ -351,11 +366,13 @@ uint32_t ledger_kind(const struct ledger *l, uint32_t id, int rank);
  * rank has one, too. */
 uint64_t ledger_rows_of(const struct ledger *l, uint32_t id, int rank);
 
-/* ledger_judge - set the sentence that all ranks receive for @id; NULL: the ranks agree.  Comes
- * before @id is listed. */
-void ledger_judge(struct ledger *l, uint32_t id, const char *sentence);
+/* ledger_judge - set the sentence that all ranks receive for @id; NULL: the ranks agree.
+ * @mixed: they disagree about the kind of memory only.  Comes before @id is listed. */
+void ledger_judge(struct ledger *l, uint32_t id, const char *sentence, bool mixed);
 
-/* ledger_verdict - the sentence of ledger_judge(), or NULL. */
+/* ledger_verdict - the sentence of ledger_judge(), or NULL; ledger_is_mixed - is it one about
+ * the kind of memory only? */
 const char *ledger_verdict(const struct ledger *l, uint32_t id);
+bool ledger_is_mixed(const struct ledger *l, uint32_t id);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { LIVENESS_NAME = 96 };
 
-/* What a rank waits for: an operation or a message. */
+/* The operation or message that a rank waits for. */
 struct liveness_wait {
 	uint64_t group;      /* serial of the communicator                          */
 	uint32_t kind, like; /* kind of operation; a hash of its signature           */
@@ -20,7 +20,8 @@ struct liveness_wait {
 struct liveness {
 	alignas(64) uint32_t left; /* the rank has left: its end is no failure     */
 	uint32_t beat;             /* changes while the process runs; 0: not yet  */
-	/* While the rank stands still: for how long (0: it does not), and what it waits for. */
+	/* How long the rank has been blocked (0: it is not), and on which operation or message.
+	 */
 	uint32_t still_ms;
 	struct liveness_wait wait;
 };

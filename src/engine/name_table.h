@@ -12,6 +12,9 @@
 
 struct ringup_op;
 
+/* The name under which ranks add and remove a group. */
+#define NAME_GROUP "\x01group"
+
 /* A name that this rank has used. */
 struct name_entry {
 	char *name;

@@ -3,13 +3,16 @@
 #include "engine/notify.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/futex.h"
 #include "engine/comm.h"
 #include "engine/ledger.h"
 #include "engine/progress.h"
+#include "ringup.h"
 
 void notify_completed(struct engine *g)
 {
@@ -34,11 +37,22 @@ void notify_ranks(struct engine *g, const struct waitset *w)
 	}
 }
 
-void notify_alarm(struct engine *g, int culprit, int code, const char *why)
+static void notify_raise(struct engine *g, int culprit, enum alarm_stillness stillness,
+			 int code, const char *why)
 {
-	if (alarm_raise(g->alarm, culprit, code, "%s", why) && g->on_alarm)
+	if (alarm_raise_still(g->alarm, culprit, stillness, code, why) && g->on_alarm)
 		g->on_alarm(g->on_alarm_ctx, culprit, code, why);
 	notify_ranks(g, g->waitset);
+}
+
+void notify_alarm(struct engine *g, int culprit, int code, const char *why)
+{
+	notify_raise(g, culprit, ALARM_MOVES, code, why);
+}
+
+void notify_lost(struct engine *g, int culprit, enum alarm_stillness stillness, const char *why)
+{
+	notify_raise(g, culprit, stillness, RINGUP_EPEER, why);
 }
 
 void notify_blind(struct engine *g, int rank, const char *cannot)
@@ -67,4 +81,14 @@ void notify_announce(struct comm *c)
 		ledger_call(c->ledger);
 		notify_call(c);
 	}
+}
+
+void notify_device(struct engine *g)
+{
+	int fd = __atomic_load_n(&g->device_fd, __ATOMIC_ACQUIRE);
+	uint64_t one = 1;
+
+	if (!__atomic_load_n(&g->device_busy, __ATOMIC_RELAXED) && fd > 0 &&
+	    !__atomic_exchange_n(&g->device_busy, true, __ATOMIC_SEQ_CST))
+		(void)!write(fd, &one, sizeof(one));
 }

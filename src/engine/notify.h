@@ -25,9 +25,17 @@ void notify_call(struct comm *c);
  * that. */
 void notify_announce(struct comm *c);
 
+/* notify_device - this rank may have queued something on a device, at which the watch thread
+ * then looks until it has ended. */
+void notify_device(struct engine *g);
+
 /* notify_alarm - end the job, because of rank @culprit or, if that is -1, of no single rank;
  * the first sentence counts.  Any thread. */
 void notify_alarm(struct engine *g, int culprit, int code, const char *why);
+
+/* notify_lost - likewise, because rank @culprit does not move, or has not been heard of. */
+void notify_lost(struct engine *g, int culprit, enum alarm_stillness stillness,
+		 const char *why);
 
 /* notify_blind - end the job because poll(2) has failed, with errno, in this rank, which is
  * number @rank.  @cannot says what it can do no longer: "cannot watch other ranks". */

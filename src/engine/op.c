@@ -11,6 +11,7 @@
 #include "engine/engine_state.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
+#include "engine/provider.h"
 #include "engine/tracepoint.h"
 
 enum { POOL_STEP = 64 }; /* operations allocated at a time */
@@ -33,6 +34,46 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	late->op = op;
 	late->serial = c->serial;
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
+}
+
+int op_mark(struct ringup_op *op, struct err *e)
+{
+	const struct request *r = &op->ask;
+	const struct op_signature *s = &r->signature;
+	const struct backend_device *d;
+	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
+	const void *at = in ? r->in : NULL;
+	void *self;
+	int rc;
+
+	if (s->memory != RINGUP_CUDA || s->kind == OP_BUNDLE || op->proxy)
+		return 0;
+	d = provider_device(op->comm, &self);
+	if (!d)
+		return 0;
+	/* A broadcast reads its root's data only; a gather's own may be empty. */
+	if (s->kind == PLAN_BROADCAST && s->root != op->comm->topo.rank)
+		at = in ? r->out : NULL;
+	rc = d->mark(self, at, r->stream, &op->ready, e);
+	if (!rc && r->into && r->into_bytes)
+		rc = d->mark(self, r->into, NULL, &(void *){ NULL }, e);
+	return rc;
+}
+
+static void op_unmark(struct ringup_op *op)
+{
+	const struct backend_device *d;
+	struct ringup_op *m;
+	void *self;
+
+	for (m = op->members; m; m = m->next)
+		op_unmark(m);
+	if (!op->ready)
+		return;
+	d = provider_device(op->comm, &self);
+	if (d)
+		d->unmark(self, op->ready);
+	op->ready = NULL;
 }
 
 bool op_claim(struct ringup_op *op)
@@ -90,6 +131,7 @@ void op_complete(struct ringup_op *op, int status)
 	struct callback *done = NULL;
 
 	op->status = status;
+	op_unmark(op);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -155,10 +197,12 @@ void op_deliver(struct ringup_op *op)
 
 	for (m = op->members; m; m = m->next)
 		op_deliver(m);
-	if (s->kind != PLAN_ALLGATHER && s->kind != PLAN_ALLTOALL)
+	if (!collective_is(s->kind, COLLECTIVE_GROWS))
 		return;
 	/* The result is not wanted on a joined rank, nor outside the root of a gather. */
-	if (op->proxy || !op->ask.outp)
+	if (op->far)
+		*op->ask.outp = op->far->into;
+	if (op->far || op->proxy || !op->ask.outp)
 		op_discard(op);
 	else
 		*op->ask.outp = op->result;
@@ -172,8 +216,13 @@ void op_empty(struct ringup_op *op)
 	for (m = op->members; m; m = m->next)
 		op_empty(m);
 	op_discard(op);
+	op_unmark(op);
 	free(op->own);
 	op->own = NULL;
+	if (op->far)
+		free(op->far->near);
+	free(op->far);
+	op->far = NULL;
 }
 
 /* ---- the pool ---- */
@@ -261,7 +310,9 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->since_ns = 0;
 	op->ask = *r;
 	op->result = NULL;
-	op->asked = false;
+	op->asked = op->mixed = false;
+	op->far = NULL;
+	op->ready = NULL;
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
@@ -279,7 +330,7 @@ int op_add_member(struct comm *c, struct ringup_op *op, const struct request *r,
 	m->bundle = op;
 	m->next = op->members;
 	op->members = m;
-	return 0;
+	return op_mark(m, e);
 }
 
 /* Puts @op into the list of those in flight; entry, id and round are set. */

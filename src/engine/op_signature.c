@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/kinds.h"
 #include "coll/reduce.h"
 #include "wire/pack.h"
 #include "wire/ranks.h"
@@ -33,6 +34,19 @@ void op_signature_shape(struct op_signature *s, const uint64_t *shape, int dims)
 	s->beyond = (uint32_t)beyond;
 }
 
+bool op_signature_is_mixed(const struct op_signature *a, const struct op_signature *b)
+{
+	struct op_signature x = *a, y = *b;
+
+	x.memory = y.memory = 0;
+	/* A bundle's count depends on the kinds of memory, and its digest on all else. */
+	if (x.kind == OP_BUNDLE) {
+		x.beyond = y.beyond = 0;
+		x.count = y.count = 0;
+	}
+	return op_signature_equal(&x, &y) && !op_signature_equal(a, b);
+}
+
 /* Partial sums of half precision are f32, twice as long; they take a plan instead. */
 bool op_signature_can_inline(const struct op_signature *s)
 {
@@ -53,10 +67,10 @@ uint64_t op_signature_part_first(const struct op_signature *s, int ranks, int ra
 
 bool op_signature_valid(const struct op_signature *s, int size)
 {
-	return s->kind < OP_KINDS && s->dtype < RINGUP_DTYPE_COUNT &&
-	       s->redop < RINGUP_REDOP_COUNT && s->memory < RINGUP_MEMORY_COUNT &&
-	       s->root >= 0 && s->root < size && s->count <= COUNT_MOST &&
-	       s->dims <= OP_SIGNATURE_DIMS && (s->kind == OP_BUNDLE) == (s->members > 0);
+	return s->kind < OP_KINDS && s->dtype < DTYPE_COUNT && s->redop < REDOP_COUNT &&
+	       s->memory < MEMORY_COUNT && s->root >= 0 && s->root < size &&
+	       s->count <= COUNT_MOST && s->dims <= OP_SIGNATURE_DIMS &&
+	       (s->kind == OP_BUNDLE) == (s->members > 0);
 }
 
 void op_signature_put(unsigned char *to, const struct op_signature *s)
@@ -121,10 +135,18 @@ static uint64_t beside(const struct op_signature *member)
 void op_signature_member(struct op_signature *s, const struct op_signature *member)
 {
 	unsigned char bytes[OP_SIGNATURE_WIRE + 8];
+	struct op_signature what = *member;
 	uint64_t room = beside(member);
 
+	/* Ranks may differ in the kinds of memory: see stage.h. */
+	if (s->beyond || member->memory) {
+		pack_put64(bytes, (uint64_t)s->beyond << 32 | s->members);
+		pack_put64(bytes + 8, member->memory);
+		s->beyond = (uint32_t)hash_bytes(bytes, 16) | 1;
+	}
+	what.memory = 0;
 	pack_put64(bytes, s->digest);
-	op_signature_put(bytes + 8, member);
+	op_signature_put(bytes + 8, &what);
 	/* The unset end of the shape is zeros, and the number of dimensions is hashed. */
 	s->digest = hash_bytes(bytes,
 			       sizeof(bytes) - 8 * (size_t)(OP_SIGNATURE_DIMS - member->dims));
@@ -142,11 +164,11 @@ static void factor_text(double x, char out[32])
 
 const char *op_signature_memory_name(enum ringup_memory memory)
 {
-	static const char *const names[RINGUP_MEMORY_COUNT] = {
+	static const char *const names[MEMORY_COUNT] = {
 		[RINGUP_HOST] = "host", [RINGUP_PINNED] = "pinned", [RINGUP_CUDA] = "CUDA"
 	};
 
-	return memory < RINGUP_MEMORY_COUNT ? names[memory] : "unknown";
+	return memory < MEMORY_COUNT ? names[memory] : "unknown";
 }
 
 uint32_t op_signature_hash(const struct op_signature *s)
@@ -206,7 +228,7 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 		n = snprintf(out, len, "barrier");
 		break;
 	default:
-		n = snprintf(out, len, "collective %u", (unsigned int)s->kind);
+		n = snprintf(out, len, "%s of %llu %s", collective_word(s->kind), count, type);
 	}
 	for (int i = 0; i < s->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
@@ -261,7 +283,10 @@ void op_signature_disagree(const char *name, const struct op_signature *const *o
 
 	for (int r = size - 1; r > 0; r--)
 		if (!op_signature_equal(of[0], of[r])) {
-			odd = r;
+			/* A kind of memory alone is no reason. */
+			if (!odd || !op_signature_is_mixed(of[0], of[r]) ||
+			    op_signature_is_mixed(of[0], of[odd]))
+				odd = r;
 			differ++;
 		}
 	op_signature_text(of[0], world, first, sizeof(first));
@@ -277,8 +302,12 @@ void op_signature_disagree(const char *name, const struct op_signature *const *o
 
 static void put_lowest(struct op_signatures *s, int rank, const struct op_signature *x)
 {
-	if (s->count == 2 || (s->count && op_signature_equal(&s->signature[0], x)))
+	if (s->count && op_signature_equal(&s->signature[0], x))
 		return;
+	if (s->count == 2 && (op_signature_is_mixed(&s->signature[0], x) ||
+			      !op_signature_is_mixed(&s->signature[0], &s->signature[1])))
+		return;
+	s->count -= s->count == 2;
 	s->rank[s->count] = rank;
 	s->signature[s->count++] = *x;
 }

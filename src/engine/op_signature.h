@@ -36,10 +36,10 @@ struct op_signature {
 	uint8_t kind;       /* enum plan_kind, OP_JOIN or OP_BUNDLE */
 	uint8_t dtype;      /* enum ringup_dtype */
 	uint8_t redop : 4;  /* enum ringup_redop; OP_JOIN: 1 if it takes part in sums only */
-	uint8_t memory : 4; /* enum ringup_memory; a bundle: that of a member not in host
-			       memory, if there is one */
+	uint8_t memory : 4; /* enum ringup_memory; a bundle: 0 */
 	uint8_t dims;       /* dimensions set in shape; 0: not given   */
-	uint32_t beyond;    /* a hash of the dimensions beyond shape; 0: there are none */
+	uint32_t beyond; /* a hash of the dimensions beyond shape; 0: there are none; a bundle:
+			    of its members' kinds of memory; 0: all are in the host's */
 	uint64_t shape[OP_SIGNATURE_DIMS];
 };
 
@@ -93,6 +93,10 @@ static inline bool op_signature_equal(const struct op_signature *a,
 	return true;
 }
 
+/* op_signature_is_mixed - do two signatures differ in the kind of memory and in nothing else?
+ */
+bool op_signature_is_mixed(const struct op_signature *a, const struct op_signature *b);
+
 /* op_signature_memory_name - "host", "pinned", "CUDA". */
 const char *op_signature_memory_name(enum ringup_memory memory);
 
@@ -106,7 +110,8 @@ static inline bool op_signature_is_of_host(const struct op_signature *s)
  * For a bundle it says whether the rank knows the members: a joined rank does not. */
 static inline bool op_signature_has_rows(const struct op_signature *s)
 {
-	return s->kind == PLAN_ALLGATHER || s->kind == OP_JOIN || s->kind == OP_BUNDLE;
+	return collective_is(s->kind, COLLECTIVE_TELLS) || s->kind == OP_JOIN ||
+	       s->kind == OP_BUNDLE;
 }
 
 /* op_signature_eight - @bytes, rounded up to a multiple of 8. */
@@ -119,18 +124,9 @@ static inline uint64_t op_signature_eight(uint64_t bytes)
  * bundle. */
 static inline uint64_t op_signature_bytes(const struct op_signature *s)
 {
-	switch ((enum plan_kind)s->kind) {
-	case PLAN_ALLREDUCE:
-	case PLAN_BROADCAST:
-	case PLAN_REDUCESCATTER:
-		return s->count * reduce_dtype_bytes((enum ringup_dtype)s->dtype);
-	case PLAN_ALLGATHER:
-	case PLAN_BARRIER:
-	case PLAN_ALLTOALL:
-	case PLAN_KINDS:
-		break;
-	}
-	return 0;
+	return collective_is(s->kind, COLLECTIVE_EVEN)
+		       ? s->count * reduce_dtype_bytes((enum ringup_dtype)s->dtype)
+		       : 0;
 }
 
 /* op_signature_can_inline - is it small, and of such a kind, that between hosts its data may
@@ -163,7 +159,8 @@ void op_signature_disagree(const char *name, const struct op_signature *const *o
 			   const int *world, char *out, size_t len);
 
 /* The signatures of a set of ranks: of its lowest rank, and of the lowest rank with another
- * signature.  As many as are known: 0, 1 or 2. */
+ * signature, rather one that differs in more than the kind of memory.  As many as are known: 0,
+ * 1 or 2. */
 struct op_signatures {
 	int count, rank[2];
 	struct op_signature signature[2];

@@ -30,6 +30,17 @@ struct p2p_op {
 	uint32_t number;        /* tracepoint.c's: in its records; 0: there are none */
 };
 
+/* The part for data of a device that go through the host's memory: see stage.h. */
+struct op_far {
+	const void *in; /* as the caller had them; NULL: not read or written */
+	void *out, *into;
+	uint64_t into_bytes;
+	uint64_t bytes; /* at in, then of the result       */
+	void *near;     /* in place of in, and of out      */
+	void *mark;     /* the back end's, while it copies */
+	bool copied;    /* in the direction under way      */
+};
+
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
 	struct engine *engine;    /* never changes                                         */
@@ -41,11 +52,14 @@ struct ringup_op {
 	bool eager;               /* atomic; false once a rank has declined the round */
 	bool proxy;               /* of a joined rank: no thread waits for it     */
 	bool asked;               /* ranks have asked each other for room: see plan.c */
+	bool mixed;               /* ranks have their data in different kinds of memory */
+	struct op_far *far;       /* then: this rank's are on a device; else NULL       */
 	int status;               /* once it is done                              */
 	uint32_t use;             /* changes when it is given back to its pool; atomic */
 	struct request ask;       /* the request, without its name            */
 	void *result;             /* being gathered; may be ask.into         */
 	void *own;                /* freed with the operation                */
+	void *ready;              /* a device's mark, until it is complete; or NULL */
 	int64_t since_ns;         /* stall.c: when a look first found it waiting */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */

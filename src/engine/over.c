@@ -6,18 +6,27 @@
 #include "ringup.h"
 #include "wire/cause.h"
 #include "wire/ranks.h"
+#include "wire/segment.h"
 
 void over_leave(uint32_t *left, int rank)
 {
-	uint32_t nobody = 0;
+	uint32_t was = 0, mine = (uint32_t)rank + 1;
 
-	__atomic_compare_exchange_n(left, &nobody, (uint32_t)rank + 1, false, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(left, &was, mine, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED) &&
+	       mine & SEGMENT_ABORTED && !(was & SEGMENT_ABORTED))
+		;
+}
+
+bool over_is_aborted(const struct comm *c)
+{
+	return __atomic_load_n(c->left, __ATOMIC_ACQUIRE) & SEGMENT_ABORTED;
 }
 
 int over_left(const struct comm *c)
 {
-	int left = (int)__atomic_load_n(c->left, __ATOMIC_ACQUIRE) - 1;
+	uint32_t word = __atomic_load_n(c->left, __ATOMIC_ACQUIRE);
+	int left = (int)(word & ~(uint32_t)SEGMENT_ABORTED) - 1;
 
 	return left < 0 ? -1 : ranks_in_world(c->ranks, left);
 }
@@ -26,22 +35,38 @@ bool over_has_left(const struct comm *c, struct err *e)
 {
 	int left = over_left(c);
 
-	if (left >= 0 && e)
+	if (left >= 0 && e && over_is_aborted(c))
+		fail(e, RINGUP_EABORTED, "rank %d has aborted group %llu", left,
+		     (unsigned long long)c->serial);
+	else if (left >= 0 && e)
 		fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job", left);
 	return left >= 0;
 }
 
-void over_blame(struct engine *g, int culprit)
+/* The launcher has numbers of its own for ranks that did not meet there. */
+static void over_note(struct engine *g, int culprit, enum alarm_stillness stillness,
+		      const struct err *why)
 {
 	if (g->cause)
-		cause_blame(g->cause, culprit);
+		cause_blame(g->cause, culprit < 0 || !g->launched ? -1 : g->launched[culprit],
+			    stillness, why);
+}
+
+void over_blame(struct engine *g, int culprit, const struct err *why)
+{
+	if (culprit >= 0)
+		over_note(g, culprit,
+			  alarm_culprit(g->alarm) == culprit ? alarm_stillness(g->alarm)
+							     : ALARM_MOVES,
+			  why);
 }
 
 void over_why(struct engine *g, struct err *e)
 {
-	if (!alarm_get(g->alarm, e))
+	if (alarm_get(g->alarm, e))
+		over_note(g, alarm_culprit(g->alarm), alarm_stillness(g->alarm), e);
+	else
 		fail(e, RINGUP_ESHUTDOWN, "the job is over");
-	over_blame(g, alarm_culprit(g->alarm));
 }
 
 bool over_has_failed(struct engine *g, struct err *e)
@@ -60,7 +85,7 @@ bool over_comm(struct comm *c, struct err *e)
 	/* Checked second: a rank that left because of an alarm left after it. */
 	if (over_has_failed(c->engine, e))
 		return true;
-	if (left && e)
-		over_blame(c->engine, over_left(c));
+	if (left && e && !over_is_aborted(c))
+		over_blame(c->engine, over_left(c), e);
 	return left;
 }

@@ -15,10 +15,13 @@
 #include "engine/op.h"
 #include "engine/over.h"
 #include "engine/p2p_state.h"
+#include "engine/tree.h"
 #include "ringup.h"
 #include "wire/cma.h"
 #include "wire/ranks.h"
 #include "wire/waitset.h"
+
+enum { RELAY_MS = 5 }; /* between two looks for invitations to pass on */
 
 void p2p_lock(struct p2p *x)
 {
@@ -66,7 +69,7 @@ void p2p_fail_peer(struct p2p *x, const struct p2p_peer *p, const char *why)
 {
 	struct err e;
 
-	fail(&e, RINGUP_EPEER, "rank %d sent rank %d what is no message: %s", p->rank,
+	fail(&e, RINGUP_EPEER, "rank %d sent rank %d an invalid message: %s", p->rank,
 	     x->topo->rank, why);
 	p2p_fail(x, &e);
 }
@@ -97,10 +100,13 @@ struct p2p_peer *p2p_peer_of(struct p2p *x, int rank)
 
 static int fail_left(const struct p2p *x, struct err *e, int rank)
 {
-	if (!x->peer[rank]->cut)
-		over_blame(x->engine, rank);
-	return fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job%s", rank,
-		    x->peer[rank]->cut ? ", or a rank on the way to it has" : "");
+	bool cut = x->peer[rank]->cut;
+	int rc = fail(e, RINGUP_ESHUTDOWN, "rank %d has left the job%s", rank,
+		      cut ? ", or a rank on the way to it has" : "");
+
+	if (!cut)
+		over_blame(x->engine, rank, e);
+	return rc;
 }
 
 void p2p_op_end_left(struct p2p *x, struct ringup_op *op, int rank)
@@ -216,18 +222,48 @@ void p2p_flush(struct p2p *x, int64_t deadline_ns)
 			clock_sleep_ms(1);
 }
 
+void p2p_bye(struct p2p *x)
+{
+	/* A rank that leaves because the job has failed is not to be taken for the reason. */
+	if (!x || over_has_failed(x->engine, NULL))
+		return;
+	p2p_lock(x);
+	p2p_far_bye(x);
+	p2p_unlock(x);
+}
+
+/* Has another rank of this host not left yet? */
+static bool has_company(const struct p2p *x)
+{
+	for (int i = 0; i < x->topo->local_size; i++)
+		if (i != x->topo->local_rank && !liveness_has_left(&x->engine->liveness[i]))
+			return true;
+	return false;
+}
+
+/* Do other ranks reach each other through this one, and has one of them tried? */
+static bool is_on_the_way(const struct p2p *x)
+{
+	bool has_children;
+
+	return x->far.tree && tree_has_invited(x->far.tree, &has_children) &&
+	       (has_children || has_company(x)) && !over_has_failed(x->engine, NULL);
+}
+
+void p2p_relay(struct p2p *x, int64_t deadline_ns)
+{
+	while (x && is_on_the_way(x) && clock_ns() < deadline_ns)
+		if (!p2p_step(x))
+			clock_sleep_ms(RELAY_MS);
+}
+
 void p2p_leave(struct p2p *x)
 {
 	if (!x)
 		return;
 	for (int i = 0; i < x->rings.ranks; i++)
 		p2p_rings_notify(&x->rings, i);
-	/* A rank that leaves because the job has failed is not to be taken for the reason. */
-	if (over_has_failed(x->engine, NULL))
-		return;
-	p2p_lock(x);
-	p2p_far_bye(x);
-	p2p_unlock(x);
+	notify_ranks(x->engine, x->engine->waitset);
 }
 
 /* ---- start and cancel ---- */

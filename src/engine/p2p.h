@@ -76,10 +76,16 @@ int p2p_begin(struct p2p *x, struct ringup_op *op, struct err *e);
  * writes its data. */
 void p2p_cancel(struct p2p *x, struct ringup_op *op);
 
-/* p2p_flush - this rank is about to leave: send what other ranks still wait for.  p2p_leave -
- * this rank has published that it has left; messages that it has sent can still be received.
- * @x may be NULL. */
+/*
+ * A rank leaves in four steps, all of which take NULL for @x.  p2p_flush - send what other
+ * ranks still wait for.  p2p_bye - tell those of other hosts; messages that this rank has sent
+ * can still be received.  p2p_relay - if other ranks reach each other through this one, pass
+ * their invitations on until they have left, too, or the job has failed.  p2p_leave - this rank
+ * has published that it has left: tell those of its host.
+ */
 void p2p_flush(struct p2p *x, int64_t deadline_ns);
+void p2p_bye(struct p2p *x);
+void p2p_relay(struct p2p *x, int64_t deadline_ns);
 void p2p_leave(struct p2p *x);
 
 /* p2p_left - a rank of the group of @c has left: a receive from any rank of it has to find out

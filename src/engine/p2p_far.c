@@ -1,20 +1,24 @@
 /* p2p_far.c - connections for messages between hosts, made when two ranks first need one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "engine/comm.h"
 #include "engine/comms.h"
+#include "engine/coordinator.h"
 #include "engine/engine_state.h"
 #include "engine/liveness.h"
 #include "engine/notify.h"
@@ -42,8 +46,10 @@
  * it at once.
  */
 enum {
-	AGAIN_MS = 1000,     /* between two invitations without a connection */
-	LINGER_MS = 300,     /* a rank that leaves waits so long for the others to hang up */
+	AGAIN_MS = 1000,    /* between two invitations without a connection */
+	LINGER_MS = 300,    /* a rank that leaves waits so long for the others to hang up, */
+	DELIVER_MS = 20000, /* and so long for their kernels to take what it has sent */
+	DELIVER_STEP_MS = 20,
 	DIAL_MS = 20000,     /* until connecting to an inviter fails */
 	VERDICT_MS = 500,    /* from the end of a connection: a death is reported until then */
 	MOST_INVITES = 4096, /* invitations not handled yet */
@@ -74,7 +80,7 @@ static int p2p_far_start_thread(struct p2p *x, struct err *e)
 	}
 	rc = thread_start(&f->thread, far_thread, x);
 	if (rc)
-		return fail(e, RINGUP_ESYSTEM, "thread for messages: %s", strerror(rc));
+		return limits_fail(e, rc, "thread for messages");
 	f->has_thread = true;
 	return 0;
 }
@@ -108,12 +114,6 @@ static struct p2p_invite bounce(const struct p2p_invite *v)
 	return (struct p2p_invite){ .from = v->to, .to = v->from };
 }
 
-/* False for a question or an answer, which are dropped where they cannot be forwarded. */
-static bool is_invitation(const struct p2p_invite *v)
-{
-	return *v->where && *v->where != '?' && *v->where != '!';
-}
-
 static void write_letter(struct p2p *x, struct p2p_peer *p, const struct p2p_invite *v)
 {
 	struct p2p_letter *l = calloc(1, sizeof(*l)), **end = &p->letters;
@@ -132,17 +132,10 @@ static void write_letter(struct p2p *x, struct p2p_peer *p, const struct p2p_inv
 static int listen_for_peers(struct p2p *x, struct err *e)
 {
 	struct p2p_far *f = &x->far;
-	int fd, rc;
 
-	if (f->door.guest)
-		return 0;
-	fd = sock_listen(f->address, f->where, e);
-	if (fd < 0)
-		return fd;
-	rc = door_open(&f->door, fd, (uint32_t)x->topo->rank, f->secret, e);
-	if (rc)
-		close(fd);
-	return rc;
+	return f->door.guest ? 0
+			     : door_listen(&f->door, f->address, f->where,
+					   (uint32_t)x->topo->rank, f->secret, e);
 }
 
 static void invite(struct p2p *x, struct p2p_peer *p)
@@ -314,13 +307,16 @@ bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op, unsigned
 
 static void take_own(struct p2p *x, const struct p2p_invite *v)
 {
+	struct p2p_invite back = bounce(v);
 	struct p2p_peer *p;
 
 	if (*v->where == '?')
 		answer_question(x, v);
 	else if (*v->where == '!')
 		note_answer(x, v);
-	if (*v->where == '?' || *v->where == '!')
+	else if (coordinator_is_invitation(v->where) && x->far.left)
+		p2p_far_take(x, &back);
+	if (*v->where == '?' || *v->where == '!' || x->far.left)
 		return;
 	p = p2p_peer_of(x, v->from);
 	if (!p)
@@ -345,7 +341,7 @@ static void pass_to_local(struct p2p *x, const struct p2p_invite *v)
 		p2p_fail_memory(x);
 	else if (!p->gone && !has_left(x, p))
 		write_letter(x, p, v);
-	else if (is_invitation(v))
+	else if (coordinator_is_invitation(v->where))
 		p2p_far_take(x, &back);
 }
 
@@ -359,7 +355,7 @@ static void pass_to_leader(struct p2p *x, const struct p2p_invite *v)
 		p2p_fail_memory(x);
 	else if (!p->gone && !has_left(x, p))
 		write_letter(x, p, v);
-	else if (is_invitation(v))
+	else if (coordinator_is_invitation(v->where))
 		take_own(x, &back);
 }
 
@@ -698,6 +694,7 @@ void p2p_far_bye(struct p2p *x)
 {
 	struct p2p_head bye = { .kind = P2P_BYE };
 
+	x->far.left = true;
 	for (int r = 0; r < x->topo->size; r++) {
 		struct p2p_peer *p = x->peer[r];
 
@@ -708,13 +705,15 @@ void p2p_far_bye(struct p2p *x)
 	}
 }
 
-/* Reads and drops bytes; closes ended connections, and returns the number of open ones. */
-static int drain(struct p2p *x, struct pollfd *p)
+/* Reads and drops bytes; closes ended connections, and returns the number of open ones.
+ * *@unsent: the other side's kernel has yet to confirm bytes of one of them. */
+static int drain(struct p2p *x, struct pollfd *p, bool *unsent)
 {
 	unsigned char dropped[4096];
-	int n = 0;
+	int n = 0, bytes;
 	ssize_t got;
 
+	*unsent = false;
 	for (int r = 0; r < x->topo->size; r++)
 		for (int k = 0; k < 2 && is_far(x->peer[r]); k++) {
 			int *fd = &x->peer[r]->fd[k];
@@ -722,28 +721,35 @@ static int drain(struct p2p *x, struct pollfd *p)
 			if (*fd < 0)
 				continue;
 			got = recv(*fd, dropped, sizeof(dropped), MSG_DONTWAIT);
-			if (!got || (got < 0 && errno != EAGAIN && errno != EINTR))
+			if (!got || (got < 0 && errno != EAGAIN && errno != EINTR)) {
 				close_fd(fd);
-			else
-				p[n++] = (struct pollfd){ *fd, POLLIN, 0 };
+				continue;
+			}
+			p[n++] = (struct pollfd){ *fd, POLLIN, 0 };
+			*unsent |= !ioctl(*fd, SIOCOUTQ, &bytes) && bytes > 0;
 		}
 	return n;
 }
 
 /* Closing a connection with unread bytes would lose the sent ones: so the other ranks may hang
- * up first. */
+ * up first.  One that has no processor, or a full buffer, gets more time. */
 static void linger(struct p2p *x)
 {
-	int64_t enough = clock_deadline(LINGER_MS);
+	int64_t enough = clock_deadline(LINGER_MS), most = clock_deadline(DELIVER_MS), until;
+	bool unsent;
 	int n;
 
 	for (int r = 0; r < x->topo->size; r++)
 		for (int k = 0; k < 2 && is_far(x->peer[r]); k++)
 			if (x->peer[r]->fd[k] >= 0)
 				shutdown(x->peer[r]->fd[k], SHUT_WR);
-	while ((n = drain(x, x->far.poll)) && clock_ns() < enough)
-		if (poll(x->far.poll, (nfds_t)n, clock_left_ms(enough)) < 0 && errno != EINTR)
+	while ((n = drain(x, x->far.poll, &unsent)) && clock_ns() < (unsent ? most : enough) &&
+	       !over_has_failed(x->engine, NULL)) {
+		until = clock_deadline(DELIVER_STEP_MS);
+		until = unsent || until < enough ? until : enough;
+		if (poll(x->far.poll, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
 			break;
+	}
 }
 
 /* In a child of fork(): other ranks have to detect the end of the parent when it comes. */

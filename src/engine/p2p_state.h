@@ -29,7 +29,7 @@ enum p2p_kind {
 	P2P_DONE,      /* to the sender of an offer: the data have been fetched     */
 	P2P_REFUSE,    /* to the sender of an offer: count and dtype differ from the
 			  receive's, which are in this frame                        */
-	P2P_CREDIT,    /* to a sender: so many bytes of eager messages were received */
+	P2P_CREDIT,    /* to a sender: number of bytes of eager messages received */
 	P2P_INVITE,    /* within a host: a struct p2p_invite on its way             */
 	P2P_BYE,       /* between hosts: this rank leaves, and sends no more        */
 	P2P_KINDS,
@@ -149,6 +149,7 @@ struct p2p_far {
 	struct pollfd *poll;   /* the thread's */
 	pthread_t thread;
 	bool has_thread, poked;
+	bool left; /* this rank has left: it passes invitations on, and accepts none */
 	bool stop; /* atomic */
 	int wake;  /* eventfd; 0: none */
 	struct forks_hook fork;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "coll/reduce.h"
 #include "engine/comm.h"
 #include "engine/engine_state.h"
@@ -222,15 +223,15 @@ const char *p2p_head_check(const struct p2p_head *h)
 	if (h->magic != P2P_MAGIC)
 		return "it begins in another way";
 	if (h->kind < P2P_EAGER || h->kind >= P2P_KINDS || h->zero || h->none)
-		return "there is no such kind";
+		return "no such kind";
 	if (h->kind == P2P_CREDIT)
 		return h->count <= P2P_CREDIT_BYTES && !h->bytes ? NULL : "too much credit";
 	if (h->kind == P2P_INVITE || h->kind == P2P_BYE)
 		return h->bytes == (h->kind == P2P_BYE ? 0 : sizeof(struct p2p_invite))
 			       ? NULL
 			       : "wrong length";
-	if (h->dtype >= RINGUP_DTYPE_COUNT)
-		return "there is no such type";
+	if (h->dtype >= DTYPE_COUNT)
+		return "no such type";
 	if (__builtin_mul_overflow(h->count, reduce_dtype_bytes((enum ringup_dtype)h->dtype),
 				   &bytes) ||
 	    bytes > PTRDIFF_MAX)

@@ -49,6 +49,9 @@ static void add_op(struct comm *c, const struct ringup_op *op, void *out, uint64
 	/* A proxy's buffers, for a rank that has joined, are in host memory. */
 	piece->memory = op->proxy ? RINGUP_HOST : (enum ringup_memory)op->ask.signature.memory;
 	piece->stream = op->ask.stream;
+	piece->ready = op->ready;
+	if (!c->run->plan.name)
+		c->run->plan.name = op->entry->name;
 }
 
 /* The item is then done, unless @op is a part of a bundle. */
@@ -79,7 +82,7 @@ uint64_t *plan_room(struct comm *c, size_t count, struct err *e)
 		more = count <= SIZE_MAX / 16 ? realloc(c->run->numbers, count * sizeof(*more))
 					      : NULL;
 		if (!more) {
-			fail(e, RINGUP_ENOMEM, "no memory for what %d ranks tell each other",
+			fail(e, RINGUP_ENOMEM, "out of memory for the rows of %d ranks",
 			     c->topo.size);
 			return NULL;
 		}
@@ -150,7 +153,8 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 static bool plan_asks(const struct comm *c, const struct ringup_op *op, uint64_t all)
 {
 	return c->topo.size > 1 &&
-	       (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature));
+	       (all >= ASK_BYTES || !op_signature_is_of_host(&op->ask.signature) || op->mixed ||
+		(op->bundle && op->bundle->mixed));
 }
 
 /* Allocates the spare room early, while there is memory; unused pages of it cost none. */
@@ -194,7 +198,7 @@ static uint64_t bytes_of(const struct op_signature *s, uint64_t rows)
 		       : bytes;
 }
 
-/* Allocates the gathered result, @rows of each rank, and sets l->run->counts, in elements. */
+/* Allocates the gathered result, @rows of each rank, and sets c->run->counts, in elements. */
 static int plan_make_room(struct comm *c, struct ringup_op *op, const uint64_t *rows,
 			  size_t stride, struct err *e)
 {
@@ -211,7 +215,10 @@ static int plan_make_room(struct comm *c, struct ringup_op *op, const uint64_t *
 	if (__builtin_mul_overflow(total, element(s), &bytes) || bytes > SIZE_MAX / 2)
 		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
 			    op->entry->name);
-	if (!op->result)
+	/* The result goes to the caller's memory on a device. */
+	if (op->far)
+		op->far->bytes = bytes;
+	if (!op->result && (!op->far || bytes <= op->far->into_bytes))
 		/* The engine allocates host memory only, and a proxy's is host memory too. */
 		op->result = op_room(&op->ask, op->proxy || op_signature_is_of_host(s), bytes,
 				     before * element(s));
@@ -376,7 +383,7 @@ static struct ringup_op *next_like(struct comm *c, struct ringup_op *op, uint64_
 		while (op && (op->state != OP_FLYING || !same_kind(s, &op->ask.signature)));
 		return op;
 	}
-	if (c->item_at == c->item_count || c->items[c->item_at].bad ||
+	if (op->mixed || c->item_at == c->item_count || c->items[c->item_at].bad ||
 	    c->items[c->item_at].result)
 		return NULL;
 	op = comm_op(c, &c->items[c->item_at]);

@@ -14,7 +14,7 @@ struct op_signature;
 struct err;
 
 /*
- * Called by execute.c and bundle.c, with the baton.  They set l->run->plan, and plan_ends()
+ * Called by execute.c and bundle.c, with the baton.  They set c->run->plan, and plan_ends()
  * names the operations that this plan completes.
  */
 
@@ -36,11 +36,11 @@ void plan_ends(struct comm *c, struct ringup_op *op);
 /* plan_barrier - a plan that moves no data, but keeps all ranks in step. */
 void plan_barrier(struct comm *c);
 
-/* plan_tell - every rank sends all others @each numbers: after this plan l->run->numbers has
+/* plan_tell - every rank sends all others @each numbers: after this plan c->run->numbers has
  * them, in the order of ranks.  Returns where the caller writes this rank's own, or NULL. */
 uint64_t *plan_tell(struct comm *c, uint64_t each, struct err *e);
 
-/* plan_room - l->run->numbers, with room for @count; NULL if there is no memory. */
+/* plan_room - c->run->numbers, with room for @count; NULL if there is no memory. */
 uint64_t *plan_room(struct comm *c, size_t count, struct err *e);
 
 #endif

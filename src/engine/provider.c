@@ -53,27 +53,55 @@ static int no_such_provider(const char *name, struct err *e)
 		    list);
 }
 
-int providers_open(struct comm *c, const char *only, struct err *e)
+/* The kinds of memory that back ends of the list take. */
+static unsigned int named_memory(const char *list)
+{
+	unsigned int memory = 0;
+
+	for (int i = 0; backends[i]; i++)
+		if (backend_is_named(list, backends[i]->name))
+			memory |= backends[i]->memory;
+	return memory;
+}
+
+/* Each name is that of a back end. */
+static int check_names(const char *list, struct err *e)
+{
+	char name[16];
+
+	for (const char *at = list; *at; at = *at ? at + 1 : at) {
+		size_t n = strcspn(at, ",");
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, at);
+		if (!backend_find(name))
+			return no_such_provider(name, e);
+		at += n;
+	}
+	return 0;
+}
+
+int providers_open(struct comm *c, const char *list, struct err *e)
 {
 	struct err why = { 0 };
-	int rc;
+	unsigned int taken = named_memory(list);
+	int rc = check_names(list, e);
 
-	for (int i = 0; backends[i] && c->provider_count < COMM_BACKENDS; i++) {
-		if ((*only && strcmp(only, backends[i]->name)) ||
-		    !(backends[i]->memory & ~c->memory))
+	for (int i = 0; backends[i] && c->provider_count < COMM_BACKENDS && !rc; i++) {
+		const struct backend *b = backends[i];
+		bool named = backend_is_named(list, b->name);
+
+		if ((!named && (b->named_only || b->memory & taken)) ||
+		    !(b->memory & ~c->memory))
 			continue;
-		rc = provider_open(c, backends[i], &why, e);
-		if (rc < 0)
-			return rc;
+		rc = provider_open(c, b, &why, e);
+		/* A user names it for its memory, which no other back end takes. */
+		if (rc > 0 && b->named_only)
+			return fail(e, why.code, "RINGUP_BACKEND=%.15s: %.200s", b->name,
+				    why.text);
+		rc = rc < 0 ? rc : 0;
 	}
-	if (c->memory & MEMORY_HOST)
-		return 0;
-	if (c->provider_count)
-		return fail(e, RINGUP_ENOBACKEND,
-			    "RINGUP_BACKEND=%.15s: it takes no data in the host's memory",
-			    only);
-	if (!why.code)
-		return no_such_provider(only, e);
+	if (rc || c->memory & MEMORY_HOST)
+		return rc;
 	return fail(e, RINGUP_ENOBACKEND, "no back end can serve this job: %.200s", why.text);
 }
 
@@ -96,10 +124,27 @@ const char *provider_name(const struct comm *c)
 	return "none";
 }
 
-void providers_abort(struct comm *c)
+struct provider *provider_of_device(const struct comm *c)
 {
 	for (int i = 0; i < c->provider_count; i++)
-		c->providers[i].is->abort(c->providers[i].self);
+		if (c->providers[i].is->device)
+			return (struct provider *)&c->providers[i];
+	return NULL;
+}
+
+const struct backend_device *provider_device(const struct comm *c, void **self)
+{
+	const struct provider *v = provider_of_device(c);
+
+	*self = v ? v->self : NULL;
+	return v ? v->is->device : NULL;
+}
+
+void providers_abort(struct comm *c, bool devices)
+{
+	for (int i = 0; i < c->provider_count; i++)
+		if (!devices || c->providers[i].is->device)
+			c->providers[i].is->abort(c->providers[i].self);
 }
 
 void providers_close(struct provider *v, int count)

@@ -49,10 +49,12 @@ int proxy_request(const struct comm *c, const struct op_signature *s, struct req
 		q->signature.redop = !is_allowed(c, s);
 	}
 	if (bytes > SIZE_MAX / 4)
-		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
+		return fail(e, RINGUP_ENOMEM,
+			    "out of memory for a joined rank's neutral elements");
 	room = calloc(1, bytes + (n + 2) * sizeof(uint64_t));
 	if (!room)
-		return fail(e, RINGUP_ENOMEM, "no memory for what the others reduce");
+		return fail(e, RINGUP_ENOMEM,
+			    "out of memory for a joined rank's neutral elements");
 	*own = room;
 	q->counts = room;
 	q->splits = s->kind == PLAN_ALLTOALL ? room : NULL;

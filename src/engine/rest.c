@@ -7,6 +7,7 @@
 
 #include "engine/comm.h"
 #include "engine/comms.h"
+#include "engine/turns.h"
 
 enum { LOOK_NS = 1000000 }; /* interval without memory for all descriptors */
 
@@ -52,8 +53,16 @@ static void rest_add(struct engine *g, struct rest *r, const struct wait_on *one
 /* Asks the back ends of @c that have plans in flight. */
 static void rest_ask_comm(struct comm *c, struct rest *r)
 {
-	struct wait_on one;
+	struct wait_on one = { 0 };
+	bool again;
 	int k;
+
+	if (turns_is_open(c)) {
+		if (turns_wait(c, &one, &again))
+			rest_add(c->engine, r, &one);
+		r->again |= again;
+		return;
+	}
 
 	for (int i = 0; i < c->provider_count && c->running; i++) {
 		struct provider *v = &c->providers[i];

@@ -24,12 +24,15 @@
 #include "engine/p2p.h"
 #include "engine/tree.h"
 #include "ringup.h"
+#include "wire/observe.h"
 #include "wire/ranks.h"
 
 enum {
 	MS = 1000000,
 	SHOWN = 3, /* tensors named at a time; the rest are counted */
 	TEXT = 896,
+	REPORT_MS =
+		2000, /* leaders tell the root what waits, for `ringup hang`, from then on */
 	MOST_WARNINGS = 20, /* of doubling times: longer than any job */
 };
 
@@ -71,19 +74,17 @@ static const char *kind_name(uint32_t kind)
 	switch (kind) {
 	case OP_BUNDLE:
 		return "group";
-	case OP_JOIN:
-		return "join";
 	case OP_KINDS:
 		return "";
 	default:
-		return backend_kind_name(kind);
+		return collective_word(kind);
 	}
 }
 
 /* The library's own names are not shown to the user. */
 const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT])
 {
-	if (!strcmp(name, STALL_GROUP))
+	if (!strcmp(name, NAME_GROUP))
 		return "adding or removing a group";
 	if (kind == OP_JOIN)
 		name = "";
@@ -138,11 +139,14 @@ static bool look_who(const struct comm *c, const struct ringup_op *op, bool *in)
 }
 
 /* An unnamed one has a number behind a NUL. */
+const char *stall_name(const struct name_entry *t)
+{
+	return *t->name || t->len < 2 ? t->name : t->name + 1;
+}
+
 const char *stall_name_of(const struct ringup_op *op)
 {
-	const char *name = op->entry->name;
-
-	return *name || op->entry->len < 2 ? name : name + 1;
+	return stall_name(op->entry);
 }
 
 const char *stall_match(const char *name)
@@ -332,7 +336,7 @@ static int set_text(const struct stall *s, const bool *set, char *out, size_t le
 	return count;
 }
 
-/* Who has not started the operation, as far as this rank can find out. */
+/* The ranks that have not started the operation, as far as this rank knows. */
 static void describe_missing(const struct stall *s, const struct comm *c,
 			     const struct op_late *late, const bool *missing,
 			     const bool *silent, char *out, size_t len)
@@ -481,6 +485,7 @@ static bool is_join(const struct ledger *of, uint32_t id)
 static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t now_ns)
 {
 	int64_t limit = s->warn_ns < s->abort_ns ? s->warn_ns : s->abort_ns;
+	int64_t early = (int64_t)REPORT_MS * MS;
 	const struct ledger *of = c->ledger;
 	uint32_t id, used = ledger_used(of);
 	bool going_on = goes_on(c, of);
@@ -498,7 +503,7 @@ static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t 
 			*x = (struct stall_seen){ arrived, now_ns };
 			continue;
 		}
-		if (now_ns - x->since_ns < limit)
+		if (now_ns - x->since_ns < (limit < early ? limit : early))
 			continue;
 		told += report(c, id, now_ns - x->since_ns);
 	}
@@ -649,6 +654,39 @@ static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 			 (double)(now_ns - t->since_ns) / 1e9, who, names);
 	}
 	pthread_mutex_unlock(&s->lock);
+}
+
+int stall_reported(struct stall *s, const struct comm *c, int64_t now_ns,
+		   struct observe_wait *out, int most)
+{
+	char what[STALL_WHAT];
+	int n = 0, rank;
+
+	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < STALL_BOARD && n < most; i++) {
+		const struct stall_topic *t = &s->board[i];
+		struct observe_wait *w = &out[n];
+
+		if (!t->first_ns || t->group != c->serial || is_old(s, t, now_ns) ||
+		    now_ns - t->first_ns < 2 * s->tick_ns)
+			continue;
+		*w = (struct observe_wait){ .comm = c->serial,
+					    .since_ns = t->since_ns,
+					    .flags = OBSERVE_ALL | OBSERVE_OTHERS,
+					    .peer = -1,
+					    .size = c->topo.size };
+		snprintf(w->what, sizeof(w->what), "%s", stall_what(t->kind, t->name, what));
+		for (int r = 0; r < c->topo.size; r++) {
+			rank = ranks_in_world(c->ranks, r);
+			if (t->in[rank])
+				w->waiting++;
+			else if (w->missing++ < OBSERVE_MISSING)
+				w->who[w->missing - 1] = rank;
+		}
+		n++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return n;
 }
 
 /* ---- one look at all communicators ---- */

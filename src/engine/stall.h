@@ -15,7 +15,9 @@ struct engine;
 struct comm;
 struct heartbeat_rules;
 struct op_late;
+struct name_entry;
 struct ringup_op;
+struct observe_wait;
 struct heartbeat_peer;
 
 /*
@@ -36,9 +38,6 @@ struct heartbeat_peer;
  */
 enum { STALL_NAME = LIVENESS_NAME, STALL_WHAT = STALL_NAME + 16, STALL_BOARD = 8 };
 
-/* The name under which ranks add and remove a group. */
-#define STALL_GROUP "\x01group"
-
 /* The root's: a tensor that a rank waits for. */
 struct stall_topic {
 	uint64_t group; /* its communicator's serial */
@@ -52,7 +51,7 @@ struct stall {
 	int64_t warn_ns, abort_ns, tick_ns; /* INT64_MAX: never */
 	const struct heartbeat_peer *peer;
 	int size;    /* of the world */
-	bool hinted; /* the user has been told what ends a stall */
+	bool hinted; /* the hint about ending a stall was printed */
 	pthread_mutex_t lock;
 	struct stall_topic board[STALL_BOARD];
 };
@@ -86,12 +85,19 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
  * of operations that wait for other hosts then starts again. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
-/* stall_name_of - the name of an operation, or its number.  stall_what - "allreduce grad/fc1";
+/* stall_name_of - the name of an operation, or its number; stall_name - likewise.  stall_what -
+ * "allreduce grad/fc1";
  * @kind OP_KINDS: @name is the text of a message.  stall_match - what to do if ranks call the
  * same operation @name and otherwise. */
 const char *stall_name_of(const struct ringup_op *op);
+const char *stall_name(const struct name_entry *t);
 const char *stall_match(const char *name);
 const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT]);
+
+/* stall_reported - at the root of a group that spans hosts: copy at most @most of the
+ * operations that its hosts report to @out; returns how many. */
+int stall_reported(struct stall *s, const struct comm *c, int64_t now_ns,
+		   struct observe_wait *out, int most);
 
 /* stall_take - at the root of a group: handle a leader's report.  Any thread; a malformed
  * report is dropped. */

@@ -70,7 +70,7 @@ static bool op_post_eager(struct comm *c, struct ringup_op *op)
 	return true;
 }
 
-/* Publishes the operation; l->lock is held. */
+/* Publishes the operation; c->lock is held. */
 static enum arrival op_post(struct comm *c, struct ringup_op *op, bool changed, bool awaits)
 {
 	const struct request *r = &op->ask;
@@ -251,9 +251,10 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 	__atomic_store_n(&t->op, op, __ATOMIC_RELEASE);
 	if (tracepoint_on(c))
 		tracepoint_submitted(c, t, r);
-	rc = op_copy_lists(c, op, e);
+	rc = op_mark(op, e);
+	rc = rc ? rc : op_copy_lists(c, op, e);
 	if (rc) {
-		/* No rank has been told of the signature: the next operation tells it. */
+		/* No other rank has this signature yet: the next operation sends it. */
 		t->known = false;
 		/* A proxy's memory stays the caller's. */
 		op->own = proxy ? NULL : op->own;
@@ -277,7 +278,7 @@ int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **o
 	struct request r;
 	struct ringup_op *op;
 
-	if (over_has_failed(c->engine, e))
+	if (over_has_failed(c->engine, e) || (over_is_aborted(c) && over_has_left(c, e)))
 		return e->code;
 	if (__atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
@@ -295,6 +296,7 @@ int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **o
 				   .source = -1,
 				   .sourcep = q->source };
 	op_enter(c, op, &r, NULL);
+	c->messages++;
 	if (tracepoint_on(c))
 		tracepoint_message(op);
 	*opp = op;
@@ -345,7 +347,7 @@ static bool entry_keep(struct comm *c, struct name_entry *t)
 	return true;
 }
 
-/* Does @r repeat the last operation of @t, and may it be eager?  l->lock is held. */
+/* Does @r repeat the last operation of @t, and may it be eager?  c->lock is held. */
 static bool entry_is_usual(struct comm *c, struct name_entry *t, const struct request *r)
 {
 	return t && !__atomic_load_n(&t->op, __ATOMIC_ACQUIRE) && t->verified &&
@@ -468,7 +470,7 @@ static bool signature_is_same(const struct op_signature *s, const struct ringup_
 	    s->memory != (unsigned int)a->memory || a->stream || s->dims != a->dims ||
 	    !is_same_factor(a->pre, s->pre) || !is_same_factor(a->post, s->post))
 		return false;
-	/* The last dimension kept may stand for several. */
+	/* The last dimension may represent several. */
 	if (s->dims && (s->dims == OP_SIGNATURE_DIMS || !a->shape))
 		return false;
 	for (int i = 0; i < s->dims; i++)

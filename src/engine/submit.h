@@ -27,13 +27,13 @@ struct err;
  * engine_deferred() completes it.
  */
 
-/* submit_queued - start an operation; l->lock is held.  @awaits and *@as: see agree_post(); an
+/* submit_queued - start an operation; c->lock is held.  @awaits and *@as: see agree_post(); an
  * operation that is published later, or without an agreement, counts as early.  @proxy: memory
  * of a joined rank's stand-in, freed with the operation; else NULL. */
 int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awaits,
 		  struct ringup_op **opp, enum arrival *as, struct err *e);
 
-/* submit_p2p - make the operation of a send or receive for p2p_begin(); l->lock is held. */
+/* submit_p2p - make the operation of a send or receive for p2p_begin(); c->lock is held. */
 int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e);
 
@@ -42,7 +42,7 @@ int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **o
 void submit_notify(struct comm *c, struct ringup_op *op, enum arrival as);
 
 /*
- * submit_join - publish this rank's join once that is allowed; l->lock is held.
+ * submit_join - publish this rank's join once that is allowed; c->lock is held.
  *
  * A join waits until all earlier operations of the rank are complete: until then joined ranks
  * answer them, and afterwards no rank has to.

@@ -46,7 +46,7 @@ static int name_file(char *out, size_t size, const char *path, int rank, struct 
 			      strlen(path));
 }
 
-/* What a timeline is started with. */
+/* The options of a timeline. */
 struct asked {
 	const char *path;
 	int flags;    /* RINGUP_TIMELINE_ */
@@ -153,7 +153,7 @@ void timeline_begin(struct engine *g, const struct timeline_rank *self, const st
 	if (!c->timeline || !*c->timeline || !strcmp(c->timeline, "DYNAMIC"))
 		return;
 	if (start_asked(g, self, &how, &e))
-		log_warn("%s; the job goes on without a timeline", e.text);
+		log_warn("%s; the job continues without a timeline", e.text);
 }
 
 void timeline_join(struct comm *c)

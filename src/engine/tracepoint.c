@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/kinds.h"
 #include "engine/ledger.h"
 #include "engine/op_state.h"
 #include "ringup.h"
@@ -22,17 +23,11 @@ static const struct trace *trace_of(const struct comm *c)
 
 static enum trace_kind kind_of(const struct op_signature *s)
 {
-	static const enum trace_kind kinds[OP_KINDS] = {
-		[OP_JOIN] = TRACE_JOIN,
-		[OP_BUNDLE] = TRACE_ALLREDUCE,
-#define X(kind, name) [PLAN_##kind] = TRACE_##kind,
-		PLANS(X)
-#undef X
-	};
-
 	if (s->kind == PLAN_ALLREDUCE && s->redop == RINGUP_ADASUM)
 		return TRACE_ADASUM;
-	return s->kind < OP_KINDS ? kinds[s->kind] : TRACE_ALLREDUCE;
+	if (s->kind < PLAN_KINDS)
+		return (enum trace_kind)s->kind;
+	return s->kind == OP_JOIN ? TRACE_JOIN : TRACE_ALLREDUCE;
 }
 
 /* The kind of a bundle is that of its first member, which a joined rank does not know. */
@@ -51,7 +46,7 @@ static const char *prefix_of(const struct op_signature *s)
 {
 	return s->kind == OP_BUNDLE ? "grouped"
 	       : s->kind == OP_JOIN ? "join"
-				    : backend_kind_name(s->kind);
+				    : collective_word(s->kind);
 }
 
 /* Has the engine, not the program, named @name, by a number that any operation may get? */
@@ -120,7 +115,7 @@ static int shape_of(const struct comm *c, const struct op_signature *s, uint64_t
 	uint64_t size = (uint64_t)c->topo.size, rank = (uint64_t)c->topo.rank;
 	int dims = 0;
 
-	*leads = s->kind == PLAN_ALLGATHER || s->kind == PLAN_ALLTOALL;
+	*leads = collective_is(s->kind, COLLECTIVE_GROWS);
 	if (s->kind == PLAN_REDUCESCATTER)
 		shape[dims++] = s->digest / size + (rank < s->digest % size);
 	for (int i = 0; i < s->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
@@ -142,7 +137,7 @@ static void tell_shape(const struct comm *c, const struct name_entry *t,
 	struct trace_record r = { .ns = ns,
 				  .label = t->label,
 				  .what = TRACE_SHAPE,
-				  .kind = has ? s->dtype : RINGUP_DTYPE_COUNT };
+				  .kind = has ? s->dtype : DTYPE_COUNT };
 
 	for (i = 0; i == 0 || i < dims; i += 2) {
 		r.arg = record_shape(dims, i, leads);
@@ -375,7 +370,7 @@ static uint64_t rows_of(const struct comm *c, const struct op_signature *s,
 {
 	uint64_t rows = 0;
 
-	if ((s->kind != PLAN_ALLGATHER && s->kind != PLAN_ALLTOALL) || !counts)
+	if (!collective_is(s->kind, COLLECTIVE_GROWS) || !counts)
 		return 0;
 	for (int i = 0; i < c->topo.size; i++)
 		rows += counts[i];

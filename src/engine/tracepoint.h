@@ -27,13 +27,13 @@ static inline bool tracepoint_on(const struct comm *c)
  * tracepoint_short - the same for a round of slots; with @r NULL, for a request like @t's last
  * one.  Sets @round->when.
  *
- * The caller holds l->lock, or no other thread uses @t.
+ * The caller holds c->lock, or no other thread uses @t.
  */
 void tracepoint_submitted(struct comm *c, struct name_entry *t, const struct request *r);
 void tracepoint_short(struct comm *c, struct name_entry *t, const struct request *r,
 		      struct eager_round *round);
 
-/* tracepoint_ready - all ranks are ready for the first @count of l->items: a batch begins. */
+/* tracepoint_ready - all ranks are ready for the first @count of c->items: a batch begins. */
 void tracepoint_ready(struct comm *c, int count);
 
 /* tracepoint_begin - the plan of @run begins, for its operations; or, without a back end, their

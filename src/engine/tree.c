@@ -26,7 +26,7 @@
 
 enum {
 	LOOK_EVERY = 8, /* calls of tree_poll() a look: a system call is longer than a pause */
-	FEW_LINKS = 2,  /* up to so many links, it is quicker to try them all */
+	FEW_LINKS = 2,  /* up to this number of links, trying all is faster */
 	MANY_EVENTS = 16,
 	BRIEF_NS = 100000, /* a thread that was away no longer is expected back at once */
 };
@@ -171,6 +171,7 @@ static void tree_look_at(struct tree *t, int k, struct err *e)
 	if (!rc)
 		return;
 	b->lost = true;
+	coordinator_link_closed(t->coordinator, k);
 	epoll_ctl(t->inner, EPOLL_CTL_DEL, chan_fd(b->chan), NULL);
 }
 
@@ -399,6 +400,17 @@ void tree_invite(struct tree *t, int from, int to, const char *where)
 	pthread_mutex_lock(&t->lock);
 	coordinator_invite(t->coordinator, from, to, where);
 	pthread_mutex_unlock(&t->lock);
+}
+
+bool tree_has_invited(struct tree *t, bool *has_children)
+{
+	bool has;
+
+	pthread_mutex_lock(&t->lock);
+	has = coordinator_has_invited(t->coordinator);
+	*has_children = coordinator_has_children(t->coordinator);
+	pthread_mutex_unlock(&t->lock);
+	return has;
 }
 
 int tree_neighbours(const struct tree *t)

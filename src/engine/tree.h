@@ -78,7 +78,7 @@ bool tree_is_unsent(struct tree *t);
 void tree_attend(struct tree *t, bool on);
 void tree_poll(struct tree *t);
 
-/* tree_is_behind - has this host news that the other hosts have not been told?  Cheap.
+/* tree_is_behind - has this host news that it has not sent to other hosts? Cheap.
  * tree_turn - send the news. */
 bool tree_is_behind(const struct tree *t);
 void tree_turn(struct tree *t);
@@ -91,6 +91,10 @@ void tree_report(struct tree *t, const void *data, size_t len);
 
 /* tree_invite - see coordinator_invite(). */
 void tree_invite(struct tree *t, int from, int to, const char *where);
+
+/* tree_has_invited - see coordinator_has_invited(); *@has_children: coordinator_has_children().
+ */
+bool tree_has_invited(struct tree *t, bool *has_children);
 
 /* tree_ping - send a sign of life to the neighbours. */
 void tree_ping(struct tree *t);

@@ -3,25 +3,27 @@
 #include "engine/watch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/pidend.h"
 #include "base/pidstat.h"
 #include "base/thread.h"
 #include "engine/comm.h"
 #include "engine/comms.h"
 #include "engine/liveness.h"
 #include "engine/notify.h"
+#include "engine/observer.h"
 #include "engine/p2p.h"
+#include "engine/provider.h"
 #include "engine/tree.h"
 #include "host/nearend.h"
 #include "ringup.h"
@@ -164,7 +166,8 @@ static void watch_judge(struct watch *w, struct heartbeats *h, int i, int rank, 
 	}
 	heartbeat_tell(&tale, text, sizeof(text));
 	if (change == HEARTBEAT_LOST)
-		notify_alarm(w->engine, rank, RINGUP_EPEER, text);
+		notify_lost(w->engine, rank, h == &w->local ? ALARM_FROZEN : ALARM_SILENT,
+			    text);
 	else if (change == HEARTBEAT_LATE && speaks)
 		log_warn("%s", text);
 	else if (change == HEARTBEAT_BACK && speaks)
@@ -275,9 +278,49 @@ static void look_at_data(struct comm *c, void *arg)
 	}
 }
 
+/* While something is queued on a device, it is looked at more often than all else. */
+enum { DEVICE_LOOK_MS = 20 };
+
+static void look_soon(struct watch *w)
+{
+	int64_t soon = clock_deadline(DEVICE_LOOK_MS);
+
+	__atomic_store_n(&w->engine->device_busy, true, __ATOMIC_SEQ_CST);
+	if (soon < w->device_ns)
+		w->device_ns = soon;
+}
+
+/* Looks at what @c has queued on a device: its operations may be complete already. */
+static void look_at_device(struct comm *c, void *arg)
+{
+	struct watch *w = arg;
+	struct err e = { 0 };
+	void *self;
+	const struct backend_device *d = provider_device(c, &self);
+	int me = w->topo->rank, rc = d ? d->watch(self, &e) : 0;
+	char why[480];
+
+	if (rc > 0)
+		look_soon(w);
+	if (rc >= 0)
+		return;
+	snprintf(why, sizeof(why), "rank %d (process %d on %s): %s", me, w->peer[me].pid,
+		 w->peer[me].host, e.text);
+	notify_alarm(w->engine, me, e.code, why);
+}
+
 static bool is_over(const struct watch *w)
 {
 	return __atomic_load_n(&w->engine->alarm->word, __ATOMIC_RELAXED);
+}
+
+static void look_at_devices(struct watch *w)
+{
+	w->device_ns = INT64_MAX;
+	/* First: what is queued from here on is told again. */
+	__atomic_store_n(&w->engine->device_busy, false, __ATOMIC_SEQ_CST);
+	if (!is_over(w))
+		comms_visit(w->engine, look_at_device, w);
 }
 
 static void tick(struct watch *w, int64_t now)
@@ -302,6 +345,8 @@ static void tick(struct watch *w, int64_t now)
 		comms_visit(w->engine, look_at_data, &data);
 	stall_look(&w->stall, w->engine, data.silence, now);
 	deadlock_look(&w->deadlock, w->engine, w->rank, data.silence, now);
+	if (w->observe)
+		observer_look(w->observe, w->engine, &w->stall, now);
 }
 
 /* ---- the thread ---- */
@@ -334,7 +379,7 @@ static void look_at_launcher(struct watch *w)
 	w->launcher = -1;
 }
 
-/* Serves @t, unless it was dropped after poll(2).  True if @t has to be served again soon. */
+/* Serves @t, unless it was dropped after poll(2). True if @t must be served again soon. */
 static bool watch_serve(struct watch *w, struct tree *t)
 {
 	bool again = false;
@@ -351,12 +396,14 @@ static bool watch_serve(struct watch *w, struct tree *t)
 
 static int patience_ms(const struct watch *w, bool again)
 {
-	int left = clock_left_ms(w->tick_ns);
+	int64_t next = w->tick_ns < w->device_ns ? w->tick_ns : w->device_ns;
+	int64_t client = ras_server_until(&w->ras);
+	int left = clock_left_ms(next < client ? next : client);
 
 	return again && (left < 0 || left > TREE_AGAIN_MS) ? TREE_AGAIN_MS : left;
 }
 
-enum { AT_WAKE, AT_LAUNCHER, AT_RANKS };
+enum { AT_WAKE, AT_LAUNCHER, AT_RAS, AT_RANKS = AT_RAS + RAS_POLLS };
 
 /* Lists the descriptors to poll: ranks of this host from AT_RANKS on, then trees. */
 static int list_polls(struct watch *w, struct tree **trees)
@@ -366,6 +413,7 @@ static int list_polls(struct watch *w, struct tree **trees)
 
 	p[AT_WAKE] = (struct pollfd){ w->wake, POLLIN, 0 };
 	p[AT_LAUNCHER] = (struct pollfd){ w->launcher, POLLIN, 0 };
+	ras_server_list(&w->ras, p + AT_RAS, clock_ns());
 	for (int i = 0; i < w->topo->local_size; i++)
 		p[n++] = (struct pollfd){ w->pidfd[i], POLLIN, 0 };
 	pthread_mutex_lock(&w->lock);
@@ -417,11 +465,17 @@ static void *watch(void *arg)
 		for (i = AT_RANKS; i < first_tree; i++)
 			if (p[i].revents)
 				look_at_process(w, i - AT_RANKS);
-		/* A wake-up only says that the list of descriptors has changed. */
+		/* A wake-up says that the list of descriptors has changed, or devices are busy.
+		 */
 		if (p[AT_WAKE].revents)
 			(void)!read(w->wake, &count, sizeof(count));
+		if (__atomic_load_n(&w->engine->device_busy, __ATOMIC_ACQUIRE))
+			look_soon(w);
 		if (w->tick_ns != INT64_MAX && clock_ns() >= w->tick_ns)
 			tick(w, clock_ns());
+		if (clock_ns() >= w->device_ns)
+			look_at_devices(w);
+		ras_server_serve(&w->ras, p + AT_RAS, clock_ns());
 		tell_of_alarm(w);
 	}
 }
@@ -432,27 +486,36 @@ static int watch_process(struct watch *w, int i, struct err *e)
 
 	if (i == w->topo->local_rank || pid == getpid())
 		return 0;
-	w->pidfd[i] = file_lift((int)syscall(SYS_pidfd_open, pid, 0));
+	w->pidfd[i] = pidend_open(pid);
 	if (w->pidfd[i] < 0 && errno == ESRCH)
 		return fail(e, RINGUP_EPEER, "rank %d (process %d) died", w->rank[i], pid);
 	if (w->pidfd[i] < 0)
-		return fail_os(e, "watch process %d of rank %d", pid, w->rank[i]);
-	fcntl(w->pidfd[i], F_SETFD, FD_CLOEXEC);
+		return limits_fail(e, errno, "watch process %d of rank %d", pid, w->rank[i]);
 	return 0;
 }
 
-/* A launcher that does not exist, or may not be watched, is no reason to fail. */
+/* A missing launcher, or one that may not be watched, is no failure. */
 static void watch_launcher(struct watch *w)
 {
 	struct pidstat p;
 	pid_t pid = w->rules.freeze_ms || w->rules.lost_ms ? ancestor_launcher(&p) : 0;
 
-	w->launcher = pid ? file_lift((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
+	w->launcher = pid ? pidend_open(pid) : -1;
 	if (w->launcher < 0)
 		return;
-	fcntl(w->launcher, F_SETFD, FD_CLOEXEC);
 	w->launcher_pid = pid;
 	snprintf(w->launcher_name, sizeof(w->launcher_name), "%s", p.name);
+}
+
+/* A job whose port another user has runs on. */
+static void watch_open_ras(struct watch *w)
+{
+	struct err e;
+
+	w->ras_job = (struct ras_job){ w->engine, w->peer, &w->local };
+	if (w->ras_port &&
+	    ras_server_open(&w->ras, w->ras_port, ras_report_make, &w->ras_job, &e))
+		log_warn("RINGUP_RAS: this rank does not answer: %s", e.text);
 }
 
 static int spawn(struct watch *w, struct err *e)
@@ -460,7 +523,7 @@ static int spawn(struct watch *w, struct err *e)
 	int rc = thread_start(&w->thread, watch, w);
 
 	if (rc)
-		return fail(e, RINGUP_ESYSTEM, "watch thread: %s", strerror(rc));
+		return limits_fail(e, rc, "watch thread");
 	w->has_thread = true;
 	return 0;
 }
@@ -548,14 +611,17 @@ int watch_start(struct watch *w, const struct topo *t, struct tree *world,
 	w->wake = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (w->wake < 0)
 		return fail_os(e, "eventfd");
+	__atomic_store_n(&w->engine->device_fd, w->wake, __ATOMIC_RELEASE);
 	for (int i = 0; i < t->local_size && !rc; i++)
 		rc = watch_process(w, i, e);
 	watch_neighbours(w);
 	if (world && !rc)
 		rc = watch_add(w, world, e);
-	w->tick_ns = INT64_MAX;
+	w->tick_ns = w->device_ns = INT64_MAX;
 	if (rules->tick_ms)
 		tick(w, clock_ns());
+	if (!rc)
+		watch_open_ras(w);
 	return rc ? rc : spawn(w, e);
 }
 
@@ -588,7 +654,7 @@ int watch_alarm_fd(struct watch *w, struct err *e)
 	int fd;
 
 	if (!w->has_thread)
-		return fail(e, RINGUP_EINVAL, "nobody watches this job");
+		return fail(e, RINGUP_EINVAL, "this job has no watch thread");
 	pthread_mutex_lock(&w->lock);
 	if (w->told <= 0)
 		w->told = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -625,6 +691,7 @@ void watch_stop(struct watch *w)
 		close(w->launcher);
 	if (w->told > 0)
 		close(w->told);
+	ras_server_close(&w->ras);
 	stall_close(&w->stall);
 	deadlock_close(&w->deadlock);
 	heartbeats_close(&w->local);

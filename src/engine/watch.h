@@ -10,9 +10,11 @@
 #include "engine/deadlock.h"
 #include "engine/engine_state.h"
 #include "engine/heartbeat.h"
+#include "engine/ras_report.h"
 #include "engine/stall.h"
 #include "host/oom.h"
 
+struct observe;
 struct tree;
 struct tree_events;
 
@@ -34,10 +36,15 @@ struct watch {
 	struct heartbeats remote; /* of every rank, by the connections         */
 	struct stall stall;
 	struct deadlock deadlock;
-	int64_t tick_ns; /* when the next tick is due                    */
-	int *rank;       /* of each rank of the host: its rank in the world */
-	int *pidfd;      /* of each rank of the host, -1: not watched    */
-	int launcher;    /* pidfd of the process that started this one, or -1 */
+	struct observe *observe; /* this rank's page; NULL: none; set before watch_start() */
+	int ras_port;            /* 0: no RAS; likewise                          */
+	struct ras_server ras;
+	struct ras_job ras_job;
+	int64_t tick_ns;   /* when the next tick is due                    */
+	int64_t device_ns; /* when what is queued on devices is looked at  */
+	int *rank;         /* of each rank of the host: its rank in the world */
+	int *pidfd;        /* of each rank of the host, -1: not watched    */
+	int launcher;      /* pidfd of the process that started this one, or -1 */
 	int launcher_pid;
 	char launcher_name[16];
 	struct oom oom; /* at the start */

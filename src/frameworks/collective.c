@@ -12,21 +12,6 @@
 /* Milliseconds between two checks of a waiting thread whether Python wants to leave the job. */
 #define SLICE_MS 100
 
-static const char *const kind_names[] = {
-	[COLLECTIVE_ALLREDUCE] = "allreduce",
-	[COLLECTIVE_ALLGATHER] = "allgather",
-	[COLLECTIVE_BROADCAST] = "broadcast",
-	[COLLECTIVE_ALLTOALL] = "alltoall",
-	[COLLECTIVE_REDUCESCATTER] = "reducescatter",
-	[COLLECTIVE_BARRIER] = "barrier",
-	[COLLECTIVE_JOIN] = "join",
-};
-
-const char *collective_word(enum collective_kind kind)
-{
-	return kind_names[kind];
-}
-
 int collective_fail(struct collective_run *run, int status, const char *format, ...)
 {
 	va_list ap;
@@ -45,7 +30,7 @@ static int library_failed(struct collective_run *run, int status)
 	const char *said = ringup_error();
 
 	return collective_fail(run, status, "%s: %s",
-			       p->name[0] ? p->name : kind_names[p->kind],
+			       p->name[0] ? p->name : collective_word(p->kind),
 			       said[0] ? said : ringup_strerror(status));
 }
 
@@ -83,13 +68,14 @@ int collective_group(struct collective_run *run, struct ringup *job)
 	run->group = ringup_group_get(job, p->group);
 	if (!run->group)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "%s: there is no process set %d; hvd.init() or "
+				       "%s: no process set %d; hvd.init() or "
 				       "hvd.add_process_set() makes one",
-				       p->name[0] ? p->name : kind_names[p->kind], p->group);
+				       p->name[0] ? p->name : collective_word(p->kind),
+				       p->group);
 	if (ringup_rank(run->group) < 0)
 		return collective_fail(run, RINGUP_EINVAL,
 				       "%s: rank %d is not in process set %d",
-				       p->name[0] ? p->name : kind_names[p->kind],
+				       p->name[0] ? p->name : collective_word(p->kind),
 				       ringup_rank(ringup_world(job)), p->group);
 	return 0;
 }
@@ -133,7 +119,8 @@ static struct ringup_reduce reduce_of(const struct collective_run *run,
 {
 	const struct collective_plan *p = &run->plan;
 
-	return (struct ringup_reduce){ .name = collective_name_of(run),
+	return (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+				       .name = collective_name_of(run),
 				       .in = t->in,
 				       .out = t->out,
 				       .count = elements(t, 0),
@@ -142,13 +129,16 @@ static struct ringup_reduce reduce_of(const struct collective_run *run,
 				       .pre = p->pre,
 				       .post = p->post,
 				       .shape = t->shape,
-				       .dims = t->dims };
+				       .dims = t->dims,
+				       .memory = t->memory,
+				       .stream = t->stream };
 }
 
 static struct ringup_gather gather_of(const struct collective_run *run,
 				      struct collective_tensor *t)
 {
-	return (struct ringup_gather){ .into = t->out_bytes ? t->out : NULL,
+	return (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
+				       .into = t->out_bytes ? t->out : NULL,
 				       .into_bytes = t->out_bytes,
 				       .name = collective_name_of(run),
 				       .in = t->in,
@@ -158,7 +148,9 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 				       .out = &t->result,
 				       .counts = t->counts,
 				       .shape = t->shape + 1,
-				       .dims = dims_told(t, 1) };
+				       .dims = dims_told(t, 1),
+				       .memory = t->memory,
+				       .stream = t->stream };
 }
 
 static struct ringup_scatter scatter_of(const struct collective_run *run,
@@ -166,7 +158,8 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 {
 	const struct collective_plan *p = &run->plan;
 
-	return (struct ringup_scatter){ .name = collective_name_of(run),
+	return (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
+					.name = collective_name_of(run),
 					.in = t->in,
 					.rows = t->shape[0],
 					.row = elements(t, 1),
@@ -176,7 +169,9 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 					.pre = p->pre,
 					.post = p->post,
 					.shape = t->shape + 1,
-					.dims = t->dims - 1 };
+					.dims = t->dims - 1,
+					.memory = t->memory,
+					.stream = t->stream };
 }
 
 static int start_allreduce(struct collective_run *run)
@@ -273,14 +268,17 @@ static int place_of_root(const struct collective_run *run)
 static int start_broadcast(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
-	struct ringup_bcast b = { .name = collective_name_of(run),
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = collective_name_of(run),
 				  .in = t->in,
 				  .out = t->out,
 				  .count = elements(t, 0) * t->each,
 				  .dtype = t->dtype,
 				  .root = place_of_root(run),
 				  .shape = t->shape,
-				  .dims = dims_told(t, 0) };
+				  .dims = dims_told(t, 0),
+				  .memory = t->memory,
+				  .stream = t->stream };
 
 	if (b.root < 0)
 		return collective_fail(run, RINGUP_EINVAL,
@@ -308,9 +306,10 @@ static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, 
 		*sum += to[i];
 	}
 	if (*sum > rows)
-		return collective_fail(run, RINGUP_EINVAL,
-				       "alltoall: splits of %llu rows, but there are %llu",
-				       (unsigned long long)*sum, (unsigned long long)rows);
+		return collective_fail(
+			run, RINGUP_EINVAL,
+			"alltoall: the splits add up to %llu rows, the tensor has %llu",
+			(unsigned long long)*sum, (unsigned long long)rows);
 	return 0;
 }
 
@@ -318,7 +317,8 @@ static int start_alltoall(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
 	int n = ringup_size(run->group), rc;
-	struct ringup_exchange x = { .into = t->out_bytes ? t->out : NULL,
+	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
+				     .into = t->out_bytes ? t->out : NULL,
 				     .into_bytes = t->out_bytes,
 				     .name = collective_name_of(run),
 				     .in = t->in,
@@ -327,7 +327,9 @@ static int start_alltoall(struct collective_run *run)
 				     .dtype = t->dtype,
 				     .out = &t->result,
 				     .shape = t->shape + 1,
-				     .dims = dims_told(t, 1) };
+				     .dims = dims_told(t, 1),
+				     .memory = t->memory,
+				     .stream = t->stream };
 	uint64_t *splits = NULL;
 
 	rc = make_counts(run);
@@ -353,65 +355,54 @@ static int start_alltoall(struct collective_run *run)
 	return rc;
 }
 
-/* Does the collective need rows?  A tensor without dimensions has none. */
-static int needs_rows(enum collective_kind kind)
+static int start_barrier(struct collective_run *run)
 {
-	return kind == COLLECTIVE_ALLGATHER || kind == COLLECTIVE_ALLTOALL ||
-	       kind == COLLECTIVE_REDUCESCATTER;
+	return ringup_barrier(run->group, collective_name_of(run), &run->op);
+}
+
+static int start_join(struct collective_run *run)
+{
+	return ringup_join(run->group, &run->last, &run->op);
 }
 
 static int check_tensors(struct collective_run *run)
 {
 	const struct collective_plan *p = &run->plan;
-	int reduces = p->kind == COLLECTIVE_ALLREDUCE || p->kind == COLLECTIVE_REDUCESCATTER;
+	bool reduces = collective_is(p->kind, COLLECTIVE_REDUCES);
+	bool rows = collective_is(p->kind, COLLECTIVE_ROWS);
 
 	if (!p->many && run->count > 1)
 		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors, which are no group",
-				       kind_names[p->kind], run->count);
+				       collective_word(p->kind), run->count);
 	for (int i = 0; i < run->count; i++) {
-		if (needs_rows(p->kind) && !run->tensors[i].dims)
+		/* A tensor without dimensions has no rows. */
+		if (rows && !run->tensors[i].dims)
 			return collective_fail(
 				run, RINGUP_EINVAL,
 				"%s works on rows, and a tensor of no dimensions has "
 				"none; reshape it to [1]",
-				kind_names[p->kind]);
+				collective_word(p->kind));
 		if (reduces && run->tensors[i].each != 1)
 			return collective_fail(run, RINGUP_EINVAL,
 					       "%s: elements of this type cannot be reduced",
-					       kind_names[p->kind]);
+					       collective_word(p->kind));
 	}
 	return 0;
 }
 
 int collective_start(struct collective_run *run)
 {
+	static int (*const starts[])(struct collective_run * run) = {
+#define X(kind, word, activity, traits) start_##word,
+		COLLECTIVES(X)
+#undef X
+			start_join,
+	};
 	int rc = check_tensors(run);
 
 	if (rc < 0)
 		return rc;
-	switch (run->plan.kind) {
-	case COLLECTIVE_ALLREDUCE:
-		rc = start_allreduce(run);
-		break;
-	case COLLECTIVE_ALLGATHER:
-		rc = start_allgather(run);
-		break;
-	case COLLECTIVE_BROADCAST:
-		rc = start_broadcast(run);
-		break;
-	case COLLECTIVE_ALLTOALL:
-		rc = start_alltoall(run);
-		break;
-	case COLLECTIVE_REDUCESCATTER:
-		rc = start_reducescatter(run);
-		break;
-	case COLLECTIVE_BARRIER:
-		rc = ringup_barrier(run->group, collective_name_of(run), &run->op);
-		break;
-	case COLLECTIVE_JOIN:
-		rc = ringup_join(run->group, &run->last, &run->op);
-		break;
-	}
+	rc = starts[run->plan.kind](run);
 	return rc < 0 && !run->status ? library_failed(run, rc) : rc;
 }
 
@@ -446,7 +437,7 @@ int collective_finish(struct collective_run *run)
 		if (bridge_is_closing())
 			return collective_fail(run, RINGUP_ESHUTDOWN,
 					       "%s: this process leaves the job",
-					       kind_names[run->plan.kind]);
+					       collective_word(run->plan.kind));
 		rc = collective_wait(run, SLICE_MS);
 	} while (rc == RINGUP_ETIMEDOUT);
 	return rc;

@@ -5,20 +5,8 @@
 
 #include <stdint.h>
 
+#include "base/collectives.h"
 #include "ringup.h"
-
-enum collective_kind {
-	COLLECTIVE_ALLREDUCE,
-	COLLECTIVE_ALLGATHER,
-	COLLECTIVE_BROADCAST,
-	COLLECTIVE_ALLTOALL,
-	COLLECTIVE_REDUCESCATTER,
-	COLLECTIVE_BARRIER,
-	COLLECTIVE_JOIN,
-};
-
-/* collective_word - the kind in a word, as names of collectives begin: "allreduce". */
-const char *collective_word(enum collective_kind kind);
 
 #define COLLECTIVE_NAME 512 /* bytes of a name, with its NUL       */
 #define COLLECTIVE_DIMS 32  /* dimensions that a tensor has at most */
@@ -47,6 +35,8 @@ struct collective_tensor {
 	uint32_t each;           /* of these elements make one of the framework's      */
 	int dims;
 	uint64_t shape[COLLECTIVE_DIMS + 1]; /* the last place is for each       */
+	enum ringup_memory memory;
+	void *stream; /* of a GPU, as in struct ringup_reduce                   */
 
 	void *result;     /* of allgather and alltoall: rows of all ranks       */
 	uint64_t *counts; /* how many rows of each rank; belongs to the run     */

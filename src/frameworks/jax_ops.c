@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/kinds.h"
 #include "frameworks/bridge.h"
 #include "frameworks/collective.h"
 #include "frameworks/handles.h"
@@ -127,12 +128,13 @@ __attribute__((format(printf, 2, 3))) static void name_add(struct collective_pla
 	va_end(ap);
 }
 
-/* Copies the call's attributes to @p, since the frame of a call does not outlive it. */
-static void plan_read(const struct xla_frame *f, enum collective_kind kind,
+/* Copies the call's attributes to @p, since the frame of a call does not outlive it.  A rank
+ * has one GPU, whatever its number; what a call brings is there, too, and is not read. */
+static void plan_read(const struct xla_frame *f, enum collective_kind kind, bool on_gpu,
 		      struct collective_plan *p)
 {
-	int64_t number = number_of(f);
-	int device = device_of(f), site = xla_site_number(f);
+	int64_t number = on_gpu ? -1 : number_of(f);
+	int device = on_gpu ? 0 : device_of(f), site = xla_site_number(f);
 
 	memset(p, 0, sizeof(*p));
 	p->kind = kind;
@@ -153,7 +155,7 @@ static void plan_read(const struct xla_frame *f, enum collective_kind kind,
 /* Bytes of an array. */
 static uint64_t bytes_of(const struct collective_tensor *t, const struct xla_buffer *b)
 {
-	static const unsigned char sizes[RINGUP_DTYPE_COUNT] = {
+	static const unsigned char sizes[DTYPE_COUNT] = {
 #define X(name, bytes) [RINGUP_##name] = bytes,
 		RINGUP_DTYPES(X)
 #undef X
@@ -191,7 +193,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 		t->shape[i] = (uint64_t)in->dims[i];
 	t->in = in->data;
 	t->out = out->data;
-	if (run->plan.kind == COLLECTIVE_ALLGATHER || run->plan.kind == COLLECTIVE_ALLTOALL)
+	if (collective_is(run->plan.kind, COLLECTIVE_GROWS))
 		t->out_bytes = bytes_of(t, out);
 	if (run->plan.kind == COLLECTIVE_REDUCESCATTER && t->dims &&
 	    collective_own_rows(run, t->shape[0]) != (uint64_t)(out->rank ? out->dims[0] : 0))
@@ -199,6 +201,19 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 			run, RINGUP_EINVAL,
 			"reducescatter: %d ranks cannot have as many of %d rows each",
 			ringup_size(run->group), (int)t->shape[0]);
+	return 0;
+}
+
+/* The arrays are on a GPU. */
+static int stream_read(const struct xla_frame *f, struct collective_run *run)
+{
+	struct xla_stream_args a = { .size = sizeof(a), .context = f->context };
+	struct collective_tensor *t = run->tensors;
+
+	if (!API_HAS(f->api, stream_get) || f->api->stream_get(&a) || !a.stream)
+		return collective_fail(run, RINGUP_EINVAL, "this jaxlib tells no CUDA stream");
+	t->memory = RINGUP_CUDA;
+	t->stream = a.stream;
 	return 0;
 }
 
@@ -313,7 +328,9 @@ static bool is_question(struct xla_frame *f)
 	return true;
 }
 
-static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kind)
+/* On a GPU the function returns when the collective is queued: XLA queues what follows on the
+ * same stream.  XLA makes no command buffer of it, since it says nothing of them. */
+static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kind, bool on_gpu)
 {
 	struct collective_run *run = NULL;
 	struct collective_plan plan;
@@ -332,15 +349,17 @@ static struct xla_error *carry_out(struct xla_frame *f, enum collective_kind kin
 		bridge_leave();
 		return failure(f->api, RINGUP_ENOMEM, "no memory for a collective");
 	}
-	plan_read(f, kind, &plan);
+	plan_read(f, kind, on_gpu, &plan);
 	rc = collective_prepare(run, &plan, 1);
 	if (!rc)
 		rc = collective_group(run, job);
 	if (!rc)
 		rc = tensor_read(f, run);
+	if (!rc && on_gpu)
+		rc = stream_read(f, run);
 	if (!rc)
 		rc = run_start(run);
-	if (!rc && promise_make(f, run))
+	if (!rc && !on_gpu && promise_make(f, run))
 		return NULL;
 	if (rc < 0)
 		bridge_leave();
@@ -365,25 +384,23 @@ static struct xla_error *instantiate(struct xla_frame *f, enum collective_kind k
 
 /* The functions that Python registers with JAX, by their addresses: for two stages. */
 
-#define JAX_FUNCTIONS(X)        \
-	X(allreduce, ALLREDUCE) \
-	X(allgather, ALLGATHER) \
-	X(broadcast, BROADCAST) \
-	X(alltoall, ALLTOALL)   \
-	X(reducescatter, REDUCESCATTER)
-
-#define X(word, kind)                                                                         \
+#define X(kind, word, activity, traits)                                                       \
 	RINGUP_EXPORT struct xla_error *ringup_jax_##word(struct xla_frame *f);               \
 	struct xla_error *ringup_jax_##word(struct xla_frame *f)                              \
 	{                                                                                     \
-		return carry_out(f, COLLECTIVE_##kind);                                       \
+		return carry_out(f, COLLECTIVE_##kind, false);                                \
+	}                                                                                     \
+	RINGUP_EXPORT struct xla_error *ringup_jax_cuda_##word(struct xla_frame *f);          \
+	struct xla_error *ringup_jax_cuda_##word(struct xla_frame *f)                         \
+	{                                                                                     \
+		return carry_out(f, COLLECTIVE_##kind, true);                                 \
 	}                                                                                     \
 	RINGUP_EXPORT struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f); \
 	struct xla_error *ringup_jax_##word##_instantiate(struct xla_frame *f)                \
 	{                                                                                     \
 		return instantiate(f, COLLECTIVE_##kind);                                     \
 	}
-JAX_FUNCTIONS(X)
+COLLECTIVES_MOVE(X)
 #undef X
 
 /*

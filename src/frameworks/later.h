@@ -11,8 +11,8 @@
 struct later {
 	struct collective_run **runs; /* count of them, which have been started        */
 	int count;
-	void (*done)(struct later *l); /* called by a thread, when all have ended: well, or
-					* with run->status and run->text             */
+	void (*done)(struct later *l); /* called by a thread, after all have ended; failures are
+					* in each run's status and text              */
 	bool apart;                    /* done() may wait for the done() of another later     */
 	/* The memory of the collectives goes away with done(): if the process leaves the job
 	 * before they have completed, done() waits for bridge_closed(). */

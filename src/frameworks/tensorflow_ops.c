@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "frameworks/bridge.h"
 #include "frameworks/collective.h"
 #include "frameworks/handles.h"
@@ -279,7 +280,7 @@ static int result_set(struct tf_context *ctx, struct collective_run *run, int j,
 		dims[d] = (int64_t)t->shape[d];
 	if (!t->shape[0] && t->rows) {
 		/* This rank has no row to measure. */
-		static const unsigned char sizes[RINGUP_DTYPE_COUNT] = {
+		static const unsigned char sizes[DTYPE_COUNT] = {
 #define X(name, bytes) [RINGUP_##name] = bytes,
 			RINGUP_DTYPES(X)
 #undef X
@@ -341,7 +342,7 @@ static int scalar_set(struct tf_context *ctx, int i, int dtype, int64_t value,
 /* Does the number of rows in a result depend on all ranks? */
 static bool gathers(enum collective_kind kind)
 {
-	return kind == COLLECTIVE_ALLGATHER || kind == COLLECTIVE_ALLTOALL;
+	return collective_is(kind, COLLECTIVE_GROWS);
 }
 
 /* Collectives */
@@ -364,7 +365,7 @@ static int run_fill(struct tf_context *ctx, const struct kernel *k, struct ringu
 	return rc;
 }
 
-/* Set the outputs that are not there before a collective has completed. */
+/* Sets the outputs that only exist after a collective has completed. */
 static int run_deliver(struct tf_context *ctx, struct collective_run *run, struct tf_status *s)
 {
 	int rc = 0;
@@ -645,7 +646,7 @@ static void wait_later_compute(void *kernel, struct tf_context *ctx, void *done)
 		       "an input is not the handle of a collective that is under way");
 	else
 		report(ctx, s, RINGUP_ESYSTEM,
-		       "this TensorFlow calls back in a way that is not known here; use "
+		       "this TensorFlow uses an unknown callback convention; use "
 		       "tf.function instead of a session, or hvd.grouped_allreduce()");
 	if (w)
 		waiting_drop(w);
@@ -687,7 +688,7 @@ static void query_compute(void *kernel, struct tf_context *ctx)
 			tf.OpKernelContext_Failure(ctx, s);
 	} else {
 		report(ctx, s, job ? RINGUP_EINVAL : RINGUP_ESHUTDOWN,
-		       job ? "there is no such process set"
+		       job ? "no such process set"
 			   : "this process is not in a job: call "
 			     "hvd.init() first");
 	}

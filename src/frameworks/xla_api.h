@@ -93,6 +93,14 @@ struct xla_ordinal_args {
 	int32_t ordinal;
 };
 
+/* On a GPU: the stream on which XLA queues what it computes. */
+struct xla_stream_args {
+	size_t size;
+	struct xla_extension *extension;
+	struct xla_context *context;
+	void *stream;
+};
+
 struct xla_text {
 	const char *at;
 	size_t length;
@@ -136,7 +144,8 @@ struct xla_api {
 	struct xla_error *(*error_create)(struct xla_error_args *);
 	void *error_get_message;
 	void (*error_destroy)(struct xla_destroy_args *);
-	void *others[2];
+	void *handler_register;
+	struct xla_error *(*stream_get)(struct xla_stream_args *);
 	struct xla_error *(*type_register)(struct xla_type_args *);
 	void *execution_context;
 	struct xla_error *(*state_set)(struct xla_state_args *);

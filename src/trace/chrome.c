@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "ringup.h"
 
 enum {
@@ -57,29 +58,24 @@ struct chrome_tensor {
 };
 
 static const char *const kinds[] = {
-#define X(kind, activity) #kind,
+#define X(kind, word, activity, traits) #kind,
 	TRACE_OPERATIONS(X)
 #undef X
 };
 
 /* The name of an activity, without the back end that it begins with. */
 static const char *const activities[] = {
-#define X(kind, activity) activity,
+#define X(kind, word, activity, traits) activity,
 	TRACE_OPERATIONS(X)
 #undef X
 };
 
-static const char *const dtypes[RINGUP_DTYPE_COUNT] = {
+static const char *const dtypes[DTYPE_COUNT] = {
 	[RINGUP_U8] = "uint8",    [RINGUP_I8] = "int8",       [RINGUP_U16] = "uint16",
 	[RINGUP_I16] = "int16",   [RINGUP_I32] = "int32",     [RINGUP_I64] = "int64",
 	[RINGUP_F16] = "float16", [RINGUP_BF16] = "bfloat16", [RINGUP_F32] = "float32",
 	[RINGUP_F64] = "float64", [RINGUP_BOOL] = "bool",
 };
-
-const char *chrome_kind(int kind)
-{
-	return kind >= 0 && kind < TRACE_KINDS ? kinds[kind] : "UNKNOWN";
-}
 
 /* ---- text ---- */
 
@@ -253,7 +249,7 @@ static struct chrome_tensor *tensor_of(struct chrome *c, uint32_t label)
 	}
 	if (!c->tensor[label] && (c->tensor[label] = calloc(1, sizeof(**more)))) {
 		c->tensor[label]->label = label;
-		c->tensor[label]->dtype = RINGUP_DTYPE_COUNT;
+		c->tensor[label]->dtype = DTYPE_COUNT;
 	}
 	return c->tensor[label];
 }
@@ -385,7 +381,7 @@ static void close_all(struct chrome *c, struct chrome_tensor *t, int64_t ns, boo
 	if (t->state == ACTIVE || t->state == CARRIED) {
 		begin_event(c, t, 'E');
 		place_event(c, t, not_before(t, ns));
-		if (known && t->dtype < RINGUP_DTYPE_COUNT && t->dims_told >= t->dims)
+		if (known && t->dtype < DTYPE_COUNT && t->dims_told >= t->dims)
 			put_shape(c, t, rows);
 		chrome_put(c, "}");
 	}
@@ -555,7 +551,7 @@ static void take_end(struct chrome *c, struct chrome_tensor *t, const struct tra
 static void take_complete(struct chrome *c, struct chrome_tensor *t,
 			  const struct trace_record *r)
 {
-	/* What is open may be the next operation, which other ranks have submitted. */
+	/* An open event may belong to the next operation, which other ranks have submitted. */
 	if (!t->submitted)
 		return;
 	close_all(c, t, r->ns, !r->arg, r->word[0]);
@@ -611,7 +607,7 @@ static void begin_message(struct chrome *c, struct chrome_tensor *t,
 	t->kind = r->kind == TRACE_SEND ? TRACE_SEND : TRACE_RECV;
 	t->round = 0;
 	t->leads = false;
-	t->dtype = r->arg < RINGUP_DTYPE_COUNT ? (uint8_t)r->arg : RINGUP_DTYPE_COUNT;
+	t->dtype = r->arg < DTYPE_COUNT ? (uint8_t)r->arg : DTYPE_COUNT;
 	t->dims = t->dims_told = 1;
 	t->shape[0] = r->word[0];
 	t->number = r->rank[3];

@@ -77,7 +77,4 @@ bool chrome_settle(struct chrome *c, int64_t ns);
 void chrome_tick(struct chrome *c, int64_t ns);
 void chrome_dropped(struct chrome *c, uint64_t count, int64_t ns);
 
-/* chrome_kind - "ALLREDUCE". */
-const char *chrome_kind(int kind);
-
 #endif

@@ -29,7 +29,7 @@ int outfile_open(struct outfile *f, const char *path, struct err *e)
 	int how = O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, fd;
 
 	*f = (struct outfile){ .fd = -1, .source = -1 };
-	/* A file has to be readable to be mapped. */
+	/* A file must be readable to be mapped. */
 	fd = open(path, O_RDWR | how, 0666);
 	if (fd < 0 && errno == EACCES)
 		fd = open(path, O_WRONLY | how, 0666);

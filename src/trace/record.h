@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "base/collectives.h"
+
 /* The kinds of records; each is about the tensor that its label names. */
 enum trace_what {
 	TRACE_SHAPE,     /* kind: dtype; arg: see record_shape(); word: two dimensions       */
@@ -31,20 +33,15 @@ enum trace_what {
 
 /* Operations and their activities, as Horovod names them; Horovod has no messages.  An activity
  * begins with the back end. */
-#define TRACE_OPERATIONS(X)                \
-	X(ALLREDUCE, "_ALLREDUCE")         \
-	X(ALLGATHER, "_ALLGATHER")         \
-	X(BROADCAST, "_BCAST")             \
-	X(ALLTOALL, "_ALLTOALL")           \
-	X(REDUCESCATTER, "_REDUCESCATTER") \
-	X(ADASUM, "_ADASUM_ALLREDUCE")     \
-	X(JOIN, "_JOIN")                   \
-	X(BARRIER, "_BARRIER")             \
-	X(SEND, "_SEND")                   \
-	X(RECV, "_RECV")
+#define TRACE_OPERATIONS(X)                       \
+	COLLECTIVES(X)                            \
+	X(ADASUM, adasum, "_ADASUM_ALLREDUCE", 0) \
+	X(JOIN, join, "_JOIN", 0)                 \
+	X(SEND, send, "_SEND", 0)                 \
+	X(RECV, recv, "_RECV", 0)
 
 enum trace_kind {
-#define X(kind, activity) TRACE_##kind,
+#define X(kind, word, activity, traits) TRACE_##kind,
 	TRACE_OPERATIONS(X) TRACE_KINDS
 #undef X
 };

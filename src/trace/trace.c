@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/futex.h"
+#include "base/limits.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -309,7 +310,7 @@ static int trace_start_thread(struct recorder *w, struct err *e)
 	int rc = thread_start(&w->thread, write_file, w);
 
 	if (rc)
-		return fail(e, RINGUP_ESYSTEM, "its thread: %s", strerror(rc));
+		return limits_fail(e, rc, "its thread");
 	w->runs = true;
 	return 0;
 }
@@ -360,7 +361,7 @@ static int begin_file(struct recorder *w, struct tracefile *file,
 	return 0;
 }
 
-/* Close the file and what is to be written to it. */
+/* Close the file after writing the rest. */
 static void end_file(struct recorder *w)
 {
 	chrome_close(&w->chrome);

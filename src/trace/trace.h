@@ -37,7 +37,7 @@ struct trace {
 	uint32_t session;          /* how often it has been started; atomic       */
 	uint64_t numbers;          /* see trace_number(); atomic                  */
 	struct recorder *recorder; /* NULL before the first start; atomic */
-	const int *ranks; /* see trace_rank(); set before any thread comes to a point */
+	const int *ranks; /* see trace_rank(); set before any thread reaches a trace point */
 };
 
 /* trace_on - enum trace_on; 0: nothing is recorded, and trace_put() and the others below must

@@ -11,20 +11,30 @@
 #include "base/err.h"
 #include "ringup.h"
 
-int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
+int alarm_raise_still(struct alarm *a, int culprit, enum alarm_stillness stillness, int code,
+		      const char *why)
 {
 	uint32_t silent = 0;
-	va_list ap;
 
 	if (!__atomic_compare_exchange_n(&a->word, &silent, ALARM_RAISING, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return 0;
-	va_start(ap, fmt);
-	vsnprintf(a->why, sizeof(a->why), fmt, ap);
-	va_end(ap);
+	snprintf(a->why, sizeof(a->why), "%s", why);
 	a->culprit = culprit < 0 ? 0 : (uint32_t)culprit + 1;
+	a->stillness = stillness;
 	__atomic_store_n(&a->word, (uint32_t)(16 - code), __ATOMIC_RELEASE);
 	return 1;
+}
+
+int alarm_raise(struct alarm *a, int culprit, int code, const char *fmt, ...)
+{
+	char why[ALARM_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	return alarm_raise_still(a, culprit, ALARM_MOVES, code, why);
 }
 
 int alarm_get(const struct alarm *a, struct err *e)
@@ -48,4 +58,9 @@ int alarm_culprit(const struct alarm *a)
 	uint32_t word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
 
 	return word && word != ALARM_RAISING ? (int)a->culprit - 1 : -1;
+}
+
+enum alarm_stillness alarm_stillness(const struct alarm *a)
+{
+	return alarm_culprit(a) < 0 ? ALARM_MOVES : (enum alarm_stillness)a->stillness;
 }

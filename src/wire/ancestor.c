@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A wrapper script or two may stand between a launcher and its rank. */
+/* Wrapper scripts may run between a launcher and its rank. */
 enum { GENERATIONS = 6 };
 
 static bool is_among(const char *name, const char *const *names)

@@ -24,8 +24,12 @@ struct buffer {
 	size_t first, end, room;
 };
 
+enum { NONCE_BYTES = crypto_aead_chacha20poly1305_ietf_NPUBBYTES };
+
 _Static_assert(crypto_shorthash_siphashx24_BYTES == MAC_BYTES &&
-		       crypto_shorthash_siphashx24_KEYBYTES <= 32,
+		       crypto_shorthash_siphashx24_KEYBYTES <= 32 &&
+		       crypto_aead_chacha20poly1305_ietf_ABYTES == MAC_BYTES &&
+		       crypto_aead_chacha20poly1305_ietf_KEYBYTES == 32,
 	       "a MAC and its key");
 
 /* The state of one direction.  The two directions share nothing, since two threads may
@@ -40,7 +44,8 @@ struct side {
 struct chan {
 	int fd;
 	struct side out, in;
-	bool taken; /* the frame in in.buf has been returned */
+	bool taken;  /* the frame in in.buf has been returned */
+	bool sealed; /* payloads are encrypted */
 };
 
 int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e)
@@ -57,6 +62,11 @@ int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct er
 	return 0;
 }
 
+void chan_seal(struct chan *c)
+{
+	c->sealed = true;
+}
+
 int chan_fd(const struct chan *c)
 {
 	return c->fd;
@@ -67,6 +77,16 @@ void chan_watch(struct chan *c, int silence_ms)
 	sock_watch(c->fd, silence_ms);
 }
 
+void chan_release(struct chan *c)
+{
+	if (!c)
+		return;
+	free(c->out.buf.data);
+	free(c->in.buf.data);
+	sodium_memzero(c, sizeof(*c));
+	free(c);
+}
+
 void chan_close(struct chan *c)
 {
 	if (!c)
@@ -74,10 +94,7 @@ void chan_close(struct chan *c)
 	/* A child of fork() may hold the socket open, too. */
 	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
-	free(c->out.buf.data);
-	free(c->in.buf.data);
-	sodium_memzero(c, sizeof(*c));
-	free(c);
+	chan_release(c);
 }
 
 static int break_side(struct side *s, struct err *e)
@@ -120,6 +137,33 @@ static void make_mac(const struct side *s, const unsigned char *frame, size_t le
 	crypto_shorthash_siphashx24(out, frame, HEAD + len, s->key);
 }
 
+/* The number of a frame is never used twice with one key, so it is the nonce. */
+static void make_nonce(const unsigned char *frame, unsigned char nonce[NONCE_BYTES])
+{
+	memset(nonce, 0, NONCE_BYTES);
+	memcpy(nonce, frame + AT_SEQ, 8);
+}
+
+/* Encrypts the payload of a frame where it lies, and writes the MAC. */
+static void seal_frame(const struct side *s, unsigned char *frame, size_t len)
+{
+	unsigned char nonce[NONCE_BYTES], *text = frame + HEAD;
+
+	make_nonce(frame, nonce);
+	crypto_aead_chacha20poly1305_ietf_encrypt_detached(
+		text, frame + AT_MAC, NULL, text, len, frame, AT_MAC, NULL, nonce, s->key);
+}
+
+/* Decrypts it; false if the other side has not sent this frame. */
+static bool open_frame(const struct side *s, unsigned char *frame, size_t len)
+{
+	unsigned char nonce[NONCE_BYTES], *text = frame + HEAD;
+
+	make_nonce(frame, nonce);
+	return !crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+		text, NULL, text, len, frame + AT_MAC, frame, AT_MAC, nonce, s->key);
+}
+
 int chan_send(struct chan *c, const void *data, size_t len, struct err *e)
 {
 	struct side *s = &c->out;
@@ -132,7 +176,7 @@ int chan_send(struct chan *c, const void *data, size_t len, struct err *e)
 		return fail(e, RINGUP_EINVAL, "a frame has 1 to %d bytes, not %zu", CHAN_BYTES,
 			    len);
 	if (s->buf.end - s->buf.first + HEAD + len > CHAN_QUEUE) {
-		fail(&s->broken, RINGUP_EPEER, "the other side does not read what it is sent");
+		fail(&s->broken, RINGUP_EPEER, "the other side does not read its messages");
 		return break_side(s, e);
 	}
 	rc = buffer_reserve(&s->buf, HEAD + len, e);
@@ -143,8 +187,12 @@ int chan_send(struct chan *c, const void *data, size_t len, struct err *e)
 	pack_put32(head + AT_LENGTH, (uint32_t)len);
 	pack_put64(head + AT_SEQ, s->seq++);
 	memcpy(head + HEAD, data, len);
-	make_mac(s, head, len, mac);
-	memcpy(head + AT_MAC, mac, MAC_BYTES);
+	if (c->sealed) {
+		seal_frame(s, head, len);
+	} else {
+		make_mac(s, head, len, mac);
+		memcpy(head + AT_MAC, mac, MAC_BYTES);
+	}
 	s->buf.end += HEAD + len;
 	return chan_flush(c, e);
 }
@@ -186,8 +234,8 @@ static size_t missing(const struct buffer *b)
 
 /*
  * Receive what is missing and no more: bytes of the next frame stay in the
- * socket, so that poll(2) knows of them.  1 when nothing is missing, 0 when the
- * rest is not there yet, or a negative code.
+ * socket, so that poll(2) knows of them.  1 if nothing is missing, 0 if the
+ * rest has not arrived, or a negative code.
  */
 static int chan_fill(struct chan *c, size_t want, struct err *e)
 {
@@ -218,16 +266,24 @@ static int chan_fill(struct chan *c, size_t want, struct err *e)
 	return 1;
 }
 
-/* Checks MAC and sequence number of the whole frame; returns its length, or RINGUP_EAUTH. */
-static int check_frame(struct side *s, struct err *e)
+static bool mac_is_right(const struct side *s, unsigned char *frame, size_t len)
 {
-	unsigned char *head = s->buf.data, mac[MAC_BYTES], theirs[MAC_BYTES];
+	unsigned char mac[MAC_BYTES], theirs[MAC_BYTES];
+
+	memcpy(theirs, frame + AT_MAC, MAC_BYTES);
+	memset(frame + AT_MAC, 0, MAC_BYTES);
+	make_mac(s, frame, len, mac);
+	return !sodium_memcmp(mac, theirs, MAC_BYTES);
+}
+
+/* Checks MAC and sequence number of the whole frame; returns its length, or RINGUP_EAUTH. */
+static int check_frame(struct side *s, bool sealed, struct err *e)
+{
+	unsigned char *head = s->buf.data;
 	size_t len = pack_get32(head + AT_LENGTH);
 
-	memcpy(theirs, head + AT_MAC, MAC_BYTES);
-	memset(head + AT_MAC, 0, MAC_BYTES);
-	make_mac(s, head, len, mac);
-	if (sodium_memcmp(mac, theirs, MAC_BYTES) || pack_get64(head + AT_SEQ) != s->seq)
+	if (pack_get64(head + AT_SEQ) != s->seq ||
+	    !(sealed ? open_frame(s, head, len) : mac_is_right(s, head, len)))
 		return fail(e, RINGUP_EAUTH, "frame %llu was not sent by the other side",
 			    (unsigned long long)s->seq);
 	s->seq++;
@@ -254,7 +310,7 @@ static int chan_receive(struct chan *c, struct err *e)
 	if (rc <= 0)
 		return rc;
 	c->taken = true;
-	return check_frame(s, e);
+	return check_frame(s, c->sealed, e);
 }
 
 int chan_recv(struct chan *c, const void **datap, struct err *e)

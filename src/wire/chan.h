@@ -16,6 +16,9 @@ enum { CHAN_BYTES = 65536, CHAN_QUEUE = 8 << 20, CHAN_SILENCE_MS = 15000 };
  * payload.  The MAC is SipHash-2-4, 128 bits long, of the frame with zeros in the MAC's
  * place, under half of the direction's key; the number starts at 0 in each
  * direction, so a frame that is repeated, dropped, reflected or moved is noticed.
+ *
+ * A sealed channel also encrypts the payload: ChaCha20 and Poly1305 (RFC 8439) under the
+ * direction's key, with the number as the nonce, over the first 16 bytes and the payload.
  */
 struct chan;
 struct shake_keys;
@@ -26,6 +29,9 @@ struct shake_keys;
  * when the other side has been unreachable for CHAN_SILENCE_MS.
  */
 int chan_open(int fd, const struct shake_keys *keys, struct chan **cp, struct err *e);
+
+/* chan_seal - encrypt, too.  Both sides call it before the first frame, or neither does. */
+void chan_seal(struct chan *c);
 
 /* chan_fd - for poll(2). */
 int chan_fd(const struct chan *c);
@@ -57,5 +63,8 @@ int chan_recv(struct chan *c, const void **datap, struct err *e);
 
 /* chan_close - also wipes the keys; @c may be NULL. */
 void chan_close(struct chan *c);
+
+/* chan_release - the same, but the connection stays open: it is the caller's again. */
+void chan_release(struct chan *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* dial.h - a connection to a rank, tried until it stands and is proved. */
+/* dial.h - a connection to a rank, retried until it is open and authenticated. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_DIAL_H
 #define WIRE_DIAL_H

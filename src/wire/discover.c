@@ -10,6 +10,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/pidstat.h"
 #include "ringup.h"
 
@@ -24,10 +25,24 @@ struct source {
 	void (*key)(char *key);
 };
 
+/* Another process, while discover_other() reads its environment; NULL: this one. */
+static _Thread_local const struct discover_process *other;
+
+static const char *lookup_other(const char *name)
+{
+	const char *at = other->env, *end = at + other->len;
+	size_t len = strlen(name);
+
+	for (; at < end; at += strlen(at) + 1)
+		if (!strncmp(at, name, len) && at[len] == '=')
+			return at + len + 1;
+	return NULL;
+}
+
 /* A set variable, or NULL; an empty one is not set. */
 static const char *lookup(const char *name)
 {
-	const char *value = conf_env(name);
+	const char *value = other ? lookup_other(name) : conf_env(name);
 
 	return value && *value ? value : NULL;
 }
@@ -44,8 +59,11 @@ static int discover_number(const char *name, long least, long most, int *out, st
 {
 	const char *value = lookup(name);
 	char *end;
-	long n = strtol(value, &end, 10);
+	long n;
 
+	if (!value)
+		return fail(e, RINGUP_EINVAL, "%s is not set", name);
+	n = strtol(value, &end, 10);
 	if (!strchr("-0123456789", *value) || *end || n < least || n > most)
 		return fail(e, RINGUP_EINVAL, "%s=%.40s: not a number from %ld to %ld", name,
 			    value, least, most);
@@ -129,7 +147,7 @@ static void key_slurm(char *key)
 static void key_pmi(char *key)
 {
 	struct pidstat p = { 0 };
-	pid_t pid = getppid();
+	pid_t pid = other ? other->parent : getppid();
 
 	if (is_step(slurm_step())) {
 		key_slurm(key);
@@ -420,4 +438,31 @@ int discover(struct discovery *d, struct err *e)
 	d->size = c.size;
 	d->source = c.from->name;
 	return local_claims(&c, d, e);
+}
+
+int discover_other(const struct discover_process *p, struct discovery *d, struct err *e)
+{
+	int rc;
+
+	other = p;
+	rc = discover(d, e);
+	other = NULL;
+	return rc;
+}
+
+int discover_launched(uint64_t *job, int *fd)
+{
+	const char *which = lookup("RINGUP_WORKER") ? "RINGUP_WORKER" : "RINGUP_RANK";
+	const char *name = lookup("RINGUP_JOB");
+	struct err e = { 0 };
+	int number = -1;
+
+	*fd = -1;
+	*job = 0;
+	if (!name || !lookup("RINGUP_CAUSE_FD") || !lookup(which) ||
+	    discover_number("RINGUP_CAUSE_FD", 0, 1 << 20, fd, &e) ||
+	    discover_number(which, 0, 1 << 20, &number, &e))
+		return -1;
+	*job = hash_bytes(name, strlen(name));
+	return number;
 }

@@ -4,13 +4,16 @@
 #define WIRE_DISCOVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 struct err;
 
 enum { DISCOVER_KEY_BYTES = 512, DISCOVER_RANKS = 65536 };
 
 /*
- * What the launcher's environment variables say.  Strings point into the environment.
+ * The launcher's environment variables. Strings point into the environment.
  *
  * local_rank and local_size are claims, good for a cross-check only: where the
  * ranks really are is found out by comparing hosts.
@@ -47,5 +50,24 @@ struct discovery {
  * that is not below the size, or two launchers that contradict each other.
  */
 int discover(struct discovery *d, struct err *e);
+
+/* Another process: its environment, as /proc/PID/environ has it, which ends with a NUL. */
+struct discover_process {
+	const char *env;
+	size_t len;
+	pid_t parent;
+};
+
+/* discover_other - the same for another process; strings point into its environment.  These are
+ * claims that any process could have written. */
+int discover_other(const struct discover_process *p, struct discovery *d, struct err *e);
+
+/*
+ * discover_launched - the place of this process in a job of ringup's launcher, even if its
+ * ranks meet by a way of their own.
+ *
+ * Returns its number there, or -1; with the job's hash in *@job and RINGUP_CAUSE_FD in *@fd.
+ */
+int discover_launched(uint64_t *job, int *fd);
 
 #endif

@@ -33,6 +33,19 @@ int door_open(struct door *d, int fd, uint32_t rank, const struct secret *s, str
 	return 0;
 }
 
+int door_listen(struct door *d, const char *address, char *where, uint32_t rank,
+		const struct secret *s, struct err *e)
+{
+	int fd = sock_listen(address, where, e), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = door_open(d, fd, rank, s, e);
+	if (rc)
+		close(fd);
+	return rc;
+}
+
 static void remove_guest(struct door *d, int i)
 {
 	shake_wipe(&d->guest[i].shake);

@@ -49,6 +49,12 @@ struct door {
  * unless it fails.  @s stays the caller's and must outlive the door. */
 int door_open(struct door *d, int fd, uint32_t rank, const struct secret *s, struct err *e);
 
+/* door_listen - accept connections to a port of the kernel's choice on @address, which is put
+ * into
+ * @where, of SOCK_TEXT bytes. */
+int door_listen(struct door *d, const char *address, char *where, uint32_t rank,
+		const struct secret *s, struct err *e);
+
 /* door_poll - put the descriptors to wait for into @p, of DOOR_FDS; returns how many. */
 int door_poll(const struct door *d, struct pollfd *p);
 

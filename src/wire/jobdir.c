@@ -16,91 +16,31 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "base/pidstat.h"
 #include "ringup.h"
 #include "wire/memory.h"
 
 /*
  * An offer is four lines:
  *
- *	ringup offer 1
+ *	ringup offer 2
  *	where 127.0.0.1:41217
- *	owner BOOT:PIDNS:PID:START
+ *	process 4242
  *	secret 64 hexadecimal digits
  *
- * It is written to "new-OWNER" first and renamed.  Either file alone tells
- * whether the process that made it still lives.
+ * It is written to a file of another name first, and renamed.  The process that made either
+ * file holds a lock on it as long as it lives, on this host or another; where the file system
+ * has no locks, every offer counts as a living process's.
  */
-enum { OFFER_BYTES = 512, OWNER_BYTES = 112, SWEEP_ENTRIES = 4096 };
+enum { OFFER_BYTES = 512, PROCESS_BYTES = 24, SWEEP_ENTRIES = 4096 };
 
-static const char head[] = "ringup offer 1\n";
+static const char head[] = "ringup offer 2\n";
 
-/* -- the process that made an offer --------------------------------------- */
-
-enum life { DEAD, ALIVE, UNKNOWN };
-
-struct owner {
-	char boot[40];
-	unsigned long pidns;
-	pid_t pid;
-	uint64_t start;
-};
-
-static int read_boot(char *out, size_t size)
+/* Is the process that made the file in @fd gone? */
+static bool is_dead(int fd)
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return -1;
-	out[n] = 0;
-	out[strcspn(out, "\n")] = 0;
-	return 0;
-}
-
-static int owner_self(struct owner *o, struct err *e)
-{
-	struct pidstat p;
-	struct stat ns;
-
-	if (read_boot(o->boot, sizeof(o->boot)) || stat("/proc/self/ns/pid", &ns) ||
-	    pidstat_read(getpid(), &p))
-		return fail(e, RINGUP_ESYSTEM,
-			    "/proc does not tell who this process is: is it mounted?");
-	o->pidns = (unsigned long)ns.st_ino;
-	o->pid = p.pid;
-	o->start = p.start;
-	return 0;
-}
-
-static void owner_print(const struct owner *o, char *out)
-{
-	snprintf(out, OWNER_BYTES, "%s:%lu:%d:%llu", o->boot, o->pidns, (int)o->pid,
-		 (unsigned long long)o->start);
-}
-
-static int owner_parse(const char *text, struct owner *o)
-{
-	unsigned long long start;
-	int pid, end = 0;
-
-	if (sscanf(text, "%39[0-9a-f-]:%lu:%d:%llu%n", o->boot, &o->pidns, &pid, &start,
-		   &end) != 4 ||
-	    text[end] || pid < 1)
-		return -1;
-	o->pid = pid;
-	o->start = start;
-	return 0;
-}
-
-/* UNKNOWN for another boot, which is as a rule another host, or another PID name space. */
-static enum life owner_life(const struct owner *o, const struct owner *me)
-{
-	if (strcmp(o->boot, me->boot) || o->pidns != me->pidns)
-		return UNKNOWN;
-	return pidstat_is_alive(o->pid, o->start) ? ALIVE : DEAD;
+	return !fcntl(fd, F_OFD_GETLK, &l) && l.l_type == F_UNLCK;
 }
 
 /* -- directories ---------------------------------------------------------- */
@@ -181,9 +121,9 @@ static int field(char **text, const char *word, char *out, size_t size)
 	return 0;
 }
 
-static int offer_parse(char *text, struct owner *o, char *where, struct secret *s)
+static int offer_parse(char *text, char *process, char *where, struct secret *s)
 {
-	char owner[OWNER_BYTES], hex[2 * SECRET_BYTES + 1];
+	char hex[2 * SECRET_BYTES + 1];
 	size_t len;
 	int rc = -1;
 
@@ -191,8 +131,8 @@ static int offer_parse(char *text, struct owner *o, char *where, struct secret *
 		return -1;
 	text += sizeof(head) - 1;
 	if (!field(&text, "where", where, JOBDIR_WHERE_BYTES) &&
-	    !field(&text, "owner", owner, sizeof(owner)) &&
-	    !field(&text, "secret", hex, sizeof(hex)) && !owner_parse(owner, o) &&
+	    !field(&text, "process", process, PROCESS_BYTES) &&
+	    !field(&text, "secret", hex, sizeof(hex)) &&
 	    !sodium_hex2bin(s->key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) &&
 	    len == SECRET_BYTES)
 		rc = 0;
@@ -200,8 +140,9 @@ static int offer_parse(char *text, struct owner *o, char *where, struct secret *
 	return rc;
 }
 
-/* Returns 0, or -1 if there is no such file or it is no offer of this user's. */
-static int offer_read(int dir, const char *name, struct owner *o, char *where, struct secret *s)
+/* Returns 0, or -1 if there is no such file or it is no offer of a living process of this
+ * user's. */
+static int offer_read(int dir, const char *name, char *process, char *where, struct secret *s)
 {
 	char text[OFFER_BYTES + 1];
 	struct stat st;
@@ -212,45 +153,48 @@ static int offer_read(int dir, const char *name, struct owner *o, char *where, s
 	if (fd < 0)
 		return -1;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-	    !(st.st_mode & 077))
+	    !(st.st_mode & 077) && !is_dead(fd))
 		n = read(fd, text, OFFER_BYTES);
 	close(fd);
 	if (n > 0) {
 		text[n] = 0;
-		rc = offer_parse(text, o, where, s);
+		rc = offer_parse(text, process, where, s);
 	}
 	sodium_memzero(text, sizeof(text));
 	return rc;
 }
 
-/* Replaces an older offer; *@id identifies the new file. */
-static int offer_write(int dir, const char *name, const struct owner *me, const char *where,
-		       const struct secret *s, struct file_identity *id, struct err *e)
+/* Replaces an older offer; j->file has the lock. */
+static int offer_write(struct jobdir *j, int dir, const char *where, const struct secret *s,
+		       struct err *e)
 {
-	char owner[OWNER_BYTES], part[OWNER_BYTES + 8], hex[2 * SECRET_BYTES + 1];
-	char text[OFFER_BYTES];
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char part[64], hex[2 * SECRET_BYTES + 1], text[OFFER_BYTES];
 	int fd, n, rc;
 
-	owner_print(me, owner);
-	snprintf(part, sizeof(part), "new-%s", owner);
+	snprintf(part, sizeof(part), "new-%08x%08x", randombytes_random(),
+		 randombytes_random());
 	sodium_bin2hex(hex, sizeof(hex), s->key, SECRET_BYTES);
-	n = snprintf(text, sizeof(text), "%swhere %s\nowner %s\nsecret %s\n", head, where,
-		     owner, hex);
+	n = snprintf(text, sizeof(text), "%swhere %s\nprocess %d\nsecret %s\n", head, where,
+		     (int)getpid(), hex);
 	sodium_memzero(hex, sizeof(hex));
 	rc = memory_permit((uint64_t)n, "an offer to meet", e);
 	if (rc)
 		goto out;
 	fd = file_lift(
-		openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+		openat(dir, part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 	if (fd < 0) {
 		rc = fail_os(e, "%s", part);
-	} else {
-		if (file_put(fd, text, (size_t)n) || fsync(fd) || !file_identity(fd, "", id) ||
-		    renameat(dir, part, dir, name)) {
-			rc = fail_os(e, "%s", name);
-			unlinkat(dir, part, 0);
-		}
+		goto out;
+	}
+	(void)fcntl(fd, F_OFD_SETLK, &lock); /* fails where the file system has no locks */
+	if (file_put(fd, text, (size_t)n) || fsync(fd) || !file_identity(fd, "", &j->id) ||
+	    renameat(dir, part, dir, j->name)) {
+		rc = fail_os(e, "%s", j->name);
+		unlinkat(dir, part, 0);
 		close(fd);
+	} else {
+		j->file = fd;
 	}
 out:
 	sodium_memzero(text, sizeof(text));
@@ -258,47 +202,28 @@ out:
 }
 
 /* Removes the files of ended processes. */
-static void sweep(int dir, const struct owner *me)
+static void sweep(int dir)
 {
-	char where[JOBDIR_WHERE_BYTES];
-	struct secret s;
+	int seen = 0, copy = dup(dir), fd;
+	DIR *list = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *d;
-	struct owner o;
-	int seen = 0, fd = dup(dir);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!list) {
-		if (fd >= 0)
-			close(fd);
+		if (copy >= 0)
+			close(copy);
 		return;
 	}
 	rewinddir(list);
 	while (seen++ < SWEEP_ENTRIES && (d = readdir(list))) {
-		int known = 0;
-
-		if (!strncmp(d->d_name, "offer-", 6))
-			known = !offer_read(dir, d->d_name, &o, where, &s);
-		else if (!strncmp(d->d_name, "new-", 4))
-			known = !owner_parse(d->d_name + 4, &o);
-		if (known && owner_life(&o, me) == DEAD)
+		if (strncmp(d->d_name, "offer-", 6) && strncmp(d->d_name, "new-", 4))
+			continue;
+		fd = openat(dir, d->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0 && is_dead(fd))
 			unlinkat(dir, d->d_name, 0);
+		if (fd >= 0)
+			close(fd);
 	}
 	closedir(list);
-	sodium_memzero(&s, sizeof(s));
-}
-
-static bool is_taken(int dir, const char *name, const struct owner *me, pid_t *by)
-{
-	char where[JOBDIR_WHERE_BYTES];
-	struct owner o = { 0 };
-	struct secret s;
-	bool taken;
-
-	taken = !offer_read(dir, name, &o, where, &s) && owner_life(&o, me) == ALIVE &&
-		o.pid != me->pid;
-	sodium_memzero(&s, sizeof(s));
-	*by = o.pid;
-	return taken;
 }
 
 /* rmdir() fails, as it should, while another job's offer is in the directory. */
@@ -308,36 +233,34 @@ static void drop_dir(const struct jobdir *j, const char *path)
 		return;
 }
 
-static int publish_in(struct jobdir *j, const char *path, const struct owner *me,
-		      const char *where, const struct secret *s, struct err *e)
+static int publish_in(struct jobdir *j, const char *path, const char *where,
+		      const struct secret *s, struct err *e)
 {
+	char other[JOBDIR_WHERE_BYTES], by[PROCESS_BYTES];
+	struct secret theirs;
 	int fd, rc = 0;
-	struct stat st;
-	bool removed;
-	pid_t by;
 
-	/* Another job may remove the directory while it is empty. */
+	/* Another job may remove the directory while it is empty, or a file before its lock. */
 	for (int tries = 0; tries < 10; tries++) {
 		fd = open_dir(path, 1, e);
 		if (fd < 0)
 			return fd;
-		sweep(fd, me);
-		if (is_taken(fd, j->name, me, &by)) {
+		sweep(fd);
+		if (!offer_read(fd, j->name, by, other, &theirs)) {
+			sodium_memzero(&theirs, sizeof(theirs));
 			close(fd);
 			return fail(e, RINGUP_EBUSY,
-				    "%s: process %d is rank 0 of this job already", path,
-				    (int)by);
+				    "%s: process %s is rank 0 of this job already", path, by);
 		}
-		rc = offer_write(fd, j->name, me, where, s, &j->id, e);
+		rc = offer_write(j, fd, where, s, e);
 		if (!rc) {
 			snprintf(j->dir, sizeof(j->dir), "%s", path);
 			j->fd = fd;
 			j->is_made = true;
 			return 0;
 		}
-		removed = !fstat(fd, &st) && st.st_nlink == 0;
 		close(fd);
-		if (!removed)
+		if (errno != ENOENT)
 			break;
 	}
 	drop_dir(j, path);
@@ -348,57 +271,54 @@ int jobdir_publish(struct jobdir *j, const char *dir, const char *key, unsigned 
 		   const char *where, const struct secret *s, struct err *e)
 {
 	char path[PATH_MAX];
-	struct owner me;
 	int rc;
 
 	*j = (struct jobdir){ .is_own = !*dir };
 	if (strlen(where) >= JOBDIR_WHERE_BYTES)
 		return fail(e, RINGUP_EINVAL, "%.80s...: too long for an address", where);
-	rc = owner_self(&me, e);
-	if (!rc)
-		rc = offer_name(key, round, j->name, sizeof(j->name), e);
+	rc = offer_name(key, round, j->name, sizeof(j->name), e);
 	if (rc)
 		return rc;
 	if (*dir)
-		return publish_in(j, dir, &me, where, s, e);
+		return publish_in(j, dir, where, s, e);
 	for (int i = 0; i < OWN_PLACES; i++) {
 		if (own_place(i, path))
 			continue;
-		rc = publish_in(j, path, &me, where, s, e);
+		rc = publish_in(j, path, where, s, e);
 		if (!rc || rc == RINGUP_EBUSY)
 			break;
 	}
 	return rc;
 }
 
-/* One look at one place: 1 if the offer is there, 0 if not, or an error. */
-static int jobdir_look(const char *path, const char *name, const struct owner *me, char *where,
-		       struct secret *s, struct err *e)
+/* Checks one place: 1 if it has the offer, 0 if not, or an error. */
+static int jobdir_look(const char *path, const char *name, char *where, struct secret *s,
+		       struct err *e)
 {
-	struct owner o;
+	char process[PROCESS_BYTES];
 	int fd = open_dir(path, 0, e), found;
 
 	if (fd == RINGUP_ESYSTEM)
 		return 0;
 	if (fd < 0)
 		return fd;
-	found = !offer_read(fd, name, &o, where, s) && owner_life(&o, me) != DEAD;
+	found = !offer_read(fd, name, process, where, s);
 	close(fd);
 	return found;
 }
 
-static int look_around(const char *dir, const char *name, const struct owner *me, char *where,
-		       struct secret *s, struct err *e)
+static int look_around(const char *dir, const char *name, char *where, struct secret *s,
+		       struct err *e)
 {
 	char path[PATH_MAX];
 	int rc = 0;
 
 	if (*dir)
-		return jobdir_look(dir, name, me, where, s, e);
+		return jobdir_look(dir, name, where, s, e);
 	/* An unsafe place is as unusable to rank 0, so the next one counts. */
 	for (int i = 0; i < OWN_PLACES && rc <= 0; i++)
 		if (!own_place(i, path))
-			rc = jobdir_look(path, name, me, where, s, NULL);
+			rc = jobdir_look(path, name, where, s, NULL);
 	return rc > 0;
 }
 
@@ -406,15 +326,11 @@ int jobdir_find(const char *dir, const char *key, unsigned round, int64_t deadli
 		char *where, struct secret *s, struct err *e)
 {
 	int64_t pause_ms = 1;
-	struct owner me;
 	char name[80];
-	int rc;
+	int rc = offer_name(key, round, name, sizeof(name), e);
 
-	rc = owner_self(&me, e);
-	if (!rc)
-		rc = offer_name(key, round, name, sizeof(name), e);
 	while (!rc) {
-		rc = look_around(dir, name, &me, where, s, e);
+		rc = look_around(dir, name, where, s, e);
 		if (rc)
 			return rc > 0 ? 0 : rc;
 		if (!clock_left_ms(deadline_ns))
@@ -437,6 +353,7 @@ void jobdir_remove(struct jobdir *j)
 		return;
 	if (file_identity(j->fd, j->name, &id) && file_is_same(&id, &j->id))
 		unlinkat(j->fd, j->name, 0);
+	close(j->file);
 	close(j->fd);
 	j->is_made = false;
 	drop_dir(j, j->dir);

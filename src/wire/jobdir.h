@@ -21,8 +21,8 @@ enum { JOBDIR_WHERE_BYTES = 128 };
  * user owns or may write to is never used, and no symbolic link is followed.  Or
  * the user names one that all hosts share.
  *
- * An offer is one file of mode 0600, there wholly or not at all.  It names the process
- * that made it (boot, number, start): offers of ended processes are ignored and removed.
+ * An offer is one file of mode 0600, there wholly or not at all.  The process that made it
+ * holds a lock on it: offers of ended processes are ignored and removed.
  */
 
 /* An offer that this process has made. */
@@ -31,7 +31,7 @@ struct jobdir {
 	struct file_identity id; /* of the offer            */
 	bool is_made;            /* there is an offer                   */
 	bool is_own;             /* the directory is removed when empty */
-	int fd;                  /* of the directory                    */
+	int fd, file;            /* of the directory; of the offer      */
 };
 
 /*

@@ -14,9 +14,9 @@
 #include "base/pidstat.h"
 #include "ringup.h"
 #include "wire/chan.h"
-#include "wire/dial.h"
 #include "wire/door.h"
 #include "wire/pack.h"
+#include "wire/session.h"
 
 /*
  * Frames, each with its kind in the first byte.  A worker sends WAIT (its own process, and one
@@ -52,7 +52,7 @@ struct lobby {
 	char where[SOCK_TEXT];
 	struct guest *guest;
 	size_t count, room;
-	struct process *process; /* of each worker that has come: the last one */
+	struct process *process; /* the last one of each connected worker */
 	size_t workers;
 	size_t polled; /* guests that lobby_poll() has put after the door */
 	size_t doors;  /* descriptors of the door in front of them       */
@@ -247,10 +247,10 @@ int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
 	       struct lobby_owner owner, struct err *e)
 {
 	struct lobby *l = NULL;
-	int fd, rc = secret_check(s, e);
+	int rc = secret_check(s, e);
 
 	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return rc;
 	l = calloc(1, sizeof(*l));
@@ -262,13 +262,8 @@ int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
 	}
 	*l->secret = *s;
 	l->owner = owner;
-	rc = fd = sock_listen(address, l->where, e);
-	if (fd >= 0) {
-		rc = door_open(&l->door, fd, SHAKE_NO_RANK, l->secret, e);
-		if (rc)
-			close(fd);
-	}
-	if (rc < 0) {
+	rc = door_listen(&l->door, address, l->where, SHAKE_NO_RANK, l->secret, e);
+	if (rc) {
 		lobby_close(l);
 		return fail_in(e, "meeting point");
 	}
@@ -384,26 +379,6 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
-/* Waits without a time limit: the launcher decides when there is a place.  Returns the length
- * of the next frame, or a negative code. */
-static int frame_await(struct chan *c, const unsigned char **p, struct err *e)
-{
-	const void *data;
-	int rc, pending;
-
-	for (;;) {
-		pending = chan_flush(c, e);
-		rc = pending < 0 ? pending : chan_recv(c, &data, e);
-		if (rc)
-			break;
-		poll(&(struct pollfd){ chan_fd(c), pending ? POLLIN | POLLOUT : POLLIN, 0 }, 1,
-		     -1);
-	}
-	if (rc > 0)
-		*p = data;
-	return rc;
-}
-
 /* Sends WAIT; @gone: a process that was this worker, and has ended. */
 static int wait_say(struct chan *c, const struct process *gone, enum lobby_state state,
 		    struct err *e)
@@ -440,16 +415,19 @@ static int place_await(struct chan *c, uint32_t worker, enum lobby_state state,
 {
 	struct process by = { 0 };
 	const unsigned char *p;
+	const void *data = NULL;
 	int rc, len;
 
 	for (int tries = 0; tries < TRIES; tries++) {
 		rc = wait_say(c, &by, state, e);
-		len = rc ? rc : frame_await(c, &p, e);
+		/* No time limit: the launcher decides when there is a place. */
+		len = rc ? rc : session_await(c, &data, INT64_MAX, e);
 		if (len < 0)
 			return len;
+		p = data;
 		if (p[0] == PLACE)
 			return place_read(p, (size_t)len, place, e);
-		if (p[0] == REFUSAL && len >= REFUSAL_HEAD)
+		if (p[0] == REFUSAL && len > REFUSAL_HEAD && p[REFUSAL_HEAD])
 			return refusal_read(p, (size_t)len, e);
 		if (p[0] != TAKEN || len != TAKEN_LEN)
 			break;
@@ -465,24 +443,10 @@ int lobby_join(const char *where, uint32_t worker, enum lobby_state state,
 	       const struct secret *s, int64_t deadline_ns, struct lobby_place *place,
 	       struct err *e)
 {
-	struct dial d = { 0 };
 	struct chan *c = NULL;
-	int fd, rc = secret_check(s, e);
+	int rc = session_connect(&c, where, SHAKE_LOBBY, worker, SHAKE_NO_RANK, s, deadline_ns,
+				 NULL, e);
 
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
-	if (!rc)
-		rc = dial_open(&d, where, SHAKE_LOBBY, worker, SHAKE_NO_RANK, s, deadline_ns,
-			       e);
-	if (!rc)
-		rc = dial_wait(&d, e);
-	if (rc > 0) {
-		fd = dial_take(&d);
-		rc = chan_open(fd, &d.shake.keys, &c, e);
-		if (rc)
-			close(fd);
-	}
-	dial_close(&d);
 	if (!rc)
 		rc = place_await(c, worker, state, place, e);
 	chan_close(c);

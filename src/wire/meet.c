@@ -17,13 +17,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "ringup.h"
 #include "wire/chan.h"
-#include "wire/dial.h"
 #include "wire/door.h"
 #include "wire/pack.h"
 #include "wire/ranks.h"
+#include "wire/session.h"
 #include "wire/sock.h"
 
 /*
@@ -281,8 +282,8 @@ static bool take_frame(struct meet_server *s, struct guest *g, const unsigned ch
 	if (p[0] == HELLO && len == HELLO_LEN && !g->welcome) {
 		if (pack_get32(p + 1) != (uint32_t)s->size) {
 			fail(&e, RINGUP_EMISMATCH,
-			     "rank %d was told that there are %u ranks, the meeting point %d",
-			     rank, pack_get32(p + 1), s->size);
+			     "rank %d expects %u ranks, the rendezvous %d", rank,
+			     pack_get32(p + 1), s->size);
 			meet_server_refuse(s, g, &e);
 			complain(s, rank, &e);
 			return true;
@@ -353,11 +354,8 @@ static void meet_enter(void *ctx, int fd, const struct shake *h)
 	struct meet_server *s = ctx;
 	struct guest *g = &s->guest[h->peer.rank];
 
-	if (g->chan || chan_open(fd, &h->keys, &g->chan, NULL)) {
+	if (g->chan || chan_open(fd, &h->keys, &g->chan, NULL))
 		close(fd);
-		return;
-	}
-	g->welcome = g->given = g->full = false;
 }
 
 /* "60 s", "0.5 s" */
@@ -393,7 +391,7 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 	free(set);
 	duration(time, sizeof(time), g->wait_ms);
 	if (*absent)
-		fail(&e, RINGUP_ETIMEDOUT, "%s did not come within %s", absent, time);
+		fail(&e, RINGUP_ETIMEDOUT, "%s did not join within %s", absent, time);
 	else
 		fail(&e, RINGUP_ETIMEDOUT, "%s came and left again within %s", gone, time);
 	meet_server_refuse(s, g, &e);
@@ -458,11 +456,7 @@ static int meet_server_start_thread(struct meet_server *s, struct err *e)
 {
 	int rc = thread_start(&s->thread, meet_server_run, s);
 
-	if (rc) {
-		errno = rc;
-		return fail_os(e, "thread");
-	}
-	return 0;
+	return rc ? limits_fail(e, rc, "thread") : 0;
 }
 
 static void server_free(struct meet_server *s)
@@ -484,7 +478,7 @@ static int server_open(struct meet_server *s, const char *address, const struct 
 		       struct err *e)
 {
 	size_t n = (size_t)s->size;
-	int fd, rc;
+	int rc;
 
 	s->stop_fd = -1;
 	s->gone = -1;
@@ -498,15 +492,8 @@ static int server_open(struct meet_server *s, const char *address, const struct 
 	s->stop_fd = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (s->stop_fd < 0)
 		return fail_os(e, "eventfd");
-	fd = sock_listen(address, s->where, e);
-	if (fd < 0)
-		return fd;
-	rc = door_open(&s->door, fd, SHAKE_NO_RANK, s->secret, e);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	return meet_server_start_thread(s, e);
+	rc = door_listen(&s->door, address, s->where, SHAKE_NO_RANK, s->secret, e);
+	return rc ? rc : meet_server_start_thread(s, e);
 }
 
 int meet_serve(const char *address, int size, const struct secret *s, struct meet_server **sp,
@@ -516,9 +503,9 @@ int meet_serve(const char *address, int size, const struct secret *s, struct mee
 	int rc = secret_check(s, e);
 
 	if (!rc && (size < 1 || size > MAX_SIZE))
-		rc = fail(e, RINGUP_EINVAL, "%d ranks; there are 1 to %d", size, MAX_SIZE);
+		rc = fail(e, RINGUP_EINVAL, "%d ranks: not 1 to %d", size, MAX_SIZE);
 	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return fail_in(e, "meeting point");
 	m = calloc(1, sizeof(*m));
@@ -568,20 +555,10 @@ static int meet_hear(struct meet *m, enum kind kind, const unsigned char **datap
 {
 	const unsigned char *p;
 	const void *data;
-	int rc, left, pending;
+	int rc = session_await(m->chan, &data, deadline, e);
 
-	for (;;) {
-		pending = chan_flush(m->chan, e);
-		rc = pending < 0 ? pending : chan_recv(m->chan, &data, e);
-		if (rc)
-			break;
-		left = clock_left_ms(deadline);
-		if (left == 0)
-			return lose(m, RINGUP_ETIMEDOUT, "it does not answer", e);
-		poll(&(struct pollfd){ chan_fd(m->chan), pending ? POLLIN | POLLOUT : POLLIN,
-				       0 },
-		     1, left);
-	}
+	if (rc == RINGUP_ETIMEDOUT)
+		return lose(m, rc, "it does not answer", e);
 	if (rc < 0)
 		return rc;
 	p = data;
@@ -589,24 +566,18 @@ static int meet_hear(struct meet *m, enum kind kind, const unsigned char **datap
 		*datap = p + 1;
 		return rc;
 	}
-	if (p[0] == FAIL && rc >= FAIL_HEAD && (int32_t)pack_get32(p + 1) < 0)
+	if (p[0] == FAIL && rc > FAIL_HEAD && p[FAIL_HEAD] && (int32_t)pack_get32(p + 1) < 0)
 		return fail(e, (int32_t)pack_get32(p + 1), "%.*s", rc - FAIL_HEAD,
 			    (const char *)p + FAIL_HEAD);
 	return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
 }
 
-static int meet_join_on(struct meet *m, int fd, const struct shake *h, int64_t deadline,
-			struct err *e)
+static int meet_hello(struct meet *m, int64_t deadline, struct err *e)
 {
 	unsigned char frame[HELLO_LEN] = { HELLO };
 	const unsigned char *data;
 	int rc;
 
-	rc = chan_open(fd, &h->keys, &m->chan, e);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
 	pack_put32(frame + 1, (uint32_t)m->size);
 	rc = chan_send(m->chan, frame, sizeof(frame), e);
 	if (rc >= 0)
@@ -617,20 +588,12 @@ static int meet_join_on(struct meet *m, int fd, const struct shake *h, int64_t d
 int meet_join(const char *where, int rank, int size, const struct secret *s,
 	      int64_t deadline_ns, struct meet **mp, struct err *e)
 {
-	struct dial d = { 0 };
 	struct meet *m = NULL;
-	int rc = secret_check(s, e);
+	int rc = 0;
 
-	if (!rc && (size < 1 || size > MAX_SIZE || rank < 0 || rank >= size))
-		rc = fail(e, RINGUP_EINVAL, "there is no rank %d of %d", rank, size);
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
-	if (!rc)
-		rc = dial_open(&d, where, SHAKE_MEET, (uint32_t)rank, SHAKE_NO_RANK, s,
-			       deadline_ns, e);
-	if (!rc)
-		rc = dial_wait(&d, e);
-	if (rc > 0) {
+	if (size < 1 || size > MAX_SIZE || rank < 0 || rank >= size)
+		rc = fail(e, RINGUP_EINVAL, "rank %d of %d does not exist", rank, size);
+	if (!rc) {
 		m = calloc(1, sizeof(*m));
 		rc = m ? 0 : fail(e, RINGUP_ENOMEM, "%s", where);
 	}
@@ -638,9 +601,11 @@ int meet_join(const char *where, int rank, int size, const struct secret *s,
 		m->rank = rank;
 		m->size = size;
 		snprintf(m->where, sizeof(m->where), "%s", where);
-		rc = meet_join_on(m, dial_take(&d), &d.shake, deadline_ns, e);
+		rc = session_connect(&m->chan, where, SHAKE_MEET, (uint32_t)rank, SHAKE_NO_RANK,
+				     s, deadline_ns, NULL, e);
 	}
-	dial_close(&d);
+	if (!rc)
+		rc = meet_hello(m, deadline_ns, e);
 	if (rc) {
 		meet_leave(m);
 		return fail_in(e, "meeting point");

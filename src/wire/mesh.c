@@ -24,7 +24,7 @@
 #include "wire/sock.h"
 
 /*
- * What a rank tells the others about itself, as bytes: protocol (2), version of
+ * A rank's introduction to the others, as bytes: protocol (2), version of
  * the library (16), random (16), where it listens (SOCK_TEXT; empty if it
  * cannot).  Protocol and version keep their places.
  */
@@ -33,7 +33,7 @@ enum {
 	AT_VERSION = 2,
 	AT_RANDOM = AT_VERSION + SHAKE_VERSION,
 	AT_WHERE = AT_RANDOM + 16,
-	CARD = AT_WHERE + SOCK_TEXT,
+	INTRO = AT_WHERE + SOCK_TEXT,
 };
 
 /* How a rank fared: status (4), enum insight (4), a sentence. */
@@ -62,7 +62,7 @@ struct probe {
 /* The time between two probes of a rank, and the refusals in a row that mean it is gone. */
 enum { PROBE_MS = 700, PROBES = 2 };
 
-/* What exists only while a mesh is being opened. */
+/* State that only exists while a mesh is being opened. */
 struct opening {
 	struct mesh *m;
 	const struct mesh_shape *shape;
@@ -72,7 +72,7 @@ struct opening {
 	int calls;
 	struct probe *probe; /* of each rank */
 	int64_t probe_ns;    /* when to look next */
-	unsigned char *cards;
+	unsigned char *intros;
 	struct pollfd *poll;
 	struct err *callers; /* where exchange() may have put its error */
 	bool met;            /* the first exchange has succeeded */
@@ -163,41 +163,42 @@ static struct mesh_link *link_to(const struct mesh *m, uint32_t rank)
 	return NULL;
 }
 
-/* ---- cards ---- */
+/* ---- introductions ---- */
 
-static void make_card(unsigned char *card, const char *where)
+static void make_intro(unsigned char *intro, const char *where)
 {
 	char version[SHAKE_VERSION + 1];
 
-	memset(card, 0, CARD);
+	memset(intro, 0, INTRO);
 	shake_version(version);
-	pack_put16(card + AT_PROTOCOL, SHAKE_PROTOCOL);
-	memcpy(card + AT_VERSION, version, SHAKE_VERSION);
-	randombytes_buf(card + AT_RANDOM, AT_WHERE - AT_RANDOM);
-	snprintf((char *)card + AT_WHERE, SOCK_TEXT, "%s", where);
+	pack_put16(intro + AT_PROTOCOL, SHAKE_PROTOCOL);
+	memcpy(intro + AT_VERSION, version, SHAKE_VERSION);
+	randombytes_buf(intro + AT_RANDOM, AT_WHERE - AT_RANDOM);
+	snprintf((char *)intro + AT_WHERE, SOCK_TEXT, "%s", where);
 }
 
 /* Compares the version of rank @from with rank 0's, so that all ranks find the same. */
-static int check_card(const unsigned char *cards, int from, struct err *e)
+static int check_intro(const unsigned char *intros, int from, struct err *e)
 {
-	const unsigned char *card = cards + (size_t)from * CARD;
+	const unsigned char *intro = intros + (size_t)from * INTRO;
 	char theirs[SHAKE_VERSION + 1], zeros[SHAKE_VERSION + 1];
 
-	shake_read_version(theirs, card + AT_VERSION);
-	shake_read_version(zeros, cards + AT_VERSION);
-	if (memcmp(card, cards, AT_RANDOM))
+	shake_read_version(theirs, intro + AT_VERSION);
+	shake_read_version(zeros, intros + AT_VERSION);
+	if (memcmp(intro, intros, AT_RANDOM))
 		return fail(e, RINGUP_EMISMATCH,
 			    "rank %d runs ringup %s (protocol %u), rank 0 ringup %s "
 			    "(protocol %u)",
-			    from, theirs, pack_get16(card), zeros, pack_get16(cards));
-	if (!memchr(card + AT_WHERE, 0, SOCK_TEXT))
+			    from, theirs, pack_get16(intro), zeros, pack_get16(intros));
+	if (!memchr(intro + AT_WHERE, 0, SOCK_TEXT))
 		return fail(e, RINGUP_EMISMATCH, "rank %d does not say where it listens", from);
-	if (!card[AT_WHERE])
+	if (!intro[AT_WHERE])
 		return fail(e, RINGUP_EPEER, "rank %d cannot listen", from);
 	return 0;
 }
 
-static void derive_secret(struct opening *o, const struct secret *s, const unsigned char *cards)
+static void derive_secret(struct opening *o, const struct secret *s,
+			  const unsigned char *intros)
 {
 	static const char purpose[] = "ringup mesh";
 
@@ -205,7 +206,7 @@ static void derive_secret(struct opening *o, const struct secret *s, const unsig
 		    (struct secret_part){ s->key, sizeof(s->key) },
 		    (struct secret_part){ "", 0 },
 		    (struct secret_part[]){ { purpose, sizeof(purpose) },
-					    { cards, (size_t)o->m->size * CARD },
+					    { intros, (size_t)o->m->size * INTRO },
 					    { NULL, 0 } });
 }
 
@@ -229,10 +230,10 @@ static int tell_all(struct opening *o, const void *mine, size_t len, void *all,
 
 /* Of two ranks the higher one dials.  A call has no time limit of its own: connect_all()
  * has one, and names the ranks. */
-static int start_call(struct opening *o, const unsigned char *cards, int to,
+static int start_call(struct opening *o, const unsigned char *intros, int to,
 		      enum shake_channel channel, struct err *e)
 {
-	const char *where = (const char *)cards + (size_t)to * CARD + AT_WHERE;
+	const char *where = (const char *)intros + (size_t)to * INTRO + AT_WHERE;
 	struct call *c = &o->call[o->calls];
 
 	c->rank = to;
@@ -241,7 +242,7 @@ static int start_call(struct opening *o, const unsigned char *cards, int to,
 			 &o->secret, INT64_MAX, e);
 }
 
-static int start_calls(struct opening *o, const unsigned char *cards, struct err *e)
+static int start_calls(struct opening *o, const unsigned char *intros, struct err *e)
 {
 	struct mesh *m = o->m;
 	int rc = 0;
@@ -252,10 +253,10 @@ static int start_calls(struct opening *o, const unsigned char *cards, struct err
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
 	for (int to = 0; to < m->rank && !rc; to++)
 		if (mesh_has_control(o->shape, m->rank, to))
-			rc = start_call(o, cards, to, SHAKE_CONTROL, e);
+			rc = start_call(o, intros, to, SHAKE_CONTROL, e);
 	for (int i = 0; i < m->links; i++)
 		for (int k = 0; k < o->shape->sockets && m->link[i].rank < m->rank && !rc; k++)
-			rc = start_call(o, cards, m->link[i].rank, SHAKE_RING, e);
+			rc = start_call(o, intros, m->link[i].rank, SHAKE_RING, e);
 	o->poll = calloc((size_t)(DOOR_FDS + o->calls + m->links * o->shape->sockets + m->size),
 			 sizeof(*o->poll));
 	o->probe = calloc((size_t)m->size, sizeof(*o->probe));
@@ -270,37 +271,38 @@ static int meet_others(struct opening *o, const char *address, const struct secr
 		       void *ctx, struct err *e)
 {
 	struct mesh *m = o->m;
-	unsigned char card[CARD], *cards;
+	unsigned char intro[INTRO], *intros;
 	char where[SOCK_TEXT] = "";
 	struct err deaf = { 0 };
 	int fd, rc;
 
-	_Static_assert((int)CARD <= (int)MEET_BYTES, "a card fits through the meeting point");
-	cards = calloc((size_t)m->size, CARD);
-	if (!cards)
+	_Static_assert((int)INTRO <= (int)MEET_BYTES,
+		       "an introduction fits through the meeting point");
+	intros = calloc((size_t)m->size, INTRO);
+	if (!intros)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", m->size);
 	/* A rank that cannot listen must tell the others before they wait for it. */
 	fd = sock_listen(address, where, &deaf);
-	make_card(card, fd < 0 ? "" : where);
-	rc = tell_all(o, card, CARD, cards, exchange, ctx, e);
+	make_intro(intro, fd < 0 ? "" : where);
+	rc = tell_all(o, intro, INTRO, intros, exchange, ctx, e);
 	o->met = !rc;
-	if (!rc && memcmp(cards + (size_t)m->rank * CARD, card, CARD))
+	if (!rc && memcmp(intros + (size_t)m->rank * INTRO, intro, INTRO))
 		rc = fail(e, RINGUP_EPEER, "the exchange returned the ranks in another order");
 	if (fd < 0) {
 		*e = deaf;
 		rc = deaf.code;
 	}
 	for (int i = 0; i < m->size && !rc; i++)
-		rc = check_card(cards, i, e);
+		rc = check_intro(intros, i, e);
 	if (!rc) {
-		derive_secret(o, s, cards);
-		rc = start_calls(o, cards, e);
+		derive_secret(o, s, intros);
+		rc = start_calls(o, intros, e);
 	}
 	if (!rc)
 		rc = door_open(&o->door, fd, (uint32_t)m->rank, &o->secret, e);
 	if (rc && fd >= 0)
 		close(fd);
-	o->cards = cards;
+	o->intros = intros;
 	return rc;
 }
 
@@ -495,7 +497,7 @@ static int probe_rank(struct opening *o, int rank, struct err *e)
 	p->refused = rc == RINGUP_EPEER ? p->refused + 1 : 0;
 	if (p->refused >= PROBES)
 		return fail_gone(o, rank, e);
-	if (!sock_parse((const char *)o->cards + (size_t)rank * CARD + AT_WHERE, &to, NULL))
+	if (!sock_parse((const char *)o->intros + (size_t)rank * INTRO + AT_WHERE, &to, NULL))
 		p->fd = sock_connect(&to, NULL);
 	if (p->fd < 0) {
 		p->refused += p->fd == RINGUP_EPEER;
@@ -594,7 +596,7 @@ static int agree(struct opening *o, int rc,
 		fail(&told, code < 0 ? code : RINGUP_EPEER, "rank %d: %.*s", culprit,
 		     REPORT - REPORT_HEAD - 1, (const char *)theirs + REPORT_HEAD);
 	}
-	/* This rank's own failure stands, unless another rank knows more. */
+	/* This rank's own failure is reported, unless another rank knows more. */
 	if (told.code && (!rc || known > o->insight)) {
 		*e = told;
 		rc = told.code;
@@ -615,7 +617,7 @@ static void opening_fini(struct opening *o)
 			close(o->probe[i].fd);
 	free(o->call);
 	free(o->probe);
-	free(o->cards);
+	free(o->intros);
 	free(o->poll);
 	sodium_memzero(o, sizeof(*o));
 }
@@ -623,7 +625,7 @@ static void opening_fini(struct opening *o)
 static int check_shape(const struct mesh_shape *s, struct err *e)
 {
 	if (s->size < 1 || s->rank < 0 || s->rank >= s->size)
-		return fail(e, RINGUP_EINVAL, "mesh: there is no rank %d of %d", s->rank,
+		return fail(e, RINGUP_EINVAL, "mesh: rank %d of %d does not exist", s->rank,
 			    s->size);
 	if (s->sockets < 1 || s->sockets > MESH_SOCKETS)
 		return fail(e, RINGUP_EINVAL, "mesh: 1 to %d sockets make a link, not %d",
@@ -660,7 +662,7 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	if (s->size > 1)
 		rc = secret_check(secret, &why);
 	if (!rc && sodium_init() < 0)
-		rc = fail(&why, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+		rc = fail(&why, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (!rc)
 		rc = make_links(&o, &why);
 	if (!rc && s->size > 1) {

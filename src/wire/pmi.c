@@ -116,7 +116,7 @@ static int pmi_receive(char *line, int64_t deadline_ns, struct err *e)
 			break;
 	}
 	return fail(e, RINGUP_EMISMATCH,
-		    "PMI_FD: what the launcher says is no answer of PMI-1");
+		    "PMI_FD: the launcher's message is not a PMI-1 answer");
 }
 
 /* The value of @key in @line, to @out; -1 if there is none, or it is too long. */

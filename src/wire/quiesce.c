@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/forks.h"
 #include "base/pidstat.h"
+#include "wire/segment.h"
 #include "wire/waitset.h"
 
 enum {
@@ -29,14 +30,15 @@ static uint32_t thread_number(void)
 	return thread;
 }
 
-bool quiesce_enter(const struct waitset *w, const uint32_t *abort)
+bool quiesce_enter(const struct waitset *w, const uint32_t *abort, const uint32_t *left)
 {
 	uint32_t *writing = &waitset_at(w, w->me)->writing;
 
 	/* Either this rank sees the abort, or quiesce_wait() sees this rank. */
 	__atomic_store_n(writing, thread_number(), __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(abort, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(abort, __ATOMIC_RELAXED) &&
+	    !(__atomic_load_n(left, __ATOMIC_RELAXED) & SEGMENT_ABORTED))
 		return true;
 	quiesce_leave(w);
 	return false;

@@ -148,8 +148,8 @@ static void prepare_offer(struct rendezvous *r, const char *secret, const char *
 	}
 }
 
-/* Meets by the launcher's store.  An offer there is of this meeting: all ranks have come
- * to the store for it. */
+/* Meets through the launcher's store. An offer there belongs
+ * to this meeting: all ranks use the store for it. */
 static int meet_by_store(struct rendezvous *r, const struct discovery *d, const char *address,
 			 struct err *e)
 {

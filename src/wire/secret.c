@@ -17,7 +17,7 @@
 int secret_new(struct secret *s, struct err *e)
 {
 	if (sodium_init() < 0)
-		return fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+		return fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	randombytes_buf(s->key, sizeof(s->key));
 	return 0;
 }
@@ -58,7 +58,7 @@ int secret_from_fd(struct secret *s, int fd, struct err *e)
 	ssize_t n;
 
 	if (sodium_init() < 0)
-		return fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here");
+		return fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (fstat(fd, &st))
 		return fail_os(e, "job's secret, descriptor %d", fd);
 	if (!S_ISREG(st.st_mode) || st.st_size != SECRET_BYTES)

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/pidend.h"
 #include "ringup.h"
 #include "wire/memory.h"
 
@@ -76,7 +76,6 @@ void segment_lay_out(struct segment *s, void *base, int rank, int ranks, size_t 
 
 	s->rank = rank;
 	s->ranks = ranks;
-	s->extra_bytes = extra_bytes;
 	s->bytes = round_up(extra + extra_bytes, 4096);
 	s->base = base;
 	if (!base)
@@ -196,25 +195,13 @@ static int who_knocks(int fd, const struct segment_peers *p, const bool *served)
 	return -1;
 }
 
-static bool has_died(pid_t pid)
-{
-	struct pollfd p = { (int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0 };
-	bool died;
-
-	if (p.fd < 0)
-		return errno == ESRCH;
-	died = poll(&p, 1, 0) > 0;
-	close(p.fd);
-	return died;
-}
-
 /* Fails if the alarm was raised, or a rank that is still to come has died. */
 static int look_for_peers(const struct segment_peers *p, const bool *served, struct err *e)
 {
 	int i, rc = p->alarm ? alarm_get(p->alarm, e) : 0;
 
 	for (i = 1; i < p->count && !rc; i++)
-		if (!served[i] && has_died(p->pids[i]))
+		if (!served[i] && pidend_has_ended(p->pids[i]))
 			rc = fail(e, RINGUP_EPEER, "rank %d (process %d) died", p->names[i],
 				  p->pids[i]);
 	return rc;

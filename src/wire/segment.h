@@ -19,6 +19,7 @@ enum {
 		1 << 20, /* of a rank with links to other hosts: more data is in flight */
 	SEGMENT_COUNTER_BYTES = 512, /* of a rank, for the back end that serves the segment */
 	SEGMENT_SOCKET_BYTES = 16,   /* of the random name of a socket */
+	SEGMENT_ABORTED = 1 << 30,   /* a mark in segment_head's left, above all ranks */
 };
 
 /*
@@ -30,7 +31,8 @@ enum {
  */
 struct segment_head {
 	alignas(64) uint32_t sleepers; /* see struct waitset                   */
-	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has left the job */
+	alignas(64) uint32_t left;     /* 0, or 1 + the first rank that has left the job;
+					* with SEGMENT_ABORTED, that has aborted the group */
 	uint32_t silent; /* the first rank hears nothing of some other host: see watch.c */
 	struct alarm alarm;
 };
@@ -47,7 +49,6 @@ struct segment {
 	unsigned char *slots;
 	size_t slot_area; /* bytes of each rank's slots, one behind the other */
 	void *extra;
-	size_t extra_bytes;
 };
 
 /* A socket that waits for the others; open it before its name is published. */

@@ -2,8 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/shake.h"
 
-#include "config.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
@@ -12,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/build.h"
 #include "base/err.h"
 #include "ringup.h"
 #include "wire/pack.h"
@@ -33,7 +32,7 @@ enum {
 /* Not text at its start, so no HTTP or TLS client sends it by chance. */
 static const unsigned char magic[8] = { 0xf5, 'r', 'i', 'n', 'g', 'u', 'p', '\n' };
 
-/* What this side waits for. */
+/* The message that this side waits for. */
 enum state { WANT_HELLO, WANT_PROOF, WANT_JUDGE, WANT_VERDICT, OVER };
 
 enum { OF_CLIENT, OF_SERVER }; /* index of hello[] */
@@ -42,7 +41,7 @@ enum { BY_SERVER, BY_CLIENT }; /* index of proof[] */
 void shake_version(char out[SHAKE_VERSION + 1])
 {
 	memset(out, 0, SHAKE_VERSION + 1);
-	snprintf(out, SHAKE_VERSION + 1, "%s", PACKAGE_VERSION);
+	snprintf(out, SHAKE_VERSION + 1, "%s", build_version());
 }
 
 static void send_out(struct shake *h, const void *data, size_t len)
@@ -123,11 +122,42 @@ static bool is_proof(const struct shake *h, char letter, const unsigned char *co
 	return same;
 }
 
+/* @made: the key of what the client sends, then that of what the server sends. */
+static void keys_give(struct shake_keys *k, enum shake_role role, const unsigned char made[64])
+{
+	bool client = role == SHAKE_CLIENT;
+
+	memcpy(client ? k->send : k->recv, made, 32);
+	memcpy(client ? k->recv : k->send, made + 32, 32);
+}
+
+void shake_keys_from(struct shake_keys *k, const struct secret *s, enum shake_role role)
+{
+	static const char purpose[] = "ringup connection";
+	unsigned char made[64];
+
+	secret_hkdf(made, sizeof(made), (struct secret_part){ s->key, sizeof(s->key) },
+		    (struct secret_part){ "", 0 },
+		    (struct secret_part[]){ { purpose, sizeof(purpose) }, { NULL, 0 } });
+	keys_give(k, role, made);
+	sodium_memzero(made, sizeof(made));
+}
+
+void shake_keys_next(struct secret *s, const struct shake_keys *k, enum shake_role role)
+{
+	static const char purpose[] = "ringup connection, next";
+	bool client = role == SHAKE_CLIENT;
+
+	secret_hkdf(s->key, sizeof(s->key),
+		    (struct secret_part){ client ? k->send : k->recv, 32 },
+		    (struct secret_part){ client ? k->recv : k->send, 32 },
+		    (struct secret_part[]){ { purpose, sizeof(purpose) }, { NULL, 0 } });
+}
+
 static void make_keys(struct shake *h)
 {
 	static const char purpose[] = "ringup session";
 	unsigned char salt[2 * NONCE_BYTES], made[64];
-	bool client = h->role == SHAKE_CLIENT;
 
 	memcpy(salt, h->hello[OF_CLIENT] + AT_NONCE, NONCE_BYTES);
 	memcpy(salt + NONCE_BYTES, h->hello[OF_SERVER] + AT_NONCE, NONCE_BYTES);
@@ -137,8 +167,7 @@ static void make_keys(struct shake *h)
 					    { h->hello[OF_CLIENT], SHAKE_HELLO },
 					    { h->hello[OF_SERVER], SHAKE_HELLO },
 					    { NULL, 0 } });
-	memcpy(client ? h->keys.send : h->keys.recv, made, 32);
-	memcpy(client ? h->keys.recv : h->keys.send, made + 32, 32);
+	keys_give(&h->keys, h->role, made);
 	sodium_memzero(made, sizeof(made));
 }
 
@@ -252,7 +281,7 @@ static int client_hello(struct shake *h, struct err *e)
 	/* Not a reflection of this side's own hello. */
 	if (theirs[AT_ROLE] != SHAKE_SERVER ||
 	    !memcmp(mine + AT_NONCE, theirs + AT_NONCE, NONCE_BYTES))
-		return fail(e, RINGUP_EAUTH, "the other side only repeats what it is told");
+		return fail(e, RINGUP_EAUTH, "the other side only echoes messages");
 	if (memcmp(mine + AT_JOB, theirs + AT_JOB, JOB_BYTES))
 		return fail_secret(e);
 	want(h, WANT_PROOF, SHAKE_PROOF);
@@ -304,7 +333,7 @@ static int shake_settle(const struct shake *h, struct err *e)
 	return fail_refused(h, e);
 }
 
-/* A whole message has come. */
+/* A whole message has arrived. */
 static int advance(struct shake *h, struct err *e)
 {
 	bool client = h->role == SHAKE_CLIENT;

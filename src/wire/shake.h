@@ -29,7 +29,7 @@ struct err;
  * Both sides then have a key for each direction, fresh for this connection.
  */
 enum {
-	SHAKE_PROTOCOL = 1,
+	SHAKE_PROTOCOL = 2,
 	SHAKE_HELLO = 64,
 	SHAKE_PROOF = 32,
 	SHAKE_VERDICT = 1 + SHAKE_PROOF,
@@ -44,7 +44,8 @@ enum shake_channel {
 	SHAKE_CONTROL = 3,
 	SHAKE_AGENT = 4,
 	SHAKE_LOBBY = 5,
-	SHAKE_P2P = 6
+	SHAKE_P2P = 6,
+	SHAKE_TASK = 7, /* a task of Spark, or an actor of Ray, to the driver */
 };
 
 /* Stands for a rank where the meeting point, which has none, takes part. */
@@ -118,6 +119,15 @@ void shake_answer(struct shake *h, int code);
 
 /* shake_agree - RINGUP_EMISMATCH if the other side runs another version of the library. */
 int shake_agree(const struct shake *h, struct err *e);
+
+/*
+ * shake_keys_from - the keys of a connection without a handshake: both sides were given @s,
+ * which is good for this connection alone.
+ * shake_keys_next - such a secret, for what the two sides say after they have used @k, which
+ * are the keys of @role.
+ */
+void shake_keys_from(struct shake_keys *k, const struct secret *s, enum shake_role role);
+void shake_keys_next(struct secret *s, const struct shake_keys *k, enum shake_role role);
 
 void shake_wipe(struct shake *h);
 

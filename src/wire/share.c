@@ -47,7 +47,7 @@ struct ancestor {
 static struct {
 	pthread_mutex_t lock;
 	struct share_arena arena;
-	unsigned char *base;              /* atomic: NULL until the rest is there */
+	unsigned char *base;              /* atomic: NULL until the rest is set */
 	struct ancestor *own, *ancestors; /* the first for a child of this one */
 	struct block *blocks;
 	size_t count, room;

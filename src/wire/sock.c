@@ -157,7 +157,7 @@ bool sock_same_host(const struct sock_addr *a, const struct sock_addr *b)
 	return !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
 }
 
-/* Does @a stand for one interface of one host? */
+/* Is @a the address of one interface on one host? */
 static bool is_single(const struct sock_addr *a)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->sa;

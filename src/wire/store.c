@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "ringup.h"
 #include "wire/kvs.h"
@@ -168,8 +169,7 @@ static int store_begin(const char *mine, struct err *e)
 	rc = thread_start(&store.thread, work, NULL);
 	if (rc) {
 		store.is_busy = false;
-		return fail(e, RINGUP_ESYSTEM, "no thread to talk to the launcher: %s",
-			    strerror(rc));
+		return limits_fail(e, rc, "no thread to talk to the launcher");
 	}
 	store.has_thread = true;
 	return 0;

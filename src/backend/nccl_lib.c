@@ -1,0 +1,119 @@
+/* nccl_lib.c - NCCL, libnccl.so.2, as it is found when a job starts: the calls in use. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/nccl_lib.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "ringup.h"
+
+static const char soname[] = "libnccl.so.2";
+static const char nccl_lib_in_wheel[] = "nvidia/nccl/lib/libnccl.so.2";
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nccl_lib lib;
+static bool is_open;
+
+_Static_assert(offsetof(struct nccl_config, comm_name) == NCCL_CONFIG_BYTES, "as in nccl.h");
+_Static_assert(sizeof(struct nccl_config) == NCCL_CONFIG_NAMED, "as in nccl.h");
+
+void nccl_lib_number(int number, char *text)
+{
+	snprintf(text, NCCL_NUMBER, "%d.%d.%d", number / 10000, number / 100 % 100,
+		 number % 100);
+}
+
+/* Where the file of an open library is, for messages. */
+static void find_path(void *function, char *path, size_t len)
+{
+	Dl_info info;
+
+	snprintf(path, len, "%s",
+		 dladdr(function, &info) && info.dli_fname ? info.dli_fname : soname);
+}
+
+/* Where wheels are installed: a folder of this name is above each of their files. */
+static const char *const packages[] = { "/site-packages/", "/dist-packages/" };
+
+/* Looks for the wheel of NCCL beside another library of the process that is in a Python's
+ * packages, as a framework's is.  JAX and TensorFlow open NCCL when they first use it. */
+static int find_wheel(struct dl_phdr_info *mapped, size_t size, void *path)
+{
+	(void)size;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		const char *at = strstr(mapped->dlpi_name, packages[i]);
+		size_t len = at ? (size_t)(at - mapped->dlpi_name) + strlen(packages[i]) : 0;
+
+		if (len && len + sizeof(nccl_lib_in_wheel) <= PATH_MAX) {
+			snprintf(path, PATH_MAX, "%.*s%s", (int)len, mapped->dlpi_name,
+				 nccl_lib_in_wheel);
+			if (!access(path, R_OK))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* A process should have one NCCL, and that is the framework's. */
+static void *open_lib(const char *wanted)
+{
+	char path[PATH_MAX];
+	void *at = *wanted ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL)
+			   : dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+
+	if (!at && !*wanted && dl_iterate_phdr(find_wheel, path))
+		at = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	return at || *wanted ? at : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+}
+
+static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
+{
+	void *at = open_lib(wanted);
+	char number[NCCL_NUMBER];
+	int rc;
+
+	if (!at)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "NCCL does not load: %.120s; import the framework that brings it "
+			    "first, or set RINGUP_NCCL to its file",
+			    dlerror());
+#define X(type, name, symbol, params)             \
+	*(void **)&l->name = dlsym(at, symbol);   \
+	if (!l->name)                             \
+		return fail(e, RINGUP_ENOBACKEND, \
+			    "%s has no %s; NCCL 2.18 or later is needed", soname, symbol);
+	NCCL_CALLS(X)
+#undef X
+	*(void **)&l->revoke = dlsym(at, "ncclCommRevoke");
+	find_path(*(void **)&l->version, l->path, sizeof(l->path));
+	rc = l->version(&l->number);
+	if (rc)
+		return fail(e, RINGUP_ENOBACKEND, "ncclGetVersion of %.160s: %s", l->path,
+			    l->text(rc));
+	if (l->number >= NCCL_LEAST)
+		return 0;
+	nccl_lib_number(l->number, number);
+	return fail(e, RINGUP_ENOBACKEND, "%.160s is NCCL %s; 2.18 or later is needed", l->path,
+		    number);
+}
+
+const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!is_open) {
+		rc = nccl_load(&lib, wanted, e);
+		is_open = !rc;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc ? NULL : &lib;
+}

@@ -1,0 +1,519 @@
+/* gpu.c - a GPU that this process uses: its stream, events, memory and kernels. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/gpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "device/driver.h"
+#include "ringup.h"
+
+/* An event that is kept for its next use, or, without an event, room to keep one. */
+struct gpu_event {
+	driver_handle event;
+	struct gpu_event *next;
+};
+
+/* Memory of the GPU that has been given back; work that is queued may still use it. */
+struct gpu_block {
+	driver_address at;
+	size_t bytes;
+	struct gpu_block *next;
+};
+
+struct gpu {
+	const struct driver *driver;
+	const void *job;
+	int number, device; /* as the program counts them, and the driver's */
+	int users;
+	driver_handle context, stream, module;
+	driver_handle copies; /* a stream for gpu_copy(); NULL: none yet */
+	driver_handle kernel[DEVICE_KERNEL_COUNT];
+	int loaded;             /* 1: the kernels are there; -1: they did not load */
+	struct err why;         /* then: the reason                                */
+	pthread_mutex_t events; /* guards the lists                                */
+	struct gpu_event *idle, *spent;
+	struct gpu_block *blocks;
+	struct gpu *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and its counts */
+static struct gpu *gpus;
+
+int gpu_number(const struct gpu *g)
+{
+	return g->number;
+}
+
+void *gpu_stream(const struct gpu *g)
+{
+	return g->stream;
+}
+
+int gpu_where(const void *at, int *device, struct err *e)
+{
+	const struct driver *d = driver_get(e);
+
+	return d ? driver_where(d, at, device, e) : e->code;
+}
+
+int gpu_count(void)
+{
+	struct err e;
+	const struct driver *d = driver_get(&e);
+	int count = 0;
+
+	return d && !d->count(&count) ? count : 0;
+}
+
+int gpu_enter(struct gpu *g, struct gpu_visit *v, struct err *e)
+{
+	const struct driver *d = g->driver;
+	int rc;
+
+	v->mode = DRIVER_CAPTURE_RELAXED;
+	rc = d->capture_mode(&v->mode);
+	if (!rc)
+		rc = d->current(&v->context);
+	if (!rc && v->context != g->context)
+		rc = d->make_current(g->context);
+	return rc ? driver_failed(d, rc, "cuCtxSetCurrent", e) : 0;
+}
+
+void gpu_leave(struct gpu *g, const struct gpu_visit *v)
+{
+	int mode = v->mode;
+
+	if (v->context != g->context)
+		(void)g->driver->make_current(v->context);
+	(void)g->driver->capture_mode(&mode);
+}
+
+/* ---- life ---- */
+
+static int open_stream(struct gpu *g, struct err *e)
+{
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	rc = g->driver->stream_new(&g->stream, DRIVER_STREAM_APART, 0);
+	gpu_leave(g, &v);
+	return rc ? driver_failed(g->driver, rc, "cuStreamCreate", e) : 0;
+}
+
+static int gpu_open(struct gpu *g, int number, const void *job, struct err *e)
+{
+	const struct driver *d = driver_get(e);
+	int rc;
+
+	if (!d)
+		return e->code;
+	g->driver = d;
+	g->number = number;
+	g->job = job;
+	rc = d->device(&g->device, number);
+	if (rc)
+		return driver_failed(d, rc, "cuDeviceGet", e);
+	rc = d->retain(&g->context, g->device);
+	if (rc)
+		return driver_failed(d, rc, "cuDevicePrimaryCtxRetain", e);
+	pthread_mutex_init(&g->events, NULL);
+	rc = open_stream(g, e);
+	if (rc) {
+		(void)d->release(g->device);
+		pthread_mutex_destroy(&g->events);
+	}
+	return rc;
+}
+
+static void free_events(struct gpu *g, struct gpu_event *list)
+{
+	struct gpu_event *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		if (list->event)
+			(void)g->driver->event_free(list->event);
+		free(list);
+	}
+}
+
+static void free_blocks(struct gpu *g)
+{
+	struct gpu_block *b;
+
+	while ((b = g->blocks)) {
+		g->blocks = b->next;
+		(void)g->driver->free(b->at);
+		free(b);
+	}
+}
+
+static void gpu_close(struct gpu *g)
+{
+	struct gpu_visit v;
+	struct err e;
+
+	if (!gpu_enter(g, &v, &e)) {
+		free_events(g, g->idle);
+		free_events(g, g->spent);
+		free_blocks(g);
+		if (g->module)
+			(void)g->driver->module_unload(g->module);
+		if (g->copies)
+			(void)g->driver->stream_free(g->copies);
+		(void)g->driver->stream_free(g->stream);
+		gpu_leave(g, &v);
+	}
+	(void)g->driver->release(g->device);
+	pthread_mutex_destroy(&g->events);
+	free(g);
+}
+
+int gpu_get(int device, const void *job, struct gpu **gp, struct err *e)
+{
+	struct gpu *g;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	for (g = gpus; g && (g->number != device || g->job != job); g = g->next)
+		;
+	if (!g) {
+		g = calloc(1, sizeof(*g));
+		rc = g ? gpu_open(g, device, job, e)
+		       : fail(e, RINGUP_ENOMEM, "no memory for GPU %d", device);
+		if (!rc) {
+			g->next = gpus;
+			gpus = g;
+		} else {
+			free(g);
+			g = NULL;
+		}
+	}
+	if (g)
+		g->users++;
+	pthread_mutex_unlock(&lock);
+	*gp = g;
+	return rc;
+}
+
+void gpu_put(struct gpu *g)
+{
+	struct gpu **at = &gpus;
+
+	if (!g)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!--g->users) {
+		while (*at != g)
+			at = &(*at)->next;
+		*at = g->next;
+		gpu_close(g);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- events ---- */
+
+/* An unused event; NULL: the driver or the memory refuses. */
+static driver_handle event_take(struct gpu *g)
+{
+	struct gpu_event *at;
+	driver_handle event = NULL;
+
+	pthread_mutex_lock(&g->events);
+	at = g->idle;
+	if (at) {
+		g->idle = at->next;
+		event = at->event;
+		at->event = NULL;
+		at->next = g->spent;
+		g->spent = at;
+	}
+	pthread_mutex_unlock(&g->events);
+	if (!event && g->driver->event_new(&event, DRIVER_EVENT_PLAIN))
+		return NULL;
+	return event;
+}
+
+void gpu_unmark(struct gpu *g, void *event)
+{
+	struct gpu_event *at;
+
+	pthread_mutex_lock(&g->events);
+	at = g->spent;
+	if (at)
+		g->spent = at->next;
+	else
+		at = malloc(sizeof(*at));
+	if (at) {
+		at->event = event;
+		at->next = g->idle;
+		g->idle = at;
+	}
+	pthread_mutex_unlock(&g->events);
+	if (!at)
+		(void)g->driver->event_free(event);
+}
+
+static int check_capture(const struct gpu *g, void *stream, struct err *e)
+{
+	int status = 0, rc = g->driver->stream_capturing(stream, &status);
+
+	if (rc)
+		return driver_failed(g->driver, rc, "cuStreamIsCapturing", e);
+	return status ? fail(e, RINGUP_EINVAL,
+			     "the stream is being captured, and a collective of this library "
+			     "cannot be a part of a CUDA graph; end the capture before it")
+		      : 0;
+}
+
+static int gpu_record(struct gpu *g, void *stream, void **event, struct err *e)
+{
+	driver_handle h;
+	int rc = check_capture(g, stream, e);
+
+	if (rc)
+		return rc;
+	h = event_take(g);
+	if (!h)
+		return fail(e, RINGUP_ENOMEM, "GPU %d: no memory for an event", g->number);
+	rc = g->driver->event_record(h, stream);
+	if (rc) {
+		gpu_unmark(g, h);
+		return driver_failed(g->driver, rc, "cuEventRecord", e);
+	}
+	*event = h;
+	return 0;
+}
+
+int gpu_mark(struct gpu *g, void *stream, void **event, struct err *e)
+{
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	rc = gpu_record(g, stream, event, e);
+	gpu_leave(g, &v);
+	return rc;
+}
+
+int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e)
+{
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	rc = stream == g->stream ? 0 : check_capture(g, stream, e);
+	if (!rc && (rc = g->driver->stream_wait(stream, event, 0)))
+		rc = driver_failed(g->driver, rc, "cuStreamWaitEvent", e);
+	gpu_leave(g, &v);
+	return rc;
+}
+
+int gpu_reached(struct gpu *g, void *event, struct err *e)
+{
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	rc = g->driver->event_query(event);
+	gpu_leave(g, &v);
+	if (rc == DRIVER_NOT_READY)
+		return 0;
+	return rc ? driver_failed(g->driver, rc, "a collective on the GPU", e) : 1;
+}
+
+/* ---- memory ---- */
+
+/*
+ * The driver frees memory when all that is queued on the GPU has run.  A thread that makes
+ * progress must not wait for that: what has run last may wait for a rank that waits for this
+ * one. So blocks are kept for the next use, which follows the last one on the GPU's stream, and
+ * are freed with the GPU.
+ */
+static bool block_keep(struct gpu *g, void *at, size_t bytes)
+{
+	struct gpu_block *b = malloc(sizeof(*b));
+
+	if (!b)
+		return false;
+	*b = (struct gpu_block){ .at = (driver_address)(uintptr_t)at, .bytes = bytes };
+	pthread_mutex_lock(&g->events);
+	b->next = g->blocks;
+	g->blocks = b;
+	pthread_mutex_unlock(&g->events);
+	return true;
+}
+
+/* The smallest block of at least @bytes, or 0. */
+static driver_address block_take(struct gpu *g, size_t bytes, size_t *has)
+{
+	struct gpu_block **at, **best = NULL, *b;
+	driver_address found;
+
+	pthread_mutex_lock(&g->events);
+	for (at = &g->blocks; *at; at = &(*at)->next)
+		if ((*at)->bytes >= bytes && (!best || (*at)->bytes < (*best)->bytes))
+			best = at;
+	b = best ? *best : NULL;
+	if (b)
+		*best = b->next;
+	pthread_mutex_unlock(&g->events);
+	if (!b)
+		return 0;
+	found = b->at;
+	*has = b->bytes;
+	free(b);
+	return found;
+}
+
+/* Twice as much as before, if there is so much, since tensors of a job differ in size. */
+static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address *at,
+		     size_t *has, struct err *e)
+{
+	size_t more = before < bytes / 2 ? bytes : 2 * before;
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	*has = more > bytes ? more : bytes;
+	rc = g->driver->alloc(at, *has);
+	if (rc && *has > bytes) {
+		*has = bytes;
+		rc = g->driver->alloc(at, bytes);
+	}
+	gpu_leave(g, &v);
+	if (!rc)
+		return 0;
+	driver_failed(g->driver, rc, "cuMemAlloc", e);
+	return fail_in(e, "%zu bytes of GPU %d, to combine tensors", bytes, g->number);
+}
+
+int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e)
+{
+	size_t room = 0;
+	driver_address more;
+
+	if (bytes <= *has)
+		return 0;
+	more = block_take(g, bytes, &room);
+	if (!more && block_new(g, bytes, *has, &more, &room, e))
+		return e->code;
+	gpu_free(g, *at, *has);
+	*at = (void *)(uintptr_t)more;
+	*has = room;
+	return 0;
+}
+
+void gpu_free(struct gpu *g, void *at, size_t bytes)
+{
+	struct gpu_visit v;
+	struct err e;
+
+	if (!at || block_keep(g, at, bytes) || gpu_enter(g, &v, &e))
+		return;
+	(void)g->driver->free((driver_address)(uintptr_t)at);
+	gpu_leave(g, &v);
+}
+
+/* Memory of the host that is not pinned: the driver may copy before it returns, but waits for
+ * no other stream. */
+static int copy_apart(struct gpu *g, void *to, const void *from, size_t bytes, struct err *e)
+{
+	int rc = g->copies ? 0 : g->driver->stream_new(&g->copies, DRIVER_STREAM_APART, 0);
+
+	if (rc)
+		return driver_failed(g->driver, rc, "cuStreamCreate", e);
+	rc = g->driver->copy((driver_address)(uintptr_t)to, (driver_address)(uintptr_t)from,
+			     bytes, g->copies);
+	return rc ? driver_failed(g->driver, rc, "cuMemcpyAsync", e) : 0;
+}
+
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+	     struct err *e)
+{
+	struct gpu_visit v;
+	int rc = gpu_enter(g, &v, e);
+
+	if (rc)
+		return rc;
+	rc = copy_apart(g, to, from, bytes, e);
+	rc = rc ? rc : gpu_record(g, g->copies, event, e);
+	gpu_leave(g, &v);
+	return rc;
+}
+
+/* ---- kernels ---- */
+
+/* The driver compiles the kernels for its GPU, and keeps the result on disk. */
+static int load_kernels(struct gpu *g, struct err *e)
+{
+	const struct driver *d = g->driver;
+	int rc = d->module_load(&g->module, device_kernels_ptx, 0, NULL, NULL);
+
+	for (int k = 0; k < DEVICE_KERNEL_COUNT && !rc; k++)
+		rc = d->module_function(&g->kernel[k], g->module,
+					kernel_symbol((enum device_kernel)k));
+	if (!rc)
+		return 0;
+	driver_failed(d, rc, "cuModuleLoadDataEx", e);
+	return fail_in(e, "GPU %d: the driver cannot compile this library's kernels",
+		       g->number);
+}
+
+/* Without kernels plain copies still work, one by one. */
+static int launch_copies(struct gpu *g, const struct device_move *m, struct err *e)
+{
+	for (uint32_t i = 0; i < m->pieces; i++) {
+		const struct device_piece *p = &m->piece[i];
+		int rc = g->driver->copy((driver_address)(uintptr_t)p->to,
+					 (driver_address)(uintptr_t)p->from,
+					 (size_t)p->count * m->element, g->stream);
+
+		if (rc)
+			return driver_failed(g->driver, rc, "cuMemcpyAsync", e);
+	}
+	return 0;
+}
+
+static int launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e)
+{
+	void *params[] = { m };
+	int rc;
+
+	if (!g->loaded) {
+		g->loaded = load_kernels(g, &g->why) ? -1 : 1;
+		if (g->loaded < 0)
+			log_warn("%s; plain copies do without them", g->why.text);
+	}
+	if (g->loaded < 0 && k == DEVICE_COPY)
+		return launch_copies(g, m, e);
+	if (g->loaded < 0) {
+		*e = g->why;
+		return e->code;
+	}
+	rc = g->driver->launch(g->kernel[k], kernel_move_grid(m), 1, 1, DEVICE_THREADS, 1, 1, 0,
+			       g->stream, params, NULL);
+	return rc ? driver_failed(g->driver, rc, "cuLaunchKernel", e) : 0;
+}
+
+int gpu_launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e)
+{
+	struct gpu_visit v;
+	int rc = m->pieces ? gpu_enter(g, &v, e) : 0;
+
+	if (rc || !m->pieces)
+		return rc;
+	rc = launch(g, k, m, e);
+	gpu_leave(g, &v);
+	return rc;
+}

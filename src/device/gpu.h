@@ -1,0 +1,74 @@
+/* gpu.h - a GPU that this process uses: its stream, events, memory and kernels. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEVICE_GPU_H
+#define DEVICE_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/kernels.h"
+
+struct err;
+struct gpu;
+
+/*
+ * All communicators of a job on one GPU share a struct gpu, and its one stream: what is queued
+ * there runs in the order in which it was queued.
+ *
+ * Every function that takes a struct gpu makes the GPU's primary context current in the calling
+ * thread and puts back what was current before, so any thread may call.  While another thread
+ * captures a graph the calls are permitted, and are not captured.
+ */
+
+/* gpu_get - the GPU that has the number @device, as the job @job has it, opened at the first
+ * call; gpu_put - the last user closes it: its stream, events and context go. */
+int gpu_get(int device, const void *job, struct gpu **gp, struct err *e);
+void gpu_put(struct gpu *g);
+
+/* gpu_where - the number of the GPU that has the memory at @at; RINGUP_EINVAL: none has. */
+int gpu_where(const void *at, int *device, struct err *e);
+
+/* gpu_count - how many this process can see; 0: none, or there is no driver. */
+int gpu_count(void);
+
+int gpu_number(const struct gpu *g);
+void *gpu_stream(const struct gpu *g);
+
+/* A visit makes several calls at the price of one change of contexts; visits may nest. */
+struct gpu_visit {
+	void *context;
+	int mode;
+};
+
+int gpu_enter(struct gpu *g, struct gpu_visit *v, struct err *e);
+void gpu_leave(struct gpu *g, const struct gpu_visit *v);
+
+/*
+ * gpu_mark - an event behind all that is queued on @stream now; gpu_unmark gives it back.
+ *
+ * A stream that is being captured is refused, with the cure.  NULL is CUDA's legacy stream.
+ */
+int gpu_mark(struct gpu *g, void *stream, void **event, struct err *e);
+void gpu_unmark(struct gpu *g, void *event);
+
+/* gpu_hold - what is queued on @stream from now on waits for @event. */
+int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e);
+
+/* gpu_reached - 1 when all that is before @event has run, 0 before, negative for an error. */
+int gpu_reached(struct gpu *g, void *event, struct err *e);
+
+/* gpu_room - device memory of at least @bytes in *@at, which has *@has, for work on the GPU's
+ * stream: larger one replaces it.  gpu_free - gives @bytes back.  Neither waits for the GPU. */
+int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e);
+void gpu_free(struct gpu *g, void *at, size_t bytes);
+
+/* gpu_copy - begins to copy between the GPU's memory and the host's, beside all that is queued
+ * on any stream; *@event: an event behind it, for gpu_unmark(). */
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+	     struct err *e);
+
+/* gpu_launch - queues kernel @k on the GPU's stream; without pieces it does nothing. */
+int gpu_launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e);
+
+#endif
