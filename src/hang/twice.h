@@ -1,0 +1,41 @@
+/* twice.h - two looks at each job, some seconds apart, on this host. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HANG_TWICE_H
+#define HANG_TWICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hang/look.h"
+
+struct hang_job;
+
+enum { TWICE_HOSTS = 64, TWICE_WHY = 256 };
+
+/* A host of the job that was asked. */
+struct twice_host {
+	char name[ROWS_NAME], why[TWICE_WHY]; /* why: it did not answer; "": it did */
+};
+
+struct twice {
+	const struct hang_job *job;
+	struct look before, now;
+	int64_t elapsed_ms;
+	struct twice_host host[TWICE_HOSTS];
+	int hosts, silent;      /* silent: how many did not answer */
+	char unseen[ROWS_TEXT]; /* what could not be seen here, and why; "": nothing */
+};
+
+struct twice_how {
+	int64_t wait_ms;
+	bool no_stacks, force; /* as the options of ringup-hang(1) */
+};
+
+/* twice_look - look twice at the @n jobs of @t, whose looks are empty.  twice_hint - fill
+ * unseen; what would tell more about the job becomes now.hint, if that is empty.  twice_free -
+ * safe on a zeroed struct. */
+void twice_look(struct twice *t, int n, const struct twice_how *how);
+void twice_hint(struct twice *t, const struct twice_how *how);
+void twice_free(struct twice *t);
+
+#endif
