@@ -7,6 +7,8 @@ CORE_SOURCES = %reldir%/ringup.h
 
 CORE_SOURCES += \
 	%reldir%/base/array.c %reldir%/base/array.h \
+	%reldir%/base/build.c %reldir%/base/build.h \
+	%reldir%/base/cgroup.c %reldir%/base/cgroup.h \
 	%reldir%/base/clock.c %reldir%/base/clock.h \
 	%reldir%/base/conf.c %reldir%/base/conf.def %reldir%/base/conf.h \
 	%reldir%/base/err.c %reldir%/base/err.h \
@@ -15,18 +17,23 @@ CORE_SOURCES += \
 	%reldir%/base/futex.c %reldir%/base/futex.h \
 	%reldir%/base/hash.c %reldir%/base/hash.h \
 	%reldir%/base/horovod.c %reldir%/base/horovod.def %reldir%/base/horovod.h \
+	%reldir%/base/collectives.h \
+	%reldir%/base/kinds.h \
+	%reldir%/base/limits.c %reldir%/base/limits.h \
 	%reldir%/base/lock.c %reldir%/base/lock.h \
 	%reldir%/base/log.c %reldir%/base/log.h \
 	%reldir%/base/near.c %reldir%/base/near.h \
+	%reldir%/base/newcalls.h \
 	%reldir%/base/num.h \
+	%reldir%/base/pidend.c %reldir%/base/pidend.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h \
 	%reldir%/base/release.c %reldir%/base/release.h \
+	%reldir%/base/stack.c %reldir%/base/stack.h \
 	%reldir%/base/thread.c %reldir%/base/thread.h \
 	%reldir%/base/utf8.c %reldir%/base/utf8.h
 
 CORE_SOURCES += \
-	%reldir%/host/cgroup.c %reldir%/host/cgroup.h \
 	%reldir%/host/cores.c %reldir%/host/cores.h \
 	%reldir%/host/identity.c %reldir%/host/identity.h \
 	%reldir%/host/iface.c %reldir%/host/iface.h \
@@ -54,6 +61,8 @@ CORE_SOURCES += \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \
 	%reldir%/wire/mpi_state.c %reldir%/wire/mpi_state.h \
+	%reldir%/wire/observe.c %reldir%/wire/observe.h \
+	%reldir%/wire/ras_server.c %reldir%/wire/ras_server.h \
 	%reldir%/wire/offer.c %reldir%/wire/offer.h \
 	%reldir%/wire/pack.h \
 	%reldir%/wire/ranks.c %reldir%/wire/ranks.h \
@@ -65,6 +74,7 @@ CORE_SOURCES += \
 	%reldir%/wire/secret.c %reldir%/wire/secret.h \
 	%reldir%/wire/segment.c %reldir%/wire/segment.h \
 	%reldir%/wire/memory.c %reldir%/wire/memory.h \
+	%reldir%/wire/session.c %reldir%/wire/session.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
 	%reldir%/wire/store.c %reldir%/wire/store.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
@@ -76,8 +86,15 @@ CORE_SOURCES += \
 	%reldir%/coll/loops.c %reldir%/coll/loops.def %reldir%/coll/loops.h \
 	%reldir%/coll/neutral.c %reldir%/coll/neutral.h \
 	%reldir%/coll/reduce.c %reldir%/coll/reduce.h \
+	%reldir%/coll/scalar.h \
 	%reldir%/coll/step.h \
 	%reldir%/coll/sweep.c %reldir%/coll/sweep.h
+
+CORE_SOURCES += \
+	%reldir%/device/driver.c %reldir%/device/driver.h \
+	%reldir%/device/gpu.c %reldir%/device/gpu.h \
+	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c
+EXTRA_DIST += %reldir%/device/kernels.cu
 
 CORE_SOURCES += \
 	%reldir%/trace/chrome.c %reldir%/trace/chrome.h \
@@ -102,6 +119,10 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi_early.c %reldir%/backend/mpi_early.h \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
+	%reldir%/backend/nccl_run.c %reldir%/backend/nccl_state.h \
+	%reldir%/backend/nccl_end.c \
+	%reldir%/backend/nccl_lib.c %reldir%/backend/nccl_lib.h \
+	%reldir%/backend/nccl_move.c \
 	%reldir%/backend/node.c %reldir%/backend/node_state.h \
 	%reldir%/backend/node_begin.c \
 	%reldir%/backend/node_zcopy.c \
@@ -146,6 +167,10 @@ CORE_SOURCES += \
 	%reldir%/engine/inline.c %reldir%/engine/inline.h \
 	%reldir%/engine/host_queue.c %reldir%/engine/host_queue.h \
 	%reldir%/engine/notify.c %reldir%/engine/notify.h \
+	%reldir%/engine/observer.c %reldir%/engine/observer.h \
+	%reldir%/engine/stage.c %reldir%/engine/stage.h \
+	%reldir%/engine/ras_report.c %reldir%/engine/ras_report.h \
+	%reldir%/engine/turns.c %reldir%/engine/turns.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \
 	%reldir%/engine/over.c %reldir%/engine/over.h \
@@ -174,6 +199,7 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/api/api_coll.c \
 	%reldir%/api/api_group.c %reldir%/api/api_init.c \
+	%reldir%/api/api_launcher.c %reldir%/api/api_launcher.h \
 	%reldir%/api/api_p2p.c \
 	%reldir%/api/api_status.c \
 	%reldir%/api/api_timeline.c \
@@ -206,6 +232,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
+	%reldir%/detect/override.c %reldir%/detect/override.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
@@ -219,7 +246,6 @@ NET_SOURCES = \
 	%reldir%/base/jsonio.c %reldir%/base/jsonio.h \
 	%reldir%/base/shell.c %reldir%/base/shell.h \
 	%reldir%/base/stats.c %reldir%/base/stats.h \
-	%reldir%/base/xml.c %reldir%/base/xml.h \
 	%reldir%/base/yaml.c %reldir%/base/yaml.h \
 	%reldir%/host/linkwatch.c %reldir%/host/linkwatch.h \
 	%reldir%/host/netconf.c %reldir%/host/netconf.h \
@@ -251,16 +277,12 @@ NET_SOURCES += \
 
 TOOL_SOURCES += $(NET_SOURCES)
 
-# What nodes share; the fuzz target of the manifest needs it as well.
-CACHE_SOURCES = \
+# What nodes share.
+TOOL_SOURCES += \
 	%reldir%/base/folder.c %reldir%/base/folder.h \
 	%reldir%/rebuild/cache.c %reldir%/rebuild/cache.h \
-	%reldir%/rebuild/entry.c %reldir%/rebuild/entry.h \
 	%reldir%/rebuild/keyring.c %reldir%/rebuild/keyring.h \
-	%reldir%/rebuild/lease.c %reldir%/rebuild/lease.h \
-	%reldir%/rebuild/manifest.c %reldir%/rebuild/manifest.h \
 	%reldir%/rebuild/signkey.c %reldir%/rebuild/signkey.h
-TOOL_SOURCES += $(CACHE_SOURCES)
 
 TOOL_SOURCES += \
 	%reldir%/rebuild/drift.c %reldir%/rebuild/drift.h \
@@ -286,14 +308,21 @@ TOOL_SOURCES += \
 
 TOOL_SOURCES += \
 	%reldir%/diagnose/bare.c %reldir%/diagnose/bare.h \
+	%reldir%/diagnose/compare.c %reldir%/diagnose/compare.h \
 	%reldir%/diagnose/complaint.c %reldir%/diagnose/complaint.h \
 	%reldir%/diagnose/conclude.c %reldir%/diagnose/conclude.h \
 	%reldir%/diagnose/evidence.c %reldir%/diagnose/evidence.h \
 	%reldir%/diagnose/fields.c %reldir%/diagnose/fields.h \
+	%reldir%/diagnose/lead.c %reldir%/diagnose/lead.h \
 	%reldir%/diagnose/match.c %reldir%/diagnose/match.h \
 	%reldir%/diagnose/nodes.c %reldir%/diagnose/nodes.h \
 	%reldir%/diagnose/origin.c %reldir%/diagnose/origin.h \
+	%reldir%/diagnose/jobend.c %reldir%/diagnose/jobend.h \
+	%reldir%/diagnose/procs.c %reldir%/diagnose/procs.h \
+	%reldir%/diagnose/routine.c %reldir%/diagnose/routine.h \
+	%reldir%/diagnose/stepline.c %reldir%/diagnose/stepline.h \
 	%reldir%/diagnose/read.c %reldir%/diagnose/read.h \
+	%reldir%/diagnose/rulefile.c %reldir%/diagnose/rulefile.h \
 	%reldir%/diagnose/sift.c %reldir%/diagnose/sift.h \
 	%reldir%/diagnose/signature.c %reldir%/diagnose/signature.h \
 	%reldir%/diagnose/signatures.def \
@@ -301,12 +330,29 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/wrap.c %reldir%/diagnose/wrap.h
 
 TOOL_SOURCES += \
-	%reldir%/launch/cipher.c %reldir%/launch/cipher.h \
+	%reldir%/hang/remote.c %reldir%/hang/remote.h \
+	%reldir%/hang/collect.c %reldir%/hang/collect.h \
+	%reldir%/hang/flights.c %reldir%/hang/flights.h \
+	%reldir%/hang/gather.c %reldir%/hang/gather.h \
+	%reldir%/hang/jobs.c %reldir%/hang/jobs.h \
+	%reldir%/hang/meter.c %reldir%/hang/meter.h \
+	%reldir%/hang/nccllog.c %reldir%/hang/nccllog.h \
+	%reldir%/hang/pickle.c %reldir%/hang/pickle.h \
+	%reldir%/hang/ras.c %reldir%/hang/ras.h \
+	%reldir%/hang/look.c %reldir%/hang/look.h \
+	%reldir%/hang/ruling.c %reldir%/hang/ruling.h \
+	%reldir%/hang/rows.c %reldir%/hang/rows.h \
+	%reldir%/hang/say.c %reldir%/hang/say.h \
+	%reldir%/hang/stacks.c %reldir%/hang/stacks.h \
+	%reldir%/hang/twice.c %reldir%/hang/twice.h
+
+TOOL_SOURCES += \
 	%reldir%/launch/cluster.c %reldir%/launch/cluster.h \
 	%reldir%/launch/crew.c %reldir%/launch/crew.h \
 	%reldir%/launch/elastic.c %reldir%/launch/elastic.h \
 	%reldir%/launch/culprit.c %reldir%/launch/culprit.h \
 	%reldir%/launch/ending.c %reldir%/launch/ending.h \
+	%reldir%/launch/failure.c %reldir%/launch/failure.h \
 	%reldir%/launch/finder.c %reldir%/launch/finder.h \
 	%reldir%/launch/fleet.c %reldir%/launch/fleet.h \
 	%reldir%/launch/hostlist.c %reldir%/launch/hostlist.h \
@@ -317,12 +363,6 @@ TOOL_SOURCES += \
 	%reldir%/launch/rankenv.c %reldir%/launch/rankenv.h \
 	%reldir%/launch/starter.c %reldir%/launch/starter.h \
 	%reldir%/launch/stray.c %reldir%/launch/stray.h
-
-# The fuzz target of timelines needs it as well.
-TIMELINE_SOURCES = \
-	%reldir%/trace/events.c %reldir%/trace/events.h \
-	%reldir%/trace/merge.c %reldir%/trace/merge.h
-TOOL_SOURCES += $(TIMELINE_SOURCES)
 
 TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
@@ -339,9 +379,11 @@ TOOL_SOURCES += \
 	%reldir%/probe/judge_reach.c \
 	%reldir%/probe/judge_sizes.c \
 	%reldir%/probe/judge_twins.c \
+	%reldir%/probe/judge_ways.c \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
 	%reldir%/probe/names.c %reldir%/probe/names.h \
+	%reldir%/probe/neigh.c %reldir%/probe/neigh.h \
 	%reldir%/probe/reach.c %reldir%/probe/reach.h \
 	%reldir%/probe/roster.c %reldir%/probe/roster.h \
 	%reldir%/probe/rounds.c %reldir%/probe/rounds.h \
@@ -361,44 +403,24 @@ TOOL_SOURCES += \
 	%reldir%/settle/writer.c %reldir%/settle/writer.h
 
 TOOL_SOURCES += \
-	%reldir%/report/netpage.c %reldir%/report/netpage.h \
-	%reldir%/report/page.c %reldir%/report/page.h \
-	%reldir%/report/picture.c %reldir%/report/picture.h \
-	%reldir%/report/picture_heat.c \
-	%reldir%/report/picture_topology.c \
-	%reldir%/report/plot.c %reldir%/report/plot.h \
-	%reldir%/report/style.c %reldir%/report/style.h \
-	%reldir%/report/template.c %reldir%/report/template.h
+	%reldir%/report/netpage.c %reldir%/report/netpage.h
 
-# Pages and pictures without their text: a template, styles, colours.
+# The page of a network check, which draws itself from the data that are put into it.
 reportdir = $(pkgdatadir)/report
-dist_report_DATA = \
-	%reldir%/report/template/page.css \
-	%reldir%/report/template/page.html \
-	%reldir%/report/template/palette.tsv \
-	%reldir%/report/template/picture.css
+dist_report_DATA = %reldir%/report/template/page.html
 
 TOOL_SOURCES += \
-	%reldir%/bench/contender.c %reldir%/bench/contender.h \
-	%reldir%/bench/contest.c %reldir%/bench/contest.h \
 	%reldir%/bench/gradset.c %reldir%/bench/gradset.h \
 	%reldir%/bench/groups.c %reldir%/bench/groups.h \
-	%reldir%/bench/bind.c %reldir%/bench/bind.h \
-	%reldir%/bench/hog.c %reldir%/bench/hog.h \
 	%reldir%/bench/measure.c %reldir%/bench/measure.h \
 	%reldir%/bench/pattern.c %reldir%/bench/pattern.h \
-	%reldir%/bench/peer.h \
-	%reldir%/bench/peers.c \
-	%reldir%/bench/placement.c %reldir%/bench/placement.h \
-	%reldir%/bench/player.h \
-	%reldir%/bench/serve.c %reldir%/bench/serve.h \
-	%reldir%/bench/task.c %reldir%/bench/task.h
+	%reldir%/bench/task.c %reldir%/bench/task.h \
+	%reldir%/bench/timing.c %reldir%/bench/timing.h
 
 # Building other people's engines, and ours again.
 TOOL_SOURCES += \
 	%reldir%/base/data.c %reldir%/base/data.h \
 	%reldir%/rebuild/builder_horovod.c \
-	%reldir%/rebuild/edit.c %reldir%/rebuild/edit.h \
 	%reldir%/rebuild/job.c %reldir%/rebuild/job.h \
 	%reldir%/rebuild/fetch.c %reldir%/rebuild/fetch.h \
 	%reldir%/rebuild/journal.c %reldir%/rebuild/journal.h \
@@ -417,7 +439,8 @@ dist_modules_DATA = \
 
 recipedir = $(pkgdatadir)/recipes
 dist_recipe_DATA = \
-	%reldir%/rebuild/recipes/horovod-0.28.1.recipe \
+	%reldir%/rebuild/recipes/apply.py \
+	%reldir%/rebuild/recipes/horovod-0.28.1.json \
 	%reldir%/rebuild/recipes/horovod_FindPytorch.cmake \
 	%reldir%/rebuild/recipes/horovod_keras3.py
 proofdir = $(pkgdatadir)/proofs
@@ -430,17 +453,13 @@ dist_proof_DATA = \
 
 TOOL_SOURCES += \
 	%reldir%/doctor/ability.c %reldir%/doctor/ability.h \
+	%reldir%/doctor/brief.c %reldir%/doctor/brief.h \
 	%reldir%/doctor/doctor.c %reldir%/doctor/doctor.h \
 	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
-	%reldir%/doctor/exam_machine.c \
-	%reldir%/doctor/exam_software.c
+	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
+	%reldir%/doctor/exam_software.c \
+	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h
 
-# What `ringup bench` compiles or runs as peers; see find_data() in cmd_bench.c.
-AM_CPPFLAGS += -DRINGUP_DATA='"$(pkgdatadir)"'
-benchdatadir = $(pkgdatadir)/bench
-dist_benchdata_DATA = \
-	%reldir%/bench/peers/peer_mpi.c \
-	%reldir%/bench/peers/peer_torch.py
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 
 TOOL_SOURCES += \
@@ -449,6 +468,7 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_cache.c \
 	%reldir%/cli/cmd_detect.c \
 	%reldir%/cli/cmd_diagnose.c \
+	%reldir%/cli/cmd_hang.c \
 	%reldir%/cli/cmd_doctor.c \
 	%reldir%/cli/cmd_env.c \
 	%reldir%/cli/cmd_hello.c \
@@ -466,8 +486,10 @@ TOOL_SOURCES += \
 	%reldir%/cli/cmd_rebuild.c \
 	%reldir%/cli/cmd_run.c \
 	%reldir%/cli/cmd_timeline.c \
+	%reldir%/cli/cmd_top.c \
 	%reldir%/cli/cmd_timeline_merge.c \
 	%reldir%/cli/cmds.c \
+	%reldir%/cli/horovodrun.c %reldir%/cli/horovodrun.h \
 	%reldir%/cli/hvdbuild.c %reldir%/cli/hvdbuild.h \
 	%reldir%/cli/hvdopts.c %reldir%/cli/hvdopts.def %reldir%/cli/hvdopts.h \
 	%reldir%/cli/matrix.c %reldir%/cli/matrix.h \
@@ -523,7 +545,7 @@ EXTRA_libringup_jax_la_DEPENDENCIES = $(FRAMEWORK_NEEDS)
 lib_LTLIBRARIES += libnccl-env-ringup.la
 libnccl_env_ringup_la_SOURCES = %reldir%/nicpick/ncclenv.c %reldir%/host/pins.c
 libnccl_env_ringup_la_CPPFLAGS = $(AM_CPPFLAGS)
-libnccl_env_ringup_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+libnccl_env_ringup_la_LDFLAGS = $(filter-out $(BESIDE),$(AM_LDFLAGS)) -module -avoid-version -shared \
 	-Wl,%reldir%/libcore.a -Wl,--version-script=$(srcdir)/%reldir%/ncclenv.map
 EXTRA_libnccl_env_ringup_la_DEPENDENCIES = %reldir%/libcore.a %reldir%/ncclenv.map
 
@@ -551,12 +573,22 @@ ringup_mpi_mpich_la_CPPFLAGS   = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 ringup_mpi_mpich_la_LIBADD     = $(MPICH_LIBS)
 ringup_mpi_mpich_la_LDFLAGS    = $(MPI_MODULE_LDFLAGS)
 
+# What tells the sources of this library from others of the same version.
+BUILT_SOURCES += build_id.h
+CLEANFILES += build_id.h
+build_id.h: $(CORE_SOURCES)
+	$(AM_V_GEN)sum=`cd $(srcdir) && cat $(CORE_SOURCES) | sha256sum | cut -c 1-8` && \
+	 echo "#define RINGUP_BUILD_ID \"$$sum\"" >$@.part && mv $@.part $@
+%reldir%/base/build.$(OBJEXT): build_id.h
+
 bin_PROGRAMS += ringup
 ringup_SOURCES = %reldir%/cli/main.c
 ringup_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
-# Horovod's launcher, for those who type its name.
-bin_PROGRAMS += horovodrun
-horovodrun_SOURCES = %reldir%/cli/horovodrun.c
-horovodrun_LDADD = $(COMMAND_LIBS) $(CORE_LIBS)
+# Horovod's launcher is the same program by another name.
+all-local: horovodrun
+horovodrun: ringup$(EXEEXT) ; @rm -f $@ && $(LN_S) ringup$(EXEEXT) $@
+install-exec-hook: ; cd '$(DESTDIR)$(bindir)' && rm -f horovodrun && $(LN_S) ringup$(EXEEXT) horovodrun
+uninstall-hook: ; rm -f '$(DESTDIR)$(bindir)/horovodrun'
+CLEANFILES += horovodrun
 
 EXTRA_DIST += %reldir%/layers %reldir%/libringup.map %reldir%/ncclenv.map

@@ -15,7 +15,7 @@ static int groups_add(struct groups *g, int rank, int ranks, struct err *e)
 	int n = g->count - 1;
 
 	if (rank < 0 || rank >= ranks)
-		return fail(e, RINGUP_EINVAL, "there is no rank %d among %d", rank, ranks);
+		return fail(e, RINGUP_EINVAL, "rank %d is not one of %d ranks", rank, ranks);
 	for (int i = 0; i < g->size[n]; i++)
 		if (g->ranks[g->first[n] + i] == rank)
 			return fail(e, RINGUP_EINVAL, "rank %d is twice in a group", rank);

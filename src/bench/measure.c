@@ -173,6 +173,7 @@ static int agree(struct measure *m, const char *name, double *v, int count,
 		 enum ringup_redop redop, struct err *e)
 {
 	struct ringup_reduce r = {
+		.bytes = sizeof(struct ringup_reduce),
 		.name = name,
 		.in = v,
 		.out = v,
@@ -198,6 +199,7 @@ static void *out_of(const struct part *p, int i)
 static struct ringup_reduce sum_of(const struct measure *m, const struct part *p, int i)
 {
 	return (struct ringup_reduce){
+		.bytes = sizeof(struct ringup_reduce),
 		.name = m->name,
 		.in = in_of(p, i),
 		.out = out_of(p, i),
@@ -210,6 +212,7 @@ static struct ringup_reduce sum_of(const struct measure *m, const struct part *p
 static struct ringup_gather gather_of(const struct measure *m, struct part *p, int i)
 {
 	return (struct ringup_gather){
+		.bytes = sizeof(struct ringup_gather),
 		.name = m->name,
 		.in = in_of(p, i),
 		.rows = p->gives,
@@ -227,6 +230,7 @@ static struct ringup_scatter scatter_of(const struct measure *m, const struct pa
 	uint64_t rows = task_rows(&m->task, p->ranks);
 
 	return (struct ringup_scatter){
+		.bytes = sizeof(struct ringup_scatter),
 		.name = m->name,
 		.in = in_of(p, i),
 		.rows = rows,
@@ -276,6 +280,7 @@ static int call_allreduce(const struct measure *m, struct part *p, struct ringup
 static int call_broadcast(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_bcast b = {
+		.bytes = sizeof(struct ringup_bcast),
 		.name = m->name,
 		.in = p->rank ? NULL : p->in,
 		.out = p->out,
@@ -303,6 +308,7 @@ static int call_reducescatter(const struct measure *m, struct part *p, struct ri
 static int call_alltoall(const struct measure *m, struct part *p, struct ringup_op **op)
 {
 	struct ringup_exchange x = {
+		.bytes = sizeof(struct ringup_exchange),
 		.name = m->name,
 		.in = p->in,
 		.rows = p->gives,
@@ -326,9 +332,9 @@ static int call_barrier(const struct measure *m, struct part *p, struct ringup_o
 typedef int start_fn(const struct measure *m, struct part *p, struct ringup_op **op);
 
 static start_fn *const starts[] = {
-	[TASK_ALLREDUCE] = call_allreduce, [TASK_BROADCAST] = call_broadcast,
-	[TASK_ALLGATHER] = call_allgather, [TASK_REDUCESCATTER] = call_reducescatter,
-	[TASK_ALLTOALL] = call_alltoall,   [TASK_BARRIER] = call_barrier,
+#define X(kind, word, activity, traits) call_##word,
+	COLLECTIVES(X)
+#undef X
 };
 
 static start_fn *start_of(const struct task *t)
@@ -347,6 +353,7 @@ static int start_set(const struct measure *m, struct part *p, int *started)
 	for (*started = 0; *started < s->count; (*started)++) {
 		const struct gradset_tensor *t = &s->tensor[*started];
 		struct ringup_reduce r = {
+			.bytes = sizeof(struct ringup_reduce),
 			.name = t->name,
 			.in = at,
 			.out = at,
@@ -571,34 +578,23 @@ int measure_play(struct measure *m, const struct task *t, const struct dose *d, 
 	return rc;
 }
 
-static int measure_play_task(void *self, const struct task *t, const struct dose *d, double *us,
-			     int64_t *wrong, struct err *e)
+int measure_play_all(struct measure *m, const struct task *t, const struct dose *d, double *us,
+		     int64_t *wrong, double *spent_us, struct err *e)
 {
-	struct measure *m = self;
+	int64_t begun = clock_ns();
 	double all_wrong;
 	int rc = measure_play(m, t, d, us, wrong, e);
 
 	all_wrong = (double)*wrong;
+	*spent_us = (double)(clock_ns() - begun) / 1e3;
 	if (!rc)
 		rc = agree(m, "bench/samples", us, d->samples, RINGUP_MAX, e);
 	if (!rc)
 		rc = agree(m, "bench/wrong", &all_wrong, 1, RINGUP_SUM, e);
+	if (!rc)
+		rc = agree(m, "bench/spent", spent_us, 1, RINGUP_MAX, e);
 	*wrong = d->check ? (int64_t)all_wrong : -1;
 	return rc;
-}
-
-static int rest(void *self, struct err *e)
-{
-	(void)e;
-	measure_rest(self);
-	return 0;
-}
-
-struct player measure_player(struct measure *m)
-{
-	return (struct player){
-		.name = "ringup", .play = measure_play_task, .rest = rest, .self = m
-	};
 }
 
 /* -- groups --------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/player.h"
 #include "bench/task.h"
 #include "ringup.h"
 
@@ -48,8 +47,12 @@ int measure_play(struct measure *m, const struct task *t, const struct dose *d, 
 /* measure_rest - free the buffers; the next play makes new ones. */
 void measure_rest(struct measure *m);
 
-/* measure_player - all ranks of the job as one player, on each of its ranks; all have to run
- * the same contest, and get the same times. */
-struct player measure_player(struct measure *m);
+/*
+ * measure_play_all - the same on all ranks: @us of the slowest one, *@wrong of all together,
+ * and
+ * *@spent_us, the time that all of it has taken; -1 wrong without d->check.
+ */
+int measure_play_all(struct measure *m, const struct task *t, const struct dose *d, double *us,
+		     int64_t *wrong, double *spent_us, struct err *e);
 
 #endif

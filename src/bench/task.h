@@ -6,22 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/collectives.h"
 #include "ringup.h"
 
-struct err;
-
 enum task_what {
-	TASK_ALLREDUCE,
-	TASK_BROADCAST,
-	TASK_ALLGATHER,
-	TASK_REDUCESCATTER,
-	TASK_ALLTOALL,
-	TASK_BARRIER,
-	TASK_SET, /* the gradients of a model, one allreduce each, in place */
+#define X(kind, word, activity, traits) TASK_##kind,
+	COLLECTIVES(X)
+#undef X
+		TASK_SET, /* the gradients of a model, one allreduce each, in place */
 	TASK_WHATS
 };
 
-enum { TASK_LINE_BYTES = 8192, TASK_MEMBERS = 256, TASK_FORM = 64 };
+enum { TASK_MEMBERS = 256, TASK_FORM = 64 };
 
 struct task {
 	enum task_what what;
@@ -101,7 +97,7 @@ uint64_t task_takes(const struct task *t, int ranks, int rank);
 /* task_combines - does the task compute, or only move data? */
 bool task_combines(const struct task *t);
 
-/* task_cannot - NULL, or the reason why it is impossible: "there is no average of bool". */
+/* task_cannot - NULL, or the reason why it is impossible: "bool has no average". */
 const char *task_cannot(const struct task *t);
 
 /* task_share - the share of the bytes that the busiest rank has to send or receive with any
@@ -111,19 +107,5 @@ double task_share(const struct task *t, int ranks);
 /* task_dtype, task_redop - the value of that name, or -1. */
 int task_dtype(const char *name);
 int task_redop(const char *name);
-
-/*
- * task_write - format the line that orders a contender to carry out the task:
- *
- *	do COLLECTIVE DTYPE OP IN_PLACE UNEVEN MEMBERS WARM SAMPLES CALLS CHECK
- *	COUNT[,COUNT...]
- *
- * on one line.  COUNTs are those of the set's tensors or of a member's uneven blocks, for
- * programs that cannot compute them.
- * task_read parses it; the line comes from the process that started this one.
- */
-int task_write(const struct task *t, const struct dose *d, char line[TASK_LINE_BYTES],
-	       struct err *e);
-int task_read(struct task *t, struct dose *d, const char *line, struct err *e);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/near.h"
@@ -75,7 +76,7 @@ static void print_end(const char *exits, const char *page, FILE *f)
 	fprintf(f,
 		"\nexit status: %s\n"
 		"manual:      man ringup%s%s\n",
-		exits ? exits : "0 yes or done, 1 no, 2 wrong usage, 3 failure",
+		exits ? exits : "0 success, 1 negative result, 2 wrong usage, 3 failure",
 		*page ? "-" : "", page);
 }
 
@@ -218,7 +219,7 @@ int cmd_main(int argc, char **argv)
 		return out_end(&e) ? failed(NULL, help, &e) : CMD_YES;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-		printf("ringup %s\n", ringup_version());
+		printf("ringup %s\n", build_version());
 		return out_end(&e) ? failed(NULL, help, &e) : CMD_YES;
 	}
 	c = cmd_find(cmds, argv[1]);

@@ -15,7 +15,8 @@ static int as_json;
 static const char *dir;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 0, "cache", "DIR", &dir, "the folder; without it that of RINGUP_CACHE" },
+	{ OPT_STR, 0, "cache", "DIR", &dir,
+	  "the cache folder (by default that of RINGUP_CACHE)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ 0 },
 };
@@ -46,7 +47,7 @@ static int keygen(const char *folder, struct err *e)
 					  "key", out_string(private_file), "public",
 					  out_string(public_file), "trust", line),
 				e);
-	out_text("%s signs; keep it from whoever is not to build\n", private_file);
+	out_text("%s signs; give it only to nodes that build\n", private_file);
 	out_text("%s is for all nodes, or its line alone:\n", public_file);
 	out_text("RINGUP_CACHE_TRUST=%s\n", line);
 	return 0;
@@ -76,12 +77,9 @@ static void add_row(struct listing *l, const struct cache_entry *it, const char 
 
 	size_text(it->bytes, size);
 	out_table_cell(&l->table, OUT_PLAIN, "%s", it->key);
-	out_table_cell(&l->table, OUT_PLAIN, "%d", it->files);
 	out_table_cell(&l->table, OUT_PLAIN, "%s", size);
 	out_table_cell(&l->table, OUT_PLAIN, "%s", made);
-	if (it->is_building)
-		out_table_cell(&l->table, OUT_DIM, "somebody builds it, or has died of it");
-	else if (*it->wrong)
+	if (*it->wrong)
 		out_table_cell(&l->table, OUT_BAD, "%s", it->wrong);
 	else
 		out_table_cell(&l->table, OUT_GOOD, "good");
@@ -102,25 +100,24 @@ static int see(void *arg, const struct cache_entry *it, struct err *e)
 		add_row(l, it, made);
 	else
 		json_array_append_new(l->entries,
-				      json_pack("{ss si sI ss sb so}", "key", it->key, "files",
-						it->files, "bytes", (json_int_t)it->bytes,
-						"made", made, "building", it->is_building,
-						"wrong", out_string_or_null(it->wrong)));
+				      json_pack("{ss sI ss so}", "key", it->key, "bytes",
+						(json_int_t)it->bytes, "made", made, "wrong",
+						out_string_or_null(it->wrong)));
 	return 0;
 }
 
 static int list(const struct cache_how *how, bool all, struct err *e)
 {
-	static const char *const heads[] = { "KEY", "FILES", "SIZE", "MADE", "STATE", NULL };
+	static const char *const heads[] = { "KEY", "SIZE", "MADE", "STATE", NULL };
 	struct listing l = { 0 };
 	int rc;
 
 	out_table_init(&l.table, heads);
-	l.table.right = 1 << 1 | 1 << 2;
+	l.table.right = 1 << 1;
 	l.entries = json_array();
 	rc = cache_each(how, all, see, &l, e);
 	if (!rc && as_json)
-		rc = out_json(json_pack("{ss so sO}", "schema", "ringup.cache.list/1", "cache",
+		rc = out_json(json_pack("{ss so sO}", "schema", "ringup.cache.list/2", "cache",
 					out_string(how->dir), "entries", l.entries),
 			      e);
 	else if (!rc)

@@ -15,7 +15,7 @@ static const char *root;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_STR, 'p', "python", "P", &python, "look at this Python or environment only" },
+	{ OPT_STR, 'p', "python", "P", &python, "look only at this Python or environment" },
 	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
 	{ 0 },
 };
@@ -34,7 +34,7 @@ static void print_none(const json_t *all)
 			 "/opt/venv/bin/pip install torch (Debian: after apt-get install "
 			 "python3-venv); or name its Python with --python\n");
 	else
-		out_text(": there is no Python 3; install one, or name it with --python\n");
+		out_text(": no Python 3; install one, or name it with --python\n");
 }
 
 static int print_frameworks(const json_t *list, struct err *e)

@@ -9,15 +9,18 @@
 #include "cli/out.h"
 #include "doctor/doctor.h"
 
-static int as_json, check_build;
+static int as_json, as_report, check_build;
 static const char *python;
 static const char *root;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'b', "check-build", NULL, &check_build,
-	  "what engines can do, in the words of `horovodrun --check-build`" },
+	  "list what each engine supports, as `horovodrun --check-build` does" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 'p', "python", "P", &python, "look at this Python or environment only" },
+	{ OPT_FLAG, 0, "report", NULL, &as_report,
+	  "print a report to paste into an issue: versions, settings and findings, no "
+	  "secrets" },
 	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
 	{ 0 },
 };
@@ -40,8 +43,8 @@ static void print_finding(const json_t *f, const char *before)
 					 : OUT_WARN,
 		 "%-4s  ", state);
 	out_text("%s\n", jsonio_string(f, "text"));
-	print_more("because: ", jsonio_string(f, "why"));
-	print_more("do:      ", jsonio_string(f, "todo"));
+	print_more("why: ", jsonio_string(f, "why"));
+	print_more("fix: ", jsonio_string(f, "todo"));
 }
 
 static int print_page(const json_t *report)
@@ -63,6 +66,23 @@ static int print_page(const json_t *report)
 	else
 		out_look(OUT_GOOD, "healthy\n");
 	return bad ? CMD_NO : CMD_YES;
+}
+
+/* A code block, which forums and issue trackers do not reformat. */
+static int print_report(const json_t *report)
+{
+	json_t *o;
+	size_t i;
+	int answer;
+
+	out_text("```\n");
+	json_array_foreach(json_object_get(report, "brief"), i, o)
+		out_text("%-*s%s\n", SECTION_WIDTH, jsonio_string(o, "title"),
+			 jsonio_string(o, "text"));
+	out_text("\n");
+	answer = print_page(report);
+	out_text("```\n");
+	return answer;
 }
 
 static void print_answers(const char *title, json_t *answers)
@@ -103,7 +123,8 @@ static int cmd_doctor_run(int argc, char **argv, struct err *e)
 {
 	const struct doctor_how how = { .root = root ? root : cmd_conf()->root,
 					.python = python ? python : cmd_conf()->python,
-					.conf = cmd_conf() };
+					.conf = cmd_conf(),
+					.brief = as_report };
 	json_t *report;
 	int rc, answer;
 
@@ -117,7 +138,9 @@ static int cmd_doctor_run(int argc, char **argv, struct err *e)
 		rc = out_json(report, e);
 		return rc ? rc : answer;
 	}
-	answer = check_build ? print_builds(report) : print_page(report);
+	answer = check_build ? print_builds(report)
+		 : as_report ? print_report(report)
+			     : print_page(report);
 	json_decref(report);
 	return answer;
 }
@@ -127,6 +150,7 @@ const struct cmd cmd_doctor = {
 	.operands = "",
 	.summary = "check whether this node is ready for training",
 	.examples = "ringup doctor\n"
+		    "ringup doctor --report >report.md\n"
 		    "ringup doctor --check-build --python /databricks/python3",
 	.opts = opts,
 	.run = cmd_doctor_run,

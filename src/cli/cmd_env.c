@@ -13,7 +13,7 @@ static int names_only, as_json, horovod_only;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'H', "horovod", NULL, &horovod_only,
-	  "list Horovod's variables and what they mean here" },
+	  "list Horovod's variables and their meaning in ringup" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 'n', "names", NULL, &names_only, "print the names only" },
 	{ 0 },
@@ -204,7 +204,7 @@ static int cmd_env_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_env = {
 	.name = "env",
 	.operands = "",
-	.summary = "show every setting and what it means",
+	.summary = "show every setting with its value and meaning",
 	.examples = "ringup env\n"
 		    "ringup env --horovod\n"
 		    "RINGUP_FUSION_BYTES=64K ringup env --json",

@@ -15,7 +15,7 @@ static int as_json;
 static int ranks;
 
 static const struct opt opts[] = {
-	{ OPT_INT, 'c', "count", "N", &count, "add up N numbers (65536)" },
+	{ OPT_INT, 'c', "count", "N", &count, "sum N numbers (@)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_INT, 'n', "ranks", "N", &ranks, "fail unless the job has N ranks" },
 	{ 0 },
@@ -74,10 +74,10 @@ static int cmd_hello_tell(struct ringup *job, double ms, struct err *e)
 					  "ranks", size, "hosts", hosts, "backend",
 					  ringup_backend(world), "count", count, "ms", ms),
 				e);
-	out_text("%d rank%s on %d host%s by the back end %s: the sum of %d numbers is right, "
+	out_text("%d rank%s on %d host%s by the back end %s: the sum of %d number%s is right, "
 		 "after %.2f ms\n",
 		 size, size == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
-		 ringup_backend(world), count, ms);
+		 ringup_backend(world), count, count == 1 ? "" : "s", ms);
 	return 0;
 }
 

@@ -18,19 +18,19 @@
 #include "ringup.h"
 
 static int as_json, by_hand, quick;
-static const char *from, *html, *listen_at, *svg;
+static const char *from, *html, *listen_at;
 static struct targets targets;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "agent", NULL, &by_hand,
-	  "start nothing; print what people are to paste on each node" },
-	{ OPT_STR, 'f', "from", "FILE", &from, "judge what an earlier --json wrote" },
-	{ OPT_STR, 0, "html", "FILE", &html, "write a page with pictures too" },
+	  "start nothing; print the line to paste on each node" },
+	{ OPT_STR, 'f', "from", "FILE", &from,
+	  "read the output of an earlier --json instead of checking" },
+	{ OPT_STR, 0, "html", "FILE", &html, "also write a web page with pictures" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,
-	  "with --agent: this host's address for them (ringup's choice)" },
-	{ OPT_FLAG, 'q', "quick", NULL, &quick, "leave bandwidth out" },
-	{ OPT_STR, 0, "svg", "FILE", &svg, "write one picture too" },
+	  "with --agent: address that the nodes connect to (ringup's choice)" },
+	{ OPT_FLAG, 'q', "quick", NULL, &quick, "do not measure bandwidth" },
 	TARGETS_OPTS(targets),
 	{ 0 },
 };
@@ -50,7 +50,7 @@ static void print_finding(const struct probe_finding *p)
 		out_fold(OUT_PLAIN, 8, 8, "%s", p->why);
 	}
 	if (p->next) {
-		out_text("  next: ");
+		out_text("  fix:  ");
 		out_fold(OUT_PLAIN, 8, 8, "%s", p->next);
 	}
 	if (p->command)
@@ -63,8 +63,8 @@ static int cmd_net_check_print_text(const struct probe_facts *f, struct err *e)
 
 	out_fold(verdict_is_well(f) ? OUT_GOOD : OUT_BAD, 0, 2, "%s", f->verdict);
 	if (left)
-		out_look(OUT_DIM, "%d of %d open paths are not measured: the time was over\n",
-			 left, open);
+		out_look(OUT_DIM, "%d of %d open paths were not measured: time limit\n", left,
+			 open);
 	for (i = 0; i < f->nfindings; i++)
 		print_finding(&f->findings[i]);
 	return matrix_print(f, matrix_width(), e);
@@ -79,11 +79,11 @@ static void agents_invite(const char *where, const char *hex, int seconds)
 
 	if (!targets.program && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		program = "ringup";
-	out_note("start an agent on each node within %d seconds, by this line:\n", seconds);
+	out_note("start an agent on each node within %d seconds with this line:\n", seconds);
 	out_note("\n");
 	out_note("    echo %s | %s net agent --connect %s\n", hex, program, where);
 	out_note("\n");
-	out_note("with --name NODE behind it where the host name is another\n");
+	out_note("append --name NODE if a host has another name\n");
 }
 
 /* Without an option, the address that ringup itself would use. */
@@ -98,7 +98,7 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 	if (!rc)
 		rc = netfacts_choose(&s, hint, &p, e);
 	if (!rc && !p.roles[0].npicks)
-		rc = fail(e, RINGUP_EINVAL, "%.200s; --listen=ADDRESS decides",
+		rc = fail(e, RINGUP_EINVAL, "%.200s; choose one with --listen=ADDRESS",
 			  p.roles[0].error);
 	else if (!rc)
 		snprintf(out, IFACE_TEXT, "%s", p.roles[0].picks[0].address);
@@ -142,9 +142,7 @@ static int cmd_net_check_run(int argc, char **argv, struct err *e)
 	if (!rc)
 		rc = verdict_find(&f, e);
 	if (!rc && html)
-		rc = netpage_write(&f, NETPAGE_HTML, html, e);
-	if (!rc && svg)
-		rc = netpage_write(&f, NETPAGE_SVG, svg, e);
+		rc = netpage_write(&f, html, e);
 	if (!rc)
 		rc = as_json ? out_json(facts_json(&f), e) : cmd_net_check_print_text(&f, e);
 	if (!rc)

@@ -17,13 +17,13 @@ static const char *lib, *version, *from, *peer, *nics;
 
 static const struct opt opts[] = {
 	{ OPT_STR, 'f', "from", "FILE", &from,
-	  "explain the machine that `ringup net snapshot` wrote" },
+	  "explain a node that `ringup net snapshot` recorded" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
 	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
-	  "what horovodrun will be given by that name" },
-	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "a host to reach, by its numeric address" },
+	  "the value that horovodrun gets for this option" },
+	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "numeric address of a host to reach" },
 	{ OPT_STR, 0, "version", "V", &version,
 	  "by the rules of this version of --lib, such as 2.27.7" },
 	/* The former name of --from. */
@@ -133,6 +133,12 @@ static int role_width(const struct picked *p)
 	return width;
 }
 
+/* Is the version newer than those whose rules are known? */
+static bool is_guess(const struct picker *k, const char *release)
+{
+	return release_compare(release, k->newest) > 0;
+}
+
 static int print_library(const struct picker *k, const struct snapshot *s, struct err *e)
 {
 	struct netconf heard = { 0 };
@@ -144,9 +150,13 @@ static int print_library(const struct picker *k, const struct snapshot *s, struc
 	if (!rc) {
 		width = role_width(&p);
 		out_look(OUT_BOLD, "%s %s", k->title, p.version);
-		out_text("%s\n", *netconf_version(&s->settings, k->name)
-					 ? ""
-					 : ", the newest known, as none is found here");
+		if (is_guess(k, p.version))
+			out_text(", by the rules of %s, the newest known: a guess\n",
+				 k->newest);
+		else
+			out_text("%s\n", *netconf_version(&s->settings, k->name)
+						 ? ""
+						 : " (newest known; none is installed)");
 		for (i = 0; i < p.nroles; i++)
 			print_picks(&p.roles[i], width);
 		for (i = 0; k->settings[i]; i++)
@@ -191,7 +201,7 @@ static json_t *error_json(const struct pick_role *r)
 			 out_string(r->error));
 }
 
-/* Leaves the scope of a link-local address out, since the interface stands beside it. */
+/* Omits the scope of a link-local address, because the interface is printed next to it. */
 static json_t *pick_json(const struct pick *k)
 {
 	return json_pack("{so ss%}", "interface", out_string_or_null(k->interface), "address",
@@ -204,7 +214,7 @@ static json_t *role_json(const struct pick_role *r)
 
 	for (int i = 0; i < r->npicks; i++)
 		json_array_append_new(picks, pick_json(&r->picks[i]));
-	/* An unknown interface is no pick; the pick without the plug-in stands apart. */
+	/* An unknown interface is no pick; the pick without the plug-in is a separate one. */
 	if (*r->unknown)
 		return json_pack("{ss s[] sn so so so}", "role", r->name, "picks", "error",
 				 "note", out_string_or_null(r->note), "unknown",
@@ -265,11 +275,11 @@ static int add_library(json_t *list, const struct picker *k, const struct snapsh
 	for (i = 0; !rc && i < p.nroles; i++)
 		json_array_append_new(roles, role_json(&p.roles[i]));
 	if (!rc)
-		json_array_append_new(list,
-				      json_pack("{ss so sO so so}", "library", k->name,
-						"version", out_string(p.version), "roles",
-						roles, "interfaces", fates_json(&s->ifaces, &p),
-						"settings", settings_json(k, &heard)));
+		json_array_append_new(list, json_pack("{ss so sb sO so so}", "library", k->name,
+						      "version", out_string(p.version), "guess",
+						      is_guess(k, p.version), "roles", roles,
+						      "interfaces", fates_json(&s->ifaces, &p),
+						      "settings", settings_json(k, &heard)));
 	json_decref(roles);
 	picker_free(&p);
 	netconf_free(&heard);

@@ -24,26 +24,26 @@ static struct opt_list snapshots, nodes;
 static struct targets targets;
 
 static const struct opt opts[] = {
-	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run,
-	  "print what would change, and change nothing" },
+	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run, "print the changes without making them" },
 	{ OPT_FLAG, 0, "force", NULL, &force,
-	  "silence lines that say otherwise; undo restores them" },
+	  "comment out conflicting lines; --undo restores them" },
 	{ OPT_STR, 'f', "from", "FILE", &from,
-	  "decide for the machine that `ringup net snapshot` wrote" },
+	  "decide for a node that `ringup net snapshot` recorded" },
 	{ OPT_STR, 'i', "interface", "NAME", &interface,
-	  "this one, instead of what fits best" },
+	  "use this interface instead of the best one" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_STR, 0, "network", "CIDR", &network, "the interface with an address in there" },
+	{ OPT_STR, 0, "network", "CIDR", &network,
+	  "use the interface with an address in this network" },
 	{ OPT_LIST, 'N', "nodes", "NODE", &nodes,
-	  "settle these nodes, over ssh, and not this one; more may follow" },
+	  "change these nodes over ssh instead of this one; more may follow" },
 	{ OPT_FLAG, 0, "pin", NULL, &pin,
-	  "also tell NCCL to load what keeps variables from beating it" },
+	  "also install NCCL's env plug-in, so that variables cannot override the file" },
 	{ OPT_STR, 0, "prefer", "WHAT", &prefer,
-	  "speed or infiniband, where several reach everybody" },
-	{ OPT_STR, 'r', "root", "DIR", &root, "put DIR in front of every file's path" },
+	  "speed or infiniband, if several interfaces reach all nodes" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "write below DIR instead of /" },
 	{ OPT_LIST, 's', "snapshot", "FILE", &snapshots,
-	  "another node, which has to be reached; repeatable" },
-	{ OPT_FLAG, 'u', "undo", NULL, &undo, "take out what was written" },
+	  "another node that must be reachable; may be repeated" },
+	{ OPT_FLAG, 'u', "undo", NULL, &undo, "remove the written lines" },
 	TARGETS_OPTS(targets),
 	{ 0 },
 };
@@ -55,7 +55,7 @@ static const char *where(void)
 	return root ? root : cmd_conf()->root;
 }
 
-/* This node, which is to be settled, and the nodes with which it has to agree. */
+/* This node, which is configured, and the nodes that it must agree with. */
 struct group {
 	struct snapshot *node;
 	struct common_node *common; /* as many as snapshots; the first is this node */
@@ -157,7 +157,7 @@ static int cmd_net_fix_print_text(const struct report *r, struct err *e)
 		out_text("nothing to change%s%s\n", name ? ": settled already, " : "",
 			 name ? name : "");
 	else if (name && !dry_run)
-		out_text("settled %s for NCCL, Open MPI, Gloo and Horovod\n", name);
+		out_text("configured %s for NCCL, Open MPI, Gloo and Horovod\n", name);
 	return rc;
 }
 
@@ -318,9 +318,8 @@ static int cmd_net_fix_settle(struct report *r, struct err *e)
 	if (!rc)
 		rc = fix_plan(&r->plan, where(), &want, e);
 	if (!rc && r->plan.nconflicts)
-		r->error =
-			"these lines of somebody else say otherwise, so nothing was changed; "
-			"remove them, or use --force";
+		r->error = "these other lines contradict the choice, so nothing was changed; "
+			   "remove them, or use --force";
 	else if (!rc && r->chosen)
 		rc = judge_outcome(r, e);
 	if (!rc)
@@ -422,12 +421,11 @@ static int check_usage(struct err *e)
 
 	if (is_for_nodes() && (root || from || snapshots.count))
 		return cmd_misuse(
-			e, "nodes are asked and written as they are: no --root, --from or "
-			   "--snapshot");
+			e, "--nodes works on running nodes: no --root, --from or --snapshot");
 	if (undo && (interface || (force && !is_for_nodes()) || network || prefer || pin ||
 		     snapshots.count || from))
-		return cmd_misuse(e, "--undo takes out all; it goes with --dry-run, --json and "
-				     "--root only");
+		return cmd_misuse(e, "--undo removes everything; combine it only with "
+				     "--dry-run, --json and --root");
 	if (root && *root != '/')
 		return cmd_misuse(e, "--root=%.80s: not an absolute path", root);
 	if (network && !own_network(network, &ip, &prefix))
@@ -443,8 +441,8 @@ static int cmd_net_fix_run(int argc, char **argv, struct err *e)
 	int rc = check_usage(e);
 
 	if (!rc && argc && !is_for_nodes())
-		rc = cmd_misuse(e, "%.80s: to settle other nodes, say --nodes %.80s", argv[0],
-				argv[0]);
+		rc = cmd_misuse(e, "%.80s: to configure other nodes, use --nodes %.80s",
+				argv[0], argv[0]);
 	if (rc)
 		return rc;
 	return is_for_nodes() ? fix_nodes(argc, argv, e) : fix_this_node(e);

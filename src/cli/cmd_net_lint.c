@@ -15,7 +15,7 @@ static const char *from;
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 'f', "from", "FILE", &from,
-	  "judge the machine that `ringup net snapshot` wrote" },
+	  "check a node that `ringup net snapshot` recorded" },
 	/* The former name. */
 	{ OPT_STR, 's', "snapshot", "FILE", &from, NULL },
 	{ 0 },
@@ -44,11 +44,11 @@ static void print_finding(const struct lint_finding *f)
 	out_fold(OUT_PLAIN, (int)(strlen(f->where) + strlen(severity)) + 4, 4, "%s [%s]",
 		 f->what, f->code);
 	if (f->line)
-		print_line("it says:  ", f->line);
+		print_line("found:  ", f->line);
 	if (f->fix)
-		print_line("write:    ", f->fix);
-	out_text("    because:  ");
-	out_fold(OUT_PLAIN, 14, 14, "%s", f->why);
+		print_line("fix:    ", f->fix);
+	out_text("    why:    ");
+	out_fold(OUT_PLAIN, 12, 12, "%s", f->why);
 }
 
 static void cmd_net_lint_print_text(const struct lint_report *r)
@@ -56,7 +56,7 @@ static void cmd_net_lint_print_text(const struct lint_report *r)
 	for (int i = 0; i < r->n; i++)
 		print_finding(&r->findings[i]);
 	if (!r->n)
-		out_look(OUT_GOOD, "nothing to find fault with\n");
+		out_look(OUT_GOOD, "no findings\n");
 }
 
 static json_t *finding_json(const struct lint_finding *f)

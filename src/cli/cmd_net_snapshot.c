@@ -14,7 +14,8 @@
 static const char *file;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 'o', "output", "FILE", &file, "write to FILE, whole or not at all" },
+	{ OPT_STR, 'o', "output", "FILE", &file,
+	  "write to FILE, or leave it unchanged on an error" },
 	{ 0 },
 };
 static const struct opt none[] = { { 0 } };
@@ -63,7 +64,7 @@ const struct cmd cmd_net_snapshot = {
 const struct cmd cmd_net_record = {
 	.name = "record",
 	.operands = "",
-	.summary = "the former name of snapshot",
+	.summary = "old name of snapshot",
 	.examples = "ringup net record > node.json",
 	.opts = none,
 	.run = cmd_net_snapshot_run,

@@ -25,8 +25,8 @@ enum { SETTLE_MS = 100, MEANING = 240 };
 static int as_json, seconds;
 
 static const struct opt opts[] = {
-	{ OPT_INT, 0, "for", "SECONDS", &seconds, "end after SECONDS; 0: never" },
-	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object a line" },
+	{ OPT_INT, 0, "for", "SECONDS", &seconds, "stop after this time (0: never)" },
+	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object per line" },
 	{ 0 },
 };
 
@@ -222,7 +222,7 @@ static int cmd_net_watch_run(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	if (seconds < 0)
-		return cmd_misuse(e, "--for=%d: less than nothing", seconds);
+		return cmd_misuse(e, "--for=%d: not 0 or more seconds", seconds);
 	signals = catch_signals(e);
 	changes = signals < 0 ? -1 : linkwatch_open(e);
 	rc = changes < 0 ? RINGUP_ESYSTEM : netfacts_read(&s, &from, e);

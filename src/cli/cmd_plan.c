@@ -22,10 +22,11 @@ static struct opt_list frameworks;
 static const struct opt opts[] = {
 	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
-	  "torch, tensorflow, jax or mxnet; may be repeated (what is there)" },
+	  "torch, tensorflow, jax or mxnet; may be repeated (all that are installed)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_FLAG, 'n', "no-probe", NULL, &no_probe, "try no compiler: files and table only" },
-	{ OPT_STR, 'p', "python", "P", &python, "for this Python or environment only" },
+	{ OPT_FLAG, 'n', "no-probe", NULL, &no_probe,
+	  "run no compiler; use only files and the table of versions" },
+	{ OPT_STR, 'p', "python", "P", &python, "only for this Python or environment" },
 	{ OPT_STR, 'r', "root", "DIR", &root, "for the tree below this folder; runs nothing" },
 	{ 0 },
 };
@@ -87,7 +88,7 @@ static void print_decision(const struct buildplan *p)
 		out_look(OUT_BAD, "not possible");
 		out_text(": %s\n", p->why_not);
 		if (*p->nearest)
-			out_text("what is: %s\n", p->nearest);
+			out_text("fix: %s\n", p->nearest);
 		return;
 	}
 	out_look(OUT_GOOD, "%s%s%s", p->engine, *p->version ? " " : "", p->version);
@@ -120,7 +121,7 @@ static void print_compiler(const struct buildplan *p)
 static void print_env(const struct textpairs *env)
 {
 	if (env->count)
-		out_text("\nthe build sees\n");
+		out_text("\nbuild environment\n");
 	for (int i = 0; i < env->count; i++)
 		out_text("  %s=%s\n", env->at[i].name, env->at[i].text);
 }
@@ -235,7 +236,7 @@ static int cmd_plan_run(int argc, char **argv, struct err *e)
 	how.machine = uname(&u) ? NULL : u.machine;
 	rc = versions_load(&t, NULL, e);
 	if (!rc && !strcmp(engine, "horovod")) {
-		rc = recipe_find(&recipe, engine, NULL, e);
+		rc = recipe_open(&recipe, e);
 		how.recipe = &recipe;
 	}
 	if (!rc)
@@ -257,7 +258,7 @@ static int cmd_plan_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_plan = {
 	.name = "plan",
 	.operands = "",
-	.summary = "show what would be built for this node, with which compiler, and why",
+	.summary = "show the build planned for this node, its compiler, and the reasons",
 	.examples = "ringup plan\n"
 		    "ringup plan --engine horovod --for torch\n"
 		    "ringup plan --json --python /databricks/python3",

@@ -3,19 +3,22 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "cli/cmd.h"
 #include "launch/rankd.h"
+#include "ringup.h"
 #include "wire/secret.h"
 
 static int lifeline = INT_MIN, seal = INT_MIN, keep = INT_MIN, copies;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 0, "lifeline", "FD", &lifeline,
-	  "kill the ranks when this descriptor ends; they run COMMAND" },
-	{ OPT_INT, 0, "seal", "FD", &seal, "the connection's key is to be read from it" },
-	{ OPT_INT, 0, "keep", "FD", &keep, "let them inherit this descriptor" },
+	  "kill the ranks when this descriptor closes; they run COMMAND" },
+	{ OPT_INT, 0, "seal", "FD", &seal, "read the connection's key from this descriptor" },
+	{ OPT_INT, 0, "keep", "FD", &keep, "let the ranks inherit this descriptor" },
 	{ OPT_FLAG, 0, "copy-output", NULL, &copies, "also write their output to stderr" },
 	{ 0 },
 };
@@ -27,10 +30,15 @@ static int check_fd(const char *option, int fd, struct err *e)
 	return cmd_misuse(e, "--%s %d: there is no such descriptor", option, fd);
 }
 
+/* What is encrypted goes over a socket (wire/chan.h). */
 static int key_read(struct secret *key, struct err *e)
 {
-	int rc = secret_from_fd(key, seal, e);
+	struct stat st;
+	int rc;
 
+	if (fstat(STDIN_FILENO, &st) || !S_ISSOCK(st.st_mode))
+		return fail(e, RINGUP_EINVAL, "--seal: stdin is not a socket");
+	rc = secret_from_fd(key, seal, e);
 	close(seal);
 	prctl(PR_SET_DUMPABLE, 0);
 	return rc;

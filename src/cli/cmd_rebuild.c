@@ -22,24 +22,23 @@ static struct opt_list frameworks, accepted;
 
 static const struct opt opts[] = {
 	{ OPT_LIST, 'a', "accept", "ID", &accepted,
-	  "live with this advisory, such as CVE-2024-10190; may be repeated" },
-	{ OPT_STR, 'c', "cache", "DIR", &cache_dir, "share what is built with other nodes" },
-	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run,
-	  "print what would be done, and do nothing" },
+	  "accept this advisory, such as CVE-2024-10190; may be repeated" },
+	{ OPT_STR, 'c', "cache", "DIR", &cache_dir, "share builds with other nodes" },
+	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run, "show the steps without running them" },
 	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
-	  "torch, tensorflow, jax or mxnet; may be repeated (what is there)" },
+	  "torch, tensorflow, jax or mxnet; may be repeated (all that are installed)" },
 	{ OPT_INT, 0, "jobs", "N", &jobs,
-	  "compilers at a time (what processors and memory allow)" },
+	  "parallel compilers (as processors and memory allow)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_FLAG, 'o', "offline", NULL, &offline, "ask nothing of the network" },
+	{ OPT_FLAG, 'o', "offline", NULL, &offline, "use no network" },
 	{ OPT_STR, 'p', "python", "P", &python, "for this Python or environment" },
 	{ OPT_STR, 's', "source", "PATH", &source,
 	  "sources: a release file or a folder, instead of pip's" },
-	{ OPT_INT, 't', "timeout", "MINUTES", &minutes, "give up a build after this (60)" },
-	{ OPT_FLAG, 'u', "undo", NULL, &undo, "bring back what was there before" },
+	{ OPT_INT, 't', "timeout", "MINUTES", &minutes, "stop a build after this time (@)" },
+	{ OPT_FLAG, 'u', "undo", NULL, &undo, "restore the previous state" },
 	{ OPT_FLAG, 0, "without-mpi", NULL, &without_mpi,
-	  "leave MPI out, though there is one" },
+	  "leave MPI out, even if it is installed" },
 	{ 0 },
 };
 
@@ -177,11 +176,11 @@ static int conclude(const struct buildplan *plan, const struct rebuild_said *sai
 	if (*said->log)
 		out_note("log: %s\n", said->log);
 	if (failed)
-		out_note("what was there before is in place and unchanged\n");
+		out_note("the previous engine is still in place, unchanged\n");
 	else if (nothing)
 		out_text("nothing to undo\n");
 	else if (undo)
-		out_text("undone: what was there before is back in %s\n", said->site);
+		out_text("undone: the previous engine is back in %s\n", said->site);
 	else if (!dry_run)
 		out_text("%s %s is in place%s%s%s\n", engine, plan->version,
 			 *said->site ? " in " : "", said->site,

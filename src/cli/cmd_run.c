@@ -2,16 +2,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "cli/cmd.h"
 #include "launch/cluster.h"
-#include "launch/crew.h"
 #include "launch/hostlist.h"
 #include "launch/output.h"
 #include "launch/parent.h"
@@ -21,7 +24,7 @@
 enum { MOST_RANKS = 65536 };
 
 static int ranks = INT_MIN, timeout_s, grace_s = 5, bare, tagged, timed;
-static const char *output_dir;
+static const char *output_dir, *hang_after;
 static struct opt_list exports;
 static const char *timeline;
 static int mark_cycles;
@@ -36,47 +39,49 @@ static int min_np = INT_MIN, max_np = INT_MIN, slots = INT_MIN, elastic_timeout_
 	   reset_limit = INT_MIN;
 
 static const struct opt opts[] = {
-	{ OPT_INT, 'n', "ranks", "N", &ranks, "how many ranks to start" },
-	{ OPT_INT, 0, "np", "N", &ranks, "the same, as mpirun spells it" },
+	{ OPT_INT, 'n', "ranks", "N", &ranks, "number of ranks to start" },
+	{ OPT_INT, 0, "np", "N", &ranks, "the same, as in mpirun" },
 	{ OPT_LIST, 'x', "export", "VAR[=VALUE]", &exports, "set a variable for the ranks" },
 	{ OPT_STR, 'o', "output-dir", "DIR", &output_dir,
 	  "also write DIR/rank.N/stdout, stderr" },
-	{ OPT_STR, 'H', "hosts", "HOST:SLOTS,...", &hosts, "where to start them" },
+	{ OPT_STR, 'H', "hosts", "HOST:SLOTS,...", &hosts,
+	  "hosts, and the number of ranks on each" },
 	{ OPT_STR, 0, "hostfile", "FILE", &hostfile,
-	  "the same from a file, with lines of HOST slots=N" },
+	  "the same from a file: HOST slots=N, one per line" },
 	{ OPT_INT, 0, "ssh-port", "PORT", &ssh_port, "port of sshd on other hosts" },
 	{ OPT_STR, 0, "ssh-identity-file", "FILE", &identity, "key for ssh to other hosts" },
 	{ OPT_STR, 0, "network-interfaces", "NAME,...", &interfaces,
-	  "interface between hosts: the first of these that is there" },
-	{ OPT_STR, 0, "ringup", "PATH", &program, "where ringup is on other hosts (as here)" },
+	  "interface between hosts: the first of these that exists" },
+	{ OPT_STR, 0, "ringup", "PATH", &program, "path of ringup on other hosts (as here)" },
 	{ OPT_INT, 0, "start-timeout", "SECONDS", &start_timeout_s,
-	  "limit for hosts to answer and ranks to meet (60)" },
+	  "limit for hosts to answer and ranks to connect (60)" },
 	{ OPT_INT, 0, "min-np", "N", &min_np,
-	  "go on with as few ranks as this: an elastic job" },
-	{ OPT_INT, 0, "max-np", "N", &max_np, "never have more ranks than this" },
+	  "run elastically, with at least this many ranks" },
+	{ OPT_INT, 0, "max-np", "N", &max_np, "run with at most this many ranks" },
 	{ OPT_STR, 0, "host-discovery-script", "COMMAND", &script,
-	  "prints HOST:SLOTS, a line each; asked every second" },
+	  "prints HOST:SLOTS, one per line; runs every second" },
 	{ OPT_INT, 0, "slots-per-host", "N", &slots,
-	  "slots of a host that is named without a number (1)" },
+	  "slots of hosts listed without a number (1)" },
 	{ OPT_INT, 0, "elastic-timeout", "SECONDS", &elastic_timeout_s,
 	  "wait this long for enough ranks (600)" },
 	{ OPT_INT, 0, "reset-limit", "N", &reset_limit,
-	  "let the ranks meet again this often at most" },
+	  "end the job after this many new rendezvous" },
 	{ OPT_STR, 0, "blacklist-cooldown-range", "MIN,MAX", &cooldown,
-	  "seconds until a host that failed may come back" },
+	  "seconds before a failed host is used again" },
 	{ OPT_INT, 0, "parent", "FD", &parent_fd, NULL }, /* for programs: not shown */
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
-	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (5)" },
+	{ OPT_STR, 0, "hang-after", "TIME", &hang_after,
+	  "end a job that hangs this long (5m); the reason is in hang-PID" },
+	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (@)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
 	  "pass output on unchanged, without \"[RANK] \"" },
 	{ OPT_STR, 0, "timeline-filename", "FILE", &timeline,
-	  "record a timeline; %r in the name: one of every rank" },
+	  "record a timeline; %r in the name: one file per rank" },
 	{ OPT_FLAG, 0, "timeline-mark-cycles", NULL, &mark_cycles,
 	  "also mark in it where batches begin" },
 	{ OPT_FLAG, 0, "tag-output", NULL, &tagged,
-	  "\"[RANK]<stdout>:\" in front instead, as horovodrun" },
-	{ OPT_FLAG, 0, "timestamp-output", NULL, &timed,
-	  "the time in front of each line, too" },
+	  "prefix lines with \"[RANK]<stdout>:\", as horovodrun does" },
+	{ OPT_FLAG, 0, "timestamp-output", NULL, &timed, "prefix lines with the time, too" },
 	{ 0 },
 };
 
@@ -105,7 +110,7 @@ static int check_export(const char *var, const char **set, int *count, struct er
 	if (var[len])
 		set[(*count)++] = var;
 	else if (!conf_env(name))
-		log_warn("-x %s: there is no such variable to pass on", name);
+		log_warn("-x %s: this variable is not set, so it is not passed on", name);
 	return 0;
 }
 
@@ -277,22 +282,6 @@ static unsigned output_form(void)
 	return bare ? 0 : (tagged ? OUTPUT_TAG : OUTPUT_RANK) | (timed ? OUTPUT_TIME : 0);
 }
 
-static int run_here(char **argv, char *const *extra, struct err *e)
-{
-	struct crew j = {
-		.size = ranks,
-		.argv = argv,
-		.extra = extra,
-		.name = cmd_conf()->job,
-		.output_dir = output_dir,
-		.prefix = output_form(),
-		.timeout_ms = timeout_s * 1000ll,
-		.grace_ms = grace_s * 1000ll,
-	};
-
-	return crew_run(&j, e);
-}
-
 static int run_cluster(const struct hostlist *l, const struct conf *conf, char **argv,
 		       char *const *extra, struct parent *parent, struct err *e)
 {
@@ -300,6 +289,8 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 		is_set(start_timeout_s) ? start_timeout_s * 1000ll : conf->start_timeout_ms;
 	struct cluster_how j = {
 		.size = ranks,
+		.is_here = !is_elastic() && !parent && l->count == 1 &&
+			   hostlist_is_local(l->host[0].name) && l->host[0].slots >= ranks,
 		.is_elastic = is_elastic(),
 		.elastic = { .np = ranks,
 			     .min_np = min_np,
@@ -351,16 +342,55 @@ static int run_for_parent(const struct hostlist *l, const struct conf *conf, cha
 static int run_on(const struct hostlist *l, char **argv, char *const *extra, struct err *e)
 {
 	struct conf conf = *cmd_conf();
-	bool here = l->count == 1 && hostlist_is_local(l->host[0].name) &&
-		    l->host[0].slots >= ranks;
 
 	if (interfaces)
 		conf.interface = interfaces;
 	if (is_set(parent_fd))
 		return run_for_parent(l, &conf, argv, extra, e);
-	if (!is_elastic() && here)
-		return run_here(argv, extra, e);
 	return run_cluster(l, &conf, argv, extra, NULL, e);
+}
+
+/* "300", "300s", "5m" or "1h" in seconds. */
+static int read_time(const char *text, int *seconds, struct err *e)
+{
+	char *end;
+	double n = strtod(text, &end);
+
+	n *= *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+	end += *end == 'h' || *end == 'm' || *end == 's';
+	if (end == text || *end || !(n >= 1 && n <= 1e6))
+		return cmd_misuse(e, "--hang-after %.40s: not a time such as 300s, 5m or 1h",
+				  text);
+	*seconds = (int)n;
+	return 0;
+}
+
+/* Starts the process that looks whether the job hangs; it ends with this one. */
+static int start_guard(pid_t *pid, struct err *e)
+{
+	char seconds[16], folder[32], me[16];
+	const char *const argv[] = { "/proc/self/exe", "hang", "--after", seconds,
+				     "--collect",      folder, me,        NULL };
+	struct proc_how how = { .argv = (char *const *)(uintptr_t)argv, .group = 1 };
+	int s = 0, pidfd = -1, rc = read_time(hang_after, &s, e);
+
+	if (rc)
+		return rc;
+	snprintf(seconds, sizeof(seconds), "%d", s);
+	snprintf(folder, sizeof(folder), "hang-%d", (int)getpid());
+	snprintf(me, sizeof(me), "%d", (int)getpid());
+	rc = proc_start(&how, pid, &pidfd, e);
+	if (pidfd >= 0)
+		close(pidfd);
+	return rc;
+}
+
+static void end_guard(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static int cmd_run_run(int argc, char **argv, struct err *e)
@@ -369,6 +399,7 @@ static int cmd_run_run(int argc, char **argv, struct err *e)
 	char patience[48], nics[256];
 	const char **set;
 	int count = 0, exported, i, rc = cmd_run_check(e);
+	pid_t hangs = 0;
 
 	(void)argc;
 	if (rc)
@@ -392,8 +423,11 @@ static int cmd_run_run(int argc, char **argv, struct err *e)
 		rc = set_timeline(set, &count, e);
 	if (!rc)
 		rc = read_hosts(&l, e);
+	if (!rc && hang_after)
+		rc = start_guard(&hangs, e);
 	if (!rc)
 		rc = run_on(&l, argv, (char *const *)(uintptr_t)set, e);
+	end_guard(hangs);
 	if (timeline && count > exported)
 		free((char *)(uintptr_t)set[exported]);
 	hostlist_fini(&l);

@@ -10,6 +10,7 @@
 	X(diagnose) \
 	X(doctor)   \
 	X(env)      \
+	X(hang)     \
 	X(hello)    \
 	X(net)      \
 	X(plan)     \
@@ -17,6 +18,7 @@
 	X(rebuild)  \
 	X(run)      \
 	X(timeline) \
+	X(top)      \
 	X(help)
 
 #define X(name) extern const struct cmd cmd_##name;

@@ -13,6 +13,7 @@
 #include "base/proc.h"
 #include "base/shell.h"
 #include "cli/cmd.h"
+#include "cli/horovodrun.h"
 #include "cli/hvdbuild.h"
 #include "cli/hvdopts.h"
 #include "cli/out.h"
@@ -478,7 +479,7 @@ static const char *starter_choose(const struct hvdopts *o)
 	}
 	if (is_in_path(asked))
 		return asked;
-	out_note("horovodrun: --%s: there is no %s in PATH; ringup itself starts the ranks\n",
+	out_note("horovodrun: --%s: no %s in PATH; ringup starts the ranks itself\n",
 		 o->mpi ? "mpi" : "jsrun", asked);
 	return "ringup";
 }
@@ -607,7 +608,7 @@ static int act(const struct hvdopts *o)
 	return rc ? failed(&e) : 0;
 }
 
-int main(int argc, char **argv)
+int horovodrun_main(int argc, char **argv)
 {
 	struct hvdopts o;
 	struct err e = { 0 };
@@ -618,9 +619,6 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return CMD_USAGE;
 	}
-	/* `ringup run` in this process starts this program as the daemon of a host. */
-	if (argc == 2 && !strcmp(argv[1], "rankd"))
-		return cmd_main(argc, argv);
 	rc = hvdopts_read(argc, argv, &o, &e);
 	if (rc == OPT_HELP) {
 		usage(stdout);

@@ -124,7 +124,7 @@ int hvdbuild_print(const char *python, struct err *e)
 		w.python = found.count ? &found.at[0] : NULL;
 		print(&w);
 		if (!w.python)
-			out_note("horovodrun: there is no python or python3 in PATH\n");
+			out_note("horovodrun: no python or python3 in PATH\n");
 		else if (!has_package(&w, "horovod"))
 			out_note("horovodrun: %s does not have the package horovod; install it "
 				 "by `ringup rebuild`\n",

@@ -24,11 +24,11 @@ static const struct {
 	const char *word, *means;
 } states[] = {
 	[FACTS_OPEN] = { "open", "" },
-	[FACTS_REFUSED] = { "refused", "a reset came back" },
-	[FACTS_FILTERED] = { "silent", "nothing came back" },
-	[FACTS_PROHIBITED] = { "prohib", "a firewall says no" },
+	[FACTS_REFUSED] = { "refused", "connection reset" },
+	[FACTS_FILTERED] = { "silent", "no answer" },
+	[FACTS_PROHIBITED] = { "prohib", "prohibited by a firewall" },
 	[FACTS_UNREACHABLE] = { "no way", "no route, or no such host" },
-	[FACTS_IMPOSTOR] = { "impostor", "somebody else answers" },
+	[FACTS_IMPOSTOR] = { "impostor", "another node answers" },
 };
 
 /* Marks that cells have shown, for the legend. */
@@ -91,7 +91,7 @@ static void print_legend(unsigned shown)
 		if (shown >> i & 1)
 			matrix_explain(&gap, states[i].word, states[i].means);
 	if (shown & SHOWN_SOME)
-		matrix_explain(&gap, "x", "some connections fail, or large packets get lost");
+		matrix_explain(&gap, "x", "some connections fail, or large packets are lost");
 	if (shown & SHOWN_SLOW)
 		matrix_explain(&gap, "!", "far from the others");
 	if (shown & SHOWN_OK)
@@ -201,9 +201,8 @@ static void print_signs(const struct probe_facts *f, const struct pairs *p)
 		}
 		out_text("\n");
 	}
-	out_look(OUT_DIM,
-		 "+: works; !: slow; x: some connections fail; X: those fail that a job would "
-		 "use; ?: not tried\n");
+	out_look(OUT_DIM, "+: works; !: slow; x: some connections fail; X: connections that a "
+			  "job would use fail; ?: not tried\n");
 	if (p->n < f->nnodes)
 		out_look(OUT_DIM, "%d of %d nodes; those with findings first\n", p->n,
 			 f->nnodes);

@@ -1,7 +1,8 @@
-/* scoreboard.c - the results of a contest as a table, or as lines of JSON. */
+/* scoreboard.c - results of a benchmark as a table, or as lines of JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/scoreboard.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,66 +24,34 @@ static const char *dtype_of(const struct task *t)
 }
 
 /* 10^9 bytes a second. */
-static double task_algbw(const struct task *t, const struct contest_score *s)
+static double task_algbw(const struct task *t, const struct timing *s)
 {
 	return (double)t->bytes / s->median / 1e3;
 }
 
 /* -- JSON ----------------------------------------------------------------- */
 
-static json_t *wrong_json(int64_t wrong)
+static json_t *row_json(const struct scoreboard *s, const struct task *t,
+			const struct timing *x)
 {
-	return wrong < 0 ? json_null() : json_integer((json_int_t)wrong);
-}
-
-static json_t *peers_json(const struct scoreboard *s, const struct contest_result *r)
-{
-	json_t *list = json_array();
-
-	for (int i = 1; i < s->count; i++) {
-		const struct contest_score *x = &r->score[i];
-
-		if (!x->played)
-			continue;
-		json_array_append_new(
-			list, json_pack("{ss sf sf sf sf sf sf si so}", "name",
-					s->players[i].name, "us", x->median, "min_us", x->least,
-					"max_us", x->most, "ratio", x->ratio, "ratio_low",
-					x->ratio_low, "ratio_high", x->ratio_high, "samples",
-					x->samples, "wrong", wrong_json(x->wrong)));
-	}
-	return list;
-}
-
-static json_t *place_json(const struct contest_result *r)
-{
-	return r->place == PLACEMENT_UNKNOWN ? json_null()
-					     : json_string(placement_name(r->place));
-}
-
-json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
-			const struct contest_result *r)
-{
-	const struct contest_score *x = &r->score[0];
 	double bw = task_algbw(t, x);
 
-	return json_pack(
-		"{ss ss ss sb sb si sb ss sI sI si si si so so sf sf sf sf sf si si so so}",
-		"collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t), "in_place",
-		t->in_place, "uneven", t->uneven, "members", task_members(t), "alloc",
-		s->shared, "backend", s->backend, "bytes", (json_int_t)t->bytes, "count",
-		(json_int_t)t->count, "ranks", s->ranks, "nodes", s->nodes, "groups", s->groups,
-		"place", place_json(r), "hop_ns",
-		r->hop_ns < 0 ? json_null() : json_real(r->hop_ns), "us", x->median, "min_us",
-		x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
-		bw * task_share(t, s->group_ranks), "samples", x->samples, "calls", x->calls,
-		"wrong", wrong_json(x->wrong), "peers", peers_json(s, r));
+	return json_pack("{ss ss ss sb sb si sb ss sI sI si si si sf sf sf sf sf si si so}",
+			 "collective", task_name(t), "dtype", dtype_of(t), "op", op_of(t),
+			 "in_place", t->in_place, "uneven", t->uneven, "members",
+			 task_members(t), "alloc", s->shared, "backend", s->backend, "bytes",
+			 (json_int_t)t->bytes, "count", (json_int_t)t->count, "ranks", s->ranks,
+			 "nodes", s->nodes, "groups", s->groups, "us", x->median, "min_us",
+			 x->least, "max_us", x->most, "algbw_gbs", bw, "busbw_gbs",
+			 bw * task_share(t, s->group_ranks), "samples", x->samples, "calls",
+			 x->calls, "wrong",
+			 x->wrong < 0 ? json_null() : json_integer((json_int_t)x->wrong));
 }
 
 static int scoreboard_print_json(const struct scoreboard *s, const struct task *t,
-				 const struct contest_result *r, struct err *e)
+				 const struct timing *x, struct err *e)
 {
-	json_t *row = scoreboard_json(s, t, r);
+	json_t *row = row_json(s, t, x);
 	char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
 
 	json_decref(row);
@@ -119,12 +88,6 @@ static void time_text(double us, char *out, size_t size)
 		 us);
 }
 
-static void print_about(const struct scoreboard *s)
-{
-	for (int i = 1; i < s->count; i++)
-		out_look(OUT_DIM, "%s: %s\n", s->players[i].name, s->players[i].about);
-}
-
 int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e)
 {
 	char form[TASK_FORM];
@@ -139,85 +102,39 @@ int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err
 	if (s->shared)
 		out_text(", buffers of ringup_alloc()");
 	out_text(", back end %s; times in us of the slowest rank\n", s->backend);
-	print_about(s);
-	out_look(OUT_BOLD, "%9s %11s %5s %8s %6s %6s", "SIZE", "COUNT", "TYPE", "OP", "BUFFER",
-		 "PLACE");
-	if (s->count == 1)
-		out_look(OUT_BOLD, " %9s %9s %9s %8s", "MIN", "MEDIAN", "MAX", "ALGBW");
-	else
-		out_look(OUT_BOLD, " %9s", "MEDIAN");
-	out_look(OUT_BOLD, " %8s %6s", "BUSBW", "WRONG");
-	for (int i = 1; i < s->count; i++)
-		out_look(OUT_BOLD, "  %13s %7s %13s", s->players[i].name, "RATIO", "QUARTILES");
+	out_look(OUT_BOLD, "%9s %11s %5s %8s %6s %9s %9s %9s %8s %8s %6s", "SIZE", "COUNT",
+		 "TYPE", "OP", "BUFFER", "MIN", "MEDIAN", "MAX", "ALGBW", "BUSBW", "WRONG");
 	out_text("\n");
 	return out_end(e);
 }
 
-static void print_times(const struct scoreboard *s, const struct task *t,
-			const struct contest_score *x)
+static void print_row(const struct scoreboard *s, const struct task *t, const struct timing *x)
 {
-	char least[32], median[32], most[32], wrong[32] = "-";
+	char size[32], least[32], median[32], most[32], wrong[32] = "-";
 	double bw = task_algbw(t, x);
 
+	size_text(t->bytes, size, sizeof(size));
 	time_text(x->least, least, sizeof(least));
 	time_text(x->median, median, sizeof(median));
 	time_text(x->most, most, sizeof(most));
 	if (x->wrong >= 0)
 		snprintf(wrong, sizeof(wrong), "%lld", (long long)x->wrong);
-	if (s->count == 1)
-		out_text(" %9s %9s %9s %8.2f", least, median, most, bw);
-	else
-		out_text(" %9s", median);
-	out_text(" %8.2f ", bw * task_share(t, s->group_ranks));
+	out_text("%9s %11llu %5s %8s %6s %9s %9s %9s %8.2f %8.2f ", size,
+		 (unsigned long long)t->count, dtype_of(t), op_of(t),
+		 t->in_place ? "in" : "out", least, median, most, bw,
+		 bw * task_share(t, s->group_ranks));
 	out_look(x->wrong > 0 ? OUT_BAD : OUT_PLAIN, "%6s", wrong);
-}
-
-static void print_peer(const struct contest_score *x)
-{
-	char us[32], quartiles[40], wrong[32];
-
-	if (!x->played) {
-		out_text("  %13s %7s %13s", "-", "-", "-");
-		return;
-	}
-	time_text(x->median, us, sizeof(us));
-	out_text("  %13s ", us);
-	if (x->wrong > 0) {
-		/* The speed of a wrong result means nothing. */
-		snprintf(wrong, sizeof(wrong), "%lld", (long long)x->wrong);
-		out_look(OUT_BAD, "%7s %13s", "WRONG", wrong);
-		return;
-	}
-	snprintf(quartiles, sizeof(quartiles), "%.2f-%.2f", x->ratio_low, x->ratio_high);
-	out_look(x->ratio_low > 1    ? OUT_GOOD
-		 : x->ratio_high < 1 ? OUT_BAD
-				     : OUT_WARN,
-		 "%7.2f", x->ratio);
-	out_look(OUT_DIM, " %13s", quartiles);
-}
-
-static void print_row(const struct scoreboard *s, const struct task *t,
-		      const struct contest_result *r)
-{
-	char size[32];
-
-	size_text(t->bytes, size, sizeof(size));
-	out_text("%9s %11llu %5s %8s %6s %6s", size, (unsigned long long)t->count, dtype_of(t),
-		 op_of(t), t->in_place ? "in" : "out", placement_name(r->place));
-	print_times(s, t, &r->score[0]);
-	for (int i = 1; i < s->count; i++)
-		print_peer(&r->score[i]);
 	out_text("\n");
 }
 
-int scoreboard_row(const struct scoreboard *s, const struct task *t,
-		   const struct contest_result *r, struct err *e)
+int scoreboard_row(const struct scoreboard *s, const struct task *t, const struct timing *x,
+		   struct err *e)
 {
 	int rc = 0;
 
 	if (s->json)
-		rc = scoreboard_print_json(s, t, r, e);
+		rc = scoreboard_print_json(s, t, x, e);
 	else
-		print_row(s, t, r);
+		print_row(s, t, x);
 	return rc ? rc : out_end(e);
 }

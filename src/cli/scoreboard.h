@@ -1,12 +1,12 @@
-/* scoreboard.h - the results of a contest as a table, or as lines of JSON. */
+/* scoreboard.h - results of a benchmark as a table, or as lines of JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SCOREBOARD_H
 #define CLI_SCOREBOARD_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
-#include "bench/contest.h"
+#include "bench/task.h"
+#include "bench/timing.h"
 
 struct err;
 
@@ -16,19 +16,13 @@ struct scoreboard {
 	int ranks, nodes;
 	int groups, group_ranks; /* of the first group; else 1 and ranks */
 	const char *backend;
-	const struct player *players;
-	int count;
 };
 
 /* scoreboard_head - print the table's heading at once; with json nothing. */
 int scoreboard_head(const struct scoreboard *s, const struct task *t, struct err *e);
 
-/* scoreboard_json - one result as the row of --json; the caller's reference, or NULL. */
-json_t *scoreboard_json(const struct scoreboard *s, const struct task *t,
-			const struct contest_result *r);
-
 /* scoreboard_row - print one result at once, so that the user sees the progress. */
-int scoreboard_row(const struct scoreboard *s, const struct task *t,
-		   const struct contest_result *r, struct err *e);
+int scoreboard_row(const struct scoreboard *s, const struct task *t, const struct timing *x,
+		   struct err *e);
 
 #endif

@@ -35,7 +35,7 @@ void settled_print_patches(const struct change *d)
 
 int settled_print_libraries(const struct change *d, struct err *e)
 {
-	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL TAKE", NULL };
+	static const char *const heads[] = { "LIBRARY", "ROLE", "WILL USE", NULL };
 	struct out_table t;
 
 	out_table_init(&t, heads);
@@ -134,9 +134,9 @@ static void print_end(const struct settle_how *how, const struct settle *s)
 	if (*s->error || how->dry_run)
 		return;
 	if (how->undo)
-		out_text("taken out on %d of %d nodes\n", kept, s->n);
+		out_text("removed from %d of %d nodes\n", kept, s->n);
 	else
-		out_text("settled on %d of %d nodes for NCCL, Open MPI, Gloo and Horovod\n",
+		out_text("configured %d of %d nodes for NCCL, Open MPI, Gloo and Horovod\n",
 			 kept, s->n);
 }
 

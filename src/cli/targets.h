@@ -16,29 +16,32 @@ struct targets {
 };
 
 /* Rows of a command's option table, for the struct targets @t. */
-#define TARGETS_OPTS(t)                                                                             \
-	{ OPT_STR, 'H',           "hostfile",                                                       \
-	  "FILE",  &(t).hostfile, "nodes, one a line, as mpirun takes them" },                      \
-		{ OPT_FLAG,       0,                                                                \
-		  "mpirun",       NULL,                                                             \
-		  &(t).by_mpirun, "start agents with mpirun instead of ssh" },                      \
-		{ OPT_STR,      0,                                                                  \
-		  "ringup",     "PATH",                                                             \
-		  &(t).program, "the program on the nodes (this one's path)" },                     \
-		{ OPT_FLAG,      0,                                                                 \
-		  "slurm",       NULL,                                                              \
-		  &(t).by_slurm, "the nodes of this Slurm job, started by srun" },                  \
-		{ OPT_STR, 0,          "spark",                                                     \
-		  "URL",   &(t).spark, "the hosts of the Spark job whose web interface is there" }, \
-		{ OPT_STR,                                                                          \
-		  0,                                                                                \
-		  "ssh",                                                                            \
-		  "COMMAND",                                                                        \
-		  &(t).shell,                                                                       \
-		  "start agents with this; %h stands for the node, which else follows" },           \
-	{                                                                                           \
-		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s,                                     \
-			"how long agents may take to start (6)"                                     \
+#define TARGETS_OPTS(t)                                                                        \
+	{                                                                                      \
+		OPT_STR, 'H',           "hostfile",                                            \
+		"FILE",  &(t).hostfile, "nodes, one per line, as for mpirun"                   \
+	},                                                                                     \
+		{ OPT_FLAG,       0,                                                           \
+		  "mpirun",       NULL,                                                        \
+		  &(t).by_mpirun, "start agents with mpirun instead of ssh" },                 \
+		{ OPT_STR,      0,                                                             \
+		  "ringup",     "PATH",                                                        \
+		  &(t).program, "path of ringup on the nodes (as here)" },                     \
+		{ OPT_FLAG,      0,                                                            \
+		  "slurm",       NULL,                                                         \
+		  &(t).by_slurm, "use the nodes of this Slurm job, by srun" },                 \
+		{ OPT_STR, 0,          "spark",                                                \
+		  "URL",   &(t).spark, "use the hosts of the Spark job with this web UI" },    \
+		{ OPT_STR,                                                                     \
+		  0,                                                                           \
+		  "ssh",                                                                       \
+		  "COMMAND",                                                                   \
+		  &(t).shell,                                                                  \
+		  "start agents with this command; %h is replaced by the node, else the node " \
+		  "is appended" },                                                             \
+	{                                                                                      \
+		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s,                                \
+			"limit for agents to start (6)"                                        \
 	}
 
 /* targets_are_given - does an option name the nodes? */

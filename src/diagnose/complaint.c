@@ -85,12 +85,14 @@ static void lower(char low[LOOK_FOR_FAILURE + 1], const char *p, const char *end
 	low[n] = 0;
 }
 
-/* Does a warning say how the program goes on despite the failure? */
+/* Does a message say how the program goes on despite the failure? */
 static bool goes_on(const char *p, const char *end)
 {
-	static const char *const calm[] = { "will proceed",   "proceeding",    "falling back",
-					    "fall back to",   "using default", "will default",
-					    "will be ignored" };
+	static const char *const calm[] = { "will proceed",    "proceeding",
+					    "falling back",    "fall back to",
+					    "using default",   "will default",
+					    "will be ignored", "trying the next",
+					    "going on without" };
 	char low[LOOK_FOR_FAILURE + 1];
 
 	lower(low, p, end);
@@ -145,7 +147,8 @@ static bool is_followed(const struct word *w, const char *end)
 {
 	const char *p = w->at + w->len;
 
-	while (p < end && *p != 0x1b && (is_gap(*p) || *p == ':'))
+	/* A line of dashes after the level, as PETSc writes, is no text. */
+	while (p < end && *p != 0x1b && (is_gap(*p) || strchr(":-=*", *p)))
 		p++;
 	return !is_end(p, end);
 }
@@ -265,6 +268,27 @@ static bool is_special(const struct word *w, const struct word *last, const char
 	return word_is(w, "Warning") && w->at + 9 < end && !memcmp(w->at + 7, "  ", 2);
 }
 
+/* "Error in routine readpp (1):" and "Error in f(x) : no such index" at the start of a message,
+ * "Fatal error:" with its text in the next line. */
+static bool is_headline(const struct word *w, const struct word *last, const char *end)
+{
+	const char *p = w->at + w->len, *colon;
+
+	if (w->len != 5 || end - p < 6 ||
+	    (last->len && (is_lower(*last->at) || is_upper(*last->at))))
+		return false;
+	if (word_is(w, "Fatal"))
+		return !memcmp(p, " error", 6);
+	if (!word_is(w, "Error") || memcmp(p, " in ", 4) != 0)
+		return false;
+	colon = memchr(p, ':', (size_t)(end - p));
+	if (!colon || (colon + 1 < end && colon[1] != ' '))
+		return false;
+	for (p = colon + 1; p < end && *p == ' '; p++)
+		;
+	return p == end || !strchr("+-.0123456789", *p);
+}
+
 /* Is the word a level?  Then *@level is set. */
 static bool level_of(const struct word *w, const struct word *last, const char *line,
 		     const char *end, enum complaint *level)
@@ -277,6 +301,10 @@ static bool level_of(const struct word *w, const struct word *last, const char *
 	}
 	if (is_angle_level(w, level) || is_special(w, last, end, level))
 		return true;
+	if (is_headline(w, last, end)) {
+		*level = COMPLAINT_ERROR;
+		return true;
+	}
 	if (is_glog(w) || is_letter_level(w, last)) {
 		*level = letter_level(*w->at);
 		return true;
@@ -308,10 +336,16 @@ static bool is_exception(const struct word *w, const char *end)
 	static const char *const tails[] = { "Error", "Exception", "Interrupt", "Exit" };
 	struct word bare = *w;
 	bool colon = w->at[w->len - 1] == ':';
+	const char *close;
 
 	bare.len -= colon;
 	if (!memchr("rnt", w->at[bare.len - 1], 3))
 		return false;
+	/* "ray.exceptions.RayTaskError(ValueError): " */
+	if (w->after == '(') {
+		close = memchr(w->at, ')', (size_t)(end - w->at));
+		colon = close && close + 1 < end && close[1] == ':';
+	}
 	if (!colon && !is_end(w->at + w->len, end))
 		return w->at + w->len + 11 < end && !memcmp(w->at, "Exception in thread", 19);
 	for (size_t i = 0; i < bare.len; i++)
@@ -434,10 +468,28 @@ static bool is_rule(const char *line, const char *end)
 	return n == RULE && (end == line || end[-1] == ':' || end[-1] == ' ' || end[-1] == '>');
 }
 
+/* Does an error end with a word that the program leaves out what failed? */
+static bool passes_over(const char *p, const char *end)
+{
+	static const char *const words[] = { ", skipping", ", continuing" };
+
+	while (end > p && ((unsigned char)end[-1] <= ' ' || end[-1] == '.'))
+		end--;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i]);
+
+		if ((size_t)(end - p) > n && !memcmp(end - n, words[i], n))
+			return true;
+	}
+	return false;
+}
+
 static enum complaint with_level(enum complaint level, const struct word *w, const char *end)
 {
 	const char *said = w->at + w->len;
 
+	if (level == COMPLAINT_ERROR && passes_over(said, end))
+		level = COMPLAINT_WARNING;
 	if (level != COMPLAINT_WARNING)
 		return level;
 	return tells_failure(said, end) && !goes_on(said, end) ? level : COMPLAINT_NONE;

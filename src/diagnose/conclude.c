@@ -110,8 +110,8 @@ static void conclude_judge(struct conclusion *c, const struct nodes *nodes)
 	if (s->kind == SIGNATURE_PATH && owner == NODES_SHARED) {
 		c->kind = SIGNATURE_ADDRESS;
 		snprintf(c->cause, sizeof(c->cause),
-			 "the address is not the peer's alone, so the connection goes astray: "
-			 "%s",
+			 "several nodes have this address, so the connection never reaches the "
+			 "peer: %s",
 			 said);
 		*c->command = 0;
 		append(c->command, sizeof(c->command), "ringup net fix");
@@ -128,6 +128,7 @@ static void put_end(struct conclusion *c)
 		int signal;
 		const char *what;
 	} signals[] = {
+		{ 2, "SIGINT: Ctrl-C, or a launcher that was interrupted" },
 		{ 4, "SIGILL: the processor does not know an instruction" },
 		{ 6, "SIGABRT: the process gave up itself, its last lines say why" },
 		{ 7, "SIGBUS: often a /dev/shm that is full" },
@@ -151,6 +152,64 @@ static void put_end(struct conclusion *c)
 	} else if (f->status >= 0) {
 		append(c->cause, sizeof(c->cause), " (exit status %d)", f->status);
 	}
+}
+
+static bool is_end(const struct signature *s)
+{
+	return s->kind == SIGNATURE_DEATH || s->kind == SIGNATURE_EXIT;
+}
+
+/* Adds the last lines of a process, the oldest first, but for the message itself. */
+static void put_last(struct conclusion *c, const struct proc *p)
+{
+	const struct finding *f = c->finding;
+
+	for (int i = PROCS_LINES - 1; p && i >= 0 && !c->lasts; i--)
+		if (p->last[i].line && (p->file != f->file || p->last[i].at < f->last_at))
+			for (; i >= 0; i--)
+				if (p->last[i].line &&
+				    (p->file != f->file || (p->last[i].line != f->line &&
+							    p->last[i].at < f->last_at)))
+					c->last[c->lasts++] = &p->last[i];
+}
+
+/* What the program wrote before the launcher told of the end, in this message or an earlier
+ * one. */
+static const struct proc_line *find_lead(const struct evidence *v, const struct finding *f)
+{
+	for (int i = 0; i < signature_count; i++)
+		if (v->of[i].lead.line && v->of[i].file == f->file && v->of[i].line < f->line &&
+		    !strcmp(signatures[i].library, f->signature->library))
+			return &v->of[i].lead;
+	return f->lead.line ? &f->lead : NULL;
+}
+
+/* Quotes what the process that ended, or that others waited for, wrote last. */
+static void conclude_quote(struct conclusion *c, const struct evidence *v)
+{
+	const struct finding *f = c->finding;
+	const struct proc *p = NULL;
+	char more[256];
+
+	if (f->signature->flags & SIGNATURE_BEHIND) {
+		if (!jobend_behind(v, f, more, sizeof(more), &p))
+			return;
+		append(c->cause, sizeof(c->cause), "; %s", more);
+		if (p && p->rank < 0 && p->step_line.line)
+			c->last[c->lasts++] = &p->step_line;
+		else
+			put_last(c, p);
+		return;
+	}
+	if (!is_end(f->signature) && f->status < 0 && !f->signal)
+		return;
+	if (f->ranks)
+		put_last(c, procs_of_rank(v->procs, f->file, f->rank[0]));
+	if (!c->lasts && find_lead(v, f))
+		c->last[c->lasts++] = find_lead(v, f);
+	if (c->lasts && (f->signature->kind != SIGNATURE_DEATH || f->signal == 6))
+		append(c->cause, sizeof(c->cause), "; the line before: %s",
+		       c->last[c->lasts - 1]->text);
 }
 
 static void conclude_one(struct conclusion *c, const struct finding *f,
@@ -194,7 +253,7 @@ static bool is_own_end(const struct finding *f)
 /*
  * A rank that ended by itself has mostly said why: that message is the cause, and comes before
  * the other ranks' errors, with the end as its result.  The same holds for an unexplained end
- * after a failed path that the same library reported.
+ * after an error, or after a failed path that the same library reported.
  */
 static bool is_led_to(const struct finding *end, const struct conclusion *other)
 {
@@ -202,9 +261,13 @@ static bool is_led_to(const struct finding *end, const struct conclusion *other)
 
 	if (is_own_end(end))
 		return other->kind >= SIGNATURE_PATH && other->kind <= SIGNATURE_RESULT &&
+		       f->signature->kind != SIGNATURE_DEATH &&
 		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks);
-	return !end->signal && other->kind == SIGNATURE_PATH && is_before(f, end) &&
-	       !strcmp(f->signature->library, end->signature->library);
+	if (end->signal || !is_before(f, end))
+		return false;
+	return other->kind == SIGNATURE_ERROR ||
+	       (other->kind == SIGNATURE_PATH &&
+		!strcmp(f->signature->library, end->signature->library));
 }
 
 static void order_exits(struct conclusions *c)
@@ -230,21 +293,63 @@ static void order_exits(struct conclusions *c)
 	}
 }
 
+/* Did a signal end the process that mostly follows from something else: from abort(3), or from
+ * a launcher that ends the other ranks? */
+static bool is_late_signal(const struct finding *f)
+{
+	return f->signal == 6 || f->signal == 15 || strstr(f->proof, "Aborted") ||
+	       strstr(f->proof, "Terminated");
+}
+
 /* A shell says "Killed" of a job that ran out of memory, and of a hanging job that the user
  * killed. In the second case an earlier message that explains the hang is the cause. */
+static bool is_shell_kill(const struct finding *f)
+{
+	return !strcmp(f->signature->library, "shell") && strstr(f->proof, " Killed");
+}
+
+/* MPICH's launcher, and Intel's, kill what is left when a process has ended. */
+static bool is_reaped(const struct finding *f)
+{
+	return f->signal == 9 && !strcmp(f->signature->library, "mpich");
+}
+
+/* Does a message tell that its process cannot go on? */
+static bool is_fatal(const struct finding *f)
+{
+	return f->is_uncaught || strstr(f->proof, "forrtl: severe") ||
+	       strstr(f->proof, "panicked at");
+}
+
+/* Is @other the cause of an end by a signal that has come late? */
+static bool leads_to_signal(const struct conclusion *other, const struct finding *end,
+			    bool is_late)
+{
+	const struct finding *f = other->finding;
+
+	if (f == end || other->is_overcome || !is_before(f, end))
+		return false;
+	if (is_reaped(end))
+		return other->kind == SIGNATURE_ERROR && is_fatal(f);
+	if (!is_late)
+		return other->kind >= SIGNATURE_SETTING && other->kind <= SIGNATURE_PATH;
+	return (other->kind <= SIGNATURE_ERROR || (!f->signal && f->status > 0)) &&
+	       !is_late_signal(f);
+}
+
 static void order_kills(struct conclusions *c)
 {
 	for (int i = 0; i < c->n; i++) {
 		struct conclusion *end = &c->list[i];
-		const struct finding *f = end->finding;
+		bool is_late = is_late_signal(end->finding);
 
-		if (end->kind != SIGNATURE_DEATH || strcmp(f->signature->library, "shell") ||
-		    !strstr(f->proof, " Killed"))
+		if (end->kind != SIGNATURE_DEATH &&
+		    (end->kind != SIGNATURE_EXIT || end->finding->signal != 15))
+			continue;
+		if (!is_late && !is_shell_kill(end->finding) && !is_reaped(end->finding))
 			continue;
 		for (int k = 0; k < c->n; k++)
-			if (c->list[k].kind >= SIGNATURE_SETTING &&
-			    c->list[k].kind <= SIGNATURE_PATH &&
-			    is_before(c->list[k].finding, f))
+			if (leads_to_signal(&c->list[k], end->finding, is_late))
 				end->kind = SIGNATURE_RESULT;
 	}
 }
@@ -302,16 +407,12 @@ static bool has_failed(const struct evidence *v, const char *library)
 	return false;
 }
 
-static bool is_end(const struct signature *s)
-{
-	return s->kind == SIGNATURE_DEATH || s->kind == SIGNATURE_EXIT;
-}
-
 /* Does an earlier finding of the same kind make this one redundant? */
 static bool is_late(const struct evidence *v, const struct signature *s)
 {
 	for (int i = 0; s->flags & SIGNATURE_LATER && i < signature_count; i++)
 		if (v->of[i].count && &signatures[i] != s &&
+		    (!(signatures[i].flags & SIGNATURE_LATER) || &signatures[i] < s) &&
 		    (signatures[i].kind == s->kind || is_end(&signatures[i])) &&
 		    !strcmp(signatures[i].library, s->library))
 			return true;
@@ -340,7 +441,8 @@ static bool is_real(const struct evidence *v, int i)
 {
 	const struct finding *f = &v->of[i];
 
-	return f->count && !(f->well && !has_failed(v, signatures[i].library));
+	return f->count && !(f->well && (signatures[i].flags & SIGNATURE_WAITS ||
+					 !has_failed(v, signatures[i].library)));
 }
 
 /* Concludes from unknown complaints; a warning counts only if there is nothing worse. */
@@ -364,25 +466,228 @@ static void conclude_unknown(struct conclusions *c, const struct evidence *v,
 static bool has_cause(const struct evidence *v)
 {
 	for (int i = 0; i < v->unknowns; i++)
-		if (v->unknown[i].what != EVIDENCE_WARNING)
+		if (v->unknown[i].what != EVIDENCE_WARNING &&
+		    !jobend_went_on(v, &v->unknown[i].finding, SIGNATURE_ERROR) &&
+		    !jobend_is_routine(v, &v->unknown[i].finding, SIGNATURE_ERROR))
 			return true;
 	for (int i = 0; i < signature_count; i++)
-		if (is_real(v, i) && signatures[i].kind < SIGNATURE_NOTE)
+		if (is_real(v, i) && signatures[i].kind < SIGNATURE_NOTE &&
+		    !jobend_went_on(v, &v->of[i], signatures[i].kind) &&
+		    !jobend_is_routine(v, &v->of[i], signatures[i].kind))
 			return true;
 	return false;
 }
 
-int conclude(struct conclusions *c, const struct evidence *v, const struct nodes *nodes,
-	     struct err *e)
-{
-	bool known, dated = true;
+/* ---- the outcome ---- */
 
-	memset(c, 0, sizeof(*c));
-	c->list = calloc((size_t)signature_count + EVIDENCE_UNKNOWN, sizeof(*c->list));
-	c->echo = calloc((size_t)signature_count, sizeof(*c->echo));
-	if (!c->list || !c->echo)
-		return fail(e, RINGUP_ENOMEM, "no memory for the conclusions");
-	known = has_cause(v);
+/* Makes a note of what the job overcame: of all if nothing else is left, else of what another
+ * message explains better. */
+static void order_overcome(struct conclusions *c, const struct evidence *v)
+{
+	bool stands = false, has_own = false, has_end = false;
+
+	for (int i = 0; i < c->n; i++) {
+		struct conclusion *x = &c->list[i];
+
+		x->is_overcome =
+			x->kind != SIGNATURE_NOTE && jobend_went_on(v, x->finding, x->kind);
+		has_end |= !x->is_overcome && is_end(x->finding->signature);
+	}
+	for (int i = 0; i < c->n; i++) {
+		struct conclusion *x = &c->list[i];
+
+		if (x->kind == SIGNATURE_NOTE)
+			continue;
+		x->is_overcome |= !has_end && jobend_is_routine(v, x->finding, x->kind);
+		stands |= !x->is_overcome;
+		has_own |= !x->is_overcome && x->kind <= SIGNATURE_RESULT &&
+			   x->kind != SIGNATURE_EXIT && x->kind != SIGNATURE_DEATH;
+	}
+	for (int i = 0; i < c->n; i++)
+		if (c->list[i].is_overcome &&
+		    (!stands || has_own || c->list[i].kind == SIGNATURE_PATH))
+			c->list[i].kind = SIGNATURE_NOTE;
+}
+
+/* Makes a result of what an earlier or later message explains, and a cause of what explains. */
+static void order_explained(struct conclusions *c)
+{
+	for (int i = 0; i < c->n; i++)
+		for (int k = 0; k < c->n; k++) {
+			struct conclusion *cause = &c->list[i], *result = &c->list[k];
+
+			if (result->kind >= SIGNATURE_NOTE || cause->is_overcome ||
+			    !signature_explains(cause->finding->signature,
+						result->finding->signature))
+				continue;
+			if (cause->kind == SIGNATURE_NOTE)
+				cause->kind = SIGNATURE_SETTING;
+			result->kind = SIGNATURE_RESULT;
+			snprintf(result->reason, sizeof(result->reason), "line %ld: %s",
+				 cause->finding->line, cause->finding->proof);
+		}
+}
+
+static bool is_about_network(const struct conclusion *c)
+{
+	return c->kind == SIGNATURE_ADDRESS || c->kind == SIGNATURE_PATH ||
+	       !strncmp(c->command, "ringup net", 10);
+}
+
+/* Offers a check of the network only where the first finding is about the network: after a
+ * wrong Python or a killed process it would be a detour. */
+static void limit_checks(struct conclusions *c)
+{
+	static const char check[] = "ringup net check";
+
+	if (!c->n || is_about_network(&c->list[0]))
+		return;
+	for (int i = 1; i < c->n; i++)
+		if (!strncmp(c->list[i].command, check, sizeof(check) - 1))
+			*c->list[i].command = 0;
+}
+
+static enum jobend judge(const struct conclusions *c, const struct evidence *v)
+{
+	bool stands = false, is_good = jobend_is_good(v, !c->n);
+
+	for (int i = 0; i < c->n; i++) {
+		const struct conclusion *x = &c->list[i];
+
+		if (x->kind == SIGNATURE_NOTE) {
+			is_good |= x->is_overcome || jobend_ends_calmly(v, x->finding);
+			continue;
+		}
+		if (x->kind == SIGNATURE_DEATH || x->kind == SIGNATURE_EXIT ||
+		    is_end(x->finding->signature) || x->kind == SIGNATURE_ERROR ||
+		    (x->kind == SIGNATURE_ECHO &&
+		     x->finding->signature->flags & SIGNATURE_VAGUE))
+			return JOBEND_FAILED;
+		stands = true;
+	}
+	return !stands && is_good ? JOBEND_WELL : JOBEND_UNKNOWN;
+}
+
+/* Puts a finding that no message tells before the others. */
+static void add_untold(struct conclusions *c, const struct signature *s, const struct proc *p,
+		       const struct proc_line *shown, const char *said)
+{
+	struct finding *f = &c->untold;
+	struct conclusion *x = c->list;
+
+	*f = (struct finding){ .signature = s,
+			       .count = 1,
+			       .file = p->file,
+			       .line = shown->line,
+			       .last_at = UINT64_MAX,
+			       .time = shown->time,
+			       .files = 1,
+			       .status = -1,
+			       .port = -1 };
+	snprintf(f->proof, sizeof(f->proof), "%s", shown->text);
+	if (p->rank >= 0)
+		f->rank[f->ranks++] = p->rank;
+	if (*p->host)
+		snprintf(f->host[f->hosts++], sizeof(f->host[0]), "%s", p->host);
+	memmove(x + 1, x, (size_t)c->n++ * sizeof(*x));
+	memset(x, 0, sizeof(*x));
+	x->finding = f;
+	x->kind = SIGNATURE_EXIT;
+	snprintf(x->cause, sizeof(x->cause), "%s", said);
+	snprintf(x->proof, sizeof(x->proof), "%s", f->proof);
+	put_last(x, p);
+}
+
+/* Adds a process that stands still, which no message tells. */
+static bool add_hang(struct conclusions *c, const struct evidence *v)
+{
+	static const struct signature silent = { "X4",
+						 "any",
+						 SIGNATURE_EXIT,
+						 0,
+						 "",
+						 "",
+						 "look at that process on its host: its stack "
+						 "(py-spy dump --pid PID, or gdb), its GPU "
+						 "and its file systems; the others wait for it",
+						 "" };
+	static const struct signature loop = {
+		"X5",
+		"any",
+		SIGNATURE_EXIT,
+		0,
+		"",
+		"",
+		"the lines name what the job waits for: check that it "
+		"runs, that its name resolves and that its port answers",
+		""
+	};
+	const struct proc *p;
+	char said[256];
+
+	p = jobend_hang(v, said, sizeof(said));
+	if (!p)
+		return false;
+	c->outcome = JOBEND_SILENT;
+	add_untold(c, p->step_line.line ? &silent : &loop, p,
+		   p->step_line.line ? &p->step_line : &p->last[0], said);
+	return true;
+}
+
+/* Adds an end that no message tells: one rank ended in another way than all others, or the
+ * user knows that the job failed. */
+static void add_end(struct conclusions *c, const struct evidence *v)
+{
+	static const struct signature odd = {
+		"X6",
+		"any",
+		SIGNATURE_EXIT,
+		0,
+		"",
+		"",
+		"read its last lines: a launcher such as MPICH's says nothing "
+		"of a rank that ends with a status",
+		""
+	};
+	static const struct signature told = { "X7",
+					       "any",
+					       SIGNATURE_EXIT,
+					       0,
+					       "",
+					       "",
+					       "read the last lines; run the job with a "
+					       "launcher's marks of ranks (mpiexec -l, mpirun "
+					       "--tag-output, srun -l), so that each line has "
+					       "its rank",
+					       "" };
+	char said[256];
+	const struct proc *p = jobend_odd(v, said, sizeof(said));
+	const struct proc_line *l;
+
+	if (p) {
+		c->outcome = JOBEND_FAILED;
+		add_untold(c, &odd, p, &p->last[0], said);
+		return;
+	}
+	if (v->status <= 0)
+		return;
+	c->outcome = JOBEND_FAILED;
+	l = jobend_last_words(v, &p);
+	if (v->status > 128 && v->status < 128 + 65)
+		snprintf(said, sizeof(said), "signal %d ended the job; no line says why",
+			 v->status - 128);
+	else
+		snprintf(said, sizeof(said), "the job ended with status %d; no line says why",
+			 v->status);
+	if (l)
+		add_untold(c, &told, p, l, said);
+}
+
+static int conclude_known(struct conclusions *c, const struct evidence *v,
+			  const struct nodes *nodes, bool *dated)
+{
+	bool known = has_cause(v);
+
 	for (int i = 0; i < signature_count; i++) {
 		if (!is_real(v, i))
 			continue;
@@ -391,15 +696,51 @@ int conclude(struct conclusions *c, const struct evidence *v, const struct nodes
 			c->echo[c->echoes++] = &v->of[i];
 			continue;
 		}
-		dated &= v->of[i].time != 0;
+		*dated &= v->of[i].time != 0;
 		conclude_one(&c->list[c->n++], &v->of[i], nodes);
 	}
+	return c->n;
+}
+
+static void finish(struct evidence *v)
+{
+	procs_finish(v->procs);
+	for (int i = 0; i < signature_count; i++)
+		if (v->of[i].lead.line)
+			fields_show(v->of[i].lead.text, sizeof(v->of[i].lead.text),
+				    v->of[i].lead.text, strlen(v->of[i].lead.text));
+}
+
+int conclude(struct conclusions *c, struct evidence *v, const struct nodes *nodes,
+	     struct err *e)
+{
+	bool dated = true;
+
+	memset(c, 0, sizeof(*c));
+	c->list = calloc((size_t)signature_count + EVIDENCE_UNKNOWN + 1, sizeof(*c->list));
+	c->echo = calloc((size_t)signature_count, sizeof(*c->echo));
+	if (!c->list || !c->echo)
+		return fail(e, RINGUP_ENOMEM, "no memory for the conclusions");
+	finish(v);
+	conclude_known(c, v, nodes, &dated);
 	conclude_unknown(c, v, nodes, &dated);
-	order_exits(c);
+	order_overcome(c, v);
 	order_kills(c);
-	for (int i = 0; i < c->n; i++)
+	order_exits(c);
+	order_explained(c);
+	for (int i = 0; i < c->n; i++) {
 		put_reason(&c->list[i], c);
+		conclude_quote(&c->list[i], v);
+	}
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), conclude_compare, &dated);
+	limit_checks(c);
+	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
+	if (c->outcome == JOBEND_FAILED || !v->status)
+		return 0;
+	if (c->n && c->list[0].kind < SIGNATURE_NOTE)
+		c->outcome = v->status > 0 ? JOBEND_FAILED : c->outcome;
+	else if (!add_hang(c, v))
+		add_end(c, v);
 	return 0;
 }
 

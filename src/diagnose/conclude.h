@@ -4,6 +4,7 @@
 #define DIAGNOSE_CONCLUDE_H
 
 #include "diagnose/evidence.h"
+#include "diagnose/jobend.h"
 #include "diagnose/nodes.h"
 
 struct err;
@@ -16,6 +17,10 @@ struct conclusion {
 	char proof[768];
 	char command[512];
 	char reason[300]; /* the earlier complaint that it follows from, or "" */
+	const struct proc_line
+		*last[PROCS_LINES]; /* what the process wrote last, in its order */
+	int lasts;
+	bool is_overcome; /* the job went on */
 };
 
 struct conclusions {
@@ -23,10 +28,12 @@ struct conclusions {
 	int n;
 	const struct finding **echo; /* left out, since their cause is in the list */
 	int echoes;
+	enum jobend outcome;
+	struct finding untold; /* which no message tells */
 };
 
 /* conclude - sort, leave out echoes, name the owners of addresses. */
-int conclude(struct conclusions *c, const struct evidence *v, const struct nodes *nodes,
+int conclude(struct conclusions *c, struct evidence *v, const struct nodes *nodes,
 	     struct err *e);
 void conclude_free(struct conclusions *c);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "ringup.h"
 
 /* Bytes between matches that count as one message. */
@@ -14,9 +15,12 @@ enum { SAME_MESSAGE = 512 };
 int evidence_open(struct evidence *v, struct err *e)
 {
 	memset(v, 0, sizeof(*v));
+	v->status = -1;
 	v->of = calloc((size_t)signature_count, sizeof(*v->of));
 	v->unknown = calloc(EVIDENCE_UNKNOWN, sizeof(*v->unknown));
-	return v->of && v->unknown ? 0 : fail(e, RINGUP_ENOMEM, "no memory for the findings");
+	if (!v->of || !v->unknown)
+		return fail(e, RINGUP_ENOMEM, "no memory for the findings");
+	return procs_open(&v->procs, e);
 }
 
 void evidence_reset(struct evidence *v)
@@ -25,34 +29,18 @@ void evidence_reset(struct evidence *v)
 	v->unknowns = 0;
 	v->unkept = 0;
 	v->last = NULL;
+	v->status = -1;
+	procs_reset(v->procs);
 }
 
 void evidence_close(struct evidence *v)
 {
 	free(v->of);
 	free(v->unknown);
+	procs_close(v->procs);
+	v->procs = NULL;
 	v->of = NULL;
 	v->unknown = NULL;
-}
-
-/* Copies bytes for display: '?' replaces control characters and invalid UTF-8. */
-static void plain(char *out, size_t size, const char *text, size_t len)
-{
-	size_t i;
-
-	while (len && (*text == ' ' || *text == '\t')) {
-		text++;
-		len--;
-	}
-	while (len && (unsigned char)text[len - 1] <= ' ')
-		len--;
-	for (i = 0; i < len && i < size - 1; i++)
-		out[i] = text[i] >= ' ' && text[i] < 127 ? text[i]
-			 : text[i] == '\t'               ? ' '
-							 : '?';
-	out[i] = 0;
-	if (i < len && size > 4)
-		memcpy(out + i - 3, "...", 3);
 }
 
 static void add_text(char *list, int *n, int most, size_t size, const char *text)
@@ -63,7 +51,7 @@ static void add_text(char *list, int *n, int most, size_t size, const char *text
 		if (!strcmp(list + (size_t)i * size, text))
 			return;
 	if (*n < most)
-		plain(list + (size_t)(*n)++ * size, size, text, strlen(text));
+		fields_show(list + (size_t)(*n)++ * size, size, text, strlen(text));
 }
 
 static void add_rank(struct finding *f, int rank)
@@ -85,7 +73,9 @@ static void evidence_begin(struct finding *f, const struct signature *s,
 	f->line = at->line;
 	f->time = at->origin.time;
 	f->port = f->status = -1;
-	plain(f->proof, sizeof(f->proof), at->text, at->len);
+	fields_show(f->proof, sizeof(f->proof), at->text, at->len);
+	if (at->lead)
+		procs_line(&f->lead, at->at, at->lead_line, at->lead, at->lead_end);
 }
 
 /* Marks failures that a library has overcome. */
@@ -131,10 +121,11 @@ static void see_fields(struct finding *f, const struct sighting *at)
 		f->status = at->fields.status;
 	}
 	if (!*f->value)
-		plain(f->value, sizeof(f->value), at->fields.value, strlen(at->fields.value));
+		fields_show(f->value, sizeof(f->value), at->fields.value,
+			    strlen(at->fields.value));
 	if (!*f->interface)
-		plain(f->interface, sizeof(f->interface), at->fields.interface,
-		      strlen(at->fields.interface));
+		fields_show(f->interface, sizeof(f->interface), at->fields.interface,
+			    strlen(at->fields.interface));
 	add_text(f->address[0], &f->addresses, EVIDENCE_ADDRESSES, sizeof(f->address[0]),
 		 at->fields.address);
 	add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]), at->origin.host);
@@ -144,12 +135,63 @@ static void see_fields(struct finding *f, const struct sighting *at)
 	add_rank(f, at->fields.rank >= 0 ? at->fields.rank : at->origin.rank);
 }
 
-static void see(struct finding *f, const struct signature *s, const struct sighting *at)
+/* The number after one of the words by which torch's watchdog tells how far a rank came. */
+static long sequence_in(const char *text, size_t len)
+{
+	static const char *const words[] = { "nqueued work: ", "nqueued NCCL work: ",
+					     "SeqNum=" };
+	const char *at, *end = text + len;
+	long v = 0;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		at = memmem(text, len, words[i], strlen(words[i]));
+		at = at ? at + strlen(words[i]) : end;
+		if (at == end || !num_is_digit(*at))
+			continue;
+		for (; at < end && num_is_digit(*at) && v < 1000000000000; at++)
+			v = 10 * v + (*at - '0');
+		return v;
+	}
+	return -1;
+}
+
+/* Writes what the message says of its process, and of one that ended, into their table. */
+static void see_process(struct evidence *v, const struct signature *s,
+			const struct sighting *at)
+{
+	struct proc *p = at->process;
+	long sequence = s->kind < SIGNATURE_NOTE || s->kind == SIGNATURE_ECHO
+				? sequence_in(at->text, at->len)
+				: -1;
+
+	if (at->origin.rank >= 0 && sequence >= 0)
+		p = procs_add_rank(v->procs, at->file, at->origin.rank);
+	if (p && sequence > p->sequence)
+		p->sequence = sequence;
+	p = at->process;
+	if (p && !p->first.line && s->kind < SIGNATURE_NOTE)
+		procs_line(&p->first, at->at, at->line, at->text, at->text + at->len);
+	if (s->kind > SIGNATURE_EXIT || at->fields.rank < 0)
+		return;
+	p = procs_add_rank(v->procs, at->file, at->fields.rank);
+	if (p && p->status < 0 && !p->signal) {
+		p->signal = at->fields.signal;
+		p->status = at->fields.signal ? -1 : at->fields.status;
+	}
+}
+
+static void see(struct evidence *v, struct finding *f, const struct signature *s,
+		const struct sighting *at)
 {
 	if (!f->count)
 		evidence_begin(f, s, at);
 	f->count++;
 	f->well = false;
+	f->is_uncaught |= at->is_uncaught;
+	f->is_caught = at->is_caught;
+	f->last_at = at->at;
+	f->last_rank = at->fields.rank >= 0 ? at->fields.rank : at->origin.rank;
+	see_process(v, s, at);
 	f->files += f->last_file != at->file;
 	f->last_file = at->file;
 	see_fields(f, at);
@@ -159,6 +201,12 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 {
 	if (s->flags & SIGNATURE_WELL)
 		mark_well(v, s, at->file);
+	if (s->flags & SIGNATURE_DONE && at->process)
+		at->process->ended_well = at->at + 1;
+	if (s->flags & SIGNATURE_DONE && s->flags & SIGNATURE_WELL && at->process)
+		at->process->job_well = at->at + 1;
+	if (s->flags & SIGNATURE_AGAIN && at->process)
+		at->process->again = at->at + 1;
 	if (s->kind == SIGNATURE_FACT)
 		return;
 	if (evidence_is_told(v, s, at)) {
@@ -169,7 +217,7 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 	}
 	v->last = s;
 	v->last_at = *at;
-	see(&v->of[s - signatures], s, at);
+	see(v, &v->of[s - signatures], s, at);
 }
 
 void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64_t form,
@@ -177,22 +225,20 @@ void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64
 {
 	static const struct signature unknown[] = {
 		[EVIDENCE_KILLED] = { "X1", "any", SIGNATURE_DEATH, 0, "",
-				      "a signal ended a process; the line does not say which "
+				      "a signal killed a process; the line does not say which "
 				      "process",
-				      "look in the kernel's log of that node for memory that "
-				      "ran out, "
-				      "and at the last lines of the process",
+				      "look in the kernel log of that host for memory that ran "
+				      "out, and "
+				      "at the last lines of the process",
 				      "" },
 		[EVIDENCE_ERROR] = { "X2", "any", SIGNATURE_ERROR, 0, "",
-				     "an error that no signature knows, the first of its "
-				     "process",
-				     "read it and the lines around it; what the process says "
-				     "later "
-				     "follows from it",
+				     "unrecognized error (first one logged by this process)",
+				     "read it and the lines around it; later errors of the "
+				     "process "
+				     "follow from it",
 				     "" },
 		[EVIDENCE_WARNING] = { "X3", "any", SIGNATURE_NOTE, 0, "",
-				       "a warning that no signature knows, of something that "
-				       "failed",
+				       "unrecognized warning about something that failed",
 				       "if the job failed, read it and the lines around it",
 				       "" },
 	};
@@ -201,7 +247,7 @@ void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64
 	for (int i = 0; i < v->unknowns; i++) {
 		u = &v->unknown[i];
 		if (u->form == form && u->what == what) {
-			see(&u->finding, &unknown[what], at);
+			see(v, &u->finding, &unknown[what], at);
 			return;
 		}
 	}
@@ -213,5 +259,5 @@ void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64
 	memset(u, 0, sizeof(*u));
 	u->what = what;
 	u->form = form;
-	see(&u->finding, &unknown[what], at);
+	see(v, &u->finding, &unknown[what], at);
 }

@@ -9,6 +9,7 @@
 
 #include "diagnose/fields.h"
 #include "diagnose/origin.h"
+#include "diagnose/procs.h"
 #include "diagnose/signature.h"
 
 struct err;
@@ -40,9 +41,14 @@ struct finding {
 	int hosts;
 	int rank[EVIDENCE_RANKS];
 	int ranks;
-	int files;     /* logs with a match */
-	int last_file; /* the last of them */
-	bool well;     /* the feared failure did not come */
+	int files;             /* logs with a match */
+	int last_file;         /* the last of them */
+	bool well;             /* the feared failure did not come */
+	bool is_uncaught;      /* an exception that ended its process */
+	bool is_caught;        /* a logger wrote it */
+	uint64_t last_at;      /* place of the last match, in the last log */
+	int last_rank;         /* that its line states, or -1 */
+	struct proc_line lead; /* what the program wrote before the end of a process */
 };
 
 /* One match. */
@@ -54,6 +60,11 @@ struct sighting {
 	struct fields fields;
 	const char *text; /* the line, not terminated */
 	size_t len;
+	bool is_uncaught;     /* the traceback begins with the program's outermost line */
+	bool is_caught;       /* a logger wrote it, with a level */
+	struct proc *process; /* that wrote the line, or NULL */
+	const char *lead, *lead_end; /* the line before it, where it tells of an end; or NULL */
+	long lead_line;
 };
 
 /* Complaints that match no signature; these kinds replace signatures in their findings. */
@@ -72,6 +83,8 @@ struct evidence {
 	long unkept; /* complaints of other forms than these */
 	const struct signature *last;
 	struct sighting last_at; /* text is not kept */
+	struct procs *procs;
+	int status; /* of the whole job, as its user knows it, or -1 */
 };
 
 int evidence_open(struct evidence *v, struct err *e);

@@ -234,8 +234,8 @@ static const char *status(const char *p, const char *end, struct fields *f)
 	int n;
 
 	p = fields_number(p + negative, end, &n);
-	if (!p)
-		return NULL;
+	if (!p || !n)
+		return NULL; /* 0 is no failure */
 	if (negative ? n < 65 : n > 128 && n < 128 + 65)
 		f->signal = negative ? n : n - 128;
 	f->status = n;
@@ -462,10 +462,47 @@ bool fields_match(const char *rest, const char *at, const char *end, struct fiel
 	return at != NULL;
 }
 
+/* ---- display ---- */
+
+void fields_show(char *out, size_t size, const char *text, size_t len)
+{
+	size_t i;
+
+	while (len && (*text == ' ' || *text == '\t')) {
+		text++;
+		len--;
+	}
+	while (len && (unsigned char)text[len - 1] <= ' ')
+		len--;
+	for (i = 0; i < len && i < size - 1; i++)
+		out[i] = text[i] >= ' ' && text[i] < 127      ? text[i]
+			 : text[i] == '\t' || text[i] == '\n' ? ' '
+							      : '?';
+	out[i] = 0;
+	if (i < len && size > 4)
+		memcpy(out + i - 3, "...", 3);
+}
+
+size_t fields_elide(char *out, size_t size, const char *line, const char *end)
+{
+	size_t len = (size_t)(end - line), tail = size * 3 / 10, head = size - tail - 5;
+	const char *last = end - tail;
+
+	if (len <= size || !memmem(last, tail, ": ", 2)) {
+		len = len < size ? len : size;
+		memcpy(out, line, len);
+		return len;
+	}
+	memcpy(out, line, head);
+	memcpy(out + head, " ... ", 5);
+	memcpy(out + head + 5, last, tail);
+	return size;
+}
+
 /* ---- marks and boxes ---- */
 
-/* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [3] of ringup, "3: "
- * of srun. */
+/* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [rank 3] of
+ * programs, [3] of ringup, "3: " of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
 {
 	const char *p = at, *after;
@@ -478,8 +515,8 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 		return at;
 	if (p < end && *p == '[') {
 		p++;
-		if (end - p > 4 && !memcmp(p, "rank", 4))
-			p += 4;
+		if (end - p > 5 && (*p | 0x20) == 'r' && !memcmp(p + 1, "ank", 3))
+			p += p[4] == ' ' || p[4] == '-' ? 5 : 4;
 		else if (end - p > 7 && !memcmp(p, "default", 7))
 			p += 7;
 		after = fields_number(p, end, &n);

@@ -44,6 +44,14 @@ void fields_box(const char *at, const char *end, struct fields *f, size_t *looke
 /* fields_host - add a host if it is a name or an address and not yet there. */
 void fields_host(struct fields *f, const char *at, size_t len);
 
+/* fields_show - copy bytes for display: '?' replaces control characters and invalid UTF-8. @out
+ * may be @text. */
+void fields_show(char *out, size_t size, const char *text, size_t len);
+
+/* fields_elide - copy a line of any length to @size bytes: of a long one whose end has a colon,
+ * as nested errors have, the beginning and the end.  Returns the length. */
+size_t fields_elide(char *out, size_t size, const char *line, const char *end);
+
 /* fields_unmark - skip the marks that launchers put before a rank's lines. */
 const char *fields_unmark(const char *at, const char *end, int *rank);
 

@@ -9,7 +9,8 @@
 #include "diagnose/fields.h"
 #include "diagnose/wrap.h"
 
-enum { LOOK = 160, HOST = 64 };
+/* RECORD: the first field of a record is within so many bytes. */
+enum { LOOK = 160, HOST = 64, MARK_LOOK = 128, RECORD = 32 };
 
 static bool origin_is_name(char c)
 {
@@ -66,6 +67,23 @@ static int64_t time_at(const char *p, const char *end)
 				v, p + strlen(shapes[i].date) + strlen(shapes[i].time), end);
 	}
 	return 0;
+}
+
+/* "Aug 22 10:01:11 " of syslog and the journal; 0 if it is none. */
+static int64_t syslog_time(const char *p, const char *end)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	const char *at;
+	int64_t v;
+
+	if (end - p < 16 || *p < 'A' || *p > 'S' || p[3] != ' ' || p[6] != ' ')
+		return 0;
+	at = memmem(months, sizeof(months) - 1, p, 3);
+	if (!at || (at - months) % 3)
+		return 0;
+	v = (at - months) / 3 + 1;
+	v = 100 * v + 10 * (p[4] == ' ' ? 0 : p[4] - '0') + (p[5] - '0');
+	return fits(p + 7, end, "00:00:00", &v) ? with_fraction(v, p + 15, end) : 0;
 }
 
 static bool is_source(const char *name, const char *end)
@@ -145,13 +163,22 @@ static bool host_at(struct origin *o, const char *p, const char *end)
  * unambiguous marks. */
 static const char *mark_at(const char *p, const char *end, int *rank)
 {
-	const char *close;
+	const char *close, *at;
+	int n = 0;
 
 	if (end - p < 4 || *p != '[')
 		return p;
 	close = memchr(p, ']', (size_t)(end - p));
+	/* "[PG ID 0 PG GUID 0(default_pg) Rank 2]" of torch's watchdog */
+	if (close && p[1] == 'P' && (at = memmem(p, (size_t)(close - p), " Rank ", 6))) {
+		for (at += 6; at < close && num_is_digit(*at) && n < 10000000; at++)
+			n = 10 * n + (*at - '0');
+		if (at == close)
+			*rank = n;
+		return p;
+	}
 	if (!close || (end - close > 4 && !memcmp(close + 1, "<std", 4)) ||
-	    (end - p > 5 && !memcmp(p, "[rank", 5)) ||
+	    (end - p > 5 && (p[1] | 0x20) == 'r' && !memcmp(p + 2, "ank", 3)) ||
 	    (end - p > 8 && !memcmp(p, "[default", 8)))
 		return close ? fields_unmark(p, end, rank) : p;
 	return p;
@@ -178,6 +205,157 @@ static void actor_at(struct origin *o, const char *p, const char *end)
 			o->rank = (n ? 10 * o->rank : 0) + (at[n] - '0');
 }
 
+/* ---- marks ---- */
+
+/* "[pod/bert-worker-3/pytorch] " of kubectl. */
+static const char *mark_pod(struct origin_mark *m, const char *p, const char *end)
+{
+	const char *slash, *close;
+
+	if (end - p < 8 || memcmp(p, "[pod/", 5) != 0)
+		return p;
+	slash = memchr(p + 5, '/', (size_t)(end - p - 5));
+	close = slash ? memchr(slash, ']', (size_t)(end - slash)) : NULL;
+	if (!close || slash - p - 5 > HOST)
+		return p;
+	m->host = p + 5;
+	m->len = (size_t)(slash - m->host);
+	return close + 1 < end && close[1] == ' ' ? close + 2 : close + 1;
+}
+
+/* "worker-3  | " of docker compose; the name ends in a number. */
+static const char *mark_compose(struct origin_mark *m, const char *p, const char *end)
+{
+	const char *at = p, *stop;
+
+	while (at < end && at - p < HOST && origin_is_name(*at))
+		at++;
+	stop = at;
+	while (at < end && *at == ' ')
+		at++;
+	if (stop - p < 3 || end - at < 2 || at[0] != '|' || at[1] != ' ' ||
+	    !num_is_digit(stop[-1]) || num_is_digit(*p))
+		return p;
+	m->host = p;
+	m->len = (size_t)(stop - p);
+	return at + 2;
+}
+
+/* "Nov 12 10:00:00 node-3 train[4711]: " of the journal and of syslog. */
+static const char *mark_syslog(struct origin_mark *m, const char *p, const char *end)
+{
+	const char *host = p + 16, *at, *close;
+	int64_t v = 0;
+
+	if (end - p < 24 || p[3] != ' ' || p[6] != ' ' || p[15] != ' ' ||
+	    !fits(p + 7, end, "00:00:00", &v))
+		return p;
+	for (at = host; at < end && at - host < HOST && origin_is_name(*at); at++)
+		;
+	close = memchr(at, ':', (size_t)(end - at < HOST ? end - at : HOST));
+	if (at == host || *at != ' ' || !close || (close[-1] != ']' && close - at > 24))
+		return p;
+	m->host = host;
+	m->len = (size_t)(at - host);
+	return close + 1 < end && close[1] == ' ' ? close + 2 : close + 1;
+}
+
+/* "(RayTrainWorker pid=4711, ip=10.30.0.7) " */
+static const char *mark_actor(struct origin_mark *m, const char *p, const char *end)
+{
+	const char *close = memchr(p, ')', (size_t)(end - p)), *pid, *rank;
+
+	pid = close ? memmem(p, (size_t)(close - p), "pid=", 4) : NULL;
+	if (!pid || close - pid > HOST)
+		return p;
+	rank = memmem(p, (size_t)(close - p), "rank=", 5);
+	if (rank && m->rank < 0)
+		for (m->rank = 0, rank += 5;
+		     rank < close && num_is_digit(*rank) && m->rank < 1000000;)
+			m->rank = 10 * m->rank + (*rank++ - '0');
+	m->host = pid;
+	m->len = (size_t)(close - pid);
+	return close + 1 < end && close[1] == ' ' ? close + 2 : close + 1;
+}
+
+static const char *mark_named(struct origin_mark *m, const char *p, const char *end)
+{
+	if (*p == '[')
+		return mark_pod(m, p, end);
+	if (*p == '(')
+		return mark_actor(m, p, end);
+	if ((*p | 0x20) < 'a' || (*p | 0x20) > 'z')
+		return p;
+	return end - p > 16 && p[9] == ':' && p[12] == ':' ? mark_syslog(m, p, end)
+							   : mark_compose(m, p, end);
+}
+
+/* "time=... rank=3 step=7", "10:00:00 | rank 3 | INFO | ...", {"time": ..., "rank": 3}: the
+ * line is a record with fields, and the rank one of them. */
+static void mark_field(struct origin_mark *m, const char *line, const char *end)
+{
+	static const struct {
+		const char *before, after[4];
+		char earlier; /* another field has to come before */
+	} forms[] = {
+		{ " rank=", " \r", '=' },
+		{ "| rank ", " |", '|' },
+		{ "\"rank\": ", ",}", '{' },
+		{ "\"rank\":", ",}", '{' },
+	};
+	const char *at;
+	int n;
+
+	if (end - line > MARK_LOOK)
+		end = line + MARK_LOOK;
+	if (end - line < RECORD ||
+	    (*line != '{' && !memchr(line, '=', RECORD) && !memchr(line, '|', RECORD)))
+		return;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		at = memmem(line, (size_t)(end - line), forms[i].before,
+			    strlen(forms[i].before));
+		if (!at || !memchr(line, forms[i].earlier, (size_t)(at + 1 - line)))
+			continue;
+		at += strlen(forms[i].before);
+		for (n = 0; at < end && num_is_digit(*at) && n < 10000000; at++)
+			n = 10 * n + (*at - '0');
+		if (num_is_digit(at[-1]) && at < end && *at && strchr(forms[i].after, *at))
+			m->rank = n;
+		return;
+	}
+}
+
+void origin_mark(struct origin_mark *m, const char *line, const char *end)
+{
+	const char *p, *at, *whole = line, *whole_end = end;
+
+	*m = (struct origin_mark){ .rank = -1 };
+	if (line < end && *line == '{')
+		wrap_open(&line, &end);
+	if (end - line > MARK_LOOK)
+		end = line + MARK_LOOK;
+	/* A terminal's colour */
+	if (end - line > 5 && *line == 0x1b && (at = memchr(line, 'm', 8)) && at < end)
+		line = at + 1;
+	p = line < end ? mark_named(m, line, end) : line;
+	at = fields_unmark(p, end, &m->rank);
+	/* "[1]:" alone is the head of an entry in torchrun's report. */
+	while (at < end && (unsigned char)*at <= ' ')
+		at++;
+	if (at == end && *p == '[')
+		m->rank = -1;
+	if (m->rank >= 0 || at == end)
+		return;
+	/* Dates and log levels may stand before torch's marks and mpirun's. */
+	for (at = p; at < end && (at = memchr(at, '[', (size_t)(end - at))); at++) {
+		mark_at(at, end, &m->rank);
+		if (m->rank >= 0)
+			return;
+	}
+	if (!m->host)
+		mark_field(m, whole, whole_end);
+}
+
 void origin_read(struct origin *o, const char *line, size_t len)
 {
 	const char *end = line + len, *p, *after;
@@ -188,6 +366,7 @@ void origin_read(struct origin *o, const char *line, size_t len)
 	if (end - line > LOOK)
 		end = line + LOOK;
 	line = fields_unmark(line, end, &o->rank);
+	o->time = syslog_time(line, end);
 	for (p = line; p < end && (!o->time || !*o->host || o->rank < 0); p++) {
 		if (!*o->host && *p == '(')
 			actor_at(o, p, end);

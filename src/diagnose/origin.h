@@ -12,6 +12,17 @@ struct origin {
 	int64_t time; /* the decimal number MMDDhhmmss and six places; 0: not stated */
 };
 
+/* What a launcher or a log collector puts before a process's lines. */
+struct origin_mark {
+	int rank;         /* -1: none */
+	const char *host; /* name of a pod, a container, a host or an actor, within the line; or
+			     NULL */
+	size_t len;
+};
+
+/* origin_mark - the marks alone, which takes much less time than origin_read(). */
+void origin_mark(struct origin_mark *m, const char *line, const char *end);
+
 /* origin_read - from the beginning of a line, of which @len bytes may be read. */
 void origin_read(struct origin *o, const char *line, size_t len);
 

@@ -84,7 +84,7 @@ int read_open(struct reader *r, const char *path, struct err *e)
 	const struct packing *k;
 	struct stat st;
 
-	*r = (struct reader){ .fd = -1, .pidfd = -1 };
+	*r = (struct reader){ .path = path, .fd = -1, .pidfd = -1 };
 	r->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : 0;
 	if (r->fd < 0)
 		return fail_os(e, "open");

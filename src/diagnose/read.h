@@ -12,6 +12,7 @@ struct err;
 /* Logs of gzip, bzip2, xz and zstd are unpacked by these programs, which hosts with such logs
  * have and keep up to date.  A log's first bytes tell its format. */
 struct reader {
+	const char *path; /* NULL: none */
 	int fd;
 	pid_t pid; /* of the unpacking program, or 0 */
 	int pidfd;

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "diagnose/bare.h"
+#include "diagnose/lead.h"
 #include "diagnose/match.h"
 #include "diagnose/read.h"
 #include "diagnose/unknown.h"
@@ -18,6 +19,7 @@ enum {
 	AHEAD = 4096,  /* of a message, after its beginning */
 	BLOCK = 256 << 10,
 	SHOWN = 80,     /* of a long line, before a match in it */
+	FOLDED = 48,    /* bytes of a line whose sentence may go on in the next */
 	ALLOWANCE = 4,  /* bytes read again for each byte of the log, */
 	SAVED = 1 << 20 /* and the allowance at the start */
 };
@@ -92,11 +94,67 @@ static const char *find_shown(const char *start, const char *at, const char *sto
 	return stop - start > EVIDENCE_PROOF && at - start > SHOWN ? at - SHOWN : start;
 }
 
+static const char *end_of_line(const char *at, const char *end)
+{
+	const char *nl = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+
+	return nl ? nl : at;
+}
+
+/* Open MPI folds its sentences: the end of the one whose line goes up to @stop. */
+static const char *end_of_sentence(const char *start, const char *stop, const char *end)
+{
+	const char *line = start;
+
+	while (stop < end && *stop == '\n' && stop - line >= FOLDED &&
+	       stop - start < EVIDENCE_PROOF && !strchr(".:;,-=", stop[-1]) && stop + 1 < end &&
+	       stop[1] > ' ' && stop[1] != '-') {
+		line = stop + 1;
+		stop = end_of_line(line, end);
+	}
+	return stop;
+}
+
+/* The first line of a finding is the one that is shown: @shown, of EVIDENCE_PROOF bytes, takes
+ * what does not stand in the log so. */
+static void show(struct sighting *seen, const struct signature *s, const char *at,
+		 const char *stop, const char *end, char *shown)
+{
+	stop = !strcmp(s->library, "openmpi") ? end_of_sentence(seen->text, stop, end)
+					      : end_of_line(stop, end);
+	seen->len = (size_t)(stop - seen->text);
+	/* The match itself stays to be seen. */
+	if (at - seen->text <= EVIDENCE_PROOF / 2) {
+		seen->len = fields_elide(shown, EVIDENCE_PROOF - 1, seen->text, stop);
+		seen->text = shown;
+	}
+}
+
+/* Adds the process that wrote the line from @start to @stop, and what it wrote before. */
+static void see_line(struct place *p, struct sighting *seen, const struct signature *s,
+		     const char *start, const char *stop)
+{
+	const struct evidence *v = &p->sieve->evidence;
+	bool is_boxed = !strcmp(s->library, "openmpi") || !strcmp(s->library, "mpich") ||
+			!strcmp(s->library, "horovod");
+	long back;
+
+	if (s->kind == SIGNATURE_FACT && !(s->flags & (SIGNATURE_DONE | SIGNATURE_AGAIN)))
+		return;
+	seen->process = procs_find(v->procs, p->file, start, stop);
+	if (v->of[s - signatures].count ||
+	    (s->kind > SIGNATURE_EXIT && seen->fields.status < 0 && !seen->fields.signal))
+		return;
+	seen->lead = lead_find(p->sieve->block, start, is_boxed, &seen->lead_end, &back);
+	seen->lead_line = seen->line - back;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
 	const char *block = p->sieve->block, *end = block + p->len, *start, *stop;
 	struct sighting seen = { .file = p->file, .at = p->before + at };
+	char shown[EVIDENCE_PROOF];
 	size_t looked = 0;
 	const char *behind;
 	bool fits;
@@ -127,12 +185,15 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		find_line(p, at, &start, &stop);
 		origin_read(&seen.origin, start, (size_t)(stop - start));
 		looked += (size_t)(stop - start);
-		seen.text = start = find_shown(start, block + at, stop);
-		seen.len = (size_t)(stop - start);
 		count_to(p, at);
 		seen.line = p->line;
+		see_line(p, &seen, s, start, stop);
+		seen.text = start = find_shown(start, block + at, stop);
+		seen.len = (size_t)(stop - start);
+		if (!p->sieve->evidence.of[s - signatures].count)
+			show(&seen, s, block + at, stop, end, shown);
 		evidence_add(&p->sieve->evidence, s, &seen);
-		unknown_cover(p->sieve->unknown, p->before + at - 1, s->kind);
+		unknown_cover(p->sieve->unknown, p->before + at - 1, s);
 	}
 	p->allowed -= (int64_t)looked;
 	return fits;
@@ -153,6 +214,8 @@ static void advance(struct place *p, size_t *from, size_t to, bool is_last)
 	unknown_settle(p->sieve->unknown, is_last ? UINT64_MAX : p->before + to,
 		       &p->sieve->evidence);
 	count_to(p, to);
+	procs_read(p->sieve->evidence.procs,
+		   &(struct procs_piece){ block, *from, to, p->before, p->line, is_last });
 	memmove(block, block + to - keep, p->len - (to - keep));
 	p->before += to - keep;
 	p->len -= to - keep;
@@ -167,6 +230,7 @@ int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 
 	match_reset(s->matcher);
 	unknown_begin(s->unknown, file);
+	procs_begin(s->evidence.procs, file, r->path ? r->path : "");
 	do {
 		n = read_some(r, s->block + p.len, BEHIND + BLOCK + AHEAD - p.len, e);
 		if (n < 0)
@@ -178,6 +242,7 @@ int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 		else if (p.len == BEHIND + BLOCK + AHEAD)
 			advance(&p, &from, p.len - AHEAD, false);
 	} while (n);
+	unknown_end(s->unknown, &s->evidence);
 	s->lines += p.line - 1;
 	return read_end(r, e);
 }

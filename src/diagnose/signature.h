@@ -3,6 +3,8 @@
 #ifndef DIAGNOSE_SIGNATURE_H
 #define DIAGNOSE_SIGNATURE_H
 
+#include <stdbool.h>
+
 /* The kinds are in the order of the report, causes before their results.  An echo is reported
  * only if nothing better is known, a fact never. */
 enum signature_kind {
@@ -28,6 +30,10 @@ enum signature_flag {
 	SIGNATURE_VAGUE = 64,      /* an echo that is reported only if it is the only one */
 	SIGNATURE_BARE = 128,      /* messages of the system: see bare_fits()           */
 	SIGNATURE_SHELL = 256,     /* such messages, on a line of a shell               */
+	SIGNATURE_DONE = 512,    /* a process of the job ended well; with WELL, the whole job */
+	SIGNATURE_BEHIND = 1024, /* a rank waited for another one: say for which      */
+	SIGNATURE_AGAIN = 2048,  /* the job, or a part of it, starts again            */
+	SIGNATURE_WAITS = 4096,  /* over once WELL of its library follows, come what may */
 };
 
 /*
@@ -59,8 +65,18 @@ struct signature {
 	const char *command; /* {hosts}, {port}; or "" */
 };
 
-extern const struct signature signatures[];
-extern const int signature_count;
+/* The table in use: the built-in one, after the rules of the user. */
+extern const struct signature *signatures;
+extern int signature_count;
+
+struct err;
+
+/* signature_extend - put @n signatures before the built-in ones, and @explains[i], ids that the
+ * i-th explains, or NULL; with 0 only the built-in ones are left.  All are the caller's. */
+int signature_extend(const struct signature *more, int n, char *const *explains, struct err *e);
+
+/* signature_explains - is @result, if both are found, a consequence of @cause? */
+bool signature_explains(const struct signature *cause, const struct signature *result);
 
 /* signature_find - by id, or NULL. */
 const struct signature *signature_find(const char *id);

@@ -37,8 +37,17 @@ struct piece {
 /* unknown_read - record the complaints in the piece. */
 void unknown_read(struct unknown *u, const struct piece *piece);
 
-/* unknown_cover - report that a signature of @kind matches at @at of the log. */
-void unknown_cover(struct unknown *u, uint64_t at, enum signature_kind kind);
+/*
+ * unknown_cover - report that @s matches at @at of the log.
+ *
+ * A vague message does not make known the exception that follows it, and one that healthy jobs
+ * print does not make known an exception that ends its process.
+ */
+void unknown_cover(struct unknown *u, uint64_t at, const struct signature *s);
+
+/* unknown_end - after the last piece: report the last error of a process that went on after its
+ * first. */
+void unknown_end(struct unknown *u, struct evidence *v);
 
 /* unknown_settle - decide on complaints that end before @end, and put them into @v. */
 void unknown_settle(struct unknown *u, uint64_t end, struct evidence *v);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "detect/find.h"
 #include "doctor/ability.h"
+#include "doctor/brief.h"
 #include "doctor/exam.h"
 #include "ringup.h"
 
@@ -38,9 +39,10 @@ int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 		rc = exams[i].run(&x, e);
 	}
 	if (!rc) {
-		*out = json_pack("{ss sb sO so}", "schema", "ringup.doctor/1", "healthy",
+		*out = json_pack("{ss sb sO so so*}", "schema", "ringup.doctor/1", "healthy",
 				 !x.bad, "findings", x.findings, "horovod",
-				 ability_of(x.root, facts));
+				 ability_of(x.root, facts), "brief",
+				 how->brief ? brief_of(x.root, facts) : NULL);
 		rc = *out ? 0 : fail(e, RINGUP_ENOMEM, "doctor");
 	}
 	json_decref(x.findings);

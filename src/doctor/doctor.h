@@ -4,6 +4,7 @@
 #define DOCTOR_DOCTOR_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct conf;
 struct err;
@@ -13,6 +14,7 @@ struct doctor_how {
 	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
 	const char *python; /* only this one; NULL or "": all                    */
 	const struct conf *conf;
+	bool brief; /* with what brief_of() tells, as "brief"              */
 };
 
 /*

@@ -1,26 +1,37 @@
-/* exam_machine.c - examine network, limits and GPUs of the node. */
+/* exam_machine.c - examine network and limits of the node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <net/if.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/conf.h"
 #include "base/err.h"
-#include "base/jsonio.h"
 #include "detect/netfacts.h"
 #include "doctor/exam.h"
-#include "host/cgroup.h"
 #include "host/cores.h"
 #include "nicpick/lint.h"
 #include "nicpick/picker.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-enum { SHM_LEAST_MIB = 512, FILES_LEAST = 1024, RDMA_LEAST_MIB = 64 };
+enum {
+	SHM_LEAST_MIB = 512,
+	TEMP_LEAST_MIB = 256,
+	FILES_LEAST = 1024,
+	PROCESSES_LEAST = 256,
+	RDMA_LEAST_MIB = 64,
+	INODES_LEAST = 64,
+};
 
 /* Formats a size: "1.5 GiB". */
 static const char *size_text(uint64_t bytes, char out[32])
@@ -57,7 +68,7 @@ static void add_lint(struct exam *x, const struct snapshot *s, struct err *e, in
 				break;
 		exam_why(x, r.findings[i].what, "ringup net lint");
 	} else if (!*rc) {
-		exam_add(x, EXAM_GOOD, "settings: nothing to find fault with");
+		exam_add(x, EXAM_GOOD, "settings: ok");
 	}
 	lint_free(&r);
 }
@@ -75,29 +86,42 @@ static void add_choice(struct exam *x, const struct snapshot *s, struct err *e, 
 		exam_add(x, EXAM_GOOD, "ringup uses %s between hosts",
 			 role->picks[0].interface);
 	} else if (!*rc) {
-		exam_add(x, EXAM_BAD, "ringup can use no interface between hosts");
+		exam_add(x, EXAM_BAD, "no interface that ringup can use between hosts");
 		exam_why(x, role->error, "ringup net explain");
 	}
 	picker_free(&own);
 }
 
+/* Adds a finding where nothing that this host's processes say to each other arrives. */
+static bool add_loopback(struct exam *x, const struct iface_list *l)
+{
+	for (int i = 0; i < l->nifaces; i++)
+		if (l->ifaces[i].kind == IFACE_LOOPBACK && l->ifaces[i].flags & IFF_UP)
+			return true;
+	exam_add(x, EXAM_BAD, "the loopback interface is down");
+	exam_why(x, "ranks on one host, their launcher and most frameworks connect through it",
+		 "ip link set lo up");
+	return false;
+}
+
 int exam_network(struct exam *x, struct err *e)
 {
-	struct netfacts_from from = { .root = x->root };
+	struct netfacts_from from = { .root = x->root, .resolve = true };
 	struct snapshot s = { 0 };
 	struct err why = { 0 };
 	int rc = 0;
 
 	/* A tree has no record of the node's interfaces. */
 	if (!exam_is_live(x)) {
-		exam_add(x, EXAM_NOTE, "not looked at below a root: a tree has no interfaces");
+		exam_add(x, EXAM_NOTE, "not checked: a tree below --root has no interfaces");
 		exam_why(x, NULL, "ringup net lint --snapshot FILE");
 		return 0;
 	}
 	if (netfacts_read(&s, &from, &why)) {
-		exam_add(x, EXAM_BAD, "it cannot be read: %s", why.text);
+		exam_add(x, EXAM_BAD, "cannot be read: %s", why.text);
 	} else {
-		add_choice(x, &s, e, &rc);
+		if (add_loopback(x, &s.ifaces))
+			add_choice(x, &s, e, &rc);
 		if (!rc)
 			add_lint(x, &s, e, &rc);
 	}
@@ -132,8 +156,8 @@ static void add_memlock(struct exam *x)
 		exam_add(x, EXAM_GOOD, "locked memory: unlimited");
 	} else if (rdma && l.rlim_cur < RDMA_LEAST_MIB * MIB) {
 		exam_add(x, EXAM_BAD, "locked memory: at most %s", size_text(l.rlim_cur, size));
-		exam_why(x, "there is an RDMA device, and it works on locked memory only",
-			 "memlock unlimited in /etc/security/limits.conf, or "
+		exam_why(x, "this node has an RDMA device, which needs locked memory",
+			 "set memlock to unlimited in /etc/security/limits.conf, or "
 			 "LimitMEMLOCK=infinity, or docker run --ulimit memlock=-1");
 	} else {
 		exam_add(x, EXAM_GOOD, "locked memory: at most %s; %s",
@@ -154,8 +178,49 @@ static void add_files(struct exam *x)
 		return;
 	}
 	exam_add(x, EXAM_BAD, "open files: %lld", (long long)l.rlim_cur);
-	exam_why(x, "each rank holds connections to others, and data loaders open many files",
-		 "ulimit -n 65536, for good in /etc/security/limits.conf");
+	exam_why(x,
+		 "each rank keeps connections to others open, and data loaders open many files",
+		 "run ulimit -n 65536; make it permanent in /etc/security/limits.conf");
+}
+
+/* Reports a file system without free inodes, even if it has free space. */
+static bool add_inodes(struct exam *x, const char *what, const char *dir,
+		       const struct statvfs *v)
+{
+	char todo[PATH_MAX + 64];
+
+	/* Some file systems do not count inodes. */
+	if (!v->f_files || v->f_favail >= INODES_LEAST)
+		return false;
+	exam_add(x, EXAM_BAD, "%s: %s has inodes for %lld more files", what, dir,
+		 (long long)v->f_favail);
+	snprintf(todo, sizeof(todo), "remove files there; df -i %s shows how many it takes",
+		 dir);
+	exam_why(x, "programs end with \"No space left on device\", although df shows room",
+		 todo);
+	return true;
+}
+
+/* Reports a user without a name or a home directory; root has both. */
+static void add_user(struct exam *x)
+{
+	static const char *const told[] = { "LOGNAME", "USER", "LNAME", "USERNAME" };
+	const char *home = conf_env("HOME");
+	bool is_named = getpwuid(geteuid());
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+		is_named |= conf_env(told[i]) && *conf_env(told[i]);
+	if (!is_named) {
+		exam_add(x, EXAM_NOTE, "the user %u has no name in /etc/passwd", geteuid());
+		exam_why(x,
+			 "torch.compile and others that ask for it end with KeyError: "
+			 "'getpwuid(): uid not found'",
+			 "export USER=trainer HOME=/tmp");
+	} else if (home && access(home, W_OK | X_OK)) {
+		exam_add(x, EXAM_NOTE, "the home %s may not be written", home);
+		exam_why(x, "torch.compile, Triton, pip and others keep their caches there",
+			 "export HOME=/tmp, or XDG_CACHE_HOME and TRITON_CACHE_DIR");
+	}
 }
 
 static void add_shm(struct exam *x)
@@ -165,11 +230,22 @@ static void add_shm(struct exam *x)
 	uint64_t all, free_bytes;
 
 	if (statvfs("/dev/shm", &v)) {
-		exam_add(x, EXAM_BAD, "shared memory: there is no /dev/shm");
-		exam_why(x, "NCCL, MPI and the data loaders of torch put their buffers there",
+		exam_add(x, EXAM_BAD, "shared memory: /dev/shm is missing");
+		exam_why(x, "NCCL, MPI and torch's data loaders keep their buffers there",
 			 "mount -t tmpfs tmpfs /dev/shm");
 		return;
 	}
+	if (v.f_flag & ST_RDONLY || access("/dev/shm", W_OK)) {
+		bool fixed = v.f_flag & ST_RDONLY;
+
+		exam_add(x, EXAM_BAD, "shared memory: /dev/shm %s",
+			 fixed ? "is read-only" : "is not writable for this user");
+		exam_why(x, "NCCL, MPI and torch's data loaders keep their buffers there",
+			 fixed ? "mount -o remount,rw /dev/shm" : "chmod 1777 /dev/shm");
+		return;
+	}
+	if (add_inodes(x, "shared memory", "/dev/shm", &v))
+		return;
 	all = (uint64_t)v.f_blocks * v.f_frsize;
 	free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
 	if (all >= SHM_LEAST_MIB * MIB && free_bytes >= all / 10) {
@@ -179,13 +255,95 @@ static void add_shm(struct exam *x)
 	}
 	exam_add(x, EXAM_BAD, "shared memory: %s, %s free", size_text(all, size),
 		 size_text(free_bytes, left));
-	exam_why(
-		x,
-		"NCCL, MPI and the data loaders of torch put their buffers there, and end with "
-		"SIGBUS where it is full",
-		all < SHM_LEAST_MIB * MIB ? "docker run --shm-size=8g, or mount -o "
-					    "remount,size=50% /dev/shm"
-					  : "ls -l /dev/shm: remove what dead jobs have left");
+	exam_why(x,
+		 "NCCL, MPI and torch's data loaders keep their buffers there, and die by "
+		 "SIGBUS "
+		 "when it is full",
+		 all < SHM_LEAST_MIB * MIB ? "docker run --shm-size=8g, or mount -o "
+					     "remount,size=50% /dev/shm"
+					   : "ls -l /dev/shm; remove files of dead jobs");
+}
+
+static void add_temporary(struct exam *x)
+{
+	const char *told = conf_env("TMPDIR"), *dir = told && *told ? told : "/tmp";
+	char size[32], todo[PATH_MAX + 64];
+	struct statvfs v;
+	uint64_t left;
+
+	if (statvfs(dir, &v)) {
+		exam_add(x, EXAM_BAD, "temporary files: %s%s cannot be used: %s",
+			 told ? "TMPDIR=" : "", dir, strerror(errno));
+		snprintf(todo, sizeof(todo), "mkdir -p %s%s", dir,
+			 told ? ", or unset TMPDIR" : "");
+		exam_why(x, "Python, torch and launchers write files there when they start",
+			 todo);
+		return;
+	}
+	if (v.f_flag & ST_RDONLY || access(dir, W_OK | X_OK)) {
+		exam_add(x, EXAM_BAD, "temporary files: %s is not writable", dir);
+		exam_why(x, "Python, torch and launchers write files there when they start",
+			 "set TMPDIR to a folder that you own");
+		return;
+	}
+	if (v.f_flag & ST_NOEXEC) {
+		exam_add(x, EXAM_NOTE, "temporary files: %s is mounted noexec", dir);
+		exam_why(x,
+			 "torch.compile, Triton and pip's builds load libraries that they "
+			 "compile there",
+			 "set TMPDIR to a folder on a file system without noexec");
+	}
+	if (add_inodes(x, "temporary files", dir, &v))
+		return;
+	left = (uint64_t)v.f_bavail * v.f_frsize;
+	exam_add(x, left < TEMP_LEAST_MIB * MIB ? EXAM_BAD : EXAM_GOOD,
+		 "temporary files: %s, %s free", dir, size_text(left, size));
+	if (left < TEMP_LEAST_MIB * MIB)
+		exam_why(x, "programs fail with various errors when it is full",
+			 "free some space, or set TMPDIR to a larger file system");
+}
+
+/* The fewest processes that groups from this process's up to the root still take; -1: any
+ * number. */
+static long long group_processes(void)
+{
+	char most[CGROUP_TEXT], now[CGROUP_TEXT];
+	long long least = -1, left;
+	struct cgroup g;
+
+	if (!cgroup_find(&g, "", "pids"))
+		return -1;
+	do {
+		if (cgroup_read(&g, "", "pids.max", most) &&
+		    cgroup_read(&g, "", "pids.current", now) && *most != 'm') {
+			left = atoll(most) - atoll(now);
+			left = left > 0 ? left : 0;
+			least = least < 0 || left < least ? left : least;
+		}
+	} while (cgroup_up(&g));
+	return least;
+}
+
+static void add_processes(struct exam *x)
+{
+	long long left = group_processes();
+	struct rlimit l;
+
+	if (left >= 0 && left < PROCESSES_LEAST) {
+		exam_add(x, EXAM_BAD, "processes: the control group allows only %lld more",
+			 left);
+		exam_why(x, "each rank has dozens of threads, and every thread counts",
+			 "raise its pids.max, or use docker run --pids-limit=-1");
+	} else if (!getrlimit(RLIMIT_NPROC, &l) && l.rlim_cur < PROCESSES_LEAST) {
+		exam_add(x, EXAM_BAD, "processes: this user may have at most %lld",
+			 (long long)l.rlim_cur);
+		exam_why(x, "each rank has dozens of threads, and every thread counts",
+			 "run ulimit -u 65536; make it permanent in /etc/security/limits.conf");
+	} else if (left >= 0) {
+		exam_add(x, EXAM_GOOD, "processes: %lld more", left);
+	} else {
+		exam_add(x, EXAM_GOOD, "processes: enough");
+	}
 }
 
 /* The lowest limit from this process's group up to the root; 0: none. */
@@ -215,10 +373,11 @@ static void add_memory(struct exam *x)
 	char size[32], whole[32];
 
 	if (limit && limit < all)
-		exam_add(x, EXAM_GOOD, "memory: the control group has %s of the machine's %s",
+		exam_add(x, EXAM_GOOD,
+			 "memory: the control group allows %s of the machine's %s",
 			 size_text(limit, size), size_text(all, whole));
 	else
-		exam_add(x, EXAM_GOOD, "memory: %s, no limit by a control group",
+		exam_add(x, EXAM_GOOD, "memory: %s, no control group limit",
 			 size_text(all, whole));
 }
 
@@ -230,10 +389,11 @@ static void add_processors(struct exam *x)
 	cores_mask(mask);
 	may = cores_count(mask);
 	if (quota && quota < may) {
-		exam_add(x, EXAM_NOTE, "processors: %d, but the control group pays for %d", may,
+		exam_add(x, EXAM_NOTE,
+			 "processors: %d, but the control group allows the time of %d", may,
 			 quota);
-		exam_why(x, "more ranks than that stand still in turn",
-			 "start no more ranks than the group pays for, or raise its cpu.max");
+		exam_why(x, "the kernel pauses ranks that use more",
+			 "start at most that many ranks, or raise the group's cpu.max");
 	} else {
 		exam_add(x, EXAM_GOOD, "processors: %d", may);
 	}
@@ -244,35 +404,17 @@ int exam_limits(struct exam *x, struct err *e)
 	(void)e;
 	if (!exam_is_live(x)) {
 		exam_add(x, EXAM_NOTE,
-			 "not looked at below a root: they are of running processes");
+			 "not checked: limits belong to running processes, not to a tree below "
+			 "--root");
 		return 0;
 	}
+	add_user(x);
 	add_memlock(x);
 	add_files(x);
+	add_processes(x);
 	add_shm(x);
+	add_temporary(x);
 	add_memory(x);
 	add_processors(x);
-	return 0;
-}
-
-int exam_gpus(struct exam *x, struct err *e)
-{
-	const json_t *cuda = json_object_get(x->facts, "cuda");
-	const json_t *driver = json_object_get(cuda, "driver");
-	int count = (int)json_integer_value(json_object_get(cuda, "gpu_count"));
-
-	(void)e;
-	if (count && !json_is_object(driver)) {
-		exam_add(x, EXAM_BAD, "%d GPU%s, and no driver", count, count == 1 ? "" : "s");
-		exam_why(x, "frameworks see no GPU without libcuda.so.1 and its kernel module",
-			 "install the driver, or start the container with its GPUs "
-			 "(docker run --gpus all)");
-	} else if (json_is_object(driver)) {
-		exam_add(x, EXAM_GOOD, "%d GPU%s, driver %s", count, count == 1 ? "" : "s",
-			 *jsonio_string(driver, "version") ? jsonio_string(driver, "version")
-							   : "of unknown version");
-	} else {
-		exam_add(x, EXAM_GOOD, "none");
-	}
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* cluster.c - run a job on several hosts, or an elastic one. */
+/* cluster.c - run a job on one host or several, or an elastic one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/cluster.h"
 
@@ -18,8 +18,8 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "launch/culprit.h"
 #include "launch/ending.h"
+#include "launch/failure.h"
 #include "launch/finder.h"
 #include "launch/fleet.h"
 #include "launch/output.h"
@@ -33,11 +33,11 @@
 
 enum { LOST_STATUS = 255, ADDRESS = 128, REFUSED_MS = 1000 };
 
-/* The steps by which a worker is ended, one after the other. */
+/* The steps of ending a worker, in order. */
 enum stage {
 	STAYS,
-	REFUSED, /* the lobby has refused it, and it may end by itself   */
-	TERMED,  /* it has got SIGTERM  */
+	REFUSED, /* the lobby has refused it; it may exit by itself   */
+	TERMED,  /* SIGTERM was sent  */
 	KILLED_ONE,
 };
 
@@ -45,11 +45,12 @@ enum stage {
 struct worker {
 	int host, slot, rank; /* rank -1: none yet                     */
 	pid_t pid;            /* 0: not started                        */
-	bool pending;         /* its host's daemon has not answered yet */
-	bool running;         /* started, or on its way                */
+	bool pending;         /* waiting for its host's daemon */
+	bool running;         /* started, or starting                */
 	enum stage stage;
 	int64_t next_ns; /* when the stage ends */
-	char *memory;    /* a remark about how it ended; NULL: none */
+	int64_t held_ns; /* until then, wait for the end of the rank that caused its failure */
+	int status;      /* how it ended, while held; 0: not held    */
 };
 
 struct cluster {
@@ -63,8 +64,7 @@ struct cluster {
 	struct secret secret;
 	struct output *output;
 	struct worker *worker;
-	struct culprit_end *ends; /* of the workers */
-	unsigned ended;
+	struct failure failure;
 	int count, running;
 	char mark[RANKENV_MARK], cwd[PATH_MAX], address[ADDRESS];
 	int port_fd, port;
@@ -72,10 +72,7 @@ struct cluster {
 
 	bool planned; /* static: all ranks have been started */
 	struct ending ending;
-	/* Of a static job, until the culprit is known. */
-	int64_t failed_ns; /* when the first failure was seen; 0: none was   */
-	int64_t name_ns;   /* when the culprit is named at the latest        */
-	struct err why;    /* the job could not be started; code 0: it was */
+	struct err why; /* the job could not be started; code 0: it was */
 };
 
 static bool is_ending(const struct cluster *c)
@@ -102,21 +99,14 @@ static void cluster_describe(const struct cluster *c, int i, char *out, size_t s
 		snprintf(out, size, "a new rank (pid %d) on %s", (int)w->pid, host_name(c, i));
 }
 
-static void describe_end(const struct cluster *c, int i, char *out, size_t size)
+static void worker_describe(void *ctx, int i, char *out, size_t size)
 {
-	char how[128];
-	size_t n;
-
-	cluster_describe(c, i, out, size);
-	culprit_describe(&c->ends[i], how, sizeof(how));
-	n = strlen(out);
-	snprintf(out + n, size - n, " %s%s", how,
-		 c->worker[i].memory ? c->worker[i].memory : "");
+	cluster_describe(ctx, i, out, size);
 }
 
 /* -- ending ------------------------------------------------------------------ */
 
-/* The worker has ended, or will not start. */
+/* The worker ended, or will not start. */
 static void worker_gone(struct cluster *c, int i)
 {
 	struct worker *w = &c->worker[i];
@@ -128,7 +118,7 @@ static void worker_gone(struct cluster *c, int i)
 	output_end(c->output, i);
 }
 
-/* The job ends, so workers that were to be started are not. */
+/* The job ends, so pending workers are not started. */
 static void pending_drop(void *ctx)
 {
 	struct cluster *c = ctx;
@@ -140,61 +130,52 @@ static void pending_drop(void *ctx)
 
 static void all_signal(void *ctx, int sig, bool all)
 {
-	fleet_signal_all(&((struct cluster *)ctx)->fleet, sig, all);
+	fleet_signal_all(&((struct cluster *)ctx)->fleet, sig, all ? ORDER_GROUP : ORDER_RANK);
 }
 
-/* A stopped process handles no signal before SIGCONT. */
-static void all_continue(void *ctx)
+static void all_kill_stopped(void *ctx)
 {
-	all_signal(ctx, SIGCONT, true);
+	fleet_signal_all(&((struct cluster *)ctx)->fleet, SIGKILL, ORDER_IF_STOPPED);
+}
+
+static void worker_kill(void *ctx, int i, bool if_stopped)
+{
+	struct cluster *c = ctx;
+
+	if (c->worker[i].running)
+		fleet_signal(&c->fleet, c->worker[i].host, (uint32_t)i, SIGKILL,
+			     if_stopped ? ORDER_IF_STOPPED : ORDER_GROUP);
 }
 
 static void all_name(void *ctx, bool given_up)
 {
 	struct cluster *c = ctx;
-	char text[256];
+	char text[256], why[192];
 
-	for (int i = 0; i < c->count; i++)
-		if (c->worker[i].running && c->worker[i].pid) {
-			cluster_describe(c, i, text, sizeof(text));
-			output_say(c->output, "%s %s", text,
-				   given_up ? "cannot be killed; given up"
-					    : "did not end when told to and is killed");
-		}
-}
-
-static void mourn(struct cluster *c, const struct culprit *x)
-{
-	int other = x->awaited >= 0 ? x->awaited : x->left;
-	char text[512], why[256];
-
-	describe_end(c, x->rank, text, sizeof(text));
-	if (other < 0) {
-		output_say(c->output, "%s", text);
-	} else {
-		cluster_describe(c, other, why, sizeof(why));
-		output_say(c->output, "%s: %s had left the job before, %s", text, why,
-			   x->awaited >= 0 ? "and has not ended" : "with status 0");
+	for (int i = 0; i < c->count; i++) {
+		if (!c->worker[i].running || !c->worker[i].pid)
+			continue;
+		cluster_describe(c, i, text, sizeof(text));
+		crew_why_alive(&c->fleet.crew, given_up ? i : -1, why, sizeof(why));
+		if (given_up)
+			output_say(c->output, "%s cannot be killed%s; given up", text, why);
+		else
+			output_say(c->output, "%s did not end when told to and is killed",
+				   text);
 	}
-	ending_mourn(&c->ending, culprit_status(&c->ends[x->rank]));
 }
 
 /* A job of a static size is over when a rank has failed; the culprit may be known only
  * later. */
-static void failure_look(struct cluster *c)
+static void failure_seen(struct cluster *c)
 {
-	struct culprit x;
+	int status;
 
-	if (c->how->is_elastic || is_ending(c) || !c->ended)
+	if (c->how->is_elastic || is_ending(c))
 		return;
-	x = culprit_find(c->ends, c->count);
-	if (x.rank < 0)
-		return;
-	if (!c->failed_ns)
-		c->failed_ns = clock_ns();
-	c->name_ns = c->failed_ns + culprit_patience_ms(&x, c->ends) * 1000000;
-	if (!c->running || clock_ns() >= c->name_ns)
-		mourn(c, &x);
+	status = failure_look(&c->failure, c->running);
+	if (status)
+		ending_mourn(&c->ending, status);
 }
 
 /* The job cannot go on, or has succeeded: end all ranks that are left. */
@@ -219,18 +200,16 @@ static void job_fail(struct cluster *c, const struct err *why)
 static int worker_add(struct cluster *c, int host, int slot, int rank, struct err *e)
 {
 	struct worker *more = realloc(c->worker, (size_t)(c->count + 1) * sizeof(*more));
-	struct culprit_end *ends = realloc(c->ends, (size_t)(c->count + 1) * sizeof(*ends));
 	int rc = output_grow(c->output, c->count + 1, e);
 
 	if (more)
 		c->worker = more;
-	if (ends)
-		c->ends = ends;
-	if (!more || !ends)
+	if (!more)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", c->count + 1);
+	if (!rc)
+		rc = failure_grow(&c->failure, c->count + 1, e);
 	if (rc)
 		return rc;
-	ends[c->count] = (struct culprit_end){ .cause = { .rank = -1 } };
 	more[c->count] = (struct worker){
 		.host = host, .slot = slot, .rank = rank, .pending = true, .running = true
 	};
@@ -326,7 +305,6 @@ static void worker_start(struct cluster *c, int i)
 		return;
 	}
 	fleet_start(&c->fleet, w->host, i, env, i == 0);
-	rankenv_free(env);
 }
 
 /* -- reports of the hosts ---------------------------------------------------- */
@@ -351,6 +329,12 @@ static void take_up(void *ctx, int host)
 	for (int i = 0; i < c->count && !is_ending(c); i++)
 		if (c->worker[i].pending && (!c->how->is_elastic || c->worker[i].host == host))
 			worker_start(c, i);
+	fleet_launch(&c->fleet);
+}
+
+static int take_pipes(void *ctx, int worker, int *out, int *err, struct err *e)
+{
+	return output_pipes(((struct cluster *)ctx)->output, worker, out, err, e);
 }
 
 static void take_lost(void *ctx, int host, const char *why)
@@ -382,8 +366,10 @@ static void take_started(void *ctx, int worker, pid_t pid)
 {
 	struct cluster *c = ctx;
 
-	if (worker >= 0 && worker < c->count)
-		c->worker[worker].pid = pid;
+	if (worker < 0 || worker >= c->count)
+		return;
+	c->worker[worker].pid = pid;
+	output_started(c->output, worker);
 }
 
 static void take_failed(void *ctx, int worker, const struct err *why)
@@ -393,6 +379,7 @@ static void take_failed(void *ctx, int worker, const struct err *why)
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
 	worker_gone(c, worker);
+	output_started(c->output, worker);
 	if (!c->how->is_elastic) {
 		job_fail(c, why);
 		return;
@@ -415,47 +402,81 @@ static void take_output(void *ctx, int worker, int stream, const char *data, siz
 		output_feed(c->output, worker, stream, data, len);
 }
 
-static void tell_parent(struct cluster *c, int worker, const struct culprit_end *how,
-			const char *memory)
+static void tell_parent(struct cluster *c, int worker, int code, int status, const char *remark)
 {
+	char reason[CAUSE_TEXT + 16];
 	struct parent_end end = {
 		.worker = worker,
 		.rank = c->worker[worker].rank,
 		.pid = c->worker[worker].pid,
-		.code = how->code,
-		.status = how->status,
+		.code = code,
+		.status = status,
 		.phase = (int)c->ending.phase,
 		.host = host_name(c, worker),
-		.memory = memory,
+		.memory = *remark ? remark : reason,
 	};
 
+	failure_reason(&c->failure, worker, reason, sizeof(reason));
 	parent_ended(c->how->parent, &end);
 }
 
-static void take_ended(void *ctx, int worker, const struct culprit_end *end, const char *memory)
+/* Judges a rank's failure in an elastic job, unless the failure of the
+ * rank that caused it is not known yet. Returns when to check again. */
+static int64_t end_judge(struct cluster *c, int i)
+{
+	struct worker *w = &c->worker[i];
+
+	if (!w->status)
+		return INT64_MAX;
+	if (!is_ending(c) && failure_awaits(&c->failure, i) && clock_left_ms(w->held_ns))
+		return w->held_ns;
+	if (!is_ending(c))
+		failure_say(&c->failure, i);
+	elastic_exit(&c->elastic, i, w->status, clock_ns());
+	w->status = 0;
+	return INT64_MAX;
+}
+
+static int64_t ends_judge(struct cluster *c)
+{
+	int64_t until = INT64_MAX;
+
+	for (int i = 0; i < c->count; i++)
+		clock_sooner(&until, end_judge(c, i));
+	return until;
+}
+
+static void take_ended(void *ctx, int worker, int code, int how, const char *remark)
 {
 	struct cluster *c = ctx;
-	char text[512];
-	int status = ending_status(end->code, end->status);
+	int status = ending_status(code, how);
 	bool told;
 
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
+	output_drain(c->output, worker);
 	if (c->how->parent)
-		tell_parent(c, worker, end, memory);
+		tell_parent(c, worker, code, how, remark);
 	told = c->worker[worker].stage != STAYS;
 	worker_gone(c, worker);
-	c->ends[worker] = *end;
-	c->ends[worker].order = ++c->ended;
-	if (*memory && !c->worker[worker].memory)
-		c->worker[worker].memory = strdup(memory);
+	failure_ended(&c->failure, worker, c->worker[worker].pid, code, how, remark);
 	if (!c->how->is_elastic)
 		return;
 	if (status && !told && !is_ending(c)) {
-		describe_end(c, worker, text, sizeof(text));
-		output_say(c->output, "%s", text);
+		c->worker[worker].status = status;
+		c->worker[worker].held_ns = clock_deadline(failure_awaits(&c->failure, worker));
+		end_judge(c, worker);
+	} else {
+		elastic_exit(&c->elastic, worker, status, clock_ns());
 	}
-	elastic_exit(&c->elastic, worker, status, clock_ns());
+}
+
+static void take_note(void *ctx, const struct cause_note *note, const char *why)
+{
+	struct cluster *c = ctx;
+
+	if (!is_ending(c))
+		failure_note(&c->failure, note, why);
 }
 
 /* -- the lobby --------------------------------------------------------------- */
@@ -469,7 +490,7 @@ static int lobby_admits(void *ctx, uint32_t worker, struct err *e)
 		return 0;
 	return fail(e, RINGUP_ESHUTDOWN, "%s",
 		    is_ending(c) ? "the job is over"
-				 : "the job goes on without this rank, or its host");
+				 : "the job continues without this rank or its host");
 }
 
 static void lobby_arrives(void *ctx, uint32_t worker, enum lobby_state state)
@@ -564,7 +585,7 @@ static void act_done(struct cluster *c, const struct elastic_action *a)
 	job_end(c, a->status);
 }
 
-/* Act until there is nothing to do; returns when to look again. */
+/* Acts until nothing is left to do; returns when to check again. */
 static int64_t elastic_act(struct cluster *c)
 {
 	struct elastic_action a = { 0 };
@@ -669,7 +690,7 @@ static void ask_script(struct cluster *c)
 		output_say(c->output, "%s; the hosts that are known stay", e.text);
 }
 
-/* Signal workers that were told to end and have not; returns when to look again. */
+/* Signals workers that should have ended; returns when to check again. */
 static int64_t workers_urge(struct cluster *c)
 {
 	int64_t until = INT64_MAX, now = clock_ns();
@@ -683,7 +704,7 @@ static int64_t workers_urge(struct cluster *c)
 			bool first = w->stage == REFUSED;
 
 			fleet_signal(&c->fleet, w->host, (uint32_t)i, first ? SIGTERM : SIGKILL,
-				     !first);
+				     first ? ORDER_RANK : ORDER_GROUP);
 			w->stage = first ? TERMED : KILLED_ONE;
 			w->next_ns = clock_deadline(c->how->grace_ms);
 		}
@@ -699,7 +720,11 @@ static int64_t workers_urge(struct cluster *c)
 static int plan(struct cluster *c, struct err *e)
 {
 	const struct hostlist *l = c->how->hosts;
+	char here[HOSTLIST_NAME] = "";
 	int h, rank = 0, rc;
+
+	if (c->how->is_here && gethostname(here, sizeof(here) - 1))
+		snprintf(here, sizeof(here), "this host");
 
 	if (hostlist_slots(l) < c->how->size)
 		return fail(e, RINGUP_EINVAL,
@@ -709,7 +734,7 @@ static int plan(struct cluster *c, struct err *e)
 	for (int i = 0; i < l->count && rank < c->how->size; i++) {
 		if (!l->host[i].slots)
 			continue;
-		h = rc = fleet_add(&c->fleet, l->host[i].name, e);
+		h = rc = fleet_add(&c->fleet, *here ? here : l->host[i].name, e);
 		for (int k = 0; k < l->host[i].slots && rank < c->how->size && rc >= 0; k++)
 			rc = worker_add(c, h, k, rank++, e);
 		if (rc < 0)
@@ -763,6 +788,20 @@ static void parent_look(struct cluster *c)
 		ending_kill(&c->ending);
 }
 
+/* Without the guard, children of the ranks would outlive a launcher that is killed. */
+static void children_ended(struct cluster *c)
+{
+	struct err e = { 0 };
+	int rc = fleet_reap(&c->fleet, &e);
+
+	if (rc > 0)
+		output_say(c->output, "the guard of this job was killed; there is another one");
+	else if (rc)
+		output_say(c->output,
+			   "the guard of this job was killed and could not be replaced: %s",
+			   e.text);
+}
+
 /* After poll(2): handles input, and passes output on. */
 static void cluster_serve(struct cluster *c)
 {
@@ -772,7 +811,8 @@ static void cluster_serve(struct cluster *c)
 		parent_look(c);
 	fleet_hold(&c->fleet, output_is_full(c->output) ||
 				      (c->how->parent && parent_is_full(c->how->parent)));
-	ending_signals(&c->ending);
+	if (ending_signals(&c->ending))
+		children_ended(c);
 }
 
 static int turn(struct cluster *c, struct err *e)
@@ -780,11 +820,13 @@ static int turn(struct cluster *c, struct err *e)
 	int64_t until;
 	int rc;
 
-	until = c->how->is_elastic ? elastic_act(c) : INT64_MAX;
+	until = ends_judge(c);
+	if (c->how->is_elastic)
+		clock_sooner(&until, elastic_act(c));
 	clock_sooner(&until, workers_urge(c));
 	clock_sooner(&until, ending_until(&c->ending));
-	if (c->failed_ns && !is_ending(c))
-		clock_sooner(&until, c->name_ns);
+	if (!c->how->is_elastic && !is_ending(c))
+		clock_sooner(&until, failure_until(&c->failure));
 	if (is_ending(c) && !c->running)
 		return 0;
 	rc = wait_for_something(c, until, e);
@@ -793,7 +835,7 @@ static int turn(struct cluster *c, struct err *e)
 	cluster_serve(c);
 	if (c->how->script && !is_ending(c))
 		ask_script(c);
-	failure_look(c);
+	failure_seen(c);
 	ending_turn(&c->ending, c->running);
 	return 0;
 }
@@ -816,12 +858,30 @@ static int watch(struct cluster *c, struct err *e)
 	return rc;
 }
 
-/* Wait until the daemons have ended the processes that ranks have left behind. */
+/* Ends processes that this process's ranks left behind. */
+static void finish_here(struct cluster *c)
+{
+	const struct ending *x = &c->ending;
+	bool has_time = x->signal && x->phase == ENDING_WARNED;
+	int64_t patience = has_time ? x->next_ns : clock_deadline(ENDING_STRAY_MS);
+	int64_t enough = clock_deadline(c->how->grace_ms + ENDING_DEATH_MS);
+
+	while (crew_sweep(&c->fleet.crew,
+			  clock_left_ms(patience) && x->phase != ENDING_KILLED) &&
+	       clock_left_ms(enough)) {
+		output_move(c->output);
+		clock_sleep_ms(5);
+	}
+}
+
+/* Waits until the daemons have ended the processes that ranks left behind. */
 static void finish(struct cluster *c)
 {
 	int64_t enough = clock_deadline(c->how->grace_ms + 2 * ENDING_DEATH_MS);
 	struct err e;
 
+	if (c->how->is_here)
+		finish_here(c);
 	fleet_finish(&c->fleet);
 	c->ending.phase = ENDING_OVER;
 	while (!fleet_is_done(&c->fleet) && clock_left_ms(enough)) {
@@ -877,33 +937,52 @@ static int open_meeting(struct cluster *c, struct err *e)
 	return rc ? rc : lobby_open(&c->lobby, c->address, &c->secret, owner, e);
 }
 
-/* Descriptors: each rank's connections to lobby and meeting point, two pipes of each host. */
-static void raise_limit(const struct cluster_how *j)
+/* Raises the limit of descriptors: each rank needs connections to lobby and meeting point, each
+ * host two pipes; ranks of this process also need pipes and files. A limit that is too low is
+ * an error before any rank starts. */
+static int raise_limit(const struct cluster_how *j, struct err *e)
 {
-	rlim_t need = 3 * (rlim_t)j->size + 1024;
+	rlim_t need = j->is_here ? (rlim_t)j->size * (j->output_dir ? 10 : 8) + 64
+				 : 3 * (rlim_t)j->size + 1024;
 	struct rlimit l;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) || need <= l.rlim_cur)
-		return;
+		return 0;
+	if (j->is_here && need > l.rlim_max)
+		return fail(e, RINGUP_ESYSTEM,
+			    "%d ranks need %llu open files and the limit is %llu; raise it "
+			    "with `ulimit -n`, or start fewer",
+			    j->size, (unsigned long long)need, (unsigned long long)l.rlim_max);
 	l.rlim_cur = need < l.rlim_max ? need : l.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &l))
 		log_warn("limit of open files: %s", strerror(errno));
+	return 0;
 }
 
 static int cluster_prepare(struct cluster *c, struct err *e)
 {
 	const struct cluster_how *j = c->how;
 	struct fleet_owner owner = {
-		take_up, take_lost, take_started, take_failed, take_output, take_ended, c
+		.up = take_up,
+		.lost = take_lost,
+		.started = take_started,
+		.failed = take_failed,
+		.output = take_output,
+		.ended = take_ended,
+		.noted = take_note,
+		.pipes = take_pipes,
+		.ctx = c,
 	};
-	int rc = name_job(c, e);
+	int rc = raise_limit(j, e);
 
-	raise_limit(j);
+	if (!rc)
+		rc = name_job(c, e);
 	if (!rc)
 		rc = ending_catch(&c->ending, e);
 	if (!rc)
 		rc = output_open(&c->output, j->size, j->prefix, j->output_dir, e);
-	c->ending.output = c->output;
+	c->ending.output = c->failure.output = c->output;
+	c->failure.owner = (struct failure_owner){ worker_describe, worker_kill, c };
 	if (!rc)
 		rc = open_meeting(c, e);
 	if (!rc)
@@ -918,7 +997,9 @@ static int cluster_prepare(struct cluster *c, struct err *e)
 		.argv = j->argv,
 		.secret = &c->secret,
 		.parent = j->parent,
-		/* A terminal would stop a daemon that is not in its session. */
+		.is_here = j->is_here,
+		.mark = c->mark,
+		/* A terminal stops a daemon outside its session. */
 		.gives_stdin = !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFL) >= 0,
 	};
 	fleet_open(&c->fleet, &c->fleet_how, owner);
@@ -944,10 +1025,8 @@ static void cluster_close(struct cluster *c)
 		close(c->port_fd);
 	ending_fini(&c->ending);
 	free(c->polls);
-	for (int i = 0; i < c->count; i++)
-		free(c->worker[i].memory);
 	free(c->worker);
-	free(c->ends);
+	failure_close(&c->failure);
 }
 
 int cluster_run(const struct cluster_how *j, struct err *e)
@@ -962,7 +1041,7 @@ int cluster_run(const struct cluster_how *j, struct err *e)
 		    (struct ending_owner){
 			    .begun = pending_drop,
 			    .signal = all_signal,
-			    .stopped = all_continue,
+			    .stopped = all_kill_stopped,
 			    .name = all_name,
 			    .ctx = &c,
 		    });

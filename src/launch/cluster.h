@@ -1,4 +1,4 @@
-/* cluster.h - run a job on several hosts, or an elastic one. */
+/* cluster.h - run a job on one host or several, or an elastic one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CLUSTER_H
 #define LAUNCH_CLUSTER_H
@@ -17,6 +17,7 @@ struct parent;
 /* The job.  Zero-initialise, then set the fields that are needed. */
 struct cluster_how {
 	int size;        /* ranks                                               */
+	bool is_here;    /* on this host alone, as children of this process     */
 	bool is_elastic; /* ranks may be lost and added, see elastic            */
 	struct elastic_how elastic;
 	const struct hostlist *hosts; /* fixed ones                                      */
@@ -36,15 +37,27 @@ struct cluster_how {
 };
 
 /*
- * cluster_run - run @j to its end, as crew_run() does for one host.
+ * cluster_run - run @j to its end.
  *
- * Each host has a rank daemon, which starts its ranks and ends with the launcher.  In a job
- * that is not elastic the first rank that fails ends it, and so does a host that is lost.
+ * Each host has a rank daemon, which starts its ranks and ends with the launcher; with is_here
+ * the launcher starts them itself.  In a job that is not elastic the first rank that fails,
+ * that is, ends with a status other than 0, ends it, and so does a host that is lost: the
+ * others have ENDING_MOURN_MS to notice and report it, then get SIGTERM, then SIGKILL; one that
+ * is stopped is named, and gets SIGKILL at once.  SIGINT, SIGTERM, SIGHUP and SIGQUIT are
+ * passed on; a second one kills at once.  SIGINT goes to all processes of a rank, as from a
+ * terminal; the others to the rank itself, which knows best how to end its own children.  No
+ * process of the job outlives it, however it ends.
+ *
  * With a parent the daemons are those that it has connections to, the ranks' commands and
  * environments are the daemons' (struct rankd_task), and the job ends with the parent.
  *
- * Returns an exit status as crew_run() does; 1 if an elastic job has too few ranks or has
- * reached its reset limit; or a negative code.
+ * Call it from the main thread of a process that has no other.  It changes how the process
+ * treats signals.
+ *
+ * Returns an exit status: 0 if all ranks succeeded, that of the first that failed (128 + signal
+ * if it was killed), 128 + signal if the launcher got one, ENDING_TIMEOUT_STATUS; 1 if an
+ * elastic job has too few ranks or has reached its reset limit; or a negative code if the job
+ * could not be started.
  */
 int cluster_run(const struct cluster_how *j, struct err *e);
 

@@ -1,41 +1,104 @@
-/* crew.h - start the ranks of a job on this host, watch them, end them together. */
+/* crew.h - a job's ranks on this host: start, signal and reap them, and end what they leave. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CREW_H
 #define LAUNCH_CREW_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "host/oom.h"
+#include "launch/order.h"
+#include "launch/stray.h"
+#include "wire/cause.h"
 
 struct err;
-
-/* The job.  Zero-initialise, then set the fields that are needed. */
-struct crew {
-	int size;               /* ranks                                          */
-	char *const *argv;      /* NULL-terminated                                */
-	char *const *extra;     /* "VAR=VALUE" for all ranks; NULL-terminated     */
-	const char *name;       /* in front of the job's mark; NULL or "" for "run"     */
-	const char *output_dir; /* or NULL                                        */
-	unsigned prefix;        /* OUTPUT_RANK and so on: in front of each line   */
-	int64_t timeout_ms;     /* end the job after this; 0: never               */
-	int64_t grace_ms;       /* between SIGTERM and SIGKILL                    */
-};
+struct secret;
 
 /*
- * crew_run - run @j to its end.
- *
- * The first rank that fails, that is, ends with a status other than 0, ends
- * the job: the others have ENDING_MOURN_MS to notice and report it, then get
- * SIGTERM, then SIGKILL; one that is stopped is named, and gets SIGKILL at once.  SIGINT,
- * SIGTERM, SIGHUP and SIGQUIT are passed on; a second one kills at once.  No process of the job
- * outlives it, however it ends. SIGINT goes to all processes of a rank, as from a terminal; the
- * others to the rank itself, which knows best how to end its own children.
- *
- * Call it from the main thread of a process that has no other: the ranks die
- * with the thread that starts them.  It changes how the process treats signals.
- *
- * Returns an exit status: 0 if all ranks succeeded, that of the first that
- * failed (128 + signal if it was killed), 128 + signal if the launcher got one,
- * ENDING_TIMEOUT_STATUS; or a negative code if the job could not be started.
+ * The ranks are children of this process: of the launcher if the job is on its host alone, else
+ * of the host's rank daemon.  This process becomes the parent of what they leave behind, too.
+ * Main thread of a process that has no other: the ranks die with the thread that starts them.
  */
-int crew_run(const struct crew *j, struct err *e);
+
+/* Callbacks, from within crew_reap() and crew_notes(). */
+struct crew_owner {
+	/* A rank has ended, after all of its notes.  @code, @status: as in siginfo; @remark:
+	 * what is known besides, or "". */
+	void (*ended)(void *ctx, int id, int code, int status, const char *remark);
+	void (*noted)(void *ctx, const struct cause_note *note, const char *why);
+	void *ctx;
+};
+
+/* A rank to be started; the variables of descriptors, and a daemon's mark, are added to @env.
+ */
+struct crew_start {
+	int id; /* the owner's, unique                                          */
+	char *const *env;
+	int fds[3]; /* its stdin, stdout and stderr; -1: /dev/null              */
+	int report; /* RINGUP_REPORT_FD; 0: none                                */
+	pid_t pid;  /* set by crew_start(); 0: it was not started               */
+};
+
+enum { CREW_VARS = 4, CREW_VAR = 96 };
+
+/* Zero-initialise, then set the fields of the first part. */
+struct crew {
+	struct crew_owner owner;
+	char *const *argv;   /* of all ranks; NULL-terminated                             */
+	char mark[CREW_VAR]; /* "NAME=VALUE" in the environment of all ranks, and of no others;
+				a daemon's is added, a launcher's is in env already        */
+	int notice_fd;       /* RINGUP_NOTICE_FD; 0: none                                 */
+	int keep;            /* one more descriptor that the ranks inherit; 0: none       */
+	bool is_daemon;      /* the ranks stay in this process's session; else they get one */
+
+	struct crew_rank *ranks; /* those that run: count */
+	int count;
+	struct cause_pipe cause;
+	struct stray stray;
+	struct oom oom; /* before any rank was there                                    */
+	pid_t session;  /* of the ranks; its leader stays a zombie to the end; 0: none  */
+	int *older;     /* children of this process that are not the job's; ends with 0 */
+	int secret_fd;
+	char vars[CREW_VARS][CREW_VAR];
+	bool warned; /* by crew_sweep() */
+};
+
+/* crew_open - @secret: of the job.  Undone by crew_close(), also after a failure. */
+int crew_open(struct crew *c, const struct secret *secret, struct err *e);
+void crew_close(struct crew *c);
+
+/* crew_start - start @n ranks; without is_daemon all at once, since they share a new session.
+ * After a failure those whose pid is set run. */
+int crew_start(struct crew *c, struct crew_start *ranks, int n, struct err *e);
+
+/* crew_pid - of a rank that runs; else 0. */
+pid_t crew_pid(const struct crew *c, int id);
+
+/* crew_signal - send @sig to rank @id, or to all (-1), as @whom says. */
+void crew_signal(struct crew *c, int id, int sig, enum order_whom whom);
+
+/* crew_notes - pass on what ranks have noted about failures; when cause.in is readable. */
+void crew_notes(struct crew *c);
+
+/*
+ * crew_reap - after SIGCHLD: ranks that have ended are told to the owner, and orphans of theirs
+ * are reaped.  A daemon kills a failed rank's process group: it would disturb a successor.  On
+ * one host nothing succeeds it, and another rank may have joined that group. Returns 1 if the
+ * guard (launch/stray.h) was killed and there is another, a code if there is none, else 0.
+ */
+int crew_reap(struct crew *c, struct err *e);
+
+/*
+ * crew_sweep - once no rank runs: end what they have left behind, by SIGTERM at the first call
+ * and by SIGKILL when @has_time is no more true.
+ * Returns how many processes are left: call it until that is 0.
+ */
+int crew_sweep(struct crew *c, bool has_time);
+
+/* crew_why_alive - write to @out why SIGKILL has not ended rank @id, as a clause: ": it hangs
+ * in the kernel (state D, in nfs_wait)". */
+void crew_why_alive(const struct crew *c, int id, char *out, size_t size);
 
 #endif

@@ -13,10 +13,11 @@ static bool has_failed(const struct culprit_end *x)
 	return x->ended && ending_status(x->code, x->status) != 0;
 }
 
-/* Has it ended in the midst of the job, without ringup_fini()? */
-static bool has_died(const struct culprit_end *x)
+/* Ranks that met elsewhere may be processes that the launcher's rank has started. */
+bool culprit_has_died(const struct culprit_end *x)
 {
-	return x->ended && x->cause.joined && !x->cause.left;
+	return x->ended && x->cause.joined && !x->cause.left &&
+	       (x->cause.has_met_here || x->cause.pid == (uint32_t)x->pid);
 }
 
 /* Follows the notes from rank @rank to the rank that it blames, and so on. */
@@ -27,14 +28,17 @@ static struct culprit origin_of(const struct culprit_end *ends, int count, int r
 
 	for (int i = 0; i < count; i++) {
 		because = ends[c.rank].cause.rank;
-		if (because < 0 || because >= count || because == c.rank)
+		/* Of two hosts that lose each other, each blames the other one. */
+		if (because < 0 || because >= count || because == c.rank ||
+		    (i && because == rank))
 			return c;
 		if (!ends[because].ended) {
 			c.awaited = because;
+			c.stillness = ends[c.rank].cause.stillness;
 			c.proved = true;
 			return c;
 		}
-		if (!has_failed(&ends[because]) && !has_died(&ends[because])) {
+		if (!has_failed(&ends[because]) && !culprit_has_died(&ends[because])) {
 			c.left = because;
 			return c;
 		}
@@ -79,7 +83,7 @@ struct culprit culprit_find(const struct culprit_end *ends, int count)
 int64_t culprit_patience_ms(const struct culprit *c, const struct culprit_end *ends)
 {
 	if (c->awaited >= 0)
-		return CULPRIT_AWAIT_MS;
+		return c->stillness == ALARM_MOVES ? CULPRIT_AWAIT_MS : CULPRIT_SILENT_MS;
 	return c->proved || ends[c->rank].code != CLD_EXITED ? 0 : CULPRIT_SECOND_LOOK_MS;
 }
 

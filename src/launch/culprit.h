@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "wire/cause.h"
 
@@ -21,12 +22,14 @@ struct culprit_end {
 	bool ended;
 	int code, status; /* as in siginfo                                 */
 	unsigned order;   /* in which the launcher has seen the ends, from 1 */
+	pid_t pid;        /* 0: not known                                   */
 	struct cause_seen cause;
 };
 
 struct culprit {
 	int rank; /* the first that failed; -1: none has                                      */
 	int awaited; /* it failed because of this rank, which still runs; -1: of none         */
+	enum alarm_stillness stillness; /* of the rank that is awaited                        */
 	int left; /* it failed because of this rank, which had left with status 0; -1: none */
 	bool proved; /* by another rank's note, so that no later end changes it               */
 };
@@ -35,10 +38,14 @@ struct culprit {
 enum {
 	CULPRIT_SECOND_LOOK_MS = 100, /* for the end of a killed rank to be seen           */
 	CULPRIT_AWAIT_MS = 10000,     /* for the end of a rank that another one blames     */
+	CULPRIT_SILENT_MS = 1000,     /* the same of a rank that does not move             */
 };
 
 /* culprit_find - the one of @count ranks that failed first. */
 struct culprit culprit_find(const struct culprit_end *ends, int count);
+
+/* culprit_has_died - has it ended in the midst of the job, without ringup_fini()? */
+bool culprit_has_died(const struct culprit_end *end);
 
 /* culprit_patience_ms - how long after the first failure *@c may still change. */
 int64_t culprit_patience_ms(const struct culprit *c, const struct culprit_end *ends);

@@ -388,7 +388,7 @@ static int late_find(const struct elastic *x, enum elastic_state state)
 	return -1;
 }
 
-/* End one worker for which the others have waited too long. */
+/* Ends one worker that the others have waited for too long. */
 static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, int64_t *until)
 {
 	enum elastic_state state = x->generation ? ELASTIC_MEMBER : ELASTIC_STARTING;
@@ -407,11 +407,10 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 	i = late_find(x, state);
 	if (i < 0) {
 		x->waiting_ns = now;
-		snprintf(
-			a->why, sizeof(a->why),
-			"no rank that has the state of the job has come to meet the others for "
-			"%lld s; waiting for one",
-			(long long)(ms / 1000));
+		snprintf(a->why, sizeof(a->why),
+			 "no rank with the state of the job has come to meet the others for "
+			 "%lld s; waiting for one",
+			 (long long)(ms / 1000));
 		a->act = ELASTIC_SAY;
 		return true;
 	}
@@ -675,7 +674,7 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	if (x->generation && x->broken && !count_state(x, ELASTIC_MEMBER) &&
 	    !count_holders(x)) {
 		snprintf(a->why, sizeof(a->why),
-			 "no rank that has the state of generation %u is left", x->generation);
+			 "no rank with the state of generation %u is left", x->generation);
 		act_fail(x, a);
 		return true;
 	}

@@ -34,7 +34,7 @@ struct elastic_how {
 	int np;                  /* slots that must be there at the start          */
 	int min_np, max_np;      /* ranks of a generation; max_np 0: no limit      */
 	int reset_limit;         /* generations after the first; negative: any     */
-	int64_t start_ms;        /* for a worker to come to the lobby after others */
+	int64_t start_ms;        /* for a worker to enter the lobby after others */
 	int64_t timeout_ms;      /* with too few slots; for a rank to come back    */
 	int64_t cooldown_min_ms; /* a blacklisted host may come back after this;   */
 	int64_t cooldown_max_ms; /* both 0: never                                  */
@@ -43,7 +43,7 @@ struct elastic_how {
 
 enum {
 	ELASTIC_STEADY_MS =
-		60000, /* a worker that lives so long clears the failures of its host */
+		60000,           /* a worker that lives this long clears its host's failures */
 	ELASTIC_PAUSE_MS = 1000, /* before the second failing worker in a row is replaced     */
 	ELASTIC_PAUSE_MAX_MS = 64000,
 };
@@ -74,7 +74,7 @@ struct elastic_host {
 	int spoiled;     /* workers that failed before the first meeting */
 };
 
-/* What to do next. */
+/* The next action. */
 enum elastic_act {
 	ELASTIC_NOTHING, /* until until_ns or the next event              */
 	ELASTIC_START,   /* @worker on @host                              */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pidstat.h"
 #include "launch/output.h"
 
 void ending_init(struct ending *x, int64_t timeout_ms, int64_t grace_ms,
@@ -135,12 +136,20 @@ void ending_turn(struct ending *x, int running)
 
 /* -- signals to the launcher ----------------------------------------------- */
 
-static void signal_obey(struct ending *x, int sig)
+static void signal_obey(struct ending *x, int sig, unsigned sender)
 {
 	if (x->signal) {
 		ending_kill(x);
 		return;
 	}
+	/* The log has to say how the job ended.  Ctrl-C has no sender, nor has a signal of
+	 * another namespace of processes. */
+	if (!x->status && sender)
+		output_say(x->output, "got signal %d (%s) from process %u: ending the job", sig,
+			   strsignal(sig), sender);
+	else if (!x->status)
+		output_say(x->output, "got signal %d (%s): ending the job", sig,
+			   strsignal(sig));
 	x->signal = sig;
 	if (!x->status)
 		x->status = 128 + sig;
@@ -171,7 +180,7 @@ bool ending_signals(struct ending *x)
 		else if (s.ssi_signo == SIGUSR1 || s.ssi_signo == SIGUSR2)
 			x->owner.signal(x->owner.ctx, (int)s.ssi_signo, false);
 		else
-			signal_obey(x, (int)s.ssi_signo);
+			signal_obey(x, (int)s.ssi_signo, s.ssi_pid);
 	}
 	return child;
 }
@@ -211,4 +220,28 @@ void ending_describe(int code, int status, char *out, size_t size)
 	else
 		snprintf(out, size, "was killed by signal %d (%s)%s", status, strsignal(status),
 			 code == CLD_DUMPED ? ", core dumped" : "");
+}
+
+char ending_stopped(pid_t pid)
+{
+	struct pidstat s;
+
+	return !pidstat_read(pid, &s) && (s.state == 'T' || s.state == 't') ? s.state : 0;
+}
+
+char ending_kill_stopped(pid_t pid)
+{
+	char state = ending_stopped(pid);
+
+	if (!state)
+		return 0;
+	kill(-pid, SIGKILL);
+	if (getpgid(pid) != pid)
+		kill(pid, SIGKILL);
+	return state;
+}
+
+void ending_remark(char state, char *out, size_t size)
+{
+	snprintf(out, size, ", since it was stopped (state %c)", state);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct err;
 struct output;
@@ -29,9 +30,9 @@ enum ending_phase {
 			    kernel, or may not be killed                                  */
 };
 
-/* What the ending does to the ranks; each function acts on those that still run. */
+/* How an ending acts on ranks; each function acts on ranks that still run. */
 struct ending_owner {
-	/* A phase has begun, so no rank is to be started any more; may be NULL. */
+	/* A phase has begun, so no rank may start any more; may be NULL. */
 	void (*begun)(void *ctx);
 	/* Send @sig, with @all to every process in a rank's group. */
 	void (*signal)(void *ctx, int sig, bool all);
@@ -48,7 +49,7 @@ struct ending {
 	int64_t timeout_ms;    /* time limit of the job; 0: none                     */
 	int64_t grace_ms;      /* between SIGTERM and SIGKILL                        */
 	int64_t next_ns;       /* when the phase ends                                */
-	int64_t deadline_ns;   /* when the job has to be done                        */
+	int64_t deadline_ns;   /* the job's deadline                        */
 	enum ending_phase phase;
 	int status;    /* the launcher's exit status; 0: no failure so far           */
 	int signal;    /* the first one that the launcher got; 0: none               */
@@ -101,5 +102,14 @@ void ending_flush(struct ending *x);
  */
 int ending_status(int code, int status);
 void ending_describe(int code, int status, char *out, size_t size);
+
+/* ending_stopped - the state of process @pid of this host as in ps(1) if it is stopped
+ * (SIGSTOP, a debugger), and so handles no signal; else 0. */
+char ending_stopped(pid_t pid);
+
+/* ending_kill_stopped - send SIGKILL to the process group of @pid if that process is stopped.
+ * Returns its state, as above, or 0.  ending_remark - what is said of its end. */
+char ending_kill_stopped(pid_t pid);
+void ending_remark(char state, char *out, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,15 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/proc.h"
-#include "launch/culprit.h"
 #include "launch/parent.h"
 #include "launch/rankd.h"
+#include "launch/rankenv.h"
 #include "ringup.h"
+#include "wire/cause.h"
 
 enum { END_MS = 1000, WORDS_MS = 500 };
 
@@ -100,7 +103,7 @@ static const char *remedy(const char *said)
 		return "; give that host this user's key (ssh-copy-id), or name another with "
 		       "--ssh-identity-file";
 	if (has(said, "host key verification"))
-		return "; connect once by hand and accept the host's key";
+		return "; connect once manually and accept the host's key";
 	if (has(said, "unknown command"))
 		return "; another version of ringup is installed there: install the same on "
 		       "all hosts";
@@ -187,6 +190,101 @@ static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct
 	return 0;
 }
 
+/* -- ranks of this process ------------------------------------------------------ */
+
+static void here_ended(void *ctx, int id, int code, int status, const char *remark)
+{
+	struct fleet *f = ctx;
+
+	f->owner.ended(f->owner.ctx, id, code, status, remark);
+}
+
+static void here_noted(void *ctx, const struct cause_note *note, const char *why)
+{
+	struct fleet *f = ctx;
+
+	f->owner.noted(f->owner.ctx, note, why);
+}
+
+static int here_begin(struct fleet *f, struct fleet_host *h, struct err *e)
+{
+	cpu_set_t set;
+	int rc;
+
+	f->crew = (struct crew){ .owner = { here_ended, here_noted, f }, .argv = f->how->argv };
+	snprintf(f->crew.mark, CREW_VAR, "%s", f->how->mark);
+	rc = crew_open(&f->crew, f->how->secret, e);
+	if (rc)
+		return rc;
+	h->cores = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	h->state = FLEET_UP;
+	f->owner.up(f->owner.ctx, (int)(h - f->host));
+	return 0;
+}
+
+/* A rank gets the launcher's standard input, unless a terminal would stop it for reading in the
+ * background. */
+static int here_stdin(void)
+{
+	int flags = fcntl(STDIN_FILENO, F_GETFL);
+
+	/* A closed stdin has been replaced by a write-only descriptor: see out_start(). */
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY)
+		return -1;
+	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp())
+		return -1;
+	return STDIN_FILENO;
+}
+
+static int here_queue(struct fleet *f, int worker, char **env, bool reads, struct err *e)
+{
+	struct crew_start *s = array_more(&f->queue, &f->queued, sizeof(*s));
+
+	if (!s)
+		return fail(e, RINGUP_ENOMEM, "no memory for %d ranks", f->queued + 1);
+	*s = (struct crew_start){ .id = worker, .env = env };
+	s->fds[0] = reads ? here_stdin() : -1;
+	return f->owner.pipes(f->owner.ctx, worker, &s->fds[1], &s->fds[2], e);
+}
+
+static void queue_drop(struct fleet *f)
+{
+	for (int i = 0; i < f->queued; i++)
+		rankenv_free((char **)(uintptr_t)f->queue[i].env);
+	free(f->queue);
+	f->queue = NULL;
+	f->queued = 0;
+}
+
+void fleet_launch(struct fleet *f)
+{
+	struct err e = { 0 };
+	int i, rc;
+
+	if (!f->queued)
+		return;
+	rc = crew_start(&f->crew, f->queue, f->queued, &e);
+	for (i = 0; i < f->queued && f->queue[i].pid; i++)
+		;
+	if (rc)
+		fail_in(&e, "cannot start rank %d of %d", i == f->queued ? i - 1 : i,
+			f->queued);
+	for (i = 0; i < f->queued; i++)
+		if (f->queue[i].pid)
+			f->owner.started(f->owner.ctx, f->queue[i].id, f->queue[i].pid);
+	for (i = 0; i < f->queued; i++)
+		if (!f->queue[i].pid)
+			f->owner.failed(f->owner.ctx, f->queue[i].id, &e);
+	queue_drop(f);
+}
+
+int fleet_reap(struct fleet *f, struct err *e)
+{
+	return f->how->is_here && f->count ? crew_reap(&f->crew, e) : 0;
+}
+
+/* -- daemons -------------------------------------------------------------------- */
+
 /* Start the daemon of this host; @reads: with the launcher's standard input as RANKD_STDIN_FD.
  */
 static int local_begin(struct fleet_host *h, bool reads, struct err *e)
@@ -226,6 +324,8 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 
 	if (is_open(h))
 		return 0;
+	if (f->how->is_here)
+		return here_begin(f, h, e);
 	h->starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
 	*h->said = 0;
 	h->unread = 0;
@@ -244,7 +344,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	order_open(&h->order, h->starter.fd, h->starter.fd, true);
 	if (f->how->parent) {
 		/* The end of a connection is noticed at the next write or read. */
-		rc = order_seal(&h->order, &key, CIPHER_CLIENT, e);
+		rc = order_seal(&h->order, &key, SHAKE_CLIENT, e);
 		secret_wipe(&key);
 		if (rc < 0 && rc != RINGUP_EPEER)
 			return fail_in(e, "%s", h->name);
@@ -252,7 +352,8 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	return host_set_up(f, h, reads, e);
 }
 
-void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool reads)
+static void host_start(struct fleet *f, struct fleet_host *h, int worker, char *const *env,
+		       bool reads)
 {
 	uint32_t number[2] = { (uint32_t)worker, reads };
 	size_t len = 0, n;
@@ -263,29 +364,43 @@ void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool read
 		len += strlen(*p) + 1;
 	at = data = malloc(len);
 	if (!data) {
-		host_lose(f, &f->host[h], "no memory for an environment");
+		host_lose(f, h, "no memory for an environment");
 		return;
 	}
 	for (p = env; *p; p++, at += n) {
 		n = strlen(*p) + 1;
 		memcpy(at, *p, n);
 	}
-	host_say(f, &f->host[h], ORDER_START, number, 2, data, len);
+	host_say(f, h, ORDER_START, number, 2, data, len);
 	free(data);
 }
 
-void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all)
+void fleet_start(struct fleet *f, int h, int worker, char **env, bool reads)
 {
-	uint32_t number[3] = { worker, (uint32_t)sig, all };
+	struct err e = { 0 };
 
-	if (f->host[h].state == FLEET_UP)
+	if (!f->how->is_here) {
+		host_start(f, &f->host[h], worker, env, reads);
+		rankenv_free(env);
+	} else if (here_queue(f, worker, env, reads, &e)) {
+		f->owner.failed(f->owner.ctx, worker, &e);
+	}
+}
+
+void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, enum order_whom whom)
+{
+	uint32_t number[3] = { worker, (uint32_t)sig, whom };
+
+	if (f->how->is_here)
+		crew_signal(&f->crew, (int)worker, sig, whom);
+	else if (f->host[h].state == FLEET_UP)
 		host_say(f, &f->host[h], ORDER_SIGNAL, number, 3, NULL, 0);
 }
 
-void fleet_signal_all(struct fleet *f, int sig, bool all)
+void fleet_signal_all(struct fleet *f, int sig, enum order_whom whom)
 {
 	for (int i = 0; i < f->count; i++)
-		fleet_signal(f, i, ORDER_ALL, sig, all);
+		fleet_signal(f, i, ORDER_ALL, sig, whom);
 }
 
 void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits)
@@ -317,6 +432,8 @@ void fleet_finish(struct fleet *f)
 	for (int i = 0; i < f->count; i++) {
 		struct fleet_host *h = &f->host[i];
 
+		if (f->how->is_here)
+			h->state = FLEET_DONE;
 		if (h->state == FLEET_STARTING) {
 			/* This daemon has started no rank. */
 			h->state = FLEET_DONE;
@@ -353,11 +470,11 @@ static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned cha
 		host_lose(f, h, breach);
 		return;
 	}
-	if (strcmp(h->order.version, ringup_version()) != 0) {
+	if (strcmp(h->order.version, build_version()) != 0) {
 		snprintf(text, sizeof(text),
 			 "ringup %.31s is installed there, ringup %s here: install the same "
 			 "version on all hosts",
-			 h->order.version, ringup_version());
+			 h->order.version, build_version());
 		host_lose(f, h, text);
 		return;
 	}
@@ -417,19 +534,37 @@ static void take_output(struct fleet *f, struct fleet_host *h, const unsigned ch
 static void take_exit(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		      size_t len)
 {
-	uint32_t number[4];
-	struct culprit_end end = { .ended = true };
-	char memory[200] = "";
+	uint32_t number[3];
+	char remark[200] = "";
 
-	if (!order_numbers(&data, &len, number, 4) || len >= sizeof(memory)) {
+	if (!order_numbers(&data, &len, number, 3) || len >= sizeof(remark)) {
 		host_lose(f, h, breach);
 		return;
 	}
-	order_text(memory, sizeof(memory), data, len);
-	end.code = (int)number[1];
-	end.status = (int)number[2];
-	end.cause = cause_unpack(number[3]);
-	f->owner.ended(f->owner.ctx, (int)number[0], &end, memory);
+	order_text(remark, sizeof(remark), data, len);
+	f->owner.ended(f->owner.ctx, (int)number[0], (int)number[1], (int)number[2], remark);
+}
+
+static void take_note(struct fleet *f, struct fleet_host *h, const unsigned char *data,
+		      size_t len)
+{
+	uint32_t number[7];
+	struct cause_note note;
+	char why[CAUSE_TEXT];
+
+	if (!order_numbers(&data, &len, number, 7) || len >= sizeof(why)) {
+		host_lose(f, h, breach);
+		return;
+	}
+	order_text(why, sizeof(why), data, len);
+	note = (struct cause_note){ .number = number[0],
+				    .pid = number[1],
+				    .kind = number[2],
+				    .has_met_here = number[3],
+				    .rank = (int32_t)number[4],
+				    .stillness = number[5],
+				    .code = (int32_t)number[6] };
+	f->owner.noted(f->owner.ctx, &note, why);
 }
 
 static void take_word(struct fleet *f, struct fleet_host *h, int kind,
@@ -449,6 +584,8 @@ static void take_word(struct fleet *f, struct fleet_host *h, int kind,
 		take_output(f, h, data, len);
 	} else if (kind == ORDER_EXIT) {
 		take_exit(f, h, data, len);
+	} else if (kind == ORDER_NOTE) {
+		take_note(f, h, data, len);
 	} else if (kind == ORDER_BYE && h->finishing) {
 		h->state = FLEET_DONE;
 	} else {
@@ -511,6 +648,11 @@ size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 
 		if (!is_open(h))
 			continue;
+		if (f->how->is_here) {
+			p[n++] = (struct pollfd){ f->crew.cause.in > 0 ? f->crew.cause.in : -1,
+						  POLLIN, 0 };
+			continue;
+		}
 		p[n++] = (struct pollfd){ h->order.in,
 					  (short)(POLLIN | order_events(&h->order)), 0 };
 		if (h->starter.errors >= 0)
@@ -521,7 +663,7 @@ size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 
 int64_t fleet_until(const struct fleet *f)
 {
-	int64_t until = f->ping_ns;
+	int64_t until = f->how->is_here ? INT64_MAX : f->ping_ns;
 
 	for (int i = 0; i < f->count; i++)
 		if (f->host[i].state == FLEET_STARTING && f->host[i].late_ns < until)
@@ -540,6 +682,10 @@ void fleet_serve(struct fleet *f)
 {
 	bool ping = clock_ns() >= f->ping_ns;
 
+	if (f->how->is_here) {
+		crew_notes(&f->crew);
+		return;
+	}
 	if (ping)
 		f->ping_ns = clock_deadline(RANKD_PING_MS);
 	for (int i = 0; i < f->count; i++) {
@@ -563,6 +709,9 @@ void fleet_close(struct fleet *f)
 		starter_end(&f->host[i].starter, enough);
 		order_close(&f->host[i].order);
 	}
+	queue_drop(f);
+	if (f->how && f->how->is_here)
+		crew_close(&f->crew);
 	free(f->host);
 	*f = (struct fleet){ 0 };
 }

@@ -7,17 +7,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "launch/crew.h"
 #include "launch/hostlist.h"
 #include "launch/order.h"
 #include "launch/starter.h"
 #include "wire/secret.h"
 
-struct culprit_end;
+struct cause_note;
 struct err;
 struct parent;
 struct pollfd;
 
 /*
+ * If this is the only host of a job that is not elastic, the launcher has the ranks itself
+ * (launch/crew.h).  Else each host has a daemon.
+ *
  * A daemon is a child of the launcher on this host, or behind ssh on another one, or was
  * started by another program, and the launcher's parent has a connection to it; in all cases
  * there is a socket to it.  When the connection ends, the daemon ends its ranks and itself.
@@ -39,7 +43,9 @@ struct fleet_how {
 	const char *interface; /* the launcher's setting, or NULL   */
 	char *const *argv;     /* the ranks' command           */
 	const struct secret *secret;
-	bool gives_stdin;      /* the first local daemon gets the launcher's */
+	bool gives_stdin; /* the first local daemon gets the launcher's */
+	bool is_here; /* the one host is this one, and its ranks are children of this process */
+	const char *mark;      /* with is_here: "RINGUP_JOB=..."          */
 	struct parent *parent; /* hands over connections to daemons; NULL: none */
 };
 
@@ -51,7 +57,11 @@ struct fleet_owner {
 	void (*failed)(void *ctx, int worker, const struct err *why);
 	/* @stream: 0 stdout, 1 stderr, and with a parent 2, the rank's report. */
 	void (*output)(void *ctx, int worker, int stream, const char *data, size_t len);
-	void (*ended)(void *ctx, int worker, const struct culprit_end *end, const char *memory);
+	/* @code, @status: as in siginfo; @remark: what is known besides. */
+	void (*ended)(void *ctx, int worker, int code, int status, const char *remark);
+	void (*noted)(void *ctx, const struct cause_note *note, const char *why);
+	/* With is_here: the stdout and stderr of @worker, which stay the owner's. */
+	int (*pipes)(void *ctx, int worker, int *out, int *err, struct err *e);
 	void *ctx;
 };
 
@@ -79,6 +89,10 @@ struct fleet {
 	bool held; /* output is not acknowledged, see fleet_hold() */
 	bool stdin_given;
 	int64_t ping_ns;
+	/* With is_here: the ranks, and those that fleet_launch() will start. */
+	struct crew crew;
+	struct crew_start *queue;
+	int queued;
 };
 
 void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner);
@@ -90,11 +104,16 @@ int fleet_add(struct fleet *f, const char *name, struct err *e);
 int fleet_begin(struct fleet *f, int h, struct err *e);
 
 /* fleet_start - start @worker on host @h, with this environment.  @reads: it reads the
- * launcher's standard input, if the daemon has that. */
-void fleet_start(struct fleet *f, int h, int worker, char *const *env, bool reads);
-void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, bool all);
-void fleet_signal_all(struct fleet *f, int sig, bool all);
+ * launcher's standard input, if the daemon has that.  Ownership: @env is the fleet's from now
+ * on, for rankenv_free().  fleet_launch - with is_here the workers start now, all at once. */
+void fleet_start(struct fleet *f, int h, int worker, char **env, bool reads);
+void fleet_launch(struct fleet *f);
+void fleet_signal(struct fleet *f, int h, uint32_t worker, int sig, enum order_whom whom);
+void fleet_signal_all(struct fleet *f, int sig, enum order_whom whom);
 void fleet_notice(struct fleet *f, uint32_t generation, unsigned bits);
+
+/* fleet_reap - after SIGCHLD: with is_here, as crew_reap() does. */
+int fleet_reap(struct fleet *f, struct err *e);
 
 /* fleet_hold - stop acknowledging output: daemons read no more of it when their window is full.
  */

@@ -5,13 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/err.h"
 #include "ringup.h"
+#include "wire/chan.h"
 #include "wire/pack.h"
 
 enum { HEAD = 5, READ_BYTES = 65536, MOST_NUMBERS = 8 };
@@ -27,8 +30,7 @@ void order_close(struct order *o)
 {
 	free(o->inbox);
 	free(o->outbox);
-	free(o->sealed);
-	cipher_free(o->cipher);
+	chan_release(o->chan);
 	*o = (struct order){ .in = -1, .out = -1 };
 }
 
@@ -46,8 +48,7 @@ static int room_make(unsigned char **p, size_t *room, size_t need, struct err *e
 	return 0;
 }
 
-/* Make room for @len bytes more, at *@to. */
-static int out_room(struct order *o, size_t len, unsigned char **to, struct err *e)
+static int out_append(struct order *o, const void *data, size_t len, struct err *e)
 {
 	int rc;
 
@@ -61,46 +62,29 @@ static int out_room(struct order *o, size_t len, unsigned char **to, struct err 
 	rc = room_make(&o->outbox, &o->out_room, o->out_len + len, e);
 	if (rc)
 		return rc;
-	*to = o->outbox + o->out_len;
+	if (len)
+		memcpy(o->outbox + o->out_len, data, len);
 	o->out_len += len;
 	return 0;
 }
 
-static int out_append(struct order *o, const void *data, size_t len, struct err *e)
+int order_seal(struct order *o, const struct secret *key, enum shake_role role, struct err *e)
 {
-	const unsigned char *from = data;
-	unsigned char *to;
-	size_t n;
-	int rc = 0;
+	struct shake_keys keys;
+	int rc;
 
-	for (; !rc && len; from += n, len -= n) {
-		n = o->cipher && len > CIPHER_TEXT ? CIPHER_TEXT : len;
-		rc = out_room(o, o->cipher ? n + CIPHER_MORE : n, &to, e);
-		if (!rc && o->cipher)
-			cipher_seal(o->cipher, to, from, n);
-		else if (!rc)
-			memcpy(to, from, n);
-	}
-	return rc;
-}
-
-int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e)
-{
-	unsigned char *to;
-	int rc = cipher_new(key, side, &o->cipher, e);
-
+	shake_keys_from(&keys, key, role);
+	rc = chan_open(o->in, &keys, &o->chan, e);
+	sodium_memzero(&keys, sizeof(keys));
 	if (!rc)
-		rc = out_room(o, CIPHER_HEAD, &to, e);
-	if (rc)
-		return rc;
-	memcpy(to, cipher_head(o->cipher), CIPHER_HEAD);
-	return order_flush(o, e);
+		chan_seal(o->chan);
+	return rc;
 }
 
 int order_greet(struct order *o, struct err *e)
 {
 	char line[128];
-	int n = snprintf(line, sizeof(line), "\n%s%s\n", ORDER_GREETING, ringup_version());
+	int n = snprintf(line, sizeof(line), "\n%s%s\n", ORDER_GREETING, build_version());
 	int rc = out_append(o, line, (size_t)n, e);
 
 	return rc ? rc : order_flush(o, e);
@@ -124,8 +108,39 @@ int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, in
 	return rc ? rc : order_flush(o, e);
 }
 
+static int chan_lose(int rc, struct err *e)
+{
+	if (rc == RINGUP_EPEER)
+		fail_in(e, "connection lost");
+	else if (rc == RINGUP_EAUTH)
+		fail_in(e, "the other side does not know the key, or its data were changed");
+	return rc;
+}
+
+/* The channel gets no more than a frame beyond what its socket takes: the rest waits here. */
+static int flush_chan(struct order *o, struct err *e)
+{
+	int rc = chan_flush(o->chan, e);
+	size_t n;
+
+	while (!rc && o->out_sent < o->out_len) {
+		n = o->out_len - o->out_sent;
+		n = n < CHAN_BYTES ? n : CHAN_BYTES;
+		rc = chan_send(o->chan, o->outbox + o->out_sent, n, e);
+		o->out_sent += n;
+	}
+	if (rc < 0)
+		return chan_lose(rc, e);
+	if (o->out_sent == o->out_len)
+		o->out_len = o->out_sent = 0;
+	o->chan_left = rc > 0;
+	return rc;
+}
+
 int order_flush(struct order *o, struct err *e)
 {
+	if (o->chan)
+		return flush_chan(o, e);
 	while (o->out_sent < o->out_len) {
 		ssize_t n = write(o->out, o->outbox + o->out_sent, o->out_len - o->out_sent);
 
@@ -143,53 +158,35 @@ int order_flush(struct order *o, struct err *e)
 
 short order_events(const struct order *o)
 {
-	return o->out_sent < o->out_len ? POLLOUT : 0;
+	return o->out_sent < o->out_len || o->chan_left ? POLLOUT : 0;
 }
 
-/* Reads once, to behind the *@len bytes of *@p. */
-static int bytes_read(int fd, unsigned char **p, size_t *len, size_t *room, struct err *e)
+/* Takes the frames that have arrived, READ_BYTES or a little more.  An end behind them is found
+ * by the next call. */
+static int chan_read(struct order *o, struct err *e)
 {
-	int rc = room_make(p, room, *len + READ_BYTES, e);
-	ssize_t n;
+	size_t before = o->in_len;
+	const void *data;
+	int n, rc;
 
-	if (rc)
-		return rc;
-	do
-		n = read(fd, *p + *len, READ_BYTES);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
-		return 0;
-	if (n <= 0)
-		return fail(e, RINGUP_EPEER, "connection lost%s%s", n < 0 ? ": " : "",
-			    n < 0 ? strerror(errno) : "");
-	*len += (size_t)n;
-	return 0;
-}
-
-/* Decrypts the pieces that are whole. */
-static int sealed_open(struct order *o, struct err *e)
-{
-	size_t at = 0, used = 1;
-	int rc = 0;
-
-	while (used && rc >= 0) {
-		rc = room_make(&o->inbox, &o->in_room, o->in_len + CIPHER_TEXT, e);
-		if (!rc)
-			rc = cipher_open(o->cipher, o->sealed + at, o->sealed_len - at, &used,
-					 o->inbox + o->in_len, e);
-		if (rc >= 0) {
-			o->in_len += (size_t)rc;
-			at += used;
-		}
+	while (o->in_len - before < READ_BYTES) {
+		n = chan_recv(o->chan, &data, e);
+		if (n == RINGUP_EPEER && o->in_len > before)
+			return 0;
+		if (n <= 0)
+			return n ? chan_lose(n, e) : 0;
+		rc = room_make(&o->inbox, &o->in_room, o->in_len + (size_t)n, e);
+		if (rc)
+			return rc;
+		memcpy(o->inbox + o->in_len, data, (size_t)n);
+		o->in_len += (size_t)n;
 	}
-	if (at)
-		memmove(o->sealed, o->sealed + at, o->sealed_len - at);
-	o->sealed_len -= at;
-	return rc < 0 ? rc : 0;
+	return 0;
 }
 
 int order_read(struct order *o, struct err *e)
 {
+	ssize_t n;
 	int rc;
 
 	if (o->in_used) {
@@ -197,10 +194,21 @@ int order_read(struct order *o, struct err *e)
 		o->in_len -= o->in_used;
 		o->in_used = 0;
 	}
-	if (!o->cipher)
-		return bytes_read(o->in, &o->inbox, &o->in_len, &o->in_room, e);
-	rc = bytes_read(o->in, &o->sealed, &o->sealed_len, &o->sealed_room, e);
-	return rc ? rc : sealed_open(o, e);
+	if (o->chan)
+		return chan_read(o, e);
+	rc = room_make(&o->inbox, &o->in_room, o->in_len + READ_BYTES, e);
+	if (rc)
+		return rc;
+	do
+		n = read(o->in, o->inbox + o->in_len, READ_BYTES);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		return fail(e, RINGUP_EPEER, "connection lost%s%s", n < 0 ? ": " : "",
+			    n < 0 ? strerror(errno) : "");
+	o->in_len += (size_t)n;
+	return 0;
 }
 
 void order_text(char *to, size_t size, const void *text, size_t len)
@@ -213,7 +221,7 @@ void order_text(char *to, size_t size, const void *text, size_t len)
 	to[n] = 0;
 }
 
-/* Read lines until the greeting; 1 when it has come. */
+/* Reads lines until the greeting; 1 when it has arrived. */
 static int greeting_next(struct order *o, struct err *e)
 {
 	size_t mark = strlen(ORDER_GREETING);
@@ -238,7 +246,7 @@ static int greeting_next(struct order *o, struct err *e)
 		if (len >= 13 && !memcmp(line, "ringup-rankd/", 13))
 			return fail(e, RINGUP_EMISMATCH,
 				    "the rank daemon is another version's: ringup %s runs here",
-				    ringup_version());
+				    build_version());
 		if (len)
 			order_text(o->noise, sizeof(o->noise), line, len);
 	}

@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launch/cipher.h"
+#include "wire/secret.h"
+#include "wire/shake.h"
 
+struct chan;
 struct err;
 
 /*
@@ -17,9 +19,9 @@ struct err;
  * shell; the last one is kept in struct order, since it may say why there is no daemon.
  *
  * ssh encrypts its connections.  Any other connection between hosts has a key of its own, see
- * order_seal(), and is encrypted from its first byte to its last (launch/cipher.h).
+ * order_seal(), and is a sealed channel (wire/chan.h) from its first byte to its last.
  */
-#define ORDER_GREETING "ringup-rankd/1 "
+#define ORDER_GREETING "ringup-rankd/2 "
 
 enum {
 	ORDER_BYTES = 4 << 20, /* longest payload                    */
@@ -32,7 +34,7 @@ enum order_kind {
 	/* From the launcher. */
 	ORDER_SETUP = 1, /* struct order_setup, see there                       */
 	ORDER_START,     /* worker, flags; its environment                      */
-	ORDER_SIGNAL,    /* worker (ORDER_ALL), signal, whole group?            */
+	ORDER_SIGNAL,    /* worker (ORDER_ALL), signal, enum order_whom         */
 	ORDER_NOTICE,    /* generation, bits                                    */
 	ORDER_READ,      /* number of bytes of output that have been passed on  */
 	ORDER_FINISH,    /* end all ranks, then send ORDER_BYE                  */
@@ -43,8 +45,8 @@ enum order_kind {
 	ORDER_STARTED, /* worker, pid                                           */
 	ORDER_FAILED,  /* worker, code; a sentence: it could not be started     */
 	ORDER_OUTPUT,  /* worker, stream (2: its report); bytes                 */
-	ORDER_EXIT,    /* worker, code as in siginfo, status, its word of
-			* wire/cause.h; a remark, or ""                         */
+	ORDER_EXIT,    /* worker, code as in siginfo, status; a remark, or ""   */
+	ORDER_NOTE,    /* the numbers of struct cause_note; the sentence        */
 	ORDER_BYE,
 	/* From the launcher to the program that has started it: see launch/parent.h. */
 	ORDER_CONNECT, /* host name                                             */
@@ -52,15 +54,22 @@ enum order_kind {
 	ORDER_ENDED,   /* worker, rank, pid, code, status, phase; host, NUL, a remark */
 };
 
+/* Recipients of a signal. */
+enum order_whom {
+	ORDER_RANK,       /* the rank itself                                    */
+	ORDER_GROUP,      /* all processes of its group                         */
+	ORDER_IF_STOPPED, /* all these get SIGKILL, but only if it is stopped    */
+};
+
 #define ORDER_ALL UINT32_MAX
 
 /* Caller's storage; order_open() fills it. */
 struct order {
-	int in, out;                            /* equal for a socket; not closed here */
-	struct cipher *cipher;                  /* or NULL                     */
-	unsigned char *inbox, *outbox, *sealed; /* sealed: not opened yet      */
+	int in, out;       /* equal for a socket; not closed here         */
+	struct chan *chan; /* carries the bytes, if not NULL              */
+	bool chan_left;    /* it still has something to send              */
+	unsigned char *inbox, *outbox;
 	size_t in_len, in_room, in_used, out_len, out_room, out_sent;
-	size_t sealed_len, sealed_room;
 	bool greets;                 /* the greeting has still to come */
 	char version[ORDER_VERSION]; /* of the daemon, after its greeting */
 	char noise[ORDER_NOISE];
@@ -70,8 +79,8 @@ struct order {
 void order_open(struct order *o, int in, int out, bool greets);
 void order_close(struct order *o);
 
-/* order_seal - encrypt with this connection's key from now on; called before any frame. */
-int order_seal(struct order *o, const struct secret *key, enum cipher_side side, struct err *e);
+/* order_seal - encrypt with this connection's key; called before any frame. */
+int order_seal(struct order *o, const struct secret *key, enum shake_role role, struct err *e);
 
 /* order_greet - send a rank daemon's greeting. */
 int order_greet(struct order *o, struct err *e);

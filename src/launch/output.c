@@ -147,7 +147,7 @@ static void put_time(const struct output *o, const struct stream *s)
 	sink_put(s->sink, space, strlen(space));
 }
 
-/* Wipes out a piece that the cursor stands before, on a terminal: what comes may be shorter. */
+/* Erases the line behind the cursor on a terminal, because the next line may be shorter. */
 static void put_fresh(struct sink *s)
 {
 	if (s->is_returned && s->has_colour)
@@ -231,7 +231,7 @@ static void put_piece(const struct output *o, struct stream *s, const char *end,
 {
 	bool is_returned = len == 1 && *end == '\r';
 
-	/* Nothing stands in front of a bar's first '\r', or between '\r' and '\n'. */
+	/* A bar's first '\r' has no prefix, and neither has the text between '\r' and '\n'. */
 	if (o->prefix && !s->len && is_returned)
 		return;
 	if (s->len || !s->is_returned)
@@ -483,7 +483,7 @@ void output_started(struct output *o, int rank)
 void output_say(struct output *o, const char *fmt, ...)
 {
 	struct sink *s = &o->sinks[is_same_place(1, 2) ? 0 : 1];
-	char text[512] = "ringup run: ";
+	char text[1024] = "ringup run: ";
 	size_t n = strlen(text);
 	va_list ap;
 
@@ -528,7 +528,7 @@ void output_move(struct output *o)
 		o->sinks[i].error = 0;
 		/* On stderr, if it is not the stream that failed. */
 		if (!i)
-			output_say(o, "what ranks print on stdout is lost from here on: %s",
+			output_say(o, "the ranks' further output on stdout is lost: %s",
 				   strerror(o->error));
 	}
 	sink_write(&o->sinks[1]);

@@ -12,7 +12,7 @@ struct pollfd;
 /* Longer lines are shown in pieces of this size. */
 enum { OUTPUT_LINE_BYTES = 65536 };
 
-/* What stands in front of each line; 0 for nothing. */
+/* The prefix of each line; 0 for none. */
 enum {
 	OUTPUT_RANK = 1, /* "[RANK] "                                             */
 	OUTPUT_TAG = 2,  /* "[RANK]<stdout>:" or "[RANK]<stderr>:", as horovodrun */

@@ -56,7 +56,7 @@ struct parent_end {
 	int code, status;   /* as in siginfo                              */
 	int phase;          /* enum ending_phase, when it ended           */
 	const char *host;   /* its own name for itself                    */
-	const char *memory; /* a remark about memory that ran out, or ""  */
+	const char *memory; /* a remark: memory ran out, it was frozen    */
 };
 
 /* parent_ended - a rank has ended; there are no reports of it afterwards. */

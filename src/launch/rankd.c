@@ -10,22 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
-#include "base/log.h"
-#include "base/proc.h"
-#include "host/oom.h"
+#include "launch/crew.h"
 #include "launch/order.h"
 #include "launch/output.h"
 #include "launch/rankenv.h"
-#include "launch/stray.h"
 #include "nicpick/own.h"
 #include "ringup.h"
 #include "wire/cause.h"
@@ -34,11 +29,10 @@
 
 enum { READ_BYTES = 32768, DRAIN_TIMES = 64, STRAY_MS = 500, DEATH_MS = 2000, STREAMS = 3 };
 
-/* A rank, as the launcher numbers its processes. */
+/* The output of a rank; it may continue after the rank has ended. */
 struct worker {
-	uint32_t id;
-	pid_t pid;       /* 0: it has ended, but its output has not */
-	int fd[STREAMS]; /* its stdout, stderr and report; -1: closed */
+	uint32_t id;     /* as the launcher numbers its processes             */
+	int fd[STREAMS]; /* its stdout, stderr and report; -1: closed         */
 };
 
 struct rankd {
@@ -48,22 +42,19 @@ struct rankd {
 	struct worker *worker;
 	int count;
 	struct pollfd *poll;
-	struct stray stray;
+	struct crew crew;
 	struct notice notice;
-	struct cause cause;
-	struct oom oom;
 	struct output *log;   /* of what ranks print, on stderr; or NULL */
 	unsigned char *setup; /* the text of argv and cwd */
 	char **words;
-	char *cwd, *const *argv;
-	char mark[64]; /* in the environment of its ranks, and of no others */
-	int secret_fd, signal_fd;
+	char *cwd;
+	int signal_fd;
 	int port_fd; /* keeps the port of the greeting free for rank 0 */
 	bool has_stdin;
 	uint64_t unread;   /* bytes of output that the launcher has not passed on */
 	int64_t heard_ns;  /* when the launcher last sent a frame */
 	bool is_paused;    /* the launcher has stopped the job, and itself        */
-	bool finish, lost; /* ORDER_FINISH has come; the launcher is gone         */
+	bool finish, lost; /* ORDER_FINISH has arrived; the launcher is gone         */
 };
 
 /* -- orders of the launcher -------------------------------------------------- */
@@ -117,9 +108,9 @@ static int daemon_name(struct rankd *a, struct err *e)
 
 	if (getentropy(random, sizeof(random)))
 		return fail_os(e, "random numbers");
-	n = (size_t)snprintf(a->mark, sizeof(a->mark), "RINGUP_DAEMON=%d.", (int)getpid());
+	n = (size_t)snprintf(a->crew.mark, CREW_VAR, "RINGUP_DAEMON=%d.", (int)getpid());
 	for (size_t i = 0; i < sizeof(random); i++, n += 2)
-		snprintf(a->mark + n, sizeof(a->mark) - n, "%02x", random[i]);
+		snprintf(a->crew.mark + n, CREW_VAR - n, "%02x", random[i]);
 	return 0;
 }
 
@@ -133,11 +124,12 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	if (a->setup || !order_numbers(&data, &len, &flags, 1) || len < SECRET_BYTES)
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
 	memcpy(s.key, data, SECRET_BYTES);
-	prctl(PR_SET_DUMPABLE, 0);
-	a->secret_fd = secret_to_fd(&s, e);
+	rc = daemon_name(a, e);
+	if (!rc)
+		rc = crew_open(&a->crew, &s, e);
 	secret_wipe(&s);
-	if (a->secret_fd < 0)
-		return a->secret_fd;
+	if (rc)
+		return rc;
 	data += SECRET_BYTES;
 	len -= SECRET_BYTES;
 	a->setup = malloc(len + 1);
@@ -147,17 +139,9 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
 	a->cwd = a->words[0];
-	a->argv = a->task ? a->task->argv : a->words + 2;
+	a->crew.argv = a->task ? a->task->argv : a->words + 2;
 	a->has_stdin = flags & 1;
-	oom_mark(&a->oom, "");
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		return fail_os(e, "subreaper");
-	rc = daemon_name(a, e);
-	if (!rc)
-		rc = stray_open(&a->stray, a->mark, e);
-	if (!rc && getsid(0) == getpid())
-		stray_add(&a->stray, getpid());
-	return rc ? rc : say_hello(a, a->words[1], e);
+	return say_hello(a, a->words[1], e);
 }
 
 /* @count: of the streams that the ranks of this daemon have. */
@@ -187,91 +171,32 @@ static void close_streams(int fd[STREAMS])
 	}
 }
 
-/* The environment of a rank: the launcher's list, and descriptors of this host.  The texts of
- * the latter lie in @text. */
-static char **environment(struct rankd *a, const unsigned char *data, size_t len,
-			  char text[3][48])
-{
-	char **list = order_strings(data, len), **more;
-	size_t n = 0;
-
-	while (list && list[n])
-		n++;
-	more = list ? realloc(list, (n + 5) * sizeof(*more)) : NULL;
-	if (!more) {
-		free(list);
-		return NULL;
-	}
-	snprintf(text[0], 48, "RINGUP_SECRET_FD=%d", a->secret_fd);
-	snprintf(text[1], 48, "RINGUP_NOTICE_FD=%d", a->notice.fd);
-	more[n++] = text[0];
-	more[n++] = text[1];
-	if (a->cause.fd > 0) {
-		snprintf(text[2], 48, "RINGUP_CAUSE_FD=%d", a->cause.fd);
-		more[n++] = text[2];
-	}
-	more[n++] = a->mark;
-	more[n] = NULL;
-	return more;
-}
-
-/* Start a rank of a task: with the daemon's environment below the launcher's list @env, and
- * with the pipe @report. */
-static int worker_start_task(struct rankd *a, struct proc_how *how, char **env, int report,
-			     pid_t *pid, int *pidfd, struct err *e)
-{
-	char **whole, text[48];
-	size_t n = 0;
-	int rc = rankenv_overlay(conf_environ(), env, &whole, e);
-
-	if (rc)
-		return rc;
-	while (whole[n])
-		n++;
-	how->envp = calloc(n + 2, sizeof(*whole));
-	if (how->envp) {
-		memcpy((void *)(uintptr_t)how->envp, whole, n * sizeof(*whole));
-		snprintf(text, sizeof(text), "RINGUP_REPORT_FD=%d", report);
-		((char **)(uintptr_t)how->envp)[n] = text;
-		how->keep[3] = report;
-		how->keep[4] = a->task->keep;
-		rc = proc_start(how, pid, pidfd, e);
-	} else {
-		rc = fail(e, RINGUP_ENOMEM, "no memory for an environment");
-	}
-	free((void *)(uintptr_t)how->envp);
-	rankenv_free(whole);
-	return rc;
-}
-
-static int worker_start(struct rankd *a, struct worker *w, char **env, bool reads,
+/* Starts the rank of worker @w.  Below a task's rank lies the daemon's environment, and it has
+ * a pipe for reports. */
+static int worker_start(struct rankd *a, struct worker *w, char **env, bool reads, pid_t *pid,
 			struct err *e)
 {
-	int far[STREAMS], fds[3], pidfd = -1, rc;
-	struct proc_how how = {
-		.argv = a->argv,
-		.envp = env,
-		.dir = a->task ? NULL : a->cwd,
-		.fds = fds,
-		.nfds = 3,
-		.keep = { a->secret_fd, a->notice.fd, a->cause.fd },
-		.group = 1,
-	};
+	struct crew_start r = { .id = (int)w->id, .env = env };
+	int far[STREAMS], rc = 0;
+	char **whole = NULL;
 
-	if (make_pipes(w, far, a->task ? STREAMS : 2)) {
+	if (make_pipes(w, far, a->task ? STREAMS : 2))
 		rc = fail_os(e, "pipe for the output of a rank");
-	} else {
-		fds[0] = reads ? RANKD_STDIN_FD : -1;
-		fds[1] = far[0];
-		fds[2] = far[1];
-		rc = a->task ? worker_start_task(a, &how, env, far[2], &w->pid, &pidfd, e)
-			     : proc_start(&how, &w->pid, &pidfd, e);
+	if (!rc && a->task)
+		rc = rankenv_overlay(conf_environ(), env, &whole, e);
+	if (!rc) {
+		r.fds[0] = reads ? RANKD_STDIN_FD : -1;
+		r.fds[1] = far[0];
+		r.fds[2] = far[1];
+		r.report = far[2];
+		r.env = whole ? whole : env;
+		rc = crew_start(&a->crew, &r, 1, e);
 	}
+	rankenv_free(whole);
 	close_streams(far);
-	if (pidfd >= 0)
-		close(pidfd);
 	if (rc)
 		close_streams(w->fd);
+	*pid = r.pid;
 	return rc;
 }
 
@@ -283,7 +208,7 @@ static int grow(struct rankd *a)
 
 	if (more)
 		a->worker = more;
-	poll = more ? realloc(a->poll, (STREAMS * n + 4) * sizeof(*poll)) : NULL;
+	poll = more ? realloc(a->poll, (STREAMS * n + 5) * sizeof(*poll)) : NULL;
 	if (poll)
 		a->poll = poll;
 	return poll ? 0 : -1;
@@ -292,14 +217,15 @@ static int grow(struct rankd *a)
 static int take_start(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	struct err why = { 0 };
-	char text[3][48], **env;
 	uint32_t number[2];
 	struct worker *w;
+	char **env;
+	pid_t pid = 0;
 	int rc;
 
 	if (!a->setup || !order_numbers(&data, &len, number, 2))
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
-	env = environment(a, data, len, text);
+	env = order_strings(data, len);
 	if (!env || grow(a)) {
 		free(env);
 		return fail(e, RINGUP_ENOMEM, "no memory for a rank");
@@ -308,7 +234,7 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 	*w = (struct worker){ .id = number[0] };
 	rc = !a->task && chdir(a->cwd)
 		     ? fail_os(&why, "%s", a->cwd)
-		     : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &why);
+		     : worker_start(a, w, env, (number[1] & 1) && a->has_stdin, &pid, &why);
 	free(env);
 	if (rc) {
 		rankd_say(a, ORDER_FAILED, (uint32_t[]){ number[0], (uint32_t)rc }, 2, why.text,
@@ -316,29 +242,19 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 		return 0;
 	}
 	a->count++;
-	return rankd_say(a, ORDER_STARTED, (uint32_t[]){ number[0], (uint32_t)w->pid }, 2, NULL,
+	return rankd_say(a, ORDER_STARTED, (uint32_t[]){ number[0], (uint32_t)pid }, 2, NULL,
 			 0);
-}
-
-static void worker_signal(const struct worker *w, int sig, bool all)
-{
-	if (!w->pid)
-		return;
-	if (all)
-		kill(-w->pid, sig);
-	if (!all || getpgid(w->pid) != w->pid)
-		kill(w->pid, sig);
 }
 
 static int take_signal(struct rankd *a, const unsigned char *data, size_t len, struct err *e)
 {
 	uint32_t number[3];
 
-	if (!order_numbers(&data, &len, number, 3) || number[1] > 64)
+	if (!order_numbers(&data, &len, number, 3) || number[1] > 64 ||
+	    number[2] > ORDER_IF_STOPPED)
 		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
-	for (int i = 0; i < a->count; i++)
-		if (number[0] == ORDER_ALL || number[0] == a->worker[i].id)
-			worker_signal(&a->worker[i], (int)number[1], number[2]);
+	/* ORDER_ALL is -1. */
+	crew_signal(&a->crew, (int)number[0], (int)number[1], number[2]);
 	if (number[1] == SIGSTOP || number[1] == SIGCONT)
 		a->is_paused = number[1] == SIGSTOP;
 	return 0;
@@ -443,70 +359,34 @@ static void output_drain_worker(struct rankd *a, struct worker *w)
 			;
 }
 
-/* Reports a rank's end; kills a failed rank's process group: it would disturb a successor. */
-static void worker_ended(struct rankd *a, struct worker *w, const siginfo_t *how)
+static void rank_noted(void *ctx, const struct cause_note *note, const char *why)
 {
-	/* In a job that is not elastic the number of a worker is that of its rank. */
-	uint32_t number[4] = { w->id, (uint32_t)how->si_code, (uint32_t)how->si_status,
-			       cause_pack(cause_read(&a->cause, (int)w->id)) };
-	char memory[192] = "";
+	uint32_t numbers[] = { note->number,         note->pid,
+			       note->kind,           note->has_met_here,
+			       (uint32_t)note->rank, note->stillness,
+			       (uint32_t)note->code };
 
-	if (how->si_code != CLD_EXITED || how->si_status)
-		kill(-w->pid, SIGKILL);
-	while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	w->pid = 0;
-	output_drain_worker(a, w);
-	if (how->si_code != CLD_EXITED)
-		oom_since(&a->oom, "", memory, sizeof(memory));
-	rankd_say(a, ORDER_EXIT, number, 4, memory, strlen(memory));
+	rankd_say(ctx, ORDER_NOTE, numbers, 7, why, note->len);
 }
 
-static struct worker *worker_of(struct rankd *a, pid_t pid)
+static void rank_ended(void *ctx, int id, int code, int status, const char *remark)
 {
-	for (int i = 0; i < a->count; i++)
-		if (a->worker[i].pid == pid)
-			return &a->worker[i];
-	return NULL;
-}
-
-/* Reaps ranks that have ended, and their orphans, which have become this process's children. */
-static void reap(struct rankd *a)
-{
-	struct worker *w;
-	siginfo_t how;
-
-	stray_keep(&a->stray, NULL);
-	for (;;) {
-		how.si_pid = 0;
-		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
-			return;
-		w = worker_of(a, how.si_pid);
-		if (w) {
-			worker_ended(a, w, &how);
-			continue;
-		}
-		if (how.si_pid == a->stray.guard)
-			return; /* for the next call to replace */
-		waitpid(how.si_pid, NULL, WNOHANG);
-	}
-}
-
-static int running(const struct rankd *a)
-{
-	int n = 0;
+	uint32_t number[3] = { (uint32_t)id, (uint32_t)code, (uint32_t)status };
+	struct rankd *a = ctx;
 
 	for (int i = 0; i < a->count; i++)
-		n += a->worker[i].pid != 0;
-	return n;
+		if (a->worker[i].id == (uint32_t)id)
+			output_drain_worker(a, &a->worker[i]);
+	rankd_say(a, ORDER_EXIT, number, 3, remark, strlen(remark));
 }
 
+/* Forgets workers whose output has ended; crew has those that run. */
 static void forget_ended(struct rankd *a)
 {
 	int n = 0;
 
 	for (int i = 0; i < a->count; i++)
-		if (a->worker[i].pid || a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0 ||
+		if (a->worker[i].fd[0] >= 0 || a->worker[i].fd[1] >= 0 ||
 		    a->worker[i].fd[2] >= 0)
 			a->worker[n++] = a->worker[i];
 	a->count = n;
@@ -535,11 +415,14 @@ static int take_signals(struct rankd *a, struct err *e)
 static void read_signals(struct rankd *a)
 {
 	struct signalfd_siginfo s;
+	bool child = false;
 
-	while (read(a->signal_fd, &s, sizeof(s)) == sizeof(s))
-		if (s.ssi_signo != SIGCHLD)
-			a->lost = true;
-	reap(a);
+	while (read(a->signal_fd, &s, sizeof(s)) == sizeof(s)) {
+		child |= s.ssi_signo == SIGCHLD;
+		a->lost |= s.ssi_signo != SIGCHLD;
+	}
+	if (child && a->setup)
+		crew_reap(&a->crew, NULL);
 }
 
 /* Nothing is written to the lifeline: it ends with the process that holds its other end. */
@@ -555,12 +438,13 @@ static void read_lifeline(struct rankd *a)
 static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 {
 	struct pollfd *p = a->poll;
-	int n = 4, rc = 0;
+	int n = 5, rc = 0;
 
 	p[0] = (struct pollfd){ a->order.in, POLLIN, 0 };
 	p[1] = (struct pollfd){ order_events(&a->order) ? a->order.out : -1, POLLOUT, 0 };
 	p[2] = (struct pollfd){ a->signal_fd, POLLIN, 0 };
 	p[3] = (struct pollfd){ a->task ? a->task->lifeline : -1, POLLIN, 0 };
+	p[4] = (struct pollfd){ a->crew.cause.in > 0 ? a->crew.cause.in : -1, POLLIN, 0 };
 	for (int i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
 		for (int k = 0; k < STREAMS; k++)
 			if (a->worker[i].fd[k] >= 0)
@@ -574,6 +458,7 @@ static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 	for (int i = 0; i < a->count && a->unread < RANKD_WINDOW_BYTES; i++)
 		for (int k = 0; k < STREAMS; k++)
 			output_pull(a, &a->worker[i], k);
+	crew_notes(&a->crew);
 	read_signals(a);
 	forget_ended(a);
 	if (p[0].revents && !a->lost)
@@ -586,16 +471,15 @@ static void end_ranks(struct rankd *a)
 {
 	int64_t patience = clock_deadline(a->lost ? 0 : STRAY_MS);
 	int64_t enough = clock_deadline(STRAY_MS + DEATH_MS);
-	int sig = a->lost ? SIGKILL : SIGTERM;
 
 	if (!a->setup)
 		return;
-	for (int i = 0; i < a->count; i++)
-		worker_signal(&a->worker[i], SIGKILL, true);
-	while ((stray_signal(&a->stray, sig) || running(a)) && clock_left_ms(enough)) {
-		sig = clock_left_ms(patience) ? 0 : SIGKILL;
+	crew_signal(&a->crew, -1, SIGKILL, ORDER_GROUP);
+	crew_reap(&a->crew, NULL);
+	while ((crew_sweep(&a->crew, clock_left_ms(patience)) || a->crew.count) &&
+	       clock_left_ms(enough)) {
 		clock_sleep_ms(5);
-		reap(a);
+		crew_reap(&a->crew, NULL);
 	}
 }
 
@@ -620,7 +504,7 @@ static void say_bye(struct rankd *a)
 	}
 }
 
-/* The last lines of the log, for a reader that is there. */
+/* Writes the last lines of the log, if its reader still exists. */
 static void end_log(struct rankd *a)
 {
 	int64_t enough = clock_deadline(STRAY_MS);
@@ -639,11 +523,8 @@ static void rankd_close(struct rankd *a)
 {
 	if (a->log)
 		end_log(a);
-	stray_close(&a->stray);
+	crew_close(&a->crew);
 	notice_close(&a->notice);
-	cause_close(&a->cause);
-	if (a->secret_fd >= 0)
-		close(a->secret_fd);
 	if (a->signal_fd >= 0)
 		close(a->signal_fd);
 	if (a->port_fd >= 0)
@@ -658,9 +539,7 @@ static void rankd_close(struct rankd *a)
 int rankd_run(int in, int out, const struct rankd_task *task, const struct conf *conf,
 	      struct err *e)
 {
-	struct rankd a = {
-		.task = task, .conf = conf, .secret_fd = -1, .signal_fd = -1, .port_fd = -1
-	};
+	struct rankd a = { .task = task, .conf = conf, .signal_fd = -1, .port_fd = -1 };
 	int64_t silence_ns = (task ? RANKD_TASK_SILENCE_MS : RANKD_SILENCE_MS) * 1000000ll;
 	int rc;
 
@@ -670,15 +549,14 @@ int rankd_run(int in, int out, const struct rankd_task *task, const struct conf 
 	rc = take_signals(&a, e);
 	if (!rc)
 		rc = notice_create(&a.notice, e);
-	/* Without the file the first end that is seen counts as the cause. */
-	if (!rc && cause_create(&a.cause, e)) {
-		log_warn("%s; so the first rank that is seen to end is named", e->text);
-		e->code = 0;
-	}
+	a.crew = (struct crew){ .owner = { rank_ended, rank_noted, &a },
+				.notice_fd = a.notice.fd,
+				.keep = task ? task->keep : 0,
+				.is_daemon = true };
 	if (!rc && grow(&a))
 		rc = fail(e, RINGUP_ENOMEM, "no memory for ranks");
 	if (!rc && task)
-		rc = order_seal(&a.order, task->key, CIPHER_SERVER, e);
+		rc = order_seal(&a.order, task->key, SHAKE_SERVER, e);
 	if (!rc && task && task->copies)
 		rc = output_open_log(&a.log, STDERR_FILENO, e);
 	if (rc >= 0)

@@ -207,7 +207,7 @@ int rankenv_make(const struct rankenv *r, int rank, char ***envp, struct err *e)
 	return made(&l, envp, e);
 }
 
-/* Variables of which the launcher sends a default only. */
+/* Variables for which the launcher only sends a default. */
 static const char *const defaults[] = { "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
 					"PYTHONUNBUFFERED", NULL };
 

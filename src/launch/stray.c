@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/limits.h"
+#include "base/newcalls.h"
+#include "base/pidend.h"
 #include "base/pidstat.h"
 #include "ringup.h"
 
@@ -71,16 +73,17 @@ int stray_signal(const struct stray *s, int sig)
 			continue;
 		/* A pidfd first, so that the number cannot become another process's. */
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
-		if (fd < 0)
+		if (fd < 0 && errno != ENOSYS && errno != EPERM)
 			continue;
 		if (is_ours(s, pid, &p)) {
 			found++;
 			/* The guard of a job within this one still has to end that job's
 			 * processes, and then ends by itself. */
 			if (strcmp(p.name, guard_name))
-				syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+				pidend_signal(fd, pid, sig);
 		}
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	if (proc)
 		closedir(proc);
@@ -130,18 +133,19 @@ static void guard(struct stray *s, int fd)
 
 static int guard_start(struct stray *s, struct err *e)
 {
-	int ends[2];
+	int ends[2], why;
 
 	if (pipe2(ends, O_CLOEXEC))
 		return fail_os(e, "guard");
 	s->guard = fork();
+	why = errno;
 	if (s->guard == 0)
 		guard(s, ends[0]);
 	close(ends[0]);
 	s->guard_fd = ends[1];
 	if (s->guard < 0) {
 		s->guard = 0;
-		return fail_os(e, "guard");
+		return limits_fail(e, why, "guard");
 	}
 	return 0;
 }

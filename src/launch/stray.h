@@ -29,7 +29,7 @@ struct stray {
  */
 int stray_open(struct stray *s, const char *mark, struct err *e);
 
-/* stray_keep - start another guard if it was killed: 1 if so, 0 if it lives; to be called when
+/* stray_keep - start another guard if it was killed: 1 if so, 0 if it lives; call it after
  * a child has ended. */
 int stray_keep(struct stray *s, struct err *e);
 

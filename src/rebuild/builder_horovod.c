@@ -26,7 +26,7 @@ static int horovod_foresee(const struct rebuild_how *how, const json_t *facts,
 	int rc = how->dry_run ? 0 : upstream_check_advisories(how, &plan->advisories, said, e);
 
 	if (!rc)
-		rc = recipe_find(&recipe, "horovod", plan->version, e);
+		rc = recipe_open(&recipe, e);
 	if (!rc && fetch_foresee(&recipe, how->source, how->offline && !how->cache, e))
 		rc = rebuild_blame(said, how->source ? REASON_SOURCE : REASON_NETWORK, e);
 	recipe_free(&recipe);
@@ -123,9 +123,9 @@ static int horovod_open(struct upstream *u, const struct rebuild_how *how,
 				.log_fd = -1 };
 	if (!*u->python)
 		return rebuild_refuse(said, REASON_TOOLS, e,
-				      "there is no Python to build for; name one by "
+				      "no Python environment to build for; name one with "
 				      "--python");
-	rc = recipe_find(&u->recipe, "horovod", plan->version, e);
+	rc = recipe_open(&u->recipe, e);
 	return rc ? rc : upstream_ask(u, e);
 }
 
@@ -147,7 +147,7 @@ static int horovod_build(const struct rebuild_how *how, const json_t *facts,
 		if (upstream_mpi(&u))
 			u.builder.offline = false;
 		if (!geteuid() && !u.builder.changes)
-			rebuild_note(said, "built as root, for nobody else can run %s",
+			rebuild_note(said, "built as root, because no other user can run %s",
 				     u.python);
 		upstream_key(&u, u.key);
 		rc = horovod_open_dir(&u, e);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -26,6 +27,8 @@
 #include "rebuild/stamp.h"
 #include "rebuild/versions.h"
 #include "ringup.h"
+
+enum { MODULES_WAIT_MS = 600000 };
 
 /*
  * Two places are served, each by a journal of its own: the folder of modules, which belongs to
@@ -58,11 +61,17 @@ static void work_step(struct work *w, const char *what, const json_t *mpi)
 	rebuild_step(w->how, line, 0, 0);
 }
 
-/* Makes a folder of this user's for one run at a time; removes a killed run's contents. */
+/* Makes a folder of this user's, for one run for this Python at a time; removes a killed run's
+ * contents. */
 static int work_open_dir(struct work *w, struct err *e)
 {
-	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own", rebuild_place(),
-		 (long)geteuid());
+	struct stat python;
+
+	/* Two names of one Python share its folder. */
+	if (stat(w->plan->python.prefix, &python))
+		python.st_ino = 0;
+	snprintf(w->dir, sizeof(w->dir), "%.2000s/ringup-rebuild-%ld-own-%llu", rebuild_place(),
+		 (long)geteuid(), (unsigned long long)python.st_ino);
 	if (mkdir(w->dir, 0700) && errno != EEXIST)
 		return fail_os(e, "%s", w->dir);
 	if (rebuild_lock(w->said, w->dir, &w->lock, e))
@@ -83,8 +92,8 @@ static int work_check_space(struct work *w, struct err *e)
 	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
 	return mb >= NEED_MB ? 0
 			     : rebuild_refuse(w->said, REASON_SPACE, e,
-					      "%.100s has %lld MiB free, and %d are needed: "
-					      "make room, or set TMPDIR",
+					      "%.100s has %lld MiB free, but this needs %d: "
+					      "free some space, or set TMPDIR",
 					      w->dir, mb, NEED_MB);
 }
 
@@ -116,7 +125,7 @@ static void work_close(struct work *w, bool good)
 	if (w->log_fd >= 0)
 		close(w->log_fd);
 	if (*w->home && folder_remove(good ? w->dir : w->home, &ignored))
-		rebuild_note(w->said, "%s is left: %s", w->dir, ignored.text);
+		rebuild_note(w->said, "%s could not be removed: %s", w->dir, ignored.text);
 	if (good || w->log_fd < 0)
 		*w->said->log = 0;
 	if (w->lock >= 0)
@@ -193,8 +202,7 @@ static int proofs_conclude(struct work *w, const struct batch *b, struct err *e)
 		} else if (t->rc < 0) {
 			rebuild_note(w->said, "%s", t->why.text);
 		} else if (t->rc == 1) {
-			rebuild_note(w->said,
-				     "%s %s has no mpirun, so nobody has tried its module",
+			rebuild_note(w->said, "%s %s has no mpirun, so its module is untested",
 				     jsonio_string(t->mpi, "flavour"),
 				     jsonio_string(t->mpi, "version"));
 		}
@@ -346,12 +354,42 @@ static int modules_count(struct work *w, bool is_mine)
 			rebuild_note(w->said, "no module for %s %s: %s", s->flavour, s->version,
 				     s->why);
 		else if (modules_is_wanted(s) && !is_mine)
-			rebuild_note(w->said,
-				     "no module for %s %s: %s is not this user's; `sudo ringup "
-				     "rebuild --engine ringup` builds it",
-				     s->flavour, s->version, w->folder);
+			rebuild_note(
+				w->said,
+				"no module for %s %s: %s belongs to another user; `sudo ringup "
+				"rebuild --engine ringup` builds it",
+				s->flavour, s->version, w->folder);
 	}
 	return n;
+}
+
+/* The folder of modules serves all Pythons: a run for another one is waited for. */
+static int modules_open(struct work *w, struct journal *j, struct err *e)
+{
+	int64_t until = clock_deadline(MODULES_WAIT_MS);
+	int rc = journal_open(j, w->folder, e);
+
+	if (rc == RINGUP_EBUSY)
+		work_step(w, "wait for another ringup rebuild to make the modules", NULL);
+	while (rc == RINGUP_EBUSY && clock_left_ms(until)) {
+		clock_sleep_ms(50);
+		rc = journal_open(j, w->folder, e);
+	}
+	if (!rc)
+		fail_none(e);
+	return rc;
+}
+
+/* Looks again: another run may have made them meanwhile. */
+static bool modules_are_wanted(struct work *w, const char *source)
+{
+	int i;
+
+	free(w->states);
+	w->state_count = modules_states("", w->folder, source, w->facts, &w->states);
+	for (i = 0; i < w->state_count && !modules_is_wanted(&w->states[i]); i++)
+		;
+	return i < w->state_count;
 }
 
 static int modules_put(struct work *w, const char *source, struct err *e)
@@ -362,13 +400,16 @@ static int modules_put(struct work *w, const char *source, struct err *e)
 	int rc = folder_make(w->folder, 0755, e);
 
 	if (!rc)
-		rc = journal_open(&j, w->folder, e);
+		rc = modules_open(w, &j, e);
+	if (!rc && !modules_are_wanted(w, source))
+		goto out;
 	if (!rc)
 		rc = journal_stage(&j, dir, e);
 	if (!rc)
 		rc = modules_stage(w, source, dir, moves, e);
 	if (!rc)
 		rc = journal_switch(&j, moves, e);
+out:
 	journal_close(&j);
 	json_decref(moves);
 	return rc;
@@ -589,7 +630,7 @@ static int own_build(const struct rebuild_how *how, const json_t *facts,
 	if (!rc && is_package)
 		rc = build_package(&w, site, e);
 	if (!rc && !wanted && !is_package)
-		rebuild_note(said, "everything is as it should be; nothing was built");
+		rebuild_note(said, "everything is up to date; nothing was built");
 out:
 	free(w.states);
 	work_close(&w, !rc);
@@ -601,7 +642,13 @@ static int own_foresee(const struct rebuild_how *how, const json_t *facts,
 {
 	char site[PATH_MAX];
 
-	return wants_package(how, facts, plan, site) ? rebuild_may_write(said, site, e) : 0;
+	if (!wants_package(how, facts, plan, site))
+		return 0;
+	if (package_too_old(plan->python.version))
+		return rebuild_refuse(said, REASON_IMPOSSIBLE, e,
+				      "%.200s is Python %.20s; ringup needs 3.8 or later",
+				      plan->python.path, plan->python.version);
+	return rebuild_may_write(said, site, e);
 }
 
 static int site_undo(const char *site, bool *any, struct err *e)

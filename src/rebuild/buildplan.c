@@ -43,7 +43,7 @@ static void upstream_check_known(struct draft *d, const struct textpairs *world)
 		snprintf(nearest, sizeof(nearest), "%.60s %.40s, or --engine ringup", t->name,
 			 f->value);
 		draft_cannot(d, nearest,
-			     "horovod %s is for %s %s, and its recipe has no edits for %s",
+			     "horovod %s supports %s %s, and its recipe has no edits for %s",
 			     r->version, t->name, f->value, t->version);
 	}
 	f = keras && d->table ? versions_ask(d->table, "keras", keras, "bad", NULL) : NULL;
@@ -114,8 +114,8 @@ static void horovod_plan(struct draft *d)
 
 	if (!r) {
 		draft_cannot(d, "--engine ringup",
-			     "there is no recipe for horovod; without one its build fails on "
-			     "frameworks of today");
+			     "no recipe for Horovod, which does not build with current "
+			     "frameworks without one");
 		return;
 	}
 	d->plan->version = draft_keep(d, r->version);
@@ -142,7 +142,7 @@ static void ringup_plan(struct draft *d)
 	if (d->compiler.found)
 		env_set(d, "CC", d->plan->compiler.cc);
 	if (!d->python) {
-		draft_reject(d, "Python package ringup", "there is no Python 3");
+		draft_reject(d, "Python package ringup", "no Python 3 is installed");
 		return;
 	}
 	for (int i = 0; i < d->count && n < (int)sizeof(serves); i++)
@@ -150,7 +150,7 @@ static void ringup_plan(struct draft *d)
 			      d->at[i].title);
 	draft_add(d, &d->plan->build, "Python package ringup", "Python %s (%s): %s",
 		  d->plan->python.version, d->plan->python.path,
-		  *serves ? serves : "no framework that it could serve is there yet");
+		  *serves ? serves : "no supported framework is installed yet");
 }
 
 int buildplan_make(const struct buildplan_how *how, const json_t *facts,

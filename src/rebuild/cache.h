@@ -1,4 +1,4 @@
-/* cache.h - the shared build cache: entries addressed by a key, signed, checked before use. */
+/* cache.h - the shared build cache: signed archives addressed by a key, checked before use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_CACHE_H
 #define REBUILD_CACHE_H
@@ -6,39 +6,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rebuild/manifest.h"
-
 struct conf;
 struct err;
 
 /*
  * The cache is a folder that nodes share: NFS, a volume of the platform, or on one node just
- * a folder.
+ * a folder.  An entry is one file, called KEY, which init-scripts/lib/cache.bash reads, too:
  *
- *	KEY/MANIFEST        the list of its files (manifest.h)
- *	KEY/MANIFEST.sig    Ed25519 over the list, by a key that the reader trusts
- *	KEY/files/...       plain files; modes and links stand in the manifest only, and
- *	                    folders without files nowhere
- *	KEY.lock/           a process is building it (lease.h)
- *	quarantine/         entries that differ from their manifest
+ *	ringup-cache/2 KEY SUM SIGNER
+ *	SIGNATURE
+ *	the archive, as tar writes it, not compressed
  *
- * KEY covers all inputs of the build, so an entry never changes.  It appears whole, by a
- * rename that replaces nothing, and is used only after its signature and the SHA-256 of each
- * file have been checked on the private copy of it.
+ * SUM is the SHA-256 of the archive, in hexadecimal; SIGNATURE is Ed25519's over the first
+ * line, with its newline, in base64.  SIGNER is the base64 line of a public key, which the
+ * reader has to trust (signkey.h).  KEY covers all inputs of the build, so an entry never has
+ * to change.  It appears whole, by a rename.  Nodes that build the same at the same time each
+ * publish, and the last one stays.  A reader copies an entry, checks the copy, and unpacks
+ * that.
  *
  * A fault of the folder (missing, read-only, full, damaged) costs a build and is no error;
  * struct cache_said reports it.
  */
+enum { CACHE_KEY_BYTES = 65 /* 64 hexadecimal digits and the NUL */ };
+
 struct cache_how {
 	const char *dir;   /* NULL or "": no cache                                    */
 	const char *key;   /* private key: a file or its line; NULL or "": only reads */
 	const char *trust; /* trusted public keys, blanks between; the builder's own always
 			    * is */
-	int64_t wait_ms;   /* wait for another builder, then build here               */
-	int64_t yield_ms;  /* wait for another builder to begin                       */
-	int64_t lease_ms;  /* 0: LEASE_MS                                             */
-	void (*waits)(void *arg, const char *who); /* once, when it waits; may be NULL     */
-	void *arg;
+	int64_t wait_ms;   /* wait for another node's entry, then build here          */
 };
 
 enum cache_from { CACHE_NONE, CACHE_BUILT, CACHE_HIT };
@@ -55,16 +51,14 @@ struct cache_said {
 void cache_conf(struct cache_how *how, const struct conf *c);
 
 /* cache_key - the key for @text, which lists all inputs, for instance as canonical JSON. */
-void cache_key(char out[MANIFEST_KEY_BYTES], const char *text);
+void cache_key(char out[CACHE_KEY_BYTES], const char *text);
 
 /*
- * cache_provide - provide the artefact @key in the folder @into: from the cache, by waiting for
- * another builder, or by @make.
+ * cache_provide - provide the artefact @key in the folder @into: from the cache, or by @make.
  *
  * @into: missing, or empty; its parent exists.
  * @make: fills the empty folder it is given.  Called at most once.
- * Several callers, on several nodes, may share a key at the same time: one of them builds, as
- * long as it lives and the cache can be written, and the others wait for it.
+ * Several callers, on several nodes, may share a key at the same time.
  *
  * Returns 0; the result of make(); RINGUP_EINVAL if a key is missing or malformed;
  * RINGUP_ESYSTEM if @into cannot be written.  After a failure @into does not exist.
@@ -73,27 +67,26 @@ typedef int cache_make(void *arg, const char *into, struct err *e);
 int cache_provide(const struct cache_how *how, const char *key, const char *into,
 		  cache_make *make, void *arg, struct cache_said *said, struct err *e);
 
-/* cache_get - only from the cache, without waiting; 1: not there, and said->note says why. */
+/* cache_get - only from the cache, without waiting; 1: missing, and said->note has the reason.
+ */
 int cache_get(const struct cache_how *how, const char *key, const char *into,
 	      struct cache_said *said, struct err *e);
 
 /* cache_put - publish the folder @from; here a fault of the cache is an error.  An existing
- * entry stays: then said->is_published is false. */
+ * entry stays, unless it is damaged: then said->is_published is false. */
 int cache_put(const struct cache_how *how, const char *key, const char *from,
 	      struct cache_said *said, struct err *e);
 
 /* One entry, for `ringup cache list`. */
 struct cache_entry {
-	char key[MANIFEST_KEY_BYTES];
-	int files;
+	char key[CACHE_KEY_BYTES];
 	uint64_t bytes;
-	int64_t made;     /* seconds since 1970     */
-	bool is_building; /* there is only a lock   */
-	char wrong[256];  /* why it cannot be used; or "" */
+	int64_t made;    /* seconds since 1970              */
+	char wrong[256]; /* why it cannot be used; or ""    */
 };
 
-/* cache_each - call @see for every entry, ordered by key; with @all the content of its files is
- * checked as well.  Damaged entries stay in their place. */
+/* cache_each - call @see for every entry, ordered by key; with @all the archives are checked as
+ * well. */
 typedef int cache_see(void *arg, const struct cache_entry *entry, struct err *e);
 int cache_each(const struct cache_how *how, bool all, cache_see *see, void *arg, struct err *e);
 

@@ -20,12 +20,12 @@ enum { MOST = 96, REASON = 300 };
 enum rank { HERE, MAKER, RUNTIME, FAMILY, NEAR, VERSION, RANKS };
 
 static const char *const loses[RANKS] = {
-	[HERE] = "would have to be installed, and one that fits is here",
+	[HERE] = "would need installing, and a suitable one is installed",
 	[MAKER] = "is not what a framework was built with, and the one taken is",
 	[RUNTIME] = "has an older libstdc++ than a framework was built with",
 	[FAMILY] = "gcc goes first: its libstdc++ is what the frameworks load",
 	[NEAR] = "another one is nearer to the frameworks', or is the node's own",
-	[VERSION] = "another version of it goes first",
+	[VERSION] = "another version is preferred",
 };
 
 struct candidate {
@@ -68,7 +68,7 @@ static bool is_gcc(const struct candidate *c)
 	return !strcmp(c->family, "gcc");
 }
 
-/* True for gcc before 5, which has the old C++ ABI only. */
+/* True for gcc before 5, which only has the old C++ ABI. */
 static bool is_ancient(const char *family, const char *version)
 {
 	return !strcmp(family, "gcc") && *version && major_of(version) < 5;
@@ -82,7 +82,7 @@ static void judge_target(const struct choose_how *how, struct candidate *c)
 	size_t n = how->machine ? strlen(how->machine) : 0;
 
 	if (triple && n && (strncmp(name + 1, how->machine, n) || name[1 + n] != '-'))
-		candidate_refuse(c, "compiles for %.*s, and this is %s",
+		candidate_refuse(c, "compiles for %.*s, not for %s",
 				 (int)strcspn(name + 1, "-"), name + 1, how->machine);
 }
 
@@ -94,9 +94,10 @@ static void judge_limits(const struct choose_how *how, struct candidate *c)
 		if (strcmp(l->family, c->family) || !*c->version)
 			continue;
 		if (!release_within(c->version, "-", l->max))
-			candidate_refuse(c, "%s takes %s up to %s", l->who, l->family, l->max);
+			candidate_refuse(c, "%s supports %s up to %s", l->who, l->family,
+					 l->max);
 		else if (!release_within(c->version, l->min, "-"))
-			candidate_refuse(c, "%s takes %s from %s on", l->who, l->family,
+			candidate_refuse(c, "%s supports %s from %s", l->who, l->family,
 					 l->min);
 	}
 }
@@ -107,21 +108,19 @@ static void judge_abi(const struct choose_how *how, struct candidate *c)
 		const struct choose_maker *m = &how->makers[i];
 
 		if (is_ancient(m->family, m->version) && !is_ancient(c->family, c->version))
-			candidate_refuse(
-				c,
-				"%s was built with gcc %s, whose std::function is laid out "
-				"otherwise: "
-				"only gcc 4 makes objects that fit",
-				m->framework, m->version);
+			candidate_refuse(c,
+					 "%s was built with gcc %s, whose std::function has "
+					 "another layout: only gcc 4 is compatible",
+					 m->framework, m->version);
 		else if (*m->family && !is_ancient(m->family, m->version) &&
 			 is_ancient(c->family, c->version))
 			candidate_refuse(c,
-					 "%s was built with %s %s, and gcc before 5 has "
-					 "another libstdc++",
+					 "%s was built with %s %s, and gcc before 5 has an "
+					 "incompatible libstdc++",
 					 m->framework, m->family, m->version);
 	}
 	if (how->abi == 1 && is_ancient(c->family, c->version))
-		candidate_refuse(c, "has the old C++ ABI only");
+		candidate_refuse(c, "only has the old C++ ABI");
 }
 
 /* Refuses a compiler whose objects would lack symbols where the result is loaded. */
@@ -134,10 +133,8 @@ static void judge_runtime(const struct choose_how *how, struct candidate *c)
 		return;
 	if (release_compare(wants, how->glibcxx) > 0)
 		candidate_refuse(c,
-				 "what it compiles wants GLIBCXX_%s, and the libstdc++ of that "
-				 "Python ends "
-				 "at "
-				 "%s",
+				 "its objects need GLIBCXX_%s, and the libstdc++ of that "
+				 "Python only has %s",
 				 wants, how->glibcxx);
 }
 
@@ -153,10 +150,10 @@ static void judge_probe(const struct choose_how *how, struct candidate *c)
 		return;
 	}
 	if (how->abi >= 0 && p->abi[how->abi] >= 0 && p->abi[how->abi] != how->abi)
-		candidate_refuse(c,
-				 "ignores -D_GLIBCXX_USE_CXX11_ABI=%d: what it compiled has "
-				 "the %s C++ ABI",
-				 how->abi, how->abi ? "old" : "new");
+		candidate_refuse(
+			c,
+			"ignores -D_GLIBCXX_USE_CXX11_ABI=%d: its objects have the %s C++ ABI",
+			how->abi, how->abi ? "old" : "new");
 	if (how->standard < PROBE_STANDARDS && p->refuses[how->standard])
 		candidate_refuse(c, "does not compile the frameworks' headers as C++%d",
 				 how->standard);
@@ -167,7 +164,7 @@ static void candidate_judge(const struct choose_how *how, struct candidate *c)
 	const char *newest;
 
 	if (how->cxx && !*c->cxx && c->installed)
-		candidate_refuse(c, "is C only: there is no C++ beside %s", c->cc);
+		candidate_refuse(c, "only compiles C: no C++ compiler next to %s", c->cc);
 	judge_target(how, c);
 	judge_limits(how, c);
 	if (!how->cxx)
@@ -175,7 +172,7 @@ static void candidate_judge(const struct choose_how *how, struct candidate *c)
 	judge_abi(how, c);
 	newest = table_value(how, c, "cxx_standard");
 	if (how->standard && *newest && atoi(newest) < how->standard)
-		candidate_refuse(c, "has no dependable C++%d", how->standard);
+		candidate_refuse(c, "has no reliable C++%d", how->standard);
 	judge_runtime(how, c);
 	judge_probe(how, c);
 }
@@ -299,7 +296,7 @@ static void choice_explain(const struct choose_how *how, const struct candidate 
 			snprintf(out->why, sizeof(out->why), "%s was built with %s %s%s",
 				 how->makers[i].framework, how->makers[i].family,
 				 how->makers[i].version,
-				 c->installed ? "" : ", and this node has none that fits");
+				 c->installed ? "" : ", and this node has no suitable one");
 			return;
 		}
 		if (!m && *how->makers[i].family)
@@ -307,20 +304,18 @@ static void choice_explain(const struct choose_how *how, const struct candidate 
 	}
 	if (!how->cxx)
 		snprintf(out->why, sizeof(out->why), "%s",
-			 c->installed ? "C is all that is needed, and it is this node's own"
-				      : "C is all that is needed, and there is no compiler");
+			 c->installed ? "only C is needed, and this is the node's own compiler"
+				      : "only C is needed, and no C compiler is installed");
 	else if (m)
 		snprintf(out->why, sizeof(out->why),
-			 "%s was built with %s %s, which is not here; %s %s has the same C++ "
-			 "ABI "
-			 "and is within all limits",
+			 "%s was built with %s %s, which is not installed; %s %s has the same "
+			 "C++ ABI and is within all limits",
 			 m->framework, m->family, m->version, c->family, c->version);
 	else
-		snprintf(out->why, sizeof(out->why),
-			 "nothing tells what the frameworks were built with; %s %s is within "
-			 "all "
-			 "limits",
-			 c->family, c->version);
+		snprintf(
+			out->why, sizeof(out->why),
+			"the compiler of the frameworks is unknown; %s %s is within all limits",
+			c->family, c->version);
 }
 
 static void choice_explain_none(const struct choose_how *how, const struct candidate *at, int n,
@@ -329,8 +324,7 @@ static void choice_explain_none(const struct choose_how *how, const struct candi
 	int used;
 
 	if (!n) {
-		snprintf(out->why, sizeof(out->why), "there is no %s compiler",
-			 how->cxx ? "C++" : "C");
+		snprintf(out->why, sizeof(out->why), "no %s compiler", how->cxx ? "C++" : "C");
 		snprintf(out->nearest, sizeof(out->nearest), "install one: apt-get install %s",
 			 how->cxx ? "g++" : "gcc");
 		return;

@@ -165,17 +165,18 @@ void draft_check_abi(struct draft *d)
 			snprintf(nearest, sizeof(nearest),
 				 "%.100s -m pip install --force-reinstall --no-deps %.60s",
 				 d->plan->python.path, t->plan->name);
-			draft_cannot(
-				d, nearest,
-				"neither its library nor the table tells the C++ ABI of %s",
-				t->title);
+			draft_cannot(d, nearest,
+				     "the C++ ABI of %s is unknown: neither its library nor "
+				     "the table has it",
+				     t->title);
 		}
 		if (i && abi >= 0 && first >= 0 && abi != first) {
 			snprintf(nearest, sizeof(nearest),
 				 "one build each: --for %s, or --for %s", d->at[0].plan->name,
 				 t->plan->name);
 			draft_cannot(d, nearest,
-				     "%s has the %s C++ ABI and %s the %s: no object fits both",
+				     "%s has the %s C++ ABI and %s the %s: no object works "
+				     "with both",
 				     d->at[0].title, first ? "new" : "old", t->title,
 				     abi ? "new" : "old");
 		}
@@ -200,14 +201,14 @@ static void cuda_find_nearest(const struct draft *d, char *out, size_t cap)
 			if (!strcmp(jsonio_string(o, "family"), "gcc") &&
 			    *jsonio_string(o, "cxx") &&
 			    release_within(jsonio_string(o, "version"), "-", f->value)) {
-				snprintf(
-					out, cap,
-					"CUDA %.20s takes gcc %.20s, which is here; or install "
-					"g++-%d",
-					f->min, jsonio_string(o, "version"),
-					atoi(versions_ask(d->table, "cuda", have, "gcc_max",
-							  NULL)
-						     ->value));
+				snprintf(out, cap,
+					 "CUDA %.20s supports gcc %.20s, which is installed; "
+					 "or install "
+					 "g++-%d",
+					 f->min, jsonio_string(o, "version"),
+					 atoi(versions_ask(d->table, "cuda", have, "gcc_max",
+							   NULL)
+						      ->value));
 				return;
 			}
 		}
@@ -231,7 +232,7 @@ static bool release_find_nearest(const struct draft *d, char *out, size_t cap)
 			    !strncmp(f->value, "gcc 4", 5) || *f->min == '-')
 				continue;
 			snprintf(out, cap,
-				 "%s %s was built with %s, which newer compilers fit; or use "
+				 "%s %s was built with %s, which newer compilers match; or use "
 				 "--engine ringup, which needs no C++",
 				 t->plan->name, f->min, f->value);
 			return true;
@@ -250,7 +251,7 @@ static void compiler_refuse(struct draft *d)
 		cuda_find_nearest(d, nearest, sizeof(nearest));
 	if (!*nearest && d->horovod)
 		snprintf(nearest, sizeof(nearest),
-			 "--engine ringup needs no C++ and fits every compiler");
+			 "--engine ringup needs no C++ and works with any compiler");
 	draft_cannot(d, nearest, "%s", d->compiler.why);
 }
 

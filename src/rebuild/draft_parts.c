@@ -46,7 +46,7 @@ static bool mpi_is_usable(struct draft *d, const struct buildplan_mpi *m, const 
 				    : NULL;
 
 	if (d->how->without_mpi) {
-		draft_reject(d, title, "MPI is to be left out");
+		draft_reject(d, title, "MPI was excluded");
 		return false;
 	}
 	if (lacks) {
@@ -80,7 +80,7 @@ static void mpi_take(struct draft *d, const struct buildplan_mpi *m, const json_
 	if (d->horovod)
 		return;
 	modules_name(name, fact);
-	draft_add(d, &p->build, name, "%s is here, with %s", title, m->mpicc);
+	draft_add(d, &p->build, name, "%s, with %s", title, m->mpicc);
 }
 
 void draft_plan_mpi(struct draft *d)
@@ -212,19 +212,24 @@ void draft_plan_cuda(struct draft *d)
 		return;
 	want = cuda_wanted(d, &whose);
 	kit = toolkit_choose(d, want, whose ? whose->title : "");
+	for (int i = 0; i < d->count && !*want; i++)
+		if (strstr(d->at[i].title, "+rocm") || strstr(d->at[i].title, "+xpu"))
+			draft_reject(
+				d, "a build for GPUs",
+				"%s is not for CUDA; tensors on its GPUs will not be combined",
+				d->at[i].title);
 	if (!*want)
 		return;
 	if (!*kit.nvcc) {
-		draft_reject(
-			d, "a build for GPUs",
-			"%s was built for CUDA %s, but no toolkit of that series with nvcc is "
-			"here; tensors on GPUs will not be combined",
-			whose->title, want);
+		draft_reject(d, "a build for GPUs",
+			     "%s was built for CUDA %s, but no toolkit of that series with "
+			     "nvcc is installed; tensors on GPUs will not be combined",
+			     whose->title, want);
 		return;
 	}
 	nccl = nccl_choose(d, kit.version);
 	if (!*nccl.library) {
-		draft_reject(d, "a build for GPUs", "there is no NCCL with nccl.h for CUDA %s",
+		draft_reject(d, "a build for GPUs", "no NCCL with nccl.h for CUDA %s",
 			     kit.version);
 		return;
 	}

@@ -118,10 +118,9 @@ void draft_choose_python(struct draft *d)
 	for (size_t i = 0; i < json_array_size(all); i++) {
 		o = json_array_get(all, i);
 		if (o != d->python && frameworks_count(d, o))
-			draft_reject(
-				d, jsonio_string(o, "path"),
-				"has frameworks, too; a plan is for one Python: name it with "
-				"--python");
+			draft_reject(d, jsonio_string(o, "path"),
+				     "also has frameworks; a plan covers one Python: choose it "
+				     "with --python");
 	}
 	if (d->python) {
 		const char *v = jsonio_string(d->python, "version"), *dot = strchr(v, '.');
@@ -329,16 +328,16 @@ void draft_find_targets(struct draft *d)
 		} else if (fact) {
 			snprintf(what, sizeof(what), "%s %.60s", names[i],
 				 jsonio_string(fact, "version"));
-			draft_reject(d, what,
-				     d->horovod ? "Horovod does not know it; --engine ringup "
-						  "serves it"
-						: "this release of ringup has no adapter to "
-						  "build for it; --engine horovod builds one");
+			draft_reject(
+				d, what,
+				d->horovod ? "Horovod does not support it; --engine ringup does"
+					   : "this release of ringup has no adapter for it; "
+					     "--engine horovod does");
 			if (d->how->framework_count)
 				draft_cannot(d,
 					     d->horovod ? "ringup plan --engine ringup"
 							: "ringup plan --engine horovod",
-					     d->horovod ? "Horovod does not know %s"
+					     d->horovod ? "Horovod does not support %s"
 							: "this release of ringup has no "
 							  "adapter for %s",
 					     names[i]);
@@ -346,7 +345,7 @@ void draft_find_targets(struct draft *d)
 	}
 	if (d->horovod && !d->count)
 		draft_cannot(d,
-			     "install torch or tensorflow for a Python of this node, then plan "
+			     "install torch or tensorflow in a Python environment, then plan "
 			     "again",
-			     "there is no framework that horovod could be built for");
+			     "no framework that Horovod supports is installed");
 }

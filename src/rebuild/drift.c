@@ -133,12 +133,11 @@ static bool judge_package(json_t *out, const char *root, const char *site, const
 		snprintf(open, sizeof(open),
 			 "chmod -R go+rX %s/ringup*, as the user who owns it",
 			 shell_word(site, word, sizeof(word)));
-		drift_add(out, site, "its package ringup may not be read by this user", open);
+		drift_add(out, site, "this user cannot read its package ringup", open);
 		return false;
 	}
 	if (strcmp(state, "current"))
-		drift_add(out, site, "its package ringup is not the one of this release",
-			  command);
+		drift_add(out, site, "its package ringup belongs to another release", command);
 	return true;
 }
 
@@ -234,7 +233,9 @@ static void find_in_modules(json_t *out, const char *root, const json_t *facts)
 	for (int i = 0; i < n; i++) {
 		const struct modules_state *s = &states[i];
 
-		if (!modules_is_wanted(s))
+		/* Where there is no folder yet, none has been built: nothing has drifted. */
+		if (!modules_is_wanted(s) ||
+		    (s->fate == MODULES_MISSING && !file_exists(root, folder)))
 			continue;
 		snprintf(sentence, sizeof(sentence), "%s %s has no module: %s",
 			 title(s->flavour), s->version, s->why);

@@ -59,19 +59,19 @@ int fetch_list_is_sound(const char *list, struct err *e)
 		snprintf(line, sizeof(line), "%.*s", (int)n, list);
 		name = name_in(line, &size);
 		if (n >= sizeof(line) || leads_away(name))
-			return fail(e, RINGUP_EINVAL,
-				    "it has a path that leads elsewhere: %.80s", name);
+			return fail(e, RINGUP_EINVAL, "a path in it leads outside: %.80s",
+				    name);
 		if (*line != '-' && *line != 'd')
 			return fail(
 				e, RINGUP_EINVAL,
-				"it has something that is neither a file nor a folder: %.80s",
+				"it contains an entry that is neither file nor folder: %.80s",
 				name);
 		if (!*top)
 			snprintf(top, sizeof(top), "%.*s", (int)strcspn(name, "/"), name);
 		if (strncmp(name, top, strlen(top)) != 0 ||
 		    (name[strlen(top)] && name[strlen(top)] != '/'))
 			return fail(e, RINGUP_EINVAL,
-				    "not all of it is below one folder: %.80s", name);
+				    "its files are not all below one folder: %.80s", name);
 		bytes += size;
 		if (size < 0 || bytes > most_bytes || ++files > MOST_FILES)
 			return fail(e, RINGUP_EINVAL,
@@ -184,9 +184,8 @@ static int download(const struct fetch_how *how, struct err *e)
 	if (rc)
 		return rc;
 	snprintf(text, sizeof(text),
-		 "pip could not get %s, which its log tells about; without a network name a "
-		 "copy "
-		 "by --source",
+		 "pip could not download %s (see the log); without a network, name a copy with "
+		 "--source",
 		 how->recipe->index);
 	return do_it(how, argv, true, text, e);
 }
@@ -237,7 +236,7 @@ static int unpack(const struct fetch_how *how, const char *file, struct err *e)
 		rc = fetch_list_is_sound(text, e);
 	free(text);
 	if (rc)
-		return fail_in(e, "will not unpack %s", file);
+		return fail_in(e, "refusing to unpack %s", file);
 	return do_it(how, out, false, "tar could not unpack the sources: is the disk full?", e);
 }
 
@@ -258,8 +257,8 @@ int fetch_foresee(const struct recipe *recipe, const char *source, bool offline,
 
 	if (!source && offline)
 		return fail(e, RINGUP_EINVAL,
-			    "--offline, and no --source: name a copy of %s, as `pip download "
-			    "--no-deps --no-binary :all: %s` gets it",
+			    "--offline needs --source: a copy of %s, from `pip download "
+			    "--no-deps --no-binary :all: %s`",
 			    recipe->file, recipe->index);
 	if (source && (stat(source, &st) || access(source, R_OK)))
 		return fail_os(e, "--source %s", source);

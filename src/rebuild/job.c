@@ -96,8 +96,9 @@ int job_become(const char *python, struct err *e)
 	pw = getpwuid(user.uid);
 	if ((pw ? initgroups(pw->pw_name, user.gid) : setgroups(0, NULL)) || setgid(user.gid) ||
 	    setuid(user.uid))
-		return fail_os(e, "%s belongs to user %ld, as whom root has to go on", python,
-			       (long)user.uid);
+		return fail_os(e,
+			       "%s belongs to user %ld, and root cannot continue as that user",
+			       python, (long)user.uid);
 	return 0;
 }
 
@@ -256,7 +257,7 @@ static bool is_told_to_end(int signals)
 	return true;
 }
 
-/* Waits until each job has ended or is late, or this process is told to end. */
+/* Waits until each job has ended or is late, or this process gets a signal to end. */
 static void job_follow(struct running *all, int n, const pid_t *pid, const int *pidfd,
 		       int signals)
 {

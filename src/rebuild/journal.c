@@ -127,7 +127,7 @@ static int read_journal(const struct journal *j, json_t **out, struct err *e)
 	}
 	if (*out)
 		return 0;
-	return fail_in(e, "%.150s/old has what was there before; bring it back, or remove it",
+	return fail_in(e, "%.150s/old has the previous state; restore it, or remove it",
 		       j->dir);
 }
 
@@ -191,8 +191,7 @@ static int undo_new(const json_t *m, struct err *e)
 		return clear(to, e); /* the original, perhaps a part of it */
 	if (!is_new(to, m))
 		return fail(e, RINGUP_EBUSY,
-			    "%s has been replaced by somebody else since; remove it, and "
-			    "undo again",
+			    "another program has replaced %s since; remove it, and undo again",
 			    to);
 	rc = move(to, text_of(m, "new"), e);
 	return rc > 0 ? clear(to, e) : rc;
@@ -213,8 +212,7 @@ static int undo_one(const struct journal *j, const json_t *journal, json_t *m, s
 	if (rc || !old_inode)
 		return rc < 0 ? rc : 0;
 	if (!is_inode(old, copy_inode ? copy_inode : old_inode))
-		return fail(e, RINGUP_EBUSY, "%s, which was %s, is not there any more", old,
-			    to);
+		return fail(e, RINGUP_EBUSY, "%s, which was %s, is gone", old, to);
 	rc = move(old, to, e);
 	if (rc <= 0)
 		return rc;
@@ -241,6 +239,14 @@ static int undo_all(struct journal *j, const json_t *journal, struct err *e)
 	return file_remove(j->dir, "/journal.json", e);
 }
 
+static bool is_still_there(const struct journal *j)
+{
+	struct stat open, now;
+
+	return !fstat(j->lock, &open) && !lstat(j->dir, &now) && open.st_dev == now.st_dev &&
+	       open.st_ino == now.st_ino;
+}
+
 int journal_open(struct journal *j, const char *site, struct err *e)
 {
 	json_t *journal;
@@ -255,12 +261,12 @@ int journal_open(struct journal *j, const char *site, struct err *e)
 	j->lock = open(j->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (j->lock < 0)
 		return fail_os(e, "%s", j->dir);
-	if (flock(j->lock, LOCK_EX | LOCK_NB)) {
-		/* The folder belongs to the other process. */
+	if (flock(j->lock, LOCK_EX | LOCK_NB) || !is_still_there(j)) {
+		/* The folder belongs to the other process, or that has just removed it. */
 		close(j->lock);
 		j->lock = -1;
-		return fail(e, RINGUP_EBUSY, "another ringup rebuild works in %s; wait for it",
-			    site);
+		return fail(e, RINGUP_EBUSY,
+			    "another ringup rebuild is running in %s; wait for it", site);
 	}
 	rc = read_journal(j, &journal, e);
 	if (journal && !text_of(journal, "done")) {
@@ -394,7 +400,7 @@ int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 		rc = write_journal(j, journal, e);
 	}
 	if (rc && undo_all(j, journal, &why))
-		fail_in(e, "%s; and the way back failed, too", why.text);
+		fail_in(e, "%s; restoring the previous state failed, too", why.text);
 	json_decref(journal);
 	return rc;
 }
@@ -490,14 +496,14 @@ static int add_line(json_t *list, const char *site, const char *prefix, const ch
 	snprintf(base, sizeof(base), "%s", site);
 	rest = climb(line, base);
 	if (!*rest || *rest == '/' || strstr(rest, "/../") || !strncmp(rest, "../", 3))
-		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which leads elsewhere", line);
+		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which is invalid", line);
 	if (rest == line && strncmp(rest, "__pycache__/", 12) != 0)
 		snprintf(path, sizeof(path), "%s/%.*s", base, (int)strcspn(rest, "/"), rest);
 	else
 		snprintf(path, sizeof(path), "%s/%s", base, rest);
 	if (strncmp(path, prefix, n) != 0 || path[n] != '/')
-		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which leads out of %.80s",
-			    line, prefix);
+		return fail(e, RINGUP_EINVAL, "RECORD has %.80s, which is outside %.80s", line,
+			    prefix);
 	if (file_exists(NULL, path))
 		add_entry(list, path);
 	return 0;

@@ -77,10 +77,9 @@ int keyring_open(struct keyring *r, const char *key, const char *trusted, struct
 		trust(r, &own, KEYRING_MOST);
 	}
 	if (!rc && !r->trusts)
-		rc = fail(e, RINGUP_EINVAL,
-			  "the cache has no keys, so nothing in it can be believed; `ringup "
-			  "cache "
-			  "keygen` makes them, RINGUP_CACHE_KEY and RINGUP_CACHE_TRUST name "
-			  "them");
+		rc = fail(
+			e, RINGUP_EINVAL,
+			"no trusted key, so no entry of the cache can be verified: run `ringup "
+			"cache keygen`, then set RINGUP_CACHE_KEY and RINGUP_CACHE_TRUST");
 	return rc;
 }

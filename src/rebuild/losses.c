@@ -69,27 +69,23 @@ static void horovod_compare(json_t *out, const json_t *horovod, const struct bui
 		    x != lookup_extension(horovod, name))
 			continue;
 		snprintf(text, sizeof(text),
-			 "the Horovod %.40s that is there serves %.40s, and what comes in its "
-			 "place does not",
+			 "the installed Horovod %.40s supports %.40s; its replacement does not",
 			 v, name);
 		loss_add(out, text);
 	}
 	if (nccl && !plan->gpu) {
 		snprintf(text, sizeof(text),
-			 "the Horovod %.40s that is there is built for GPUs, with NCCL, and "
-			 "what "
-			 "comes in its place is not; ringup rebuild --undo brings it back",
+			 "the installed Horovod %.40s was built for GPUs, with NCCL; its "
+			 "replacement is not; ringup rebuild --undo restores it",
 			 v);
 		loss_add(out, text);
 	}
 	if (mpi && is_upstream && !plan->mpi_count)
 		loss_add(out,
-			 "the Horovod that is there is linked with MPI, and what comes in its "
-			 "place is not");
+			 "the installed Horovod is linked with MPI; its replacement is not");
 	if (is_upstream && release_compare(v, plan->version) > 0) {
-		snprintf(text, sizeof(text),
-			 "the Horovod that is there is %.40s, newer than %.40s", v,
-			 plan->version);
+		snprintf(text, sizeof(text), "the installed Horovod is %.40s, newer than %.40s",
+			 v, plan->version);
 		loss_add(out, text);
 	}
 }

@@ -55,8 +55,7 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 	static const struct {
 		const char *library, *folder;
 	} tries[] = { { ".libs/libringup.so.0", ".libs" },
-		      { "../lib/libringup.so.0", "../lib/ringup" },
-		      { "../lib64/libringup.so.0", "../lib64/ringup" } };
+		      { LIB_FROM_BIN "/libringup.so.0", LIB_FROM_BIN "/ringup" } };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -76,8 +75,13 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 	}
 	if (*root && file_exists(root, "/opt/ringup/current/lib/ringup"))
 		snprintf(out, PATH_MAX, "/opt/ringup/current/lib/ringup");
+	else if (*root)
+		snprintf(out, PATH_MAX, "/usr/local/lib/ringup");
+	else if (snprintf(path, sizeof(path), "%.4000s/" LIB_FROM_BIN, self) > 0 &&
+		 realpath(path, self))
+		snprintf(out, PATH_MAX, "%.4000s/ringup", self);
 	else
-		snprintf(out, PATH_MAX, "%s", PKGLIBDIR);
+		snprintf(out, PATH_MAX, "%.4000s/ringup", path);
 	return 0;
 }
 
@@ -166,7 +170,7 @@ static const char *why_stale(const json_t *noted, const json_t *mpi, const char 
 			     bool exists)
 {
 	if (!exists)
-		return "the file is not there any more";
+		return "the file is gone";
 	if (*source && strcmp(jsonio_string(noted, "source"), source))
 		return "it was built by another release of ringup";
 	if (strcmp(jsonio_string(noted, "library"), jsonio_string(mpi, "library")))
@@ -191,7 +195,7 @@ static void state_find(struct modules_state *s, const char *root, const char *fo
 	} else {
 		s->why = modules_why_not(s->mpi);
 		s->fate = s->why ? MODULES_IMPOSSIBLE : MODULES_MISSING;
-		s->why = s->why ? s->why : "no module was built for it yet";
+		s->why = s->why ? s->why : "it has not been built yet";
 	}
 }
 

@@ -4,16 +4,19 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/jsonio.h"
+#include "base/release.h"
 #include "detect/lookup.h"
 #include "rebuild/job.h"
 #include "rebuild/journal.h"
@@ -53,11 +56,29 @@ bool package_site(char out[PATH_MAX], const json_t *facts, const char *python)
 	return first != NULL;
 }
 
+bool package_too_old(const char *version)
+{
+	return *version && release_compare(version, "3.8") < 0;
+}
+
 /* The comparison of a site with the release. */
 struct comparison {
 	const char *root, *from, *site;
 	int files, missing, different, unreadable;
+	bool is_wheel; /* pip's, which has no horovod and no sparkdl in it */
 };
+
+/* Is the package in @site pip's, of a wheel?  Ours and that of compat/install have all parts.
+ */
+static bool is_wheel(const char *root, const char *site)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/ringup/libringup.so.0", site) < PATH_MAX &&
+	       file_exists(root, path) &&
+	       snprintf(path, sizeof(path), "%s/ringup/build.json", site) < PATH_MAX &&
+	       !file_exists(root, path);
+}
 
 static int package_compare(void *arg, const char *name, const struct stat *st, struct err *e)
 {
@@ -69,8 +90,11 @@ static int package_compare(void *arg, const char *name, const struct stat *st, s
 	struct err ignored = { 0 };
 
 	/* Bytecode is no part of a release, and with root's umask 077 only root can read it. */
-	if (S_ISDIR(st->st_mode))
+	if (S_ISDIR(st->st_mode)) {
+		if (c->is_wheel && !strchr(name, '/') && strncmp(name, "ringup", 6) != 0)
+			return FOLDER_PRUNE;
 		return strcmp(last ? last + 1 : name, "__pycache__") ? 0 : FOLDER_PRUNE;
+	}
 	/* Leaves out the packages' build scripts, which lie beside them. */
 	if (!S_ISREG(st->st_mode) || n < 4 || strcmp(name + n - 3, ".py") || !strchr(name, '/'))
 		return 0;
@@ -91,7 +115,7 @@ static int package_compare(void *arg, const char *name, const struct stat *st, s
 
 const char *package_state(const char *root, const char *site)
 {
-	struct comparison c = { .root = root, .site = site };
+	struct comparison c = { .root = root, .site = site, .is_wheel = is_wheel(root, site) };
 	char from[PATH_MAX];
 	struct err e = { 0 };
 
@@ -149,6 +173,36 @@ static int package_run(const struct package_how *how, const char *const *argv,
 		      : 0;
 }
 
+/* Sets @out to this program, or to "". */
+static void this_program(char out[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+	out[len < 0 ? 0 : len] = 0;
+}
+
+void package_of_wheel(char out[PATH_MAX])
+{
+	static const char *const looks[] = { "../lib*/python3*/*-packages/ringup",
+					     "../ringup" }; /* pip install --target */
+	char self[PATH_MAX], pattern[PATH_MAX + 64];
+	char *slash;
+	glob_t found;
+
+	*out = 0;
+	this_program(self);
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash && !*out && i < 2; i++) {
+		snprintf(pattern, sizeof(pattern), "%.*s%s/libringup.so.0",
+			 (int)(slash + 1 - self), self, looks[i]);
+		if (glob(pattern, 0, NULL, &found))
+			continue;
+		if (!realpath(found.gl_pathv[0], out))
+			*out = 0;
+		globfree(&found);
+	}
+}
+
 void package_library(char out[PATH_MAX], const char *folder)
 {
 	static const char *const looks[] = { "/opt/ringup/current/lib/libringup.so.0",
@@ -163,7 +217,7 @@ void package_library(char out[PATH_MAX], const char *folder)
 		snprintf(path, sizeof(path), "%.*s/libringup.so.0",
 			 slash ? (int)(slash - folder) : 0, folder);
 		if (!realpath(path, ours))
-			*ours = 0;
+			package_of_wheel(ours);
 	}
 	for (size_t i = 0; i < 2; i++)
 		if (realpath(looks[i], theirs) && !strcmp(ours, theirs))
@@ -242,16 +296,35 @@ int package_stage(const struct package_how *how, const char *into, const json_t 
 	return rc ? rc : package_run(how, argv, "write the Python package", e);
 }
 
-/* Adds moves for the files of @name in @site that no new file replaces. */
+/* Is this program one of the files of @old?  Then it came by that wheel, and so did its data.
+ */
+static bool has_this_program(const json_t *old)
+{
+	char self[PATH_MAX];
+	const json_t *one;
+	size_t i;
+
+	this_program(self);
+	json_array_foreach(old, i, one)
+		if (!strcmp(json_string_value(one), self))
+			return true;
+	return false;
+}
+
+/* Adds moves for the files of @name in @site that no new file replaces.  Program and data of
+ * the wheel that is running stay, and build_ringup.py records them anew. */
 static int add_old(json_t *moves, const char *site, const char *prefix, const char *name,
 		   struct err *e)
 {
 	json_t *old = NULL, *one;
-	size_t i;
+	size_t i, n = strlen(site);
 	int rc = journal_entries(site, prefix, name, &old, e);
+	bool is_ours = has_this_program(old);
 
 	json_array_foreach(old, i, one)
-		if (!jsonrecord_find(moves, "to", json_string_value(one)))
+		if (!jsonrecord_find(moves, "to", json_string_value(one)) &&
+		    !(is_ours && (strncmp(json_string_value(one), site, n) != 0 ||
+				  json_string_value(one)[n] != '/')))
 			json_array_append_new(moves, json_pack("{sO}", "to", one));
 	json_decref(old);
 	return rc;

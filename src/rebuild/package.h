@@ -13,6 +13,9 @@ struct err;
  * first of its site-packages.  False: @python is not in @facts. */
 bool package_site(char out[PATH_MAX], const json_t *facts, const char *python);
 
+/* package_too_old - is a Python of @version too old for the package? */
+bool package_too_old(const char *version);
+
 /*
  * package_state - "current", "stale", "missing" or "unreadable" for the package in @site, below
  * @root.
@@ -33,6 +36,10 @@ struct package_how {
 /* package_library - the library of this release in @out, or "" if the package finds it by
  * itself.  @folder is modules_folder()'s. */
 void package_library(char out[PATH_MAX], const char *folder);
+
+/* package_of_wheel - the library in @out of the wheel that this program came with, in the
+ * package that pip put beside it; or "". */
+void package_of_wheel(char out[PATH_MAX]);
 
 /* package_foreign - 0, or RINGUP_EBUSY with a sentence about another Horovod that this Python
  * would import or lose.  A Horovod in @site that pip knows is no obstacle: package_moves() puts

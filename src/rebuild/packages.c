@@ -27,7 +27,7 @@ enum {
 };
 enum { SAID_BYTES = 1 << 16, MAX_MAJOR = 40 };
 
-/* Reads NAME=value or NAME="value"; empty if it is not there. */
+/* Reads NAME=value or NAME="value"; empty if missing. */
 static void os_field(const char *data, size_t len, const char *name, char *out, size_t cap)
 {
 	char raw[128];
@@ -424,8 +424,8 @@ static int packages_refuse(const struct packages_how *how, enum packages_fate fa
 			    names);
 	case PACKAGES_LOCKED:
 		return fail(e, RINGUP_ETIMEDOUT,
-			    "somebody else has held the package manager for %lld s; install %s "
-			    "when it has ended",
+			    "another program has used the package manager for %lld s; install "
+			    "%s when it is done",
 			    (long long)(how->lock_ms / 1000), names);
 	case PACKAGES_MISSING:
 		return fail(e, RINGUP_EINVAL, "this distribution does not have %s", names);
@@ -435,7 +435,7 @@ static int packages_refuse(const struct packages_how *how, enum packages_fate fa
 		last_words(s, words, sizeof(words));
 		text_clean(why, sizeof(why), words);
 		return fail(e, RINGUP_ESYSTEM, "%s could not install %s: %s", how->manager,
-			    names, *why ? why : "it does not say why");
+			    names, *why ? why : "no reason given");
 	}
 }
 
@@ -450,11 +450,11 @@ static int packages_check(const struct packages_how *how, struct err *e)
 {
 	if (!how->manager || (strcmp(how->manager, "apt") && strcmp(how->manager, "dnf")))
 		return fail(e, RINGUP_EINVAL,
-			    "there is neither apt-get nor dnf to install a compiler with; "
+			    "neither apt-get nor dnf is available to install a compiler; "
 			    "install it by hand");
 	for (int i = 0; i < how->names->count; i++)
 		if (!packages_is_name(how->names->at[i].name))
-			return fail(e, RINGUP_EINVAL, "no name of a package: '%.40s'",
+			return fail(e, RINGUP_EINVAL, "not a package name: '%.40s'",
 				    how->names->at[i].name);
 	return 0;
 }

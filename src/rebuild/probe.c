@@ -153,7 +153,7 @@ static void first_error(const char *said, char *out, size_t cap)
 		  strcspn(at ? at + strlen("error:") : said, "\n"));
 	text_clean(out, cap, line + strspn(line, " "));
 	if (!*out)
-		text_set(out, cap, "it fails and does not say why");
+		text_set(out, cap, "it fails without a message");
 }
 
 /* Results. */
@@ -452,7 +452,7 @@ void probe_tools(struct probes *p, const struct buildplan *plan)
 	char dir[PATH_MAX], glibcxx[16] = "";
 
 	tool_version(p, "cmake", &p->cmake);
-	/* conda's Python has its own, which is the one that is loaded. */
+	/* conda's Python loads its own. */
 	snprintf(dir, sizeof(dir), "%.*s/lib", PATH_MAX - 8, plan->python.prefix);
 	if (!*plan->python.prefix || !libstdcxx_at(dir, glibcxx, sizeof(glibcxx)))
 		for (size_t i = 0; i < sizeof(system) / sizeof(system[0]) && !*glibcxx; i++)

@@ -49,7 +49,7 @@ int prove_judge(const json_t *told, char *why, size_t size)
 		const char *its = json_string_value(json_object_get(one, "weights"));
 
 		if (prove_number(one, "size") != PROVE_RANKS)
-			snprintf(why, size, "rank %zu is in a job of its own", i);
+			snprintf(why, size, "rank %zu is in a separate job", i);
 		else if (!weights || !its || strcmp(its, weights) != 0)
 			snprintf(why, size, "ranks have different weights after training");
 		if (*why)
@@ -57,10 +57,11 @@ int prove_judge(const json_t *told, char *why, size_t size)
 	}
 	json_array_foreach(told, i, one) {
 		if (!(prove_number(one, "off") <= tolerance))
-			snprintf(why, size, "weights are %.3g off what averaging gives",
+			snprintf(why, size, "weights differ from the expected average by %.3g",
 				 prove_number(one, "off"));
 		else if (!(prove_number(one, "alone") > 10 * tolerance))
-			snprintf(why, size, "the data do not tell averaging from none");
+			snprintf(why, size,
+				 "the data cannot show whether gradients were averaged");
 		if (*why)
 			return 1;
 	}

@@ -12,7 +12,7 @@ struct err;
 	X(IMPOSSIBLE, "impossible", "`ringup plan` tells what is in the way")              \
 	X(TOOLS, "tools", "install what is missing, then try again")                       \
 	X(NETWORK, "network", "give the node its package index, or the files by --source") \
-	X(SOURCE, "source", "take the release that the recipe is for, as it is")           \
+	X(SOURCE, "source", "use the unchanged release that the recipe is for")            \
 	X(COMPILE, "compile", "the first error in the log tells why")                      \
 	X(PROVE, "prove", "the log tells what the ranks said; do not train with it")       \
 	X(SPACE, "space", "free disk or memory, or set TMPDIR")                            \

@@ -100,7 +100,7 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildpla
 	*factsp = NULL;
 	*plan = (struct buildplan){ 0 };
 	if (strcmp(how->engine, "ringup") != 0) {
-		rc = recipe_find(&recipe, how->engine, NULL, e);
+		rc = recipe_open(&recipe, e);
 		if (rc)
 			goto out;
 		ask.recipe = &recipe;
@@ -109,11 +109,11 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildpla
 		ask.machine = node.machine;
 	/* A build is for installed software: its programs get no PYTHONPATH either. */
 	if (conf_env("PYTHONPATH") && *conf_env("PYTHONPATH")) {
-		rebuild_note(said, "PYTHONPATH is not looked at: a framework there would hide "
-				   "the one that is installed, and built for");
+		rebuild_note(said, "PYTHONPATH is ignored: a framework there would hide the "
+				   "installed one, which the build is for");
 		unsetenv("PYTHONPATH");
 	}
-	rebuild_step(how, "look what is there", 0, 0);
+	rebuild_step(how, "detect installed software", 0, 0);
 	rc = versions_load(&table, NULL, e);
 	if (!rc)
 		rc = find_all(&find, factsp, e);
@@ -121,7 +121,7 @@ int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildpla
 		rc = plan_foresee(how, &ask, *factsp, &table, said, e);
 	if (rc)
 		goto out;
-	rebuild_step(how, "plan, trying compilers", 0, 0);
+	rebuild_step(how, "plan and test compilers", 0, 0);
 	rc = probe_plan(&ask, *factsp, &table, plan, e);
 	if (!rc)
 		losses_note(*factsp, plan, said);
@@ -271,11 +271,11 @@ int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct e
 	if (fd < 0 || fstat(fd, &st))
 		rc = fail_os(e, "%s", dir);
 	else if (st.st_uid != geteuid())
-		rc = rebuild_refuse(said, REASON_RIGHTS, e,
-				    "%s belongs to somebody else; remove it", dir);
+		rc = rebuild_refuse(said, REASON_RIGHTS, e, "another user owns %s; remove it",
+				    dir);
 	else if (flock(fd, LOCK_EX | LOCK_NB))
 		rc = rebuild_refuse(said, REASON_BUSY, e,
-				    "another ringup rebuild is at work in %s; wait for it",
+				    "another ringup rebuild is running in %s; wait for it",
 				    dir);
 	if (!rc)
 		*lock = fd;
@@ -291,15 +291,14 @@ int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e
 	if (!why)
 		return 0;
 	if (why == EROFS || !geteuid())
-		return rebuild_refuse(said, REASON_RIGHTS, e,
-				      "%s cannot be written, %s: make a virtual environment "
-				      "where that is possible",
-				      site,
-				      why == EROFS ? "for its file system is read-only"
-						   : "not even by root");
-	return rebuild_refuse(said, REASON_RIGHTS, e,
-			      "%s cannot be written: make a virtual environment, or be root",
-			      site);
+		return rebuild_refuse(
+			said, REASON_RIGHTS, e,
+			"%s is not writable, %s: create a virtual environment elsewhere", site,
+			why == EROFS ? "because its file system is read-only"
+				     : "not even by root");
+	return rebuild_refuse(
+		said, REASON_RIGHTS, e,
+		"%s is not writable: create a virtual environment, or run this as root", site);
 }
 
 void rebuild_free(struct rebuild_said *said)

@@ -1,9 +1,10 @@
-/* recipe.h - recipes for building foreign engines: parse one, decide what of it applies. */
+/* recipe.h - the recipe for building Horovod: read it, decide what of it applies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_RECIPE_H
 #define REBUILD_RECIPE_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,61 +13,38 @@
 struct err;
 
 /*
- * A recipe is a text file, a directive a line; indented lines belong to the edit above.
+ * A recipe is a JSON file that is installed with this program:
  *
- *	name horovod                    version 0.28.1
- *	index horovod==0.28.1           the requirement for pip
- *	file horovod-0.28.1.tar.gz      sha256 HEX
- *	needs cloudpickle psutil        Python packages that it needs to run
- *	advisory ID: TEXT               has to be accepted by name
- *	bad WHEN: REASON; WAY OUT       a world in which it is not built
- *	env NAME=VALUE [when WHEN]      for the build
- *	add TO from FILE [when WHEN]    a file from beside the recipe, copied over
- *	edit NAME                       with: file, when, why, match ERE, with TEXT, times N
+ *	name, version
+ *	index, file, sha256    the requirement for pip; the release, and its SHA-256
+ *	needs                  modules that it needs to run, MODULE or MODULE=PACKAGE
+ *	advisories             [{id, text}]: have to be accepted by name
+ *	bad                    [{when, why, instead}]: worlds in which it is not built
+ *	env                    [{name, value, when}]: for the build
+ *	adds                   [{to, from, when}]: files from beside the recipe
+ *	edits                  [{name, file, when, why, match, with, times}]
  *
- * WHEN is words that all have to hold: `torch>=2.1`, `!gpu`, `python`; a version is compared by
- * its numbers, and a name that the world lacks fulfils only `!name`.  In TEXT, \1 to \9 are
- * groups of the ERE, \0 is the whole match and \n ends a line; \\ is a backslash.  Blanks at
- * the ends of TEXT do not count: an edit keeps an indentation by a group.
+ * apply.py, which lies beside it, makes the edits: @match is an expression and @with a template
+ * of Python's module re, tried on each line, of which @times have to match.
+ *
+ * "when" is words that all have to hold: `torch>=2.1`, `!gpu`, `python`; a version is compared
+ * by its numbers, and a name that the world lacks fulfils only `!name`.  Without it: always.
  */
-
-enum { RECIPE_WORD = 64 };
-
-struct recipe_edit {
-	const char *name, *file, *when, *why, *match, *with;
-	int times; /* exact number of matching lines */
-};
-
-struct recipe_line {
-	const char *a,
-		*b; /* env: name, value; add: to, from; advisory: id, text; bad: when, text */
-	const char *when; /* or NULL */
-};
 
 struct recipe {
-	struct textpool pool;
-	const char *path; /* of the recipe; files to add lie beside it */
+	char path[PATH_MAX]; /* of the recipe; files to add lie beside it */
+	json_t *root;        /* owns the texts                            */
 	const char *name, *version, *index, *file, *sha256, *needs;
-	struct recipe_edit *edits;
-	struct recipe_line *envs, *adds, *bads, *advisories;
-	int nedits, nenvs, nadds, nbads, nadvisories;
 };
 
-/*
- * recipe_load - parse the recipe at @path.
- *
- * An unknown directive, a wrong ERE, a path out of the sources or a missing part is refused
- * with its line.  recipe_free() in any case.
- */
-int recipe_load(struct recipe *r, const char *path, struct err *e);
-
-/* recipe_parse - the same from @len bytes of text; @path is for messages. */
+/* recipe_parse - parse @len bytes of text; @path is for messages.  A missing part is refused.
+ * recipe_free() in any case. */
 int recipe_parse(struct recipe *r, const char *path, const char *text, size_t len,
 		 struct err *e);
 
-/* recipe_find - load the recipe of @name at @version, "" or NULL being the newest, from the
- * installed ones; RINGUP_EINVAL lists these if there is none. */
-int recipe_find(struct recipe *r, const char *name, const char *version, struct err *e);
+/* recipe_load - the same for a file; recipe_open - for the recipe that is installed. */
+int recipe_load(struct recipe *r, const char *path, struct err *e);
+int recipe_open(struct recipe *r, struct err *e);
 
 void recipe_free(struct recipe *r);
 

@@ -33,7 +33,7 @@ enum { LARGEST_FILE = 4096, LARGEST_DER = 64 };
 static int ready(struct err *e)
 {
 	return sodium_init() < 0
-		       ? fail(e, RINGUP_ESYSTEM, "libsodium finds no random numbers here")
+		       ? fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers")
 		       : 0;
 }
 
@@ -87,8 +87,8 @@ static int read_file(const struct form *f, const char *from, unsigned char out[S
 	line = body(text, f->label, &line_len);
 	if (!line || decode(f, line, line_len, out))
 		rc = fail(e, RINGUP_EINVAL,
-			  "%s holds no Ed25519 %s; `ringup cache keygen` makes a pair", from,
-			  f == &form_private ? "private key" : "public key");
+			  "%s contains no Ed25519 %s; `ringup cache keygen` creates a pair",
+			  from, f == &form_private ? "private key" : "public key");
 	sodium_memzero(text, len);
 	free(text);
 	return rc;
@@ -110,8 +110,8 @@ static int read_key(const struct form *f, const char *from, unsigned char out[SI
 	if (file_exists(NULL, from) && strchr(from, '/'))
 		return read_file(f, from, out, e);
 	return fail(e, RINGUP_EINVAL,
-		    "what was given as %s is neither a file, whose name must begin with / or "
-		    "., nor the base64 line of one",
+		    "%s is neither a file, whose name must begin with / or ., nor the base64 "
+		    "line of a key",
 		    f == &form_private ? "the private key" : "the public key");
 }
 
@@ -162,8 +162,7 @@ static int write_file(const struct form *f, const unsigned char key[SIGNKEY_BYTE
 		     line, f->label);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0 && errno == EEXIST)
-		rc = fail(e, RINGUP_EINVAL, "%s is there already; a key is never replaced",
-			  path);
+		rc = fail(e, RINGUP_EINVAL, "%s already exists; keys are never replaced", path);
 	else if (fd < 0)
 		rc = fail_os(e, "%s", path);
 	else if (file_put(fd, text, (size_t)n) || fsync(fd))
@@ -185,7 +184,7 @@ int signkey_write(const struct signkey_private *k, const char *private_file,
 	int rc;
 
 	if (file_exists(NULL, public_file))
-		return fail(e, RINGUP_EINVAL, "%s is there already; a key is never replaced",
+		return fail(e, RINGUP_EINVAL, "%s already exists; keys are never replaced",
 			    public_file);
 	crypto_sign_ed25519_sk_to_seed(seed, k->key);
 	rc = write_file(&form_private, seed, private_file, 0600, e);

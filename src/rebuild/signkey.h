@@ -37,8 +37,8 @@ int signkey_read_public(struct signkey_public *k, const char *from, struct err *
 /* signkey_public_of - the public half of @k. */
 void signkey_public_of(const struct signkey_private *k, struct signkey_public *out);
 
-/* signkey_write - both files of @k, the private one for its owner only; neither replaces a
- * file that is there. */
+/* signkey_write - both files of @k, the private one for its owner only; neither replaces
+ * an existing file. */
 int signkey_write(const struct signkey_private *k, const char *private_file,
 		  const char *public_file, struct err *e);
 

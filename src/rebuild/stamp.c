@@ -195,12 +195,12 @@ int stamp_parse(const char *data, size_t len, json_t **out, struct err *e)
 		return fail(e, RINGUP_EINVAL, "not JSON: line %d: %s", why.line, why.text);
 	if (!jsonio_get_int(s, "schema", 1, 1 << 20, 0, &schema) || !is_stamp(s)) {
 		json_decref(s);
-		return fail(e, RINGUP_EINVAL, "not a stamp of a build");
+		return fail(e, RINGUP_EINVAL, "not a build stamp");
 	}
 	if (schema != SCHEMA) {
 		json_decref(s);
-		return fail(e, RINGUP_EINVAL, "a stamp of schema %d; this ringup reads %d",
-			    schema, SCHEMA);
+		return fail(e, RINGUP_EINVAL,
+			    "a build stamp of schema %d; this ringup reads %d", schema, SCHEMA);
 	}
 	*out = s;
 	return 0;

@@ -77,7 +77,7 @@ int upstream_check_advisories(const struct rebuild_how *how, const struct textpa
 			continue;
 		snprintf(said->hint, sizeof(said->hint), "--accept %.80s", id);
 		return rebuild_refuse(said, REASON_ADVISORY, e,
-				      "%s (%s): if you can live with that, say --accept %s", id,
+				      "%s (%s): to build it anyway, use --accept %s", id,
 				      advisories->at[i].text, id);
 	}
 	return 0;

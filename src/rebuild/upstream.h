@@ -50,7 +50,7 @@ struct upstream {
 	char cmake[PATH_MAX];
 	struct job_user builder;
 	struct journal journal;
-	char key[MANIFEST_KEY_BYTES];
+	char key[CACHE_KEY_BYTES];
 	int lock, log_fd, jobs;
 	char why[200]; /* the first line of the log that names an error */
 };
@@ -88,7 +88,7 @@ int upstream_foresee(const json_t *facts, const struct buildplan *plan,
 int upstream_check(struct upstream *u, struct err *e);
 
 /* upstream_key - the cache key over all inputs of the wheel. */
-void upstream_key(const struct upstream *u, char out[MANIFEST_KEY_BYTES]);
+void upstream_key(const struct upstream *u, char out[CACHE_KEY_BYTES]);
 
 /* upstream_wheel - put the wheel in u->out: from the cache, by another builder, or built here.
  * upstream_needs - get wheels of packages that Horovod needs and Python lacks. */

@@ -9,11 +9,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/proc.h"
-#include "host/cgroup.h"
 #include "host/cores.h"
 
 enum {
@@ -76,7 +76,7 @@ int upstream_ask(struct upstream *u, struct err *e)
 	int n = 4, status = 0, rc;
 	json_t *json;
 
-	snprintf(needs, sizeof(needs), "%s", u->recipe.needs ? u->recipe.needs : "");
+	snprintf(needs, sizeof(needs), "%s", u->recipe.needs);
 	for (word = strtok_r(needs, " ", &save); word && n < 31;
 	     word = strtok_r(NULL, " ", &save))
 		argv[n++] = word;
@@ -84,7 +84,7 @@ int upstream_ask(struct upstream *u, struct err *e)
 			  &text, &status, e);
 	if (rc)
 		return rc;
-	/* Output of a sitecustomize stands before the answer. */
+	/* Output of a sitecustomize precedes the answer. */
 	answer = strrchr(text, '\n');
 	json = status ? NULL : json_loads(answer ? answer + 1 : text, 0, NULL);
 	free(text);
@@ -92,7 +92,7 @@ int upstream_ask(struct upstream *u, struct err *e)
 		told_read(u, json);
 	else
 		rc = rebuild_refuse(u->said, REASON_TOOLS, e,
-				    "%s does not answer as a Python does", u->python);
+				    "%s does not behave like a Python", u->python);
 	json_decref(json);
 	return rc;
 }
@@ -159,14 +159,14 @@ static int check_memory(struct upstream *u, struct err *e)
 	if (mb < MB_BASE + MB_HEAVY)
 		return rebuild_refuse(
 			u->said, REASON_SPACE, e,
-			"%ld MiB of memory are free, a build needs %d: end something, "
-			"or build elsewhere and share it by --cache",
+			"%ld MiB of memory are free, but a build needs %d: stop other "
+			"programs, or build elsewhere and share the result with --cache",
 			mb, MB_BASE + MB_HEAVY);
 	fit = 1 + (mb - MB_BASE - MB_HEAVY) / MB_JOB;
 	u->jobs = u->how->jobs ? u->how->jobs : fit < cores ? (int)fit : cores;
 	if (u->jobs > fit)
 		rebuild_note(u->said,
-			     "%d jobs may need more than the %ld MiB of memory there are",
+			     "%d jobs may need more than the available %ld MiB of memory",
 			     u->jobs, mb);
 	return 0;
 }
@@ -183,8 +183,8 @@ static int check_disk(struct upstream *u, const char *path, long need, const cha
 	if (mb < need)
 		return rebuild_refuse(
 			u->said, REASON_SPACE, e,
-			"%.100s has %lld MiB free, and %ld are needed: make room%s", path, mb,
-			need, other);
+			"%.100s has %lld MiB free, but this needs %ld: free some space%s", path,
+			mb, need, other);
 	return 0;
 }
 
@@ -199,8 +199,8 @@ static int check_noise(struct upstream *u, struct err *e)
 	if (*line)
 		return rebuild_refuse(
 			u->said, REASON_TOOLS, e,
-			"%.100s prints \"%.60s\" to stdout whenever it starts, where Horovod's "
-			"build reads: let its sitecustomize print that to stderr",
+			"%.100s prints \"%.60s\" to stdout at each start, which breaks "
+			"Horovod's build: make its sitecustomize print to stderr",
 			u->python, line);
 	if (!buildplan_framework(u->plan, "tensorflow"))
 		return 0;
@@ -208,8 +208,8 @@ static int check_noise(struct upstream *u, struct err *e)
 	if (*line)
 		return rebuild_refuse(
 			u->said, REASON_TOOLS, e,
-			"`import tensorflow` prints \"%.60s\" to stdout, where "
-			"Horovod's build reads: find who prints that (sitecustomize?)",
+			"`import tensorflow` prints \"%.60s\" to stdout, which breaks "
+			"Horovod's build: find out what prints it (sitecustomize?)",
 			line);
 	return 0;
 }
@@ -229,12 +229,12 @@ static int check_headers(const struct buildplan *plan, struct rebuild_said *said
 			file_exists(NULL, path);
 	return found ? 0
 		     : rebuild_refuse(said, REASON_TOOLS, e,
-				      "torch has no headers here, so nothing can be compiled "
+				      "torch has no headers, so nothing can be compiled "
 				      "for it: install them (Debian: libtorch-dev "
 				      "pybind11-dev)");
 }
 
-/* Only Python knows its install folder; but one of its sites has to be writable. */
+/* Only Python knows its install folder, but one of its sites must be writable. */
 static int check_sites(const json_t *facts, const char *python, struct rebuild_said *said,
 		       struct err *e)
 {
@@ -294,8 +294,7 @@ int upstream_check(struct upstream *u, struct err *e)
 			"Python: %s",
 			u->told.include, headers_cure(u, cure));
 	if (!*u->plan->compiler.cxx)
-		return rebuild_refuse(u->said, REASON_TOOLS, e,
-				      "there is no C++ compiler: install g++");
+		return rebuild_refuse(u->said, REASON_TOOLS, e, "no C++ compiler: install g++");
 	rc = rebuild_may_write(u->said, u->told.site, e);
 	if (!rc)
 		rc = check_memory(u, e);

@@ -72,7 +72,7 @@ int upstream_stage(struct upstream *u, char prefix[PATH_MAX], char site[PATH_MAX
 		closedir(dir);
 	if (!k)
 		return rebuild_refuse(u->said, REASON_COMPILE, e,
-				      "the build has left no wheel in %s", u->out);
+				      "the build left no wheel in %s", u->out);
 	rc = journal_stage(&u->journal, prefix, e);
 	if (rc)
 		return rc;
@@ -158,7 +158,7 @@ int upstream_verify(struct upstream *u, const char *site, struct err *e)
 		json_object_set_new(env, "PYTHONPATH", json_string(site));
 	rebuild_step(u->how, "import what was built", 0, 0);
 	rc = upstream_work(u, argv, env, NULL, 0, REASON_PROVE,
-			   "what was built cannot be imported", e);
+			   "the new build cannot be imported", e);
 	json_decref(env);
 	return rc;
 }
@@ -260,7 +260,7 @@ static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 		if (json_array_size(old) && !strcmp(names[i], "ringup"))
 			rebuild_note(u->said,
 				     "the Python package ringup, whose horovod this one "
-				     "replaces, was taken out; --undo brings it back");
+				     "replaces, was removed; --undo restores it");
 		json_decref(old);
 	}
 	return rc;

@@ -16,7 +16,6 @@
 #include "base/folder.h"
 #include "base/jsonio.h"
 #include "base/release.h"
-#include "rebuild/edit.h"
 #include "rebuild/fetch.h"
 #include "ringup.h"
 
@@ -53,8 +52,7 @@ static int add_tools(struct upstream *u, struct err *e)
 	snprintf(u->tools, sizeof(u->tools), "%.*s/tools", PATH_MAX - 16, u->dir);
 	rc = upstream_work(
 		u, argv, NULL, NULL, 0, REASON_NETWORK,
-		"pip could not get the build tools (HTTPS_PROXY or PIP_INDEX_URL may "
-		"lead to an index)",
+		"pip could not download the build tools; check HTTPS_PROXY and PIP_INDEX_URL",
 		e);
 	if (!rc && release_compare(u->cmake, "3.13") < 0)
 		snprintf(u->cmake, sizeof(u->cmake), "4");
@@ -70,7 +68,7 @@ static int choose_mpi(struct upstream *u, const char *mpicxx, json_t *env, struc
 	snprintf(path, sizeof(path), "%.*s/bin/mpicxx", PATH_MAX - 16, u->dir);
 	snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n", mpicxx);
 	if (strchr(mpicxx, '\''))
-		return rebuild_refuse(u->said, REASON_TOOLS, e, "%s: a strange name", mpicxx);
+		return rebuild_refuse(u->said, REASON_TOOLS, e, "%s: unexpected name", mpicxx);
 	rc = file_write(NULL, path, 0755, text, strlen(text), e);
 	if (rc)
 		return rc;
@@ -170,29 +168,28 @@ static int build_env(struct upstream *u, json_t **envp, struct err *e)
 	return rc;
 }
 
-/* An edit that breaks Python shows now, not after the build. */
-static int check_edits(struct upstream *u, struct err *e)
+/* Has the builder make the edits: the sources are that user's.  The recipe is copied, since
+ * that user may not be able to read it where it is installed. */
+static int apply_recipe(struct upstream *u, struct err *e)
 {
-	static const char code[] = "import ast, sys\n"
-				   "for name in sys.argv[1:]:\n"
-				   "    with open(name, encoding='utf-8') as f:\n"
-				   "        ast.parse(f.read(), name)\n";
-	const char *argv[64] = { u->python, "-I", "-c", code };
-	char names[56][256];
-	int n = 4;
+	const struct recipe_decision *d = &u->decided;
+	char from[PATH_MAX], to[PATH_MAX], recipe[PATH_MAX];
+	const char *argv[128] = { u->python, "-I", "recipe/apply.py", recipe, "src" };
+	const char *slash = strrchr(u->recipe.path, '/');
+	int n = 5, rc;
 
-	for (int i = 0; i < u->recipe.nedits && n < 60; i++) {
-		const char *file = u->recipe.edits[i].file, *dot = strrchr(file, '.');
-
-		if (!dot || strcmp(dot, ".py") != 0)
-			continue;
-		snprintf(names[n - 4], sizeof(names[0]), "src/%.250s", file);
-		argv[n] = names[n - 4];
-		n++;
-	}
-	return n == 4 ? 0
-		      : upstream_work(u, argv, NULL, &u->builder, 0, REASON_SOURCE,
-				      "the recipe's edits do not fit these sources", e);
+	snprintf(recipe, sizeof(recipe), "recipe/%.200s", slash ? slash + 1 : "");
+	snprintf(from, sizeof(from), "%.*s/.", slash ? (int)(slash - u->recipe.path) : 0,
+		 u->recipe.path);
+	snprintf(to, sizeof(to), "%.*s/recipe", PATH_MAX - 16, u->dir);
+	for (int i = 0; i < d->edits.count && n < 127; i++)
+		argv[n++] = d->edits.at[i].name;
+	for (int i = 0; i < d->adds.count && n < 127; i++)
+		argv[n++] = d->adds.at[i].name;
+	rc = folder_copy(from, to, e);
+	return rc ? rc
+		  : upstream_work(u, argv, NULL, &u->builder, 0, REASON_SOURCE,
+				  "the recipe's edits do not fit these sources", e);
 }
 
 /* Compiles the wheel into the empty folder @into. */
@@ -220,7 +217,6 @@ static int compile(void *arg, const char *into, struct err *e)
 			       into,
 			       "./src",
 			       NULL };
-	char src[PATH_MAX];
 	json_t *env = NULL;
 	bool is_wrong;
 	int rc = add_tools(u, e);
@@ -237,11 +233,7 @@ static int compile(void *arg, const char *into, struct err *e)
 		is_wrong = u->how->source || (rc == RINGUP_EINVAL && !u->how->offline);
 		return rebuild_blame(u->said, is_wrong ? REASON_SOURCE : REASON_NETWORK, e);
 	}
-	snprintf(src, sizeof(src), "%.*s/src", PATH_MAX - 16, u->dir);
-	rc = edit_apply(&u->recipe, &u->decided, src, e);
-	if (rc)
-		return rebuild_blame(u->said, REASON_SOURCE, e);
-	rc = check_edits(u, e);
+	rc = apply_recipe(u, e);
 	if (!rc)
 		rc = build_env(u, &env, e);
 	if (!rc)
@@ -254,7 +246,7 @@ static int compile(void *arg, const char *into, struct err *e)
 	return rc;
 }
 
-void upstream_key(const struct upstream *u, char out[MANIFEST_KEY_BYTES])
+void upstream_key(const struct upstream *u, char out[CACHE_KEY_BYTES])
 {
 	char *recipe = NULL, *text, glibc[64] = "";
 	struct utsname node = { 0 };
@@ -326,5 +318,5 @@ int upstream_needs(struct upstream *u, struct err *e)
 			argv[11], u->python);
 	rebuild_step(u->how, "get what Horovod needs", 0, 0);
 	return upstream_work(u, argv, NULL, NULL, 0, REASON_NETWORK,
-			     "pip could not get what Horovod needs at run time", e);
+			     "pip could not download Horovod's dependencies", e);
 }

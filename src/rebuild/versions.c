@@ -38,6 +38,7 @@ static const struct {
 	{ "gcc_min", VERSION },       /* and the oldest                              */
 	{ "glibcxx", VERSION },       /* a gcc: the newest symbols of its libstdc++  */
 	{ "keras", RANGES },          /* the Keras that is TensorFlow's own          */
+	{ "numpy", RANGES },          /* the NumPy it was built with                 */
 	{ "python", RANGES },         /* the Pythons it exists for                   */
 	{ "tensorflow", RANGES },     /* an engine: the TensorFlow it knows          */
 	{ "torch", RANGES },          /* and the torch                               */
@@ -172,7 +173,7 @@ static int find_attribute(const char *name, int line, struct version_fact *f, en
 		near_offer(&n, f->attr, attributes[i].name);
 	}
 	if (n.best)
-		return fail(e, RINGUP_EINVAL, "%s:%d: no attribute '%.40s'; is '%s' meant?",
+		return fail(e, RINGUP_EINVAL, "%s:%d: no attribute '%.40s'; did you mean '%s'?",
 			    name, line, f->attr, n.best);
 	return bad(e, name, line, "no attribute", f->attr);
 }

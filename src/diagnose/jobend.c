@@ -1,0 +1,418 @@
+/* jobend.c - tell from the processes of a job whether it ended well, failed or fell silent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/jobend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/stepline.h"
+
+enum {
+	OWN_STEPS = 2,     /* of the process that complained */
+	ANY_STEPS = 3,     /* of others in its log */
+	STILL = 120,       /* seconds without a step, while one rank is behind */
+	LONG_STILL = 1200, /* and while only a monitor writes */
+	LOOPS = 8,         /* equal lines at the end of a log that only waits */
+	WORLD = 4096       /* ranks that are looked at */
+};
+
+const char *jobend_name(enum jobend o)
+{
+	static const char *const names[] = { "unknown", "well", "failed", "silent" };
+
+	return names[o];
+}
+
+static bool says_well(const struct evidence *v, int file, uint64_t at, bool of_job)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	for (int i = 0; i < n; i++)
+		if (p[i].file == file && (of_job ? p[i].job_well : p[i].ended_well) > at)
+			return true;
+	return false;
+}
+
+/* The last place in the log at which the job, or a part of it, started again; 0 without one. */
+static uint64_t last_start(const struct evidence *v, int file)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+	uint64_t at = 0;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].file == file && p[i].again > at)
+			at = p[i].again;
+	return at;
+}
+
+/* Did the whole job end well before @at, and start nothing since? */
+static bool jobend_is_over(const struct evidence *v, int file, uint64_t at)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+	uint64_t end = 0;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].file == file && p[i].job_well > end)
+			end = p[i].job_well;
+	return end && end <= at && end > last_start(v, file) &&
+	       !procs_went_on(v->procs, file, -1, end);
+}
+
+/* Has the log one process only, as far as marks tell? */
+static bool is_alone(const struct evidence *v, int file)
+{
+	int n, of_file = 0;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	for (int i = 0; i < n; i++)
+		of_file += p[i].file == file;
+	return of_file == 1;
+}
+
+bool jobend_went_on(const struct evidence *v, const struct finding *f, enum signature_kind kind)
+{
+	bool is_end = kind == SIGNATURE_EXIT || kind == SIGNATURE_DEATH || f->is_uncaught;
+	const struct proc *own =
+		f->last_rank >= 0 ? procs_of_rank(v->procs, f->last_file, f->last_rank) : NULL;
+	int steps = procs_went_on(v->procs, f->last_file, f->last_rank, f->last_at);
+	int asked = (own && own->steps) || is_alone(v, f->last_file) ? OWN_STEPS : ANY_STEPS;
+	uint64_t again = last_start(v, f->last_file);
+
+	if (steps >= (is_end ? PROCS_STEPS : asked))
+		return true;
+	if (again > f->last_at &&
+	    (procs_went_on(v->procs, f->last_file, -1, again) >= OWN_STEPS ||
+	     says_well(v, f->last_file, again, false)))
+		return true;
+	if (says_well(v, f->last_file, f->last_at, true))
+		return true;
+	return !is_end && (jobend_is_over(v, f->last_file, f->last_at) ||
+			   says_well(v, f->last_file, f->last_at, false) ||
+			   procs_all_went_on(v->procs, f->last_file, f->last_at) >= OWN_STEPS);
+}
+
+bool jobend_is_routine(const struct evidence *v, const struct finding *f,
+		       enum signature_kind kind)
+{
+	return kind == SIGNATURE_ERROR && !f->is_uncaught &&
+	       procs_is_routine(v->procs, f->last_file, f->last_rank, f->last_at, f->is_caught);
+}
+
+bool jobend_ends_calmly(const struct evidence *v, const struct finding *f)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+	const struct proc_line *l = NULL;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].file == f->last_file && p[i].last[0].line &&
+		    (!l || p[i].last[0].at > l->at))
+			l = &p[i].last[0];
+	return l && l->at > f->last_at &&
+	       !stepline_is_about_failure(l->text, l->text + strlen(l->text));
+}
+
+bool jobend_is_good(const struct evidence *v, bool at_end)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	for (int i = 0; i < n; i++)
+		if (p[i].ended_well || (!at_end && p[i].steps))
+			return true;
+	return false;
+}
+
+/* ---- ends that no message tells ---- */
+
+const struct proc *jobend_odd(const struct evidence *v, char *out, size_t size)
+{
+	int n, well = 0, others = 0;
+	const struct proc *p = procs_list(v->procs, &n), *odd = NULL;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].job_well)
+			return NULL;
+		if (p[i].rank < 0)
+			continue;
+		well += p[i].ended_well > 0;
+		others += !p[i].ended_well;
+		odd = p[i].ended_well ? odd : &p[i];
+	}
+	if (well < 2 || others != 1 || !odd->steps || odd->last[0].at <= odd->step_at[0])
+		return NULL;
+	snprintf(out, size, "rank %d did not end as the %d other ranks did", odd->rank, well);
+	return odd;
+}
+
+static bool has_end(const struct proc *p, const struct proc_line *l)
+{
+	return p->ended_well > l->at && p->ended_well <= l->at + strlen(l->text) + 1;
+}
+
+/* Is the line neither a step nor an end of @p, which several ranks may have written? */
+static bool is_word(const struct proc *p, const struct proc_line *l)
+{
+	for (int k = 0; k < PROCS_LINES && p->last[k].line; k++)
+		if (has_end(p, &p->last[k]) && p->last[k].shape == l->shape)
+			return false;
+	return !has_end(p, l) && stepline_read(l->text, l->text + strlen(l->text)) < 0;
+}
+
+const struct proc_line *jobend_last_words(const struct evidence *v, const struct proc **process)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n);
+	const struct proc_line *best = NULL;
+	bool is_best = false, is;
+
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < PROCS_LINES && p[i].last[k].line; k++) {
+			is = is_word(&p[i], &p[i].last[k]);
+			if (best &&
+			    (is_best > is || (is_best == is && (p[i].file < (*process)->file ||
+								p[i].last[k].at <= best->at))))
+				continue;
+			best = &p[i].last[k];
+			*process = &p[i];
+			is_best = is;
+		}
+	return best;
+}
+
+/* ---- standstill ---- */
+
+/* Seconds of MMDDhhmmss and six places; months have 31 days here. */
+static int64_t seconds(int64_t time)
+{
+	int64_t t = time / 1000000, s = t % 100, m = t / 100 % 100, h = t / 10000 % 100;
+	int64_t day = t / 1000000 % 100, month = t / 100000000 % 100;
+
+	return s + 60 * (m + 60 * (h + 24 * (day + 31 * month)));
+}
+
+static int64_t last_time(const struct proc *p, int n)
+{
+	int64_t t = 0;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].last[0].time > t)
+			t = p[i].last[0].time;
+	return t;
+}
+
+/* Does the last line of some process say that it waits? */
+static bool is_waiting(const struct proc *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (p[i].steps && p[i].last[0].at > p[i].step_at[0] &&
+		    stepline_waits(p[i].last[0].text,
+				   p[i].last[0].text + strlen(p[i].last[0].text)))
+			return true;
+	return false;
+}
+
+/* Have all that was written since the last step the same words, as lines of a monitor have? */
+static bool is_monitored(const struct evidence *v, const struct proc *p, int n)
+{
+	const struct proc *latest = NULL;
+	uint64_t step = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].steps && p[i].step_at[0] > step)
+			step = p[i].step_at[0];
+		if (p[i].last[0].line && (!latest || p[i].last[0].at > latest->last[0].at))
+			latest = &p[i];
+	}
+	for (int k = 0; k < PROCS_LINES; k++)
+		if (!latest || !latest->last[k].shape || latest->last[k].at <= step ||
+		    latest->last[k].shape != latest->last[0].shape)
+			return false;
+	for (int i = 0; i < n; i++)
+		if (p[i].file != latest->file ||
+		    (&p[i] != latest && p[i].last[0].line && p[i].last[0].at > step))
+			return false;
+	return procs_repeats(v->procs, latest) >= PROCS_LINES;
+}
+
+/* Is it one of the processes that go step by step together?  Actors of Ray need not. */
+static bool is_in_step(const struct proc *p)
+{
+	return p->step >= 0 && (p->rank >= 0 || (*p->host && strncmp(p->host, "pid=", 4) != 0));
+}
+
+/* "rank 3", or the host, pod or container. */
+static const char *jobend_who(const struct proc *p, char out[PROCS_MARK])
+{
+	if (p->rank >= 0)
+		snprintf(out, PROCS_MARK, "rank %d", p->rank);
+	else
+		snprintf(out, PROCS_MARK, "%s", p->host);
+	return out;
+}
+
+/* How the ranks that write steps stand to each other. */
+struct front {
+	int ranks, behind;
+	long most;
+	const struct proc *first, *slow; /* at the front, and the furthest behind it */
+};
+
+static void find_front(struct front *f, const struct proc *p, int n)
+{
+	*f = (struct front){ .most = -1 };
+	for (int i = 0; i < n; i++) {
+		if (!is_in_step(&p[i]))
+			continue;
+		f->ranks++;
+		if (p[i].step > f->most) {
+			f->most = p[i].step;
+			f->first = &p[i];
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		if (!is_in_step(&p[i]) || p[i].step == f->most)
+			continue;
+		f->behind++;
+		if (!f->slow || p[i].step < f->slow->step)
+			f->slow = &p[i];
+	}
+}
+
+static void put_still(char *out, size_t size, int64_t still)
+{
+	size_t at = strlen(out);
+
+	if (still >= 120 && at < size)
+		snprintf(out + at, size - at, "; no step for %" PRId64 " min after that",
+			 still / 60);
+}
+
+/* A process that writes the same few lines again and again and waits, as one that looks for a
+ * name or a port. */
+static const struct proc *find_loop(const struct evidence *v, const struct proc *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int k = 0; !p[i].steps && k < PROCS_LINES && p[i].last[k].line; k++)
+			if (stepline_waits(p[i].last[k].text,
+					   p[i].last[k].text + strlen(p[i].last[k].text)) &&
+			    procs_repeats(v->procs, &p[i]) >= LOOPS)
+				return &p[i];
+	return NULL;
+}
+
+const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *still_at = NULL;
+	int64_t end = last_time(p, n), still = 0;
+	bool waits = is_waiting(p, n);
+	char who[PROCS_MARK];
+	struct front f;
+
+	find_front(&f, p, n);
+	for (int i = 0; i < n; i++) {
+		if (p[i].ended_well)
+			return NULL;
+		if (p[i].steps && (!still_at || p[i].step_line.time > still_at->step_line.time))
+			still_at = &p[i];
+	}
+	if (end && still_at && still_at->step_line.time)
+		still = seconds(end) - seconds(still_at->step_line.time);
+	if (f.ranks > 1 && f.behind && f.behind <= f.ranks / 2 &&
+	    (waits || still >= STILL || f.most - f.slow->step > 1)) {
+		snprintf(out, size, "%s stopped after step %ld; %s%d other%s reached step %ld",
+			 jobend_who(f.slow, who), f.slow->step, f.behind == 1 ? "the " : "",
+			 f.ranks - f.behind, f.ranks - f.behind > 1 ? "s" : "", f.most);
+		put_still(out, size, still);
+		return f.slow;
+	}
+	if (!still_at && (f.first = find_loop(v, p, n))) {
+		snprintf(out, size,
+			 "the job waits: its log ends with the same lines, %ld times",
+			 procs_repeats(v->procs, f.first));
+		return f.first;
+	}
+	if (still < (waits ? STILL : LONG_STILL) || (!waits && !is_monitored(v, p, n)))
+		return NULL;
+	snprintf(out, size, "the job stopped after step %ld", still_at->step);
+	put_still(out, size, still);
+	return still_at;
+}
+
+/* ---- ranks that others waited for ---- */
+
+static bool jobend_complains(const struct finding *f, int rank)
+{
+	for (int i = 0; i < f->ranks; i++)
+		if (f->rank[i] == rank)
+			return true;
+	return false;
+}
+
+/* The one rank from 0 up to the highest known that is not among those of @f; -1 if there is
+ * none, or more than one. */
+static int find_absent(const struct finding *f, const struct proc *p, int n)
+{
+	int most = 0, absent = -1, count = 0;
+
+	for (int i = 0; i < n; i++)
+		most = p[i].rank > most && p[i].rank < WORLD ? p[i].rank : most;
+	for (int i = 0; i < f->ranks; i++)
+		most = f->rank[i] > most && f->rank[i] < WORLD ? f->rank[i] : most;
+	for (int r = 0; r <= most; r++)
+		if (!jobend_complains(f, r) && ++count)
+			absent = r;
+	return count == 1 && f->ranks < EVIDENCE_RANKS ? absent : -1;
+}
+
+static void put_duration(char *out, size_t size, const char *proof)
+{
+	const char *at = strstr(proof, "ran for ");
+	long ms = at ? strtol(at + 8, NULL, 10) : 0;
+
+	if (ms >= 1000)
+		snprintf(out, size, "%ld s", ms / 1000);
+	else
+		snprintf(out, size, "in vain");
+}
+
+bool jobend_behind(const struct evidence *v, const struct finding *f, char *out, size_t size,
+		   const struct proc **process)
+{
+	int n, absent;
+	const struct proc *p = procs_list(v->procs, &n), *low = NULL, *high = NULL;
+	char waited[32];
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].sequence < 0 || p[i].rank < 0)
+			continue;
+		low = !low || p[i].sequence < low->sequence ? &p[i] : low;
+		high = !high || p[i].sequence > high->sequence ? &p[i] : high;
+	}
+	*process = low;
+	if (low && low->sequence < high->sequence) {
+		snprintf(out, size,
+			 "rank %d is behind: it started %ld collectives, rank %d %ld",
+			 low->rank, low->sequence, high->rank, high->sequence);
+		return true;
+	}
+	absent = find_absent(f, p, n);
+	if (absent < 0 || !f->ranks)
+		return false;
+	put_duration(waited, sizeof(waited), f->proof);
+	snprintf(out, size,
+		 "the other ranks waited %s for rank %d, which did not join the collective: it "
+		 "did other work, "
+		 "or stood still",
+		 waited, absent);
+	*process = procs_of_rank(v->procs, f->file, absent);
+	if (!*process || !(*process)->last[0].line)
+		*process = procs_unmarked(v->procs, f->file);
+	return true;
+}

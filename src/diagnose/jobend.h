@@ -1,0 +1,70 @@
+/* jobend.h - tell from the processes of a job whether it ended well, failed or fell silent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_JOBEND_H
+#define DIAGNOSE_JOBEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "diagnose/evidence.h"
+
+enum jobend {
+	JOBEND_UNKNOWN, /* the logs do not tell */
+	JOBEND_WELL,    /* a launcher says so, or steps go on after the last complaint */
+	JOBEND_FAILED,
+	JOBEND_SILENT, /* no complaint, but processes stand still */
+};
+
+/* jobend_name - "well", "failed", ... */
+const char *jobend_name(enum jobend o);
+
+/*
+ * jobend_went_on - did the job go on after all that @f tells?
+ *
+ * Steps have to follow in the process that complained; if it writes none, several different
+ * ones in its log.  After the end of a process more are asked for, since the others' last
+ * lines come late.
+ */
+bool jobend_went_on(const struct evidence *v, const struct finding *f,
+		    enum signature_kind kind);
+
+/* jobend_is_routine - did the process that complained go back to lines that differ in numbers
+ * only?  That counts only in a job without an end that failed. */
+bool jobend_is_routine(const struct evidence *v, const struct finding *f,
+		       enum signature_kind kind);
+
+/* jobend_ends_calmly - did the log go on after all that @f, a warning, tells, and end with a
+ * line that is about no failure and no wait? */
+bool jobend_ends_calmly(const struct evidence *v, const struct finding *f);
+
+/* jobend_is_good - do the logs say anything that only a job that runs or ended well says?
+ * @at_end: only what a job says that ended well. */
+bool jobend_is_good(const struct evidence *v, bool at_end);
+
+/* jobend_odd - the one rank that did not end well, of three or more that did but for it, and
+ * wrote something else last; or NULL.  @out, of @size bytes: a sentence on it. */
+const struct proc *jobend_odd(const struct evidence *v, char *out, size_t size);
+
+/* jobend_last_words - the last line of the logs that is no step and no end, else the very last
+ * one; NULL if they are empty.  *@process wrote it. */
+const struct proc_line *jobend_last_words(const struct evidence *v,
+					  const struct proc **process);
+
+/*
+ * jobend_hang - is a process behind the others, or does the whole job stand still?
+ *
+ * @out, of @size bytes: a sentence on it.  Returns the process that is behind, or the one
+ * with the last step if none is; NULL if nothing stands still.
+ */
+const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size);
+
+/*
+ * jobend_behind - the process that the ranks of @f waited for: the lowest sequence number, or
+ * the one rank that does not complain.
+ *
+ * @out as above; NULL if the logs do not tell.  *@process may be NULL: it wrote nothing.
+ */
+bool jobend_behind(const struct evidence *v, const struct finding *f, char *out, size_t size,
+		   const struct proc **process);
+
+#endif

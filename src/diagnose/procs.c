@@ -1,0 +1,439 @@
+/* procs.c - the processes of a job: what each wrote last, how far it came, how it ended. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/procs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "diagnose/fields.h"
+#include "diagnose/origin.h"
+#include "diagnose/routine.h"
+#include "diagnose/stepline.h"
+#include "ringup.h"
+
+enum {
+	SLOTS = 4 * PROCS, /* of the hash table; a power of two */
+	AWAITED = 4,       /* passes in which a silent process is looked for */
+	LOOKED_AT = 24     /* lines of a process that are searched for a step in a pass */
+};
+
+/* What the current pass knows of a process; apart from struct proc to stay in the cache. */
+struct seen {
+	unsigned pass;        /* the last one that has seen it */
+	unsigned short lines; /* looked at in that pass */
+	unsigned char kept, steps;
+	bool is_done;
+	long step, within; /* the last one taken */
+};
+
+struct procs {
+	struct proc list[PROCS];
+	struct seen seen[PROCS];
+	unsigned short slot[SLOTS]; /* 1 + the place in the list; 0: free */
+	int n;
+	unsigned pass;
+	int file, file_rank;
+	bool is_first, is_whole; /* the piece: of the log, and read as a whole */
+	struct routine routine;
+};
+
+int procs_open(struct procs **pp, struct err *e)
+{
+	*pp = calloc(1, sizeof(**pp));
+	if (!*pp)
+		return fail(e, RINGUP_ENOMEM, "no memory for the table of processes");
+	procs_reset(*pp);
+	return 0;
+}
+
+void procs_close(struct procs *p)
+{
+	free(p);
+}
+
+void procs_reset(struct procs *p)
+{
+	memset(p->slot, 0, sizeof(p->slot));
+	p->n = 0;
+	p->file_rank = -1;
+	p->is_first = true;
+	routine_reset(&p->routine);
+}
+
+/* ---- the table ---- */
+
+static uint64_t procs_hash(int file, int rank, const char *host, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325u ^ ((uint64_t)(unsigned)file << 32 | (unsigned)rank);
+
+	h *= 0x9e3779b97f4a7c15u;
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)host[i]) * 0x100000001b3u;
+	return h ^ h >> 29;
+}
+
+/* A number for the process, which mixes well with routine_shape(). */
+static uint64_t procs_key(const struct proc *x)
+{
+	return procs_hash(x->file, x->rank, x->host, strlen(x->host));
+}
+
+static struct proc *procs_entry(struct procs *p, int file, int rank, const char *host,
+				size_t len)
+{
+	uint64_t i = procs_hash(file, rank, host, len);
+	struct proc *x;
+
+	len = len < PROCS_MARK ? len : PROCS_MARK - 1;
+	for (; p->slot[i & (SLOTS - 1)]; i++) {
+		x = &p->list[p->slot[i & (SLOTS - 1)] - 1];
+		if (x->file == file && x->rank == rank && !memcmp(x->host, host, len) &&
+		    !x->host[len])
+			return x;
+	}
+	if (p->n == PROCS)
+		return NULL;
+	memset(&p->seen[p->n], 0, sizeof(p->seen[0]));
+	x = &p->list[p->n++];
+	p->slot[i & (SLOTS - 1)] = (unsigned short)p->n;
+	memset(x, 0, sizeof(*x));
+	x->file = file;
+	x->rank = rank;
+	memcpy(x->host, host, len);
+	x->step = x->sequence = x->status = -1;
+	return x;
+}
+
+struct proc *procs_find(struct procs *p, int file, const char *line, const char *end)
+{
+	struct origin_mark m;
+
+	origin_mark(&m, line, end);
+	if (m.rank < 0 && !m.len && file == p->file)
+		m.rank = p->file_rank;
+	return procs_entry(p, file, m.rank, m.host ? m.host : "", m.len);
+}
+
+struct proc *procs_of_rank(const struct procs *p, int file, int rank)
+{
+	const struct proc *other = NULL;
+
+	for (int i = 0; i < p->n; i++)
+		if (p->list[i].rank == rank) {
+			if (p->list[i].file == file)
+				return (struct proc *)&p->list[i];
+			other = other ? other : &p->list[i];
+		}
+	return (struct proc *)other;
+}
+
+struct proc *procs_add_rank(struct procs *p, int file, int rank)
+{
+	struct proc *x = procs_of_rank(p, file, rank);
+
+	return x ? x : procs_entry(p, file, rank, "", 0);
+}
+
+struct proc *procs_unmarked(const struct procs *p, int file)
+{
+	for (int i = 0; i < p->n; i++)
+		if (p->list[i].file == file && p->list[i].rank < 0 && !*p->list[i].host)
+			return (struct proc *)&p->list[i];
+	return NULL;
+}
+
+static int procs_compare(const void *a, const void *b)
+{
+	const struct proc *x = a, *y = b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->host, y->host);
+}
+
+struct proc *procs_list(struct procs *p, int *n)
+{
+	*n = p->n;
+	return p->list;
+}
+
+/* ---- lines ---- */
+
+/* The number behind the last of these words in the path of a log: "rank-3.log", "worker-3",
+ * and the folder in ".../3/stderr.log" of torchrun; -1 without one. */
+static int rank_in_path(const char *path)
+{
+	static const char *const words[] = { "rank", "worker", "task", "proc" };
+	const char *at, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	int rank = -1;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && rank < 0; i++) {
+		at = strstr(name, words[i]);
+		at = at ? at + strlen(words[i]) : NULL;
+		at = at && strchr("-_.", *at) && *at ? at + 1 : at;
+		if (at && num_is_digit(*at) && strspn(at, "0123456789") < 7 &&
+		    strchr(".", at[strspn(at, "0123456789")]))
+			rank = atoi(at);
+	}
+	if (rank < 0 && slash && (!strcmp(name, "stderr.log") || !strcmp(name, "stdout.log"))) {
+		for (at = slash; at > path && num_is_digit(at[-1]); at--)
+			;
+		if (at < slash && slash - at < 7 && (at == path || at[-1] == '/'))
+			rank = atoi(at);
+	}
+	return rank;
+}
+
+void procs_begin(struct procs *p, int file, const char *path)
+{
+	p->file = file;
+	p->file_rank = rank_in_path(path);
+	p->is_first = true;
+}
+
+void procs_line(struct proc_line *l, uint64_t at, long number, const char *line,
+		const char *end)
+{
+	size_t len =
+		(size_t)(end - line) < PROCS_TEXT - 1 ? (size_t)(end - line) : PROCS_TEXT - 1;
+
+	l->at = at;
+	l->line = number;
+	l->time = 0;
+	l->shape = 0;
+	memcpy(l->text, line, len);
+	memset(l->text + len, 0, sizeof(l->text) - len);
+}
+
+/* Progress bars write one part over the other; only the last is to be seen. */
+static const char *last_part(const char *line, const char **end)
+{
+	const char *cr;
+
+	while (*end > line && (unsigned char)(*end)[-1] <= ' ')
+		(*end)--;
+	cr = *end > line ? memrchr(line, '\r', (size_t)(*end - line)) : NULL;
+	return cr ? cr + 1 : line;
+}
+
+static bool is_frame(const char *line, const char *end)
+{
+	while (line < end && strchr("-=* ", *line) && *line)
+		line++;
+	return line == end;
+}
+
+static void take_step(struct proc *x, struct seen *s, uint64_t at, long number,
+		      const char *line, const char *end)
+{
+	long step = stepline_read(line, end);
+	long within = step < 0 ? 0 : stepline_within(line, end);
+	int k = s->steps;
+
+	if (step < 0 || (k && step == s->step && within == s->within) || k == PROCS_STEPS)
+		return;
+	if (!k) {
+		x->step = step;
+		procs_line(&x->step_line, at, number, line, end);
+	}
+	memmove(x->step_at + k + 1, x->step_at + k,
+		(size_t)(PROCS_STEPS - 1 - k) * sizeof(x->step_at[0]));
+	x->step_at[k] = at;
+	s->step = step;
+	s->within = within;
+	x->steps += x->steps < PROCS_STEPS;
+	s->steps++;
+}
+
+/* Looks at a line of @x, going backwards.  Returns whether enough of it is known. */
+static bool take_line(struct procs *p, struct proc *x, struct seen *s, uint64_t at, long number,
+		      const char *line, const char *end)
+{
+	bool is_whole = p->is_whole;
+	int most = is_whole || x->rank < 0 ? PROCS_STEPS : 1;
+	uint64_t key, shape = 0;
+
+	if (is_whole) {
+		key = procs_key(x);
+		shape = routine_shape(key, line, end);
+		routine_add(&p->routine, key, shape, at, stepline_is_calm(line, end));
+	}
+
+	if (s->lines++ < (is_whole ? 10 * LOOKED_AT : LOOKED_AT) && s->steps < most)
+		take_step(x, s, at, number, line, end);
+	if (s->kept < PROCS_LINES && !is_frame(line, end)) {
+		memmove(x->last + s->kept + 1, x->last + s->kept,
+			(size_t)(PROCS_LINES - 1 - s->kept) * sizeof(x->last[0]));
+		procs_line(&x->last[s->kept], at, number, line, end);
+		x->last[s->kept++].shape = shape;
+	}
+	return s->kept == PROCS_LINES &&
+	       (s->steps == most || s->lines >= (x->steps ? LOOKED_AT : PROCS_LINES));
+}
+
+/* How many processes of this log have written lately. */
+static int count_awaited(const struct procs *p)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->n; i++)
+		n += p->seen[i].pass && p->list[i].file == p->file &&
+		     p->pass - p->seen[i].pass <= AWAITED;
+	return n;
+}
+
+static void procs_visit(struct procs *p, const struct procs_piece *piece, const char *start,
+			const char *end, long number, int *awaited)
+{
+	const char *line = last_part(start, &end);
+	struct proc *x = line < end ? procs_find(p, p->file, line, end) : NULL;
+	struct seen *s;
+	bool is_done;
+
+	if (!x)
+		return;
+	s = &p->seen[x - p->list];
+	if (s->pass != p->pass)
+		*s = (struct seen){ .pass = p->pass };
+	if (s->is_done && !p->is_whole)
+		return;
+	is_done = take_line(p, x, s, piece->before + (uint64_t)(start - piece->block), number,
+			    line, end);
+	*awaited -= is_done && !s->is_done;
+	s->is_done = is_done;
+}
+
+void procs_read(struct procs *p, const struct procs_piece *piece)
+{
+	const char *block = piece->block, *from = block + piece->from, *end = block + piece->to;
+	const char *nl;
+	long number = piece->line;
+	int awaited;
+
+	p->is_whole = p->is_first || piece->is_last;
+
+	p->pass++;
+	awaited = count_awaited(p);
+	if (!piece->is_last || (end > from && end[-1] == '\n')) {
+		end = memrchr(from, '\n', (size_t)(end - from));
+		number--;
+	}
+	while (end && end >= from && (p->is_whole || awaited > 0)) {
+		nl = end > block ? memrchr(block, '\n', (size_t)(end - block)) : NULL;
+		procs_visit(p, piece, nl ? nl + 1 : block, end, number--, &awaited);
+		end = nl;
+	}
+	p->is_first = false;
+}
+
+/* ---- the end ---- */
+
+static void finish_line(struct proc_line *l)
+{
+	char raw[PROCS_TEXT];
+	struct origin origin;
+	size_t len = strnlen(l->text, sizeof(raw) - 1);
+
+	memcpy(raw, l->text, len);
+	origin_read(&origin, raw, len);
+	l->time = origin.time;
+	fields_show(l->text, sizeof(l->text), raw, len);
+}
+
+void procs_finish(struct procs *p)
+{
+	for (int i = 0; i < p->n; i++) {
+		struct proc *x = &p->list[i];
+
+		for (int k = 0; k < PROCS_LINES; k++)
+			finish_line(&x->last[k]);
+		finish_line(&x->first);
+		finish_line(&x->step_line);
+		fields_show(x->host, sizeof(x->host), x->host, strlen(x->host));
+	}
+	qsort(p->list, (size_t)p->n, sizeof(p->list[0]), procs_compare);
+	memset(p->slot, 0, sizeof(p->slot)); /* it names other places now */
+}
+
+static int steps_after(const struct proc *x, uint64_t at)
+{
+	int n = 0;
+
+	while (n < x->steps && x->step_at[n] > at)
+		n++;
+	return n;
+}
+
+int procs_went_on(const struct procs *p, int file, int rank, uint64_t at)
+{
+	const struct proc *own = rank >= 0 ? procs_of_rank(p, file, rank) : NULL;
+	int n, most = 0;
+
+	if (own && own->file == file && own->steps)
+		return steps_after(own, at);
+	for (int i = 0; i < p->n; i++) {
+		n = p->list[i].file == file ? steps_after(&p->list[i], at) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+int procs_all_went_on(const struct procs *p, int file, uint64_t at)
+{
+	int n, least = -1;
+
+	for (int i = 0; i < p->n; i++) {
+		if (p->list[i].file != file || !p->list[i].steps)
+			continue;
+		n = steps_after(&p->list[i], at);
+		least = least < 0 || n < least ? n : least;
+	}
+	return least < 0 ? 0 : least;
+}
+
+/* The process whose lines count for @rank, as in procs_went_on(); NULL: all of the log. */
+static const struct proc *find_own(const struct procs *p, int file, int rank)
+{
+	const struct proc *own = rank >= 0 ? procs_of_rank(p, file, rank) : NULL;
+
+	return own && own->file == file ? own : NULL;
+}
+
+static bool is_routine(const struct procs *p, const struct proc *x, uint64_t at, bool is_caught)
+{
+	const struct routine_line *l =
+		x->last[0].shape ? routine_find(&p->routine, x->last[0].shape) : NULL;
+
+	return l && l->is_calm && l->last > at && (l->count > 1 || is_caught) &&
+	       ((is_caught && l->count > 1 && l->first > at) ||
+		routine_resumed(&p->routine, l->process, at));
+}
+
+bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bool is_caught)
+{
+	const struct proc *own = find_own(p, file, rank), *latest = own;
+
+	for (int i = 0; !own && i < p->n; i++)
+		if (p->list[i].file == file && p->list[i].last[0].line &&
+		    (!latest || p->list[i].last[0].at > latest->last[0].at))
+			latest = &p->list[i];
+	return latest && is_routine(p, latest, at, is_caught);
+}
+
+long procs_repeats(const struct procs *p, const struct proc *x)
+{
+	const struct routine_line *l;
+	long least = -1;
+
+	for (int k = 0; k < PROCS_LINES && x->last[k].shape; k++) {
+		l = routine_find(&p->routine, x->last[k].shape);
+		if (!l)
+			return 0;
+		least = least < 0 || l->count < least ? l->count : least;
+	}
+	return least < 0 ? 0 : least;
+}

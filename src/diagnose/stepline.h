@@ -1,0 +1,32 @@
+/* stepline.h - find the step that a line of a training run or simulation states. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_STEPLINE_H
+#define DIAGNOSE_STEPLINE_H
+
+#include <stdbool.h>
+
+/*
+ * stepline_read - the step that the line reports as done, or -1.
+ *
+ * "step 120 loss 1.0", "Epoch [3/10]", "'epoch': 1.22", "iter=7", a progress bar's
+ * "366/903 [5:15:39<6:53:09", and Spark's "Finished task 3.0" are steps.  A line that
+ * complains, or that says that something waits, is not.
+ */
+long stepline_read(const char *line, const char *end);
+
+/* stepline_within - a second number of a line with a step, as the batch of an epoch, or 0. */
+long stepline_within(const char *line, const char *end);
+
+/* stepline_waits - does the line say that its process waits or stands still? */
+bool stepline_waits(const char *line, const char *end);
+
+/* stepline_is_about_failure - does the line tell of a failure, a wait or another start? */
+bool stepline_is_about_failure(const char *line, const char *end);
+
+/*
+ * stepline_is_calm - can the line be one that a process writes again and again while all is
+ * well: it has a number, and is about no failure, wait, restart or step of NCCL's?
+ */
+bool stepline_is_calm(const char *line, const char *end);
+
+#endif

@@ -1,0 +1,399 @@
+/* exam_gpus.c - examine GPUs, their driver, and what frameworks make of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/jsonio.h"
+#include "base/release.h"
+#include "detect/loader.h"
+#include "detect/nccllibs.h"
+#include "detect/rootfs.h"
+#include "detect/text.h"
+#include "doctor/exam.h"
+#include "doctor/hardware.h"
+
+/* The oldest driver that takes programs of each CUDA, by its minor version compatibility. */
+static const char *driver_for(const char *cuda)
+{
+	static const struct {
+		int major;
+		const char *driver;
+	} oldest[] = { { 13, "580.65.06" }, { 12, "525.60.13" }, { 11, "450.80.02" } };
+	int major = atoi(cuda);
+
+	for (size_t i = 0; i < sizeof(oldest) / sizeof(oldest[0]); i++)
+		if (oldest[i].major == major)
+			return oldest[i].driver;
+	return "";
+}
+
+/* Reports a framework that was built without CUDA; false if it was built with CUDA. */
+static bool add_without(struct exam *x, const json_t *f, const char *driver)
+{
+	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
+	char todo[PATH_MAX + 128];
+
+	if (*jsonio_string(f, "cuda"))
+		return false;
+	if (!strcmp(name, "torch"))
+		snprintf(todo, sizeof(todo),
+			 "install a torch that was built for CUDA, unless you train on "
+			 "processors");
+	else if (!strcmp(name, "jax"))
+		snprintf(todo, sizeof(todo),
+			 "%s -m pip install --upgrade 'jax[cuda%d]', unless you train on "
+			 "processors",
+			 python, release_compare(driver, driver_for("13")) < 0 ? 12 : 13);
+	else if (!strcmp(name, "tensorflow"))
+		snprintf(todo, sizeof(todo),
+			 "%s -m pip install 'tensorflow[and-cuda]', unless you train on "
+			 "processors",
+			 python);
+	else
+		return false;
+	exam_add(x, EXAM_NOTE, "%s %s of %s was %s without CUDA%s", name,
+		 jsonio_string(f, "version"), python,
+		 strcmp(name, "jax") ? "built" : "installed",
+		 strcmp(name, "jax") ? "" : "'s plug-in");
+	exam_why(x, "it uses none of this node's GPUs", todo);
+	return true;
+}
+
+/* Adds the libraries of CUDA that TensorFlow @f opens by name and does not find: it goes on
+ * without GPUs then. */
+static void add_unfound(struct exam *x, struct rootfs *fs, const json_t *f)
+{
+	static const char *const lists[] = { "cuda_version",  "libcudart.so", "cuda_runtime",
+					     "cudnn_version", "libcudnn.so",  "cudnn" };
+	const char *location = jsonio_string(f, "location"),
+		   *python = jsonio_string(f, "python");
+	char path[PATH_MAX], above[PATH_MAX], number[32], library[64], folder[64], unfound[160],
+		todo[PATH_MAX];
+	size_t len, at = 0;
+	char *data = rootfs_join(path, location, "python/platform/build_info.py")
+			     ? rootfs_read(fs, path, 1 << 20, &len)
+			     : NULL;
+
+	snprintf(above, sizeof(above), "%.*s",
+		 (int)(strrchr(location, '/') ? strrchr(location, '/') - location : 0),
+		 location);
+	for (size_t i = 0; data && i < sizeof(lists) / sizeof(lists[0]); i += 3) {
+		if (!text_keyed(data, len, lists[i], number, sizeof(number)))
+			continue;
+		/* CUDA 11's is called 11.0 whatever its minor version is. */
+		snprintf(library, sizeof(library), "%s.%d%s", lists[i + 1], atoi(number),
+			 i == 0 && atoi(number) == 11 ? ".0" : "");
+		snprintf(folder, sizeof(folder), "nvidia/%s/lib", lists[i + 2]);
+		if ((rootfs_join(path, above, folder) &&
+		     loader_find_in(fs, path, ":", NULL, NULL, library, todo)) ||
+		    loader_find(fs, jsonio_string(f, "library"), library, path))
+			continue;
+		at += (size_t)snprintf(unfound + at, sizeof(unfound) - at, "%s%s",
+				       at ? " and " : "", library);
+	}
+	if (at) {
+		exam_add(x, EXAM_NOTE, "tensorflow %s of %s finds no %s",
+			 jsonio_string(f, "version"), python, unfound);
+		snprintf(todo, sizeof(todo),
+			 "%.3000s -m pip install 'tensorflow[and-cuda]==%.64s'", python,
+			 jsonio_string(f, "version"));
+		exam_why(x, "it then uses none of this node's GPUs", todo);
+	}
+	free(data);
+}
+
+/* Adds frameworks that cannot use this node's GPUs, by what they were built for. */
+static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
+{
+	json_t *f;
+	size_t i;
+
+	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
+		const char *cuda = jsonio_string(f, "cuda"), *oldest = driver_for(cuda);
+
+		if (add_without(x, f, driver))
+			continue;
+		if (*driver && *oldest && release_compare(driver, oldest) < 0) {
+			exam_add(x, EXAM_BAD,
+				 "%s %s of %s needs driver %s for CUDA %s; this node has %s",
+				 jsonio_string(f, "name"), jsonio_string(f, "version"),
+				 jsonio_string(f, "python"), oldest, cuda, driver);
+			exam_why(x,
+				 "the framework finds no GPU, or fails when it first uses one",
+				 "install a newer driver, or a framework for an older CUDA");
+		} else if (!strcmp(jsonio_string(f, "name"), "tensorflow")) {
+			add_unfound(x, fs, f);
+		}
+	}
+}
+
+/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.h: torch has its own
+ * loaded before a job begins; beside the files of others the wheel is found, else the loader's.
+ */
+static bool find_nccl(struct rootfs *fs, const json_t *f, char *library)
+{
+	const char *location = jsonio_string(f, "location");
+	char caller[PATH_MAX + 32], above[PATH_MAX];
+	char *end;
+
+	snprintf(caller, sizeof(caller), "%s/lib/libtorch_cuda.so", location);
+	if (!strcmp(jsonio_string(f, "name"), "torch"))
+		return rootfs_is_file(fs, caller) &&
+		       loader_find(fs, caller, "libnccl.so.2", library);
+	snprintf(above, sizeof(above), "%s", location);
+	end = strrchr(above, '/');
+	if (end)
+		*end = 0;
+	if (rootfs_join(library, above, "nvidia/nccl/lib/libnccl.so.2") &&
+	    rootfs_is_file(fs, library))
+		return true;
+	return loader_find(fs, location, "libnccl.so.2", library);
+}
+
+/* Adds which NCCL a job would load, by file and by what that file tells of itself: wheels of
+ * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another. */
+static void add_nccl(struct exam *x, struct rootfs *fs)
+{
+	char library[PATH_MAX], version[64];
+	json_t *f;
+	size_t i;
+
+	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
+		if (!*jsonio_string(f, "cuda"))
+			continue;
+		if (!find_nccl(fs, f, library)) {
+			exam_add(x, EXAM_NOTE, "%s %s of %s finds no libnccl.so.2",
+				 jsonio_string(f, "name"), jsonio_string(f, "version"),
+				 jsonio_string(f, "python"));
+			continue;
+		}
+		nccllibs_version(fs, library, version, sizeof(version));
+		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s",
+			 jsonio_string(f, "name"), jsonio_string(f, "version"),
+			 jsonio_string(f, "python"), *version ? version : "of unknown version",
+			 library);
+		if (*version && release_compare(version, "2.18") < 0)
+			exam_why(x,
+				 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
+				 "through host memory, needs none",
+				 NULL);
+	}
+}
+
+/* Adds where a program's libcuda and the kernel's module differ: every call then fails with
+ * CUDA_ERROR_SYSTEM_DRIVER_MISMATCH.  NVIDIA's folder "compat" has newer ones on purpose. */
+static void add_mismatch(struct exam *x, const json_t *driver)
+{
+	const char *module = jsonio_string(driver, "version");
+	const char *library = jsonio_string(driver, "library");
+	const char *version = jsonio_string(driver, "library_version");
+
+	if (!*module || !*version || !strcmp(module, version) || strstr(library, "/compat"))
+		return;
+	exam_add(x, EXAM_BAD, "%s belongs to driver %s, but the kernel module is %s", library,
+		 version, module);
+	exam_why(x, "CUDA then finds no GPU (driver/library version mismatch)",
+		 "after a driver upgrade, restart the node or reload the kernel module");
+}
+
+/* Adds GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are none.
+ */
+static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver)
+{
+	char by[64];
+	int count =
+		rootfs_is_file(fs, "/proc/driver/nvidia/version") ? 0 : hardware_on_bus(fs, by);
+
+	if (!count)
+		return false;
+	if (!json_is_object(driver)) {
+		exam_add(x, EXAM_NOTE, "%d GPU%s by NVIDIA on the bus, and no driver here",
+			 count, count == 1 ? "" : "s");
+		exam_why(x, "programs find no GPU",
+			 "install the driver, or start the container with its GPUs "
+			 "(docker run --gpus all)");
+		return true;
+	}
+	exam_add(x, EXAM_BAD,
+		 "%d GPU%s by NVIDIA, and the kernel's module nvidia is not loaded%s%s", count,
+		 count == 1 ? "" : "s", *by ? ", but " : "", by);
+	exam_why(x,
+		 "programs find no GPU; an upgrade of the kernel leaves the module behind, and "
+		 "Secure Boot refuses one that is not signed",
+		 "sudo modprobe nvidia says why; build it anew (dkms autoinstall), or install "
+		 "the driver again");
+	return true;
+}
+
+/* Reports GPUs that CUDA_VISIBLE_DEVICES hides: CUDA stops at the first number without a GPU.
+ */
+static void add_visible(struct exam *x, int gpus)
+{
+	const char *told = exam_is_live(x) ? conf_env("CUDA_VISIBLE_DEVICES") : NULL;
+	char todo[96];
+	char *end;
+	long first;
+
+	if (!told || !gpus)
+		return;
+	first = strtol(told, &end, 10);
+	/* Anything else is a GPU's name. */
+	if (*told && (end == told || (*end && *end != ',')))
+		return;
+	if (*told && first >= 0 && first < gpus)
+		return;
+	exam_add(x, *told && first >= gpus ? EXAM_BAD : EXAM_NOTE,
+		 "CUDA_VISIBLE_DEVICES=%s hides all of the %d GPU%s", told, gpus,
+		 gpus == 1 ? "" : "s");
+	snprintf(todo, sizeof(todo),
+		 "unset CUDA_VISIBLE_DEVICES, or number the GPUs from 0 to %d", gpus - 1);
+	exam_why(x, "programs find no GPU", todo);
+}
+
+/* The CUDAs whose compilers know a GPU of that model; NULL where all of today's do. */
+static const char *cuda_from(const char *model, const char **until)
+{
+	static const struct {
+		const char *part, *from, *until;
+	} all[] = {
+		{ "Blackwell", "12.8", "" },      { "GeForce RTX 50", "12.8", "" },
+		{ "NVIDIA B100", "12.8", "" },    { "B200", "12.8", "" },
+		{ "B300", "12.9", "" },           { "H100", "11.8", "" },
+		{ "H200", "11.8", "" },           { "H800", "11.8", "" },
+		{ "GeForce RTX 40", "11.8", "" }, { " Ada", "11.8", "" },
+		{ "NVIDIA L4", "11.8", "" },      { "V100", "9.0", "12.9" },
+		{ "TITAN V", "9.0", "12.9" },     { "Tesla P100", "8.0", "12.9" },
+		{ "Tesla P40", "8.0", "12.9" },   { "GeForce GTX 10", "8.0", "12.9" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strstr(model, all[i].part)) {
+			*until = all[i].until;
+			return all[i].from;
+		}
+	return NULL;
+}
+
+/* Reports a torch whose CUDA does not support this node's GPUs; it brings no PTX to compile. */
+static void add_models(struct exam *x, struct rootfs *fs)
+{
+	static const char top[] = "/proc/driver/nvidia/gpus";
+	struct names n = rootfs_names(fs, top, "");
+	char path[PATH_MAX], dir[PATH_MAX], model[96] = "";
+	const char *from, *until = "";
+	json_t *f;
+	size_t i, len;
+
+	if (n.count && rootfs_join(dir, top, n.at[0]) &&
+	    rootfs_join(path, dir, "information")) {
+		char *data = rootfs_read(fs, path, 1 << 16, &len);
+		const char *at = data ? strstr(data, "Model:") : NULL;
+
+		if (at)
+			sscanf(at, "Model: %95[^\n]", model);
+		free(data);
+	}
+	rootfs_names_free(&n);
+	from = cuda_from(model, &until);
+	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
+		const char *cuda = jsonio_string(f, "cuda");
+		bool is_old = from && *cuda && release_compare(cuda, from) < 0;
+
+		if (!from || !*cuda || strcmp(jsonio_string(f, "name"), "torch") ||
+		    (!is_old && (!*until || release_compare(cuda, until) <= 0)))
+			continue;
+		exam_add(x, EXAM_BAD,
+			 "%s needs CUDA %s or %s, and torch %s of %s is for CUDA %s", model,
+			 is_old ? from : until, is_old ? "later" : "earlier",
+			 jsonio_string(f, "version"), jsonio_string(f, "python"), cuda);
+		exam_why(x,
+			 "it ends with: no kernel image is available for execution on the "
+			 "device",
+			 "install a torch for such a CUDA (download.pytorch.org/whl/)");
+	}
+}
+
+/* Adds AMD's GPUs, by the kernel's list of compute nodes. */
+static int add_amd(struct exam *x, struct rootfs *fs)
+{
+	static const char nodes[] = "/sys/class/kfd/kfd/topology/nodes";
+	struct names n = rootfs_names(fs, nodes, "");
+	char path[PATH_MAX], dir[PATH_MAX], *id;
+	bool any_rocm = false;
+	int count = 0;
+	size_t len;
+	json_t *o;
+
+	for (size_t i = 0; i < n.count; i++) {
+		id = rootfs_join(dir, nodes, n.at[i]) && rootfs_join(path, dir, "gpu_id")
+			     ? rootfs_read(fs, path, 64, &len)
+			     : NULL;
+		/* A processor is a node, too, with the number 0. */
+		count += id && atoll(id);
+		free(id);
+	}
+	rootfs_names_free(&n);
+	if (!count)
+		return 0;
+	exam_add(x, EXAM_GOOD, "%d AMD GPU%s", count, count == 1 ? "" : "s");
+	exam_why(x, "ringup copies tensors on them through host memory", NULL);
+	hardware_access(x, "/dev/kfd");
+	json_array_foreach(json_object_get(x->facts, "frameworks"), len, o)
+		any_rocm |= !strcmp(jsonio_string(o, "name"), "torch") &&
+			    strstr(jsonio_string(o, "version"), "rocm");
+	json_array_foreach(json_object_get(x->facts, "frameworks"), len, o) {
+		if (any_rocm || strcmp(jsonio_string(o, "name"), "torch"))
+			continue;
+		exam_add(x, EXAM_NOTE, "torch %s of %s was built without ROCm",
+			 jsonio_string(o, "version"), jsonio_string(o, "python"));
+		exam_why(x, "it uses none of this node's GPUs",
+			 "install a torch built for ROCm, unless you train on the CPU");
+	}
+	return count;
+}
+
+int exam_gpus(struct exam *x, struct err *e)
+{
+	const json_t *cuda = json_object_get(x->facts, "cuda");
+	const json_t *driver = json_object_get(cuda, "driver");
+	int count = (int)json_integer_value(json_object_get(cuda, "gpu_count")), amd;
+	json_t *problems = json_array();
+	struct rootfs fs;
+	int rc = rootfs_open(&fs, x->root, problems, e);
+
+	if (rc) {
+		json_decref(problems);
+		return rc;
+	}
+	amd = add_amd(x, &fs);
+	if (add_unserved(x, &fs, driver)) {
+		/* The other checks need a driver. */
+	} else if (count && !json_is_object(driver)) {
+		exam_add(x, EXAM_BAD, "%d GPU%s, but no driver", count, count == 1 ? "" : "s");
+		exam_why(x, "frameworks see no GPU without libcuda.so.1 and its kernel module",
+			 "install the driver, or start the container with its GPUs "
+			 "(docker run --gpus all)");
+	} else if (json_is_object(driver)) {
+		exam_add(x, EXAM_GOOD, "%d GPU%s, driver %s", count, count == 1 ? "" : "s",
+			 *jsonio_string(driver, "version") ? jsonio_string(driver, "version")
+							   : "of unknown version");
+		add_mismatch(x, driver);
+		if (count) {
+			add_unused(x, &fs, jsonio_string(driver, "version"));
+			hardware_files(x, &fs, count);
+			add_models(x, &fs);
+			add_visible(x, count);
+		}
+	} else if (!amd) {
+		exam_add(x, EXAM_GOOD, "no GPUs");
+	}
+	hardware_faults(x, &fs, count);
+	add_nccl(x, &fs);
+	rootfs_close(&fs);
+	json_decref(problems);
+	return 0;
+}
