@@ -58,38 +58,41 @@ engine_current() {
   (cd -P -- "$INIT_ROOT/opt/ringup/current" 2>/dev/null && printf '%s' "${PWD##*/}") || true
 }
 
-# patience - set REPLY to the seconds to wait for a node that builds, and for one to begin.
+# patience - set REPLY to the seconds to wait for another node's build.
 patience() {
-  local rest wait give=0
+  local role rest wait=0
+  role=$(node_role)
+  # the driver builds; others give it time
+  [[ $role != executor ]] || wait=300000
+  [[ $role == driver ]] || wait=${RINGUP_CACHE_WAIT_MS:-$wait}
   uptime
   # half of what is left: the other half is for building it here after all
-  rest=$(( (INIT_END - REPLY) / 2 )) wait=$(( 10#${RINGUP_CACHE_WAIT_MS:-600000} / 1000 ))
+  rest=$(( (INIT_END - REPLY) / 2 )) wait=$(( 10#$wait / 1000 ))
   (( wait < rest )) || wait=$(( rest > 0 ? rest : 0 ))
-  # the driver builds; others give it time to begin
-  [[ $(node_role) != executor ]] || give=$(( wait < 120 ? wait : 120 ))
-  REPLY="$wait $give"
+  REPLY=$wait
 }
 
-# engine_obtain - have it staged if a cache has it or somebody builds it now; 1: build it here.
+# engine_obtain - have it staged if a cache has it, or gets it in time; 1: build it here.
 engine_obtain() {
-  local why key wait give name
+  local why wait name key=$INIT_KEY
   why=$(cache_why)
   if [[ -n $why ]]; then
-    [[ -z ${RINGUP_CACHE:-} ]] || warn "$why; the engine is built here"
+    [[ -z ${RINGUP_CACHE:-} ]] || warn "$why; building the engine here"
     return 1
   fi
   [[ ${DRY_RUN:-0} != 1 ]] || { log act "look for the engine in $RINGUP_CACHE"; return 1; }
-  key=$INIT_KEY
-  patience; read -r wait give <<<"$REPLY"
+  patience; wait=$REPLY
+  uptime # two steps look for it, and wait once
+  wait=$(( wait - (REPLY - INIT_BEGIN) ))
   remove_tree "$INIT_BUILD"
   mkdir -m 700 -- "$INIT_BUILD"
-  cache_provide "$key" "$INIT_BUILD/stage" "$wait" "$give" || return 1
+  cache_provide "$key" "$INIT_BUILD/stage" "$wait" || return 1
   name=$(engine_ready)
-  [[ -n $name ]] || { warn "entry ${key:0:12}... of $RINGUP_CACHE holds no release; built here"; return 1; }
+  [[ -n $name ]] || { warn "entry ${key:0:12}... of $RINGUP_CACHE contains no release; building here"; return 1; }
   log info "${name##*/} from $RINGUP_CACHE"
 }
 
-# engine_share NAME - publish what this node has built, if it may, and let others go on.
+# engine_share NAME - publish what this node has built, if it may.
 engine_share() {
   local said
   [[ -n ${RINGUP_CACHE:-} ]] && cache_signs || return 0
@@ -98,5 +101,4 @@ engine_share() {
   else
     warn "not published in $RINGUP_CACHE: ${said##*$'\n'}"
   fi
-  cache_free
 }

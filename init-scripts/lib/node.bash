@@ -81,7 +81,7 @@ node_databricks() {
   local name
   for name in DB_CONTAINER_IP DB_DRIVER_IP; do
     [[ -z ${!name:-} ]] || is_address "${!name}" ||
-      stop 10 "$name is not an address: ${!name}" "the platform sets it; do not set it by hand"
+      stop 10 "$name is not an address: ${!name}" "the platform sets it; do not set it yourself"
   done
   case ${DB_IS_DRIVER:-} in
     TRUE | true) echo driver ;;
@@ -94,7 +94,7 @@ node_databricks() {
       else
         echo executor
       fi ;;
-    *) stop 10 "DB_IS_DRIVER is neither TRUE nor FALSE: $DB_IS_DRIVER" "the platform sets it; do not set it by hand" ;;
+    *) stop 10 "DB_IS_DRIVER is neither TRUE nor FALSE: $DB_IS_DRIVER" "the platform sets it; do not set it yourself" ;;
   esac
 }
 
@@ -144,7 +144,7 @@ node_pace() {
 # node_inventory TOOL - `ringup detect`, kept for people and tools that ask later.
 node_inventory() {
   "$1" detect --json | write_file "$INIT_STATE/detect.json" 644 ||
-    stop 10 "ringup detect failed on this node" "run it by hand: $1 detect"
+    stop 10 "ringup detect failed on this node" "run: $1 detect"
 }
 
 # path_parts PATH - set the array parts to PATH, each link that it leads over and where that points, and the

@@ -76,7 +76,9 @@ report_text() {
   report_row node "$text"
   known 20-toolchain compiler; text=${REPLY:+built with $REPLY}
   known 20-toolchain cache "$text"; text=${REPLY:+, $REPLY}
-  known 40-install release; report_row engine "$REPLY$text"
+  known 30-build source
+  case $REPLY in wheel) text=', from a wheel' ;; installed) text=', as it was installed' ;; esac
+  known 40-install release; report_row engine "${REPLY:+$REPLY$text}"
   report_known python 50-frameworks python
   report_known frameworks 50-frameworks frameworks
   report_row horovod "$other"

@@ -7,6 +7,11 @@
 # shared_peek FILE BYTES - print the first BYTES of a regular file; print nothing of a link or a pipe.
 shared_peek() { dd if="$1" bs="$2" count=1 iflag=nofollow,nonblock,fullblock status=none 2>/dev/null || true; }
 
+# shared_copy FILE TO - copy a regular file to TO, which is new and not shared; at most 4 GiB.
+shared_copy() {
+  dd if="$1" of="$2" bs=64K count=65536 iflag=nofollow,nonblock conv=excl status=none 2>/dev/null
+}
+
 # shared_make FILE - make FILE of stdin, with the mode that the umask gives; fails if anything has that name.
 shared_make() { dd of="$1" bs=64K conv=excl,fsync status=none; }
 
@@ -14,9 +19,3 @@ shared_make() { dd of="$1" bs=64K conv=excl,fsync status=none; }
 shared_in() (
   up=$(cd -P -- "${1%/*}" && pwd -P) && cd -P -- "$1" && [[ $PWD == "${up%/}/${1##*/}" ]] && "${@:2}"
 )
-
-# shared_in_own DIR CMD ARG... - the same in a folder that this user has made.
-shared_in_own() { shared_in "$1" shared_own "${@:2}"; }
-
-# shared_own CMD ARG... - run CMD if the working folder is this user's.
-shared_own() { [[ -O . ]] && "$@"; }

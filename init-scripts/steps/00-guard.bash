@@ -13,11 +13,11 @@ trouble() {
   [[ ! -e $INIT_STATE/state/40-install ]] || return 0
   for dir in etc opt usr/local var; do
     can_write "$INIT_ROOT/$dir" ||
-      printf '50\t%s\t%s\n' "$INIT_ROOT/$dir cannot be written: read-only, or not yours" "remount it read-write, or run this where the image is made"
+      printf '50\t%s\t%s\n' "$INIT_ROOT/$dir is not writable: read-only, or another user's" "remount it read-write, or run this when the image is built"
   done
   mb=$(space_mb "$INIT_STATE")
   (( mb >= 200 )) ||
-    printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build takes 200" "make room (df -h, apt-get clean), then run this again"
+    printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build needs 200" "free some space (df -h, apt-get clean), then run this again"
 }
 
 # step_done - nothing is in the way.

@@ -27,7 +27,7 @@ step_apply() {
   [[ $(uname -s) == Linux ]] || die "this is $(uname -s), not Linux"
   case $(node_arch) in
     x86_64 | aarch64) ;;
-    *) warn "$(node_arch) is not a machine that ringup has been tried on" ;;
+    *) warn "ringup has not been tested on $(node_arch)" ;;
   esac
   found=$(findings) # not in the loop's <(...), whose failure nobody sees
   while IFS=$'\t' read -r key value; do

@@ -1,13 +1,17 @@
 # shellcheck shell=bash
-# 20-toolchain.bash - the engine from the cache, or compiler, make and libraries to build it.
+# 20-toolchain.bash - the engine from the cache, or what builds it: compiler, make, libraries; a wheel needs neither.
 
 limits 20 1500
 
-# needs - print what for: run, if somebody has built it; clone, which a release does without: autotools.
+# needs - print what for: wheel, which brings all; run, if somebody has built it; clone, which a release
+# does without: autotools.
 needs() {
   local kind
   kind=$(source_kind)
-  if [[ -n $(engine_ready) ]]; then echo run; else echo "${kind/#[^c]*/build}"; fi
+  case $kind in
+    wheel | installed) echo wheel ;;
+    *) if [[ -n $(engine_ready) ]]; then echo run; else echo "${kind/#[^c]*/build}"; fi ;;
+  esac
 }
 
 # step_inputs - what is needed to build, and the cache.
@@ -43,7 +47,10 @@ install() {
 
 # step_apply - look into the cache; install what is missing.
 step_apply() {
-  if [[ -z $(engine_ready) ]]; then
+  if [[ $(needs) == wheel ]]; then
+    install
+    return 0
+  elif [[ -z $(engine_ready) ]]; then
     [[ -z ${RINGUP_CACHE:-} || -n $INIT_ROOT ]] || command -v openssl >/dev/null || pkg_install openssl
     ! engine_obtain || fact cache "taken from $RINGUP_CACHE"
   fi

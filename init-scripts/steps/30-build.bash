@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 30-build.bash - the engine and the command, in a private copy, not as root.
+# 30-build.bash - the engine and the command: of a wheel, or built in a private copy, not as root.
 
 limits 40 1800
 
@@ -14,7 +14,7 @@ step_inputs() { printf '%s\n' "$INIT_KEY"; }
 release() {
   local version
   version=$(sed -n "s/^AC_INIT(\[ringup\], \[\([0-9][0-9a-z.]*\)\].*/\1/p" "$INIT_BUILD/src/configure.ac")
-  [[ -n $version ]] || die "configure.ac does not say which version this is"
+  [[ -n $version ]] || die "configure.ac has no version"
   printf '%s\n' "$version-${INIT_KEY:0:12}"
 }
 
@@ -36,13 +36,13 @@ in_obj() { builder env -C "$INIT_BUILD/obj" "$@"; }
 compile() {
   local src=$INIT_BUILD/src
   if [[ ! -x $src/configure ]]; then
-    builder env -C "$src" ./bootstrap || stop 40 "autotools could not make ./configure" "the log has their words"
+    builder env -C "$src" ./bootstrap || stop 40 "autotools could not create ./configure" "see the log"
   fi
   # lib/needed is there on nodes that lack a library: 40-install makes it of lib/spare
   in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc \
     LDFLAGS="-Wl,-rpath,$prefix/lib/needed" ||
     why 40 "configure found something missing"
-  log info "compiling with $(jobs_fit) at a time; it takes a minute or a few"
+  log info "compiling $(jobs_fit) files at a time; this takes one to a few minutes"
   in_obj make -j "$(jobs_fit)" || why 40 "the sources do not compile"
   in_obj make install DESTDIR="$INIT_BUILD/dest" || why 40 "make install failed"
 }
@@ -50,13 +50,14 @@ compile() {
 # why CODE CAUSE - stop, with a full disk named as such.
 why() {
   if tail -n 60 "${INIT_LOGFILE:-/dev/null}" | grep -q 'No space left on device'; then
-    stop "$1" "no space left below $INIT_STATE while building" "make room, then run this again"
+    stop "$1" "no space left below $INIT_STATE while building" "free some space, then run this again"
   fi
-  stop "$1" "$2" "the log has the words of the compiler: ${INIT_LOGFILE:-above}"
+  stop "$1" "$2" "the compiler's output is in the log: ${INIT_LOGFILE:-above}"
 }
 
-# build - unpack, compile, stage and share; sets name.
+# build - unpack, compile, stage and share, or take a wheel, which needs no sharing; sets name.
 build() {
+  case $(source_kind) in wheel | installed) engine_take; return ;; esac
   source_unpack
   compile
   name=$(release)
@@ -70,12 +71,15 @@ build() {
 step_apply() {
   local name
   name=$(engine_ready)
-  if [[ -z $name ]] && engine_obtain; then name=$(engine_ready); fi
+  case $(source_kind) in
+    wheel | installed) ;;
+    *) if [[ -z $name ]] && engine_obtain; then name=$(engine_ready); fi ;;
+  esac
   name=${name##*/}
   [[ -n $name ]] || log act "build the sources ($(source_kind)) in $INIT_BUILD for $prefix"
   if [[ -z $name && $(source_kind) == none ]]; then
-    stop 30 "no sources: this script stands alone, and RINGUP_SOURCE is not set" \
-      "set RINGUP_SOURCE to a release tarball, a file or an https URL"
+    stop 30 "no sources: this script is alone, and RINGUP_SOURCE is not set" \
+      "set RINGUP_SOURCE to a wheel or a release of ringup, a file or an https URL"
   fi
   [[ ${DRY_RUN:-0} == 1 ]] && return 0
   [[ -n $name ]] || build

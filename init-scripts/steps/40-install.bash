@@ -67,7 +67,7 @@ use_spare() {
     if [[ ! -f $file ]] || pkg_library "${file##*/}"; then continue; fi
     mkdir -p -- "$1/lib/needed"
     ln -s -- "../spare/${file##*/}" "$1/lib/needed/"
-    log info "${file##*/} is the one that came with the engine"
+    log info "${file##*/} is the copy that came with the engine"
   done
 }
 
@@ -86,7 +86,7 @@ install_tree() {
   release_mark "$new"
   sync -f "$new"
   # where the engine itself looks is there after the switch only
-  LD_LIBRARY_PATH=$new/lib/needed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$new/bin/ringup" help >/dev/null || die "what was built does not start: $new/bin/ringup help"
+  LD_LIBRARY_PATH=$new/lib/needed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$new/bin/ringup" help >/dev/null || die "the new build does not start: $new/bin/ringup help"
   mv -T -- "$new" "$opt/$2"
 }
 
@@ -96,7 +96,7 @@ link_all() {
   while read -r link; do
     at=$INIT_ROOT/usr/local/$link
     if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/current/* ]]; then
-      stop 50 "$at is there already and is not ringup-init's" "move it away, then run this again"
+      stop 50 "$at already exists, and ringup-init did not create it" "move it away, then run this again"
     fi
     folder_of "$at"
     make_dir "$REPLY"
@@ -125,7 +125,7 @@ take_back() {
 on_exit() {
   local rc=$?
   (( rc )) || return 0
-  log warn "taking back what was installed"
+  log warn "removing what this run installed"
   take_back
   [[ -z $made ]] || remove_release "$opt/$made"
   rmdir -- "$opt" 2>/dev/null || true
@@ -164,7 +164,7 @@ step_apply() {
     return 0
   fi
   if [[ -e $opt/current || -L $opt/current ]] && ! release_linked "$opt/current"; then
-    stop 50 "$opt/current is there already and is not ringup-init's" "move it away, then run this again"
+    stop 50 "$opt/current already exists, and ringup-init did not create it" "move it away, then run this again"
   fi
   trap on_exit EXIT
   [[ -n $name ]] || die "nothing has been built yet" "run ringup-init without naming steps"
@@ -226,7 +226,7 @@ step_undo() {
   forget
   release_sweep
   if [[ -d $opt ]] && ! rmdir -- "$opt" 2>/dev/null; then
-    log info "$opt stays: what is left in it is not ringup-init's"
+    log info "$opt is kept: it has files that ringup-init did not create"
   fi
   refresh
 }

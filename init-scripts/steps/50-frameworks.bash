@@ -78,11 +78,14 @@ ask() {
 }
 
 # candidates - print the Pythons that may be served: the one node_python names, then
-# those for which `ringup detect` has found a framework (unless one was named).
+# those for which `ringup detect` has found a framework, and environments below /opt (unless one was named).
 candidates() {
   node_python
   [[ -z ${RINGUP_PYTHON:-} && -r $INIT_STATE/detect.json ]] || return 0
-  sed -n 's/.*"python": *"\([^"\\]*\)".*/\1/p' "$INIT_STATE/detect.json" | sort -u || true
+  local p
+  while read -r p; do printf '%s\n' "$INIT_ROOT$p"; done < <(
+    sed -n 's/.*"python": *"\(\/[^"\\]*\)".*/\1/p' "$INIT_STATE/detect.json" | sort -u)
+  for p in "$INIT_ROOT"/opt/*/bin/python3; do [[ ! -x $p ]] || printf '%s\n' "$p"; done
 }
 
 # pick_once - pick, unless that has been done in this process.
@@ -91,7 +94,7 @@ pick_once() {
   picked=1
 }
 
-# pick - set python to the first candidate with a framework and pip, else to the first.
+# pick - set python to the first candidate with a framework, else to the first.
 pick() {
   local p first='' last=''
   python='' refused=''
@@ -101,7 +104,7 @@ pick() {
     (( EUID )) || owner_of "$p" || { refused="root does not run $p: $REPLY; take that right away (chmod go-w, chown), or set RINGUP_PYTHON to another"; continue; }
     ask "$p" || continue
     first=${first:-$p}
-    [[ -n ${is[frameworks]} && -n ${is[pip]} ]] && python=$p && return 0
+    [[ -n ${is[frameworks]} ]] && python=$p && return 0
   done < <(candidates)
   python=$first
   # whoever was asked last has just told
@@ -195,22 +198,25 @@ reason() {
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
     echo "$python has no framework; $venv; with one in another Python, run this again with RINGUP_PYTHON=/path/to/python3"
-  elif [[ -z ${is[pip]} ]]; then
-    echo "$python has no pip; $venv"
   elif [[ -n ${is[managed]} && -z ${RINGUP_PYTHON:-} ]]; then
     echo "the distribution manages $python; $venv, or insist with RINGUP_PYTHON=$python"
   fi
 }
 
-# install_package - as a wheel, so that pip lists it and pip removes it; prints why if
-# another Horovod is in the way.
+# install_package - as a wheel, so that pip lists it and pip removes it, or without pip, as uv leaves its
+# environments; prints why if another Horovod is in the way.
 install_package() {
   local said rc=0
-  said=$(umask 022 && as_owner "$python" timeout "$(( 120 * INIT_PACE ))" "$shared/compat/install" --python "$python" 2>&1) || rc=$?
+  local -a how=("$shared/compat/install")
+  [[ -n ${is[pip]} ]] || how=("$tool" rebuild --engine ringup --without-mpi)
+  said=$(umask 022 && as_owner "$python" timeout "$(( 120 * INIT_PACE ))" "${how[@]}" --python "$python" 2>&1) || rc=$?
   printf '%s\n' "$said" >&2
   case $rc in
     0) ;;
-    1) printf '%s\n' "${said//$'\n'/; }" ;;
+    1)
+      [[ -n ${is[pip]} ]] || said="$python has no pip, and $(grep -m 1 '^ringup rebuild: ' <<<"$said" || echo 'ringup rebuild failed')"
+      printf '%s\n' "${said//$'\n'/; }" ;;
+    124) die "the package could not be installed into $python within $(( 120 * INIT_PACE )) s" ;;
     *) die "the package could not be installed into $python: $(tail -n 1 <<<"$said")" ;;
   esac
 }
@@ -222,8 +228,8 @@ trial() {
   said=$(as_owner "$python" timeout "$(( 60 * INIT_PACE ))" "$python" -I -B -c "import horovod.$1 as hvd; hvd.init" 2>&1 >/dev/null) || rc=$?
   (( rc )) || return 0
   said=$(grep -E '^[A-Za-z_.]+: ' <<<"$said" | tail -n 1) || true
-  (( rc < 128 )) || said="it was ended by signal $(( rc - 128 ))"
-  (( rc != 124 )) || said='it did not end within a minute'
+  (( rc < 128 )) || said="killed by signal $(( rc - 128 ))"
+  (( rc != 124 )) || said="it did not end within $(( 60 * INIT_PACE )) s"
   printf '%s\n' "${said:-it ended with status $rc}"
 }
 
@@ -257,13 +263,13 @@ judge_horovod() {
   [[ -z ${RINGUP_ENGINE:-} ]] || return 0
   try_horovod
   if [[ -n $hopeless ]]; then
-    log warn "Horovod ${is[horovod]} of $python cannot be loaded ($fault); 55-rebuild puts ringup in its place"
+    log warn "Horovod ${is[horovod]} of $python cannot be loaded ($fault); 55-rebuild will replace it with ringup"
     fact broken "$fault"
     return 0
   fi
   fact other "upstream's Horovod ${is[horovod]}"
-  warn "$python uses upstream's Horovod ${is[horovod]}, not ringup${fault:+, and not all of it can be loaded here ($fault)}:" \
-    "'$put' puts ringup in its place, and with --undo it is back; ringup-init --engine ringup does so by itself"
+  warn "$python uses upstream's Horovod ${is[horovod]}, not ringup${fault:+, and part of it cannot be loaded ($fault)}:" \
+    "'$put' replaces it with ringup, and --undo restores it; ringup-init --engine ringup does the same"
 }
 
 # step_apply - take stock, then install the package.
@@ -272,7 +278,7 @@ step_apply() {
   if [[ ${DRY_RUN:-0} == 1 ]]; then
     pick
     log act "ringup detect; install the Python package ringup into ${python:-no Python: skipped}"
-    [[ -z ${is[horovod]:-} ]] || log act "but leave it to 55-rebuild whether Horovod ${is[horovod]} stays there"
+    [[ -z ${is[horovod]:-} ]] || log act "55-rebuild decides whether Horovod ${is[horovod]} stays there"
     return 0
   fi
   [[ -x $tool ]] || die "ringup is not installed yet"
@@ -292,7 +298,7 @@ step_apply() {
   # What is there already, 55-rebuild compares and brings up to date.
   if [[ -z $why ]] && [[ -z ${is[ringup]} || -n $INIT_ROOT ]]; then
     why=$(install_package)
-    [[ -z $why ]] || fact other "another package"
+    [[ -z $why || $why == *" has no pip, and "* ]] || fact other "another package"
   fi
   if [[ -n $why ]]; then
     skip "$why"
@@ -301,7 +307,11 @@ step_apply() {
   tell had "${is[ringup]:-}"
   ask "$python"
   [[ -z ${is[metadata]:-} ]] || tell metadata "${is[metadata]}"
-  fact package "ringup ${is[ringup]}; pip uninstall ringup takes it away"
+  if [[ -n ${is[pip]} ]]; then
+    fact package "ringup ${is[ringup]}; pip uninstall ringup removes it"
+  else
+    fact package "ringup ${is[ringup]}; ringup rebuild --engine ringup --python $python --undo removes it"
+  fi
 }
 
 # step_undo - uninstall the package where it was installed.
@@ -310,13 +320,20 @@ step_undo() {
   noted 50-frameworks $'fact\tpath'; from=$REPLY
   noted 50-frameworks $'fact\tpackage'
   [[ -n $REPLY ]] || return 0
+  # what pip had installed stays, and this script with it
+  own_program "$from"
+  [[ -z $REPLY ]] || return 0
   ask "$from" && [[ -n ${is[ringup]} ]] || return 0
-  act as_owner "$from" "$shared/compat/install" --python "$from" --uninstall
+  if [[ -n ${is[pip]} ]]; then
+    act as_owner "$from" "$shared/compat/install" --python "$from" --uninstall
+  else
+    act as_owner "$from" "$tool" rebuild --engine ringup --python "$from" --undo
+  fi
 }
 
 # step_back - a later step has failed: the package that was there before, or none.
 step_back() {
   noted 50-frameworks had
   [[ -n $REPLY ]] || { step_undo; return; }
-  log warn "the Python package of this release stays in place of $REPLY"
+  log warn "the Python package of this release stays, and replaces $REPLY"
 }

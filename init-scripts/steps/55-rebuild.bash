@@ -52,19 +52,20 @@ replaced() {
   local release back="ringup rebuild --engine ringup --python $1 --undo"
   release=$(engine_current)
   tell site "$2"
-  fact package "ringup ${release%-*} in the place of Horovod $horovod; $back brings that back"
+  fact package "ringup ${release%-*}, replacing Horovod $horovod; $back restores it"
   [[ -z $broken ]] ||
-    warn "Horovod $horovod could not be loaded by $1 ($broken); ringup is in its place now, and '$back' brings it back"
+    warn "Horovod $horovod could not be loaded by $1 ($broken); ringup replaced it, and '$back' restores it"
 }
 
 # rebuild PYTHON WORD... - `ringup rebuild`, upstream's as the user whose Python that is.
 rebuild() {
   local -a who=(as_owner "$1")
-  local wait give
-  patience; read -r wait give <<<"$REPLY"
-  local -x RINGUP_CACHE_WAIT_MS=$(( wait * 1000 )) RINGUP_CACHE_YIELD_MS=$(( give * 1000 ))
+  patience
+  local -x RINGUP_CACHE_WAIT_MS=$(( REPLY * 1000 ))
   [[ $engine != ringup ]] || who=() # its modules are root's
-  "${who[@]}" "$tool" rebuild --engine "$engine" --python "$@"
+  # the wheel that this script came with keeps its program and data, this script among them, only for itself
+  own_program "$1"
+  "${who[@]}" "${REPLY:-$tool}" rebuild --engine "$engine" --python "$@"
 }
 
 # why PYTHON REASON CAUSE HINT - stop with the code for the reason that ringup-rebuild(1) lists.
@@ -72,7 +73,7 @@ why() {
   local code=50 cause=$3 hint=$4
   # here an advisory is accepted by a setting
   if [[ $2 == advisory && $hint == --accept\ * ]]; then
-    cause=${cause%: if you can live with that*} hint="if you can live with that, set RINGUP_ACCEPT=${hint#--accept }"
+    cause=${cause%: to build it anyway*} hint="to build it anyway, set RINGUP_ACCEPT=${hint#--accept }"
   fi
   case $2 in
     advisory | impossible | tools | busy | cache) code=20 ;;
@@ -83,7 +84,7 @@ why() {
     prove) code=70 ;;
   esac
   stop "$code" "the engine $engine was not rebuilt: $cause" \
-    "$hint; what was there before is in place; by hand: ringup rebuild --engine $engine --python $1"
+    "$hint; the previous state is unchanged; to retry: ringup rebuild --engine $engine --python $1"
 }
 
 # step_apply - have it rebuilt, or taken from the cache.
@@ -96,7 +97,7 @@ step_apply() {
     log act "ringup rebuild --engine $engine --python ${p:-of the frameworks}"
     return 0
   fi
-  [[ -n $p ]] || stop 20 "RINGUP_ENGINE=$engine, but there is no Python to build it for" "install one with a framework, or name it in RINGUP_PYTHON"
+  [[ -n $p ]] || stop 20 "RINGUP_ENGINE=$engine, but no Python with a framework was found" "install one, or name it in RINGUP_PYTHON"
   ! is_offline || more+=(--offline)
   said=$(rebuild "$p" "${more[@]}") || rc=$?
   printf '%s\n' "${said%%$'\n  "plan"'*}" >&2
@@ -106,14 +107,14 @@ step_apply() {
     if [[ -z ${RINGUP_ENGINE:-} ]]; then
       if [[ -n $broken ]]; then
         fact other "Horovod $horovod, which cannot be loaded"
-        warn "Horovod $horovod cannot be loaded by $p ($broken), and ringup could not take its place: $cause; by hand: ringup rebuild --engine ringup --python $p"
+        warn "Horovod $horovod cannot be loaded by $p ($broken), and ringup could not replace it: $cause; to retry: ringup rebuild --engine ringup --python $p"
       else
-        warn "not proved for the frameworks of $p: $cause; by hand: ringup rebuild --python $p"
+        warn "not tested for the frameworks of $p: $cause; to retry: ringup rebuild --python $p"
       fi
       return 0
     fi
     json_text hint "$said"
-    why "$p" "$reason" "$cause" "${REPLY:-the log may tell why}"
+    why "$p" "$reason" "$cause" "${REPLY:-see the log}"
   fi
   json_text site "$said"
   [[ $engine != ringup || -z $horovod || -z $REPLY ]] || replaced "$p" "$REPLY"

@@ -63,12 +63,12 @@ step_apply() {
   step_look
   read -r name address < <(chosen) || true
   if [[ -n ${DB_CONTAINER_IP:-} && -n $address && $address != "$DB_CONTAINER_IP" ]]; then
-    stop 62 "ringup chooses $name ($address), but the platform says this node is $DB_CONTAINER_IP" \
-      "compare 'ringup net explain' with 'ip address'; RINGUP_INTERFACE=NAME decides"
+    stop 62 "ringup chooses $name ($address), but according to the platform this node is $DB_CONTAINER_IP" \
+      "compare 'ringup net explain' with 'ip address'; choose an interface with RINGUP_INTERFACE=NAME"
   fi
   fact interface "$name"
   fact address "$address"
-  fact chosen "$name${address:+, $address}; settled for NCCL, Gloo, Open MPI and Horovod"
+  fact chosen "$name${address:+, $address}; configured for NCCL, Gloo, Open MPI and Horovod"
 }
 
 # why STATUS TEXT - stop with the code that the command's words mean; a node that is
@@ -85,8 +85,8 @@ why() {
     *" tie ("*) code=61 ;;
     *"no such interface"* | *"no usable address"* | *"is down"* | *" will not take "*) code=62 ;;
   esac
-  stop "$code" "the network could not be settled: $cause" \
-    "see 'ringup net fix --dry-run'; RINGUP_INTERFACE=NAME decides"
+  stop "$code" "the network could not be configured: $cause" \
+    "see 'ringup net fix --dry-run'; choose an interface with RINGUP_INTERFACE=NAME"
 }
 
 # step_undo - remove the settings.

@@ -84,11 +84,11 @@ step_apply() {
     return 0
   fi
   if [[ $python != /* || $python == *[!A-Za-z0-9/._+-]* ]]; then
-    die "$python cannot be written into $env_file"
+    die "cannot write $python to $env_file"
   fi
   told_python
   [[ -z $REPLY || $REPLY == *PYSPARK_PYTHON* || $REPLY == "$python" ]] ||
-    warn "PYSPARK_PYTHON is $REPLY, but $python has the package: executors may not find it; RINGUP_PYTHON=$REPLY serves that one"
+    warn "PYSPARK_PYTHON is $REPLY, but $python has the package: executors may not find it; set RINGUP_PYTHON=$REPLY to use that one"
   block "$python"
   [[ -z $theirs || $theirs == *$'\n' ]] || theirs+=$'\n'
   act put "$theirs$begins"$'\n'"$REPLY$ends"$'\n'

@@ -7,6 +7,8 @@ optional 30
 tool=$INIT_ROOT/opt/ringup/current/bin/ringup
 shared=$INIT_ROOT/opt/ringup/current/share/ringup
 ranks=4
+prove_s=$(( 120 * ${INIT_PACE:-1} ))
+[[ ! ${RINGUP_PROVE_MS:-} =~ ^[1-9][0-9]{3,8}$ ]] || prove_s=$(( RINGUP_PROVE_MS / 1000 ))
 watcher='' changes=''
 
 # step_inputs - the release, what it stands on, and this boot: the proof is about
@@ -27,10 +29,10 @@ step_done() { :; }
 # allreduce BACKEND - print its bandwidth in GB/s.  The command compares every element of
 # every sum; that it was asked for this back end and these ranks is not taken on trust.
 allreduce() {
-  local said again="see the log; try: ringup bench allreduce -n $ranks --backend $1 --check"
-  said=$("$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 1M --check --json) ||
-    stop 70 "$ranks ranks did not agree over $1" "$again"
-  printf '%s\n' "$said" >&2
+  local said again why
+  where_log; again="$REPLY; try: ringup bench allreduce -n $ranks --backend $1 --check"
+  heard 0 "$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 1M --check --json ||
+    { why=$REPLY; stop 70 "an allreduce of $ranks ranks over $1 failed: $why" "$again"; }
   [[ $(json_of backend "$said") == "$1" && $(json_of ranks "$said") == "$ranks" && $(json_of wrong "$said") == 0 ]] ||
     stop 70 "ringup bench did not report $ranks ranks without a wrong sum over $1" "$again"
   printf '%.2f\n' "$(json_of busbw_gbs "$said")"
@@ -48,12 +50,12 @@ trainer() {
   fi
 }
 
-# train PYTHON - a few steps on different data per rank; weights compared bit for bit.
-# The package is the installed release's own where PYTHON has none.
+# train PYTHON - a few steps on different data per rank; weights compared bit for bit; sets said, or REPLY
+# to why it failed.  The package is the installed release's own where PYTHON has none.
 train() {
   local -a where=(env RINGUP_LIBRARY="$INIT_ROOT/opt/ringup/current/lib/libringup.so.0")
   as_owner "$1" "$1" -I -c 'import ringup.job' 2>/dev/null || where+=(PYTHONPATH="$shared/compat/python")
-  as_owner "$1" timeout "$(( 120 * INIT_PACE ))" "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
+  heard "$prove_s" as_owner "$1" timeout --kill-after=10 "$prove_s" "$tool" run --no-prefix -np "$ranks" -- "${where[@]}" "$1" "$shared/init-scripts/lib/train_check.py"
 }
 
 # peers - print the nodes of the cluster, one a line, as the user or a scheduler names them.
@@ -107,18 +109,20 @@ check_peers() {
     is_ready "$peer" "$wait" || rc=$?
     case $rc in
       1) fact peers "skipped: $peer has no $tool yet"; return 0 ;;
-      2) fact peers "skipped: ssh to $peer does not work without asking"; return 0 ;;
+      2) fact peers "skipped: ssh to $peer asks for a password or fails"; return 0 ;;
     esac
     # Who was waited for has had its time; so have the others.
     uptime
     (( REPLY - began < 60 )) || wait=0
   done
   rc=0
-  verdict=$(timeout "$(( 90 * INIT_PACE ))" "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?
+  verdict=$(timeout "$(( 90 * ${INIT_PACE:-1} ))" "$tool" net check --quick --ringup "$tool" "${nodes[@]}") || rc=$?
   printf '%s\n' "$verdict" >&2
   verdict=${verdict%%$'\n'*}
-  (( rc == 0 )) || stop 71 "the network between ${#nodes[@]} nodes: ${verdict:-it could not be checked}" \
-    "see the log; try: ringup net check ${nodes[*]}"
+  (( rc != 124 )) || verdict="the check did not finish within $(( 90 * ${INIT_PACE:-1} )) s"
+  where_log
+  (( rc == 0 )) || stop 71 "the network between ${#nodes[@]} nodes: ${verdict:-the check failed}" \
+    "$REPLY; try: ringup net check ${nodes[*]}"
   fact peers "$verdict"
 }
 
@@ -142,7 +146,7 @@ report_network() {
   kill "$watcher" 2>/dev/null || true
   wait "$watcher" 2>/dev/null || true
   while IFS= read -r line; do
-    warn "while it was verified, the network changed: ${line#* }"
+    warn "the network changed during the check: ${line#* }"
   done < <(grep -v ' watching [0-9]* interfaces$' <&"$changes" | grep -v ' no library would choose otherwise$' | head -n 3)
 }
 
@@ -159,6 +163,18 @@ step_apply() {
   report_network
 }
 
+# not_trained PYTHON - stop: the training failed, and REPLY tells why.
+not_trained() {
+  local why=$REPLY
+  where_log
+  case $why in
+    'rank '[0-9]*) stop 70 "$ranks ranks trained with $1 and got different or wrong weights: $why" "$REPLY" ;;
+    'it did not end within'*) stop 70 "the training of $ranks ranks with $1: $why" \
+      "$REPLY; RINGUP_PROVE_MS=$(( prove_s * 3000 )) allows more time" ;;
+    *) stop 70 "the training of $ranks ranks with $1 failed: $why" "$REPLY" ;;
+  esac
+}
+
 # verify_ranks - add up over both wires, then train.
 verify_ranks() {
   local python said gbps
@@ -173,8 +189,7 @@ verify_ranks() {
     return 0
   fi
   log info "$ranks ranks train with $python"
-  said=$(train "$python") || stop 70 "$ranks ranks trained and did not get the same, right weights" "see the log"
-  printf '%s\n' "$said"
+  train "$python" || not_trained "$python"
   number train_step_ms "$(json_of step_ms "$said")"
   fact training "$ranks ranks agreed bit for bit after $(json_of steps "$said") steps of $(json_of framework "$said"), $(json_of step_ms "$said") ms each"
 }
