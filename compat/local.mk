@@ -1,4 +1,5 @@
-# compat/local.mk - Python packages; installed as sources, for compat/install to make a wheel of.
+# compat/local.mk - Python packages; installed as sources, of which compat/install, `ringup rebuild` and
+# packaging/wheels.py make what Python imports.
 compatdir = $(pkgdatadir)
 nobase_dist_compat_SCRIPTS = \
 	%reldir%/install \
@@ -24,8 +25,10 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/job.py \
 	%reldir%/python/ringup/meeting.py \
 	%reldir%/python/ringup/memory.py \
+	%reldir%/python/ringup/merge.py \
 	%reldir%/python/ringup/objects.py \
 	%reldir%/python/ringup/operation.py \
+	%reldir%/python/ringup/py.typed \
 	%reldir%/python/ringup/setting.py \
 	%reldir%/python/ringup/timeline.py \
 	%reldir%/python/ringup/torchrun.py \
@@ -34,6 +37,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup_torch/apart.py \
 	%reldir%/python/ringup_torch/collectives.py \
 	%reldir%/python/ringup_torch/dynamo.py \
+	%reldir%/python/ringup_torch/evidence.py \
 	%reldir%/python/ringup_torch/group.py \
 	%reldir%/python/ringup_torch/meeting.py \
 	%reldir%/python/ringup_torch/messages.py \
@@ -178,7 +182,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/spark/__init__.py \
 	%reldir%/python/ringup/spark/arguments.py \
 	%reldir%/python/ringup/spark/call.py \
-	%reldir%/python/ringup/spark/channel.py \
+	%reldir%/python/ringup/spark/session.py \
 	%reldir%/python/ringup/spark/connect.py \
 	%reldir%/python/ringup/spark/elastic_stage.py \
 	%reldir%/python/ringup/spark/failure.py \

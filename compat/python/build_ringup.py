@@ -5,15 +5,19 @@
        build_ringup.py --into DIRECTORY STAMP WATCH [LIBRINGUP.SO]
 
 Writes ringup-VERSION-py3-none-any.whl to DIRECTORY and prints its path.  With a library, puts
-it next to the package and tags the wheel for this machine.
+it next to the package and tags the wheel for this machine.  packaging/wheels.py makes the wheels
+that people install.
 
 With --into, DIRECTORY gets what pip would make of the wheel there, without pip: the packages,
 with the files STAMP and WATCH (what it was installed for; see drift.py) and a link to the
-library.  `ringup rebuild` then moves it to where Python finds it.
+library.  `ringup rebuild` then moves it to where Python finds it.  A wheel of ringup that this
+Python has stays a whole one: its libraries are copied, and its program and data are recorded anew.
 """
 
 import base64
 import hashlib
+import importlib.metadata
+import importlib.util
 import os
 import re
 import sys
@@ -50,21 +54,26 @@ Tag: py3-none-{platform}
 
 
 def version():
-    """The version, from the one Python file that says it."""
+    """The version, from the Python file that defines it."""
     with open(os.path.join(HERE, "ringup", "_version.py"), encoding="utf-8") as f:
         return re.search(r'__version__ = "(.+)"', f.read()).group(1)
 
 
-def sources():
+def read(path):
+    """The bytes of a file."""
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def sources(packages=PACKAGES, here=HERE):
     """(name in the wheel, bytes) of every Python file, sorted."""
-    for package in PACKAGES:
-        for top, dirs, files in os.walk(os.path.join(HERE, package)):
+    for package in packages:
+        for top, dirs, files in os.walk(os.path.join(here, package)):
             dirs.sort()
             for name in sorted(files):
                 if name.endswith(".py"):
                     path = os.path.join(top, name)
-                    with open(path, "rb") as f:
-                        yield os.path.relpath(path, HERE), f.read()
+                    yield os.path.relpath(path, here), read(path)
 
 
 def record(entries, info):
@@ -84,28 +93,16 @@ def metadata(info, pure, platform):
             (f"{info}/entry_points.txt", ENTRY_POINTS.encode())]
 
 
-def write(directory, library=None):
-    """Write the wheel to directory, atomically; returns its file name."""
-    info = f"ringup-{version()}.dist-info"
-    platform = re.sub("[-.]", "_", sysconfig.get_platform()) if library else "any"
-    entries = list(sources())
-    if library:
-        with open(library, "rb") as f:
-            entries.append(("ringup/libringup.so.0", f.read()))
-        for beside in BESIDE:
-            path = os.path.join(os.path.dirname(os.path.realpath(library)), beside)
-            if os.path.exists(path):
-                with open(path, "rb") as f:
-                    entries.append((f"ringup/{beside}", f.read()))
-    entries += metadata(info, not library, platform)
+def archive(directory, name, info, entries, programs=()):
+    """Write a wheel of these entries to directory, atomically; returns its file name."""
+    entries = list(entries)
     entries.append((f"{info}/RECORD", record(entries, info)))
-    name = f"ringup-{version()}-py3-none-{platform}.whl"
     part = os.path.join(directory, f".{name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as z:
             for path, data in entries:
                 item = zipfile.ZipInfo(path)  # dated 1980: the same sources, the same wheel
-                item.external_attr = 0o644 << 16
+                item.external_attr = (0o100755 if path in programs else 0o100644) << 16
                 item.compress_type = zipfile.ZIP_DEFLATED
                 z.writestr(item, data)
         os.replace(part, os.path.join(directory, name))
@@ -115,8 +112,41 @@ def write(directory, library=None):
     return name
 
 
+def beside(library):
+    """(name, bytes) of a library and of the files next to it, as files of the package."""
+    yield "ringup/libringup.so.0", read(library)
+    for name in BESIDE:
+        path = os.path.join(os.path.dirname(os.path.realpath(library)), name)
+        if os.path.exists(path):
+            yield f"ringup/{name}", read(path)
+
+
+def write(directory, library=None):
+    """Write the wheel to directory, atomically; returns its file name."""
+    info = f"ringup-{version()}.dist-info"
+    platform = re.sub("[-.]", "_", sysconfig.get_platform()) if library else "any"
+    entries = list(sources()) + list(beside(library) if library else ())
+    entries += metadata(info, not library, platform)
+    return archive(directory, f"ringup-{version()}-py3-none-{platform}.whl", info, entries)
+
+
+def kept(library):
+    """Of a wheel of ringup in this Python: its shared libraries, as (name, bytes), and the lines
+    of RECORD for the program and the data, which stay where they are."""
+    own = os.path.dirname(os.path.abspath(library))
+    if not os.path.exists(os.path.join(own, "_version.py")):
+        return [], []
+    libraries = [(f"ringup/{name}", read(os.path.join(own, name)))
+                 for name in sorted(os.listdir(own)) if ".so" in name]
+    spec = importlib.util.find_spec("ringup")
+    if not spec or not os.path.samefile(os.path.dirname(spec.origin), own):
+        return libraries, []  # the wheel is another Python's
+    text = importlib.metadata.distribution("ringup").read_text("RECORD") or ""
+    return libraries, [line + "\n" for line in text.splitlines() if line.startswith("../")]
+
+
 def unpack(directory, stamp, watch, library=None):
-    """Write what an installed wheel consists of; what is there already is an error."""
+    """Write the files of an installed wheel; an existing file is an error."""
     info = f"ringup-{version()}.dist-info"
     entries = list(sources())
     for name, path in (("ringup/build.json", stamp), ("ringup/watch", watch)):
@@ -124,8 +154,10 @@ def unpack(directory, stamp, watch, library=None):
             entries.append((name, f.read()))
     entries += metadata(info, True, "any")
     entries.append((f"{info}/INSTALLER", b"ringup\n"))
-    lines = record(entries, info)
-    if library:
+    libraries, outside = kept(library) if library else ([], [])
+    entries += libraries
+    lines = "".join(outside).encode() + record(entries, info)
+    if library and not libraries:
         lines = b"ringup/libringup.so.0,,\n" + lines
     for name, data in entries + [(f"{info}/RECORD", lines)]:
         path = os.path.join(directory, name)
@@ -133,17 +165,17 @@ def unpack(directory, stamp, watch, library=None):
         with open(path, "xb") as f:
             f.write(data)
         os.chmod(path, 0o644)
-    if library:
+    if library and not libraries:
         os.symlink(library, os.path.join(directory, "ringup", "libringup.so.0"))
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """What pip calls (PEP 517)."""
+    """The function that pip calls (PEP 517)."""
     return write(wheel_directory, (config_settings or {}).get("library"))
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """What pip calls for a source archive: there is none of Python alone."""
+    """The function that pip calls for a source archive; ringup has none of Python alone."""
     raise NotImplementedError("the source archive is ringup's own: `make dist`")
 
 

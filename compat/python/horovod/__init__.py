@@ -11,5 +11,5 @@ from horovod.runner import run  # noqa: F401
 __version__ = "0.28.1"
 
 if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "metadata.json")):
-    warnings.warn("the files of another Horovod lie among ringup's; run `python -m ringup` to "
-                  "see what is wrong", RuntimeWarning, stacklevel=2)
+    warnings.warn("another Horovod's files are mixed with ringup's; run `python -m ringup` to see "
+                  "details", RuntimeWarning, stacklevel=2)

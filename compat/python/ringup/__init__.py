@@ -2,17 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives between the ranks of a job.
 
-    import ringup
+    import numpy, ringup
     ringup.init()
-    total = ringup.allreduce(numpy.ones(1000))      # in place
+    total = ringup.allreduce(numpy.ones(1000))                  # in place
+    rows = ringup.allgather(numpy.full((2, 3), ringup.rank()))  # of all ranks
+    pair = ringup.new_group([0, 1])
+    if pair.rank >= 0:
+        work = pair.allreduce(total, "max", async_op=True)
+        total = work.wait()
 
-For torch, `import horovod.torch as hvd` has the tensors, the optimizer and the rest.
+Arrays may be NumPy's, torch's, JAX's, or anything in host memory with the buffer protocol or
+DLPack.  For training with torch, `import horovod.torch as hvd` has the optimizer and the rest.
 """
 
 from . import drift
 from ._version import __version__
-from .collectives import allgather, alloc, allreduce, barrier, broadcast
-from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
+from .collectives import (WORLD, Group, allgather, alloc, allreduce, alltoall, barrier, broadcast,
+                          join, new_group, recv, reducescatter, send)
+from .constants import ADASUM, ANY_SOURCE, AVERAGE, MAX, MIN, PRODUCT, SUM
 from .errors import (Aborted, Deadlock, InvalidArgument, Mismatch, NameInUse, NoBackend,
                      NotAuthentic, NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused,
                      TimedOut)

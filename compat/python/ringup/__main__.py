@@ -11,7 +11,7 @@ def problems():
     """Sentences about what is wrong; empty if nothing is."""
     from . import foreign
 
-    out = foreign.problems()
+    out = foreign.problems() if foreign.has_drop_in() else list(filter(None, [foreign.yielded()]))
     try:
         from . import job
         print(f"library:  {job.lib.ringup_version().decode()} ({job.library_path})")
@@ -20,12 +20,28 @@ def problems():
     return out
 
 
+def say_program():
+    """Where the command is; pip may have put it where the shell does not look."""
+    from . import program
+
+    try:
+        path = program.find()
+    except RuntimeError:
+        print("program:  not there")
+        return
+    folder = os.path.dirname(path)
+    known = any(os.path.realpath(d) == os.path.realpath(folder) for d in os.get_exec_path())
+    print(f"program:  {path}" + ("" if known else
+                                 f", which is not in PATH: export PATH={folder}:$PATH"))
+
+
 def main():
     from ._version import __version__
 
     print(f"package:  ringup {__version__} ({os.path.dirname(os.path.abspath(__file__))})")
     print(f"python:   {sys.version.split()[0]} ({sys.executable})")
     print(f"torch:    {'there' if importlib.util.find_spec('torch') else 'not there'}")
+    say_program()
     bad = problems()
     for p in bad:
         print("problem: ", p)

@@ -27,14 +27,22 @@ class Set(Structure):
     _fields_ = [("ranks", POINTER(c_int)), ("count", c_int)]
 
 
-class Init(Structure):
+class Sized(Structure):
+    """A description of ringup.h, which begins with its size."""
+    _fields_ = [("bytes", c_size_t)]
+
+    def __init__(self, *fields, **named):
+        super().__init__(ctypes.sizeof(self), *fields, **named)
+
+
+class Init(Sized):
     """struct ringup_init"""
     _fields_ = [("rank", c_int), ("size", c_int), ("exchange", EXCHANGE), ("ctx", c_void_p),
                 ("groups", POINTER(Set)), ("group_count", c_int), ("join_sums", c_int),
                 ("part", c_char_p), ("part_ranks", POINTER(c_int))]
 
 
-class Reduce(Structure):
+class Reduce(Sized):
     """struct ringup_reduce"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
                 ("dtype", c_int), ("redop", c_int), ("pre", c_double), ("post", c_double),
@@ -42,14 +50,14 @@ class Reduce(Structure):
                 ("stream", c_void_p)]
 
 
-class Bcast(Structure):
+class Bcast(Sized):
     """struct ringup_bcast"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("out", c_void_p), ("count", c_uint64),
                 ("dtype", c_int), ("root", c_int), ("shape", POINTER(c_uint64)), ("dims", c_int),
                 ("memory", c_int), ("stream", c_void_p)]
 
 
-class Gather(Structure):
+class Gather(Sized):
     """struct ringup_gather"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("dtype", c_int), ("out", POINTER(c_void_p)), ("counts", POINTER(c_uint64)),
@@ -57,7 +65,7 @@ class Gather(Structure):
                 ("into_bytes", c_uint64), ("memory", c_int), ("stream", c_void_p)]
 
 
-class Exchange(Structure):
+class Exchange(Sized):
     """struct ringup_exchange"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("splits", POINTER(c_uint64)), ("dtype", c_int), ("out", POINTER(c_void_p)),
@@ -66,7 +74,7 @@ class Exchange(Structure):
                 ("stream", c_void_p)]
 
 
-class Scatter(Structure):
+class Scatter(Sized):
     """struct ringup_scatter"""
     _fields_ = [("name", c_char_p), ("in", c_void_p), ("rows", c_uint64), ("row", c_uint64),
                 ("out", c_void_p), ("dtype", c_int), ("redop", c_int), ("pre", c_double),
@@ -74,13 +82,13 @@ class Scatter(Structure):
                 ("memory", c_int), ("stream", c_void_p)]
 
 
-class Send(Structure):
+class Send(Sized):
     """struct ringup_send"""
     _fields_ = [("in", c_void_p), ("count", c_uint64), ("dtype", c_int), ("to", c_int),
                 ("tag", c_int)]
 
 
-class Recv(Structure):
+class Recv(Sized):
     """struct ringup_recv"""
     _fields_ = [("out", c_void_p), ("count", c_uint64), ("dtype", c_int), ("from", c_int),
                 ("tag", c_int), ("source", POINTER(c_int))]
@@ -96,8 +104,25 @@ STRUCTS = {"ringup_set": Set, "ringup_init": Init, "ringup_reduce": Reduce, "rin
            "ringup_gather": Gather, "ringup_exchange": Exchange, "ringup_scatter": Scatter,
            "ringup_send": Send, "ringup_recv": Recv, "ringup_points": Points}
 
+# What describes each collective; MANY: several go together.  src/base/collectives.h has the same.
+COLLECTIVES = {"allreduce": Reduce, "broadcast": Bcast, "allgather": Gather,
+               "reducescatter": Scatter, "alltoall": Exchange}
+MANY = ("allreduce", "allgather", "reducescatter")
+ROOTED = {"reduce_to": Reduce, "gather_to": Gather, "scatter_from": Exchange}
+STARTS = {
+    **{f"ringup_{word}": (c_int, [c_void_p, POINTER(of), POINTER(c_void_p)])
+       for word, of in COLLECTIVES.items()},
+    **{f"ringup_{word}": (c_int, [c_void_p, POINTER(of), c_int, POINTER(c_void_p)])
+       for word, of in (*((f"{word}_many", COLLECTIVES[word]) for word in MANY), *ROOTED.items())},
+    "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
+    "ringup_join": (c_int, [c_void_p, POINTER(c_int), POINTER(c_void_p)]),
+    "ringup_send": (c_int, [c_void_p, POINTER(Send), POINTER(c_void_p)]),
+    "ringup_recv": (c_int, [c_void_p, POINTER(Recv), POINTER(c_void_p)]),
+}
+
 # name: (result, arguments)
 PROTOTYPES = {
+    **STARTS,
     "ringup_version": (c_char_p, []),
     "ringup_strerror": (c_char_p, [c_int]),
     "ringup_error": (c_char_p, []),
@@ -108,6 +133,8 @@ PROTOTYPES = {
     "ringup_world": (c_void_p, [c_void_p]),
     "ringup_group_add": (c_int, [c_void_p, POINTER(c_int), c_int, POINTER(c_void_p)]),
     "ringup_group_remove": (c_int, [c_void_p]),
+    "ringup_group_abort": (c_int, [c_void_p]),
+    "ringup_group_error": (c_int, [c_void_p]),
     "ringup_group_id": (c_int, [c_void_p]),
     "ringup_group_get": (c_void_p, [c_void_p, c_int]),
     "ringup_group_member": (c_int, [c_void_p, c_int]),
@@ -122,22 +149,8 @@ PROTOTYPES = {
     "ringup_host_count": (c_int, [c_void_p]),
     "ringup_is_homogeneous": (c_int, [c_void_p]),
     "ringup_backend": (c_char_p, [c_void_p]),
-    "ringup_allreduce": (c_int, [c_void_p, POINTER(Reduce), POINTER(c_void_p)]),
+    "ringup_accepts": (c_int, [c_void_p, c_int]),
     "ringup_allreduce_within": (c_int, [c_void_p, POINTER(Reduce), c_int64, POINTER(c_void_p)]),
-    "ringup_broadcast": (c_int, [c_void_p, POINTER(Bcast), POINTER(c_void_p)]),
-    "ringup_allgather": (c_int, [c_void_p, POINTER(Gather), POINTER(c_void_p)]),
-    "ringup_alltoall": (c_int, [c_void_p, POINTER(Exchange), POINTER(c_void_p)]),
-    "ringup_reduce_to": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
-    "ringup_gather_to": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
-    "ringup_scatter_from": (c_int, [c_void_p, POINTER(Exchange), c_int, POINTER(c_void_p)]),
-    "ringup_reducescatter": (c_int, [c_void_p, POINTER(Scatter), POINTER(c_void_p)]),
-    "ringup_allreduce_many": (c_int, [c_void_p, POINTER(Reduce), c_int, POINTER(c_void_p)]),
-    "ringup_allgather_many": (c_int, [c_void_p, POINTER(Gather), c_int, POINTER(c_void_p)]),
-    "ringup_reducescatter_many": (c_int, [c_void_p, POINTER(Scatter), c_int, POINTER(c_void_p)]),
-    "ringup_send": (c_int, [c_void_p, POINTER(Send), POINTER(c_void_p)]),
-    "ringup_recv": (c_int, [c_void_p, POINTER(Recv), POINTER(c_void_p)]),
-    "ringup_join": (c_int, [c_void_p, POINTER(c_int), POINTER(c_void_p)]),
-    "ringup_barrier": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
     "ringup_wait_on": (c_int, [c_void_p, c_int64]),
@@ -145,18 +158,29 @@ PROTOTYPES = {
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),
     "ringup_points_keep": (c_int, [c_void_p, POINTER(POINTER(c_uint64))]),
-    "ringup_points_get": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(Points)]),
+    "ringup_points_get": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(Points), c_size_t]),
     "ringup_alloc": (c_void_p, [c_size_t]),
     "ringup_free": (None, [c_void_p]),
 }
 
+# src/api/api_launcher.h: for ringup.spark alone.
+LAUNCHER = {
+    "ringup_door_open": (c_int, [c_char_p, c_char_p, c_char_p, POINTER(c_void_p)]),
+    "ringup_door_wait": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "ringup_door_shut": (None, [c_void_p]),
+    "ringup_door_close": (None, [c_void_p]),
+    "ringup_session_connect": (c_int, [c_char_p, c_char_p, c_int64, POINTER(c_void_p)]),
+    "ringup_session_fd": (c_int, [c_void_p]),
+    "ringup_session_send": (c_int, [c_void_p, c_char_p, c_size_t, c_int64]),
+    "ringup_session_receive": (c_int, [c_void_p, c_int64, POINTER(c_void_p)]),
+    "ringup_session_release": (c_int, [c_void_p, c_char_p]),
+    "ringup_session_close": (None, [c_void_p]),
+    "ringup_host_identity": (None, [c_char_p, c_char_p]),
+}
+
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
-PROMPT = {"ringup_allreduce", "ringup_broadcast", "ringup_allgather", "ringup_alltoall",
-          "ringup_reducescatter", "ringup_allreduce_many", "ringup_allgather_many",
-          "ringup_reducescatter_many", "ringup_reduce_to", "ringup_gather_to",
-          "ringup_scatter_from", "ringup_send", "ringup_recv", "ringup_then", "ringup_join",
-          "ringup_barrier", "ringup_poll", "ringup_hosts_changed"}
+PROMPT = {*STARTS, "ringup_then", "ringup_poll", "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
 
@@ -174,7 +198,7 @@ def candidates():
 def functions(path):
     """The functions of the library in that file, by their names."""
     waiting, prompt, lib = ctypes.CDLL(path), ctypes.PyDLL(path), types.SimpleNamespace()
-    for name, (result, arguments) in PROTOTYPES.items():
+    for name, (result, arguments) in (*PROTOTYPES.items(), *LAUNCHER.items()):
         f = getattr(prompt if name in PROMPT else waiting, name)
         f.restype, f.argtypes = result, arguments
         setattr(lib, name, f)
@@ -192,8 +216,8 @@ def load(version):
             continue
         found = lib.ringup_version().decode()
         if found.split(".")[:2] != version.split(".")[:2]:
-            raise ImportError(f"{path} is ringup {found}, this Python package is {version}; "
-                              "install both from one release")
+            raise ImportError(f"{path} is ringup {found}, but this Python package is {version}; "
+                              "install both from the same release")
         return lib, path
     raise ImportError("cannot load libringup.so: " + "; ".join(why) + ".  Install ringup "
                       "(`./configure && make install`, then `ldconfig`), or set RINGUP_LIBRARY "

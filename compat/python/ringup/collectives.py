@@ -1,54 +1,234 @@
-# collectives.py - operations on buffers, tensors and bytes, for code without a framework.
+# collectives.py - collectives and messages on arrays of any library in host memory.
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in host memory is used where it lies: see memory.py for what can be passed."""
+"""Arrays are NumPy's, torch's, JAX's, or have the buffer protocol or DLPack: see memory.py.
+
+A call blocks until it is complete.  With async_op=True it returns a handle at once: handle.wait()
+returns the result, handle.poll() whether it is complete.  Do not use the array in between.
+Operations without a name are matched by their order, which is then the same on all ranks."""
+
+from __future__ import annotations
 
 import array
+import importlib
+import sys
+from typing import Any, Iterable, List, Optional, Sequence, TypeVar, Union
 
-from . import _c, constants, memory, operation
+from . import _c, constants, dlpack, job, memory, operation
 from .job import lib
+
+Array = TypeVar("Array")
+Op = Union[int, str]
+
+REDUCTIONS = {"sum": constants.SUM, "average": constants.AVERAGE, "min": constants.MIN,
+              "max": constants.MAX, "product": constants.PRODUCT, "adasum": constants.ADASUM}
 
 
 def _name(name):
     return None if name is None else name.encode()
 
 
-def allreduce(data, op=constants.SUM, name=None, pre=1.0, post=1.0):
-    """Combine an array across all ranks, in place; returns it."""
-    m = memory.of(data, writable=True)
-    memory.check_reducible(m)
-    operation.Reduction(_name(name), m.count, m.dtype, op, pre, post).start(m.address, m.address,
-                                                                           keep=m).wait()
-    return data
+def _reduction(op):
+    """The library's number of "sum" or ringup.SUM."""
+    number = REDUCTIONS.get(op, op) if isinstance(op, str) else op
+    if number not in REDUCTIONS.values():
+        raise ValueError(f"op={op!r} is not one of {', '.join(REDUCTIONS)}")
+    return number
 
 
-def broadcast(data, root=0, name=None):
-    """Give every rank root's elements, in place; returns the array."""
-    m = memory.of(data, writable=True)
+def _end(started, async_op):
+    return started if async_op else started.wait()
+
+
+def _array_of(like, block, shape):
+    """An array of like's library and type over a block of memory, None if it is empty."""
+    block = bytearray() if block is None else block
+    torch, numpy = sys.modules.get("torch"), None
+    if torch is not None and isinstance(like, torch.Tensor):
+        if not len(block):
+            return like.new_empty(shape)
+        return torch.frombuffer(block, dtype=like.dtype).reshape(shape)
+    try:
+        numpy = importlib.import_module("numpy")
+    except ImportError:
+        view = memoryview(block).cast("B")
+        return view.cast(memoryview(like).format, shape) if len(view) else view
+    dtype = getattr(like, "dtype", None)
+    if dtype is None:
+        dtype = memoryview(like).format
+    out = numpy.frombuffer(block, dtype=dtype).reshape(shape)
+    library = like.__array_namespace__() if hasattr(like, "__array_namespace__") else numpy
+    return out if library is numpy else library.asarray(out)
+
+
+def _rows(data, what):
+    """(memory, what operation.py is told of its rows) of an array that is cut along its first
+    dimension."""
+    m = memory.of(data)
+    if not m.shape:
+        raise ValueError(f"{what} needs an array with at least one dimension")
     dtype, each = m.carried
-    operation.broadcast(m.address, m.address, m.count * each, dtype, root, _name(name),
-                        keep=m).wait()
-    return data
+    row = each
+    for n in m.shape[1:]:
+        row *= n
+    return m, {"source": m.address, "rows": m.shape[0], "row": row, "dtype": dtype,
+               "shape": m.shape[1:]}
 
 
-def allgather(data, name=None):
-    """The bytes of every rank, in rank order; lengths may differ."""
-    mine = array.array("B", bytes(data))
-    address = mine.buffer_info()[0] if mine else None
-    block, counts = operation.allgather(address, len(mine), 1, constants.U8, _name(name), keep=mine,
-                                        finish=lambda *result: result).wait()
-    parts, at = [], 0
-    for n in counts:
-        parts.append(bytes(block[at:at + n]) if n else b"")
-        at += n
-    return parts
+class Group:
+    """Some ranks of the job, which communicate among themselves.  new_group() makes one; WORLD has
+    all ranks of the job.  Ranks in arguments are counted within the group."""
+
+    def __init__(self, ranks: Optional[Iterable[int]] = None):
+        self._group = None if ranks is None else job.add_group(list(ranks))
+
+    def _here(self):
+        return self._group or job.here().world
+
+    def _stream(self, stream):
+        """That of an array on a GPU; None where such arrays are not taken."""
+        return (stream or dlpack.LEGACY) if self._here().cuda else None
+
+    @property
+    def rank(self) -> int:
+        """This process's place in the group; -1: not a member."""
+        return self._here().rank
+
+    @property
+    def size(self) -> int:
+        """The number of ranks in the group."""
+        return self._here().size
+
+    @property
+    def ranks(self) -> List[int]:
+        """Their numbers in the world."""
+        return list(self._here().ranks)
+
+    def allreduce(self, data: Array, op: Op = constants.SUM, name: Optional[str] = None,
+                  pre: float = 1.0, post: float = 1.0,
+                  async_op: bool = False,
+                  stream: Optional[int] = None) -> Union[Array, operation.Operation]:
+        """Combine an array across the ranks, in place; returns it.
+
+        op is ringup.SUM or "sum" and so on.  Elements are multiplied by pre before and by post
+        afterwards.  With RINGUP_BACKEND=nccl the array may be on a GPU; it is then complete for
+        what is queued on the stream afterwards, by default CUDA's default stream."""
+        m = memory.of(data, writable=True, stream=self._stream(stream))
+        memory.check_reducible(m)
+        reduction = operation.Reduction(_name(name), m.count, m.dtype, _reduction(op), pre, post)
+        return _end(reduction.start(m.address, m.address, self._group, m, lambda _: data,
+                                    m.stream), async_op)
+
+    def broadcast(self, data: Array, root: int = 0, name: Optional[str] = None,
+                  async_op: bool = False,
+                  stream: Optional[int] = None) -> Union[Array, operation.Operation]:
+        """Give every rank root's elements, in place; returns the array.  GPUs as in allreduce()."""
+        m = memory.of(data, writable=True, stream=self._stream(stream))
+        dtype, each = m.carried
+        return _end(operation.broadcast(m.address, m.address, m.count * each, dtype, root,
+                                        _name(name), (), self._group, m, lambda _: data,
+                                        m.stream), async_op)
+
+    def allgather(self, data: Array, name: Optional[str] = None,
+                  async_op: bool = False) -> Any:
+        """Concatenate the ranks' arrays along the first dimension, which may differ between them.
+
+        bytes give a list of each rank's bytes."""
+        if isinstance(data, (bytes, bytearray)):
+            return self._allgather_bytes(bytes(data), name, async_op)
+        m, block = _rows(data, "allgather")
+        return _end(operation.allgather(
+            name=_name(name), group=self._group, keep=m, **block,
+            finish=lambda out, rows: _array_of(data, out, (sum(rows), *m.shape[1:]))), async_op)
+
+    def _allgather_bytes(self, data, name, async_op):
+        mine = array.array("B", data)
+
+        def parts(block, counts):
+            out, at = [], 0
+            for n in counts:
+                out.append(bytes(block[at:at + n]) if n else b"")
+                at += n
+            return out
+
+        address = mine.buffer_info()[0] if mine else None
+        return _end(operation.allgather(address, len(mine), 1, constants.U8, _name(name),
+                                        group=self._group, keep=mine, finish=parts), async_op)
+
+    def alltoall(self, data: Array, splits: Optional[Sequence[int]] = None,
+                 name: Optional[str] = None, async_op: bool = False) -> Any:
+        """Send splits[i] rows of an array to rank i, by default as many to each; returns (the rows
+        received, in rank order, and how many came from each rank)."""
+        m, block = _rows(data, "alltoall")
+        if splits is not None:
+            splits = [int(n) for n in splits]
+            if len(splits) != self.size or min(splits) < 0 or sum(splits) > m.shape[0]:
+                raise ValueError(f"splits={splits}: pass one number for each of {self.size} ranks, "
+                                 f"which add up to at most {m.shape[0]} rows")
+        return _end(operation.alltoall(
+            name=_name(name), splits=splits, group=self._group, keep=m, **block,
+            finish=lambda out, rows: (_array_of(data, out, (sum(rows), *m.shape[1:])), rows)),
+            async_op)
+
+    def reducescatter(self, data: Array, op: Op = constants.SUM, name: Optional[str] = None,
+                      pre: float = 1.0, post: float = 1.0,
+                      async_op: bool = False) -> Union[Array, operation.Operation]:
+        """Combine an array across the ranks and return this rank's rows of it; if they do not
+        divide evenly, the first ranks get one more."""
+        m, block = _rows(data, "reducescatter")
+        memory.check_reducible(m)
+        own = m.like((operation.own_rows(m.shape[0], self._here()), *m.shape[1:]))
+        return _end(operation.reducescatter(
+            _name(name), self._group, (m, own), lambda _: _array_of(data, own.keep, own.shape),
+            target=own.address, op=_reduction(op), pre=pre, post=post, **block), async_op)
+
+    def send(self, data: Any, to: int, tag: int = 0,
+             async_op: bool = False) -> Optional[operation.Operation]:
+        """Send an array to a rank."""
+        m = memory.of(data)
+        dtype, each = m.carried
+        return _end(operation.send(m.address, m.count * each, dtype, to, tag, self._here(), m),
+                    async_op)
+
+    def recv(self, data: Any, source: int = constants.ANY_SOURCE, tag: int = 0) -> int:
+        """Receive into an array; returns the rank that sent it."""
+        m = memory.of(data, writable=True)
+        dtype, each = m.carried
+        started, came_from = operation.receive(m.address, m.count * each, dtype, source, tag,
+                                               self._here(), m)
+        started.wait()
+        return came_from()
+
+    def barrier(self, name: Optional[str] = None,
+                async_op: bool = False) -> Optional[operation.Operation]:
+        """Wait until every rank of the group has called it."""
+        return _end(operation.barrier(_name(name), self._group), async_op)
+
+    def join(self) -> int:
+        """Take no further part: other ranks' reductions go on without this one's data.  Returns
+        the last rank to join, once all have."""
+        return operation.join(self._group).wait()
+
+    def remove(self) -> None:
+        """End the group; all ranks of the job call it."""
+        if self._group is None:
+            raise ValueError("WORLD contains all ranks and cannot be removed; shutdown() ends the "
+                             "job")
+        job.remove_group(self._group)
 
 
-def barrier(name=None):
-    """Wait until every rank is here."""
-    operation.barrier(_name(name)).wait()
+WORLD = Group()
+allreduce, broadcast, allgather, alltoall = (WORLD.allreduce, WORLD.broadcast, WORLD.allgather,
+                                             WORLD.alltoall)
+reducescatter, send, recv, barrier, join = (WORLD.reducescatter, WORLD.send, WORLD.recv,
+                                            WORLD.barrier, WORLD.join)
 
 
-def alloc(nbytes):
+def new_group(ranks: Iterable[int]) -> Group:
+    """Make a group of some ranks; all ranks of the job call it, members or not."""
+    return Group(ranks)
+
+
+def alloc(nbytes: int) -> memoryview:
     """Memory that the ranks of this host share, as a memoryview: what is reduced in it is not
     copied.  numpy.frombuffer() and torch.frombuffer() make arrays and tensors of it."""
     address = lib.ringup_alloc(nbytes)

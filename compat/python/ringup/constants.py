@@ -10,5 +10,7 @@ U8, I8, U16, I16, I32, I64, F16, BF16, F32, F64, BOOL = range(len(DTYPES))
 
 ANY_SOURCE = -1  # RINGUP_ANY_SOURCE
 
+HOST, PINNED, CUDA = range(3)  # enum ringup_memory
+
 # enum ringup_redop
 SUM, AVERAGE, MIN, MAX, PRODUCT, ADASUM = range(6)

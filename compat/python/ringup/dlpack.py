@@ -8,8 +8,9 @@ from ctypes import Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_v
 
 from .constants import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16
 
-_CPU, _CUDA_HOST, _ROCM_HOST = 1, 3, 11  # DLDeviceType: what the processor can read
-_HOST = (_CPU, _CUDA_HOST, _ROCM_HOST)
+_CPU, CUDA, _CUDA_HOST, _ROCM_HOST = 1, 2, 3, 11  # DLDeviceType
+_HOST = (_CPU, _CUDA_HOST, _ROCM_HOST)  # what the processor can read
+LEGACY = 1  # CUDA's legacy default stream, as DLPack and the driver call it
 _MOST_DIMENSIONS = 64
 
 # (DLDataTypeCode, bits): 0 integers, 1 unsigned, 2 floating point, 4 bfloat16, 6 bool
@@ -39,14 +40,15 @@ def _is_contiguous(shape, strides):
     return True
 
 
-def look(tensor):
-    """(address, number of the type or None, bytes of an element, shape, what must stay alive) of a
-    tensor in host memory."""
+def look(tensor, stream=None):
+    """(address, number of the type or None, bytes of an element, shape, what must stay alive, is it
+    on a GPU?) of a tensor in host memory or, with a stream, that of a CUDA device.  What its
+    framework has queued for it then comes before what is queued on the stream from now on."""
     kind, number = tensor.__dlpack_device__()
-    if int(kind) not in _HOST:
+    if int(kind) not in _HOST and (int(kind) != CUDA or stream is None):
         raise ValueError(f"the tensor is on device {int(kind)}:{number}, which the library cannot "
                          "read; copy it to host memory first")
-    capsule = tensor.__dlpack__()
+    capsule = tensor.__dlpack__(stream=stream) if int(kind) == CUDA else tensor.__dlpack__()
     t = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     if not 0 <= t.ndim <= _MOST_DIMENSIONS or t.lanes != 1 or t.bits % 8 and t.code != 6:
         raise ValueError(f"a DLPack tensor of {t.ndim} dimensions, {t.bits} bits and {t.lanes} "
@@ -55,4 +57,5 @@ def look(tensor):
     if t.strides and 0 not in shape and not _is_contiguous(shape, t.strides[:t.ndim]):
         raise ValueError("the tensor is not contiguous; copy it first")
     dtype = _NUMBERS.get((t.code, t.bits))
-    return (t.data or 0) + t.byte_offset, dtype, max(t.bits // 8, 1), shape, capsule
+    return ((t.data or 0) + t.byte_offset, dtype, max(t.bits // 8, 1), shape, capsule,
+            int(kind) == CUDA)

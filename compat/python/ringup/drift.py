@@ -38,9 +38,9 @@ def changed(directory):
 
 def sentence(what):
     """What is wrong, and the one command that cures it."""
-    return (f"{' and '.join(what)}, which ringup was installed for, is not here any more or has "
-            f"changed: `ringup rebuild --engine ringup --python {sys.executable}` makes it fit "
-            "again (RINGUP_DRIFT=off silences this)")
+    return (f"{' and '.join(what)}, which ringup was installed for, is missing or has changed: "
+            f"`ringup rebuild --engine ringup --python {sys.executable}` updates ringup "
+            "(RINGUP_DRIFT=off turns this message off)")
 
 
 def warn():

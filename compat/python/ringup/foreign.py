@@ -34,19 +34,42 @@ def is_ours(directory):
         return False
 
 
+def yielded():
+    """Why ringup-horovod does not serve `import horovod`, or None: it does, or is not installed."""
+    at = package()
+    if not distributions(name="ringup-horovod") or (at and is_ours(at)):
+        return None
+    if not at:
+        return ("ringup-horovod is installed, but its folder is not on Python's path: Python reads "
+                ".pth files in site-packages only; add that folder to PYTHONPATH")
+    real = distributions()
+    name = f"Horovod {real[0][0]}" if real else "another Horovod"
+    return (f"ringup-horovod is installed, but `import horovod` finds {name} in {at}: run `pip "
+            "uninstall horovod` to use ringup's, or `pip uninstall ringup-horovod` to keep it")
+
+
+def has_drop_in():
+    """Does an installed ringup bring a package horovod, so that another one is in its way?"""
+    try:
+        files = importlib.metadata.files("ringup") or []
+    except importlib.metadata.PackageNotFoundError:
+        return True  # on PYTHONPATH, as in a clone
+    return any(str(f) == "horovod/__init__.py" for f in files)
+
+
 def problems(path=None):
     """Sentences, one for each other Horovod or sparkdl; empty if there is none."""
     out = [f"Horovod {version} is installed in {where}; two packages called horovod cannot "
-           "live together: `pip uninstall horovod` removes that one, `pip uninstall ringup` "
-           "this one" for version, where in distributions(path)]
+           "coexist: `pip uninstall horovod` removes that one, `pip uninstall ringup` this one"
+           for version, where in distributions(path)]
     at = package(path)
     if at and not out and not is_ours(at):
-        out.append(f"`import horovod` takes {at}, which is not ringup's and which pip does not "
-                   "know: remove that directory, or take it out of PYTHONPATH")
+        out.append(f"`import horovod` finds {at}, which is not ringup's and not pip's: remove "
+                   "that directory, or remove it from PYTHONPATH")
     # The sparkdl of PyPI is one of 2018, without HorovodRunner.
-    out += [f"the package sparkdl {version} of somebody else is installed in {where}, in the "
-            "place of the one with HorovodRunner: `pip uninstall sparkdl` removes it, then install "
-            "ringup again" for version, where in distributions(path, "sparkdl")]
+    out += [f"another package sparkdl {version} in {where} replaces the one with HorovodRunner: "
+            "run `pip uninstall sparkdl`, then reinstall ringup"
+            for version, where in distributions(path, "sparkdl")]
     return out
 
 

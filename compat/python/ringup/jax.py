@@ -41,7 +41,7 @@ NAME = "libringup_jax.so"
 def _load():
     """Tell JAX of the functions, and them of the job."""
     if not hasattr(jax, "ffi"):
-        raise ImportError(f"ringup.jax needs JAX 0.5 or later, and this is {jax.__version__}: "
+        raise ImportError(f"ringup.jax needs JAX 0.5 or later, not {jax.__version__}: "
                           "pip install --upgrade jax")
     from . import jax_primitive
 
@@ -128,7 +128,7 @@ def alltoall(x, name=None, group=0):
     """Send as many rows to each rank, and return those received; differentiable."""
     x = x if _is_key(x) else jnp.asarray(x)
     if _rows(x, "alltoall") % _size(group):
-        raise ValueError(f"alltoall: {x.shape[0]} rows cannot be dealt out evenly to "
+        raise ValueError(f"alltoall: {x.shape[0]} rows cannot be split evenly among "
                          f"{_size(group)} ranks")
     return _alltoall(x, name, int(group))
 
@@ -143,8 +143,8 @@ def reducescatter(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
     differentiable."""
     x = _check_reducible(x, "reducescatter")
     if _rows(x, "reducescatter") % _size(group):
-        raise ValueError(f"reducescatter: {x.shape[0]} rows cannot be dealt out evenly to "
-                         f"{_size(group)} ranks, which compiled code demands")
+        raise ValueError(f"reducescatter: {x.shape[0]} rows cannot be split evenly among "
+                         f"{_size(group)} ranks, as compiled code requires")
     return _call("reducescatter", x, x.shape[0] // _size(group), name,
                  **_factors(op, group, pre, post))
 
@@ -240,7 +240,7 @@ def distributed(optimizer, op=AVERAGE, group=0):
     def update(grads, state, params=None, **extra):
         if checks and params is None:
             warnings.warn("RINGUP_CHECK_WEIGHTS compares nothing: update() was called without "
-                          "params; update(grads, state, params) hands them over", RuntimeWarning,
+                          "params; call update(grads, state, params)", RuntimeWarning,
                           stacklevel=2)
         check_weights(params, checks, group)
         return optimizer.update(allreduce_gradients(grads, op, group=group), state, params,

@@ -56,8 +56,8 @@ def _rows(start):
         def check(received, rows):
             if received is not None or sum(rows) != out.shape[0]:
                 raise errors.InvalidArgument(
-                    f"{name.decode()}: the ranks brought different numbers of rows, which compiled "
-                    "code cannot do")
+                    f"{name.decode()}: the ranks have different numbers of rows, which compiled "
+                    "code does not support")
 
         return start(x.address, x.shape[0], row, dtype, name=name, shape=x.shape[1:], group=group,
                      keep=(x, out), finish=check,
@@ -110,10 +110,10 @@ def _check_weights(mine, group, name, how):
     if texts:
         more = f" and {len(differ) - 4} more" if len(differ) > 4 else ""
         raise RuntimeError(
-            f"the ranks do not hold the same weights any more: {', '.join(texts)}{more}.  Begin "
-            "with broadcast_parameters(), let all ranks do the same steps with the same options, "
-            "and combine gradients before you change them.  Where hosts have different processors, "
-            "rounding may differ: unset RINGUP_CHECK_WEIGHTS there")
+            f"the ranks' weights differ: {', '.join(texts)}{more}.  Start with "
+            "broadcast_parameters(), run the same steps with the same options on all ranks, and "
+            "combine gradients before you change them.  If hosts have different processors, "
+            "rounding may differ: unset RINGUP_CHECK_WEIGHTS")
 
 
 def collective(word, x, shape, name, how):

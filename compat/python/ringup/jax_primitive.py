@@ -60,9 +60,11 @@ def load(path):
     """Register the functions of libringup_jax.so with JAX."""
     compiled = job.function_of(path, "ringup_jax_compiled")
     for word in WORDS:
-        stages = {stage: jax.ffi.pycapsule(job.function_of(path, f"ringup_jax_{word}{suffix}"))
-                  for stage, suffix in (("instantiate", "_instantiate"), ("execute", ""))}
-        jax.ffi.register_ffi_target(f"ringup_{word}", stages, platform="cpu")
+        for platform, execute in (("cpu", word), ("CUDA", f"cuda_{word}")):
+            stages = {stage: jax.ffi.pycapsule(job.function_of(path, f"ringup_jax_{function}"))
+                      for stage, function in (("instantiate", f"{word}_instantiate"),
+                                              ("execute", execute))}
+            jax.ffi.register_ffi_target(f"ringup_{word}", stages, platform=platform)
     # JAX reports how long it traced, lowered and compiled; each is a boundary between programs.
     jax.monitoring.register_event_duration_secs_listener(lambda *_a, **_k: compiled())
 
@@ -71,12 +73,26 @@ def load(path):
 
 def by_cpu(word, x, number, shape, name, how, program):
     """The functions of libringup_jax.so, which XLA calls."""
+    first = min(d.id for d in jax.local_devices(backend="cpu"))
+    return _foreign(word, (x, *number), shape, name, how, program, first)
+
+
+def by_cuda(word, x, number, shape, name, how, program):
+    """The same on the stream of a GPU, if the group takes its memory (RINGUP_BACKEND=nccl).  There
+    a call waits until it is queued on all ranks, so it needs no number to be told apart."""
+    if (not job.group(how["process_set_id"]).cuda or how.get("reduction") == ADASUM
+            or _is_of_several_devices()):
+        return by_host(word, x, number, shape, name, how, program)
+    return _foreign(word, (x,), shape, name, how, program, 0)
+
+
+def _foreign(word, arrays, shape, name, how, program, first):
+    """A call of a function of libringup_jax.so."""
     told = {key: numpy.int64(v) if isinstance(v, int) else numpy.float64(v)
             for key, v in how.items()}
-    first = min(d.id for d in jax.local_devices(backend="cpu"))
-    call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, x.dtype),
+    call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, arrays[0].dtype),
                             has_side_effect=True, vmap_method="sequential")
-    return call(x, *number, name=name, first_device=numpy.int64(first),
+    return call(*arrays, name=name, first_device=numpy.int64(first),
                 program=numpy.int64(program), **told)
 
 
@@ -89,9 +105,9 @@ def by_host(word, x, number, shape, name, how, _program):
             return numpy.empty(shape, x.dtype)
         if several:
             raise NotImplementedError(
-                f"ringup.jax: {word} inside a shard_map or pmap over several devices works on "
-                "CPUs only; start one process for each GPU, which sees no other "
-                "(CUDA_VISIBLE_DEVICES), and let ringup.jax combine between the processes")
+                f"ringup.jax: {word} inside a shard_map or pmap over several devices only works "
+                "on CPUs; start one process per GPU (CUDA_VISIBLE_DEVICES), and let ringup.jax "
+                "combine between the processes")
         return jax_host.collective(word, x, shape, ".".join([name, *(str(int(n)) for n in number)]),
                                    how)
 
@@ -112,8 +128,8 @@ def _check_place(word, x):
     """Complain about an array of which each of several devices has a part, or a copy."""
     if not isinstance(x, jax.core.Tracer) and len(x.devices()) > 1:
         raise ValueError(f"ringup.jax: the array of this {word} lies on {len(x.devices())} devices "
-                         "of this process; call it inside of a jax.shard_map over them, or take "
-                         "the array to one of them, jax.device_put(x, jax.devices()[0])")
+                         "of this process; call it inside a jax.shard_map over them, or move the "
+                         "array to one of them, jax.device_put(x, jax.devices()[0])")
 
 
 # Names
@@ -279,6 +295,7 @@ def _define():
     _collective.def_effectful_abstract_eval(_abstract)
     mlir.register_lowering(_collective, _lowered("by_host"), **apart)
     mlir.register_lowering(_collective, _lowered("by_cpu"), platform="cpu", **apart)
+    mlir.register_lowering(_collective, _lowered("by_cuda"), platform="cuda", **apart)
     ad.primitive_jvps[_collective] = _differentiated
     ad.primitive_transposes[_collective] = _transposed
     batching.primitive_batchers[_collective] = _batched

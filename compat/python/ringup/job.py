@@ -10,6 +10,7 @@ import sys
 
 from . import _c, errors, torchrun
 from ._version import __version__
+from .constants import CUDA
 
 lib, library_path = _c.load(__version__)
 error_of = _c.error  # the exception for the name of a status, and a sentence
@@ -27,12 +28,13 @@ meeting = torchrun.meeting
 class Group:
     """Some ranks of the job: who they are, and this process's place (-1: not among them)."""
 
-    __slots__ = ("handle", "job", "number", "ranks", "rank", "size")
+    __slots__ = ("handle", "job", "number", "ranks", "rank", "size", "cuda")
 
     def __init__(self, job, handle):
         self.handle, self.job, self.number = handle, job, lib.ringup_group_id(handle)
         self.rank, self.size = lib.ringup_rank(handle), lib.ringup_size(handle)
         self.ranks = [lib.ringup_group_member(handle, i) for i in range(self.size)]
+        self.cuda = bool(lib.ringup_accepts(handle, CUDA))  # are data of GPUs taken where they are?
 
 
 class Job:
@@ -42,16 +44,18 @@ class Job:
     under_way  operations whose memory must not go away before they end
     fresh      names of operations started since any was seen to be complete: see operation.py
     unnamed    {number of a group: its latest operations without a name}: see there
+    followed   {number of a group: how many operations without a name another one has followed}
     calls      {number of a group: numbers for its calls from JAX}: see jax_primitive.py
     """
 
     __slots__ = ("handle", "running", "world", "local_rank", "local_size", "host_rank",
                  "host_count", "is_homogeneous", "backend", "under_way", "fresh", "unnamed",
-                 "calls")
+                 "calls", "followed")
 
     def __init__(self, handle):
         self.handle, self.running = handle, True
         self.under_way, self.fresh, self.unnamed, self.calls = set(), {}, {}, {}
+        self.followed = {}
         self.world = Group(self, lib.ringup_world(handle))
         self.local_rank, self.local_size = (lib.ringup_local_rank(handle),
                                             lib.ringup_local_size(handle))
@@ -162,9 +166,9 @@ def beside(name, who):
     for path in tried:
         if os.path.exists(path):
             return path
-    raise ImportError(f"{who} needs {name}, which is installed beside libringup.so, but there is "
-                      f"no {' and no '.join(tried)}; install ringup again with `make install`, or "
-                      "build it anew with `ringup rebuild --engine ringup`")
+    raise ImportError(f"{who} needs {name}, which belongs beside libringup.so, but there is no "
+                      f"{' and no '.join(tried)}; reinstall ringup with `make install`, or "
+                      "rebuild it with `ringup rebuild --engine ringup`")
 
 
 def function_of(path, name):
@@ -278,7 +282,7 @@ def here():
     """The job that this process is a rank of."""
     job = joined()
     if not job.running:
-        raise errors.NotRunning("this process was forked from a rank and is not one itself: "
+        raise errors.NotRunning("this process was forked from a rank, but is not a rank: "
                                 "communicate from the process that called init()")
     return job
 

@@ -48,9 +48,9 @@ def _parse(text, size):
         state = None
     if state is None or not (0 <= state.here < 1 << size and 0 <= state.left < 1 << size):
         raise errors.InvalidArgument(
-            f"the store has {text[:80]!r} where ranks meet, which is not of {size} ranks of this "
-            "version of ringup: start all ranks with the same number of ranks and the same ringup, "
-            "and give each job a store or a prefix of its own")
+            f"the store has {text[:80]!r} where ranks meet, which {size} ranks of this ringup did "
+            "not write: start all ranks with the same number of ranks and the same ringup, and "
+            "give each job its own store or prefix")
     return state
 
 
@@ -199,31 +199,30 @@ class Meeting:
         if not isinstance(error, _ERRORS):
             return error
         return errors.PeerLost(
-            f"the store in which the ranks of {self._what} meet does not answer any more: the "
-            "process that serves it, rank 0 as a rule, has ended, or gave up waiting and has "
-            f"closed it ({str(error).splitlines()[0] if str(error) else type(error).__name__}); "
-            "create the group again")
+            f"the store in which the ranks of {self._what} meet no longer answers: the process "
+            "that serves it, usually rank 0, has ended or timed out "
+            f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); create the "
+            "group again")
 
     def _absent(self, state):
-        """The error that names those who are not here."""
+        """The error that names the missing ranks."""
         missing = self._others(~state.here)
         gone = [r for r in missing if state.left >> r & 1]
         absent = [r for r in missing if r not in gone]
         said = []
         if absent:
-            said.append(f"{_listed(absent)} of {self._what} did not come within "
-                        f"{self._seconds:g} s: look whether they still run and create the same "
-                        "groups in the same order")
+            said.append(f"{_listed(absent)} of {self._what} did not join within {self._seconds:g} "
+                        "s: check that they still run and create the same groups in the same order")
         if gone:
-            said.append(f"{_listed(gone)} of {self._what} had come and gave up before the others "
-                        "were there: look whether the time-outs of all ranks are as long")
+            said.append(f"{_listed(gone)} of {self._what} joined, but gave up before the others "
+                        "joined: check that all ranks have the same time-out")
         return errors.TimedOut("; ".join(said))
 
     def _others_left(self, state, seconds):
         """The error that says that others gave up."""
         gone, absent = self._others(state.left), self._others(~(state.here | state.left))
-        came = f" {seconds:.1f} s after this rank came" if seconds else ""
-        not_here = f"{_listed(absent)} of {self._what} did not come, and " if absent else ""
+        came = f" {seconds:.1f} s after this rank joined" if seconds else ""
+        not_here = f"{_listed(absent)} of {self._what} did not join, and " if absent else ""
         return errors.TimedOut(f"{not_here}{_listed(gone)} of {self._what} gave up waiting{came}: "
                                f"create {self._what} again on all its ranks")
 
@@ -271,5 +270,5 @@ class Meeting:
             if not missing:
                 raise
             raise errors.TimedOut(
-                f"{_listed(missing)} of {self._what} had come, and then told nothing for "
-                f"{self._patience:g} s: look whether they still run") from e
+                f"{_listed(missing)} of {self._what} joined, but then sent nothing for "
+                f"{self._patience:g} s: check that they still run") from e

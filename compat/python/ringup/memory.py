@@ -1,8 +1,9 @@
-# memory.py - elements in host memory, whoever owns them: what operations work on.
+# memory.py - elements in memory, whoever owns them: what operations work on.
 # SPDX-License-Identifier: Apache-2.0
 """of() takes anything that tells where its elements are: by the buffer protocol (numpy, array,
-bytearray, bytes) or by DLPack (torch, jax, tensorflow, cupy).  horovod.common.adapter says how a
-framework's tensors become memory where more than that is needed, such as copies off a GPU."""
+bytearray, bytes) or by DLPack (torch, jax, tensorflow, cupy), also in a GPU's memory.
+horovod.common.adapter says how a framework's tensors become memory where more than that is needed,
+such as copies off a GPU."""
 
 import ctypes
 import math
@@ -16,7 +17,7 @@ _FORMATS = {"B": constants.U8, "b": constants.I8, "H": constants.U16, "h": const
 
 
 class Memory:
-    """Contiguous elements in host memory.
+    """Contiguous elements in host memory, or in that of a CUDA device.
 
     address   of the first one
     dtype     the library's number of their type; None: it can only carry their bytes
@@ -27,14 +28,16 @@ class Memory:
     device    where a tensor of them belongs, in its framework's words; None: here
     native    their type in its framework's words
     keep      what must stay alive as long as the elements are used
+    stream    of a CUDA device: orders what reads and writes them; None: they are in host memory
     """
 
     __slots__ = ("address", "dtype", "itemsize", "shape", "count", "device", "native", "carried",
-                 "keep")
+                 "keep", "stream")
 
-    def __init__(self, address, dtype, itemsize, shape, keep, device=None, native=None):
+    def __init__(self, address, dtype, itemsize, shape, keep, device=None, native=None,
+                 stream=None):
         self.address, self.dtype, self.itemsize, self.shape = address, dtype, itemsize, shape
-        self.keep, self.device, self.native = keep, device, native
+        self.keep, self.device, self.native, self.stream = keep, device, native, stream
         self.count = math.prod(shape)
         self.carried = (U8, itemsize) if dtype is None else (dtype, 1)
 
@@ -78,8 +81,9 @@ def _address(m):
     return where["data"][0]
 
 
-def of(data, writable=False):
-    """The memory of an object."""
+def of(data, writable=False, stream=None):
+    """The memory of an object.  What lies on a GPU is read and written in the order of a stream, a
+    number; without one it is refused."""
     if isinstance(data, Memory):
         return data
     try:
@@ -89,11 +93,11 @@ def of(data, writable=False):
     if m is not None:
         return _of_buffer(m, writable)
     if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
-        address, dtype, itemsize, shape, keep = dlpack.look(data)
+        address, dtype, itemsize, shape, keep, is_far = dlpack.look(data, stream)
         return Memory(address, dtype, itemsize, shape, (data, keep), None,
-                      getattr(data, "dtype", None))
-    raise TypeError(f"{type(data).__name__} does not tell where its elements are: pass an object "
-                    "with the buffer protocol or with __dlpack__(), such as a numpy array or a "
+                      getattr(data, "dtype", None), stream if is_far else None)
+    raise TypeError(f"{type(data).__name__} does not expose its memory: pass an object with the "
+                    "buffer protocol or with __dlpack__(), such as a numpy array or a "
                     "tensor")
 
 

@@ -8,10 +8,11 @@ import collections
 import ctypes
 import functools
 import math
+import threading
 import time
 
 from . import _c, errors, job
-from .constants import ANY_SOURCE, BYTES
+from .constants import ANY_SOURCE, BYTES, CUDA, I64
 from .job import lib
 
 # How long one call into the library may block, so that Ctrl-C is noticed in between.
@@ -55,7 +56,7 @@ class Operation:
             return None
         if not self.job.running:
             self._forget()
-            raise errors.NotRunning(f"{_words(self.called)}: the job that it belonged to has ended")
+            raise errors.NotRunning(f"{_words(self.called)}: its job has ended")
         first = within_ms if 0 <= within_ms < SLICE_MS else SLICE_MS
         status = (lib.ringup_wait_on if within_ms < 0 else lib.ringup_wait)(self.op, first)
         if status == _c.ETIMEDOUT and first != within_ms:
@@ -98,7 +99,8 @@ def _words(called):
 def _check_fresh(group, called):
     """Complain about a name that has been used a moment ago."""
     if time.monotonic() - group.job.fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
-        raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in flight")
+        raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in "
+                                "flight")
 
 
 def _make_room(group, called):
@@ -150,11 +152,17 @@ def _shape(shape):
 def _scaled(pre, post):
     """The library takes 0 for 1."""
     if not pre or not post:
-        raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
+        raise ValueError("a scale factor of 0 gives zeros; multiply by 0 yourself")
+
+
+def _far(a, stream):
+    """The library's struct, with its data in a GPU's memory."""
+    a.memory, a.stream = CUDA, stream
+    return a
 
 
 class Reduction:
-    """What to reduce, but not where: the same in each step of a training, so worth keeping."""
+    """A reduction without its buffers: the same in each training step, and therefore reusable."""
 
     __slots__ = ("called", "count", "pattern")
 
@@ -163,17 +171,18 @@ class Reduction:
         self.called, self.count = ("allreduce", name), count
         self.pattern = _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
 
-    def at(self, source, target):
+    def at(self, source, target, stream=None):
         """The library's struct for these addresses.  It points into the pattern: keep that."""
         a = _c.Reduce.from_buffer_copy(self.pattern)
         setattr(a, "in", source)
         a.out = target
-        return a
+        return a if stream is None else _far(a, stream)
 
-    def start(self, source, target, group=None, keep=None, finish=None):
-        """Start it between two addresses, which may be the same."""
+    def start(self, source, target, group=None, keep=None, finish=None, stream=None):
+        """Start it between two addresses, which may be the same; in a GPU's memory, with a
+        stream."""
         return _start(lib.ringup_allreduce, group, self.called, keep, finish,
-                      ctypes.byref(self.at(source, target)))
+                      ctypes.byref(self.at(source, target, stream)))
 
     def start_to(self, root, source, target, group=None, keep=None, finish=None):
         """The same, but only root, a place in the group, gets the result."""
@@ -214,22 +223,70 @@ class Reduction:
         return operation
 
 
+class Later:
+    """An operation that another one's result is needed to start: a handle like an Operation.
+
+    start(result) returns it; a thread of the library's calls that when the first has completed, so
+    it does not matter which handle the program waits for first."""
+
+    going = set()  # the library calls back, whether the program keeps the handle or not
+
+    def __init__(self, first, start):
+        self.first, self.start, self.next, self.error = first, start, None, None
+        self.begun, self.callback = threading.Event(), _c.CALLBACK(self._go_on)
+        self.going.add(self)
+        status = lib.ringup_then(first.op, self.callback, None)
+        if status < 0:
+            self.going.discard(self)
+            raise _c.failure(lib, status, _words(first.called))
+
+    def _go_on(self, _ctx, _status):
+        try:
+            self.next = self.start(self.first.wait())
+        except BaseException as e:  # the program hears it when it waits
+            self.error = e
+        self.start = None
+        self.begun.set()
+        self.going.discard(self)
+
+    def poll(self):
+        """Has it completed, well or badly?"""
+        return self.begun.is_set() and (self.next is None or self.next.poll())
+
+    def wait(self, within_ms=-1):
+        """As an Operation's."""
+        until = None if within_ms < 0 else time.monotonic() + within_ms / 1000
+        while not self.begun.wait(SLICE_MS / 1000 if until is None
+                                  else max(0, min(SLICE_MS / 1000, until - time.monotonic()))):
+            if until is not None and time.monotonic() >= until:
+                raise _c.error("ETIMEDOUT", f"{_words(self.first.called)}: timed out")
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        if self.next is None:
+            return None
+        return self.next.wait(within_ms if until is None
+                              else max(0, round(1000 * (until - time.monotonic()))))
+
+
 def _start_many(call, group, called, keep, finish, members):
     """Start operations that are one; members are structs of one type."""
     a = (type(members[0]) * len(members))(*members)
     return _start(call, group, called, keep, finish, a, len(a))
 
 
-def allreduce_many(reductions, addresses, group=None, keep=None, finish=None):
+def allreduce_many(reductions, addresses, group=None, keep=None, finish=None, stream=None):
     """Start reductions that are one, by the name of the first; addresses are pairs."""
     return _start_many(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish,
-                       [r.at(*where) for r, where in zip(reductions, addresses)])
+                       [r.at(*where, stream) for r, where in zip(reductions, addresses)])
 
 
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
-              finish=None):
+              finish=None, stream=None):
     """Start a broadcast; root is a place in the group, source is read there only."""
     b = _c.Bcast(name, source, target, count, dtype, root, *_carried(shape, count))
+    if stream is not None:
+        _far(b, stream)
     return _start(lib.ringup_broadcast, group, ("broadcast", name), keep, finish, ctypes.byref(b))
 
 
@@ -250,21 +307,23 @@ def _received(out, counts, bytes_of_row, into):
     return _c.view(lib, out.value, sum(rows) * bytes_of_row), rows
 
 
-def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHERE):
+def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHERE, stream=None):
     """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts,
                   *_carried(shape, row), *into)
+    if stream is not None:
+        _far(a, stream)
     return a, lambda: _received(out, counts, row * BYTES[dtype], into)
 
 
 def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None,
-              into=NOWHERE):
+              into=NOWHERE, stream=None):
     """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result.
 
     into is (address, bytes) of memory for it: it is written there if it fits, and memory is None
-    then."""
-    a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
+    then.  On a GPU, with a stream, it has to fit."""
+    a, received = _gathering(group, source, rows, row, dtype, name, shape, into, stream)
     return _start(lib.ringup_allgather, group, ("allgather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
 
@@ -278,26 +337,28 @@ def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
                        [a for a, _received in made])
 
 
-def _exchanging(group, source, rows, row, dtype, splits, name, shape, into):
+def _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stream=None):
     """The library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
                     dtype, ctypes.pointer(out), counts, *_carried(shape, row), *into)
+    if stream is not None:
+        _far(a, stream)
     return a, lambda: _received(out, counts, row * BYTES[dtype], into)
 
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
-             finish=None, into=NOWHERE):
+             finish=None, into=NOWHERE, stream=None):
     """Start an exchange: splits[i] rows for rank i, or as many for each; finish and into are as
     above."""
-    a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into)
+    a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stream)
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
 
 
 def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, keep=None,
               finish=None, into=NOWHERE):
-    """Start an allgather() of which only root gets the result; elsewhere rows are all 0."""
+    """Start an allgather() whose result only root gets; on other ranks all rows are 0."""
     a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
     return _start(lib.ringup_gather_to, group, ("gather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a), root)
@@ -312,14 +373,16 @@ def scatter_from(root, source, rows, row, dtype, splits=None, name=None, shape=(
                   lambda _: finish(*received()), ctypes.byref(a), root)
 
 
-def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=()):
+def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
+                stream=None):
     """The library's struct."""
     _scaled(pre, post)
-    return _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
+    a = _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
+    return a if stream is None else _far(a, stream)
 
 
 def reducescatter(name=None, group=None, keep=None, finish=None, **tensor):
-    """Start a reduction of rows rows, of which this rank gets own_rows() into target."""
+    """Start a reduce-scatter of rows rows; this rank gets own_rows() of them in target."""
     return _start(lib.ringup_reducescatter, group, ("reducescatter", name), keep, finish,
                   ctypes.byref(_scattering(name=name, **tensor)))
 
@@ -328,6 +391,16 @@ def reducescatter_many(tensors, name=None, group=None, keep=None, finish=None):
     """Start such reductions that are one; tensors are arguments of reducescatter(), by name."""
     return _start_many(lib.ringup_reducescatter_many, group, ("reducescatter", name), keep, finish,
                        [_scattering(name=name, **tensor) for tensor in tensors])
+
+
+def numbers(mine, name, group, start):
+    """Give every rank this one's list of numbers; start(all ranks' lists) starts what needs them,
+    and returns its Operation."""
+    sent = (ctypes.c_int64 * len(mine))(*mine)
+    first = allgather(ctypes.addressof(sent), 1, len(mine), I64, name, (), group, sent,
+                      lambda block, _rows: memoryview(block).cast("B").cast("q").tolist())
+    return Later(first, lambda all_: start([all_[i:i + len(mine)]
+                                            for i in range(0, len(all_), len(mine))]))
 
 
 def own_rows(rows, group):

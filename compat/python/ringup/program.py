@@ -1,21 +1,33 @@
-# program.py - where ringup's programs are: ringup and, beside it, horovodrun.
+# program.py - where the program ringup is, which is horovodrun, too.
 # SPDX-License-Identifier: Apache-2.0
 
 import os
 import shutil
+import sysconfig
 
 FOLDERS = ("/opt/ringup/current/bin", "/usr/local/bin")
 
 
-def find(name="ringup"):
-    """The path of ringup's program of that name.
+def beside():
+    """The folders where pip puts the program of a wheel that has this package."""
+    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not os.path.exists(os.path.join(site, "ringup", "libringup.so.0")):
+        return []
+    user = sysconfig.get_path("scripts", f"{os.name}_user")
+    return [os.path.join(site, "bin"), sysconfig.get_path("scripts"), user]
 
-    horovodrun is looked for beside ringup, for another Horovod may have one, too.
-    """
+
+def find():
+    """The path of the program: of this package's own wheel, in PATH, or where it is installed."""
     first = shutil.which("ringup")
-    for folder in ([os.path.dirname(first)] if first else []) + list(FOLDERS):
-        path = os.path.join(folder, name)
+    for folder in beside() + ([os.path.dirname(first)] if first else []) + list(FOLDERS):
+        path = os.path.join(folder, "ringup")
         if os.access(path, os.X_OK):
             return path
-    raise RuntimeError(f"there is no program {name}: install ringup (`./configure && make "
-                       "install`), or put the folder of ringup and horovodrun into PATH")
+    raise RuntimeError("the program ringup was not found: install ringup (`pip install ringup`, or "
+                       "`./configure && make install`), or put its folder into PATH")
+
+
+def horovodrun():
+    """The first words of a command line of horovodrun: another Horovod may have the name."""
+    return [find(), "horovodrun"]

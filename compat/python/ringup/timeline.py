@@ -49,7 +49,8 @@ def points(job, first, count):
     """The points of a job's operations first to first + count - 1; 0 is a point that one has not
     come to, or that is not known any more."""
     found = (_c.Points * count)()
-    status = lib.ringup_points_get(job.handle, first, count, found)
+    status = lib.ringup_points_get(job.handle, first, count, found,
+                                   ctypes.sizeof(_c.Points))
     if status < 0:
         raise _c.failure(lib, status, "points of operations")
     return found

@@ -19,10 +19,10 @@ from .recorder import recorder
 STEPS = 3  # of one optimizer with nothing between them
 
 _TOLD = (
-    "an optimizer has done {} steps on rank {} of {} ranks of the process group \"ringup\", and no "
-    "operation of the group came between them: gradients are not combined, so each rank trains a "
-    "model of its own.  Wrap the model in torch.nn.parallel.DistributedDataParallel, or in FSDP.  "
-    "A framework may have left that out because it does not know the back end by its name, as "
+    "an optimizer has done {} steps on rank {} of {} ranks of the process group \"ringup\", "
+    "without any operation of the group in between: gradients are not combined, so each rank "
+    "trains a separate model.  Wrap the model in torch.nn.parallel.DistributedDataParallel, or in "
+    "FSDP.  A framework may skip that because it does not know the back end's name, as "
     "auto_model() of pytorch-ignite does.  If the ranks shall train apart, ignore this warning")
 
 _hook = None  # the handle of the hook, as long as it is there

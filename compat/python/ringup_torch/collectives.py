@@ -17,6 +17,7 @@ from torch.distributed import ReduceOp
 from ringup import _c, constants, operation
 
 from . import reductions, tensors
+from .evidence import evidence
 from .group import GroupBase, is_blocking
 
 _MOST_PREPARED = 4096  # reductions of different types and sizes
@@ -27,8 +28,8 @@ def only(items):
     if isinstance(items, torch.Tensor):
         return items
     if len(items) != 1:
-        raise ValueError(f"{len(items)} tensors, or lists of some, where one is expected: a "
-                         "process has one device")
+        raise ValueError(f"{len(items)} tensors, or lists of tensors, instead of one: a process "
+                         "has one device")
     return items[0]
 
 
@@ -52,7 +53,7 @@ def _check_counts(rows, expected, what):
     """Complain about ranks that brought other amounts than the tensors have room for."""
     wrong = [r for r, (n, m) in enumerate(zip(rows, expected)) if n != m]
     if wrong:
-        text = ", ".join(f"rank {r} of the group brought {rows[r]}, expected were {expected[r]}"
+        text = ", ".join(f"rank {r} of the group has {rows[r]} instead of {expected[r]}"
                          for r in wrong[:4])
         raise _c.error("EMISMATCH", f"{what}: {text} rows; pass tensors of those sizes")
 
@@ -103,9 +104,10 @@ class Collectives(GroupBase):
             started = reduction.start(at, at, self._members, [(place, tensor)], _deliver)
             return self._under_way(started, [tensor], opts, entry)
         try:
-            late = reduction.carry_out(at, at, self._members, place, self.timeout_ms)
+            lead = evidence.lead_ms(self.timeout_ms)
+            late = reduction.carry_out(at, at, self._members, place, self.timeout_ms - lead)
             if late is not None:
-                self.miss(late)
+                self.miss(late, lead)
         except BaseException as e:
             entry.end(e)
             raise
@@ -124,7 +126,7 @@ class Collectives(GroupBase):
             return self._under_way(None, [], opts, entry)
         prepared = [self._reduction(op, t) for t in inputs]
         if None in prepared:
-            raise ValueError("bitwise operations are for dist.all_reduce(): use that for each")
+            raise ValueError("only dist.all_reduce() supports bitwise operations: use it for each")
         places = [tensors.readable(t) for t in inputs]
         addresses = [(p.data_ptr(), p.data_ptr()) for p in places]
         started = operation.allreduce_many(prepared, addresses, self._members,
@@ -139,7 +141,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [tensor], opts, entry)
 
     def _reduce_composed(self, place, tensor, op):
-        """Start to combine what is in place on every rank, into a tensor if there is one."""
+        """Start a reduction in place on every rank, into a tensor if one is given."""
         number = reductions.number_of(op)
         reductions.check_bitwise(number, place.dtype)
         every = torch.empty((self._size, place.numel()), dtype=place.dtype)
@@ -362,15 +364,15 @@ class Collectives(GroupBase):
         """Complain about a tensor that cannot be dealt out as one target for each rank."""
         tensors.same_type(source, target)
         if source.numel() != target.numel() * self._size:
-            raise ValueError(f"a tensor of {source.numel()} elements cannot be dealt out as "
+            raise ValueError(f"a tensor of {source.numel()} elements cannot be split into "
                              f"{self._size} of {target.numel()}")
 
     def _scattering(self, source, target, op):
-        """What to reduce and deal out, for operation.reducescatter() and reducescatter_many()."""
+        """The arguments of operation.reducescatter() and reducescatter_many()."""
         self._check_scatter(source, target)
         number = reductions.number_of(op)
         if reductions.is_composed(number, source.dtype):
-            raise ValueError("bitwise operations are not for several tensors at once: call "
+            raise ValueError("bitwise operations do not support several tensors: call "
                              "dist.reduce_scatter_tensor() for each")
         kind, each, redop = reductions.reduction_of(number, source.dtype)
         pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
@@ -433,8 +435,8 @@ class Collectives(GroupBase):
         entry = self._began("reduce_scatter", sources, [output])
         if len(sources) != self._size or sources[self._rank].numel() != output.numel():
             raise ValueError(f"reduce_scatter: {len(sources)} tensors to combine for {self._size} "
-                             f"ranks, and room for {output.numel()} elements: pass one for each "
-                             "rank, this rank's of the size of its output")
+                             f"ranks, and an output of {output.numel()} elements: pass one tensor "
+                             "per rank; this rank's has the size of its output")
         tensors.same_type(output, *sources)
         op = _redop(opts)
         number = reductions.number_of(op)
@@ -505,7 +507,7 @@ class Collectives(GroupBase):
             return [rows // self._size] * self._size
         if len(told) != self._size or sum(told) != rows or min(told) < 0:
             raise ValueError(f"all_to_all: {which}_split_sizes {list(told)} must be {self._size} "
-                             f"numbers that come to {rows}")
+                             f"numbers with the sum {rows}")
         return list(told)
 
     def alltoall(self, outputs, inputs, opts=None, _timeout=None):

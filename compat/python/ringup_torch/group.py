@@ -14,6 +14,7 @@ import torch.distributed as dist
 from ringup import errors, job
 
 from . import apart, meeting
+from .evidence import evidence
 from .recorder import recorder
 from .waiters import waiters
 from .work import Several, Work
@@ -31,12 +32,13 @@ def is_blocking(opts):
 
 
 def _part_of_world(ranks, name):
-    """What timelines show of a group of these ranks; None: it is the world."""
+    """The name of a group of these ranks in timelines; None: it is the world."""
     return (f"group {name or ' '.join(map(str, ranks))}", ranks) if ranks else None
 
 
 def _world_of(ranks):
-    """What tells the world of a group of these ranks from others; None: the group is a world."""
+    """The key that distinguishes the world of a group of these ranks; None: the group is a
+    world."""
     return getattr(dist.group.WORLD, "meeting", "") if ranks else None
 
 
@@ -173,16 +175,22 @@ class GroupBase(dist.ProcessGroup):
         own: TimedOut is raised then, too, but the operation and the group go on."""
         if within_ms is not None:
             return op.wait(within_ms)
+        lead = evidence.lead_ms(self.timeout_ms)
         try:
-            return op.wait(self.timeout_ms)
-        except errors.TimedOut as e:
-            raise self._end_with(op, e) from e
+            return op.wait(self.timeout_ms - lead)
+        except errors.TimedOut:
+            return self.miss(op, lead)
 
-    def miss(self, op):
-        """Treat an operation as one that has missed the group's deadline, unless it is over."""
+    def miss(self, op, lead_ms=0):
+        """Treat an operation as one that misses the group's deadline in lead_ms milliseconds.
+
+        An operation that ends before then is not affected; see evidence.py."""
+        if lead_ms:
+            evidence.start()
         try:
-            op.wait(0)
+            return op.wait(lead_ms)
         except errors.TimedOut as e:
+            evidence.finish()
             raise self._end_with(op, e) from e
 
     def _end_with(self, op, error):

@@ -24,7 +24,8 @@ _OPERATIONS = [
 
 
 class Asked:
-    """What torch was asked for: {device: back end}, and the process group that it has begun."""
+    """The user's request to torch: {device: back end}, and the process group that torch has
+    begun."""
 
     def __init__(self, frame):
         """frame is that of torch's function which asks for the process group."""
@@ -66,7 +67,7 @@ class MixedProcessGroup(ProcessGroup):
         return self._devices
 
     def _get_backend(self, device):
-        """What serves a device."""
+        """The back end of a device."""
         device = torch.device(device)
         other = self._others.get(device.type)
         return other._get_backend(device) if type(other) is dist.ProcessGroup else other or self
@@ -133,7 +134,7 @@ class MixedProcessGroup(ProcessGroup):
 
 
 def _tell(thing, method, *args):
-    """Call a method that not all releases and back ends have; says whether it is there."""
+    """Call a method that not all releases and back ends have; returns whether it exists."""
     f = getattr(thing, method, None)
     if f is not None:
         f(*args)
@@ -165,12 +166,12 @@ def _check(device, name):
     if name.upper() in c10d.Backend._plugins or hasattr(dist, _CLASSES.get(name, "?")):
         return
     if name in _CLASSES:
-        raise ValueError(f"{device}:{name}: this torch is built without {name}: write "
-                         "init_process_group(\"ringup\"), which serves all devices")
+        raise ValueError(f"{device}:{name}: this torch was built without {name}: use "
+                         "init_process_group(\"ringup\"), which supports all devices")
     raise ValueError(
         f"{device}:{name}: ringup shares a process group with gloo, nccl, xccl and back ends "
-        f"that are registered, not with {name}: write init_process_group(\"ringup\"), which "
-        f"serves all devices, and call new_group(backend=\"{name}\") for a group of {name}")
+        f"that are registered, not with {name}: use init_process_group(\"ringup\"), which "
+        f"supports all devices, and call new_group(backend=\"{name}\") for a group of {name}")
 
 
 def _register(asked, device, rank, size, timeout, ranks):
@@ -200,7 +201,7 @@ def _register(asked, device, rank, size, timeout, ranks):
 
 
 def _options(kind, asked, timeout, ranks):
-    """NCCL's options; what not all releases have is set where it is there."""
+    """NCCL's options; fields that not all releases have are set if they exist."""
     given = isinstance(asked.options, kind.Options)
     options = asked.options if given else kind.Options()
     for key, value in (("_timeout", timeout), ("global_ranks_in_group", ranks),

@@ -191,7 +191,7 @@ class Recorder:
             group.job, group.count = None, ctypes.c_uint64(group.count.value)
 
     def _points(self, group):
-        """What the library knows of the group's operations, by its numbers."""
+        """The library's records of the group's operations, by number."""
         numbers = [e.what[1] + 1 for e in list(self._entries) if e.group is group]
         if group.job is None or not group.job.running or not numbers:
             return group.points
@@ -253,7 +253,7 @@ class Recorder:
         """Write that to a file, whole or not at all; returns its path.  Without one it is where
         TORCH_FR_DUMP_TEMP_FILE says, else torch's default, with this process's rank behind it."""
         with self._lock:
-            return self._dump(path or f"{_prefix()}{self.rank}")
+            return self._dump(path or f"{prefix()}{self.rank}")
 
     def _dump(self, path):
         folder = os.path.dirname(path)
@@ -276,18 +276,23 @@ class Recorder:
         self.dump_unless_unwanted()
 
     def dump_unless_unwanted(self):
-        """dump(), unless the environment says that nobody wants dumps of failures; never raises."""
-        if not self._entries.maxlen or os.environ.get(
-                "TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower() in ("0", "false", "n", "no"):
+        """dump(), unless the environment turns off dumps after failures; never raises."""
+        if not self._entries.maxlen or not are_dumps_wanted():
             return
         try:
             self.dump()
         except OSError as e:
-            print(f"ringup: cannot write the flight record: {e}; TORCH_FR_DUMP_TEMP_FILE names "
-                  "another place", file=sys.stderr)
+            print(f"ringup: cannot write the flight record: {e}; set TORCH_FR_DUMP_TEMP_FILE to "
+                  "another path", file=sys.stderr)
 
 
-def _prefix():
+def are_dumps_wanted():
+    """Does the environment leave dumps of failures on?"""
+    said = os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower()
+    return said not in ("0", "false", "n", "no")
+
+
+def prefix():
     """The path of dumps without the rank."""
     told = os.environ.get("TORCH_FR_DUMP_TEMP_FILE",
                           os.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"))

@@ -39,8 +39,8 @@ def factor_of(op):
     """The factor of a PREMUL_SUM: a number, or a tensor of one element as a number."""
     state = op.__getstate__()
     if state is None:  # torch 1.13
-        raise ValueError("this torch does not tell the factor of a PREMUL_SUM: multiply the tensor "
-                         "and use ReduceOp.SUM")
+        raise ValueError("this torch does not expose the factor of a PREMUL_SUM: multiply the "
+                         "tensor and use ReduceOp.SUM")
     return float(state[1])
 
 

@@ -52,8 +52,8 @@ def is_direct(tensor):
 def copy(tensor):
     """A contiguous copy in host memory; ValueError for a sparse tensor."""
     if tensor.layout is not torch.strided:
-        raise ValueError(f"a tensor of layout {tensor.layout} cannot be sent as it is; "
-                         "send tensor.to_dense()")
+        raise ValueError(f"a tensor of layout {tensor.layout} cannot be sent; send "
+                         "tensor.to_dense()")
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.is_cuda:
         return empty(plain).copy_(plain)
@@ -126,7 +126,7 @@ def room(tensors):
 
 
 def spread(flat, tensors):
-    """Copy what is in a flat tensor from room() to the tensors that it was made for."""
+    """Copy the contents of a flat tensor from room() to its tensors."""
     if flat.numel() and any(t.numel() and t.data_ptr() == flat.data_ptr() for t in tensors):
         return
     at = 0
@@ -141,7 +141,7 @@ def same_type(*tensors):
     """Complain unless all tensors are of one type."""
     dtypes = {t.dtype for t in tensors}
     if len(dtypes) > 1:
-        raise ValueError(f"tensors of one operation are of several types: "
+        raise ValueError("the tensors of one operation have several types: "
                          f"{', '.join(sorted(str(d) for d in dtypes))}; convert them to one")
 
 

@@ -14,7 +14,7 @@ IDLE = 5  # seconds that a thread without work stays
 
 
 class Waiters:
-    """Threads that call finish() and then deliver() of what they are given, in its order."""
+    """Threads that call finish() and then deliver() of their items, in order."""
 
     def __init__(self):
         self._changed = threading.Condition(threading.Lock())

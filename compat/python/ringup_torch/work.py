@@ -60,7 +60,7 @@ class Work(_Work):
         """Wait for the operation, and keep how it ended."""
         limit = self._group.timeout_ms if within_ms is None else within_ms
         if not self._lock.acquire(timeout=limit / 1000):
-            raise errors.TimedOut(f"{self._entry.name}: not in time; another thread waits for it")
+            raise errors.TimedOut(f"{self._entry.name}: timed out; another thread waits for it")
         try:
             if not self._is_over:
                 self._group.complete(self._operation, within_ms)
@@ -113,7 +113,7 @@ class Work(_Work):
         return self.poll() and self._error is None
 
     def exception(self):
-        """What went wrong, or None."""
+        """The error, or None."""
         self.poll()
         return self._error
 
@@ -127,7 +127,7 @@ class Work(_Work):
         self.wait()
 
     def source_rank(self):
-        """The rank that a message came from; blocks until it has come."""
+        """The sender of a message; blocks until the message has arrived."""
         self.wait()
         return self._source() if self._source else -1
 

@@ -25,12 +25,12 @@ def create_distributed_optimizer(keras, optimizer, op=Average, **how):
     """A new optimizer like this one, whose gradients are combined across the ranks."""
     reducer = getattr(optimizer, _MARK, None)
     if reducer is not None and not reducer.is_implied:
-        raise ValueError("this optimizer is a DistributedOptimizer already: its gradients would be "
-                         "combined twice")
+        raise ValueError("this optimizer is already a DistributedOptimizer: its gradients would "
+                         "be combined twice")
     if op == Adasum:
         raise ValueError("op == Adasum is not supported yet with Keras")
     if op not in (Average, Sum):
-        raise ValueError("gradients can be averaged or summed: op=hvd.Average or hvd.Sum")
+        raise ValueError("gradients can only be averaged or summed: op=hvd.Average or hvd.Sum")
     with _plain(optimizer):
         copy = copies.copy_of(optimizer)
     distribute(keras, copy, op=op, **how)
@@ -127,7 +127,7 @@ def _follow_loss_scaling(keras):
 
 
 def _follow(cls):
-    """Tell a class of optimizers to take over from what they are put around."""
+    """Let a wrapping optimizer class take over the settings of the optimizer that it wraps."""
     init = cls.__init__
 
     @functools.wraps(init)
@@ -219,7 +219,7 @@ def _replace_compute_gradients(optimizer, name, reducer):
 def _tape_of(loss, tape):
     """The tape that has recorded a loss; one that records it if the loss is a function."""
     if tape is None and not callable(loss):
-        raise ValueError("a loss that has been computed comes with its tape=")
+        raise ValueError("pass tape= with a loss that is already computed")
     return tape
 
 
@@ -237,7 +237,7 @@ def imply(keras, optimizer, settings):
 
 
 def load_model(keras, filepath, custom_optimizers=None, custom_objects=None, compression=None):
-    """Load a model whose optimizer combines gradients from now on; its state is what was saved."""
+    """Load a model with a wrapped optimizer, which keeps its saved state."""
     known = {cls.__name__: cls for cls in custom_optimizers or ()}
     known.update(custom_objects or {})
     model = keras.models.load_model(filepath, custom_objects=known)

@@ -142,7 +142,7 @@ class ArrayReducer:
         return out
 
     def passes_of(self, _optimizer, _update):
-        """What adds up several passes in the optimizer's variables; None: step() does."""
+        """The object that sums several passes in the optimizer's variables; None: step() does."""
         return None
 
     def label(self, i, variables):
@@ -184,7 +184,7 @@ def _check_weights(scope, variables, process_set):
 
 
 class _ArrayBackend:
-    """What has weights as arrays that numpy can read."""
+    """The object that has the weights as arrays for numpy."""
 
     how = staticmethod(_How)
 

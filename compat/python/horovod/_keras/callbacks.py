@@ -29,7 +29,7 @@ def _same(a, b):
 
 
 def _combines(model, optimizer):
-    """Does training this model combine gradients, as far as can be told after its first step?"""
+    """Did the first training step of this model combine gradients?"""
     inner = (getattr(optimizer, name, None) for name in ("inner_optimizer", "optimizer"))
     if any(is_distributed(o) or type(o).__module__ == "horovod.tensorflow.optimizer"
            for o in (optimizer, *inner)):
@@ -60,7 +60,8 @@ class BroadcastGlobalVariablesCallbackImpl:
         """Keras calls it before it compiles the training step."""
         super().set_model(model)
         if getattr(model, "jit_compile", False) and backends.of(self._keras).name == "tensorflow":
-            warnings.warn("jit_compile is off: XLA has no collectives of TensorFlow's operations",
+            warnings.warn("jit_compile is turned off: XLA cannot compile collectives of "
+                          "TensorFlow's operations",
                           RuntimeWarning, stacklevel=2)
             model.jit_compile = False
 

@@ -67,7 +67,7 @@ class Passes:
         return None if steps else counting._iterations
 
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
-        """What an optimizer's stateless_apply() does, each time that the last pass is done."""
+        """The optimizer's stateless_apply(), called after each last pass."""
         place = {id(v): i for i, v in enumerate(self.optimizer.variables)}
         at = [place[id(v)] for v in self.sums]
         at_count, at_steps = place[id(self.count)], place.get(id(self._iterations()))
@@ -103,7 +103,7 @@ class Passes:
         return last() if is_last else another()
 
     def apply(self, grads, trainable_variables=None):
-        """What an optimizer's apply() does, each time that the last pass is done."""
+        """The optimizer's apply(), called after each last pass."""
         optimizer = self.optimizer
         if not optimizer.built:
             if trainable_variables is None:

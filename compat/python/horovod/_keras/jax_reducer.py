@@ -47,7 +47,8 @@ class JaxReducer(ArrayReducer):
     """Gradients are combined in compiled code, each by its name."""
 
     def passes_of(self, optimizer, update):
-        """What adds up several passes, or None; update is the optimizer's own stateless_apply()."""
+        """The object that sums several passes, or None; update is the optimizer's
+        stateless_apply()."""
         if self.passes == 1:
             return None
         return Passes(optimizer, self.passes, self.average, self._combined, update)

@@ -28,9 +28,9 @@ class Settings:
         """Let an optimizer made of a configuration combine gradients, unless it does."""
         from horovod._keras import imply  # which uses this module
         if self.has_local:
-            warnings.warn("variables whose gradients stay a rank's own are no part of an "
-                          "optimizer's configuration: call register_local_var() for those of the "
-                          "new optimizer", RuntimeWarning, stacklevel=4)
+            warnings.warn("local variables are not part of an optimizer's configuration: call "
+                          "register_local_var() again for the new optimizer", RuntimeWarning,
+                          stacklevel=4)
         imply(self.keras, optimizer, self.how)
         return optimizer
 
@@ -115,5 +115,5 @@ def keep(optimizer, settings, plain):
 
 
 def _restored(settings, make, args):
-    """What pickle makes of an optimizer with settings."""
+    """Restores an optimizer with settings for pickle."""
     return settings.apply(make(*args))

@@ -29,12 +29,31 @@ class Adapter:
                   which is None if there are none
     room(source, shape)  where to write elements like those of source
     from_room(place, t)  a tensor like t of what was written there
+
+    For tensors on a GPU whose framework works on streams; RINGUP_BACKEND=nccl uses both:
+
+    queue(t)      the number of the CUDA stream that the work on the tensor is queued on; None: it
+                  is in host memory, or may lie anywhere in it
+    far_places(t, output)  as places(), on the GPU
+    far_source(t) where to read only, on the GPU
+    far_room(t)   a function of a shape: a new tensor like t on the GPU, for work on the stream of
+                  the thread that asks for the function
+    on_queue(t)   a function of a function, which is called so that its work is on that stream
     """
 
     dtypes = {}
 
     def itemsize(self, dtype):
         return dtype.itemsize
+
+    def queue(self, _tensor):
+        return None
+
+    def far_source(self, tensor):
+        return tensor
+
+    def on_queue(self, _tensor):
+        return lambda f: f()
 
     def memory(self, tensor):
         raise NotImplementedError

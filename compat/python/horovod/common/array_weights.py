@@ -46,8 +46,8 @@ class Check:
         complain([some[i][0] for i in differ],
                  [[tuple(row) for row in everybody[:, i].tolist()] for i in differ],
                  self.process_set.ranks,
-                 "Begin with BroadcastGlobalVariablesCallback(0) or hvd.broadcast_variables(); let "
-                 "all ranks do the same steps with the same options, and combine all gradients: "
+                 "Start with BroadcastGlobalVariablesCallback(0) or hvd.broadcast_variables(); run "
+                 "the same steps with the same options on all ranks, and combine all gradients: "
                  "hvd.DistributedOptimizer or hvd.DistributedGradientTape")
 
 

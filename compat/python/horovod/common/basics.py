@@ -39,9 +39,8 @@ def init(comm=None, process_sets=None):
         raise ValueError(_SOME_RANKS.format(sorted(comm), f", of a job of {there} ranks"))
 
 
-_SOME_RANKS = ("hvd.init(comm={}){}: a job has all ranks that its launcher has started.  Start as "
-               "many as are wanted, pass an mpi4py communicator of them, or give their list to "
-               "hvd.ProcessSet()")
+_SOME_RANKS = ("hvd.init(comm={}){}: a job contains all ranks that its launcher started.  Start "
+               "fewer ranks, pass an mpi4py communicator, or pass the list to hvd.ProcessSet()")
 
 
 def _check_ranks(comm):

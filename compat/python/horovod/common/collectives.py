@@ -6,11 +6,12 @@ import functools
 import math
 
 from ringup import constants, operation
+from ringup.constants import BYTES
 from ringup.errors import RingupError
 
 from .exceptions import translated
 from .process_sets import global_process_set, group_of
-from .semantics import (begin, check_rows, check_scatter, check_splits, named, reduction_of,
+from .semantics import (Adasum, begin, check_rows, check_scatter, check_splits, named, reduction_of,
                         root_of, synchronize)
 
 
@@ -48,13 +49,20 @@ class Collectives:
         return (constants.U8 if number is None else number,
                 self.adapter.itemsize(dtype) if number is None else 1, tuple(shape))
 
+    def _stream(self, tensor, group, op=None):
+        """The stream of a tensor whose data stay on the GPU; None: they go through host memory."""
+        return self.adapter.queue(tensor) if group.cuda and op != Adasum else None
+
     def allreduce_async(self, tensor, output, name, op, pre, post, process_set):
         """Start reducing tensor into output, which may be the same, or None: a new tensor."""
         try:
             r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
-            source, target, output = places = self.places(tensor, output)
-            return r.start(self.address(source), self.address(target), group_of(process_set),
-                           places, self.deliver)
+            group = group_of(process_set)
+            stream = self._stream(tensor, group, op) if group.cuda else None
+            source, target, output = places = (
+                self.places if stream is None else self.adapter.far_places)(tensor, output)
+            return r.start(self.address(source), self.address(target), group, places, self.deliver,
+                           stream)
         except RingupError as e:
             raise translated(e) from e
 
@@ -62,8 +70,12 @@ class Collectives:
         """The same, and wait for it, which is cheaper than synchronize()."""
         try:
             r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
+            group = group_of(process_set)
+            if group.cuda and self._stream(tensor, group, op) is not None:
+                return self.allreduce_async(tensor, output, name, op, pre, post,
+                                            process_set).wait()
             source, target, output = places = self.places(tensor, output)
-            r.carry_out(self.address(source), self.address(target), group_of(process_set), places)
+            r.carry_out(self.address(source), self.address(target), group, places)
         except RingupError as e:
             raise translated(e) from e
         return output if output is target else self.deliver(places)
@@ -74,10 +86,13 @@ class Collectives:
         self.check_group(tensors)
         reductions = [self.reduction("grouped_allreduce", name, t.dtype, t.shape, op, pre, post)
                       for t in tensors]
-        places = [self.places(t, o) for t, o in zip(tensors, outputs or [None] * len(tensors))]
+        group = group_of(process_set)
+        stream = self._stream(tensors[0], group, op)
+        places_of = self.places if stream is None else self.adapter.far_places
+        places = [places_of(t, o) for t, o in zip(tensors, outputs or [None] * len(tensors))]
         return begin(operation.allreduce_many, reductions,
                      [(self.address(p[0]), self.address(p[1])) for p in places],
-                     group_of(process_set), places, lambda all_: [self.deliver(p) for p in all_])
+                     group, places, lambda all_: [self.deliver(p) for p in all_], stream)
 
     def check_group(self, tensors):
         """Complain about what cannot be one group."""
@@ -98,19 +113,75 @@ class Collectives:
                 {"source": self.address(source), "rows": shape[0], "row": math.prod(rest) * each,
                  "dtype": dtype, "shape": rest})
 
+    def _far_block(self, tensor, what, rows_of):
+        """The block of a tensor of a group that takes GPUs' memory: a function that makes it, as
+        _block(), of each rank's numbers, once they are known.
+
+        rows_of(each rank's numbers) are the rows that come from each rank: the result's room on
+        the GPU is made before the operation starts."""
+        stream, adapter = self.adapter.queue(tensor), self.adapter
+        if stream is None:
+            block = self._block(tensor, what)
+            return lambda _numbers: block
+        dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
+        if not shape:
+            check_rows(shape, what)
+        source, make, rest = adapter.far_source(tensor), adapter.far_room(tensor), shape[1:]
+        row = math.prod(shape[1:]) * each
+
+        def go_on(numbers):
+            rows = sum(rows_of(numbers))
+            target = make((rows, *rest))
+            # An operation needs a place for its result, even if that is empty.
+            room = target if rows * row else make((1,))
+            return (source, room), lambda _block, _rows: target, {
+                "source": self.address(source), "rows": shape[0], "row": row, "dtype": dtype,
+                "shape": rest, "stream": stream,
+                "into": (self.address(room), max(rows * row, 1) * BYTES[dtype])}
+        return go_on
+
+    def _name_after(self, what, name, group):
+        """(the name under which ranks tell their numbers, that of what follows): calls without a
+        name are matched by their order, what follows is not."""
+        if name is not None:
+            return named(what, f"{name}.rows"), named(what, name)
+        counts = group.job.followed
+        count = counts[group.number] = counts.get(group.number, 0) + 1
+        return None, f"{what} number {count}".encode()
+
     def allgather_async(self, tensor, name, process_set):
         """Start concatenating the ranks' tensors."""
+        group = group_of(process_set)
+        if group.cuda:
+            return self._gather_far([tensor], "allgather", name, group, lambda all_: all_[0])
         source, receive, block = self._block(tensor, "allgather")
-        return begin(operation.allgather, name=named("allgather", name),
-                     group=group_of(process_set), keep=source, finish=receive, **block)
+        return begin(operation.allgather, name=named("allgather", name), group=group, keep=source,
+                     finish=receive, **block)
 
     def grouped_allgather_async(self, tensors, name, process_set):
         """Start concatenating several tensors: all of them or none."""
         self.check_group(tensors)
+        group = group_of(process_set)
+        if group.cuda:
+            return self._gather_far(tensors, "grouped_allgather", name, group, list)
         sources, receivers, blocks = zip(*[self._block(t, "grouped_allgather") for t in tensors])
-        return begin(operation.allgather_many, blocks, named("grouped_allgather", name),
-                     group_of(process_set), sources,
+        return begin(operation.allgather_many, blocks, named("grouped_allgather", name), group,
+                     sources,
                      lambda parts: [receive(*p) for receive, p in zip(receivers, parts)])
+
+    def _gather_far(self, tensors, what, name, group, result):
+        """Concatenations, when the ranks have told how many rows they have."""
+        made = [self._far_block(t, what, lambda all_, i=i: [mine[i] for mine in all_])
+                for i, t in enumerate(tensors)]
+        mine = [t.shape[0] for t in tensors]
+        before, after = self._name_after(what, name, group)
+
+        def start(numbers):
+            sources, receivers, blocks = zip(*[go_on(numbers) for go_on in made])
+            return operation.allgather_many(
+                blocks, after, group, sources,
+                lambda parts: result([receive(*p) for receive, p in zip(receivers, parts)]))
+        return begin(operation.numbers, mine, before, group, start)
 
     def place_of(self, rows, process_set):
         """How many rows lie before this rank's in a concatenation."""
@@ -124,15 +195,19 @@ class Collectives:
         group = group_of(process_set)
         root = root_of(root_rank, group, process_set)
         dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
-        source, target, output = places = self.places(tensor, output)
+        stream = self._stream(tensor, group)
+        source, target, output = places = (
+            self.places if stream is None else self.adapter.far_places)(tensor, output)
         return begin(operation.broadcast, self.address(source), self.address(target),
                      math.prod(shape) * each, dtype, root, named("broadcast", name), shape, group,
-                     places, self.deliver)
+                     places, self.deliver, stream)
 
     def alltoall_async(self, tensor, splits, name, process_set, counts_of=list):
         """Start an exchange; the result is (rows, how many of them are from each rank), the second
         of which counts_of() makes of a list."""
         group = group_of(process_set)
+        if group.cuda:
+            return self._exchange_far(tensor, splits, name, group, counts_of)
         source, receive, block = self._block(tensor, "alltoall")
         numbers = check_splits(splits, block["rows"], group)
         if numbers is not None:
@@ -140,6 +215,24 @@ class Collectives:
         return begin(operation.alltoall, splits=numbers, name=named("alltoall", name), group=group,
                      keep=source, **block,
                      finish=lambda out, counts: (receive(out, counts), counts_of(counts)))
+
+    def _exchange_far(self, tensor, splits, name, group, counts_of):
+        """An exchange, when the ranks have told how many rows they send."""
+        go_on = self._far_block(tensor, "alltoall",
+                                lambda all_: [mine[group.rank] for mine in all_])
+        shape = tensor.shape
+        numbers = check_splits(splits, shape[0], group)
+        if numbers is None:
+            numbers = [shape[0] // group.size] * group.size
+        before, after = self._name_after("alltoall", name, group)
+
+        def start(told):
+            source, receive, block = go_on(told)
+            block["rows"] = sum(numbers)
+            return operation.alltoall(
+                splits=numbers, name=after, group=group, keep=source, **block,
+                finish=lambda out, counts: (receive(out, counts), counts_of(counts)))
+        return begin(operation.numbers, numbers, before, group, start)
 
     # reducescatter
 
@@ -150,26 +243,35 @@ class Collectives:
         if not shape:
             check_rows(shape, "reducescatter")
         check_scatter(op)
-        source, group, rest = self.adapter.source(tensor), group_of(process_set), tuple(shape[1:])
-        target = self.adapter.room(source, (operation.own_rows(shape[0], group), *rest))
+        group, rest = group_of(process_set), tuple(shape[1:])
+        stream, mine = self._stream(tensor, group), (operation.own_rows(shape[0], group), *rest)
+        if stream is None:
+            source = self.adapter.source(tensor)
+            target = self.adapter.room(source, mine)
+        else:
+            source, target = self.adapter.far_source(tensor), self.adapter.far_room(tensor)(mine)
         return source, target, {
             "source": self.address(source), "rows": shape[0], "row": math.prod(rest),
             "target": self.address(target), "dtype": dtype, "op": redop, "pre": pre, "post": post,
-            "shape": rest}
+            "shape": rest, "stream": stream}
 
     def reducescatter_async(self, tensor, name, op, process_set, pre, post):
-        """Start reducing rows, of which each rank gets a part."""
+        """Start a reduce-scatter of rows."""
         source, target, told = self._part(tensor, op, process_set, pre, post)
         return begin(operation.reducescatter, named("reducescatter", name), group_of(process_set),
-                     source, lambda _keep: self.adapter.from_room(target, tensor), **told)
+                     (source, target), lambda _keep: self._of_room(target, tensor, told), **told)
+
+    def _of_room(self, target, tensor, told):
+        """A reduced part, as a tensor; on the GPU it is one."""
+        return target if told["stream"] is not None else self.adapter.from_room(target, tensor)
 
     def grouped_reducescatter_async(self, tensors, name, op, process_set, pre, post):
         """Start reducing several tensors so: all of them or none."""
         self.check_group(tensors)
         sources, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
         return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
-                     group_of(process_set), sources,
-                     lambda _keep: list(map(self.adapter.from_room, targets, tensors)))
+                     group_of(process_set), (sources, targets),
+                     lambda _keep: list(map(self._of_room, targets, tensors, told)))
 
 
 def barrier(process_set=global_process_set):

@@ -15,7 +15,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Send it as it is."""
+    """Send the tensor uncompressed."""
 
     @staticmethod
     def compress(tensor):

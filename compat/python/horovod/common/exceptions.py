@@ -19,8 +19,8 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 def get_version_mismatch_message(name, version, installed_version):
     """The sentence of HorovodVersionMismatchError."""
-    return (f"{name} is version {version}, and horovod was built for {installed_version}: build it "
-            "again for the one that is here")
+    return (f"horovod was built for {name} {installed_version}, but {version} is installed: "
+            "rebuild it")
 
 
 class HorovodVersionMismatchError(ImportError):

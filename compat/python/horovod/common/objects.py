@@ -52,8 +52,8 @@ def allgather_object(obj, name=None, process_set=global_process_set):
 
 
 def check_lengths(count, process_set=global_process_set):
-    """Complain on all ranks if they are about to broadcast lists of variables of different lengths,
-    of which the longer ones would wait for ever."""
+    """Raise an error on all ranks if their lists of variables have different lengths: the longer
+    ones would wait forever."""
     counts = allgather_object(count, "lengths", process_set)
     other = next((i for i, n in enumerate(counts) if n != counts[0]), None)
     if other is not None:

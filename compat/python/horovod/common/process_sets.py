@@ -29,10 +29,10 @@ class ProcessSet:
         try:
             self.ranks = sorted(ranks_or_comm)
         except TypeError as e:
-            raise ValueError("a ProcessSet is made from a list of ranks or an mpi4py "
-                             f"communicator, not from {type(ranks_or_comm).__name__}") from e
+            raise ValueError("a ProcessSet takes a list of ranks or an mpi4py communicator, not "
+                             f"{type(ranks_or_comm).__name__}") from e
         if any(not isinstance(r, int) for r in self.ranks):
-            raise ValueError(f"a ProcessSet is made from a list of ranks, not {self.ranks}")
+            raise ValueError(f"a ProcessSet takes a list of ranks, not {self.ranks}")
 
     def size(self):
         """How many ranks it has; None if it has not been added."""
@@ -59,7 +59,7 @@ global_process_set.process_set_id = 0
 
 
 def _asked(question, *args):
-    """What a function of the job's returns, or Horovod's exception for its own."""
+    """The result of a function of ringup.job, with its exceptions replaced by Horovod's."""
     try:
         return question(*args)
     except RingupError as e:
@@ -73,8 +73,8 @@ def _group(process_set):
         process_set._group = joined.world
     group = process_set._group
     if group is None or group.job is not joined:
-        raise ValueError(f"{process_set} is to be added with hvd.init() or hvd.add_process_set() "
-                         "before it can be used")
+        raise ValueError(f"add {process_set} with hvd.init() or hvd.add_process_set() before you "
+                         "use it")
     return group
 
 
@@ -98,21 +98,21 @@ def _check(process_set):
     """Complain about what cannot be a set."""
     ranks = process_set.ranks
     if ranks is None:
-        raise NotImplementedError(f"{process_set}: a set that is made from a communicator can only "
-                                  "be given to hvd.init(), together with a communicator of all "
-                                  "ranks")
+        raise NotImplementedError(f"{process_set}: pass a set made from a communicator to "
+                                  "hvd.init(), together with a communicator of all ranks")
     if not ranks or len(set(ranks)) < len(ranks) or ranks[0] < 0:
-        raise ValueError(f"{process_set}: a process set has ranks, each once")
+        raise ValueError(f"{process_set}: a process set needs at least one rank, and each rank "
+                         "once")
 
 
 def _check_new(process_set):
     """Complain about a set that there is already."""
     if tuple(process_set.ranks) in _added:
-        raise ValueError(f"{process_set}: there is a process set with these ranks already")
+        raise ValueError(f"{process_set}: a process set with these ranks already exists")
 
 
 def _next_id():
-    """The id of a new set: the one that has been free for longest, or one more than there are."""
+    """The id of a new set: the one that has been free longest, or the next new number."""
     if _free_ids:
         return _free_ids.popleft()
     return 1 + max(sets[0].process_set_id for sets in _added.values())
@@ -155,7 +155,7 @@ def begin(process_sets, comm=None, again=False):
     seen = {tuple(global_process_set.ranks)}
     for s, ranks in zip(process_sets, mine):
         if ranks in seen and not again:
-            raise ValueError(f"{s}: there is a process set with these ranks already")
+            raise ValueError(f"{s}: a process set with these ranks already exists")
         seen.add(ranks)
         if s not in _added[ranks]:
             _adopt(s, _group(_added[ranks][0]))
@@ -211,8 +211,8 @@ def set_of(process_set_id):
     for sets in _added.values():
         if sets[0].process_set_id == process_set_id:
             return sets[0]
-    raise ValueError(f"there is no process set {process_set_id}: hvd.init() or "
-                     "hvd.add_process_set() makes one")
+    raise ValueError(f"no process set {process_set_id}: create it with hvd.init() or "
+                     "hvd.add_process_set()")
 
 
 def number_of(process_set):

@@ -40,16 +40,15 @@ def reduction_of(op):
 
 
 def check_linear(op):
-    """Only sums and averages have the gradients that frameworks are told here."""
+    """Only sums and averages have the gradients defined here."""
     if op not in (Average, Sum):
-        raise NotImplementedError("only Sum and Average have a gradient here; detach the tensor "
-                                  "first")
+        raise NotImplementedError("only Sum and Average have a gradient; detach the tensor first")
 
 
 def check_sparse(op):
     """Sparse tensors are gathered, so that only what adds up can be done with them."""
     if op not in (Average, Sum):
-        raise NotImplementedError("sparse tensors can be summed and averaged only")
+        raise NotImplementedError("sparse tensors can only be summed or averaged")
 
 
 def check_rows(shape, what):
@@ -62,7 +61,7 @@ def check_rows(shape, what):
 def check_scatter(op):
     """Complain about a reduction that a reducescatter cannot do."""
     if op == Adasum:
-        raise NotImplementedError("there is no reducescatter with Adasum; use hvd.allreduce()")
+        raise NotImplementedError("reducescatter does not support Adasum; use hvd.allreduce()")
 
 
 def root_of(root_rank, group, process_set):
@@ -76,8 +75,8 @@ def check_splits(splits, rows, group):
     """How many rows of an alltoall go to each rank, as a list; None if as many to each."""
     if splits is None:
         if rows % group.size:
-            raise ValueError(f"alltoall: {rows} rows cannot be dealt out evenly to {group.size} "
-                             "ranks; say with splits= how many go to each")
+            raise ValueError(f"alltoall: {rows} rows cannot be split evenly among {group.size} "
+                             "ranks; pass splits=")
         return None
     numbers = [int(n) for n in splits]
     if len(numbers) != group.size:
@@ -88,7 +87,7 @@ def check_splits(splits, rows, group):
 
 
 def scatter_gradient_factor(op, process_set, pre, post):
-    """What the gradient of a reducescatter is multiplied by, before it is gathered."""
+    """The factor for the gradient of a reducescatter, before it is gathered."""
     check_linear(op)
     return pre * post * (process_set.size() if op == Sum else 1)
 

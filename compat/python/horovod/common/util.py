@@ -47,8 +47,8 @@ def check_extension(ext_name, ext_env_var, pkg_path, *args):
     framework = ext_name.rpartition(".")[2]
     if not extension_available(framework):
         missing = framework if not importlib.util.find_spec(framework) else ext_name
-        raise ImportError(f"Extension {ext_name} has not been built: there is no module "
-                          f"{missing}; ringup needs no {ext_env_var}=1 and no compiling")
+        raise ImportError(f"Extension {ext_name} has not been built: module {missing} is not "
+                          f"installed; ringup needs neither {ext_env_var}=1 nor a compiler")
 
 
 @_cache
@@ -151,7 +151,8 @@ def split_list(l, n):
 
 
 def check_installed_version(name, version, exception=None):
-    """Horovod compares the framework with the one it was built for; ringup is built for none."""
+    """Horovod compares the framework's version with the one it was built for; ringup needs no
+    match."""
 
 
 def is_iterable(x):

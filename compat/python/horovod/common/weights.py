@@ -41,6 +41,6 @@ def complain(names, samples, ranks, cure):
                      f"rank {ranks[of_rank.index(usual)]})")
     more = len(names) - len(texts)
     raise RuntimeError(
-        "the ranks do not hold the same weights any more: " + ", ".join(texts)
-        + (f" and {more} more" if more > 0 else "") + f".  {cure}.  Where hosts have different "
-        "processors, rounding may differ: unset RINGUP_CHECK_WEIGHTS there")
+        "the ranks' weights differ: " + ", ".join(texts)
+        + (f" and {more} more" if more > 0 else "") + f".  {cure}.  If hosts have different "
+        "processors, rounding may differ: unset RINGUP_CHECK_WEIGHTS")

@@ -16,7 +16,7 @@ class BaseDataLoader:
         raise NotImplementedError
 
     def _process_batch(self, batch):
-        """A batch as it is handed out."""
+        """The batch to return."""
         return batch
 
     def __iter__(self):

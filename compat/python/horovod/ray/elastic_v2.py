@@ -10,7 +10,6 @@ import os
 import random
 import re
 import shlex
-import socket
 import sys
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from ray import exceptions
 import ringup
 from horovod.runner.elastic import driver
 from horovod.runner.elastic.discovery import HostDiscovery
-from ringup.spark import channel, job as jobs, stage, task
+from ringup.spark import job as jobs, session, stage, task
 from ringup.spark.elastic_stage import HostFile
 from ringup.spark.failure import JobFailed
 from ringup.spark.launcher import Launcher
@@ -32,11 +31,10 @@ from . import ray_logger, worker
 
 SETTLE_S = 10    # for more actors to come, once there are enough to begin
 MOST_DEATHS = 3  # of actors before they have come
-STRANGER_S = 10  # for one who connects to prove that he belongs to the job
 
 
 class RayHostDiscovery(HostDiscovery):
-    """The nodes of the Ray cluster, as if nobody else used them."""
+    """All nodes of the Ray cluster, with their total resources."""
 
     def __init__(self, use_gpu=False, cpus_per_worker=1, gpus_per_worker=1):
         self.use_gpu, self.cpus_per_worker = use_gpu, cpus_per_worker
@@ -65,12 +63,11 @@ class Host:
     def serve(self, name, address, key, orders, payload, paths):
         """Start the rank daemon, and wait for its end."""
         worker.add_paths(paths)
-        ch = channel.connect(address, key, task.CONNECT_S)
-        own = ch.sock.getsockname()[0]
+        ch = session.connect(address, key, task.CONNECT_S)
+        own = ch.address
         node = ray.get_runtime_context().get_node_id()
         ch.send({"name": name, "node": node, "ringup": ringup.__version__,
                  "executable": sys.executable})
-        ch.sock.settimeout(None)
         env = orders["env"]
         env["RINGUP_NODE"] = node
         if ray.get_gpu_ids():
@@ -79,37 +76,29 @@ class Host:
             env.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(int(count)))))
         if {"RINGUP_INTERFACE", "HOROVOD_GLOO_IFACE"}.isdisjoint({**os.environ, **env}):
             env["RINGUP_INTERFACE"] = own
-        return task.serve(ch.sock, ch.stream_key(), orders, key + payload, own)
+        return task.serve(*ch.release(), orders, payload, own)
 
 
 class _Lobby:
     """Where the actors connect."""
 
     def __init__(self, key):
-        self.key, self.lock = key, threading.Lock()
+        self.lock = threading.Lock()
         self.connections = {}  # name -> (socket, key), for the Launcher
         self.there = {}        # name -> the node's id
         self.error = None
         self.host = ray.util.get_node_ip_address()
-        self.listener = socket.create_server((self.host, 0), backlog=128)
-        self.address = self.host, self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.door = session.listen([self.host], key)
+        self.address = self.host, self.door.port
+        threading.Thread(target=self.door.serve, args=(self._welcome, self._refuse),
+                         daemon=True).start()
 
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+    def _refuse(self, error):
+        self.error = JobFailed(f"an actor cannot join: {error}")
 
-    def _welcome(self, sock):
+    def _welcome(self, ch):
         try:
-            sock.settimeout(STRANGER_S)
-            ch = channel.Channel(sock, self.key, channel.DRIVER)
-            hello = ch.receive()
-            sock.settimeout(None)
-            channel.watch(sock)
+            hello = ch.receive(stage.HELLO_S)
             if hello["ringup"] != ringup.__version__:
                 self.error = JobFailed(
                     f"{hello['executable']} on Ray node {hello['node'][:8]} has ringup "
@@ -117,18 +106,14 @@ class _Lobby:
                     "on all nodes")
                 raise ConnectionError(str(self.error))
             with self.lock:
-                self.connections[hello["name"]] = sock, ch.stream_key()
+                self.connections[hello["name"]] = ch.release()
                 self.there[hello["name"]] = hello["node"]
         except (OSError, ValueError, KeyError, TypeError):
-            sock.close()
+            ch.close()
 
     def close(self):
-        """End what nobody has taken."""
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
-        except OSError:
-            pass
-        self.listener.close()
+        """End connections that no host has claimed."""
+        self.door.shut()
         with self.lock:
             for sock, _ in self.connections.values():
                 sock.close()
@@ -184,7 +169,7 @@ class _Slots:
                 status = ray.get(ref)
                 if status and not self.has_begun:
                     raise JobFailed(f"ringup rankd on node {place[0]} ended with status {status}: "
-                                    "the output of Ray's actor Host says why", host=place[0])
+                                    "see the output of Ray's actor Host", host=place[0])
                 # The launcher has done with it: a rank has failed there, or the host is gone.
                 limits = self.adapter.cooldown_range
                 self.shut[place] = time.monotonic() + random.uniform(*limits) if limits \
@@ -201,7 +186,7 @@ class _Slots:
             ray.kill(slot.actor)
 
     def look(self):
-        """See what has changed; the names of the actors that are there."""
+        """Update the slots; returns the names of the present actors."""
         if self.lobby.error:
             raise self.lobby.error
         self._reap()
@@ -273,13 +258,13 @@ class ElasticAdapter:
 
     def run_remote(self, fn, args=None, kwargs=None):
         """There is no such thing."""
-        raise NotImplementedError("the ranks of an elastic job come and go, so there is no "
-                                  "ObjectRef for each: call run()")
+        raise NotImplementedError("elastic jobs have no ObjectRef per rank, because ranks change: "
+                                  "call run()")
 
     def execute_single(self, fn):
         """There is no such thing."""
-        raise NotImplementedError("the ranks of an elastic job come and go, so there is no first "
-                                  "one to call: call execute()")
+        raise NotImplementedError("elastic jobs have no fixed first rank, because ranks change: "
+                                  "call execute()")
 
     def shutdown(self):
         """Nothing is left after run()."""
@@ -307,7 +292,7 @@ class ElasticAdapter:
 
     def _run(self, fn, args, kwargs, callbacks):
         if self.executable is None:
-            raise RuntimeError("there are no workers: call start() first")
+            raise RuntimeError("no workers: call start() first")
         job = self._job(fn, args, kwargs, callbacks)
         lobby = _Lobby(job.key)
         slots = _Slots(self, job, lobby)
@@ -318,7 +303,7 @@ class ElasticAdapter:
                 hosts.write(names)
                 slots.has_begun = True
                 running = Launcher(None, lobby.connections, len(names), lobby.host, job.output,
-                                   job.key, self._options(hosts.path))
+                                   self._options(hosts.path))
                 running.wait(lambda: hosts.write(slots.look()))
                 return running.results()
         finally:

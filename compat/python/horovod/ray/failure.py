@@ -87,7 +87,7 @@ def collect(members, refs, meeting, idle=None):
 
 
 def watch(members, refs, meeting):
-    """The same for refs that somebody else waits for; returns when all have ended."""
+    """The same for refs that another caller waits for; returns when all have ended."""
     try:
         collect(members, refs, meeting)
     except Exception:  # he who waits for them has it
@@ -115,7 +115,7 @@ def _job_failed(failures, members, silent):
         if absent:
             member = absent[0]
             text = f"{', '.join(map(str, absent))} " + (
-                f"did not call init(), for which the others wait: {first.cause}" if first.missing
+                f"did not call init(), which the others wait for: {first.cause}" if first.missing
                 else f"has not ended: {text}")
     trace = first.told.get("traceback")
     if trace and first.kind == USERS:

@@ -16,7 +16,8 @@ class _Round:
 
 
 class Meeting:
-    """An actor.  Its methods run side by side, each until the ranks it waits for have come."""
+    """An actor whose methods run concurrently, each until the ranks that it waits for have
+    joined."""
 
     def __init__(self, size):
         self.size, self.rounds, self.told = size, {}, []
@@ -87,7 +88,7 @@ class Place:
         if answer == "failed":
             raise errors.Aborted(what)
         missing = ", ".join(f"rank {r}" for r in what)
-        e = errors.TimedOut(f"{missing} of {len(self.nodes)} did not come within {seconds:g} s; a "
-                            "longer limit is create_settings(timeout_s=SECONDS)")
+        e = errors.TimedOut(f"{missing} of {len(self.nodes)} did not join within {seconds:g} s; "
+                            "to allow more, use create_settings(timeout_s=SECONDS)")
         e.missing = what
         raise e

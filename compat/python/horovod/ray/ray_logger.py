@@ -13,7 +13,7 @@ _has_warned = False
 
 
 def configure(send):
-    """Let log() hand what it is given to send(); None: there are no callbacks."""
+    """Let log() pass its messages to send(); None: no callbacks."""
     global _send
     _send = send
 
@@ -39,4 +39,4 @@ def log(info_dict):
         reporter.report(rank.LOG, text.encode())
     elif not _has_warned:
         _has_warned = True
-        warnings.warn("ray_logger.log() has nobody to tell: pass callbacks= to execute() or run()")
+        warnings.warn("ray_logger.log() has no receiver: pass callbacks= to execute() or run()")

@@ -23,7 +23,7 @@ TIMEOUT_S = 300  # for ranks to meet, if the settings do not say
 
 @dataclass
 class MiniSettings:
-    """What RayExecutor wants to be told; horovod's Settings will do, too."""
+    """The settings of RayExecutor; Horovod's Settings work, too."""
 
     nics: set = None
     verbose: int = 1
@@ -61,7 +61,7 @@ class Coordinator:
         return ",".join(f"{n}:{len(ranks)}" for n, ranks in self.node_id_by_rank.items())
 
     def register(self, hostname, node_id, world_rank):
-        """A rank is there."""
+        """A rank has joined."""
         self.hostnames.add(hostname)
         self.node_id_by_rank[node_id].append(world_rank)
 
@@ -175,7 +175,7 @@ class StaticAdapter:
 
     def _check(self):
         if not self.members:
-            raise RuntimeError("there are no workers: call start() first")
+            raise RuntimeError("no workers: call start() first")
 
     def execute(self, fn, callbacks=None):
         """fn(executable) on each rank; the results by rank."""
@@ -269,8 +269,8 @@ class RayExecutor:
             raise ValueError("`max_workers` provided without any positive `min_workers`: an "
                              "elastic job needs min_workers of 1 or more")
         if min_workers and num_workers:
-            raise ValueError("Both `min_workers` and `num_workers` provided.  Give num_workers for "
-                             "a job whose size stays, min_workers for an elastic one")
+            raise ValueError("Both `min_workers` and `num_workers` provided.  Use num_workers for "
+                             "a fixed size, min_workers for an elastic job")
         if gpus_per_worker and not use_gpu:
             raise ValueError("gpus_per_worker is set, but use_gpu is False: pass use_gpu=True")
         if use_gpu and gpus_per_worker is not None and gpus_per_worker < 1:
@@ -291,7 +291,7 @@ class RayExecutor:
         else:
             if bool(num_workers) == bool(num_hosts):
                 raise ValueError(f"num_workers={num_workers}, num_hosts={num_hosts}: give the "
-                                 "number of workers, or that of hosts, 1 or more")
+                                 "number of workers or of hosts, 1 or more")
             self._kind = StaticAdapter
             self._params = {**common, "num_workers": num_workers, "num_hosts": num_hosts,
                             "num_workers_per_host": num_workers_per_host,
@@ -344,7 +344,7 @@ class RayExecutor:
 
     def _call(self, name, **kwargs):
         if self.adapter is None:
-            raise RuntimeError("there are no workers: call start() first")
+            raise RuntimeError("no workers: call start() first")
         method = getattr(self.adapter, name)
         if not self._is_remote:
             return method(**kwargs)

@@ -10,6 +10,7 @@ import traceback
 import ray
 
 import ringup
+from ringup.spark import task
 
 from . import ray_logger
 
@@ -44,7 +45,7 @@ class BaseHorovodWorker:
         return ray.get_runtime_context().get_node_id()
 
     def hostname(self):
-        """What the host calls itself."""
+        """The host's own name."""
         return socket.gethostname()
 
     def get_gpu_ids(self):
@@ -60,12 +61,10 @@ class BaseHorovodWorker:
         return dict(os.environ)
 
     def where(self):
-        """What the driver has to know of this process before it numbers the ranks."""
+        """The facts about this process that the driver needs to number the ranks."""
         address = ray.util.get_node_ip_address()
         if self.port is None:  # for torch's store; bound, so that nobody else gets it
-            self.port = socket.socket()
-            self.port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.port.bind((address, 0))
+            self.port = task.reserve_port(address)
         return {"node_id": self.node_id(), "hostname": self.hostname(), "pid": os.getpid(),
                 "address": address, "gpus": self.get_gpu_ids(),
                 "port": self.port.getsockname()[1], "ringup": ringup.__version__,
@@ -86,7 +85,7 @@ class BaseHorovodWorker:
         job.meeting = place.meet
 
     def log(self, logs):
-        """Let ray_logger.log() reach the driver, or nobody."""
+        """Connect ray_logger.log() to the driver, or disconnect it."""
         ray_logger.configure(self._tell if logs else None)
 
     def _tell(self, info):

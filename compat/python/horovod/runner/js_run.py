@@ -11,11 +11,11 @@ def is_jsrun_installed():
 
 def js_run(settings, nics, env, command, stdout=None, stderr=None):
     """A part of upstream's launcher that is not here."""
-    raise NotImplementedError("js_run() is a part of upstream's launcher; start the ranks by "
+    raise NotImplementedError("js_run() is part of upstream's launcher; start the ranks with "
                               "`horovodrun --jsrun`")
 
 
 def generate_jsrun_rankfile(settings, path=None):
     """A part of upstream's launcher that is not here."""
-    raise NotImplementedError("jsrun places the ranks; `horovodrun --jsrun --binding-args=WORDS` "
-                              "tells it how")
+    raise NotImplementedError("jsrun places the ranks; choose how with `horovodrun --jsrun "
+                              "--binding-args=WORDS`")

@@ -35,7 +35,7 @@ _NO_LSF = ("Horovod did not detect an LSF job.  The jsrun launcher can only be u
 
 def parse_args():
     """sys.argv as a Namespace; the program horovodrun parses it."""
-    p = subprocess.run([program.find("horovodrun"), "--json", *sys.argv[1:]], text=True,
+    p = subprocess.run([*program.horovodrun(), "--json", *sys.argv[1:]], text=True,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if p.returncode or not p.stdout.startswith("{"):
         if re.search("must be (0 or more|from 0 to 1)", p.stderr):
@@ -55,7 +55,7 @@ def check_build(verbose):
     """Print what `horovodrun --check-build` does, for this Python, and end the process."""
     if verbose:
         print(flush=True)
-    sys.exit(subprocess.run([program.find("horovodrun"), "--check-build"], check=False,
+    sys.exit(subprocess.run([*program.horovodrun(), "--check-build"], check=False,
                             env={**os.environ, "RINGUP_PYTHON": sys.executable}).returncode)
 
 
@@ -81,7 +81,7 @@ def _words(args, command):
                                                   "prefix-output-with-timestamp")):
         if getattr(args, name, None):
             words.append(f"--{option}")
-    return [program.find("horovodrun"), *words, "--", *command]
+    return [*program.horovodrun(), *words, "--", *command]
 
 
 # -- the start ---------------------------------------------------------------------------------
@@ -100,13 +100,13 @@ def _environment(args):
 
 
 class _Stderr:
-    """sys.stderr, of which the launcher's own sentences are kept."""
+    """sys.stderr, with a copy of the launcher's own messages."""
 
     def __init__(self):
         self.said = []
 
     def write(self, text):
-        """What prefix_connection() does with a line."""
+        """The handling of one line by prefix_connection()."""
         if text.startswith(("ringup run: ", "horovodrun: ")) and len(self.said) < 100:
             self.said.append(text.strip())
         sys.stderr.write(text)
@@ -148,7 +148,7 @@ def _tracebacks(folder):
 
 
 def _results(args, folder):
-    """The results by rank; of an elastic job's ranks, those that are there."""
+    """The results by rank; for an elastic job, those of the final ranks."""
     if not _is_elastic(args):
         paths = [os.path.join(folder, result_name(r)) for r in range(args.num_proc)]
         for rank, path in enumerate(paths):
@@ -228,7 +228,7 @@ def is_gloo_used(use_gloo=None, use_mpi=None, use_jsrun=None):
 
 
 def run_controller(use_gloo, gloo_run, use_mpi, mpi_run, use_jsrun, js_run, verbosity):
-    """Call the one of the three functions that upstream would call."""
+    """Call that of the three functions that upstream would call."""
     verbose = verbosity is not None and verbosity >= 2
     if use_gloo:
         if not gloo_built(verbose=verbose):
@@ -290,8 +290,8 @@ def _check_all_hosts_ssh_successful(host_addresses, ssh_port=None, ssh_identity_
 
 def run_commandline():
     """Become horovodrun."""
-    path = program.find("horovodrun")
-    os.execv(path, [path, *sys.argv[1:]])
+    words = program.horovodrun()
+    os.execv(words[0], [*words, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

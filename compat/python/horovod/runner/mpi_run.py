@@ -21,7 +21,7 @@ _MARKS = (("Open MPI", _OMPI_IMPL), ("OpenRTE", _OMPI_IMPL), ("IBM Spectrum MPI"
 
 
 def _get_mpi_implementation(env=None):
-    """Whose mpirun is in PATH, by what it says of its version."""
+    """The implementation of the mpirun in PATH, by its version text."""
     answer = tiny_shell_exec.execute("mpirun --version", env)
     if answer is None:
         return _MISSING_IMPL
@@ -70,5 +70,5 @@ def mpi_available(env=None):
 
 def mpi_run(settings, nics, env, command, stdout=None, stderr=None):
     """A part of upstream's launcher that is not here."""
-    raise NotImplementedError("mpi_run() is a part of upstream's launcher; start the ranks by "
+    raise NotImplementedError("mpi_run() is part of upstream's launcher; start the ranks with "
                               "`horovodrun --mpi` or horovod.run(use_mpi=True)")

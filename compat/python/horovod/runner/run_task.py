@@ -36,8 +36,8 @@ def own_rank():
 def main(folder):
     """Call the function in the folder and write its result there."""
     if not os.path.isdir(folder):
-        sys.exit(f"horovod.run(): there is no folder {folder} on {os.uname().nodename}: on several "
-                 "hosts, call it in a folder that all of them share")
+        sys.exit(f"horovod.run(): folder {folder} does not exist on {os.uname().nodename}: with "
+                 "several hosts, call it in a folder that all of them share")
     with open(os.path.join(folder, PATHS), encoding="utf-8") as f:
         sys.path.extend(p for p in json.load(f) if p not in sys.path)
     try:

@@ -59,7 +59,7 @@ def _work(size, fn, args, kwargs, env, nics, output, copy):
 
 
 def _results(run_job, *args):
-    """The results of a job; too few slots are told as upstream tells it."""
+    """The results of a job; too few slots raise upstream's error."""
     return _told(run_job, *args).results()
 
 
@@ -99,7 +99,7 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
     __cause__ is what fn has raised there.
     """
     if use_mpi and use_gloo:
-        raise ValueError("use_mpi and use_gloo are two ways to the same thing: choose one")
+        raise ValueError("use_mpi and use_gloo exclude each other: choose one")
     _check(fn, args, kwargs, "run", num_proc, start_timeout)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)
@@ -134,8 +134,8 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
     least = min_num_proc if min_num_proc is not None else min_np if min_np is not None else size
     most = max_num_proc if max_num_proc is not None else max_np if max_np is not None else size
     if not 1 <= least <= size <= most:
-        raise ValueError(f"min_num_proc={least}, num_proc={size}, max_num_proc={most}: each is at "
-                         "least the one before it, and the first is 1 or more")
+        raise ValueError(f"min_num_proc={least}, num_proc={size}, max_num_proc={most}: each must "
+                         "be at least the previous one, and the first 1 or more")
     if elastic_timeout is None:
         elastic_timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT") or elastic_stage.ELASTIC_S
     work = _work(size, fn, args, kwargs, env, nics,

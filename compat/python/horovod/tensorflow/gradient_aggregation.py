@@ -118,7 +118,7 @@ class LocalGradientAggregationHelperEager(LocalGradientAggregationHelper):
 
 
 def _graph_only(values):
-    """What a graph can depend on."""
+    """Operations that a graph can depend on."""
     return [] if tf.executing_eagerly() else [v for v in values if v is not None]
 
 

@@ -45,7 +45,7 @@ def how(op=Average, gradient_predivide_factor=1.0, compression=Compression.none,
 
 
 def key_of(variable):
-    """What stands for a variable in a dictionary: those of TensorFlow and of any Keras."""
+    """The dictionary key of a variable, of TensorFlow or any Keras."""
     value = getattr(variable, "_value", None)  # a variable of Keras 3 holds one of TensorFlow
     variable = variable if value is None else value
     return variable.ref() if hasattr(variable, "ref") else id(variable)
@@ -64,14 +64,14 @@ def _units(grads, variables, groups):
     if isinstance(groups, int):
         return [unit for unit in split_list(there, groups) if unit]
     if variables is None:
-        raise ValueError("groups of variables can be used where gradients come with variables only")
+        raise ValueError("groups of variables need gradients that come with variables")
     index = {key_of(variables[i]): i for i in there}
     units = [[index.pop(key) for key in group if key in index] for group in groups]
     return [unit for unit in units if unit] + [[i] for i in index.values()]
 
 
 class _Started:
-    """What is under way: pairs for wait_all(), and what is made of their results."""
+    """Operations in flight: pairs for wait_all(), and the functions for their results."""
 
     def __init__(self, how):
         self.how, self.pairs, self.finish = how, [], []

@@ -21,7 +21,7 @@ def _load():
     if not hasattr(found, "ringup_wait_all"):
         raise ImportError(f"{path} has registered no operations with TensorFlow {tf.__version__}: "
                           "its libtensorflow_framework.so.2 is not loaded, or lacks a function of "
-                          "the C API; TensorFlow 2.15 to 2.21 have what is needed")
+                          "the C API; use TensorFlow 2.15 to 2.21")
     job.attach(path, "ringup_tensorflow_attach")
     return found
 

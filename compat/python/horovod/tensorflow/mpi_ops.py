@@ -74,7 +74,7 @@ def _reduction(op, pre, post, process_set):
     """The attributes of a reduction."""
     _reductions.add(op)
     if not pre or not post:
-        raise ValueError("a scale factor of 0 would give zeros; multiply by 0 yourself")
+        raise ValueError("a scale factor of 0 gives zeros; multiply by 0 yourself")
     return {"reduction": reduction_of(op), "prescale_factor": pre, "postscale_factor": post,
             "process_set_id": number_of(process_set)}
 
@@ -116,7 +116,7 @@ def broadcast_start(tensor, root_rank, name, process_set):
 
 
 def wait_all(started):
-    """The results of what was started, in a list: the outputs of each pair (outputs, handle)."""
+    """The results of started operations: the outputs of each pair (outputs, handle)."""
     outputs = [o for outputs, _handle in started for o in outputs]
     handles = [handle for outputs, handle in started for _ in outputs]
     return operations.ringup_wait_all(outputs, handles) if outputs else []
@@ -128,7 +128,7 @@ def _set_of(op):
 
 
 def _how(op):
-    """What an operation was told of its reduction: arguments of _allreduce()."""
+    """The reduction of an operation: arguments of _allreduce()."""
     return {"op": _OPS[op.get_attr("reduction")],
             "prescale_factor": op.get_attr("prescale_factor"),
             "postscale_factor": op.get_attr("postscale_factor"), "process_set": _set_of(op)}
@@ -301,7 +301,7 @@ def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
 
 
 def _operations(assignments):
-    """What a graph can depend on; in eager code all has been done."""
+    """Operations that a graph can depend on; none in eager code, where all are done."""
     return [] if _executing_eagerly() else [a for a in assignments if a is not None]
 
 

@@ -148,7 +148,7 @@ def _variable(value, name):
 
 
 def _graph_only(values):
-    """What a graph can depend on."""
+    """Operations that a graph can depend on."""
     return [] if _executing_eagerly() else [v for v in values if v is not None]
 
 

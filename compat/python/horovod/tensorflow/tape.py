@@ -55,7 +55,7 @@ class _DistributedGradientTape:
 
 
 def _flat(grads, count):
-    """A list of gradients, of which some may be IndexedSlices or None."""
+    """A list of gradients; some may be IndexedSlices or None."""
     if isinstance(grads, dict):
         return [grads[key] for key in sorted(grads)]
     if isinstance(grads, (list, tuple)) and len(grads) == count:
@@ -80,7 +80,7 @@ def DistributedGradientTape(gradtape, device_dense="", device_sparse="",
     """
     kind = type(gradtape)
     if issubclass(kind, _DistributedGradientTape):
-        raise ValueError("this tape is a DistributedGradientTape already: its gradients would be "
+        raise ValueError("this tape is already a DistributedGradientTape: its gradients would be "
                          "combined twice")
     cls = type(kind.__name__, (_DistributedGradientTape, kind), {})
     tape = cls.__new__(cls)

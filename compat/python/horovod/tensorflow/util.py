@@ -20,7 +20,7 @@ def _make_subgraph(f):
 
 
 def vars_to_refs(variables):
-    """What stands for variables, or nested lists of them, as keys."""
+    """Dictionary keys for variables, or nested lists of them."""
     if isinstance(variables, (list, tuple)):
         return tuple(vars_to_refs(v) for v in variables)
     return variables.ref()

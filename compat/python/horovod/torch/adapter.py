@@ -1,18 +1,20 @@
 # adapter.py - torch's tensors, as the collectives of horovod.common want them.
 # SPDX-License-Identifier: Apache-2.0
 """A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
-(on a GPU, transposed, channels_last) goes through a contiguous copy in host memory."""
+(on a GPU, transposed, channels_last) goes through a contiguous copy in host memory; with
+RINGUP_BACKEND=nccl what is reduced or broadcast stays on the GPU."""
 
 import torch
 
 from horovod.common.adapter import Adapter
+from ringup import dlpack
 from ringup_torch import tensors
 
 
 def _copy(tensor):
     """A contiguous copy in host memory."""
     if tensor.layout is not torch.strided:
-        raise ValueError("a sparse tensor cannot be reduced or sent as it is: use "
+        raise ValueError("a sparse tensor cannot be reduced or sent directly: use "
                          "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
     return tensors.copy(tensor)
 
@@ -25,7 +27,7 @@ def _empty(tensor):
 
 
 class TorchAdapter(Adapter):
-    """Places are tensors: what is done in each step makes no object besides."""
+    """Places are tensors, so no step creates further objects."""
 
     dtypes = tensors.DTYPES
     address = staticmethod(torch.Tensor.data_ptr)
@@ -56,6 +58,39 @@ class TorchAdapter(Adapter):
             return output
         with torch.no_grad():
             return output.copy_(target)
+
+    @staticmethod
+    def queue(tensor):
+        if not tensor.is_cuda or tensor.layout is not torch.strided:
+            return None
+        # 0 is the legacy default stream, which has a number of its own in the driver.
+        return torch.cuda.current_stream(tensor.device).cuda_stream or dlpack.LEGACY
+
+    @staticmethod
+    def far_places(tensor, output):
+        source = TorchAdapter.far_source(tensor)
+        if output is None:
+            output = _empty(tensor)
+        plain = output.is_contiguous() and not output.is_conj() and not output.is_neg()
+        return source, output if plain else torch.empty_like(source), output
+
+    @staticmethod
+    def far_source(tensor):
+        return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+    @staticmethod
+    def on_queue(tensor):
+        stream = torch.cuda.current_stream(tensor.device)
+
+        def within(f):
+            with torch.cuda.stream(stream):
+                return f()
+        return within
+
+    def far_room(self, tensor):
+        within = self.on_queue(tensor)
+        return lambda shape: within(
+            lambda: torch.empty(shape, dtype=tensor.dtype, device=tensor.device))
 
     @staticmethod
     def source(tensor):

@@ -25,8 +25,8 @@ class DeltaOptimizer(Wrapped):
 
     def skip_synchronize(self):
         """Horovod refuses this too."""
-        raise AssertionError("skip_synchronize() makes no sense with op=hvd.Adasum: gradients are "
-                             "not combined, but what step() changes")
+        raise AssertionError("skip_synchronize() does not work with op=hvd.Adasum, which combines "
+                             "the changes of step(), not gradients")
 
     def step(self, closure=None):
         """Do the wrapped optimizer's step, then combine its changes across all ranks."""

@@ -92,7 +92,7 @@ def _adopt(optimizer, sent, tensors):
     params = [p for group in optimizer.param_groups for p in group["params"]]
     groups = sent["param_groups"]
     if [len(g["params"]) for g in groups] != [len(g["params"]) for g in optimizer.param_groups]:
-        raise ValueError("the optimizer of the root rank has other parameter groups than this one")
+        raise ValueError("the optimizer of the root rank has different parameter groups")
     for group, root in zip(optimizer.param_groups, groups):
         device = group["params"][0].device if group["params"] else torch.device("cpu")
         group.update({k: _put_in(v, tensors, device) for k, v in root.items() if k != "params"})

@@ -35,7 +35,7 @@ def _check_groups(groups):
     if any(not isinstance(p, torch.Tensor) for p in members):
         raise ValueError("groups must consist of parameters")
     if len({id(p) for p in members}) < len(members):
-        raise ValueError("a parameter can be in one of the groups only")
+        raise ValueError("a parameter can only be in one group")
 
 
 def _is_recomputing():
@@ -172,8 +172,8 @@ class _DistributedOptimizer(Wrapped):
         if _is_recomputing():
             raise AssertionError(
                 f"{name!r} is used in several parts of the model that torch.utils.checkpoint "
-                "recomputes, so that its gradient came in pieces: use "
-                "checkpoint(..., use_reentrant=False), or a backward_passes_per_step as large as "
+                "recomputes, so its gradient came in pieces: use checkpoint(..., "
+                "use_reentrant=False), or a backward_passes_per_step as large as "
                 "the number of these parts")
         raise AssertionError(
             "backward() has computed gradients more than backward_passes_per_step times since the "
@@ -192,9 +192,9 @@ class _DistributedOptimizer(Wrapped):
             ref, version = reduction.after[i]
             if version is not None and ref() is p.grad and p.grad._version == version + 1:
                 raise AssertionError(
-                    f"backward() has added to the gradient of {unit.names[i]!r}, which is the sum "
-                    "over all ranks already and would be counted by each of them: call "
-                    "optimizer.zero_grad() before, or a larger backward_passes_per_step")
+                    f"backward() has added to the gradient of {unit.names[i]!r}, which is already "
+                    "the sum over all ranks, so every rank would count it: call "
+                    "optimizer.zero_grad() before, or use a larger backward_passes_per_step")
         self._forget(lambda u: u is unit or u.reduction is not None and u.reduction.done)
 
     def _forget(self, which=lambda unit: True):
@@ -286,10 +286,10 @@ class _DistributedOptimizer(Wrapped):
                 "or after step(), and optimizer.synchronize() before you replace gradients")
         if own:
             return AssertionError(
-                "gradients were changed when some were combined already, and that of "
-                f"{list_names(own)} was not: backward() has not come to it as often "
-                "as to others.  Call optimizer.synchronize() before you clip or change gradients, "
-                "and optimizer.step() inside `with optimizer.skip_synchronize():` then")
+                "gradients were changed when some were already combined, but not that of "
+                f"{list_names(own)}: backward() has reached it fewer times than others.  Call "
+                "optimizer.synchronize() before you clip or change gradients, and optimizer.step() "
+                "inside `with optimizer.skip_synchronize():` then")
         return None
 
     def _check_owner(self):
@@ -299,9 +299,9 @@ class _DistributedOptimizer(Wrapped):
                 owner = parameter_names.owner(p)
                 if owner is not self and owner is not None:
                     raise ValueError(
-                        f"{name!r} is also a parameter of a DistributedOptimizer that was made "
-                        "after this one, which combines its gradient: make one DistributedOptimizer"
-                        " with several parameter groups, or use the later one")
+                        f"{name!r} also belongs to a later DistributedOptimizer, which combines "
+                        "its gradient: create one DistributedOptimizer with several parameter "
+                        "groups, or use the later one")
 
     @property
     def backward_passes_per_step(self):
@@ -347,7 +347,7 @@ class _DistributedOptimizer(Wrapped):
         elif any(u.is_under_way() or u.reduction is None and any(
                 left < self._passes for left in u.left) for u in self._units):
             raise AssertionError("step() with optimizer.skip_synchronize(), but gradients are not "
-                                 "combined: call optimizer.synchronize() before")
+                                 "combined: call optimizer.synchronize() first")
         self._forget()
 
     def _combined(self, closure):
@@ -439,8 +439,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     change is combined.
     """
     if isinstance(optimizer, Wrapped):
-        raise ValueError("this is a DistributedOptimizer already: wrap the optimizer of torch, and "
-                         "once only")
+        raise ValueError("this is already a DistributedOptimizer: wrap torch's optimizer, only "
+                         "once")
     if op not in (Average, Sum, Adasum):
         raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -14,7 +14,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
     def _check_input_dim(self, input):
         if input.dim() < 2:
-            raise ValueError(f"SyncBatchNorm wants at least 2 dimensions, not {input.dim()}")
+            raise ValueError(f"SyncBatchNorm needs at least 2 dimensions, not {input.dim()}")
 
     def forward(self, input):
         x = input

@@ -35,6 +35,6 @@ def check(named, turn, process_set):
     everybody = allgather(mine.view(1, len(some), ELEMENTS), "check_weights", process_set)
     complain([some[i][0] for i in differ],
              [[tuple(row) for row in everybody[:, i].tolist()] for i in differ], process_set.ranks,
-             "Begin with hvd.broadcast_parameters() and hvd.broadcast_optimizer_state(); let all "
-             "ranks do the same steps with the same options; change gradients in the same way on "
-             "all, after optimizer.synchronize()")
+             "Start with hvd.broadcast_parameters() and hvd.broadcast_optimizer_state(); run the "
+             "same steps with the same options on all ranks; change gradients identically on all, "
+             "after optimizer.synchronize()")

@@ -15,13 +15,13 @@ def _pairs(named_parameters):
     """Named parameters as a list, checked as Horovod does."""
     pairs = list(named_parameters)
     if any(not isinstance(pair, tuple) for pair in pairs):
-        raise ValueError("named_parameters must be pairs of a name and a parameter, such as "
-                         "model.named_parameters() gives")
+        raise ValueError("named_parameters must be pairs of a name and a parameter, like "
+                         "model.named_parameters()")
     seen, twice = set(), set()
     for name, _ in pairs:
         (twice if name in seen else seen).add(name)
     if twice:
-        raise ValueError("the names of parameters must be unique; these are not: "
+        raise ValueError("parameter names must be unique; these are not: "
                          + ", ".join(sorted(twice)))
     return pairs
 
@@ -147,8 +147,9 @@ class Wrapped:
         number = how.pop("process_set")
         process_set = _sets.get(number) if number else global_process_set
         if process_set is None:
-            raise ValueError(f"this optimizer was wrapped for process set {number}, which does not "
-                             "exist here: save optimizer.state_dict() and wrap a new optimizer")
+            raise ValueError(f"this optimizer was wrapped for process set {number}, which does "
+                             "not exist in this job: save optimizer.state_dict() and wrap a new "
+                             "optimizer")
         how.pop("grown", None)
         self._is_copy = True
         self._distribute(named_parameters=how.pop("names"), process_set=process_set, **how)

@@ -18,8 +18,8 @@ def number(value, name, least=None):
             hint = f": write {name}={int(value)}, without quotes"
         elif isinstance(value, float) and value == int(value):
             hint = f": write {name}={int(value)}"
-        raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; {name} is a whole "
-                        f"number of ranks{hint}") from None
+        raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; {name} must be a "
+                        f"whole number of ranks{hint}") from None
     if least is not None and found < least:
         raise ValueError(f"{name}={found}: at least {least} rank{'s' * (least > 1)}")
     return found
@@ -46,7 +46,7 @@ def _wrong_kind(fn, name, call):
                 "it; ringup.spark.TorchDistributor runs the file itself")
     if isinstance(fn, type) and fn.__module__ != "builtins":
         return (f"{name} is the class {fn.__qualname__}, not a function: each rank would only make "
-                f"an object.  Give a function, or a method of an object: "
+                "an object.  Give a function, or a method of an object: "
                 f"{call.format(f'{fn.__name__}(...).METHOD')}")
     if not callable(fn):
         return f"{name} is {_what(fn)}, not a function.  {called}"

@@ -1,13 +1,13 @@
 # call.py - a rank: calls the user's function; python -m ringup.spark.call DESCRIPTOR.
 # SPDX-License-Identifier: Apache-2.0
-"""The job's key and the function are read from the descriptor, which the ranks of a host share."""
+"""The function is read from the descriptor, which the ranks of a host share."""
 
 import json
 import os
 import sys
 import traceback
 
-from . import channel, failure, pickling, rank, unpack, values
+from . import failure, pickling, rank, unpack, values
 
 
 def _read(fd):
@@ -79,9 +79,7 @@ def main(descriptor):
     """Call the function and report its result, or its exception."""
     payload = _read(descriptor)
     os.close(descriptor)
-    rank.reporter = reporter = rank.Reporter(int(os.environ.pop("RINGUP_REPORT_FD")),
-                                             payload[:channel.KEY_BYTES])
-    payload = payload[channel.KEY_BYTES:]
+    rank.reporter = reporter = rank.Reporter(int(os.environ.pop("RINGUP_REPORT_FD")))
     module, places = None, unpack.of_rank()
     try:
         header, module = pickling.loads_header(payload)

@@ -22,7 +22,7 @@ import threading
 
 from ringup._version import __version__
 
-from . import channel, job as jobs, pickling, task
+from . import job as jobs, pickling, task
 from .failure import JobFailed
 from .launcher import Output
 
@@ -31,6 +31,7 @@ FOLLOW_S = 60            # for the tasks to connect to task 0
 CANCEL_S = 5             # for the server to answer
 PIECE_BYTES = 1 << 20    # of a row
 LINES_BYTES = 16 << 20   # of what ranks print, that comes back with the rows; the last of it
+MAC_BYTES = 32
 SCHEMA = "number int, bytes binary"
 _numbers = itertools.count()
 
@@ -72,7 +73,7 @@ def own_address(hosts):
 
 
 class Context:
-    """What the stage asks a SparkContext for, of a session of Spark Connect."""
+    """The parts of a SparkContext that the stage needs, for a session of Spark Connect."""
 
     def __init__(self, session):
         self.session = session
@@ -115,12 +116,12 @@ class Context:
         """The number of task slots; ValueError if it is not known."""
         there = self.slots()
         if there is None:
-            raise ValueError("Spark Connect does not tell how many task slots the cluster has: "
-                             "say how many ranks you want")
+            raise ValueError("Spark Connect does not report the cluster's task slots: set the "
+                             "number of ranks")
         return there
 
     def body(self, address, job):
-        """What the tasks of a job's barrier stage do."""
+        """The function of the tasks in a job's barrier stage."""
         plan = {"client": address, "driver": self.get("spark.driver.host"), "size": job.size,
                 "hides_gpus": job.hides_gpus, "form": list(job.output.form),
                 "wants": [name for name in ("stdout", "stderr", "log")
@@ -129,7 +130,7 @@ class Context:
         return functools.partial(run, plan, job.key, job.orders(), job.payload)
 
     def elastic_body(self, address, job):
-        """What the tasks of an elastic job do, which come and go, so that none can lead them."""
+        """The function of an elastic job's tasks; they come and go, so none can lead."""
         return functools.partial(_run_elastic, address, job.key, job.orders(), job.payload)
 
 
@@ -201,7 +202,7 @@ def _seal(key, data):
 
 
 def _pieces(key, known):
-    """What the client is to know, as bytes of the rows."""
+    """The client's information, as bytes of the rows."""
     data = pickle.dumps(known)
     data = _seal(key, data) + data
     for begin in range(0, len(data), PIECE_BYTES):
@@ -220,13 +221,13 @@ def _row(number, piece):
 def ended(rows, job):
     """The Launcher of a job that has run inside the stage; prints what its ranks have printed."""
     data = b"".join(bytes(row[1]) for row in sorted(rows, key=lambda row: row[0]))
-    mac, data = data[:channel.MAC_BYTES], data[channel.MAC_BYTES:]
+    mac, data = data[:MAC_BYTES], data[MAC_BYTES:]
     if not hmac.compare_digest(mac, _seal(job.key, data)):
-        raise JobFailed("the tasks have ended, and what came back of them is not of this job")
+        raise JobFailed("the tasks have ended, but their results belong to another job")
     known = pickling.loads_result(data)
     if known["dropped"]:
-        print(f"ringup: the first {known['dropped']} lines of the ranks did not come back with "
-              "the others; they are in the executors' stderr", file=sys.stderr, flush=True)
+        print(f"ringup: the first {known['dropped']} lines of the ranks are missing here; they "
+              "are in the executors' stderr", file=sys.stderr, flush=True)
     for name, line in known["lines"]:
         try:
             getattr(job.output, name)(line)
@@ -252,10 +253,10 @@ def _lead(plan, key, lobby, told):
             missing = [t for t in told if t["index"] not in lobby.tasks]
             who = ", ".join(f"{t['index']} on {t['name']}" for t in missing)
             raise JobFailed(
-                f"the tasks of ranks cannot connect to each other: task {who} did not come to task "
-                f"0 at {lobby.address[0]} port {lobby.address[1]} within {FOLLOW_S} s.  Ranks need "
-                "connections between all executors, on any port: look for a firewall or a policy "
-                "of the network that forbids them")
+                f"the tasks of the ranks cannot connect to each other: task {who} did not reach "
+                f"task 0 at {lobby.address[0]} port {lobby.address[1]} within {FOLLOW_S} s.  Ranks "
+                "need connections between all executors, on any port: look for a firewall or a "
+                "network policy that blocks them")
         outcome = stage.run_ranks(job, lobby.tasks)
     except JobFailed as e:
         outcome = e
@@ -327,8 +328,8 @@ def run(plan, key, orders, payload, batches):
 def apart(client, what="the tasks", why=""):
     """Why an elastic job cannot run."""
     return (f"{what} cannot connect to the client of Spark Connect at {client[0]} port {client[1]}"
-            f"{why}, and an elastic job needs that: start it where the cluster's driver is, or let "
-            "horovod.spark.run() run it with a fixed number of ranks")
+            f"{why}, which elastic jobs need: start the job on the cluster's driver, or use "
+            "horovod.spark.run() with a fixed number of ranks")
 
 
 def _run_elastic(client, key, orders, payload, batches):

@@ -24,13 +24,13 @@ class Tasks(stage.Lobby):
     """Tasks as hosts: each gets its orders at once, and is listed until its connection ends."""
 
     def __init__(self, sc, size, job):
-        self.job, self.error = job, None
+        self.job = job
         self.connections = {}  # name -> (socket, key) that nobody has asked for yet
         self.watched = {}      # name -> the same connection, to see its end
         super().__init__(stage.hosts_of(sc), size, job.key)
 
     def take(self, hello, ch):
-        """A task has come."""
+        """A task has connected."""
         try:
             stage.check_tasks([stage.Host(hello["name"], [(hello, ch)])])
         except JobFailed as e:
@@ -41,12 +41,12 @@ class Tasks(stage.Lobby):
                                    if hello["gpus"] else {})}))
         name = re.sub(r"[^A-Za-z0-9.-]", "-", hello["name"])[:200] or "host"
         name = f"{name}.{hello['index']}.{hello['attempt']}"
-        self.watched[name] = ch.sock.dup()
-        self.connections[name] = ch.sock, ch.stream_key()
+        self.connections[name] = ch.release()
+        self.watched[name] = self.connections[name][0].dup()
         self.changed.notify_all()
 
     def listed(self):
-        """Names of the tasks that are there; forgets the others."""
+        """Names of the connected tasks; forgets the others."""
         with self.changed:
             for name, sock in list(self.watched.items()):
                 poll = select.poll()
@@ -77,7 +77,7 @@ class Tasks(stage.Lobby):
 
 
 class HostFile:
-    """What `ringup run` reads the hosts from."""
+    """The file from which `ringup run` reads the hosts."""
 
     def __init__(self, folder):
         self.path, self.names = os.path.join(folder, "hosts"), None
@@ -142,7 +142,7 @@ def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, desc
 
             look()
             address = next(iter(tasks.watched.values())).getsockname()[0]
-            launcher = Launcher(None, tasks.connections, job.size, address, job.output, job.key,
+            launcher = Launcher(None, tasks.connections, job.size, address, job.output,
                                 _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit))
             launcher.wait(look)
             tasks.close()

@@ -60,17 +60,17 @@ def ending_of(exit_status, number, memory=""):
 
 # (text of the library, what it means).  {r}: the rank; {of}: " of SIZE"; {at}: where it is.
 _BLAMES = [
-    (re.compile(r"\brank (?P<r>\d+)(?P<of> of \d+)? did not come within (?P<t>[\d.]+ \w+)"),
-     "rank {r}{of}{at} did not come to hvd.init() within {t}.  Look at what it does before that "
-     "(does it load its data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
-    (re.compile(r"\branks (?P<r>\d+)(?P<more>[\d, and-]*\d)(?P<of> of \d+)? did not come within "
+    (re.compile(r"\brank (?P<r>\d+)(?P<of> of \d+)? did not join within (?P<t>[\d.]+ \w+)"),
+     "rank {r}{of}{at} did not call hvd.init() within {t}.  Check what it does before that, such "
+     "as loading data; HOROVOD_START_TIMEOUT=SECONDS makes the others wait longer"),
+    (re.compile(r"\branks (?P<r>\d+)(?P<more>[\d, and-]*\d)(?P<of> of \d+)? did not join within "
                 r"(?P<t>[\d.]+ \w+)"),
-     "ranks {r}{more}{of} did not come to hvd.init() within {t}.  Look at what they do before that "
-     "(do they load their data?); HOROVOD_START_TIMEOUT=SECONDS lets the others wait longer"),
-    (re.compile(r"\branks? (?P<r>\d+)(?P<more>[\d, and-]*) of the process group did not come "
+     "ranks {r}{more}{of} did not call hvd.init() within {t}.  Check what they do before that, "
+     "such as loading data; HOROVOD_START_TIMEOUT=SECONDS makes the others wait longer"),
+    (re.compile(r"\branks? (?P<r>\d+)(?P<more>[\d, and-]*) of the process group did not join "
                 r"within (?P<t>[\d.]+ \w+)"),
-     "rank {r}{more}{at} did not come to init_process_group() within {t}.  Look at what it does "
-     "before that, and whether all ranks create the same groups in the same order"),
+     "rank {r}{more}{at} did not call init_process_group() within {t}.  Check what it does before "
+     "that, and whether all ranks create the same groups in the same order"),
     (re.compile(r"\brank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\) has not moved for "
                 r"(?P<t>[\d.]+ s)(?P<seen>[^:\n]*): it (?P<how>is stopped|is dead) "
                 r"\((?P<s>state .)\)"),
@@ -110,7 +110,7 @@ def _blames(message, at):
 _VERSIONS = ("Python {0} on the workers, {1} on the driver: functions travel between equal "
              "versions only.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, to the same version "
              "before the session starts")
-_MEMORY = "raise spark.executor.memoryOverhead, or let the ranks of a node need less"
+_MEMORY = "raise spark.executor.memoryOverhead, or reduce the ranks' memory use"
 _LOST = (r"ExecutorLostFailure \(executor (?P<e>\S+?)(?: \(host: [^)]*\))? (?:exited|lost)"
          r"[^\n]*?Reason: (?P<why>[^\n]*)")
 _USED = re.compile(r"[\d.]+ [KMGT]?i?B of [\d.]+ [KMGT]?i?B (?:physical|virtual) memory used")
@@ -129,26 +129,27 @@ def _of_lost(m):
     text = f"executor {m.group('e')} lost: "
     used = _USED.search(why)
     if re.search(r"YARN for exceeding|exceeding (?:physical |virtual )?memory limits", why):
-        return f"{text}YARN killed it for memory" + (f" ({used.group(0)})" if used else "") + \
-            f"; {_MEMORY}"
+        return f"{text}YARN killed it for exceeding its memory" + \
+            (f" ({used.group(0)})" if used else "") + f"; {_MEMORY}"
     if re.search(r"OOMKilled|possible container OOM|exit code 137|code 137|Exit status: 137", why):
-        return (f"{text}it was killed by SIGKILL ({why}), most likely for memory; {_MEMORY}")
+        return (f"{text}it was killed by SIGKILL ({why}), most likely for lack of memory; "
+                f"{_MEMORY}")
     if "preempted" in why.lower():
         return f"{text}the cluster preempted it ({why})"
     if re.search("decommission", why, re.I):
         return f"{text}its node was decommissioned ({why}), as spot instances are"
     if "heartbeat timed out" in why.lower():
-        return (f"{text}{why}.  Its host is overloaded or cut off; "
-                "spark.network.timeout sets the limit")
+        return (f"{text}{why}.  Its host is overloaded or cut off; spark.network.timeout sets the "
+                "limit")
     return f"{text}{why}"
 
 
 def _of_missing(m):
     if m.group(1).split(".")[0] == "ringup":
         return ("the Python of the executors has no package ringup: install it there on each node "
-                "(`compat/install --python PYTHON`), or let PYSPARK_PYTHON name one that has it")
+                "(`compat/install --python PYTHON`), or set PYSPARK_PYTHON to one that has it")
     return (f"the Python of the executors has no module {m.group(1)}: install it on each node, or "
-            "let PYSPARK_PYTHON name a Python that has it")
+            "set PYSPARK_PYTHON to a Python that has it")
 
 
 # In this order; the first that is found counts.  (pattern, sentence or function of the match).
@@ -158,12 +159,12 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
      r"?\(?([\d., ]*\d)", _of_versions),
     (r"Cannot run program \"([^\"]+)\"(?: \(in directory [^)]*\))?: (?:error=\d+, )?([^\n]*)",
      lambda m: f"the executors cannot run program \"{m.group(1)}\" ({m.group(2).strip()}): it is "
-               "the Python that PYSPARK_PYTHON, or spark.pyspark.python, names.  Each node has to "
-               "have it at that path"),
+               "the Python that PYSPARK_PYTHON, or spark.pyspark.python, names.  Each node needs "
+               "it at that path"),
     (_LOST, _of_lost),
     (r"(?:unsupported pickle protocol|bad marshal data|code\(\) (?:takes|argument)|"
      r"unknown opcode|struct\.error: unpack)[^\n]*",
-     lambda m: f"the workers' Python cannot read what the driver's has written ({m.group(0)}): "
+     lambda m: f"the workers' Python cannot read data from the driver's Python ({m.group(0)}): "
                "most likely their versions differ.  Set PYSPARK_PYTHON, and PYSPARK_DRIVER_PYTHON, "
                "to the same version before the session starts"),
     (r"No space left on device", "a disk of the cluster is full (No space left on device): see "
@@ -180,17 +181,17 @@ _SPARK = [(re.compile(p, re.S if "(?s)" in p else 0), s) for p, s in [
      "spark.driver.maxResultSize: raise it, or let the function write them to storage that all "
      "hosts share"),
     (r"SparkContext was shut down|Cannot call methods on a stopped SparkContext|"
-     r"SparkContext has been shutdown", "the session of Spark was stopped while the job ran"),
+     r"SparkContext has been shutdown", "the Spark session was stopped while the job ran"),
     (r"Job (\d+) cancelled[^\n]*", lambda m: f"the Spark job was cancelled ({m.group(0).strip()})"),
     (r"(?:EOFException occurred while reading the port number|Bad data in pyspark\.daemon's "
      r"standard output)[^\n]*",
-     lambda m: "the executors' Python did not start a worker of Spark: what PYSPARK_PYTHON names "
-               f"is no Python that runs there ({m.group(0).rstrip('.')})"),
+     lambda m: "the executors' Python did not start a worker of Spark: PYSPARK_PYTHON does not "
+               f"name a working Python there ({m.group(0).rstrip('.')})"),
     (r"Python worker failed to connect back|Accept timed out",
      "a Python worker of Spark did not start in time: its host is overloaded, or its Python hangs "
      "when it starts"),
     (r"Python worker exited unexpectedly \(crashed\)",
-     "a Python worker of Spark was killed or crashed; for want of memory, most often: " + _MEMORY),
+     "a Python worker of Spark was killed or crashed, most often for lack of memory: " + _MEMORY),
     (r"java\.lang\.OutOfMemoryError[^\n]*",
      lambda m: f"Spark's JVM has too little memory ({m.group(0).strip()}): raise "
                "spark.driver.memory or spark.executor.memory"),
@@ -248,7 +249,7 @@ class Ended:
 
     @property
     def only_quotes(self):
-        """Has it raised what another rank has told when that one ended?"""
+        """Did it raise the same error as another rank that ended before?"""
         return bool(self.error) and "aborted the job" in self.error["message"]
 
     @property
@@ -276,7 +277,10 @@ class Ended:
 
 LOST_S = 15  # for Spark to notice that an executor is gone
 _LOST_HOST = re.compile(r"connection lost|connection to .* lost|lost its rank daemon")
-_JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status|^ending the other rank")
+# A rank dies so by itself, or because its daemon's guard ended it when the executor was killed.
+_LOST_OR_KILLED = re.compile(_LOST_HOST.pattern + r"|killed by signal 9\b")
+_JUST_AN_END = re.compile(r"^rank \d+ \(pid \d+\) on \S+ exited with status|^ending the other "
+                          r"rank")
 _TIMED_OUT = re.compile(r"[Tt]imed? ?out|timeout")
 
 
@@ -292,7 +296,9 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
                     key=lambda r: (r.kind(), r.only_quotes, r.order))
     by_number = {r.number: r for r in ranks}
     first = failed[0] if failed else None
-    if first and first.kind() < 3:
+    with_executor = bool(first and first.signal == signal.SIGKILL and not first.error and
+                         spark and re.search(_LOST, spark))
+    if first and first.kind() < 3 and not with_executor:
         text = first.describe()
         more = hint(first.error) if hint and first.error else None
         return (f"{text}.\n{more}" if more else text), first, first
@@ -301,9 +307,9 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
     blamed, witness = next((b for b in blames if b[0]), (None, None))
     if spark:
         text = spark_says(spark)
-        if not blamed:
+        if not blamed and not with_executor:
             return text, None, None
-        number, _sentence = blamed
+        number = first.number if with_executor else blamed[0]
         return f"rank {number}{at(number)} died with its executor: {text}", \
             by_number.get(number, Ended(number)), None
     if blamed:
@@ -315,8 +321,8 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
     if first and first.error and not lost:
         text = first.describe()
         if late and _TIMED_OUT.search(first.error["message"]):  # torch does not say for whom
-            text = (f"rank {late[0].number}{late[0].where} did not come, and still ran when the "
-                    f"others had waited long enough.  {text}")
+            text = (f"rank {late[0].number}{late[0].where} did not join, and still ran when the "
+                    f"others timed out.  {text}")
             return text, late[0], first
         return text, first, first
     if lost or causes or said:
@@ -327,9 +333,9 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
 
 
 def spark_error(stage, launcher):
-    """The exception with which Spark has ended a stage whose job has lost a host, or None: Spark
-    knows why an executor has gone, and says so some seconds later."""
-    if launcher.process.returncode and any(_LOST_HOST.search(s) for s in launcher.said):
+    """The exception with which Spark has ended a stage whose job has lost a host or a rank by
+    SIGKILL, or None: Spark knows why an executor has gone, and says so some seconds later."""
+    if launcher.process.returncode and any(_LOST_OR_KILLED.search(s) for s in launcher.said):
         stage.thread.join(LOST_S)
         return stage.error
     return None

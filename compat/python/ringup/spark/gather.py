@@ -183,7 +183,7 @@ class File:
 
 
 class Look:
-    """What there is in the roots, each folder's files before those of its subfolders."""
+    """The contents of the roots, each folder's files before those of its subfolders."""
 
     def __init__(self):
         self.sources, self.data, self.left_out = {}, {}, {}
@@ -224,7 +224,7 @@ class Look:
     def _entries(self, folder):
         if self.entries >= MOST_ENTRIES or time.monotonic() > self.end:
             self.broken.add(folder)
-            self.left_out[folder] = 0, "there are too many files to look at"
+            self.left_out[folder] = 0, "there are too many files"
             return []
         try:
             with os.scandir(folder) as found:
@@ -408,7 +408,7 @@ def _why_not(path):
 
 
 def about_module(name):
-    """What the driver knows of a module that a rank could not import, and what to do."""
+    """The driver's view of a module that a rank could not import, and what to do."""
     top = name.split(".")[0]
     for root in roots():
         for path in (os.path.join(root.path, *name.split(".")), os.path.join(root.path, top)):
@@ -429,8 +429,8 @@ def about_module(name):
         return (f"on the driver it is {path}, in a folder that is not on sys.path: put that folder "
                 "there")
     if path:
-        return (f"the driver has it installed ({path}), and the Python of the executors has not: "
-                "install it there on each node, or let PYSPARK_PYTHON name a Python that has it")
+        return (f"the driver has it ({path}), but the Python of the executors does not: install "
+                "it there on each node, or set PYSPARK_PYTHON to a Python that has it")
     return (f"the driver does not have it either: no folder of sys.path holds {top}.py or {top}/.  "
             "Install it on the driver and on each node, or put its folder on the driver's sys.path")
 
@@ -442,4 +442,4 @@ def about_file(path):
         return None
     why = _why_not(on_driver) or f"{on_driver} is on the driver only"
     return (f"{why}.  Put it on storage that all hosts share (/dbfs, /Volumes, NFS) and open it "
-            "there by its whole path, or pass what it holds as an argument")
+            "by its absolute path, or pass its contents as an argument")

@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 
-from . import arguments, channel, gather, pickling, task, values
+from . import arguments, gather, pickling, session, task, values
 from .launcher import Launcher, Output
 
 # What the driver's environment has of these goes to ranks on other hosts, the rest does not: they
@@ -56,7 +56,7 @@ class Job:
         self.env, self.output = dict(env or {}), output or Output()
         self.copy, self.hides_gpus, self.executable = copy, hides_gpus, None
         self.function = self.file = None
-        self.key = channel.new_key()
+        self.key = session.new_key()
 
     @classmethod
     def of_function(cls, size, fn, args=(), kwargs=None, name="main", call="run({})",
@@ -89,7 +89,7 @@ class Job:
                 "env": dict(self.env), "files": files}
 
     def start(self, env):
-        """What a task is told over its channel that shall start the ranks of its host: env is
+        """What a task is told that shall start the ranks of its host: env is
         what this host's get, beside those of orders()."""
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.hides_gpus else {}
         return {"starts": True, "env": {**env, **hidden}}
@@ -104,16 +104,16 @@ def run_here(job):
 def run_here_to_its_end(job):
     """The same; returns the Launcher of the job, which has ended, well or not."""
     near, far = socket.socketpair()
-    port, key, orders = task.reserve_port(), channel.new_key(), job.orders(here=True)
+    port, key, orders = task.reserve_port("127.0.0.1"), session.new_key(), job.orders(here=True)
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}
     orders["env"].update(job.start(env)["env"])
     server = threading.Thread(target=task.serve, daemon=True,
-                              args=(far, key, orders, job.key + job.payload))
+                              args=(far, key, orders, job.payload))
     server.start()
     try:
         name = "localhost"
         running = Launcher([(name, job.size)], {name: (near, key)}, job.size, "127.0.0.1",
-                           job.output, job.key)
+                           job.output)
         running.wait()
     finally:
         near.close()

@@ -17,9 +17,9 @@ import types
 
 from ringup import program
 
-from . import channel, failure, gather, pickling, rank as frames
+from . import failure, gather, pickling, rank as frames
 
-CONNECT, REPORT, ENDED = 14, 15, 16  # enum order_kind of src/launch/order.h
+CONNECT, REPORT, ENDED = 15, 16, 17  # enum order_kind of src/launch/order.h
 FRAME_MOST = 8 << 20
 CLD_EXITED = 1
 GRACE_S = 1       # from SIGTERM to SIGKILL
@@ -29,7 +29,7 @@ LAST_LINES = 30
 
 
 def pieces(stream):
-    """Lines of a buffered stream, and pieces that "\\r" ends, as soon as they have come."""
+    """Lines of a buffered stream, and pieces that end with "\\r", as soon as they arrive."""
     rest = b""
     while data := stream.read1(65536):
         *whole, rest = re.split(rb"(?<=\n)|(?<=\r)(?!\n)", rest + data)
@@ -39,7 +39,7 @@ def pieces(stream):
 
 
 class Sink:
-    """Hands lines to a function in a thread of its own; never blocks the one who puts them."""
+    """Passes lines to a function in a separate thread; put() never blocks."""
 
     def __init__(self, write):
         self.write, self.dropped = write, 0
@@ -61,7 +61,7 @@ class Sink:
                 self.dropped += 1
 
     def finish(self, seconds=5):
-        """No more lines come; wait a moment for those that have come."""
+        """No more lines follow; wait briefly for the buffered ones."""
         try:
             self.lines.put(None, timeout=seconds)
         except queue.Full:
@@ -70,12 +70,11 @@ class Sink:
 
 
 class RankState(failure.Ended):
-    """What is known of one rank's process; worker is its number in the job."""
+    """The state of one rank's process; worker is its number in the job."""
 
-    def __init__(self, worker, key):
+    def __init__(self, worker):
         super().__init__(worker)
         self.worker = worker
-        self.seal = frames.Seal(key, worker)
         self.buffer, self.result = bytearray(), None
 
     def take(self, data, log):
@@ -88,8 +87,6 @@ class RankState(failure.Ended):
                 return
             kind, body = head[:1], bytes(memoryview(self.buffer)[frames.HEAD_BYTES:end])
             del self.buffer[:end]
-            if not self.seal.is_right(head, body):
-                raise channel.NotAuthentic(f"what came as a report of rank {self.number} is none")
             if kind == frames.LOG:
                 log(body.decode("utf-8", "replace"))
             elif kind == frames.RESULT:
@@ -124,15 +121,15 @@ class Launcher:
 
     hosts: [(name, slots)], whose order is that of the ranks; connections: name -> (socket to that
     host's rank daemon, which this object takes over, key of what is said there); address: of this
-    host, where the ranks meet; key: the job's, with which reports of ranks are sealed.  elastic:
-    options of `ringup run` for a job whose ranks may change, which name the hosts in the place of
-    hosts; connections may be added to such a job while it runs.
+    host, where the ranks meet.  elastic: options of `ringup run` for a job whose ranks may change,
+    which name the hosts in the place of hosts; connections may be added to such a job while it
+    runs.
     """
 
-    def __init__(self, hosts, connections, size, address, output, key, elastic=()):
-        self.connections, self.output, self.key = connections, output, key
+    def __init__(self, hosts, connections, size, address, output, elastic=()):
+        self.connections, self.output = connections, output
         self.is_elastic = bool(elastic)
-        self.workers = {} if elastic else {r: RankState(r, key) for r in range(size)}
+        self.workers = {} if elastic else {r: RankState(r) for r in range(size)}
         self.said, self.last, self.spark = [], [], None
         self.arrival = []  # workers in the order in which they failed
         where = elastic or ["-H", ",".join(f"{name}:{slots}" for name, slots in hosts)]
@@ -159,7 +156,7 @@ class Launcher:
 
     def __getstate__(self):
         """One that has ended can be pickled: what it knows, without its means."""
-        means = {"connections", "output", "key", "sinks", "parent", "process", "threads"}
+        means = {"connections", "output", "sinks", "parent", "process", "threads"}
         return {**{k: v for k, v in vars(self).items() if k not in means},
                 "process": types.SimpleNamespace(returncode=self.process.returncode)}
 
@@ -195,7 +192,7 @@ class Launcher:
         return data
 
     def _serve(self):
-        """Read the launcher's frames until it closes the socket; what is wrong ends the job."""
+        """Read the launcher's frames until it closes the socket; an invalid frame ends the job."""
         try:
             while (head := self._receive(5)) is not None:
                 length = int.from_bytes(head[:4], "little")
@@ -205,7 +202,7 @@ class Launcher:
                 if data is None:
                     break
                 self._take(head[4], data)
-        except (channel.NotAuthentic, ValueError, LookupError) as e:
+        except (ValueError, LookupError) as e:
             self.said.insert(0, str(e))
         except OSError:
             pass
@@ -242,7 +239,7 @@ class Launcher:
 
     def _worker(self, number):
         if number not in self.workers and self.is_elastic and number >= 0:
-            self.workers[number] = RankState(number, self.key)
+            self.workers[number] = RankState(number)
         return self.workers[number]
 
     # -- the end
@@ -312,7 +309,7 @@ class Launcher:
         return [pickling.loads_result(r.result) for r in ranks]
 
     def failure(self, spark=None):
-        """What JobFailed says of this job; spark: the exception with which Spark ended it."""
+        """The text of JobFailed for this job; spark: the exception with which Spark ended it."""
         for state in self.workers.values():
             state.order = self.arrival.index(state.worker) if state.worker in self.arrival else 0
         text, blamed, shown = failure.word(
@@ -335,7 +332,7 @@ class Launcher:
 
 
 def _hint(error):
-    """What to do about a module or a file that a rank has not found."""
+    """A hint about a module or a file that a rank could not find."""
     if error.get("module"):
         return f"{error['python']} has no module {error['module']}; " + \
             gather.about_module(error["module"])

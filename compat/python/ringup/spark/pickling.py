@@ -27,14 +27,14 @@ class CannotPickle(TypeError):
 
 
 def pickler(name=None):
-    """The module that pickles: the one of that name, or the first that is there."""
+    """The pickling module: the named one, or the first that is installed."""
     for candidate in [name] if name else PICKLERS:
         try:
             return importlib.import_module(candidate)
         except ImportError:
             pass
-    raise RuntimeError(f"there is no {name or 'cloudpickle'} for {sys.executable}: "
-                       "`pip install cloudpickle`")
+    raise RuntimeError(f"{sys.executable} has no {name or 'cloudpickle'}: `pip install "
+                       "cloudpickle`")
 
 
 def _dumps(module, obj, by_value):
@@ -195,7 +195,7 @@ def _kind_and_cure(value, name):
 
 
 def _explain(module, call, by_value, error):
-    """What cannot be pickled of a call: a sentence, the path to it, what to do."""
+    """The part of a call that cannot be pickled: a sentence, its path, and what to do."""
     fn, args, kwargs = call
     name = _called(fn)
     left, seen = [MOST_LOOKS], set()
@@ -214,12 +214,12 @@ def _explain(module, call, by_value, error):
         reason = "" if _is_of_spark(culprit) else f" ({reason})"  # Spark's is about its own workers
         return (f"{name}() refers to {last}, {kind}, which cannot be sent to other processes"
                 f"{reason}.  Path: {path}.  {cure}")
-    return (f"{name}() cannot be sent to other processes ({error}).  Put its imports, and what it "
-            f"makes of them, inside {name}()")
+    return (f"{name}() cannot be sent to other processes ({error}).  Move its imports, and "
+            f"objects created from them, into {name}()")
 
 
 def cannot_pickle(fn, error, args=(), kwargs=None, by_value=()):
-    """CannotPickle for a function, or a partial of one, that error has come of."""
+    """CannotPickle for a function, or a partial of one, that caused error."""
     kwargs = dict(kwargs or {})
     if isinstance(fn, functools.partial):
         fn, args, kwargs = fn.func, (*fn.args, *args), {**fn.keywords, **kwargs}
@@ -244,7 +244,7 @@ def dumps_call(fn, args, kwargs, by_value=(), **header):
 
 
 def loads_result(data):
-    """What dumps() of a rank has made; only for bytes whose MAC is right.  No bytes are None."""
+    """Loads the result of a rank's dumps(); only for bytes with a valid MAC. No bytes are None."""
     return pickle.loads(data) if data else None
 
 

@@ -11,25 +11,25 @@ import itertools
 import math
 import os
 import re
-import socket
 import sys
 import threading
 import time
 
 from ringup._version import __version__
 
-from . import arguments, channel, connect, failure, job as jobs, task
+from . import arguments, connect, failure, job as jobs, session, task
 from .failure import JobFailed
 from .launcher import Launcher
 
 START_S = 600          # for slots to be there, and tasks to start
-STRANGER_S = 10        # for one who connects to prove that he belongs to the job
+HELLO_S = 10           # for a task that has proved that it belongs to the job to say which it is
 SLOTS_POLL_S = 0.5
 SETTLED = 0.1          # of the time to start: executors that are there, but too few, get no more
 PATIENT_S = 5          # after which it is said that a job waits for slots
 APART_S = 15           # after which a client of Spark Connect hears that tasks have not connected
 LEAVE_S = 10           # for the tasks to end after the job has
 FAILED_LEAVE_S = 0.5   # the same after a failure, where an executor may be gone
+WILDCARDS = ("0.0.0.0", "::", "*")  # of spark.driver.bindAddress
 GPUS = "SPARK_GPUS_OF_RANKS"  # "0,1;2": the GPUs of a host's tasks, by local rank
 _numbers = itertools.count()
 
@@ -80,7 +80,7 @@ def check_cluster(sc):
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
         raise RuntimeError("barrier stages do not work with dynamic allocation (SPARK-24942): set "
                            "spark.dynamicAllocation.enabled=false in the cluster's configuration "
-                           "and spark.executor.instances to how many executors it shall have")
+                           "and spark.executor.instances to the number of executors")
 
 
 class TooFewSlots(JobFailed):
@@ -102,14 +102,14 @@ def wait_for_slots(sc, size, seconds):
         if not is_said and waits and now - begin >= PATIENT_S:
             is_said = True
             print(f"ringup: {size} ranks wait for as many task slots; the executors have {there} "
-                  f"so far, and without more of them the job gives up in {left:.0f} s",
+                  f"so far. Without more, the job ends in {left:.0f} s",
                   file=sys.stderr, flush=True)
         if not waits or left <= 0:
             raise TooFewSlots(
                 f"{size} ranks need {size} task slots at the same time, and the executors have "
                 f"{there}: ask for {there or 'fewer'} ranks, or give the cluster more executors or "
-                "cores (spark.executor.instances, spark.executor.cores; a slot is "
-                "spark.task.cpus cores)")
+                "cores (spark.executor.instances, spark.executor.cores; a slot is spark.task.cpus "
+                "cores)")
         time.sleep(SLOTS_POLL_S)
 
 
@@ -125,56 +125,41 @@ def hosts_of(sc):
 # -- tasks that come -------------------------------------------------------------------------------
 
 class Lobby:
-    """Where tasks connect; strangers are turned away after STRANGER_S."""
+    """Where tasks connect."""
 
     def __init__(self, hosts, size, key):
         """hosts: where tasks find it, and other names to listen at if that is none of this host."""
-        self.size, self.key, self.tasks = size, key, {}
+        self.size, self.tasks, self.error = size, {}, None
         self.changed = threading.Condition()
-        self.strangers = threading.BoundedSemaphore(size + 16)
         self.closed = False
-        self.listener = self._listen(hosts)
-        self.address = hosts[0], self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _listen(self, hosts):
-        for host in hosts:
-            try:
-                return socket.create_server((host, 0), backlog=self.size + 16)
-            except OSError as e:
-                error = e
-        raise RuntimeError(f"the driver cannot listen at {hosts[0]}, its spark.driver.host: "
-                           f"{error}") from error
-
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            if self.closed or not self.strangers.acquire(blocking=False):
-                sock.close()
-                continue
-            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
-
-    def _welcome(self, sock):
+        # Spark may be told to listen at all addresses.  This is one: that towards its own name.
+        names = [connect.own_address(hosts[:1]) if h in WILDCARDS else h for h in hosts]
         try:
-            sock.settimeout(STRANGER_S)
-            ch = channel.Channel(sock, self.key, channel.DRIVER)
-            hello = ch.receive()
-            sock.settimeout(None)
-            channel.watch(sock)
+            self.door = session.listen(names, key)
+        except OSError as e:
+            raise RuntimeError(f"the driver cannot listen at {hosts[0]}, its spark.driver.host: "
+                               f"{e}") from e
+        self.address = hosts[0], self.door.port
+        threading.Thread(target=self.door.serve, args=(self._welcome, self._refuse),
+                         daemon=True).start()
+
+    def _welcome(self, ch):
+        try:
+            hello = ch.receive(HELLO_S)
             with self.changed:
                 if self.closed or not 0 <= hello["index"] < self.size:
-                    raise ConnectionError("nobody waits for this task")
+                    raise ConnectionError("the job does not expect this task")
                 self.take(hello, ch)
         except (OSError, ValueError, KeyError, TypeError):
-            sock.close()
-        finally:
-            self.strangers.release()
+            ch.close()
+
+    def _refuse(self, error):
+        with self.changed:
+            self.error = JobFailed(f"a task cannot join: {error}")
+            self.changed.notify_all()
 
     def take(self, hello, ch):
-        """A task has come; called with the lock of changed."""
+        """A task has connected; called with the lock of changed."""
         old = self.tasks.pop(hello["index"], None)
         self.tasks[hello["index"]] = (hello, ch)
         self.changed.notify_all()
@@ -182,20 +167,20 @@ class Lobby:
             old[1].close()
 
     def wait(self, seconds):
-        """Have all tasks come, or have they within this time?"""
+        """Have all tasks come, or have they within this time?  JobFailed if one cannot join."""
         with self.changed:
-            return self.changed.wait_for(lambda: len(self.tasks) == self.size, seconds)
+            there = self.changed.wait_for(
+                lambda: self.error or len(self.tasks) == self.size, seconds)
+            if self.error:
+                raise self.error
+            return there
 
     def close(self):
         """End all connections that are still this object's."""
         with self.changed:
             self.closed = True
             tasks, self.tasks = self.tasks, {}
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
-        except OSError:
-            pass
-        self.listener.close()
+        self.door.shut()
         for _, ch in tasks.values():
             ch.close()
 
@@ -208,12 +193,12 @@ class Host:
 
     @property
     def first(self):
-        """(what it has told, channel) of the task that starts the rank daemon."""
+        """(what it has told, session) of the task that starts the rank daemon."""
         return self.tasks[0]
 
 
 def group_by_host(tasks):
-    """[Host] of {index: (hello, channel)}; the one of task 0 first, names made unlike."""
+    """[Host] of {index: (hello, session)}; the one of task 0 first, names made unlike."""
     found = {}
     for index in sorted(tasks):
         found.setdefault(tasks[index][0]["host"], []).append(tasks[index])
@@ -233,9 +218,10 @@ def check_tasks(hosts):
             if hello["python"] != list(sys.version_info[:2]):
                 raise JobFailed(
                     f"the Python of the executors on {host.name} is {version} "
-                    f"({hello['executable']}), the driver's {sys.version_info[0]}."
-                    f"{sys.version_info[1]} ({sys.executable}): functions travel between equal "
-                    "versions only; set PYSPARK_PYTHON for both before the session starts")
+                    f"({hello['executable']}), the driver's "
+                    f"{sys.version_info[0]}.{sys.version_info[1]} ({sys.executable}): functions "
+                    "travel between equal versions only; set PYSPARK_PYTHON for both before the "
+                    "session starts")
             if hello["ringup"] != __version__:
                 raise JobFailed(f"{hello['executable']} on {host.name} has ringup "
                                 f"{hello['ringup']}, the driver {__version__}: install the same "
@@ -326,7 +312,7 @@ def explain(error):
 
 
 def _start_failed(stage, lobby, size, seconds):
-    """JobFailed: not all tasks have come."""
+    """JobFailed: not all tasks have connected."""
     if stage.is_over and stage.error:
         raise JobFailed(f"Spark could not start the tasks: {explain(stage.error)}") \
             from stage.error
@@ -360,7 +346,7 @@ def _wait_for_tasks(stage, lobby, size, seconds):
 
 
 def _apart(stage, lobby):
-    """What a client of Spark Connect is told whose tasks have not come."""
+    """The message to a client of Spark Connect whose tasks have not connected."""
     where = f"this process at {lobby.address[0]} port {lobby.address[1]}"
     if stage.query.running or lobby.tasks:
         return (f"ringup: the tasks run, and cannot all connect to {where}: the ranks' output "
@@ -377,18 +363,18 @@ def _give_orders(job, hosts):
             ch.send({"starts": False})
         ch = host.first[1]
         ch.send(job.start(env))
-        connections[host.name] = ch.sock, ch.stream_key()
+        connections[host.name] = ch.release()
     return connections
 
 
 def run_ranks(job, tasks, look=lambda: None):
-    """Run the ranks of a job by the tasks that have come, {index: (hello, channel)}; returns the
+    """Run the ranks of a job by the tasks that have come, {index: (hello, session)}; returns the
     Launcher of it, which has ended."""
     hosts = group_by_host(tasks)
     check_tasks(hosts)
-    address = hosts[0].first[1].sock.getsockname()[0]
+    address = hosts[0].first[1].address
     running = Launcher([(h.name, len(h.tasks)) for h in hosts], _give_orders(job, hosts),
-                       job.size, address, job.output, job.key)
+                       job.size, address, job.output)
     running.wait(look)
     return running
 

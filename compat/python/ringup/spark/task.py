@@ -6,7 +6,6 @@ reach, and kills the ranks when its lifeline ends: a pipe whose other end only t
 has.  However that process ends, nothing is left behind."""
 
 import fcntl
-import hashlib
 import os
 import socket
 import struct
@@ -16,31 +15,12 @@ import sys
 from ringup import program
 from ringup._version import __version__
 
-from . import channel, gather, unpack
+from . import gather, session, unpack
 
 CONNECT_S = 60
 SIOCGIFADDR = 0x8915
 # The interface towards the driver is the one that these libraries are told to take.
 INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-
-
-def host_identity():
-    """A name that processes share if, and only if, the engine takes them for ranks of one host:
-    made of what src/host/identity.c looks at, so that LOCAL_RANK is the engine's local rank."""
-    parts = [str(os.geteuid())]
-    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
-        try:
-            with open(path, encoding="ascii", errors="replace") as f:
-                parts.append(f.read())
-        except OSError:
-            parts.append("")
-    for name in ("pid", "net", "user"):
-        try:
-            found = os.stat(f"/proc/self/ns/{name}")
-            parts.append(f"{found.st_dev} {found.st_ino}")
-        except OSError:
-            parts.append("")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def interface_of(address):
@@ -58,12 +38,13 @@ def interface_of(address):
     return None
 
 
-def reserve_port():
-    """A socket with a port for torch's store; bound but not listening, so that nobody else gets
-    the port and rank 0 can still listen there.  At all addresses, for so does the store."""
-    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def reserve_port(address):
+    """A socket with a port at an address of this host, for torch's store; bound but not listening,
+    so that nobody else gets the port and rank 0 can still listen there."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    s = socket.socket(family, socket.SOCK_STREAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(("", 0))
+    s.bind((address, 0))
     return s
 
 
@@ -152,16 +133,16 @@ class Guest:
     """
 
     def __init__(self, address, key, context, seconds, own=None):
-        self.key, self.ch = key, channel.connect(address, key, seconds)
-        self.address = own or self.ch.sock.getsockname()[0]
-        self.port = reserve_port()
+        self.session = session.connect(address, key, seconds)
+        self.address, self.port = own or self.session.address, None
         try:
-            self.ch.send({"index": context.partitionId(), "attempt": context.taskAttemptId(),
-                          "host": host_identity(),
-                          "name": os.uname().nodename, "address": self.address,
-                          "port": self.port.getsockname()[1], "gpus": gpus_of(context),
-                          "python": list(sys.version_info[:2]), "executable": sys.executable,
-                          "ringup": __version__})
+            self.port = reserve_port(self.address)
+            self.session.send({
+                "index": context.partitionId(), "attempt": context.taskAttemptId(),
+                "host": session.host_identity(), "name": os.uname().nodename,
+                "address": self.address, "port": self.port.getsockname()[1],
+                "gpus": gpus_of(context), "python": list(sys.version_info[:2]),
+                "executable": sys.executable, "ringup": __version__})
         except BaseException:
             self.close()
             raise
@@ -169,15 +150,13 @@ class Guest:
     def serve(self, orders, payload):
         """Start the ranks of this host, or leave that to another task; returns when the job has
         ended."""
-        self.ch.sock.settimeout(None)
         try:
-            found = self.ch.receive()
+            found = self.session.receive()
             if found["starts"]:
                 orders["env"].update(found["env"])
-                serve(self.ch.sock, self.ch.stream_key(), orders, self.key + payload, self.address)
+                serve(*self.session.release(), orders, payload, self.address)
             else:
-                while self.ch.sock.recv(1):  # the driver ends the connection with the job
-                    pass
+                self.session.receive()  # nothing: the driver ends the connection with the job
         except ConnectionError:
             pass  # the driver, which has ended the job, says why
         finally:
@@ -185,8 +164,9 @@ class Guest:
 
     def close(self):
         """End the connection."""
-        self.port.close()
-        self.ch.close()
+        if self.port:
+            self.port.close()
+        self.session.close()
 
 
 def run(driver, key, orders, payload, partition):

@@ -20,13 +20,13 @@ class TorchDistributor:
 
     def __init__(self, num_processes=1, local_mode=True, use_gpu=True, _ssl_conf=None):
         if arguments.number(num_processes, "num_processes") <= 0:
-            raise ValueError("num_processes has to be a positive integer")
+            raise ValueError("num_processes must be a positive integer")
         self.num_processes, self.local_mode, self.use_gpu = num_processes, local_mode, use_gpu
         if use_gpu and not local_mode:
             amount = stage.context().getConf().get("spark.task.resource.gpu.amount", "0")
             if float(amount) < 1:
                 raise RuntimeError("'spark.task.resource.gpu.amount' was unset, so gpu usage is "
-                                   "unavailable.  Set it to 1 where the cluster is configured, or "
+                                   "unavailable.  Set it to 1 in the cluster's configuration, or "
                                    "use_gpu=False")
 
     def run(self, train_object, *args, **kwargs):

@@ -104,9 +104,9 @@ def unpacked(data):
                     archive.extractall(folder, names)
                 except OSError as e:
                     raise RuntimeError(
-                        f"{os.uname().nodename} has no room for the driver's Python files in "
+                        f"{os.uname().nodename} has no space for the driver's Python files in "
                         f"{folder}: {e.strerror or e}.  RINGUP_SPARK_FILES=0 on the driver sends "
-                        "none; TMPDIR on the executors names another folder") from e
+                        "none; set TMPDIR on the executors to another folder") from e
                 end = _remover(folder)
             places = Places(folder=folder)
             for root, behind in manifest:

@@ -99,7 +99,7 @@ def _is_as_loaded(module, path, tree):
 
 
 def _of_module(module, path):
-    """{name: literal} of what was set in a module."""
+    """{name: literal} of the assignments in a module."""
     with open(path, "rb") as f:
         tree = ast.parse(f.read(), path)
     source, found = _Source(tree), {}

@@ -3,7 +3,7 @@
 
 
 class HostUpdateResult:
-    """Bits: what has happened to the hosts."""
+    """Bits of the changes to the hosts."""
 
     no_update = 0
     removed = 1

@@ -22,7 +22,7 @@ class Pipe:
             self._changed.notify_all()
 
     def read(self, length=-1):
-        """What is there, or length of it; None once the pipe is closed and empty."""
+        """The buffered data, or length of it; None once the pipe is closed and empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._text is not None or self._closed)
             if self._text is None:
@@ -35,10 +35,10 @@ class Pipe:
             return part
 
     def flush(self):
-        """For code that flushes what it writes to."""
+        """For code that flushes its output stream."""
 
     def close(self):
-        """End the pipe; what is in it can still be read."""
+        """End the pipe; its contents can still be read."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -14,7 +14,7 @@ def default_num_proc():
 
 
 class Backend:
-    """What an estimator needs of a backend; a subclass may run the ranks anywhere."""
+    """The interface that estimators need; a subclass may run the ranks anywhere."""
 
     def run(self, fn, args=(), kwargs={}, env=None):
         """Call fn(*args, **kwargs) on each rank, with env set; returns the results by rank."""

@@ -220,9 +220,10 @@ def _objects(name, array, text):
     if not flat:
         return array.astype("float64")
     if kinds & {"datetime", "date", "timedelta", "time", "datetime64", "timedelta64", "Timestamp"}:
-        raise cure("dates or times", f"make numbers of them, as col({name!r}).cast('double') does")
-    raise cure(f"values of type {', '.join(sorted(kinds))}, and a model takes numbers",
-               "make numbers of them first")
+        raise cure("dates or times",
+                   f"convert them to numbers, as with col({name!r}).cast('double')")
+    raise cure(f"values of type {', '.join(sorted(kinds))}, but a model takes numbers",
+               "convert them to numbers first")
 
 
 def transformed(rows, function):
@@ -306,11 +307,11 @@ def transform(df, predict, names):
 
     taken = [name for name in names if name in df.columns]
     if taken:
-        raise ValueError(f"the DataFrame has a column {taken[0]} already: choose another name with "
+        raise ValueError(f"the DataFrame already has a column {taken[0]}: choose another name with "
                          "setOutputCols(), or drop it")
     sizes = predict.sizes(df.select(*predict.features).limit(1))
     if not len(sizes) == len(names) == len(predict.label_types):
-        raise ValueError(f"the model has {len(sizes)} outputs, and there are "
+        raise ValueError(f"the model has {len(sizes)} outputs, but there are "
                          f"{len(predict.label_types)} label columns and {len(names)} output "
                          "columns")
     fields = [StructField(name, _output_type(kind, size), True)
@@ -329,8 +330,8 @@ def prepared(store, df, columns, validation):
     """Keep columns of df in the store, where fit_on_parquet() finds them; they stay there."""
     folder = store.get_train_data_path()
     if any(other.get_train_data_path() == folder for other in _prepared):
-        raise ValueError(f"prepare_data() of another DataFrame has not ended, and its rows are in "
-                         f"{folder}: give each a Store of its own")
+        raise ValueError("prepare_data() of another DataFrame is still open, and its rows are in "
+                         f"{folder}: use a separate Store for each")
     if not validation and store.has_own_val_path():
         store.delete(store.get_val_data_path())  # rows of an earlier time
     write(store, None, df, columns, validation)
@@ -348,7 +349,7 @@ def properties():
     from pyspark.sql import SparkSession
 
     if not _prepared:
-        raise ValueError("nothing is prepared: use get_dataset_properties() below `with "
+        raise ValueError("no data is prepared: call get_dataset_properties() inside `with "
                          "prepare_data(...)`")
     store = _prepared[-1]
     folder = store.get_train_data_path()

@@ -34,8 +34,8 @@ PARAMETERS = {
 }
 REFUSED = {
     "data_module": "the ranks read the store's Parquet files into memory; a transformation_fn "
-                   "changes rows, and horovod.spark.run() calls a loop of yours that reads data "
-                   "otherwise",
+                   "changes rows, to read data in another way, write your own loop and run it "
+                   "with horovod.spark.run()",
     "continuous_cols": "they belong to NVTabular's data module; name all columns in feature_cols",
     "categorical_cols": "they belong to NVTabular's data module; name all columns in feature_cols",
 }
@@ -70,7 +70,7 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         return self._fit_on(None, {c: schema[c].dataType for c in self.getLabelCols()}, held)
 
     def _fit(self, df):
-        """What fit() calls."""
+        """The implementation of fit()."""
         v = self._checked()
         idx, columns = uuid.uuid4().hex, self._columns()
         types = {c: df.schema[c].dataType for c in v["label_cols"]}
@@ -105,7 +105,7 @@ class HorovodEstimator(Estimator, Parameters, Saved):
                              "as in SparkBackend(num_proc=2)")
         if callable(getattr(v["store"], "get_train_data_path", None)):
             return v
-        raise TypeError(f"store={v['store']!r}: a Store, as Store.create(PATH) makes it")
+        raise TypeError(f"store={v['store']!r}: pass a Store, such as Store.create(PATH)")
 
     def _backend(self):
         if self.getBackend() is not None:
@@ -114,7 +114,7 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         return SparkBackend(self.getNumProc(), verbose=self.getVerbose(), **streams)
 
     def _fit_on(self, idx, label_types, has_validation):
-        """Train on what is in the store under idx."""
+        """Train on the store's data with number idx."""
         v = self.values()
         store, run_id = v["store"], v["run_id"] or f"{self.KIND}_{uuid.uuid4().hex}"
         checkpoint = store.get_checkpoint_file(run_id)
@@ -167,7 +167,7 @@ class HorovodModel(Model, Parameters, Saved):
         return [types.get(c) for c in self.getOrDefault("label_columns")]
 
     def _transform(self, df):
-        """What transform() calls: the model in batches, where the rows are."""
+        """The implementation of transform(): apply the model in batches, on the executors."""
         for name in ("model", "feature_columns", "label_columns"):
             if self.getOrDefault(name) is None:
                 raise ValueError(f"{type(self).__name__} needs {name}")

@@ -57,7 +57,7 @@ class Saved(MLWritable, MLReadable):
         return _Reader(cls)
 
     def _to_save(self):
-        """{name: value} of what has been set."""
+        """{name: value} of the parameters that are set."""
         return {name: self.getOrDefault(name) for name in self.DEFAULTS
                 if self.isSet(name) and name not in self.LEFT_OUT}
 

@@ -18,8 +18,8 @@ class Store:
     def __init__(self, prefix_path=None, train_path=None, val_path=None, test_path=None,
                  runs_path=None, save_runs=True, storage_options=None, checkpoint_filename=None):
         if prefix_path is None and None in (train_path, val_path):
-            raise ValueError("a Store needs prefix_path, or train_path and val_path, and with "
-                             "these runs_path if it is to keep checkpoints")
+            raise ValueError("a Store needs prefix_path, or train_path and val_path; with these "
+                             "also runs_path to keep checkpoints")
         self.storage_options = storage_options
         self.checkpoint_filename = checkpoint_filename or "checkpoint.pt"
         self.prefix_path = prefix_path
@@ -141,7 +141,7 @@ class Store:
             return f.read()
 
     def write_text(self, path, text):
-        """Write a file; it is there whole or not at all."""
+        """Write a file completely or not at all."""
         self.write(path, text.encode())
 
     def write(self, path, data):
@@ -153,7 +153,7 @@ class Store:
         os.replace(part, path)
 
     def delete(self, path):
-        """Remove a folder of this store, if it is there."""
+        """Remove a folder of this store, if it exists."""
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -183,9 +183,9 @@ FilesystemStore = LocalStore
 
 
 def _only_folders(path, scheme):
-    return (f"{path}: ringup has stores in folders alone; mount {scheme} where the driver and all "
-            "executors see it as a folder, and give that to Store.create().  Or read the data in "
-            "a function of yours with pyarrow, and run it with horovod.spark.run()")
+    return (f"{path}: ringup only supports stores in folders; mount {scheme} as a folder on the "
+            "driver and all executors, and pass that to Store.create().  Or read the data with "
+            "pyarrow in your own function, and run it with horovod.spark.run()")
 
 
 class HDFSStore(Store):
@@ -223,5 +223,5 @@ class DBFSLocalStore(LocalStore):
         """The folder below /dbfs; ValueError for dbfs://HOST."""
         path = _without_file(path)
         if path.startswith("dbfs://"):
-            raise ValueError(f"{path} names a host, and DBFS has none: dbfs:/FOLDER")
+            raise ValueError(f"{path} names a host, but DBFS has none: use dbfs:/FOLDER")
         return "/dbfs/" + path[len("dbfs:/"):].lstrip("/") if path.startswith("dbfs:/") else path

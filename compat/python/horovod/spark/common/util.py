@@ -23,7 +23,7 @@ def to_list(var, length):
     if len(values) == 1:
         values *= length
     if len(values) != length:
-        raise ValueError(f"{len(values)} values, where there are {length}")
+        raise ValueError(f"{len(values)} values instead of {length}")
     return values
 
 
@@ -48,7 +48,7 @@ def prepare_data(num_processes, store, df, label_columns, feature_columns=None, 
         raise ValueError(f"num_processes={num_processes}, partitions_per_process="
                          f"{partitions_per_process}: whole numbers of 1 or more")
     if not label_columns:
-        raise ValueError("label_columns is empty: name the columns that a model is to predict")
+        raise ValueError("label_columns is empty: name the columns to predict")
     apart = {*label_columns, sample_weight_col,
              validation if isinstance(validation, str) else None}
     if feature_columns is None:

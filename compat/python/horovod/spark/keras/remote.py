@@ -32,7 +32,7 @@ def inputs_of(model, names, columns):
     """An array for each input of the model, with that input's shape."""
 
     if len(model.inputs) != len(columns):
-        raise ValueError(f"the model has {len(model.inputs)} inputs, and there are {len(columns)} "
+        raise ValueError(f"the model has {len(model.inputs)} inputs, but there are {len(columns)} "
                          "feature columns")
     arrays = []
     for name, values, wanted in zip(names, columns, model.inputs):

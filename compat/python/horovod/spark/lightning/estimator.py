@@ -36,8 +36,8 @@ class TorchEstimator(of_torch.Torch, HorovodEstimator):
         v = super()._checked()
         remote.package_of(v["model"])
         if v["num_gpus"] not in (None, 0, 1):
-            raise ValueError(f"num_gpus={v['num_gpus']!r}: a rank has one GPU, or none (0); more "
-                             "ranks, by num_proc, use more")
+            raise ValueError(f"num_gpus={v['num_gpus']!r}: a rank uses one GPU, or none (0); to "
+                             "use more, raise num_proc")
         return v
 
     def _plan(self):

@@ -51,7 +51,7 @@ def losses_of(plan, outputs, labels, weights):
     """The weighted sum of the losses of all outputs."""
     outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     if len(outputs) != len(labels):
-        raise ValueError(f"the model has {len(outputs)} outputs, and there are {len(labels)} "
+        raise ValueError(f"the model has {len(outputs)} outputs, but there are {len(labels)} "
                          "label columns")
     total = 0
     for loss, factor, out, y in zip(plan["loss"], plan["loss_weights"], outputs, labels):
@@ -64,12 +64,12 @@ def losses_of(plan, outputs, labels, weights):
 
 
 def saved_optimizer(model, optimizer):
-    """What makes the same optimizer for the same model again."""
+    """The data that recreates the optimizer for the same model."""
     names = {id(p): name for name, p in model.named_parameters()}
     try:
         groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
     except KeyError:
-        raise ValueError("the optimizer has parameters that are not the model's: make it of "
+        raise ValueError("the optimizer has parameters that are not the model's: create it with "
                          "model.parameters()") from None
     lr = {"lr": optimizer.defaults["lr"]} if "lr" in optimizer.defaults else {}
     return {"groups": groups, "optimizer_class": type(optimizer), "optimizer_defaults": lr,

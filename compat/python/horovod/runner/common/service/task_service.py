@@ -73,7 +73,7 @@ class NotifyInitialRegistrationCompleteRequest:
 
 
 class RegisterCodeResultRequest:
-    """What a function returned."""
+    """The result of a function."""
 
     def __init__(self, result):
         self.result = result
@@ -175,7 +175,7 @@ class BasicTaskService(network.BasicService):
         return network.AckResponse()
 
     def fn_result(self):
-        """What the function returned."""
+        """The function's result."""
         return self._fn_result
 
     def wait_for_initial_registration(self, timeout):

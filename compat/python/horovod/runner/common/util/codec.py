@@ -19,8 +19,8 @@ def dumps(obj):
         try:
             return pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception as e:
-            raise RuntimeError(f"{obj!r} cannot be pickled: {e}; with the package cloudpickle "
-                               "more can (pip install cloudpickle)") from e
+            raise RuntimeError(f"{obj!r} cannot be pickled: {e}; cloudpickle supports more (pip "
+                               "install cloudpickle)") from e
     return cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -43,7 +43,7 @@ def loads_signed(key, message, digest):
 
 
 def write(path, obj):
-    """Put an object into a new file for this user alone; it is there whole or not at all."""
+    """Write an object to a new file that only this user can read, completely or not at all."""
     part = f"{path}.part{os.getpid()}"
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
         f.write(dumps(obj))
@@ -55,6 +55,5 @@ def read(path):
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
         s = os.fstat(f.fileno())
         if not stat.S_ISREG(s.st_mode) or s.st_uid != os.geteuid() or s.st_mode & 0o022:
-            raise PermissionError(f"{path} is not a file of this user's alone; nothing is "
-                                  "unpickled from it")
+            raise PermissionError(f"refusing to unpickle {path}: other users can write it")
         return pickle.loads(f.read())

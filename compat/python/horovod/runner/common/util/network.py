@@ -92,7 +92,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class BasicService:
-    """A server; a subclass says in _handle() what it answers."""
+    """A server; a subclass defines its answers in _handle()."""
 
     def __init__(self, service_name, key, nics):
         self._service_name = service_name
@@ -149,7 +149,7 @@ class BasicService:
         return self._addresses.copy()
 
     def shutdown(self):
-        """Answer what was asked, and end."""
+        """Answer the request, and end."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

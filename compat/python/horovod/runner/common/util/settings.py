@@ -3,7 +3,7 @@
 
 
 class BaseSettings:
-    """What upstream's launchers are called with; see horovod.run() for the meaning."""
+    """The arguments of upstream's launchers; horovod.run() explains them."""
 
     def __init__(self, num_proc=None, verbose=0, ssh_port=None, ssh_identity_file=None,
                  extra_mpi_args=None, tcp_flag=None, binding_args=None, key=None,

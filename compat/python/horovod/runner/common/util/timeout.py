@@ -13,7 +13,7 @@ class TimeoutException(Exception):
 
 
 class Timeout:
-    """Runs from now on; {activity} in the message is what was waited for."""
+    """A deadline that starts now; {activity} in the message is the awaited event."""
 
     def __init__(self, timeout, message):
         self._timeout = timeout
