@@ -21,7 +21,7 @@ static void must(int rc)
 
 int main(void)
 {
-	struct ringup_gather g[2] = { { 0 }, { 0 } };
+	struct ringup_gather g[2] = { { .bytes = sizeof(g[0]) }, { .bytes = sizeof(g[1]) } };
 	struct ringup_group *world;
 	struct ringup *job;
 	void *indices = NULL, *values = NULL;
