@@ -31,12 +31,10 @@ UNIT_TESTS = \
 	%reldir%/unit/test_blame \
 	%reldir%/unit/test_facts \
 	%reldir%/unit/test_netpage \
-	%reldir%/unit/test_page \
 	%reldir%/unit/test_pairs \
 	%reldir%/unit/test_verdict \
 	%reldir%/unit/test_thread \
 	%reldir%/unit/test_utf8 \
-	%reldir%/unit/test_xml \
 	%reldir%/unit/test_yaml \
 	%reldir%/unit/test_jobdir \
 	%reldir%/unit/test_loops \
@@ -47,7 +45,10 @@ UNIT_TESTS = \
 	%reldir%/unit/test_opt \
 	%reldir%/unit/test_out \
 	%reldir%/unit/test_proc \
+	%reldir%/unit/test_limits \
+	%reldir%/unit/test_pidend \
 	%reldir%/unit/test_pidstat \
+	%reldir%/unit/test_stack \
 	%reldir%/unit/test_pmi \
 	%reldir%/unit/test_rankenv \
 	%reldir%/unit/test_reduce \
@@ -81,27 +82,19 @@ UNIT_TESTS = \
 	%reldir%/unit/test_tcp
 UNIT_TESTS += \
 	%reldir%/unit/test_argv \
-	%reldir%/unit/test_contest \
 	%reldir%/unit/test_gradset \
 	%reldir%/unit/test_groups \
-	%reldir%/unit/test_bind \
-	%reldir%/unit/test_hog \
 	%reldir%/unit/test_measure \
 	%reldir%/unit/test_inline \
 	%reldir%/unit/test_pattern \
-	%reldir%/unit/test_peers \
-	%reldir%/unit/test_placement \
-	%reldir%/unit/test_plot \
-	%reldir%/unit/test_style \
-	%reldir%/unit/test_template \
 	%reldir%/unit/test_modules \
 	%reldir%/unit/test_stamp \
 	%reldir%/unit/test_stats \
-	%reldir%/unit/test_task
+	%reldir%/unit/test_task \
+	%reldir%/unit/test_timing
 UNIT_TESTS += \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_ancestor \
-	%reldir%/unit/test_cipher \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_cgroup \
 	%reldir%/unit/test_cores \
@@ -110,6 +103,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_cause \
 	%reldir%/unit/test_culprit \
 	%reldir%/unit/test_ending \
+	%reldir%/unit/test_failure \
 	%reldir%/unit/test_finder \
 	%reldir%/unit/test_hostlist \
 	%reldir%/unit/test_lobby \
@@ -157,6 +151,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
+	%reldir%/unit/test_session \
 	%reldir%/unit/test_dial \
 	%reldir%/unit/test_door \
 	%reldir%/unit/test_meet \
@@ -175,9 +170,7 @@ UNIT_TESTS += \
 
 UNIT_TESTS += \
 	%reldir%/unit/test_chrome \
-	%reldir%/unit/test_events \
 	%reldir%/unit/test_label \
-	%reldir%/unit/test_merge \
 	%reldir%/unit/test_outfile \
 	%reldir%/unit/test_points \
 	%reldir%/unit/test_trace \
@@ -185,6 +178,7 @@ UNIT_TESTS += \
 
 UNIT_TESTS += \
 	%reldir%/unit/test_horovod \
+	%reldir%/unit/test_kernels \
 	%reldir%/unit/test_mpi_find \
 	%reldir%/unit/test_pieces \
 	%reldir%/unit/test_autotune
@@ -192,6 +186,7 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_echo \
 	%reldir%/unit/test_names \
+	%reldir%/unit/test_neigh \
 	%reldir%/unit/test_reach \
 	%reldir%/unit/test_roster \
 	%reldir%/unit/test_rounds \
@@ -204,12 +199,14 @@ UNIT_TESTS += \
 	%reldir%/unit/test_talk \
 	%reldir%/unit/test_way
 
+%canon_reldir%_unit_test_kernels_SOURCES = %reldir%/unit/test_kernels.c \
+	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h
+
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
 FUZZ_TESTS = \
 	%reldir%/fuzz/replay_card \
 	%reldir%/fuzz/replay_chan \
-	%reldir%/fuzz/replay_cipher \
 	%reldir%/fuzz/replay_diagnose \
 	%reldir%/fuzz/replay_discover \
 	%reldir%/fuzz/replay_dist \
@@ -217,15 +214,17 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_elfinfo \
 	%reldir%/fuzz/replay_facts \
 	%reldir%/fuzz/replay_fixfile \
+	%reldir%/fuzz/replay_hang \
 	%reldir%/fuzz/replay_hear \
 	%reldir%/fuzz/replay_hostlist \
 	%reldir%/fuzz/replay_tcp \
 	%reldir%/fuzz/replay_jobdir \
 	%reldir%/fuzz/replay_ldcache \
-	%reldir%/fuzz/replay_lease \
-	%reldir%/fuzz/replay_manifest \
+	%reldir%/fuzz/replay_cache \
+	%reldir%/fuzz/replay_lobby \
 	%reldir%/fuzz/replay_meet \
 	%reldir%/fuzz/replay_mesh \
+	%reldir%/fuzz/replay_cause \
 	%reldir%/fuzz/replay_order \
 	%reldir%/fuzz/replay_p2p \
 	%reldir%/fuzz/replay_plan \
@@ -235,30 +234,32 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_settings \
 	%reldir%/fuzz/replay_shake \
 	%reldir%/fuzz/replay_snapshot \
+	%reldir%/fuzz/replay_sparkui \
 	%reldir%/fuzz/replay_sock \
 	%reldir%/fuzz/replay_stall \
 	%reldir%/fuzz/replay_stamp \
 	%reldir%/fuzz/replay_talk \
-	%reldir%/fuzz/replay_timeline \
 	%reldir%/fuzz/replay_tree \
 	%reldir%/fuzz/replay_yaml
 check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_card_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_card.c
+%canon_reldir%_fuzz_replay_hang_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hang.c
 %canon_reldir%_fuzz_replay_hear_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hear.c
 %canon_reldir%_fuzz_replay_chan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz.h \
 	%reldir%/fuzz/fuzz_chan.c
-%canon_reldir%_fuzz_replay_cipher_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_cipher.c
 %canon_reldir%_fuzz_replay_diagnose_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_diagnose.c
 %canon_reldir%_fuzz_replay_discover_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_discover.c
 %canon_reldir%_fuzz_replay_tcp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tcp.c
 %canon_reldir%_fuzz_replay_mesh_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_mesh.c
 %canon_reldir%_fuzz_replay_jobdir_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_jobdir.c
 %canon_reldir%_fuzz_replay_ldcache_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_ldcache.c
-%canon_reldir%_fuzz_replay_lease_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_lease.c
+%canon_reldir%_fuzz_replay_cache_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_cache.c
 %canon_reldir%_fuzz_replay_hostlist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_hostlist.c
+%canon_reldir%_fuzz_replay_cause_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_cause.c
 %canon_reldir%_fuzz_replay_order_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_order.c
+%canon_reldir%_fuzz_replay_lobby_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_lobby.c
+%canon_reldir%_fuzz_replay_sparkui_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sparkui.c
 %canon_reldir%_fuzz_replay_meet_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_meet.c
-%canon_reldir%_fuzz_replay_manifest_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_manifest.c
 %canon_reldir%_fuzz_replay_dist_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_dist.c
 %canon_reldir%_fuzz_replay_echo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_echo.c
 %canon_reldir%_fuzz_replay_elfinfo_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_elfinfo.c
@@ -276,7 +277,6 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_sock_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_sock.c
 %canon_reldir%_fuzz_replay_stall_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stall.c
 %canon_reldir%_fuzz_replay_stamp_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_stamp.c
-%canon_reldir%_fuzz_replay_timeline_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_timeline.c
 %canon_reldir%_fuzz_replay_tree_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_tree.c
 %canon_reldir%_fuzz_replay_yaml_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_yaml.c
 TESTS += $(FUZZ_TESTS)
@@ -327,7 +327,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_pins \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
-	%reldir%/unit/test_edit \
 	%reldir%/unit/test_job \
 	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
@@ -347,19 +346,30 @@ UNIT_TESTS += \
 UNIT_TESTS += \
 	%reldir%/unit/test_cache \
 	%reldir%/unit/test_folder \
-	%reldir%/unit/test_lease \
-	%reldir%/unit/test_manifest \
 	%reldir%/unit/test_signkey
 
 UNIT_TESTS += \
+	%reldir%/unit/test_compare \
 	%reldir%/unit/test_complaint \
 	%reldir%/unit/test_conclude \
 	%reldir%/unit/test_fields \
 	%reldir%/unit/test_match \
 	%reldir%/unit/test_nodes \
+	%reldir%/unit/test_jobend \
 	%reldir%/unit/test_origin \
+	%reldir%/unit/test_procs \
+	%reldir%/unit/test_rulefile \
 	%reldir%/unit/test_signature \
+	%reldir%/unit/test_stepline \
 	%reldir%/unit/test_unknown \
+	%reldir%/unit/test_flights \
+	%reldir%/unit/test_nccllog \
+	%reldir%/unit/test_pickle \
+	%reldir%/unit/test_ras \
+	%reldir%/unit/test_ras_server \
+	%reldir%/unit/test_ruling \
+	%reldir%/unit/test_observe \
+	%reldir%/unit/test_stacks \
 	%reldir%/unit/test_wrap
 EXTRA_DIST += %reldir%/diagnose
 
@@ -376,8 +386,8 @@ MODEL_TESTS = \
 %canon_reldir%_model_test_explore_waitset_SOURCES = %reldir%/model/test_explore_waitset.c \
 	%reldir%/model/explore.c
 check_PROGRAMS += $(MODEL_TESTS)
-EXTRA_DIST     += %reldir%/model/engine.pml
-EXTRA_DIST     += %reldir%/dist/loops.c
+EXTRA_DIST     += %reldir%/model/engine.pml %reldir%/model/turns.pml
+EXTRA_DIST     += %reldir%/device/ptx.py %reldir%/dist/loops.c %reldir%/programs/hangs.py
 TESTS          += $(MODEL_TESTS)
 check_PROGRAMS += $(UNIT_TESTS)
 %canon_reldir%_unit_test_pmi_LDFLAGS = -Wl,--wrap=atexit
@@ -392,23 +402,32 @@ TESTS += $(SIM_TESTS)
 # programs: what the Bats files start as ranks
 TEST_TOOLS = \
 	%reldir%/programs/ends \
+	%reldir%/programs/hangs \
 	%reldir%/programs/regroup \
 	%reldir%/programs/sum \
-	%reldir%/programs/whereami
+	%reldir%/programs/whereami \
+	%reldir%/programs/without
 # What users link: the shared library and nothing else.
 %canon_reldir%_programs_sum_LDADD   = libringup.la
+%canon_reldir%_programs_hangs_LDADD   = libringup.la
+%canon_reldir%_programs_hangs_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_ends_LDADD   = libringup.la
 %canon_reldir%_programs_ends_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_regroup_LDADD   = libringup.la
 %canon_reldir%_programs_regroup_LDFLAGS = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_sum_LDFLAGS = $(AM_LDFLAGS) -no-install
 if HAVE_MPI
-TEST_TOOLS += %reldir%/programs/mpisum
+TEST_TOOLS += %reldir%/programs/mpisum %reldir%/programs/mpihangs
+%canon_reldir%_programs_mpihangs_SOURCES  = %reldir%/programs/hangs.c
+%canon_reldir%_programs_mpihangs_CPPFLAGS = $(AM_CPPFLAGS) -DWITH_MPI $(MPI_CFLAGS)
+%canon_reldir%_programs_mpihangs_LDADD    = $(MPI_LIBS)
+%canon_reldir%_programs_mpihangs_LDFLAGS  = $(AM_LDFLAGS) -no-install
 %canon_reldir%_programs_mpisum_SOURCES  = %reldir%/programs/sum.c
 %canon_reldir%_programs_mpisum_CPPFLAGS = $(AM_CPPFLAGS) -DWITH_MPI $(MPI_CFLAGS)
 %canon_reldir%_programs_mpisum_LDADD    = libringup.la $(MPI_LIBS)
 %canon_reldir%_programs_mpisum_LDFLAGS  = $(AM_LDFLAGS) -no-install
 endif
+%canon_reldir%_programs_without_LDADD =
 # fault: ranks that loop while the tests break something
 TEST_TOOLS += \
 	%reldir%/fault/loop \
@@ -455,14 +474,19 @@ BATS_TESTS = \
 	%reldir%/cli/completion.bats \
 	%reldir%/cli/detect.bats \
 	%reldir%/cli/diagnose.bats \
+	%reldir%/cli/diagnose-runs.bats \
 	%reldir%/cli/discover.bats \
 	%reldir%/cli/doctor.bats \
 	%reldir%/cli/env.bats \
 	%reldir%/cli/full.bats \
+	%reldir%/cli/hang.bats \
+	%reldir%/cli/hang-hosts.bats \
+	%reldir%/cli/hang-trials.bats \
 	%reldir%/cli/hello.bats \
 	%reldir%/cli/horovodrun.bats \
 	%reldir%/cli/help.bats \
 	%reldir%/cli/job.bats \
+	%reldir%/cli/limits.bats \
 	%reldir%/cli/loads.bats \
 	%reldir%/cli/man.bats \
 	%reldir%/cli/modules.bats \
@@ -483,6 +507,7 @@ BATS_TESTS = \
 	%reldir%/cli/run-elastic-walk.bats \
 	%reldir%/cli/run-culprit.bats \
 	%reldir%/cli/run.bats \
+	%reldir%/cli/top.bats \
 	%reldir%/cli/timeline.bats \
 	%reldir%/init/bundle.bats \
 	%reldir%/init/cache.bats \
@@ -501,8 +526,10 @@ BATS_TESTS = \
 	%reldir%/dist/arm.bats \
 	%reldir%/dist/configure.bats \
 	%reldir%/dist/install.bats \
+	%reldir%/dist/ptx.bats \
 	%reldir%/init/ringup-init.bats \
 	%reldir%/init/steps.bats \
+	%reldir%/init/wheel.bats \
 	%reldir%/cluster/check-cures.bats \
 	%reldir%/cluster/net-chance.bats \
 	%reldir%/cluster/net-real-gloo.bats \
@@ -517,15 +544,20 @@ BATS_TESTS = \
 	%reldir%/cluster/scenes-pages.bats \
 	%reldir%/cluster/scenes-wall.bats \
 	%reldir%/fresh/fresh.bats \
+	%reldir%/fresh/packages.bats \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
 	%reldir%/cluster/check-agents.bats \
 	%reldir%/cluster/check-twins.bats \
+	%reldir%/cluster/net-ways.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
 	%reldir%/cluster/process-group.bats \
 	%reldir%/cluster/hosts.bats
+MUTANT_TESTS = %reldir%/mutants/mutants.bats
+BATS_TESTS += $(MUTANT_TESTS)
 FAULT_TESTS = \
+	%reldir%/fault/gpu.bats \
 	%reldir%/fault/launcher.bats \
 	%reldir%/fault/net.bats \
 	%reldir%/fault/net-blip.bats \
@@ -535,9 +567,12 @@ FAULT_TESTS = \
 	%reldir%/fault/net-stall.bats \
 	%reldir%/fault/one.bats \
 	%reldir%/fault/start.bats \
-	%reldir%/fault/strangers.bats
+	%reldir%/fault/strangers.bats \
+	%reldir%/fault/ends.bats
 BATS_TESTS += $(FAULT_TESTS)
-KILL_TESTS = %reldir%/fault/one.bats %reldir%/cli/run-elastic-walk.bats
+KILL_TESTS = %reldir%/fault/ends.bats %reldir%/fault/one.bats %reldir%/cli/run-elastic-walk.bats
+DEATH_TESTS = %reldir%/fault/deaths.bats
+EXTRA_DIST += $(DEATH_TESTS) %reldir%/fault/death_of_a_rank.py %reldir%/fault/deaths.py
 GROWTH_TESTS = %reldir%/fault/test_growth
 check_PROGRAMS += $(GROWTH_TESTS)
 TESTS += $(GROWTH_TESTS)
@@ -550,9 +585,12 @@ WHOLE_TESTS = \
 	%reldir%/whole/test_blame \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
+	%reldir%/whole/test_edges \
 	%reldir%/whole/test_unwaited \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_nulls \
+	%reldir%/whole/test_old_caller \
+	%reldir%/whole/test_owned \
 	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_timeline \
@@ -566,7 +604,9 @@ TESTS += $(WHOLE_TESTS)
 
 # device: the engine's programs once more, through a back end that is asynchronous: a "device" with memory,
 # queues and a thread of its own.  The sanitizers run the device's own test: what is special to it is there.
-DEVICE_OWN = %reldir%/device/test_device
+DEVICE_OWN = %reldir%/device/test_device \
+	%reldir%/fakegpu/test_fakecuda \
+	%reldir%/fakegpu/test_fakenccl
 DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
 	%reldir%/device/test_bundle \
@@ -606,19 +646,77 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 %canon_reldir%_device_test_timeline_SOURCES = %reldir%/whole/test_timeline.c $(DEVICE)
 %canon_reldir%_device_test_unwaited_SOURCES = %reldir%/whole/test_unwaited.c $(DEVICE)
 
+# fakegpu: stand-ins for CUDA's driver and NCCL, as libraries that a program loads by the real names from a folder
+# in LD_LIBRARY_PATH, and as parts of their own tests.
+FAKE_CUDA  = %reldir%/fakegpu/cuda/libcuda.so.1
+FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.27.7/libnccl.so.2 \
+	%reldir%/fakegpu/nccl-2.28.9/libnccl.so.2 %reldir%/fakegpu/nccl-2.29.7/libnccl.so.2 \
+	%reldir%/fakegpu/nccl-2.30.7/libnccl.so.2
+check_DATA  = $(FAKE_CUDA) $(FAKE_NCCLS)
+CLEANFILES += $(FAKE_CUDA) $(FAKE_NCCLS)
+FAKE_INCLUDED = %reldir%/fakegpu/fakecuda.h %reldir%/fakegpu/fakenccl.h %reldir%/fakegpu/faults.h \
+	%reldir%/fakegpu/kernels_cpu.h
+EXTRA_DIST += $(FAKE_INCLUDED) %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/libnccl.c
+# ThreadSanitizer knows nothing of the loader's own memory for variables of threads, which this model does without.
+FAKE_LINK = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) \
+	$(LDFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -shared -pthread
+$(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c src/device/kernels.cu src/device/kernels.h \
+		src/coll/scalar.h $(FAKE_INCLUDED)
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libcuda.so.1 -o $@ \
+		$(srcdir)/%reldir%/fakegpu/libcuda.c $(srcdir)/%reldir%/fakegpu/kernels_cpu.c
+$(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(FAKE_CUDA)
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libnccl.so.2 '-Wl,-rpath,$$ORIGIN/../cuda' \
+		-DFAKE_NCCL_VERSION=$$(echo $(@D) | awk -F '[-.]' '{ print ($$(NF - 2) * 100 + $$(NF - 1)) * 100 + $$NF }') \
+		-o $@ $(srcdir)/%reldir%/fakegpu/libnccl.c $(FAKE_CUDA)
+# A rank by the public interface alone, with the fakes or the real libraries.
+TEST_TOOLS += %reldir%/device/conform
+%canon_reldir%_device_conform_LDADD   = libringup.la -ldl
+%canon_reldir%_device_conform_LDFLAGS = $(AM_LDFLAGS) -no-install
+FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c $(FAKE_INCLUDED)
+%canon_reldir%_fakegpu_test_fakecuda_SOURCES = %reldir%/fakegpu/test_fakecuda.c $(FAKE_PARTS)
+%canon_reldir%_fakegpu_test_fakenccl_SOURCES = %reldir%/fakegpu/test_fakenccl.c %reldir%/fakegpu/libnccl.c $(FAKE_PARTS)
+%canon_reldir%_fakegpu_test_fakenccl_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_NCCL_VERSION=23007
+
+# fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real kernels on the processor.
+FAKEGPU_TESTS = \
+	%reldir%/fakegpu/test_gpu \
+	%reldir%/fakegpu/test_nccl \
+	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_find \
+	%reldir%/fakegpu/test_nccl_unordered
+check_PROGRAMS += $(FAKEGPU_TESTS)
+TESTS += $(FAKEGPU_TESTS)
+FAKES = $(FAKE_CUDA) $(FAKE_NCCLS)
+EXTRA_%canon_reldir%_fakegpu_test_gpu_DEPENDENCIES = $(FAKES)
+EXTRA_%canon_reldir%_fakegpu_test_fakenccl_DEPENDENCIES = $(FAKES)
+EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_gpu_SOURCES = %reldir%/fakegpu/test_gpu.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_find_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_find_SOURCES = %reldir%/fakegpu/test_nccl_find.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_unordered_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_unordered_SOURCES = %reldir%/fakegpu/test_nccl_unordered.c \
+	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
+%canon_reldir%_fakegpu_test_nccl_unordered_LDFLAGS = -Wl,--wrap=turns_take
+EXTRA_%canon_reldir%_fakegpu_test_nccl_faults_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_faults_SOURCES = %reldir%/fakegpu/test_nccl_faults.c %reldir%/fakegpu/gpu_ranks.h
+%canon_reldir%_fakegpu_test_nccl_SOURCES = %reldir%/fakegpu/test_nccl.c %reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
+
 # threads: what can start some, so that ThreadSanitizer has something to see; tests/lint/threads.bats
 # keeps the list
 THREADED_TESTS = \
 	%reldir%/device/test_device \
-	%reldir%/unit/test_bind \
+	%reldir%/fakegpu/test_fakecuda \
+	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_nccl \
+	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_unordered \
+	%reldir%/unit/test_backend \
+	%reldir%/unit/test_backends \
 	%reldir%/unit/test_bridge \
-	%reldir%/unit/test_buildplan \
 	%reldir%/unit/test_bundle \
 	%reldir%/unit/test_byhand \
-	%reldir%/unit/test_cache \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_collective \
-	%reldir%/unit/test_contest \
 	%reldir%/unit/test_dial \
 	%reldir%/unit/test_eager \
 	%reldir%/unit/test_echo \
@@ -626,27 +724,28 @@ THREADED_TESTS = \
 	%reldir%/unit/test_futex \
 	%reldir%/unit/test_group \
 	%reldir%/unit/test_tcp \
-	%reldir%/unit/test_lease \
 	%reldir%/unit/test_ledger \
 	%reldir%/unit/test_lock \
 	%reldir%/unit/test_measure \
+	%reldir%/unit/test_timing \
 	%reldir%/unit/test_lobby \
 	%reldir%/unit/test_meet \
 	%reldir%/unit/test_context \
 	%reldir%/unit/test_memory \
 	%reldir%/unit/test_mesh \
-	%reldir%/unit/test_modules \
 	%reldir%/unit/test_names \
 	%reldir%/unit/test_p2p_ring \
-	%reldir%/unit/test_placement \
-	%reldir%/unit/test_probe \
+	%reldir%/unit/test_pidend \
+	%reldir%/unit/test_session \
 	%reldir%/unit/test_progress \
 	%reldir%/unit/test_quiesce \
 	%reldir%/unit/test_pmi \
 	%reldir%/unit/test_rendezvous \
+	%reldir%/unit/test_rest \
 	%reldir%/unit/test_rootfs \
 	%reldir%/unit/test_deadlock \
 	%reldir%/unit/test_stall \
+	%reldir%/unit/test_stack \
 	%reldir%/unit/test_thread \
 	%reldir%/unit/test_trace \
 	%reldir%/unit/test_tracefile \
@@ -659,8 +758,11 @@ THREADED_TESTS = \
 	%reldir%/whole/test_blame \
 	%reldir%/whole/test_contexts \
 	%reldir%/whole/test_deadline \
+	%reldir%/whole/test_edges \
 	%reldir%/whole/test_huge \
 	%reldir%/whole/test_nulls \
+	%reldir%/whole/test_old_caller \
+	%reldir%/whole/test_owned \
 	%reldir%/whole/test_p2p_job \
 	%reldir%/whole/test_pair \
 	%reldir%/whole/test_quiet \
@@ -681,10 +783,12 @@ PY_TESTS = \
 	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
+	%reldir%/py/test_recipes.py \
+	%reldir%/py/test_wheels.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
 	%reldir%/py/test_meeting.py \
-	%reldir%/py/test_memory.py \
+	%reldir%/py/test_memory.py %reldir%/py/test_nccl.py \
 	%reldir%/py/test_framework_examples.py \
 	%reldir%/py/test_jax.py \
 	%reldir%/py/test_jax_gpu.py \
@@ -704,6 +808,7 @@ PY_TESTS = \
 	%reldir%/py/test_spark_failure.py \
 	%reldir%/py/test_spark_files.py \
 	%reldir%/py/test_spark_local.py \
+	%reldir%/py/test_merge.py \
 	%reldir%/py/test_timeline.py \
 	%reldir%/py/test_train_check.py
 PY_FILES = \
@@ -712,13 +817,14 @@ PY_FILES = \
 	%reldir%/py/api_of_a_rank.py %reldir%/py/checks.py \
 	%reldir%/py/compiled_of_a_rank.py \
 	%reldir%/py/elastic_job_of_a_rank.py \
+	%reldir%/py/ends_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \
 	%reldir%/py/end_of_a_rank.py \
 	%reldir%/py/step_of_a_rank.py \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/process_group_gpu_of_a_rank.py \
-	%reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/nccl_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_distributed_of_a_rank.py \
 	%reldir%/py/jax_end_of_a_rank.py \
@@ -747,6 +853,7 @@ PY_FILES = \
 	%reldir%/py/where_of_a_rank.py
 
 LINT_TESTS = \
+	%reldir%/lint/capacities.bats \
 	%reldir%/lint/layers.bats \
 	%reldir%/lint/registry.bats \
 	%reldir%/lint/format.bats \
@@ -763,9 +870,9 @@ TESTS      += $(UNIT_TESTS) $(PY_TESTS)
 if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
-EXTRA_DIST += .ci/run %reldir%/run %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
+EXTRA_DIST += .ci/run %reldir%/run %reldir%/one %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
 	%reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
-	%reldir%/lint/map.sh %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/numbers.awk %reldir%/lint/retired %reldir%/lint/untested %reldir%/lint/words %reldir%/lib/helper.bash
+	%reldir%/lint/map.sh %reldir%/lint/capacities %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/numbers.awk %reldir%/lint/prose.py %reldir%/lint/retired %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
 	%reldir%/net/beside_mpi.c \
@@ -782,11 +889,12 @@ EXTRA_DIST += \
 	%reldir%/net/cases/openmpi5.json \
 	%reldir%/net/cases/ucx.json
 EXTRA_DIST += %reldir%/fault/endure.py %reldir%/fault/measure.py %reldir%/lib/fault.bash %reldir%/lib/hosts.bash
+EXTRA_DIST += %reldir%/mutants/equivalent %reldir%/mutants/mutate.py
 EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/costs.awk %reldir%/lib/jobs.bash \
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
-EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/node.bash %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la
@@ -819,8 +927,9 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 SHARDS = arm bench big device faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
-SHARD_device   = $(patsubst %,gcc:%,$(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
+SHARD_device   = gcc:%reldir%/dist/ptx.bats $(patsubst %,gcc:%,$(FAKEGPU_TESTS) $(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
+SHARD_hang     = gcc:%reldir%/cli/hang-trials.bats
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
 	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats
@@ -830,7 +939,7 @@ SHARD_upgrade  = $(UPGRADE_TESTS:%=gcc:%)
 SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
-SHARD_launch   = gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
+SHARD_launch   = gcc:%reldir%/cli/diagnose-runs.bats gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
 SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_meeting.py gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py \
 	gcc:%reldir%/py/test_compiled.py
@@ -841,13 +950,15 @@ SHARD_spark    = $(SPARK_TESTS:%=gcc:%) gcc:%reldir%/py/test_spark.py
 SHARD_ray      = $(RAY_TESTS:%=gcc:%) gcc:%reldir%/py/test_ray.py
 # No short form: the gate replays the seeds, and builds a small engine and configures Horovod's; it has
 # tests of its own for what Horovod's test.  Of DEVICE_AGAIN see there.
-SHARD_ONLY = $(DEVICE_AGAIN) %reldir%/fuzz/search.bats $(HOROVOD_TESTS) $(REBUILD_TESTS) $(RAY_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
+SHARD_ONLY = $(DEVICE_AGAIN) %reldir%/fuzz/search.bats $(DEATH_TESTS) $(HOROVOD_TESTS) $(REBUILD_TESTS) $(RAY_TESTS) $(SPARK_TESTS) $(UPGRADE_TESTS)
 # CI draws none of these: a fresh Debian is installed several times, Horovod's tests come from GitHub and wait by
 # the clock, and ranks that are killed hundreds of times may take more than a quarter of an hour.  Those of frameworks
-# get more packages than the gate, and have not been timed on a slow host.
-LONG_SHARDS = fresh horovod-tests kills ray spark tensorflow torch
-SHARD_kills = $(KILL_TESTS:%=gcc:%)
-SHARD_fresh = gcc:%reldir%/fresh/fresh.bats
+# get more packages than the gate, and have not been timed on a slow host.  Mutants are drawn by the commit, and each is
+# a build and some tests.  Trials of hangs take more than an hour.
+LONG_SHARDS = fresh hang horovod-tests kills mutants ray spark tensorflow torch
+SHARD_kills = $(patsubst %,gcc:%,$(KILL_TESTS) $(DEATH_TESTS))
+SHARD_mutants = $(MUTANT_TESTS:%=gcc:%)
+SHARD_fresh = gcc:%reldir%/fresh/fresh.bats gcc:%reldir%/fresh/packages.bats gcc:%reldir%/py/test_wheels.py
 
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
 list-tests:
@@ -858,13 +969,18 @@ list-tests:
 	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
 	@$(foreach s,$(LONG_SHARDS),printf 'long $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
 # What the tests of the build gcc need.
-for-tests: all-am $(filter-out $(FUZZ_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES)
+for-tests: all-am $(filter-out $(FUZZ_TESTS),$(check_PROGRAMS)) $(check_LTLIBRARIES) $(check_DATA)
 check-long: ; $(srcdir)/%reldir%/run --long
-.PHONY: list-tests for-tests check-long
+# make one T=unit/test_x: build what this test needs, and run it.
+one: ; @MAKE='$(MAKE)' srcdir='$(abs_srcdir)' T='$(T)' F='$(F)' $(abs_srcdir)/%reldir%/one
+list-programs: ; @printf '%s\n' $(check_PROGRAMS) $(check_LTLIBRARIES)
+.PHONY: list-tests list-programs for-tests check-long one
 
 # Peers to measure beside `ringup bench`; run by hand, since times are no tests.
-check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/recording
-EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/gpu.py \
+check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/player %reldir%/peers/recording
+%canon_reldir%_peers_limits_SOURCES = %reldir%/peers/limits.c %reldir%/peers/placement.c %reldir%/peers/placement.h
+%canon_reldir%_peers_player_SOURCES = %reldir%/peers/placement.c %reldir%/peers/placement.h %reldir%/peers/player.c
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \

@@ -64,9 +64,11 @@ static void nics_build(struct iface_list *l, const struct nic *nics)
 			strcpy(f->name, nics[i].name);
 			f->kind = nics[i].kind;
 			f->speed_mbps = nics[i].speed ? nics[i].speed : -1;
-			f->flags = nics[i].state == 'r'   ? IFF_UP | IFF_RUNNING
-				   : nics[i].state == 'u' ? IFF_UP
-							  : 0;
+			/* 'p': a port of the one before it, which is a bridge */
+			f->master = nics[i].state == 'p' ? f[-1].index : 0;
+			f->flags = strchr("rp", nics[i].state) ? IFF_UP | IFF_RUNNING
+				   : nics[i].state == 'u'      ? IFF_UP
+							       : 0;
 		}
 		if (!nics[i].address)
 			continue;

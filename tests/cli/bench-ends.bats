@@ -1,25 +1,29 @@
 #!/usr/bin/env bats
-# bench-ends.bats - ringup bench that is interrupted, or whose ranks are killed, leaves nothing.
+# bench-ends.bats - a contest that is interrupted, or whose ranks are killed, leaves nothing.
 # needs: cpu
-# tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench tests/lib/bench.bash src/launch
+# tests: src/bench tests/peers tests/lib/bench.bash src/launch
 
+# The ranks of a contest are the program player.
 load ../lib/helper
 load ../lib/await
 load ../lib/bench
 
-setup() { bench_setup; }
+setup() {
+  bench_setup
+  command -v python3 >/dev/null || skip "python3 is not installed"
+}
 
 @test "beside a hog, which is gone afterwards" {
-  # Others may run the same test: the Python, which nobody needs, tells this one's.
-  run timeout 200 ringup bench allreduce -n 2 -i 2 --sizes 8 --python "$BATS_TEST_TMPDIR/none" --hog 1 --check --json
+  private_tmp
+  run timeout 200 "$src/tests/peers/contest.py" allreduce -n 2 -i 2 --sizes 8 --hog 1 --check --json
   expect_status 0
   [[ $(field wrong | sort -u) == 0 ]]
-  not pgrep -f -- "$BATS_TEST_TMPDIR/none --hog"
+  not pgrep -f -- "while True: pass $TMPDIR"
 }
 
 # ranks - the processes of the contest and of its launcher, but not of what started them.
 ranks() {
-  pgrep -f -- "^[^ ]*ringup (run|bench) .*--join=$TMPDIR" || true
+  pgrep -f -- "player join $TMPDIR" || true
 }
 
 # started N - are there N such processes, or more?
@@ -36,7 +40,7 @@ none_left() {
 endless() {
   private_tmp
   out=$BATS_TEST_TMPDIR/out
-  timeout 300 ringup bench allreduce -n "$1" -i 10000000 --sizes 64K >"$out" 2>&1 3>&- &
+  timeout 300 "$src/tests/peers/contest.py" allreduce -n "$1" -i 10000000 --sizes 64K >"$out" 2>&1 3>&- &
   pid=$!
 }
 
@@ -54,51 +58,19 @@ rank() {
   grep -qz "^RINGUP_RANK=$2\$" "/proc/$1/environ" 2>/dev/null
 }
 
-# switches - of each rank: its state, and how often it has slept so far.
-switches() {
-  local p
-  for p in $(ranks); do
-    awk -v p="$p" '/^State/ { state = $2 } /ctxt_switches/ { n += $2 } END { print p, state, n }' "/proc/$p/status"
-  done
-}
-
-# idle - do all of them sleep, and has none woken up in a while?
-idle() {
-  local before
-  before=$(switches)
-  sleep 0.3
-  [[ -n $before && $(switches) == "$before" && $before != *" "[RD]" "* ]]
-}
-
-# kill_third [between] - kill rank 2 of a bench at work; between two orders: while the bench stands
-# still, all ranks have answered the one and wait for the other.
-kill_third() {
-  local p victim='' bench status=0
+@test "a rank that is killed is named, and nothing is left" {
+  local p victim='' status=0
   endless 3
   # The head comes when all ranks have come.
-  await lines 2 "$out"
+  await lines 1 "$out"
   for p in $(ranks); do
     ! rank "$p" 2 || victim=$p
   done
   [[ -n $victim ]]
-  bench=$(pgrep -P "$pid")
-  if [[ ${1:-} == between ]]; then
-    kill -STOP "$bench"
-    await idle
-  fi
   kill -KILL "$victim"
-  [[ ${1:-} != between ]] || kill -CONT "$bench"
   wait "$pid" || status=$?
   [[ $status -eq 3 ]]
-  grep -qx 'ringup bench: ringup: rank 2: it has ended' "$out" || { cat "$out"; return 1; }
+  grep -qx 'contest.py: ringup: rank 2: it has ended' "$out" || { cat "$out"; return 1; }
   await none_left
   [[ -z $(leftovers) ]]
-}
-
-@test "a rank that is killed is named, and nothing is left" {
-  kill_third
-}
-
-@test "a rank that is killed between two orders is, too" {
-  kill_third between
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
-# bench-programs.bats - programs of tests/peers that run ringup bench on hosts, in a container, and for tables.
+# bench-programs.bats - programs of tests/peers that run contests on hosts, in a container, and for tables.
 # needs: cpu root-net
 # tests: src/cli/cmd_bench.c src/cli/scoreboard.c src/bench tests/lib/bench.bash src/backend src/engine src/wire tests/peers
 
+# The ranks of a contest are the program player.
 load ../lib/helper
 load ../lib/await
 load ../lib/bench
@@ -13,12 +14,12 @@ setup() { bench_setup; }
   [[ $EUID -eq 0 ]] && ip netns add "probe$$" 2>/dev/null || skip "needs root and ip netns"
   ip netns del "probe$$"
   need_openmpi
-  run timeout 300 "$src/tests/peers/nodes.bash" ringup bench allreduce -np 4 -i 2 --sizes 8,100K \
+  run timeout 300 "$src/tests/peers/nodes.bash" "$src/tests/peers/contest.py" allreduce -np 4 -i 2 --sizes 8,100K \
     --check --json --peer openmpi
   expect_status 0
   [[ $(field nodes | sort -u) == 2 && $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
   # On three, of which two have two ranks each.
-  run timeout 300 "$src/tests/peers/nodes.bash" --hosts 3 ringup bench allreduce -np 5 -i 2 --sizes 8,100K \
+  run timeout 300 "$src/tests/peers/nodes.bash" --hosts 3 "$src/tests/peers/contest.py" allreduce -np 5 -i 2 --sizes 8,100K \
     --check --json --peer openmpi
   expect_status 0
   [[ $(field nodes | sort -u) == 3 && $(grep -o '"wrong":[0-9a-z]*' <<<"$output" | sort -u) == '"wrong":0' ]]
@@ -34,7 +35,7 @@ setup() { bench_setup; }
   fi
   [[ $EUID -eq 0 ]] && mkdir "$top/probe$$" 2>/dev/null || skip "needs root, and cgroups that can be made"
   rmdir "$top/probe$$"
-  run timeout 200 "$src/tests/peers/container.bash" ringup bench allreduce -np 2 -i 2 --sizes 8 --hog 1 --check --json
+  run timeout 200 "$src/tests/peers/container.bash" "$src/tests/peers/contest.py" allreduce -np 2 -i 2 --sizes 8 --hog 1 --check --json
   expect_status 0
   [[ $(field wrong | sort -u) == 0 && -z $(find /sys/fs/cgroup -maxdepth 2 -name 'ringup-bench.*') ]]
 }

@@ -12,7 +12,7 @@ setup() { mkdir -p "$node"; }
 @test "an empty tree has nothing, and that is said" {
   run ringup detect --root "$node"
   expect_status 0
-  expect_line "no frameworks found: there is no Python 3; install one, or name it with --python"
+  expect_line "no frameworks found: no Python 3; install one, or name it with --python"
 }
 
 @test "a Python without frameworks: what to do next" {
@@ -200,7 +200,7 @@ setup() { mkdir -p "$node"; }
   : >"$node/usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5"
   printf '#define NCCL_MAJOR 2\n#define NCCL_MINOR 18\n#define NCCL_PATCH 3\n' >"$node/usr/include/nccl.h"
   detect
-  expect_json .cuda '{"toolkits":[{"path":"/usr/local/cuda-12.4","version":"12.4.1","nvcc":"/usr/local/cuda-12.4/bin/nvcc"}],"driver":{"version":"550.54.15","library":null},"gpu_count":1}'
+  expect_json .cuda '{"toolkits":[{"path":"/usr/local/cuda-12.4","version":"12.4.1","nvcc":"/usr/local/cuda-12.4/bin/nvcc"}],"driver":{"version":"550.54.15","library":null,"library_version":null},"gpu_count":1}'
   expect_json '[.nccl[] | [.version, .source]]' '[["2.21.5","system"],["2.20.5","/usr/bin/python3.11"]]'
   expect_json '[.problems[].reason]' '["of NCCL 2.18.3, while /usr/lib/x86_64-linux-gnu/libnccl.so.2 is 2.21.5"]'
 }
@@ -244,7 +244,7 @@ setup() { mkdir -p "$node"; }
   expect_json .problems '[]'
   rm ../lib/gcc/x86_64-linux-gnu/12/cc1plus
   detect
-  expect_json '[.problems[].reason]' '["its cc1plus is missing: it cannot compile C++"]'
+  expect_json '[.problems[].reason]' '["cannot compile C++: its cc1plus is missing"]'
 }
 
 @test "engines: ours, and a Horovod that was built for another torch" {
@@ -271,7 +271,7 @@ setup() { mkdir -p "$node"; }
   truncate -s 1G "$site/torch-2.1.0.dist-info/METADATA"
   detect
   expect_json '.frameworks[].version' '"2.1.0"'
-  expect_json '[.problems[].reason][0]' '"larger than 4194304 bytes, not read"'
+  expect_json '[.problems[].reason][0]' '"larger than 4194304 bytes; ignored"'
 }
 
 @test "a FIFO, a loop and a folder in place of files neither hang nor end the search" {
@@ -354,7 +354,7 @@ setup() { mkdir -p "$node"; }
 @test "no Python at --python is a failure that says what to name" {
   run ringup detect --root "$node" --python /usr/bin/python3
   expect_status 3
-  expect_line "ringup detect: /usr/bin/python3: no Python 3 there; name the program, as in /usr/bin/python3, or an environment's folder"
+  expect_line "ringup detect: /usr/bin/python3: not a Python 3; name the program, such as /usr/bin/python3, or an environment's folder"
 }
 
 @test "a script in the place of a Python is not passed over for another, and one that cannot be reached is told apart" {
@@ -365,7 +365,7 @@ setup() { mkdir -p "$node"; }
   for real in python3 "$shims/python3"; do
     PATH=$shims:$PATH run ringup detect --python "$real"
     expect_status 3
-    expect_line "ringup detect: $shims/python3: a script that starts some Python; name that one, as $real -c 'import sys; print(sys.executable)' prints it"
+    expect_line "ringup detect: $shims/python3: this is a script; name the Python that it starts, which $real -c 'import sys; print(sys.executable)' prints"
   done
   if ((EUID != 0)); then skip "needs root, to be a user who may not"; fi
   mkdir -p "$BATS_TEST_TMPDIR/closed/bin" "$BATS_TEST_TMPDIR/env/bin"
@@ -375,7 +375,7 @@ setup() { mkdir -p "$node"; }
   "${other[@]}" test -d "$BATS_TEST_TMPDIR/env/bin" -a -x "$(command -v ringup)" || skip "another user reaches nothing here"
   run "${other[@]}" ringup detect --python "$BATS_TEST_TMPDIR/env"
   expect_status 3
-  [[ $output == *"env/bin/python3: Permission denied: this user cannot reach it"* ]]
+  [[ $output == *"env/bin/python3: Permission denied: this user cannot access it"* ]]
 }
 
 @test "an environment is named by its folder, wherever that is; one whose Python has gone, too" {
@@ -389,7 +389,7 @@ setup() { mkdir -p "$node"; }
     rm -f "$name"/bin/python3.*
     run ringup detect --python "$name"
     expect_status 3
-    [[ $output == *"$name: the Python that this environment was made with is not there any more; make it again"* ]]
+    [[ $output == *"$name: the Python that created this environment is gone; recreate it"* ]]
   done
 }
 
@@ -435,7 +435,7 @@ setup() { mkdir -p "$node"; }
   detect
   expect_json '[.frameworks[] | [.name, .version]]' '[["torch","2.7.1"]]'
   expect_json '.problems | length' 1
-  grep -qF 'its files are of torch 2.7.1, but torch-2.0.1.dist-info says 2.0.1' <<<"$json"
+  grep -qF 'its files belong to torch 2.7.1, but torch-2.0.1.dist-info says 2.0.1' <<<"$json"
   # Less or more of one version is no difference.
   local pair
   for pair in '2.0.1+cpu 2.0.1' '2.0.1 2.0.1+cpu' '2.0.1 2.0.1.dev20260101' '2.0.1 2.0.1a0'; do
@@ -488,7 +488,7 @@ setup() { mkdir -p "$node"; }
   rm -r "$node/src"
   detect
   expect_json .frameworks '[]'
-  expect_json '[.problems[].reason]' '["torch 2.9.0a0 is listed as installed, but this folder is not there"]'
+  expect_json '[.problems[].reason]' '["torch 2.9.0a0 is listed as installed, but this folder is missing"]'
 }
 
 @test "PYTHONPATH hides what is installed, and an activated environment that is gone is told" {
@@ -508,7 +508,24 @@ setup() { mkdir -p "$node"; }
   expect_json .problems '[]'
   json=$(PYTHONPATH=/nowhere:$BATS_TEST_TMPDIR/mine ringup detect --json --python "$v")
   expect_json '[.frameworks[].version]' '["2.0.1"]'
-  grep -qF "torch is hidden by the one in $BATS_TEST_TMPDIR/mine, to which PYTHONPATH leads" <<<"$json"
+  grep -qF "torch is hidden by the one in $BATS_TEST_TMPDIR/mine, which is in PYTHONPATH" <<<"$json"
   json=$(VIRTUAL_ENV=$BATS_TEST_TMPDIR/gone ringup detect --json)
-  jq -e '.problems[] | select(.path | endswith("/gone")) | .reason | startswith("VIRTUAL_ENV leads here")' <<<"$json"
+  jq -e '.problems[] | select(.path | endswith("/gone")) | .reason | startswith("VIRTUAL_ENV points here")' <<<"$json"
+}
+
+@test "a free-threaded Python, Red Hat's lib64, and environments of platforms are found" {
+  python_at /opt/free 3.13
+  mv "$node/opt/free/lib/python3.13" "$node/opt/free/lib/python3.13t"
+  mv "$node/opt/free/bin/python3.13" "$node/opt/free/bin/python3.13t"
+  ln -sfn python3.13t "$node/opt/free/bin/python3"
+  python_at /azureml-envs/sklearn 3.10
+  python_at /opt/conda/miniconda3 3.12
+  python_at /usr 3.9
+  site=$node/usr/local/lib64/python3.9/site-packages
+  dist torch 2.8.0
+  mkdir -p "$site/torch"
+  detect
+  expect_json '[.pythons[] | [.path, .version]] | sort' \
+    '[["/azureml-envs/sklearn/bin/python3.10","3.10"],["/opt/conda/miniconda3/bin/python3.12","3.12"],["/opt/free/bin/python3.13t","3.13t"],["/usr/bin/python3.9","3.9"]]'
+  expect_json '[.frameworks[] | [.name, .version, .python]]' '[["torch","2.8.0","/usr/bin/python3.9"]]'
 }

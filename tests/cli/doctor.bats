@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # doctor.bats - ringup doctor says what is wrong with a node, why, and what to do.
 # needs: cpu
-# tests: src/cli/cmd_doctor.c src/doctor src/detect src/rebuild src/host src/base tests/lib/node.bash
+# tests: src/cli/cmd_doctor.c src/doctor src/detect src/rebuild src/host src/base tests/lib/node.bash tests/lib/schema.py docs/doctor.schema.json compat/versions.tsv
 # shellcheck disable=SC2154
 
 load ../lib/helper
@@ -15,6 +15,12 @@ doctor() {
   run ringup doctor --root "$node" --json "${@:2}"
   expect_status "$1"
   json=$output
+  described
+}
+
+# described - $json keeps to the schema of the manual.
+described() {
+  python3 "$src/tests/lib/schema.py" "$src/docs/doctor.schema.json" <<<"$json"
 }
 
 # ours VERSION - the Python package of ringup in $site, as this release has it.
@@ -37,6 +43,21 @@ stamp() {
     grep -qE "^$s +(good|note|bad)  " <<<"$output" || { echo "no $s"; echo "$output"; return 1; }
   done
   if [[ $status -eq 0 ]]; then expect_line healthy; else grep -qE '^[0-9]+ problems?$' <<<"$output"; fi
+}
+
+@test "--json keeps to its schema, and the check sees each change that is more than an addition" {
+  local report change
+  command -v jq >/dev/null || skip "jq is not installed"
+  report=$(ringup doctor --json --report || [[ $? -eq 1 ]])
+  json=$report
+  [[ $(jq '.findings + .brief | length' <<<"$json") -gt 9 ]]
+  described
+  for change in 'del(.healthy)' '.findings[0].state = "fine"' '.findings[0].why = 1' '.findings[0].since = ""' \
+    '.schema = "ringup.doctor/2"' '.horovod = {}' '.brief[0].title = null' '.horovod = [{}]'; do
+    json=$(jq -c "$change" <<<"$report")
+    run described
+    [[ $status -eq 1 && ${lines[0]} == '$'* ]] || { echo "$change: $output"; return 1; }
+  done
 }
 
 @test "an empty tree has nothing that is bad" {
@@ -65,12 +86,12 @@ stamp() {
   ours
   doctor 0
   expect_json '[.findings[] | select(.section == "frameworks")][0] | [.state, .text, .todo]' \
-    '["note","jax 0.4.38 of /usr/bin/python3.11: ringup serves JAX 0.5 and later","/usr/bin/python3.11 -m pip install --upgrade jax"]'
+    '["note","jax 0.4.38 of /usr/bin/python3.11: ringup needs JAX 0.5 or later","/usr/bin/python3.11 -m pip install --upgrade jax"]'
   mv "$site/jax-0.4.38.dist-info" "$site/jax-0.5.0.dist-info"
   sed -i s/0.4.38/0.5.0/ "$site/jax-0.5.0.dist-info/METADATA"
   doctor 0
   expect_json '[.findings[] | select(.section == "frameworks")][0].text' \
-    '"jax 0.5.0 of /usr/bin/python3.11: served by ringup 0.1.0"'
+    '"jax 0.5.0 of /usr/bin/python3.11: works with ringup 0.1.0"'
 }
 
 @test "a framework that changed since: the sentence and the one command" {
@@ -82,7 +103,7 @@ stamp() {
   doctor 0
   expect_json '[.findings[] | select(.section == "drift") | .state]' '["good"]'
   expect_json '[.findings[] | select(.section == "frameworks")][0].text' \
-    '"torch 2.13.0 of /usr/bin/python3.11: served by ringup 0.1.0"'
+    '"torch 2.13.0 of /usr/bin/python3.11: works with ringup 0.1.0"'
   mv "$site/torch-2.13.0.dist-info" "$site/torch-2.14.1.dist-info"
   sed -i s/2.13.0/2.14.1/ "$site/torch-2.14.1.dist-info/METADATA"
   doctor 1
@@ -127,7 +148,7 @@ stamp() {
   echo '# another' >>"$site/ringup/job.py"
   doctor 1
   expect_json '[.findings[] | select(.state == "bad") | .text]' \
-    '["its package ringup is not the one of this release"]'
+    '["its package ringup belongs to another release"]'
 }
 
 @test "the names of one Python are one Python" {
@@ -164,13 +185,13 @@ stamp() {
   run "${look[@]}"
   expect_status 1
   json=$output
-  expect_json '[.findings[] | select(.state == "bad") | .text]' '["its package ringup may not be read by this user"]'
+  expect_json '[.findings[] | select(.state == "bad") | .text]' '["this user cannot read its package ringup"]'
   chown 65534 "$site/ringup"
   chmod 700 "$site/ringup"
   run "${look[@]}"
   expect_status 1
   json=$output
-  expect_json '[.findings[] | select(.state == "bad") | .text]' '["its package ringup may not be read by this user"]'
+  expect_json '[.findings[] | select(.state == "bad") | .text]' '["this user cannot read its package ringup"]'
 }
 
 @test "bytecode of a release that only root may read does not make a package another release" {
@@ -212,17 +233,17 @@ stamp() {
   : >"$mpi/lib/libmpi.so"; : >"$mpi/bin/mpicc"; : >"$mpi/bin/mpirun"
   doctor 1
   expect_json '[.findings[] | select(.state == "bad") | .text, .todo]' \
-    '["Open MPI 5.0.11 has no module: no module was built for it yet","ringup rebuild --engine ringup"]'
+    '["Open MPI 5.0.11 has no module: it has not been built yet","ringup rebuild --engine ringup"]'
   : >"$lib/ringup-mpi-openmpi.so"
   doctor 0
   expect_json '[.findings[].text | select(startswith("back ends"))]' \
-    '["back ends: self, node, mpi (Open MPI 5.0.11), tcp"]'
+    '["back ends: self, node, tcp; with RINGUP_BACKEND=mpi: Open MPI 5.0.11"]'
   rm "$lib/ringup-mpi-openmpi.so"
   echo '{"schema":1,"engine":"ringup","version":"0.1.0","mpi":[{"flavour":"openmpi","version":"5.0.11","library":"/opt/openmpi-5/lib/libmpi.so","module":"ringup-mpi-openmpi-5.0.11.so"}]}' \
     >"$lib/modules.json"
   doctor 1
   expect_json '[.findings[] | select(.state == "bad") | .text]' \
-    '["Open MPI 5.0.11 has no module: the file is not there any more"]'
+    '["Open MPI 5.0.11 has no module: the file is gone"]'
   : >"$lib/ringup-mpi-openmpi-5.0.11.so"
   doctor 0
   rm "$mpi/bin/mpicc" "$lib"/*
@@ -287,4 +308,447 @@ stamp() {
   run bash -c 'ulimit -n 256; ringup doctor'
   expect_status 1
   grep -qE '^ +bad   open files: 256' <<<"$output"
+}
+
+# cuda_torch VERSION CUDA - a torch for that CUDA in $site, as far as doctor reads it.
+cuda_torch() {
+  dist torch "$1"
+  mkdir -p "$site/torch/lib"
+  printf "__version__ = '%s'\ncuda = '%s'\n" "$1" "$2" >"$site/torch/version.py"
+}
+
+# gpus DRIVER - two GPUs and that driver.
+gpus() {
+  mkdir -p "$node"/proc/driver/nvidia/gpus/0000:{3b,86}:00.0
+  echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $1  Sun Mar 16 20:36:30 UTC 2025" >"$node/proc/driver/nvidia/version"
+  lib libcuda.so.1
+}
+
+# lib NAME - a library of that name where the loader looks.
+lib() {
+  mkdir -p "$node/usr/lib/x86_64-linux-gnu"
+  cp /usr/lib/x86_64-linux-gnu/libm.so.6 "$node/usr/lib/x86_64-linux-gnu/$1" 2>/dev/null || skip "no library to copy"
+}
+
+@test "GPUs: a torch without CUDA is a note, one that needs a newer driver is bad" {
+  python_at /opt/py 3.11
+  gpus 525.105.17
+  dist torch 2.9.1+cpu
+  mkdir -p "$site/torch"
+  printf "__version__ = '2.9.1+cpu'\ncuda = None\n" >"$site/torch/version.py"
+  run ringup doctor --root "$node"
+  grep -q 'note  torch 2.9.1+cpu of .* was built without CUDA' <<<"$output"
+  rm -r "$site"/torch*
+  cuda_torch 2.9.1+cu128 12.8
+  run ringup doctor --root "$node"
+  not grep -q 'needs driver' <<<"$output"
+  rm -r "$site"/torch*
+  cuda_torch 2.9.1+cu130 13.0
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   torch 2.9.1+cu130 of .* needs driver 580.65.06 for CUDA 13.0; this node has 525.105.17' <<<"$output"
+}
+
+@test "a libcuda of another driver than the kernel's module is bad, but for NVIDIA's own folder of newer ones" {
+  python_at /opt/py 3.11
+  gpus 550.54.15
+  rm "$node/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  lib libcuda.so.535.161.08
+  ln -s libcuda.so.535.161.08 "$node/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   /.*/libcuda.so.1 belongs to driver 535.161.08, but the kernel module is 550.54.15' <<<"$output"
+  mv "$node/usr/lib/x86_64-linux-gnu/libcuda.so.535.161.08" "$node/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15"
+  ln -sf libcuda.so.550.54.15 "$node/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  run ringup doctor --root "$node"
+  expect_status 0
+  mkdir -p "$node/usr/local/cuda/compat" "$node/etc"
+  mv "$node"/usr/lib/x86_64-linux-gnu/libcuda.so.* "$node/usr/local/cuda/compat"
+  mv "$node/usr/local/cuda/compat/libcuda.so.550.54.15" "$node/usr/local/cuda/compat/libcuda.so.575.57.08"
+  ln -sf libcuda.so.575.57.08 "$node/usr/local/cuda/compat/libcuda.so.1"
+  echo /usr/local/cuda/compat >"$node/etc/ld.so.conf"
+  run ringup doctor --root "$node"
+  expect_status 0
+}
+
+@test "AMD's GPUs are counted, and a torch without ROCm is a note" {
+  local d=$node/sys/class/kfd/kfd/topology/nodes
+  mkdir -p "$d"/{0,1,2}
+  echo 0 >"$d/0/gpu_id"
+  echo 51101 | tee "$d/1/gpu_id" >"$d/2/gpu_id"
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  run ringup doctor --root "$node"
+  expect_status 0
+  grep -q 'gpus  *good  2 AMD GPUs' <<<"$output"
+  grep -q 'note  torch 2.9.1+cu128 of .* was built without ROCm' <<<"$output"
+  rm -r "$site"/torch*
+  cuda_torch 2.9.1+rocm6.4 ''
+  run ringup doctor --root "$node"
+  not grep -q 'without ROCm' <<<"$output"
+}
+
+@test "Keras 3 beside TensorFlow 2.15, and a plug-in of JAX of another version than jaxlib, are bad" {
+  python_at /opt/py 3.11
+  dist tensorflow 2.15.1
+  dist keras 2.15.0
+  dist jaxlib 0.5.3
+  dist jax_cuda12_plugin 0.5.3
+  mkdir -p "$site"/{tensorflow,keras,jaxlib}
+  run ringup doctor --root "$node"
+  expect_status 0
+  mv "$site/keras-2.15.0.dist-info" "$site/keras-3.10.0.dist-info"
+  sed -i s/2.15.0/3.10.0/ "$site/keras-3.10.0.dist-info/METADATA"
+  mv "$site/jax_cuda12_plugin-0.5.3.dist-info" "$site/jax_cuda12_plugin-0.4.36.dist-info"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   keras 3.10.0 of .* does not fit TensorFlow 2.15.1, which needs keras 2' <<<"$output"
+  grep -q "fix: .*-m pip install 'keras==2\.\*'" <<<"$output"
+  grep -q 'bad   jax-cuda12-plugin 0.4.36 of .* does not fit jaxlib 0.5.3' <<<"$output"
+}
+
+@test "a library in LD_LIBRARY_PATH that lacks what torch needs is bad; with an RPATH torch is safe" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  local d=$BATS_TEST_TMPDIR/live how want
+  mkdir -p "$d"/{old,py/bin,py/include} "$d/py/lib/python3.11/site-packages"/{torch/lib,nvidia/nccl/lib}
+  touch "$d/py/bin/python3.11"
+  chmod +x "$d/py/bin/python3.11"
+  ln -s python3.11 "$d/py/bin/python3"
+  site=$d/py/lib/python3.11/site-packages
+  echo 'int ncclA(void){return 0;} int ncclCommRegister(void){return 0;}' |
+    gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
+  echo 'int ncclA(void){return 0;}' | gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$d/old/libnccl.so.2" -x c -
+  touch "$site/torch/__init__.py"
+  printf "__version__ = '2.9.1+cu128'\ncuda = '12.8'\n" >"$site/torch/version.py"
+  for how in enable disable; do
+    echo 'int ncclCommRegister(void); int f(void){return ncclCommRegister();}' |
+      gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -Wl,--$how-new-dtags \
+        -x c - -x none "$site/nvidia/nccl/lib/libnccl.so.2"
+    want=0
+    [[ $how != enable ]] || want=1
+    run env LD_LIBRARY_PATH="$d/old:${LD_LIBRARY_PATH:-}" ringup doctor --python "$d/py"
+    [[ $(grep -cE 'bad   torch 2.9.1.cu128 of .* cannot be imported' <<<"$output") -eq $want ]]
+    [[ $(grep -cF "libtorch_cuda.so needs ncclCommRegister; LD_LIBRARY_PATH puts $d/old/libnccl.so.2" <<<"$output") -eq $want ]]
+  done
+  run ringup doctor --python "$d/py"
+  not grep -q 'cannot be imported' <<<"$output"
+}
+
+@test "NCCL's wheel of another CUDA, without a symbol that torch needs, is bad wherever it lies" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  mkdir -p "$site/nvidia/nccl/lib"
+  # nccl FUNCTION... - the library with these.
+  nccl() {
+    printf 'int %s(void) { return 0; }\n' "$@" |
+      gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
+  }
+  nccl ncclA ncclMemFree
+  echo 'int ncclMemFree(void); int f(void) { return ncclMemFree(); }' |
+    gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' \
+      -x c - -x none "$site/nvidia/nccl/lib/libnccl.so.2"
+  doctor 0
+  nccl ncclA
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text, .why, .todo]' \
+    '["torch 2.9.1+cu128 of /opt/py/bin/python3.11 cannot be imported","libtorch_cuda.so needs ncclMemFree, which /opt/py/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 lacks","/opt/py/bin/python3.11 -m pip install --force-reinstall torch==2.9.1+cu128"]'
+}
+
+@test "a library of CUDA that torch needs is bad where it is not found, as with torch in lib64 and its wheels in lib" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  local lib64=$node/opt/py/lib64/python3.11/site-packages cudnn=$BATS_TEST_TMPDIR/libcudnn.so.9
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  mkdir -p "$lib64" "$site/nvidia/cudnn/lib"
+  echo 'int a(void) { return 0; }' | gcc -shared -fPIC -Wl,-soname,libcudnn.so.9 -o "$cudnn" -x c -
+  cp "$cudnn" "$site/nvidia/cudnn/lib"
+  # without a path, as torch's import finds it beside itself
+  echo 'int a(void); int f(void) { return a(); }' | gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -x c - -x none "$cudnn"
+  doctor 0
+  mv "$site"/torch* "$lib64"
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text, .why]' \
+    '["torch 2.9.1+cu128 of /opt/py/bin/python3.11 cannot be imported","libtorch_cuda.so needs libcudnn.so.9, which is not where the loader looks"]'
+}
+
+@test "NumPy 2 beside a torch or a TensorFlow that was built with NumPy 1 is bad" {
+  python_at /opt/py 3.11
+  dist torch 2.2.2
+  dist tensorflow 2.18.0
+  dist numpy 1.26.4
+  mkdir -p "$site"/{torch,tensorflow,numpy}
+  doctor 0
+  mv "$site/numpy-1.26.4.dist-info" "$site/numpy-2.1.0.dist-info"
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text, .todo]' \
+    '["numpy 2.1.0 of /opt/py/bin/python3.11 does not fit torch 2.2.2, which was built with numpy 1","/opt/py/bin/python3.11 -m pip install '\''numpy<2'\''"]'
+}
+
+@test "a torchvision for another torch, and a processor without AVX, are bad" {
+  python_at /opt/py 3.11
+  dist torch 2.6.0+cpu
+  dist torchvision 0.21.0 'Requires-Dist: numpy' 'Requires-Dist: torch==2.6.0'
+  dist torchaudio 2.6.0 'Requires-Dist: torch (==2.6.0)'
+  dist torchmetrics 1.0.0 'Requires-Dist: torch>=2.0.0'
+  mkdir -p "$site"/{torch,tensorflow} "$node/proc"
+  doctor 0
+  sed -i s/torch==2.6.0/torch==2.8.0/ "$site/torchvision-0.21.0.dist-info/METADATA"
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text, .todo]' \
+    '["torchvision 0.21.0 of /opt/py/bin/python3.11 was built for torch 2.8.0, and this is 2.6.0+cpu","/opt/py/bin/python3.11 -m pip install --upgrade --force-reinstall torchvision torch==2.6.0"]'
+  rm -r "$site"/torch*
+  dist tensorflow 2.15.1
+  printf 'processor\t: 0\nflags\t\t: fpu sse4_1 avx avx2\n' >"$node/proc/cpuinfo"
+  doctor 0
+  sed -i s/avx.*// "$node/proc/cpuinfo"
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text]' \
+    '["tensorflow 2.15.1 of /opt/py/bin/python3.11 cannot be imported: this processor has no AVX"]'
+}
+
+@test "GPUs that this user, or this control group, may not open are bad, with the group" {
+  ((EUID == 0)) && unshare --mount bash -c 'mount -t tmpfs none /tmp && mknod /tmp/x c 1 3' 2>/dev/null && [[ -d /proc/driver ]] ||
+    skip "no namespaces, or no device files, here"
+  mkdir "$BATS_TEST_TMPDIR/dev"
+  # opened MODE CMD... - doctor by that command, where /dev has the files of a GPU with that mode.
+  opened() {
+    run unshare --mount bash -c 'set -e; mode=$1; shift; mount -t tmpfs none /proc/driver
+      mkdir -p /proc/driver/nvidia/gpus/0000:3b:00.0
+      echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.10.1  Sun" >/proc/driver/nvidia/version
+      mount -t tmpfs none "$1"; cd "$1"; shift
+      mkdir -m 1777 shm
+      for d in null zero urandom; do mknod -m 666 $d c 1 $(stat -c 0x%T /dev/$d); done
+      for d in nvidia0 nvidiactl nvidia-uvm; do mknod -m $mode $d c 1 3; chgrp video $d; done
+      mount --move . /dev; cd /; exec "$@"' bash "$1" "$BATS_TEST_TMPDIR/dev" "${@:2}"
+  }
+  opened 666 ringup doctor
+  not grep -q '^ *bad .*/dev/nvidia' <<<"$output"
+  opened 660 setpriv --reuid=64987 --clear-groups env USER=trainer HOME=/tmp "$(command -v ringup)" doctor
+  expect_status 1
+  grep -q 'bad   this user may not use /dev/nvidiactl, which belongs to the group video' <<<"$output"
+}
+
+@test "GPUs on the bus: without the kernel's module bad, with another's driver named, without any driver a note" {
+  local d=$node/sys/bus/pci/devices/0000:3b:00.0
+  # gpu STATE TEXT - the first finding about GPUs.
+  gpu() { expect_json '[.findings[] | select(.section == "gpus")][0] | .state, .text' "$(printf '"%s"\n"%s"' "$@")"; }
+  mkdir -p "$d" "$node/sys/bus/pci/drivers/nouveau"
+  echo 0x10de >"$d/vendor"
+  echo 0x040300 >"$d/class"
+  doctor 0
+  gpu good 'no GPUs'
+  echo 0x030200 >"$d/class"
+  doctor 0
+  gpu note '1 GPU by NVIDIA on the bus, and no driver here'
+  lib libcuda.so.570.10.1
+  ln -s libcuda.so.570.10.1 "$node/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  doctor 1
+  gpu bad "1 GPU by NVIDIA, and the kernel's module nvidia is not loaded"
+  ln -s ../../../../bus/pci/drivers/nouveau "$d/driver"
+  doctor 1
+  gpu bad "1 GPU by NVIDIA, and the kernel's module nvidia is not loaded, but nouveau"
+}
+
+@test "GPUs: a torch for a CUDA that has no programs for them is bad" {
+  python_at /opt/py 3.11
+  gpus 580.65.06
+  # model NAME CUDA STATUS - doctor's status for a torch of that CUDA and such GPUs.
+  model() {
+    printf 'Model: \t\t %s\nIRQ:   \t\t 83\n' "$1" >"$node/proc/driver/nvidia/gpus/0000:3b:00.0/information"
+    rm -rf "$site"/torch*
+    cuda_torch "2.9.1+cu$2" "$2"
+    doctor "$3"
+  }
+  model 'NVIDIA GeForce RTX 5070 Ti' 12.1 1
+  expect_json '[.findings[] | select(.state == "bad") | .text]' \
+    '["NVIDIA GeForce RTX 5070 Ti needs CUDA 12.8 or later, and torch 2.9.1+cu12.1 of /opt/py/bin/python3.11 is for CUDA 12.1"]'
+  model 'NVIDIA GeForce RTX 5070 Ti' 12.8 0
+  model 'Quadro RTX 5000' 11.3 0
+  model 'NVIDIA H200' 11.7 1
+  model 'Tesla V100-SXM2-32GB' 12.9 0
+  model 'Tesla V100-SXM2-32GB' 13.0 1
+  model 'NVIDIA Some Other' 11.0 0
+}
+
+@test "CUDA_VISIBLE_DEVICES that names no GPU is bad, one that hides all a note" {
+  ((EUID == 0)) && unshare --mount true 2>/dev/null && [[ -d /proc/driver ]] || skip "no namespaces here"
+  # seen LIST - doctor, where there is one GPU and that list.
+  seen() {
+    run unshare --mount bash -c 'mount -t tmpfs none /proc/driver && mkdir -p /proc/driver/nvidia/gpus/0000:3b:00.0 &&
+      echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.10.1  Sun" >/proc/driver/nvidia/version &&
+      CUDA_VISIBLE_DEVICES=$1 exec ringup doctor' bash "$1"
+    grep -q '^gpus  *good  1 GPU, driver 570.10.1' <<<"$output"
+  }
+  seen 1
+  grep -q 'bad   CUDA_VISIBLE_DEVICES=1 hides all of the 1 GPU' <<<"$output"
+  seen ''
+  grep -q 'note  CUDA_VISIBLE_DEVICES= hides all of the 1 GPU' <<<"$output"
+  for list in 0 0,1 GPU-5a1b; do
+    seen "$list"
+    not grep -q CUDA_VISIBLE_DEVICES <<<"$output"
+  done
+}
+
+@test "GPUs: JAX and TensorFlow without what they need for them are notes, with the command" {
+  python_at /opt/py 3.11
+  gpus 570.10.1
+  dist jax 0.6.1
+  dist jaxlib 0.6.1
+  dist tensorflow 2.15.1
+  mkdir -p "$site"/{jax,jaxlib,nvidia/{cudnn,cuda_runtime}/lib,tensorflow/python/platform}
+  # notes - what is said of the frameworks' ways to the GPUs.
+  notes() {
+    doctor 0
+    jq -r '.findings[] | select(.section == "gpus" and .state == "note" and (.text | test("NCCL|nccl") | not)) | "\(.text); \(.todo)"' <<<"$json"
+  }
+  info() { printf 'build_info = {%s}\n' "$1" >"$site/tensorflow/python/platform/build_info.py"; }
+  info "'cuda_version': '12.2', 'cudnn_version': '8', 'is_cuda_build': True"
+  run notes
+  expect_line "jax 0.6.1 of /opt/py/bin/python3.11 was installed without CUDA's plug-in; /opt/py/bin/python3.11 -m pip install --upgrade 'jax[cuda12]', unless you train on processors"
+  expect_line "tensorflow 2.15.1 of /opt/py/bin/python3.11 finds no libcudart.so.12 and libcudnn.so.8; /opt/py/bin/python3.11 -m pip install 'tensorflow[and-cuda]==2.15.1'"
+  : >"$site/nvidia/cuda_runtime/lib/libcudart.so.12"
+  lib libcudnn.so.8
+  dist jax_cuda12_plugin 0.6.1
+  mkdir -p "$site/jax_cuda12_plugin"
+  run notes
+  [[ -z $output ]] || { echo "$output"; return 1; }
+  info "'is_cuda_build': False"
+  run notes
+  expect_line "tensorflow 2.15.1 of /opt/py/bin/python3.11 was built without CUDA; /opt/py/bin/python3.11 -m pip install 'tensorflow[and-cuda]', unless you train on processors"
+}
+
+@test "GPUs: device files that are missing are bad, fewer than GPUs a note; NVSwitches need a fabric manager" {
+  gpus 570.10.1
+  mkdir -p "$node"/{dev,usr/bin,proc/driver/nvidia-nvswitch/devices}
+  doctor 0
+  touch "$node"/dev/nvidia{0,1,ctl}
+  doctor 1
+  expect_json '[.findings[] | select(.state == "bad") | .text]' '["/dev/nvidia-uvm is missing"]'
+  touch "$node/dev/nvidia-uvm"
+  doctor 0
+  expect_json '[.findings[] | select(.section == "gpus" and .state == "note") | .text]' '[]'
+  rm "$node/dev/nvidia1"
+  touch "$node/proc/driver/nvidia-nvswitch/devices/0000:c1:00.0"
+  doctor 0
+  expect_json '[.findings[] | select(.section == "gpus" and .state == "note") | .text]' \
+    '["1 of 2 GPUs have a device file","the GPUs are connected by 1 NVSwitch, and no nv-fabricmanager is installed"]'
+  touch "$node/usr/bin/nv-fabricmanager"
+  rm "$node/dev/nvidia0"
+  doctor 1
+  expect_json '[.findings[] | select(.section == "gpus" and .state != "good") | .text]' '["/dev/nvidia0 is missing"]'
+}
+
+@test "ECC: errors that could not be corrected are bad, corrected ones a note, none good, no counter no finding" {
+  local edac=$node/sys/devices/system/edac/mc ras=$node/sys/devices/pci0/ras
+  # ecc - the findings about it.
+  ecc() { jq -c '[.findings[] | select(.text | contains("ECC")) | .state, .text]' <<<"$json"; }
+  doctor 0
+  [[ $(ecc) == '[]' ]]
+  mkdir -p "$edac"/{mc0,mc1} "$ras" "$node/sys/class/drm/card0"
+  echo 0 | tee "$edac"/mc{0,1}/{ue,ce}_count >/dev/null
+  doctor 0
+  [[ $(ecc) == '["good","main memory: no ECC errors since this node started"]' ]]
+  echo 17 >"$edac/mc1/ce_count"
+  doctor 0
+  [[ $(ecc) == '["note","main memory: 17 ECC errors were corrected"]' ]]
+  echo 1 >"$edac/mc0/ue_count"
+  ln -s ../../../devices/pci0 "$node/sys/class/drm/card0/device"
+  printf '%s\n' 'ue: 0' 'ce: 1' >"$ras/umc_err_count"
+  printf '%s\n' 'ue: 0' 'ce: 0' >"$ras/gfx_err_count"
+  doctor 1
+  [[ $(ecc) == '["note","AMD'\''s GPUs: 1 ECC error was corrected","bad","main memory: 1 ECC error could not be corrected"]' ]]
+}
+
+@test "Xids in the kernel's log: those of hardware are bad, with the number, those of programs a note" {
+  ((EUID == 0)) && unshare --mount true 2>/dev/null || skip "no namespaces here"
+  # told LINE... - doctor, where the kernel's log has these lines.
+  told() {
+    printf '%s\n' "$@" >"$BATS_TEST_TMPDIR/kmsg"
+    run unshare --mount bash -c 'mount --bind "$1" /dev/kmsg && exec ringup doctor' bash "$BATS_TEST_TMPDIR/kmsg"
+  }
+  [[ -e /dev/kmsg ]] || skip "no /dev/kmsg here"
+  told '6,1,1000,-;eth0: link becomes ready' '4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python3, MMU Fault'
+  grep -q 'note  the kernel log has 1 Xid; the last one is 31, on PCI:0000:3b:00: pid=7' <<<"$output"
+  not grep -q 'hardware fault' <<<"$output"
+  told '4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 63, Row remapping' '4,3,3000,-;NVRM: Xid (PCI:0000:86:00): 79, GPU has fallen off the bus.'
+  expect_status 1
+  grep -q 'bad   the kernel log has 2 Xids for hardware faults; the last one is 79, on PCI:0000:86:00: GPU has fallen off the bus' <<<"$output"
+  grep -q 'why: the GPU fell off the bus' <<<"$output"
+  told '4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=python3, DBE (double bit error)'
+  grep -q 'why: an ECC error that could not be corrected' <<<"$output"
+  told '6,1,1000,-;eth0: link becomes ready'
+  not grep -q Xid <<<"$output"
+}
+
+@test "a removed VIRTUAL_ENV is named, and an editable torch is no broken installation" {
+  mkdir -p "$BATS_TEST_TMPDIR/env"
+  run env VIRTUAL_ENV="$BATS_TEST_TMPDIR/gone" ringup doctor
+  grep -q "note  $BATS_TEST_TMPDIR/gone: VIRTUAL_ENV points here, but the environment is gone" <<<"$output"
+  python_at /opt/py 3.11
+  dist torch 2.9.1
+  mkdir -p "$node/srv/pytorch/torch"
+  printf '{"url":"file:///srv/pytorch","dir_info":{"editable":true}}' >"$site/torch-2.9.1.dist-info/direct_url.json"
+  printf "__version__ = '2.9.1'\n" | tee "$node/srv/pytorch/torch/__init__.py" >"$node/srv/pytorch/torch/version.py"
+  run ringup doctor --root "$node"
+  grep -q 'torch 2.9.1 of ' <<<"$output"
+  not grep -qE 'is not there|not complete' <<<"$output"
+}
+
+@test "which NCCL a job loads, by file and by what the file tells, not by the notes of two wheels" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  dist nvidia_nccl_cu12 2.27.5
+  dist nvidia_nccl_cu13 2.28.9
+  mkdir -p "$site/nvidia/nccl/lib"
+  printf 'const char v[] __attribute__((used)) = "NCCL version 2.27.5+cuda12.9";' |
+    gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
+  gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
+  run ringup doctor --root "$node"
+  grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2" <<<"$output"
+  run ringup detect --root "$node"
+  [[ $(grep -c '^NCCL ' <<<"$output") -eq 1 ]]
+  grep -q '^NCCL  *2.27.5 ' <<<"$output"
+  grep -q 'problem: .*both nvidia-nccl-cu1. .* and another NCCL wheel installed this file, which is NCCL 2.27.5' <<<"$output"
+}
+
+@test "temporary files, few processes, a loopback that is down, a read-only /dev/shm are bad, with the cure" {
+  # bad TEXT CURE CMD... - doctor, run so, says it.
+  bad() {
+    run "${@:3}"
+    expect_status 1
+    grep -qE "bad   $1" <<<"$output" && grep -qF "fix: $2" <<<"$output" || { echo "$output"; return 1; }
+  }
+  bad 'temporary files: TMPDIR=/none/x cannot be used' 'mkdir -p /none/x, or unset TMPDIR' env TMPDIR=/none/x ringup doctor
+  bad 'processes: this user may have at most 40' 'run ulimit -u 65536' bash -c 'ulimit -u 40 && exec ringup doctor'
+  ((EUID == 0)) && unshare --net --mount true 2>/dev/null || skip "no namespaces here"
+  bad 'temporary files: /dev/shm has inodes for 0 more files' 'remove files there' unshare --mount bash -c '
+    mount -t tmpfs -o nr_inodes=8 none /dev/shm; for i in {1..9}; do : >/dev/shm/$i; done
+    TMPDIR=/dev/shm exec ringup doctor' 2>/dev/null
+  bad 'the loopback interface is down' 'ip link set lo up' unshare --net ringup doctor
+  bad 'shared memory: /dev/shm is read-only' 'mount -o remount,rw /dev/shm' \
+    unshare --mount bash -c 'mount -t tmpfs -o ro none /dev/shm && exec ringup doctor'
+}
+
+@test "a user without a name is a note, unless the environment has one" {
+  ((EUID == 0)) || skip "needs root, to be somebody else"
+  local who=(setpriv --reuid=64987 --clear-groups env -u USER -u LOGNAME -u LNAME -u USERNAME)
+  run "${who[@]}" ringup doctor
+  grep -q 'note  the user 64987 has no name in /etc/passwd' <<<"$output"
+  run "${who[@]}" USER=trainer ringup doctor
+  grep -q '^limits' <<<"$output"
+  not grep -q 'has no name' <<<"$output"
+  run "${who[@]}" USER=trainer HOME=/root ringup doctor
+  grep -q 'note  the home /root may not be written' <<<"$output"
+}
+
+@test "--report: a page to paste, with settings and without secrets" {
+  run env NCCL_SOCKET_IFNAME=eth7 HOME="$BATS_TEST_TMPDIR" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" ringup doctor --report
+  [[ $status -le 1 && ${lines[0]} == '```' && ${lines[-1]} == '```' ]]
+  local t
+  for t in ringup system clock machine 'free space' GPUs interface; do grep -q "^$t  *[^ ]" <<<"$output"; done
+  grep -q '^setting  *NCCL_SOCKET_IFNAME=eth7, from environment' <<<"$output"
+  grep -qE '^limits +' <<<"$output"
+  not grep -q '127\.0\.0\.1' <<<"$output"
 }

@@ -40,10 +40,19 @@ setup() {
   grep -q '^ringup hello: ' <<<"$output"
 }
 
-@test "nothing to add up is a misuse" {
-  run ringup hello --count 0
-  expect_status 2
-  grep -q 'from 1 to' <<<"$output"
+@test "nothing or too much to add up is a misuse" {
+  local count
+  for count in 0 -1 268435457; do
+    run ringup hello --count "$count"
+    expect_status 2
+    grep -q 'from 1 to 268435456' <<<"$output"
+  done
+}
+
+@test "a single number is enough" {
+  run ringup hello --count 1
+  expect_status 0
+  [[ $output == *"the sum of 1 number is right"* ]]
 }
 
 @test "fewer ranks than there should be: says so and fails" {

@@ -43,7 +43,7 @@ expect_loads() {
   expect_status 0
   json=$output
   expect_json '[.findings[] | select(.section == "frameworks") | .text]' \
-    '["torch 2.7.1 of /opt/env/bin/python3.11: served by Horovod 0.28.1"]'
+    '["torch 2.7.1 of /opt/env/bin/python3.11: works with Horovod 0.28.1"]'
   run ringup doctor --root "$node" --check-build
   expect_line '    [X] PyTorch'
 }
@@ -56,7 +56,7 @@ expect_fault() {
   expect_status 1
   json=$output
   expect_json '[.findings[] | select(.state == "bad") | .text, .todo]' \
-    "[\"torch 2.7.1 of /opt/env/bin/python3.11: Horovod 0.28.1 is there and cannot be loaded\",\"ringup rebuild --engine horovod $again\"]"
+    "[\"torch 2.7.1 of /opt/env/bin/python3.11: Horovod 0.28.1 cannot be loaded\",\"ringup rebuild --engine horovod $again\"]"
   grep -qF -- "$1" <<<"$(jq -r '.findings[] | select(.state == "bad") | .why' <<<"$json")" || {
     echo "not said: $1"
     echo "$output"
@@ -75,7 +75,7 @@ expect_fault() {
   expect_loads
   mkdir "$node/usr/lib/mpi"
   mv "$node/usr/lib/libmpi.so.40" "$node/usr/lib/mpi"
-  expect_fault 'it needs libmpi.so.40, which is not where the loader looks'
+  expect_fault 'it needs libmpi.so.40, which the loader cannot find'
   mkdir "$node/etc"
   echo /usr/lib/mpi >"$node/etc/ld.so.conf"
   expect_loads
@@ -83,7 +83,7 @@ expect_fault() {
   shared "$BATS_TEST_TMPDIR/libopen-rte.so.40" 'extern "C" int rte() { return 0; }' -Wl,-soname,libopen-rte.so.40
   shared "$node/usr/lib/mpi/libmpi.so.40" 'extern "C" int rte(); extern "C" int MPI_Init() { return rte(); }' \
     -Wl,-soname,libmpi.so.40 "$BATS_TEST_TMPDIR/libopen-rte.so.40"
-  expect_fault 'it needs libmpi.so.40, which needs libopen-rte.so.40, which is not where the loader looks'
+  expect_fault 'it needs libmpi.so.40, which needs libopen-rte.so.40, which the loader cannot find'
 }
 
 @test "libraries beside the extension, by \$ORIGIN, and those that the framework has loaded" {
@@ -153,20 +153,20 @@ extern "C" int PyInit_x() { return c10::shout("").size(); }' abi
 @test "an extension for another Python, and one of several that fits" {
   local other=$site/horovod/torch/mpi_lib_v2.cpython-38-x86_64-linux-gnu.so
   shared "$other" 'int a;'
-  expect_fault 'it was built for Python 3.8 (cpython-38), and this is 3.11'
+  expect_fault 'it was built for Python 3.8 (cpython-38), not for 3.11'
   mv "$other" "$site/horovod/torch/mpi_lib_v2.cpython-36m-x86_64-linux-gnu.so"
-  expect_fault 'it was built for Python 3.6 (cpython-36), and this is 3.11'
+  expect_fault 'it was built for Python 3.6 (cpython-36), not for 3.11'
   shared "$extension" 'int a;'
   expect_loads
 }
 
 @test "what is no library, and what was built for another processor" {
   echo '<html>404</html>' >"$extension"
-  expect_fault 'it is no library: not an ELF file'
+  expect_fault 'it is not a library: not an ELF file'
   shared "$extension" 'int a;'
   cp "$(readlink -f "$(command -v bash)")" "$node/opt/env/bin/python3.11"
   expect_loads
   # e_machine, at byte 18: RISC-V.
   printf '\xf3\0' | dd of="$extension" bs=1 seek=18 conv=notrunc status=none
-  expect_fault 'another kind of processor'
+  expect_fault 'another type of processor'
 }

@@ -61,7 +61,7 @@ launch() {
 
 @test "each MPI gets a module, which two ranks have proved, and the node is healthy then" {
   need_mpi
-  "$ringup" doctor | grep -q 'has no module'
+  "$ringup" doctor | grep -q 'has no ringup module'
   rebuild
   expect_status 0
   while read -r flavour version; do
@@ -73,7 +73,7 @@ launch() {
   done <<<"$mpis"
   jq -e '.schema == 1 and .engine == "ringup"' "$modules/modules.json"
   run "$ringup" doctor
-  not grep -q 'has no module' <<<"$output"
+  not grep -qE 'has no module|no module was built' <<<"$output"
 }
 
 @test "a second run builds nothing and writes nothing" {
@@ -107,12 +107,36 @@ launch() {
 
 @test "one at a time: the second is told to wait, by the reason busy" {
   need_venv
-  mkdir -m 700 "$TMPDIR/ringup-rebuild-$EUID-own"
-  run --separate-stderr flock "$TMPDIR/ringup-rebuild-$EUID-own" "$ringup" rebuild --python "$venv" --without-mpi --json
+  local folder
+  folder=$TMPDIR/ringup-rebuild-$EUID-own-$(stat -c %i "$venv")
+  mkdir -m 700 "$folder"
+  run --separate-stderr flock "$folder" "$ringup" rebuild --python "$venv" --without-mpi --json
   expect_status 1
   [[ $(jq -r '[.result, .reason] | join(" ")' <<<"$output") == "failed busy" ]]
   rebuild --without-mpi
   expect_status 0
+}
+
+@test "two Pythons at a time: each gets its package, and the modules are made once" {
+  need_mpi
+  local other=$BATS_TEST_TMPDIR/other first second
+  cp -a "$venv" "$other"
+  "$other/bin/python3" -c 'import sys; assert sys.prefix == sys.argv[1]' "$other" || skip "no second environment"
+  "$ringup" rebuild --engine ringup --python "$venv" >first 2>&1 &
+  first=$!
+  "$ringup" rebuild --engine ringup --python "$other" >second 2>&1 &
+  second=$!
+  wait "$first" || { cat first && return 1; }
+  wait "$second" || { cat second && return 1; }
+  [[ $(cat first second | grep -c 'built, proved') -eq $(wc -l <<<"$mpis") ]]
+  # Also while the folder of the modules is another's for a while.
+  rm -rf "$other"/lib/python*/site-packages/ringup* "$modules"
+  mkdir -p "$modules/.ringup-rebuild"
+  (flock 9 && : >held && sleep 1) 9<"$modules/.ringup-rebuild" &
+  until [[ -e held ]]; do sleep 0.02; done
+  run timeout 120 "$ringup" rebuild --engine ringup --python "$other"
+  expect_status 0
+  wait
 }
 
 @test "a cache without a key that could be read is the reason cache" {
@@ -208,7 +232,7 @@ launch() {
   [[ -z $(ls -A "$TMPDIR") ]] # also what the killed ones had there is gone
   [[ $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*-*.so' | wc -l) -eq $(wc -l <<<"$mpis") ]]
   run "$ringup" doctor
-  not grep -q 'has no module' <<<"$output"
+  not grep -qE 'has no module|no module was built' <<<"$output"
 }
 
 @test "the package: for a Python, linked to its library, stamped, and taken back" {
@@ -258,7 +282,7 @@ launch() {
   echo '# somebody' >"$site/horovod/__init__.py"
   rebuild --without-mpi
   expect_status 1
-  grep -q 'which pip does not know' <<<"$output"
+  grep -q "and not pip's" <<<"$output"
   [[ $("$ringup" rebuild --python "$venv" --without-mpi --json 2>/dev/null | jq -r .reason) == conflict ]]
   [[ ! -e $site/ringup && $(cat "$site/horovod/__init__.py") == '# somebody' ]]
 }

@@ -127,7 +127,7 @@ apart() {
   RINGUP_MPI=lam run timeout 200 ringup run -np 2 -- "$PWD/tests/programs/sum"
   [[ $status -ne 0 && $output == *"RINGUP_MPI=lam: openmpi, mpich or a path to a module"* ]]
   RINGUP_MPI=/nonexistent.so run timeout 200 ringup run -np 2 -- "$PWD/tests/programs/sum"
-  [[ $status -ne 0 && $output == *"RINGUP_MPI=/nonexistent.so: there is no such file"* ]]
+  [[ $status -ne 0 && $output == *"RINGUP_MPI=/nonexistent.so: no such file"* ]]
 }
 
 @test "what is no module of this version is not used" {

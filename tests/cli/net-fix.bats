@@ -30,7 +30,7 @@ sums() {
   expect_status 0
   expect_line "+++ $root/etc/nccl.conf"
   expect_line "--- $root/etc/openmpi/openmpi-mca-params.conf"
-  expect_line "settled $name for NCCL, Open MPI, Gloo and Horovod"
+  expect_line "configured $name for NCCL, Open MPI, Gloo and Horovod"
   grep -qx "NCCL_SOCKET_IFNAME==$name" "$root/etc/nccl.conf"
   grep -qx "btl_tcp_if_include = $name" "$root/etc/openmpi/openmpi-mca-params.conf"
   grep -qx "oob_tcp_if_include = $name" "$root/etc/openmpi/openmpi-mca-params.conf"
@@ -102,7 +102,7 @@ sums() {
 @test "fix: an interface that does not exist" {
   run ringup net fix --root "$BATS_TEST_TMPDIR" --interface no-such-nic
   expect_status 1
-  [[ $output == *"ringup net fix: --interface=no-such-nic: no such interface; there are: "* ]]
+  [[ $output == *"ringup net fix: --interface=no-such-nic: no such interface; this host has "* ]]
   [[ -z $(ls -A "$BATS_TEST_TMPDIR") ]]
 }
 
@@ -113,7 +113,7 @@ sums() {
   mkdir "$root"
   NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name"
   expect_status 1
-  expect_line "ringup net fix: NCCL will not take $name as it is: environment: NCCL_SOCKET_IFNAME=^docker0 beats what is written"
+  expect_line "ringup net fix: NCCL will not take $name as it is: environment: NCCL_SOCKET_IFNAME=^docker0 overrides the setting"
   grep -qx "NCCL_SOCKET_IFNAME==$name" "$root/etc/nccl.conf"
   run env -u NCCL_SOCKET_IFNAME ringup net fix --root "$root" --interface "$name"
   expect_status 0
@@ -135,7 +135,7 @@ mounted() {
   mkdir -p "$root/etc"
   run ringup net fix --root "$root" --interface "$name" --pin
   expect_status 3
-  [[ $output == *"libnccl-env-ringup.so is not there"* && ! -e $root/etc/nccl.conf ]]
+  [[ $output == *"libnccl-env-ringup.so is missing"* && ! -e $root/etc/nccl.conf ]]
   mkdir -p "$root/${lib%/*}"
   cp "$builddir/.libs/libnccl-env-ringup.so" "$root$lib"
   NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name" --pin
@@ -146,7 +146,7 @@ mounted() {
   [[ $output == "[\"$name\",null]" ]] || { echo "$output"; return 1; }
   NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name"
   expect_status 1
-  [[ $output == *"environment: NCCL_SOCKET_IFNAME=^docker0 beats what is written"* ]]
+  [[ $output == *"environment: NCCL_SOCKET_IFNAME=^docker0 overrides the setting"* ]]
   not grep -q NCCL_ENV_PLUGIN "$root/etc/nccl.conf"
 }
 

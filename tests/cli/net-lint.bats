@@ -27,7 +27,7 @@ node() {
   node .
   run ringup net lint --snapshot "$node"
   expect_status 0
-  expect_line 'nothing to find fault with'
+  expect_line 'no findings'
   run ringup net lint --snapshot "$node" --json
   expect_status 0
   [[ $(jq -c . <<<"$output") == '{"schema":"ringup.net.lint/1","findings":[]}' ]]
@@ -37,7 +37,7 @@ node() {
   printf '# by hand\nNCCL_SOCKET_IFNAME=^docker0\r\n' >"$root/etc/nccl.conf"
   run ringup net lint
   expect_status 1
-  [[ $output == *"/etc/nccl.conf:2: error: "*"[form-cr]"*"write:    NCCL_SOCKET_IFNAME=^docker0"*"because:  "* ]]
+  [[ $output == *"/etc/nccl.conf:2: error: "*"[form-cr]"*"fix:    NCCL_SOCKET_IFNAME=^docker0"*"why:    "* ]]
   [[ $output != *$'\r'* ]]
   run bash -c "ringup net lint --json | jq -c '.findings[] | select(.code == \"form-cr\") | [.severity, .where, .setting, .line, .fix]'"
   [[ $output == '["error","/etc/nccl.conf:2","NCCL_SOCKET_IFNAME","NCCL_SOCKET_IFNAME=^docker0\r","NCCL_SOCKET_IFNAME=^docker0"]' ]]
@@ -53,7 +53,7 @@ node() {
   SPARK_HOME=/spark run ringup net lint
   expect_status 1
   [[ $output == *"/etc/environment:2: error: "*"NCCL_SOCKET_IFNAME="* ]]
-  [[ $output == *"/etc/profile.d/job.sh:2: error: "*"[gloo-syntax]"*"write:    export GLOO_SOCKET_IFNAME="* ]]
+  [[ $output == *"/etc/profile.d/job.sh:2: error: "*"[gloo-syntax]"*"fix:    export GLOO_SOCKET_IFNAME="* ]]
   [[ $output == *"/spark/conf/spark-env.sh:1: error: "*"[ompi-everything]"* ]]
   [[ $output == *"/databricks/spark/conf/spark-env.sh:1: note: "*"[shell-unknown]"* ]]
   [[ $output != *unread0* && ! -e $root/run ]]
@@ -65,7 +65,7 @@ node() {
     .settings = [{name: "NCCL_SOCKET_IFNAME", value: "^docker0", source: "environment"}]'
   run ringup net lint --snapshot "$node"
   expect_status 1
-  expect_line '    write:    export NCCL_SOCKET_IFNAME==eth0'
+  expect_line '    fix:    export NCCL_SOCKET_IFNAME==eth0'
 }
 
 @test "lint: a note alone is no reason for status 1" {

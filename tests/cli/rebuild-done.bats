@@ -46,7 +46,7 @@ offered() {
   [[ $(version) == 0.28.1 ]]
   echo more >>"$BATS_TEST_TMPDIR/index/horovod/${sdist##*/}"
   build 1 --accept TEST-1 --json
-  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "source pip could not get"* && $(version) == 0.28.1 ]]
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "source pip could not download"* && $(version) == 0.28.1 ]]
   export PIP_INDEX_URL=file:///nowhere
   build 1 --accept TEST-1 --json
   [[ $(jq -r .reason <<<"$output") == network ]]
@@ -66,7 +66,7 @@ offered() {
   rm -rf "$site"/horovod*
   "$src/compat/install" --python "$venv/bin/python" >/dev/null
   build 0 --source "$sdist" --accept TEST-1
-  [[ $(version) == 0.28.1 && $stderr == *"--undo brings it back"* ]]
+  [[ $(version) == 0.28.1 && $stderr == *"--undo restores it"* ]]
   [[ ! -e $site/ringup ]]
   not "$venv/bin/python" -m pip show -q ringup 2>/dev/null
   ringup rebuild --engine horovod --python "$venv" --undo

@@ -93,7 +93,7 @@ none_left() {
     got=0
     wait "$pid" || got=$?
     output=$(cat "$BATS_TEST_TMPDIR/err")
-    [[ $got -eq $((128 + $(kill -l "$signal"))) && $output == *"what was there before is in place"* ]] ||
+    [[ $got -eq $((128 + $(kill -l "$signal"))) && $output == *"the previous engine is still in place"* ]] ||
       { echo "$signal: $got: $output"; return 1; }
     none_left
     [[ $(version) == 0.1 && ! -e $site/.ringup-rebuild && -z $(ls -A "$TMPDIR") ]] || { ls -A "$TMPDIR"; return 1; }

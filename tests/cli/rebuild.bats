@@ -68,7 +68,7 @@ watch_programs() {
   [[ $stderr == *"neither a file nor a folder"* && ! -e $calls ]]
   build 1 --accept TEST-1 --source "$sdist" --for mxnet
   [[ $stderr == *"mxnet is not installed"* && ! -e $calls ]]
-  echo 'bad torch>=9: it never worked; take torch 8' >>"$data/recipes/horovod-0.28.1.recipe"
+  engine_pack '{"when": "torch>=9", "why": "it never worked", "instead": "take torch 8"}'
   build 1 --accept TEST-1 --source "$sdist"
   [[ $stderr == *"it never worked"* && ! -e $calls ]]
 }
@@ -81,7 +81,7 @@ watch_programs() {
     read -ra words <<<"$engine"
     run "${as[@]}" ringup rebuild --python "$venv" --without-mpi --engine "${words[@]}"
     expect_status 1
-    [[ $output == *"$site cannot be written"* && $(version) == 0.1 ]]
+    [[ $output == *"$site is not writable"* && $(version) == 0.1 ]]
   done
 }
 
@@ -107,11 +107,11 @@ watch_programs() {
   run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=64m none "$TMPDIR" && exec "$@"' sh \
     ringup rebuild --engine horovod --python "$venv" --without-mpi --json --source "$sdist" --accept TEST-1
   expect_status 1
-  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, and "*" are needed: make room"* ]]
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"MiB free, but this needs "*": free some space"* ]]
   run --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=64k none "$TMPDIR" && exec "$@"' sh \
     ringup rebuild --engine ringup --python "$venv" --without-mpi --json
   expect_status 1
-  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"0 MiB free, and "*" are needed: make room, or set TMPDIR"* ]]
+  [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"0 MiB free, but this needs "*": free some space, or set TMPDIR"* ]]
 }
 
 @test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
@@ -120,9 +120,9 @@ watch_programs() {
   build 1 --source "$BATS_TEST_TMPDIR/other.tar.gz" --accept TEST-1
   [[ $stderr == *"SHA-256"* && $(version) == 0.1 ]]
   ln -s /etc "$sources/escape"
-  engine_pack
+  engine_pack ''
   because source 1 --source "$sdist" --accept TEST-1
-  [[ $(jq -r .error <<<"$output") == *"neither a file nor a folder"* ]]
+  [[ $(jq -r .error <<<"$output") == *"neither file nor folder"* ]]
 }
 
 @test "sources that the recipe does not know are not built" {
@@ -184,7 +184,7 @@ watch_programs() {
   # What runs at each start of this Python prints where Horovod's build reads.
   echo 'import sys; print("welcome to this platform")' >"$site/banner.pth"
   dry 1
-  [[ $stderr == *'prints "welcome to this platform" to stdout whenever it starts'* ]]
+  [[ $stderr == *'prints "welcome to this platform" to stdout at each start'* ]]
   rm "$site/banner.pth"
   # A Python without its headers.
   echo 'import sysconfig as s; s.get_paths = lambda *a, g=s.get_paths, **k: dict(g(*a, **k), include="/nonexistent")' >"$site/headers.pth"
@@ -195,7 +195,7 @@ watch_programs() {
     run --separate-stderr unshare --mount sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$site" \
       ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
     expect_status 1
-    [[ $stderr == *"cannot be written, for its file system is read-only"* && $stderr != *"or be root"* ]]
+    [[ $stderr == *"is not writable, because its file system is read-only"* && $stderr != *"or run this as root"* ]]
     run --separate-stderr unshare --mount sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$site" \
       ringup rebuild --engine ringup --dry-run --python "$venv"
     expect_status 1
@@ -213,13 +213,13 @@ watch_programs() {
   linked libnccl.so.2
   run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
   expect_status 0
-  [[ $stderr == *"that is there is built for GPUs, with NCCL, and what comes in its place is not"* ]]
+  [[ $stderr == *"was built for GPUs, with NCCL; its replacement is not"* ]]
   run --separate-stderr ringup rebuild --engine ringup --dry-run --without-mpi --python "$venv"
-  [[ $stderr == *"that is there is built for GPUs, with NCCL"* ]]
+  [[ $stderr == *"was built for GPUs, with NCCL"* ]]
   linked libmpi.so.40
   run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --json --python "$venv" --source "$sdist"
   expect_status 0
-  [[ $(jq -r '.notes[]' <<<"$output") == *"is linked with MPI, and what comes in its place is not"* ]]
+  [[ $(jq -r '.notes[]' <<<"$output") == *"is linked with MPI; its replacement is not"* ]]
   [[ $(jq -r '.notes[]' <<<"$output") != *NCCL* ]]
   # In a real run it stands before the first step of the work.
   run ringup rebuild --engine horovod --without-mpi --python "$venv" --source "$BATS_TEST_TMPDIR" --accept TEST-1 --offline

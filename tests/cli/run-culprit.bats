@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # run-culprit.bats - the launcher names the rank that failed first, and ends with its status
+# proves: P6 of docs/RELIABILITY.md
 # needs: cpu
 # tests: src/cli/cmd_run.c src/launch src/engine src/wire src/api tests/programs/ends.c tests/lib/launcher.bash
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # run-elastic.bats - ringup run, when ranks are lost and added
+# proves: E1 E2 E3 of docs/RELIABILITY.md
 # needs: waits
 # tests: src/launch src/wire src/engine/context.c src/api src/cli/cmd_run.c src/cli/cmd_rankd.c tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash
 
@@ -95,12 +96,25 @@ teardown() { launcher_teardown; }
   told "2 ranks are ready after 1 s, at least 3 are needed"
 }
 
-@test "a rank that does not come to the meeting is ended" {
+@test "a frozen rank is named by what the others say of it, killed and replaced" {
   local frozen
-  RINGUP_FREEZE_MS=300 RINGUP_FREEZE_WARN_MS=0 elastic -np 3 --min-np 1 --elastic-timeout 1 --grace 1
+  RINGUP_FREEZE_MS=300 RINGUP_FREEZE_WARN_MS=0 elastic -np 3 --min-np 1
   await met 1 3
   frozen=$(pid_of 1 1)
   kill -STOP "$frozen"
+  await grep -qE "^ringup run: rank 1 \(pid $frozen\) on .* has not moved for [0-9.]+ s: it is stopped \(state T\)$" out
+  await complete 3
+  ends 0
+  [[ -z $(marked) ]]
+}
+
+@test "a rank that does not come to the meeting is ended" {
+  local frozen
+  RINGUP_LIVENESS=off elastic -np 3 --min-np 1 --elastic-timeout 1 --grace 1
+  await met 1 3
+  frozen=$(pid_of 1 1)
+  kill -STOP "$frozen"
+  kill -KILL "$(pid_of 1 2)"
   await told "rank 1 (pid $frozen) on $(uname -n) is ended: it did not come to the meeting within 1 s"
   await complete 3
   ends 0

@@ -21,7 +21,7 @@ teardown() { nodes_teardown; }
     done
   done
   expect 6 jq '[.paths[] | select((.address | startswith("10.")) and .latency_us.median > 0 and .bandwidth_mbs > 0 and .mtu.df == 1472 and .mtu.segment)] | length' <<<"$facts"
-  expect '["ephemeral","registered","store"]' jq -c '[.paths[].port.kind] | unique' <<<"$facts"
+  expect '["ephemeral","registered","rendezvous","sample 1","sample 2","sample 3","sample 4","sample 5","sample 6","store"]' jq -c '[.paths[].port.kind] | unique' <<<"$facts"
   expect eth0 jq -r --arg f "$n1" --arg t "$n2" '[.paths[] | select(.from == $f and .to == $t and .address == "10.8.0.2") | .via] | unique[]' <<<"$facts"
   expect 10.8.0.1 jq -r --arg f "$n1" --arg t "$n2" '[.paths[] | select(.from == $f and .to == $t and .address == "10.8.0.2") | .source] | unique[]' <<<"$facts"
   expect true jq '[.nodes[] | .error == null and (.snapshot.interfaces | length) > 1 and (.uses | length) > 3] | all' <<<"$facts"

@@ -26,7 +26,6 @@ release() {
   cp -P "$builddir"/.libs/libringup.so* "$d/prefix/lib"
   cp "$builddir/ringup" "$d/prefix/bin"
   cp -r "$src/compat" "$src/init-scripts" "$d/prefix/share/ringup"
-  cp -r "$src/src/bench/peers" "$d/prefix/share/ringup/bench"
   cat >"$d/configure" <<'EOT'
 #!/bin/sh
 src=$(cd "$(dirname "$0")" && pwd)

@@ -40,10 +40,10 @@ takes() {
   # Nodes to which the same is done are told together.
   expect_line 'n1, n2, n3: eth0'
   expect_line '+NCCL_SOCKET_IFNAME==eth0'
-  [[ $output != *"settled on"* && $(written 3) == "$before" ]]
+  [[ $output != *"configured "* && $(written 3) == "$before" ]]
   fix --nodes n1,n2,n3
   expect_status 0
-  expect_line 'settled on 3 of 3 nodes for NCCL, Open MPI, Gloo and Horovod'
+  expect_line 'configured 3 of 3 nodes for NCCL, Open MPI, Gloo and Horovod'
   local k
   for k in 1 2 3; do [[ $(takes "n$k") == eth0 ]]; done
   settled=$(written 3)
@@ -53,7 +53,7 @@ takes() {
   [[ $(written 3) == "$settled" ]]
   fix --undo --nodes n1 n2 n3
   expect_status 0
-  expect_line 'taken out on 3 of 3 nodes'
+  expect_line 'removed from 3 of 3 nodes'
   [[ $(written 3) == "$before" ]]
 }
 
@@ -87,7 +87,7 @@ EOT
   [[ $(written 2) == "$before" ]]
   run at n1 ringup net fix --ssh '/run/nodes/user-rsh %h /run/nodes/sudo -n' --nodes n1 n2
   expect_status 0
-  expect_line 'settled on 2 of 2 nodes for NCCL, Open MPI, Gloo and Horovod'
+  expect_line 'configured 2 of 2 nodes for NCCL, Open MPI, Gloo and Horovod'
   [[ $(takes n2) == eth0 ]]
   run at n1 ringup net fix --ssh '/run/nodes/user-rsh %h /run/nodes/sudo -n' --undo --nodes n1 n2
   expect_status 0
@@ -139,7 +139,7 @@ EOT
   # Its routes say that it leads there, and nothing arrives.
   fix --network 192.168.50.0/24 --nodes n1 n2
   expect_status 1
-  [[ $output == *"does not reach 192.168.50."*"nothing was written"* ]]
+  [[ $output == *"cannot reach 192.168.50."*"nothing was written"* ]]
   [[ $(written 2) == "$before" ]]
   fix --network 10.77.0.0/24 --nodes n1 n2
   expect_status 0
@@ -151,12 +151,12 @@ EOT
   before=$(written 2)
   fix --nodes n1 n2 n9
   expect_status 1
-  [[ $output == *"n9: "*"nothing was written: --force goes on without it"* ]]
+  [[ $output == *"n9: "*"nothing was written: --force continues without it"* ]]
   [[ $(written 2) == "$before" ]]
   fix --force --nodes n1 n2 n9
   expect_status 1
-  [[ $output == *"ringup net fix: n9: there is no agent"* ]]
-  expect_line 'settled on 2 of 3 nodes for NCCL, Open MPI, Gloo and Horovod'
+  [[ $output == *"ringup net fix: n9: no agent started"* ]]
+  expect_line 'configured 2 of 3 nodes for NCCL, Open MPI, Gloo and Horovod'
   [[ $(takes n1) == eth0 && $(takes n2) == eth0 ]]
 }
 

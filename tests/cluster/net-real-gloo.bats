@@ -42,7 +42,7 @@ teardown() {
   same_gloo '127.0.1.1 node' - eth0 docker0 eth =eth0 eth0,eth1 e
 }
 
-@test "Gloo: what the host name resolves to" {
+@test "Gloo: the address of the host name" {
   need_torch
   cable eth0 10.0.0.5/24
   same_gloo '10.0.0.5 node' -

@@ -214,7 +214,7 @@ is() {
   is eth1 eth1 LD_LIBRARY_PATH="$plugins"
   # Beside a plug-in of somebody else the answer of fix is no, and the way out works.
   ! with_etc env NCCL_ENV_PLUGIN="$plugins/libnccl-env.so" ringup net fix --interface eth1 --pin >"$BATS_TEST_TMPDIR/fixed" 2>&1 || return 1
-  grep -q 'libnccl-env.so answers' "$BATS_TEST_TMPDIR/fixed"
+  grep -q 'libnccl-env.so overrides the environment' "$BATS_TEST_TMPDIR/fixed"
 }
 
 @test "env plug-in: the second interface answers as the first" {

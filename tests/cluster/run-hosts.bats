@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # run-hosts.bats - ringup run on several hosts: network namespaces, and ssh or what stands for it.
+# proves: E2 F7 of docs/RELIABILITY.md
 # needs: waits root-net
-# tests: src/launch src/wire src/engine/context.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c compat/python/ringup tests/py/elastic_job_of_a_rank.py tests/programs/regroup.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
+# tests: src/launch src/wire src/engine/context.c src/nicpick/own.c src/cli/cmd_run.c src/cli/cmd_rankd.c compat/python/ringup tests/py/elastic_job_of_a_rank.py tests/programs/regroup.c tests/programs/ends.c tests/lib/elastic.bash tests/lib/launcher.bash tests/lib/nodes.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -12,6 +13,7 @@ load ../lib/launcher
 load ../lib/elastic
 
 sum=$PWD/tests/programs/sum
+ends=$PWD/tests/programs/ends
 
 setup() {
   elastic_setup
@@ -74,6 +76,35 @@ run_from_1() {
   expect_status 137
 }
 
+# looping STATUS RANK HOW TEXT - rank RANK of two hosts with two ranks each ends in the way HOW; the job ends with STATUS, and
+# the launcher's first complaint is of RANK and TEXT.
+looping() {
+  RINGUP_LIVENESS_PROFILE=fast run_from_1 -H "$n2:2,$n3:2" -- "$ends" "$2" "$3"
+  expect_status "$1"
+  # shellcheck disable=SC2053
+  [[ $(grep -m 1 '^ringup run: ' <<<"$output") == "ringup run: rank $2 (pid "*") on "*$4* ]] || { echo "$output"; return 1; }
+}
+
+@test "P6 a rank that is stopped, first of a host or not, is named, killed, and gives the status" {
+  looping 137 3 signal19 'has not moved for * s: it is stopped (state T)'
+  looping 137 2 signal19 'has not moved for * s: it is stopped (state T)'
+  RINGUP_LIVENESS_PROFILE=fast run_from_1 -H "$n2:1,$n3:1" -- "$ends" 1 signal19
+  expect_status 137
+  [[ $output == *"ringup run: rank 1 (pid "*" has been silent for "*"; it was killed by signal 9 (Killed), since it was stopped (state T)"* ]]
+}
+
+@test "P6 hosts that lose each other: the first complaint says who has been silent, on which host" {
+  need_nft
+  RINGUP_LIVENESS_PROFILE=fast "${within[@]}" timeout 100 ringup run -H "$n2:2,$n3:2" -- "$ends" -1 none >out 2>&1 3>&- &
+  local job=$! status=0
+  await grep -q ready out
+  drop "$n2" input 'ip saddr 10.8.0.3'
+  drop "$n3" input 'ip saddr 10.8.0.2'
+  wait "$job" || status=$?
+  [[ $status -eq 1 ]] && grep -m 1 '^ringup run: ' out |
+    grep -qE '^ringup run: rank [02] \(pid [0-9]+\) on [^ ]+ has (been silent|confirmed no data) for [0-9.]+ s towards rank [02] on ' || { cat out; return 1; }
+}
+
 @test "hosts that cannot be used are named with the reason, and nothing is started" {
   cat >starter <<EOT
 #!/bin/bash
@@ -83,9 +114,9 @@ down) echo "ssh: connect to host down port 22: No route to host" >&2; exit 255 ;
 bare) echo "bash: line 1: ringup: command not found" >&2; exit 127 ;;
 silent) exec sleep 1000 ;;
 old) echo "ringup: unknown command rankd" >&2; exit 2 ;;
-other) printf 'Welcome\nringup-rankd/1 0.0.1\n\x07\0\0\0\x08\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
-late) printf 'ringup-rankd/1 $(ringup --version | sed 's/.* //')\n\x14\0\0\0\x08\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
-torn) echo 'ringup-rankd/1 '; head -c 300000 /dev/urandom ;;
+other) printf 'Welcome\nringup-rankd/2 0.0.1\n\x07\0\0\0\x08\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
+late) printf 'ringup-rankd/2 $(ringup --version | sed 's/.* //')\n\x14\0\0\0\x08\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'; exec cat >/dev/null ;;
+torn) echo 'ringup-rankd/2 '; head -c 300000 /dev/urandom ;;
 *) exec ip netns exec "\$@" ;;
 esac
 EOT

@@ -17,7 +17,7 @@ well() {
   at n1 ringup net check --json --timeout 60 --ssh /run/nodes/rsh n1 n2 n3 >facts || true
   level facts >level
   run at n1 ringup net check --from "$PWD/level"
-  first_line 0 'all is well between 3 nodes'
+  first_line 0 'no problems between 3 nodes'
 }
 
 @test "check: all is well, also with IPv6 alone" {
@@ -41,13 +41,13 @@ well() {
   need_nft
   cluster_up 3
   firewall n2 drop
-  verdict 1 '*reaches n2 *filtered*'
+  verdict 1 '*reach n2 *filtered*'
   heal n2 input
   firewall n2 'reject with tcp reset'
-  verdict 1 '*reaches n2 *refused*'
+  verdict 1 '*reach n2 *refused*'
   heal n2 input
   firewall n2 'reject with icmpx admin-prohibited'
-  verdict 1 '*reaches n2 *prohibited*'
+  verdict 1 '*reach n2 *prohibited*'
 }
 
 @test "check: the rule of the one that connects, whatever its chain is called" {
@@ -56,13 +56,13 @@ well() {
   at n1 nft -f - <<<'table inet jobs { chain c { type filter hook output priority 0; ip daddr 10.77.0.2 drop; }; }'
   at n2 nft -f - <<<'table inet jobs { chain c { type filter hook input priority 0; ip saddr 192.0.2.0/24 drop; }; }'
   verdict 1 'n1 *n2 *filtered*: the firewall of n1 itself*'
-  [[ $output == *'n1 has a rule that explains it: nft: table inet jobs chain c (output): ip daddr 10.77.0.2 drop'* ]]
+  [[ $output == *'This rule of n1 explains it: nft: table inet jobs chain c (output): ip daddr 10.77.0.2 drop'* ]]
 }
 
 @test "check: jumbo frames that do not reach one node" {
   cluster_up 3
   black_hole 3 2
-  verdict 1 'MTU black hole to and from n2: 9000 bytes at both ends, 1500 between*'
+  verdict 1 'MTU black hole to and from n2: 9000 bytes at both ends, 1500 in between*'
 }
 
 @test "check: an address that two nodes have" {
@@ -74,17 +74,17 @@ well() {
 
 @test "check: an interface that comes first and leads nowhere" {
   cluster_up 3 management
-  verdict 1 'eth1 leads to no other node*'
+  verdict 1 'eth1 reaches no other node*'
 }
 
 @test "check: cards with other names" {
   cluster_up 3 names
-  verdict 1 '10.77.0.0/24 is called ens5 on n2, and eth0 elsewhere*'
+  verdict 1 '10.77.0.0/24 is named ens5 on n2, but eth0 on other nodes*'
 }
 
 @test "check: a node whose name is its loopback" {
   cluster_up 3 loopback-name
-  verdict 1 'on n1, n2 and n3 the own host name means 127.0.1.1*'
+  verdict 1 "on n1, n2 and n3, the host's own name resolves to 127.0.1.1*"
 }
 
 @test "check over real ssh names the address that both nodes have" {

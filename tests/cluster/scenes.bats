@@ -71,7 +71,7 @@ nccl() {
   # What everybody means by it is a name, and lint says which.
   run at n1 env NCCL_SOCKET_IFNAME=^docker0 ringup net lint
   expect_status 1
-  expect_line '    write:    export NCCL_SOCKET_IFNAME==eth0'
+  expect_line '    fix:    export NCCL_SOCKET_IFNAME==eth0'
   [[ $(nccl NCCL_SOCKET_IFNAME==eth0) == 'eth0 10.77.0.1' ]]
   at n1 ringup net fix
   [[ $(nccl) == 'eth0 10.77.0.1' ]]

@@ -1,4 +1,6 @@
 /* test_device.c - data no processor reads, streams, and several plans at a time on a device. */
+/* tests: src/engine/execute.c src/engine/plan.c src/engine/provider.c src/engine/join.c
+ * src/engine/bundle.c */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +37,8 @@ static bool all_are(const void *at, float value, size_t count)
 static void reduces(struct ringup *r, int rank, int size)
 {
 	float *in = filled((float)rank + 1, COUNT), *out = filled(0, COUNT);
-	struct ringup_reduce a = { .name = "sum",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "sum",
 				   .in = in,
 				   .out = out,
 				   .count = COUNT,
@@ -56,7 +59,8 @@ static void reduces(struct ringup *r, int rank, int size)
 	/* The same name, with data of the host. */
 	{
 		float small[2] = { 1, 2 };
-		struct ringup_reduce host = { .name = "sum",
+		struct ringup_reduce host = { .bytes = sizeof(struct ringup_reduce),
+					      .name = "sum",
 					      .in = small,
 					      .out = small,
 					      .count = 2,
@@ -76,14 +80,16 @@ static void moves(struct ringup *r, int rank, int size)
 	uint64_t counts[RANKS_MAX];
 	float *one = filled((float)rank, COUNT), *all = filled(-1, COUNT * (size_t)size);
 	void *got = NULL;
-	struct ringup_bcast b = { .name = "broadcast",
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "broadcast",
 				  .in = one,
 				  .out = one,
 				  .count = COUNT,
 				  .dtype = RINGUP_F32,
 				  .root = size - 1,
 				  .memory = RINGUP_CUDA };
-	struct ringup_gather a = { .name = "gather",
+	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
+				   .name = "gather",
 				   .in = one,
 				   .rows = COUNT / 10,
 				   .row = 10,
@@ -93,7 +99,8 @@ static void moves(struct ringup *r, int rank, int size)
 				   .into = all,
 				   .into_bytes = COUNT * (uint64_t)size * sizeof(float),
 				   .memory = RINGUP_CUDA };
-	struct ringup_exchange x = { .name = "exchange",
+	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
+				     .name = "exchange",
 				     .in = all,
 				     .rows = (uint64_t)size,
 				     .row = 10,
@@ -101,7 +108,8 @@ static void moves(struct ringup *r, int rank, int size)
 				     .out = &got,
 				     .counts = counts,
 				     .memory = RINGUP_CUDA };
-	struct ringup_scatter s = { .name = "scatter",
+	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "scatter",
 				    .in = all,
 				    .rows = (uint64_t)size,
 				    .row = 10,
@@ -136,7 +144,8 @@ static void bundles(struct ringup *r, int rank, int size)
 	for (i = 0; i < 3; i++) {
 		float *at = filled((float)(rank + i), COUNT);
 
-		a[i] = (struct ringup_reduce){ .name = "many",
+		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+					       .name = "many",
 					       .in = at,
 					       .out = at,
 					       .count = COUNT,
@@ -160,13 +169,15 @@ static void refusals(struct ringup *r, int rank, int size)
 	float *at = filled(1, COUNT);
 	uint64_t counts[RANKS_MAX];
 	void *got = NULL;
-	struct ringup_reduce a = { .name = "mixed",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "mixed",
 				   .in = at,
 				   .out = at,
 				   .count = COUNT,
 				   .dtype = RINGUP_F32,
 				   .memory = RINGUP_CUDA };
-	struct ringup_gather no_room = { .name = "no room",
+	struct ringup_gather no_room = { .bytes = sizeof(struct ringup_gather),
+					 .name = "no room",
 					 .in = at,
 					 .rows = COUNT,
 					 .row = 1,
@@ -215,7 +226,8 @@ static void streams(struct ringup *r, int rank, int size)
 {
 	struct device_stream *s = device_stream_new();
 	float *at = filled(-1, COUNT);
-	struct ringup_reduce a = { .name = "stream",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "stream",
 				   .in = at,
 				   .out = at,
 				   .count = COUNT,
@@ -250,7 +262,8 @@ static void several(struct ringup *r, int rank, int size)
 	int i, most = 0;
 
 	for (i = 0; i < MANY; i++) {
-		struct ringup_bcast b = { .name = name[i],
+		struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+					  .name = name[i],
 					  .count = COUNT,
 					  .dtype = RINGUP_F32,
 					  .root = i % size,
@@ -282,13 +295,102 @@ static void several(struct ringup *r, int rank, int size)
 	device_stream_free(s);
 }
 
+/* ---- disputes and joins among others ---- */
+
+/* Sums that are in flight before a dispute, or begin while it is, change nothing about it. */
+static void disputes(struct ringup *r, int rank, int size)
+{
+	enum { ROUNDS = 20, MANY = 9, BAD = 4 };
+	struct ringup_op *op[MANY];
+	char name[MANY][24];
+	float *at[MANY];
+	int round, i, bad = 0;
+
+	for (i = 0; i < MANY; i++)
+		at[i] = filled(1, COUNT);
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < MANY; i++) {
+			struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+						  .name = name[i],
+						  .in = at[i],
+						  .out = at[i],
+						  .count = COUNT - (i == BAD && !rank),
+						  .dtype = RINGUP_F32,
+						  .root = i % size,
+						  .memory = RINGUP_CUDA };
+
+			snprintf(name[i], sizeof(name[i]), "%s %d", i == BAD ? "bad" : "good",
+				 i);
+			/* The next batch is there while this one is in flight. */
+			if (i == BAD + 1)
+				clock_sleep_ms(round % 3);
+			check(!ringup_broadcast(ringup_world(r), &b, &op[i]), "begins", rank);
+		}
+		for (i = 0; i < MANY; i++) {
+			int rc = ringup_wait(op[i], -1);
+
+			bad += i == BAD ? rc != RINGUP_EMISMATCH ||
+						  !strstr(ringup_error(),
+							  "bad 4: rank 0 wants") ||
+						  !strstr(ringup_error(), "999")
+					: rc != 0;
+			if (bad == 1)
+				printf("# %s: %d %s\n", name[i], rc, ringup_error());
+		}
+	}
+	check(!bad, "each has its own result", rank);
+	for (i = 0; i < MANY; i++)
+		device_free(at[i]);
+}
+
+/* Sums that others have begun use memory of a rank that has joined, until the join is complete.
+ */
+static void joins_among(struct ringup *r, int rank, int size)
+{
+	enum { ROUNDS = 20, MANY = 6 };
+	struct ringup_op *op[MANY], *join = NULL;
+	char name[MANY][16];
+	float *at[MANY];
+	int round, i, bad = 0;
+
+	for (round = 0; round < ROUNDS; round++) {
+		bool early = rank == 0 && round % 2;
+
+		for (i = 0; i < MANY && !early; i++) {
+			struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+						   .name = name[i],
+						   .count = COUNT,
+						   .dtype = RINGUP_F32,
+						   .memory =
+							   i % 2 ? RINGUP_CUDA : RINGUP_HOST };
+
+			at[i] = filled((float)(rank + i), COUNT);
+			a.in = a.out = i % 2 ? at[i] : device_host(at[i]);
+			snprintf(name[i], sizeof(name[i]), "before %d", i);
+			check(!ringup_allreduce(ringup_world(r), &a, &op[i]), "begins", rank);
+		}
+		check(!ringup_join(ringup_world(r), NULL, &join), "joins", rank);
+		for (i = 0; i < MANY && !early; i++) {
+			int from = round % 2 ? size - 1 : size;
+
+			bad += ringup_wait(op[i], -1) != 0 ||
+			       !all_are(at[i], (float)(size * (size - 1) / 2 + i * from),
+					COUNT);
+			device_free(at[i]);
+		}
+		check(!ringup_wait(join, -1), "all have joined", rank);
+	}
+	check(!bad, "sums beside a join", rank);
+}
+
 /* ---- others ---- */
 
 /* One that has joined gives zeros of the host's. */
 static void joins(struct ringup *r, int rank, int size)
 {
 	float *at = filled((float)rank, COUNT);
-	struct ringup_reduce a = { .name = "joined",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "joined",
 				   .in = at,
 				   .out = at,
 				   .count = COUNT,
@@ -310,7 +412,8 @@ static void groups(struct ringup *r, int rank, int size)
 	int ranks[RANKS_MAX], i;
 	struct ringup_group *g = NULL;
 	float *at = filled(1, COUNT);
-	struct ringup_reduce a = { .name = "group",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "group",
 				   .in = at,
 				   .out = at,
 				   .count = COUNT,
@@ -333,7 +436,8 @@ static void ends(struct ringup *r, int rank, int size)
 {
 	struct device_stream *s = device_stream_new();
 	float *at = filled((float)rank, COUNT);
-	struct ringup_reduce a = { .name = "ends",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "ends",
 				   .in = at,
 				   .out = at,
 				   .count = COUNT,
@@ -361,6 +465,8 @@ static void all(void)
 	run("what is refused", 2, refusals);
 	run("streams", 3, streams);
 	run("several in flight", 2, several);
+	run("a dispute while others are in flight", 3, disputes);
+	run("a join while others are in flight", 3, joins_among);
 	run("ranks that have joined", 3, joins);
 	run("groups of ranks", 3, groups);
 	run("an end", 3, ends);

@@ -65,7 +65,7 @@ EOF
   "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
     $(PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
       PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs ringup)
-  [[ "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")" == "$(ringup --version)" ]]
+  [[ $(ringup --version) == "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")+"* ]]
 }
 
 @test "what a static library needs is told, and enough" {

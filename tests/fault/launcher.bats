@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # launcher.bats - signals to launchers, their death, and what is left: F27 to F32.
+# proves: P1 P6 P7 P8 of docs/RELIABILITY.md
 # needs: waits
 # tests: src/api src/backend src/base src/engine src/host src/launch src/wire src/cli/cmd_run.c tests/fault tests/lib/fault.bash
 
@@ -176,24 +177,9 @@ hung() {
   await nothing_left
 }
 
-# small_room - make a control group with little memory, of whichever version; sets room and path.
-small_room() {
-  path=/ringup.$$.room
-  if [[ -w /sys/fs/cgroup/memory/cgroup.procs ]]; then
-    room=/sys/fs/cgroup/memory$path
-    mkdir "$room" && echo $((256 << 20)) >"$room/memory.limit_in_bytes" || return 1
-    echo $((256 << 20)) >"$room/memory.memsw.limit_in_bytes" 2>/dev/null || true
-  else
-    room=/sys/fs/cgroup$path
-    [[ -w ${room%/*}/cgroup.procs ]] && mkdir "$room" && [[ -e $room/memory.max ]] || return 1
-    echo $((256 << 20)) >"$room/memory.max"
-    echo 0 >"$room/memory.swap.max" 2>/dev/null || true
-  fi
-}
-
 @test "F32 a rank takes more memory than there is: the survivors and the launcher say so" {
   local room path where
-  small_room || skip "needs a control group for memory"
+  small_room "room.$$" 256 || skip "needs a control group for memory"
   not grep -q -e '-fsanitize' "${builddir:-.}/config.log" || skip "a sanitizer takes too much memory itself"
   mkdir caged
   printf '#!/bin/sh\necho $$ >%s/cgroup.procs\nexec %s "$@"\n' "$room" "$(command -v ringup)" >caged/ringup

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # net-link.bats - what becomes of a job when the link of one host goes: F11.
+# proves: P4 of docs/RELIABILITY.md
 # needs: waits root-net
 # tests: src/api src/backend src/base src/coll src/engine src/host src/wire tests/fault tests/lib/fault.bash tests/lib/hosts.bash
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # net-stall.bats - a tensor that some ranks of two hosts never submit, and a rank that leaves: F6.
+# proves: P5 of docs/RELIABILITY.md
 # needs: waits root-net
 # tests: src/api src/backend src/base src/coll src/engine src/host src/wire tests/fault tests/lib/fault.bash tests/lib/hosts.bash
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # net.bats - what becomes of a job on two hosts when the network breaks: F3, F7-F9, F12, F16.
+# proves: P2 P4 of docs/RELIABILITY.md
 # needs: waits root-net
 # tests: src/api src/backend src/base src/coll src/engine src/host src/wire tests/fault tests/lib/fault.bash tests/lib/hosts.bash
 

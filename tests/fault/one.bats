@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # one.bats - what becomes of a job on one host when something breaks: F1-F6, F24, F48.
+# proves: P1 P3 P5 P9 P17 of docs/RELIABILITY.md
 # needs: waits
-# tests: src/api src/backend src/base src/coll src/engine src/host src/launch src/wire src/cli/cmd_run.c tests/fault tests/lib/fault.bash
+# tests: src/api src/backend src/base src/coll src/engine src/host src/launch src/wire src/cli/cmd_run.c src/engine/watch.c src/engine/heartbeat.c src/engine/deadlock.c tests/fault tests/lib/fault.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -60,6 +61,17 @@ kill_one() {
   kill_one 4 65536
 }
 
+# in_force NAME - a setting's value, as ranks take it.
+in_force() { ringup env | awk -v name="RINGUP_$1" '$1 == name { print $2 }'; }
+
+# frozen_for MS - each error tells that it came after that time, and not before.
+frozen_for() {
+  local s
+  for s in $(grep '^error' out | sed -nE 's/.*has not moved for ([0-9.]+) s.*/\1/p'); do
+    awk -v s="$s" -v ms="$1" 'BEGIN { exit !(s * 1000 >= ms) }' || { echo "after $s s, not $1 ms"; return 1; }
+  done
+}
+
 # freeze NP BYTES [OPTION] - SIGSTOP of rank 1.
 freeze() {
   begin -np "$1" --no-prefix -- "$loop" -b "$2" "${@:3}"
@@ -68,10 +80,12 @@ freeze() {
   at=$("$strike" 19 "$(pid_of 1)")
   await said $(($1 - 1)) error
   end
-  [[ $status -eq 3 ]]
+  # Its own: the launcher has killed it.
+  [[ $status -eq 137 ]]
   blamed $(($1 - 1)) 1 -5 'has not moved for [0-9.]+ s: it is stopped \(state T\)$'
   [[ $(grep -cE "rank 1 \(process $(pid_of 1) on .*\) has not moved for [0-9.]+ s: it is stopped" err) -eq 1 ]]
-  grep -qE "^ringup run: rank 1 \(pid $(pid_of 1)\) on .* is stopped$" err
+  [[ $(grep -m 1 '^ringup run: ' err) =~ ^"ringup run: rank 1 (pid $(pid_of 1)) on ".*" has not moved for "[0-9.]+" s: it is stopped (state T)"$ ]]
+  frozen_for "$(in_force FREEZE_MS)"
   took=$(after "$at" error) what="SIGSTOP, $1 ranks, $2 bytes${3+ gathered}"
   noted
   await nothing_left
@@ -134,6 +148,24 @@ all_is_well() {
   expect_status 0
   [[ $(awk '$1 == "done" { print $6 }' out | sort -u | wc -l) -eq 1 ]]
   said "$1" "done"
+}
+
+# told WORDS - how often rank 2 is said to WORDS.
+told() { grep -cE "warn: rank 2 \(process [0-9]+ on .*\) $1" err || true; }
+
+@test "F5 a rank that is back is told of once, by the rank that told that it was late" {
+  export RINGUP_FREEZE_WARN_MS=1000 RINGUP_FREEZE_MS=0
+  begin -np 4 --no-prefix -- "$loop" -b 64
+  await said 4 ready
+  "$strike" 19 "$(pid_of 2)"
+  await grep -q 'warn: rank 2 .* has not moved' err
+  "$strike" 18 "$(pid_of 2)"
+  await grep -q 'warn: rank 2 .* is back' err
+  # The others look as often as their hearts beat.
+  sleep 0.5
+  kill -TERM "$launcher"
+  end
+  (($(told "is back") <= $(told "has not moved")))
 }
 
 @test "F5 a whole job that is stopped and goes on does no harm" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # start.bats - jobs that cannot start, or barely: F25, F26, F33, F34, F41, F45.
+# proves: P16 of docs/RELIABILITY.md
 # needs: waits
 # tests: src/api src/backend src/base src/coll src/engine src/host src/launch src/wire src/cli/cmd_run.c tests/fault tests/lib/fault.bash
 
@@ -30,7 +31,7 @@ solo() {
     : >"here.$RINGUP_RANK" && until [[ -e here.0 && -e here.3 ]]; do sleep 0.05; done; exec "$0"' "$loop"
   end
   expect_status 3
-  [[ $(grep -cE '^error -1 .* -9 .*ranks 1, 2 of 4 did not come within [0-9.]+ s' out) -eq 2 ]]
+  [[ $(grep -cE '^error -1 .* -9 .*ranks 1, 2 of 4 did not join within [0-9.]+ s' out) -eq 2 ]]
 }
 
 @test "F25 and where rank 0 does" {
@@ -38,7 +39,7 @@ solo() {
   solo 0 3
   solo 2 3
   wait
-  grep -qE '^error -1 .* -9 .*ranks? 1(, 2)? of 3 did not come within [0-9.]+ s' solo.0. ||
+  grep -qE '^error -1 .* -9 .*ranks? 1(, 2)? of 3 did not join within [0-9.]+ s' solo.0. ||
     { cat solo.*; return 1; }
   grep -qE '^error -1 ' solo.2.
 }

@@ -297,6 +297,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	c->world.open = false;
 	group_close(&c->world);
 	free(c->peers);
+	free(c->launched);
 	free(c->counts);
 	free(c);
 	return 0;

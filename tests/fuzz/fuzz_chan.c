@@ -1,5 +1,6 @@
 /* fuzz_chan.c - bytes for the frame parser: garbage, or frames with changes. */
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "wire/shake.h"
 
 enum { FRAMES = 3, HEAD = 32, MOST = 4096 };
+
+static bool sealed; /* every input is for both kinds of channels */
 
 /* Frame i as it was sent, in a stream of three. */
 static size_t length_of(int i)
@@ -29,6 +32,8 @@ static size_t record(unsigned char *out, size_t room, const struct shake_keys *k
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ||
 	    chan_open(fd[0], keys, &c, NULL))
 		abort();
+	if (sealed)
+		chan_seal(c);
 	for (i = 0; i < FRAMES; i++) {
 		memset(text, 'a' + i, sizeof(text));
 		fuzz_require(chan_send(c, text, length_of(i), NULL) == 0);
@@ -50,6 +55,8 @@ static int parse(const unsigned char *bytes, size_t len, const struct shake_keys
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ||
 	    chan_open(fd[0], keys, &c, NULL))
 		abort();
+	if (sealed)
+		chan_seal(c);
 	fuzz_require(write(fd[1], bytes, len) == (ssize_t)len);
 	while ((rc = chan_recv(c, &data, NULL)) > 0) {
 		fuzz_require(frames < FRAMES && (size_t)rc == length_of(frames));
@@ -63,20 +70,16 @@ static int parse(const unsigned char *bytes, size_t len, const struct shake_keys
 	return frames;
 }
 
-/* First byte even: the rest is what comes.  Odd: byte i of a true stream is
- * changed by data[i]. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+static void try_bytes(const uint8_t *data, size_t len)
 {
 	static const struct shake_keys here = { { 1 }, { 2 } }, there = { { 2 }, { 1 } };
 	unsigned char bytes[MOST];
 	size_t n, i, first = MOST;
 	int frames;
 
-	if (!len || len > MOST)
-		return 0;
 	if (!(data[0] & 1)) {
 		parse(data + 1, len - 1, &there);
-		return 0;
+		return;
 	}
 	n = record(bytes, sizeof(bytes), &here);
 	for (i = 0; i < n && i + 1 < len; i++) {
@@ -92,5 +95,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			break;
 	}
 	fuzz_require(frames == (int)i);
+}
+
+/* First byte even: the rest is what comes.  Odd: byte i of a true stream is
+ * changed by data[i]. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	if (!len || len > MOST)
+		return 0;
+	for (int kind = 0; kind < 2; kind++) {
+		sealed = kind;
+		try_bytes(data, len);
+	}
 	return 0;
 }

@@ -15,7 +15,7 @@ static void check_text(const char *text)
 		fuzz_require(*text >= ' ' && *text < 127);
 }
 
-static void check(const struct sieve *s)
+static void check(struct sieve *s)
 {
 	struct nodes nodes = { 0 };
 	struct conclusions c;
@@ -30,6 +30,8 @@ static void check(const struct sieve *s)
 		check_text(c.list[i].cause);
 		check_text(c.list[i].proof);
 		check_text(c.list[i].command);
+		for (int k = 0; k < c.list[i].lasts; k++)
+			check_text(c.list[i].last[k]->text);
 		fuzz_require(!strpbrk(c.list[i].command, "$`\\\"';|&<>(){}*?~!"));
 	}
 	conclude_free(&c);

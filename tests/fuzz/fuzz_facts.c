@@ -30,7 +30,7 @@ static void judge(const json_t *json)
 	if (!facts_parse(&f, json, &e)) {
 		fuzz_require(!verdict_find(&f, &e));
 		fuzz_require(f.verdict && !strchr(f.verdict, '\n') && !strchr(f.verdict, 27));
-		fuzz_require(!netpage_make(&f, NETPAGE_HTML, &page, &size, &e));
+		fuzz_require(!netpage_make(&f, &page, &size, &e));
 		fuzz_require(!strchr(page, 27) && count_scripts(page) == 2);
 		free(page);
 		first = facts_json(&f);

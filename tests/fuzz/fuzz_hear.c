@@ -67,7 +67,7 @@ static int exchange(struct meet *m, size_t len)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static const struct shake h;
+	static const struct shake_keys keys;
 	struct meet *m = calloc(1, sizeof(*m));
 	struct err e = { 0 };
 	struct chan *far;
@@ -80,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	m->size = 1 + data[0] % 16;
 	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd));
 	far = say_all(fd[1], data + 1 + ROUNDS, len - 1 - ROUNDS);
-	rc = meet_join_on(m, fd[0], &h, INT64_MAX, &e);
+	fuzz_require(!chan_open(fd[0], &keys, &m->chan, NULL));
+	rc = meet_hello(m, INT64_MAX, &e);
 	if (rc)
 		check_failure(rc, &e);
 	for (round = 0; round < ROUNDS && !rc; round++)

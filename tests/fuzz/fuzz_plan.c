@@ -12,9 +12,11 @@
 #include "rebuild/versions.h"
 
 static const char recipe_text[] =
-	"name horovod\nversion 0.28.1\nindex horovod==0.28.1\nfile horovod-0.28.1.tar.gz\n"
-	"sha256 0000000000000000000000000000000000000000000000000000000000000000\n"
-	"env X=1 when gcc>=12\nbad keras>=3 !gpu: no; yes\n";
+	"{\"name\":\"horovod\",\"version\":\"0.28.1\",\"index\":\"horovod==0.28.1\","
+	"\"file\":\"horovod-0.28.1.tar.gz\",\"sha256\":\"0\",\"needs\":\"\","
+	"\"advisories\":[],\"adds\":[],\"edits\":[],"
+	"\"env\":[{\"name\":\"X\",\"value\":\"1\",\"when\":\"gcc>=12\"}],"
+	"\"bad\":[{\"when\":\"keras>=3 !gpu\",\"why\":\"no\",\"instead\":\"yes\"}]}";
 
 /* Whatever is accepted can be asked, and gives what fits. */
 static void ask_all(const struct versions *t)

@@ -1,6 +1,6 @@
 /* fuzz_rules.c - any bytes as what programs and the kernel print: rules, groups, processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/cgroup.c"
+#include "base/cgroup.c"
 
 #include "base/err.h"
 #include "base/pidstat.h"

@@ -129,21 +129,22 @@ DISCOVERY_WAIT = 120  # seconds
 
 # How a reason begins: who decides that a test does not pass.
 KINDS = {
-    "upstream": "skipped by the test itself, for a reason of its own, as it would be with Horovod",
-    "inside": "tests the inside of Horovod's launcher, or of its Spark services, which is another "
-              "here",
-    "differs": "ringup does otherwise, on purpose",
-    "test": "the test does not fit today's torch or Python; Horovod would fail, too",
-    "todo": "not there yet",
+    "upstream": "the test skips itself, as it would with Horovod",
+    "inside": "the test checks internals of Horovod's launcher or Spark services, which ringup "
+              "replaces",
+    "differs": "ringup behaves differently on purpose",
+    "test": "the test does not support current versions of torch or Python; it fails with Horovod, "
+            "too",
+    "todo": "not supported yet",
 }
 
 
 # Run by hand, since the machines that run all tests have no GPU.
 GPU = """parallel/test_torch.py on 2 ranks that share one H100 (2026-11-27, torch 2.11 for CUDA 13;
-`HOROVOD_MIXED_INSTALL=1`, which says that collectives run on the CPU, and the number of a GPU
-modulo that of the machine): 105 pass, 6 leave themselves out, 3 do not fit a torch that has Muon
-among its optimizers. `test_horovod_grouped_allreduce_cpu_gpu_error` wants tensors of the GPU and of
-the CPU in one group refused; ringup sums them."""
+`HOROVOD_MIXED_INSTALL=1` declares that collectives run on the CPU; GPU numbers are taken modulo the
+number of GPUs): 105 pass, 6 skip themselves, and 3 do not support a torch that has the optimizer
+Muon. `test_horovod_grouped_allreduce_cpu_gpu_error` expects an error for GPU and CPU tensors in one
+group; ringup sums them."""
 
 # -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
 
@@ -535,9 +536,9 @@ def short(why):
 def write_expected(rows):
     """The reverse of read_expected()."""
     with open(EXPECTED, "w", encoding="utf-8") as f:
-        f.write("# expected.tsv - what Horovod's tests do here: file, test, ranks, outcome, "
+        f.write("# expected.tsv - results of Horovod's tests: file, test, ranks, outcome, "
                 "reason.\n# SPDX-License-Identifier: Apache-2.0\n# Written by ask.py --update, "
-                "which keeps the reason of a row whose outcome stays.\n")
+                "which keeps the reason of a row if the outcome is the same.\n")
         for key, row in rows.items():
             f.write("\t".join(key + row).rstrip("\t") + "\n")
 
@@ -582,12 +583,11 @@ def differences(rows, file, ranks, found, only):
 def table(rows):
     """docs/HOROVOD-TESTS.md"""
     out = ["# Horovod's own tests, run against ringup", "",
-           "`tests/horovod/ask.py` runs the tests of Horovod 0.28.1, as they are, against this "
-           "package (they are", "fetched, not part of it), and `tests/horovod/expected.tsv` has "
-           "the outcome of each.  This page is made from it.",
-           "Beside them are those of HorovodRunner, and those of Spark 4.1 for its "
-           "TorchDistributor, which is Spark's own and", "has to work where ringup is, on pyspark "
-           "4.3.0.", "",
+           "`tests/horovod/ask.py` downloads the tests of Horovod 0.28.1 and runs them unchanged "
+           "against ringup.", "`tests/horovod/expected.tsv` has the outcome of each test, and this "
+           "page is generated from it. The table includes the",
+           "tests of HorovodRunner, and Spark 4.1's tests of its own TorchDistributor, which must "
+           "work beside ringup, on pyspark", "4.3.0.", "",
            "| file | ranks | passed | " + " | ".join(KINDS) + " |",
            "|---|--:|--:|" + "--:|" * len(KINDS)]
     counts = collections.OrderedDict()
@@ -602,12 +602,12 @@ def table(rows):
     out.append(f"| all | | {total['passed']} | "
                + " | ".join(str(total[k] or "") for k in KINDS) + " |")
     out += ["", *(f"- **{k}**: {text}." for k, text in KINDS.items()), "",
-            "A dash instead of a number of ranks: the test starts what it needs.",
-            "The programs of the elastic tests for TensorFlow wait longer for new ranks than the "
-            "3 s that they have, and find", "TensorFlow 1's names in TensorFlow 2.15.", "",
+            "A dash instead of a number of ranks: the test starts its own processes.",
+            "In the elastic tests for TensorFlow, programs wait longer for new ranks than "
+            "upstream's 3 s, and find TensorFlow 1's", "names in TensorFlow 2.15.", "",
             *importlib.import_module("newer").section(),
             "## On a GPU", "", *textwrap.wrap(GPU, 120), "",
-            "## Those that do not pass", ""]
+            "## Tests that do not pass", ""]
     why = collections.OrderedDict()
     for (file, name, ranks), (outcome, reason) in rows.items():
         if outcome != "passed":

@@ -25,25 +25,25 @@ import textwrap
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOUND = os.path.join(HERE, "tensorflow-2.21.tsv")
 
-INTRODUCTION = """Horovod 0.28.1 ends before TensorFlow 2.16, and so do its tests. Here both sides
-run them with TensorFlow 2.21 and Keras 3, on 2 ranks (`tests/horovod/newer.py`;
-`tests/horovod/tensorflow-2.21.tsv` has each outcome): ringup, and Horovod's own Python files over a
-library of its that was compiled for this TensorFlow. Tests that pass on neither call what Keras 3
-does not have any more, but for one that compares with what NumPy 2 rounds to 0 (float16)."""
+INTRODUCTION = """Horovod 0.28.1 and its tests do not support TensorFlow 2.16 and later. The table
+shows both sides with TensorFlow 2.21 and Keras 3, on 2 ranks: ringup, and Horovod's own Python
+files with a library compiled for this TensorFlow. `tests/horovod/newer.py` runs the tests, and
+`tests/horovod/tensorflow-2.21.tsv` has each outcome. Tests that pass on neither side use functions
+that Keras 3 removed, except one that fails because NumPy 2 rounds a float16 to 0."""
 
-AVERAGING = """That Horovod trains there without averaging, and says nothing, is what a check of
-`tests/py/keras_fit_of_a_rank.py` finds: weights after six batches of each rank's own data, against
-those of one process on all of them."""
+AVERAGING = """With Keras 3, Horovod trains without averaging and without a warning. A check in
+`tests/py/keras_fit_of_a_rank.py` shows this: it compares the weights after six batches of each
+rank's own data with those of one process that trained on all of them."""
 
 COMMAND = """    export RINGUP_TEST_KERAS=tf RINGUP_TEST_RESULTS=$(mktemp -d)
     PYTHONPATH=HOROVOD:tests/py python -m horovod.runner.launch --gloo -np 2 \\
       python tests/py/keras_fit_of_a_rank.py weights_are_those_of_one_process"""
 
-SEEN = """HOROVOD is the folder in which the package is (`newer.py` makes one, `released`, below its
-`--work`). On Horovod, TensorFlow 2.21 and Keras 3.15 the check fails with SGD, the first optimizer
-that it tries: all 15 weights of the first layer differ, by up to 0.02 (2026-11-27). It passes on
-Horovod with TensorFlow 2.15, on the same Horovod as `ringup rebuild --engine horovod` mends it, and
-on ringup."""
+SEEN = """HOROVOD is the folder that contains the package; `newer.py` creates one, `released`, below
+its `--work`. With Horovod, TensorFlow 2.21 and Keras 3.15 the check fails with SGD, the first
+optimizer that it tries: all 15 weights of the first layer differ, by up to 0.02 (2026-11-27). It
+passes with Horovod on TensorFlow 2.15, with Horovod as built by `ringup rebuild --engine horovod`,
+and with ringup."""
 
 
 # -- the page -----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def section():
     """Lines of docs/HOROVOD-TESTS.md."""
     rows, counts, total = read(), collections.OrderedDict(), collections.Counter()
     kinds = ("both", "ringup", "Horovod", "neither", "skipped")
-    out = ["## With TensorFlow 2.21, here and not upstream", "", *filled(INTRODUCTION), "",
+    out = ["## With TensorFlow 2.21, which upstream does not support", "", *filled(INTRODUCTION), "",
            "| file | both pass | ringup alone | Horovod alone | neither | skipped on both |",
            "|---|--:|--:|--:|--:|--:|"]
     for (file, _test, _ranks), (here, there, _why) in rows.items():
@@ -90,8 +90,8 @@ def section():
         total.update(c)
         out.append(f"| {file} | " + " | ".join(str(c[k] or "") for k in kinds) + " |")
     out += ["| all | " + " | ".join(str(total[k] or "") for k in kinds) + " |", ""]
-    for wanted, title in (("ringup", "Passes on ringup and not on Horovod"),
-                          ("Horovod", "Passes on Horovod and not on ringup"),
+    for wanted, title in (("ringup", "Passes on ringup, not on Horovod"),
+                          ("Horovod", "Passes on Horovod, not on ringup"),
                           ("neither", "Passes on neither")):
         why = collections.OrderedDict()
         for (_file, test, _ranks), (here, there, reason) in rows.items():

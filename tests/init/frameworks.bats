@@ -72,7 +72,7 @@ in_place() {
   served
   expect_status 0
   [[ $headline == *": ok, but $root/usr/bin/python3 uses upstream's Horovod 0.28.1, not ringup" ]]
-  grep -q "^  warning .* uses upstream's Horovod 0.28.1, not ringup: 'ringup rebuild --engine ringup --python $root/usr/bin/python3' puts ringup in its place, and with --undo it is back; ringup-init --engine ringup does" <<<"$output"
+  grep -q "^  warning .* uses upstream's Horovod 0.28.1, not ringup: 'ringup rebuild --engine ringup --python $root/usr/bin/python3' replaces it with ringup, and --undo restores it; ringup-init --engine ringup does" <<<"$output"
   grep -q "^  next  *ringup rebuild --engine ringup --python $root/usr/bin/python3, then ringup run" <<<"$output"
   [[ $(json 's["result"], len([w for w in s["warnings"] if "Horovod" in w]), f("frameworks")["horovod"], f("frameworks").get("package")') == \
     "('ok', 1, '0.28.1', None)" ]]
@@ -97,7 +97,7 @@ in_place() {
   expect_status 0
   [[ $headline == *": ok" && $output != *warning*Horovod* && ! -e $T/imported ]]
   [[ $(<"$T/rebuilds") == "rebuild --engine ringup --python $in --json" ]]
-  grep -q "^  package  *ringup 9.9 in the place of Horovod 0.28.1; ringup rebuild --engine ringup --python $in --undo brings that back" <<<"$output"
+  grep -q "^  package  *ringup 9.9, replacing Horovod 0.28.1; ringup rebuild --engine ringup --python $in --undo restores it" <<<"$output"
   grep -q "^  next  *ringup run -np 4 -- $in your_training.py" <<<"$output"
   grep -q "PYSPARK_PYTHON:-/usr/bin/python3" "$root/databricks/spark/conf/spark-env.sh"
   in_place
@@ -129,7 +129,7 @@ in_place() {
     served
     expect_status 0
     [[ $headline == *": ok" && $(<"$T/rebuilds") == "rebuild --engine ringup --python $root/usr/bin/python3 --json" ]]
-    grep -q "^  warning .*Horovod 0.28.1 could not be loaded by $root/usr/bin/python3 (import horovod.torch: .*; import horovod.tensorflow: ImportError: Extension .*); ringup is in its place now, and 'ringup rebuild .* --undo' brings it back" <<<"$output"
+    grep -q "^  warning .*Horovod 0.28.1 could not be loaded by $root/usr/bin/python3 (import horovod.torch: .*; import horovod.tensorflow: ImportError: Extension .*); ringup replaced it, and 'ringup rebuild .* --undo' restores it" <<<"$output"
     grep -q "^  next  *ringup run -np 4 -- $root" <<<"$output"
   done
   # then all is done
@@ -146,7 +146,7 @@ in_place() {
     served
     expect_status 0
     [[ $headline == *"uses upstream's Horovod 0.28.1, not ringup" && ! -e $T/rebuilds ]]
-    grep -q "^  warning .*not all of it can be loaded here (import horovod.torch: .*'ringup rebuild --engine ringup" <<<"$output"
+    grep -q "^  warning .*part of it cannot be loaded (import horovod.torch: .*'ringup rebuild --engine ringup" <<<"$output"
   done
 }
 
@@ -157,7 +157,7 @@ in_place() {
   REBUILD='prove two ranks did not agree' served
   expect_status 0
   [[ $headline == *", but $root/usr/bin/python3 uses Horovod 0.28.1, which cannot be loaded, not ringup" ]]
-  grep -q "^  warning .*and ringup could not take its place: two ranks did not agree; by hand: ringup rebuild --engine ringup --python $root/usr" <<<"$output"
+  grep -q "^  warning .*and ringup could not replace it: two ranks did not agree; to retry: ringup rebuild --engine ringup --python $root/usr" <<<"$output"
   # it is tried again each time, until it goes well
   served
   [[ $headline == *": ok" && $(wc -l <"$T/rebuilds") -eq 2 ]]
@@ -166,16 +166,21 @@ in_place() {
   expect_status 70
 }
 
-@test "no framework, no pip, a managed Python, another Horovod: skipped, with the reason" {
+@test "a Python without pip, as uv makes them, is served all the same" {
+  release_installed
+  python version=3.11.2 pip= managed= ringup=0.1.0 'frameworks=torch 2.13.0'
+  run "$init" --root "$root" frameworks
+  expect_status 0
+  [[ ! -e $T/installs && $(<"$T/rebuilds") == "rebuild --engine ringup --without-mpi --python $root/usr/bin/python3" ]]
+  [[ $(json 'f("frameworks")["package"]') == *"ringup rebuild --engine ringup --python $root/usr/bin/python3 --undo removes it" ]]
+}
+
+@test "no framework, a managed Python, another Horovod: skipped, with the reason" {
   release_installed
   python version=3.11.2 pip=yes managed= ringup= frameworks=
   run "$init" --root "$root" frameworks
   expect_status 0
   [[ $output == *"has no framework"* ]]
-  python version=3.11.2 pip= managed= ringup= 'frameworks=torch 2.13.0'
-  run "$init" --root "$root" frameworks
-  expect_status 0
-  [[ $output == *"has no pip"* ]]
   python version=3.11.2 pip=yes managed=yes ringup= 'frameworks=torch 2.13.0'
   run "$init" --root "$root" frameworks
   expect_status 0
@@ -273,12 +278,12 @@ in_place() {
   [[ $output == *"/opt/venv/bin/pip install torch"* ]]
   python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.13.0'
   # what `ringup rebuild --json` says of it
-  printf '{\n  "result": "failed",\n  "reason": "advisory",\n  "error": "CVE-1 (bad): if you can live with that, say --accept CVE-1",\n  "hint": "--accept CVE-1",\n  "plan": {}\n}\n' >"$T/refusal"
+  printf '{\n  "result": "failed",\n  "reason": "advisory",\n  "error": "CVE-1 (bad): to build it anyway, use --accept CVE-1",\n  "hint": "--accept CVE-1",\n  "plan": {}\n}\n' >"$T/refusal"
   sed -i "2i [[ \$1 != rebuild ]] || { cat '$T/refusal'; exit 1; }" "$root/opt/ringup/current/bin/ringup"
   RINGUP_ENGINE=horovod run "$init" --root "$root" frameworks rebuild
   expect_status 20
   echo "$output"
-  [[ $output == *"ringup-init: the engine horovod was not rebuilt: CVE-1 (bad); if you can live with that, set RINGUP_ACCEPT=CVE-1;"* ]]
+  [[ $output == *"ringup-init: the engine horovod was not rebuilt: CVE-1 (bad); to build it anyway, set RINGUP_ACCEPT=CVE-1;"* ]]
 }
 
 @test "a Python names its frameworks itself, by what it can import" {
@@ -373,14 +378,14 @@ in_place() {
   RINGUP_ENGINE=horovod RINGUP_OFFLINE=1 RINGUP_ACCEPT='CVE-1 CVE-2' run "$init" --root "$root" frameworks rebuild
   expect_status 0
   [[ $(tail -n 1 "$T/rebuilds") == *"--offline accepts CVE-1 CVE-2" && $(wc -l <"$T/rebuilds") == 2 ]]
-  # the driver builds at once, others give it time to begin
-  export YIELDS=1 RINGUP_ENGINE=horovod RINGUP_CACHE_WAIT_MS=50000
+  # the driver builds at once, others give it time
+  export WAITS=1 RINGUP_ENGINE=horovod RINGUP_CACHE_WAIT_MS=50000
   python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.15.0'
   DB_IS_DRIVER=FALSE run "$init" --root "$root" frameworks rebuild
-  [[ $(tail -n 1 "$T/rebuilds") == *" yields 50000" ]]
+  [[ $(tail -n 1 "$T/rebuilds") == *" waits 50000" ]]
   python version=3.11.2 pip=yes managed= ringup=0.1.0 'frameworks=torch 2.16.0'
   DB_IS_DRIVER=TRUE run "$init" --root "$root" frameworks rebuild
-  [[ $(tail -n 1 "$T/rebuilds") == *" yields 0" ]]
+  [[ $(tail -n 1 "$T/rebuilds") == *" waits 0" ]]
   RINGUP_ENGINE=horovot run "$init" --root "$root" frameworks rebuild
   expect_status 2
 }
@@ -393,7 +398,7 @@ in_place() {
   while read -r reason code; do
     REBUILD="$reason the compiler, which is \\\"g++\\\", ended with status 1" run "$init" --root "$root" rebuild
     expect_status "$code"
-    [[ $output == *'not rebuilt: the compiler, which is "g++", ended with status 1; do "this"; what'* ]]
+    [[ $output == *'not rebuilt: the compiler, which is "g++", ended with status 1; do "this"; the previous'* ]]
   done <<'EOT'
 advisory 20
 impossible 20

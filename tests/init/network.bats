@@ -18,11 +18,11 @@ setup() { release_setup; }
 @test "no interface, a tie, a wrong name: exit status 60, 61, 62; alone on a node none is needed" {
   release_installed
   rm "$state/state/60-network" "$root/etc/nccl.conf"
-  NET='no interface leads to other hosts' run "$init" --root "$root" network
+  NET='no interface reaches other hosts' run "$init" --root "$root" network
   expect_status 60
   NET='eth0 and eth1 tie (a route), and a wrong guess hangs the job' run "$init" --root "$root" network
   expect_status 61
-  NET='--interface=eth7: no such interface; there are: eth0' RINGUP_INTERFACE=eth7 run "$init" --root "$root" network
+  NET='--interface=eth7: no such interface; this host has eth0' RINGUP_INTERFACE=eth7 run "$init" --root "$root" network
   expect_status 62
   NET='there is no network' NET_STATUS=1 DB_DRIVER_IP=10.1.2.1 run "$init" --root "$root" network
   expect_status 60
@@ -43,11 +43,11 @@ peers_fact() { json 'f("verify")["peers"]'; }
   stub ssh 'exit 255'
   RINGUP_PEERS="node-b, node-c" run "$init" --root "$root"
   expect_status 0
-  [[ $(peers_fact) == "skipped: ssh to $self does not work without asking" && ! -e $T/checks ]]
+  [[ $(peers_fact) == "skipped: ssh to $self asks for a password or fails" && ! -e $T/checks ]]
   stub ssh
   RINGUP_PEERS=node-b,node-d run "$init" --root "$root"
   expect_status 0
-  [[ $(peers_fact) == "all is well between 2 nodes" ]]
+  [[ $(peers_fact) == "no problems between 2 nodes" ]]
   grep -qE "^net check --quick --ringup [^ ]+ $self node-b node-d\$" "$T/checks"
   # Of a scheduler's nodes the first one checks.
   LSB_HOSTS="node-b node-b $self" run "$init" --root "$root"
@@ -75,6 +75,6 @@ peers_fact() { json 'f("verify")["peers"]'; }
   rm "$state/state/70-verify" "$T/watcher"
   CHANGE='eth0: it has no carrier any more' run "$init" --root "$root"
   expect_status 0
-  [[ $(json '"while it was verified, the network changed: eth0: it has no carrier any more" in s["warnings"]') == True ]]
+  [[ $(json '"the network changed during the check: eth0: it has no carrier any more" in s["warnings"]') == True ]]
   not kill -0 "$(cat "$T/watcher")"
 }

@@ -57,7 +57,7 @@ clone() {
   expect_status 0
   diff <(echo "$before") <(mine "${names[@]}")
   [[ $(cd "$root" && printf '%s\n' opt/ringup/{*,.[!.]*}) == "$(printf '%s\n' "${names[@]}")" ]]
-  [[ $output == *"$at stays"* ]]
+  [[ $output == *"$at is kept"* ]]
 }
 
 @test "a run that fails leaves a clone in the installation folder as it was" {
@@ -102,7 +102,7 @@ clone() {
   # and nothing else is left
   [[ -z $(cd "$root" && find . \( -type f -o -type l \) -not -path './var/log/*' -not -path './run/*' \
     -not -path './opt/ringup/*/*' -not -path './var/lib/ringup/*/*') ]]
-  [[ $output == *"$opt stays"* && $output == *"$state stays"* ]]
+  [[ $output == *"$opt is kept"* && $output == *"$state is kept"* ]]
 }
 
 @test "a release of a version that left no mark is known, and goes" {
@@ -129,7 +129,7 @@ clone() {
   ln -s clone "$opt/current"
   run "$init" --root "$root"
   expect_status 50
-  [[ $output == *"$opt/current is there already and is not ringup-init's"* && $(readlink "$opt/current") == clone ]]
+  [[ $output == *"$opt/current already exists, and ringup-init did not create it"* && $(readlink "$opt/current") == clone ]]
   run "$init" --root "$root" --undo
   expect_status 0
   [[ $(readlink "$opt/current") == clone ]]
@@ -148,11 +148,11 @@ clone() {
   for undo in '' --undo; do
     RINGUP_SOURCE='' run "$build/clone/init-scripts/ringup-init" --root "$root" $undo
     expect_status 50
-    [[ $output == *"$build, which each build makes anew, must not hold the sources ($build/clone/"* ]]
+    [[ $output == *"$build, which each build recreates, must not contain the sources ($build/clone/"* ]]
   done
   RINGUP_SOURCE=$build/clone/x.tar.gz run "$init" --root "$root"
   expect_status 50
-  [[ $output == *"must not hold RINGUP_SOURCE"* ]]
+  [[ $output == *"must not contain RINGUP_SOURCE"* ]]
   RINGUP_CACHE=$build/cache RINGUP_CACHE_TRUST=/none run "$init" --root "$root"
   expect_status 50
   RINGUP_PYTHON=$build/venv/bin/python3 run "$init" --root "$root"

@@ -46,6 +46,7 @@ setup() {
 
 @test "no network: exit status 21 and a sentence" {
   stub apt-get 'exit 100'
+  rm "$APT_LISTS/mirror_Packages"
   run pkg_install gcc
   expect_status 21
   [[ $output == *"package lists cannot be fetched"* ]]
@@ -56,6 +57,13 @@ setup() {
   run pkg_install libsodium-dev
   expect_status 20
   [[ $output == *"Unable to locate package libsodium-dev"* ]]
+  # not where a list could not be read
+  stub apt-get 'echo "E: Failed to fetch http://repo.example.com/apt/dists/x/Packages  Hash Sum mismatch
+E: Unable to locate package gcc" >>"$INIT_LOGFILE"; exit 100'
+  run pkg_install gcc
+  expect_status 21
+  [[ $output == *"a package repository of this node cannot be read: http://repo.example.com/apt/dists/x/Packages Hash Sum mismatch"* ]]
+  : >"$INIT_LOGFILE"
   stub apt-get 'echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 42 (apt)" >>"$INIT_LOGFILE"; exit 100'
   run pkg_install gcc
   expect_status 20
@@ -64,12 +72,48 @@ setup() {
   stub apt-get 'echo "  Temporary failure resolving mirror" >>"$INIT_LOGFILE"; exit 100'
   run pkg_install gcc
   expect_status 21
-  [[ $output == *"does not reach its mirror"* ]]
+  [[ $output == *"cannot reach its mirror"* ]]
   stub apt-get 'echo "write error: No space left on device" >>"$INIT_LOGFILE"; exit 100'
   : >"$INIT_LOGFILE"
   run pkg_install gcc
   expect_status 20
   [[ $output == *"no space left"* ]]
+}
+
+@test "somebody else's broken repository is named, and what was fetched is used" {
+  rm "$APT_LISTS/mirror_Packages"
+  stub apt-get 'case "$*" in
+      *update) touch "$APT_LISTS/deb_Packages"
+        echo "W: GPG error: https://me:word@vendor.example/x jammy InRelease: The following signatures were invalid: EXPKEYSIG 0123" >>"$INIT_LOGFILE"
+        exit 100 ;;
+      *install*) [[ -e $APT_LISTS/deb_Packages ]] ;;
+    esac'
+  run pkg_install gcc
+  expect_status 0
+  [[ $output == *"was not needed: https://***@vendor.example/x jammy InRelease: "*EXPKEYSIG* && $output != *word* ]]
+}
+
+@test "each reason of apt's has its own sentence and its own cure" {
+  # because STATUS LINE TEXT CURE - where apt-get says that line, this is told.
+  because() {
+    : >"$INIT_LOGFILE"
+    stub apt-get "printf '%b\\n' $(printf %q "$2") >>\"\$INIT_LOGFILE\"; exit 100"
+    run pkg_install gcc
+    expect_status "$1"
+    [[ $output == *"$3"* && $output == *"$4"* ]] || { echo "$output"; return 1; }
+    [[ $output != *"cannot reach its mirror"* ]]
+  }
+  because 21 'E: Failed to fetch https://m.example/x  Certificate verification failed: The certificate is NOT trusted.' \
+    "does not trust the server's certificate" update-ca-certificates
+  because 21 'E: Failed to fetch http://m.example/x  407  Proxy Authentication Required' "the proxy requires a user" http_proxy=
+  because 21 'E: Release file for http://m.example/dists/x/InRelease is not valid yet (invalid for another 3h 2min 5s).' \
+    "the clock of this node shows 20" "set the clock"
+  because 21 'E: Failed to fetch http://m.example/pool/g/gcc_12_amd64.deb  404  Not Found [IP: 192.0.2.1 80]' \
+    "lacks files that its own list names: http://m.example/pool/g/gcc_12_amd64.deb 404" "run this again"
+  because 20 ' libc6-dev : Depends: libc6 (= 2.36-9) but 2.36-8 is to be installed\nE: Unable to correct problems, you have held broken packages.' \
+    "libc6-dev : Depends: libc6 (= 2.36-9)" "apt-mark showhold"
+  because 20 'E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?' "busy" "run this again"
+  because 21 'E: Something that nobody foresaw' "packages cannot be installed: Something that nobody foresaw" "$INIT_LOGFILE"
 }
 
 # few - a PATH of this test's stubs and what bash and Bats need, without apt-get.
@@ -101,7 +145,7 @@ few() {
   stub dnf 'echo "Error: Failed to download metadata for repo" >>"$INIT_LOGFILE"; exit 1'
   run pkg_install gcc
   expect_status 21
-  [[ $output == *"does not reach its mirror"* ]]
+  [[ $output == *"cannot reach its mirror"* ]]
   RINGUP_OFFLINE=1 run pkg_install gcc
   expect_status 21
 }

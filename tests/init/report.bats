@@ -34,10 +34,10 @@ node() {
   expect_status 0
   [[ $output == *"n1 "*driver*ok*9.9-*built*eth9* && $output == *"n2 "*executor* ]]
   expect_line '2 of 2 nodes ok, 2 built here'
-  node n3 NET='no interface leads to other hosts'
+  node n3 NET='no interface reaches other hosts'
   run "$init" report "$T/status"
   expect_status 1
-  [[ $output == *"n3 "*failed*"no interface leads to other hosts"* ]]
+  [[ $output == *"n3 "*failed*"no interface reaches other hosts"* ]]
   expect_line '2 of 3 nodes ok, 3 built here'
   [[ $("$init" report "$T/status" --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["ok"], [(n["host"], n["code"]) for n in r["nodes"]])') == \
     "False [('n1', 0), ('n2', 0), ('n3', 60)]" ]]
@@ -103,7 +103,7 @@ node() {
   run "$init" report "$T/cache/status"
   expect_status 0
   [[ $output == *"$(uname -n)"* && $(ls "$T/cache/status") == 0101-.._x_y ]]
-  RINGUP_ON_FAILURE=degrade NET='no interface leads to other hosts' RINGUP_INTERFACE=eth7 run "$init" --root "$root"
+  RINGUP_ON_FAILURE=degrade NET='no interface reaches other hosts' RINGUP_INTERFACE=eth7 run "$init" --root "$root"
   run "$init" report "$T/cache/status"
   expect_status 1
   [[ $output == *degraded* ]]

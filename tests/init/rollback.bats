@@ -25,7 +25,7 @@ node_tree() {
     diff <(echo "$empty") <(node_tree) || { echo "$broken"; return 1; }
   done
   release 9.9
-  NET='no interface leads to other hosts' run "$init" --root "$root"
+  NET='no interface reaches other hosts' run "$init" --root "$root"
   expect_status 60
   diff <(echo "$empty") <(node_tree)
   # and an upgrade goes back to what was there

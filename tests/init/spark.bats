@@ -71,7 +71,7 @@ executors() { env "$@" bash -c '. "$0"; echo "${PYSPARK_PYTHON:-none}"' "$env_fi
   run "$init" --root "$root" frameworks spark
   expect_status 0
   [[ $output == *"PYSPARK_PYTHON is /opt/other/bin/python3, but /databricks/python3/bin/python3 has the package"* ]]
-  [[ $output == *"RINGUP_PYTHON=/opt/other/bin/python3 serves that one"* ]]
+  [[ $output == *"set RINGUP_PYTHON=/opt/other/bin/python3 to use that one"* ]]
   [[ $(executors THEIRS=) == /opt/other/bin/python3 ]]
   # The same by the variable that the platform sets; and no word where it is the right one.
   rm "$env_file"
@@ -83,7 +83,7 @@ executors() { env "$@" bash -c '. "$0"; echo "${PYSPARK_PYTHON:-none}"' "$env_fi
 }
 
 @test "without Spark, or without the package, it is left out with the reason" {
-  printf 'answer\t%s\t%s\n' version 3.12.3 pip '' managed '' ringup '' frameworks 'torch 2.13.0' >"$T/says"
+  printf 'answer\t%s\t%s\n' version 3.12.3 pip '' managed '' ringup '' frameworks '' >"$T/says"
   run "$init" --root "$root" frameworks spark
   expect_status 0
   [[ $output == *"65-spark: no Python has the package"* && ! -e $env_file ]]

@@ -55,6 +55,24 @@ affected_roughly() {
   done
 }
 
+# covering FILE - print lines "own TEST", "file TEST" or "folder TEST" for the tests that say that they cover FILE, the
+# nearest first: its own, then those whose line "tests:" names it, then those whose line names its folder.
+covering() {
+  local file=$1 base=${1##*/}
+  {
+    [[ ! -e $here/tests/unit/test_${base%.*}.c ]] || echo "own tests/unit/test_${base%.*}"
+    (cd "$here" && awk -v file="$file" '
+      FNR > 30 { nextfile }
+      /^(#|\/\*| \*) tests: / {
+        test = FILENAME; sub(/\.c$/, "", test)
+        for (i = 3; i <= NF; i++) {
+          if ($i == file) print 1, "file", test
+          else if ($i ~ /\/.*[a-z]/ && index(file, $i "/") == 1) print 2, "folder", test
+        }
+      }' tests/*/test_*.c tests/*/*.bats tests/py/test_*.py | sort -s -n -k1,1 | cut -d' ' -f2-)
+  } | awk '!seen[$2]++'
+}
+
 # affected_programs TREE - of the test programs on stdin, built in TREE, print those that $changed concerns.
 affected_programs() {
   (

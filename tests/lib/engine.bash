@@ -80,23 +80,15 @@ def gloo_built():
 PY
 }
 
-# engine_pack - $sources as $sdist, and the recipe that knows its SHA-256.
+# engine_pack BAD - $sources as $sdist, and the recipe that knows its SHA-256 and a world that is BAD.
 engine_pack() {
   tar -czf "$sdist" -C "${sources%/*}" "${sources##*/}"
-  cat >"$data/recipes/horovod-0.28.1.recipe" <<R
-name horovod
-version 0.28.1
-index horovod==0.28.1
-file horovod-0.28.1.tar.gz
-sha256 $(sha256sum <"$sdist" | cut -c 1-64)
-advisory TEST-1: a known flaw
-edit text
-  file edited.txt
-  when torch>=2.1
-  why it is needed
-  match ^old
-  with new
-  times 1
+  cp "$src/src/rebuild/recipes/apply.py" "$data/recipes"
+  cat >"$data/recipes/horovod-0.28.1.json" <<R
+{"name": "horovod", "version": "0.28.1", "index": "horovod==0.28.1", "file": "horovod-0.28.1.tar.gz", "needs": "",
+ "sha256": "$(sha256sum <"$sdist" | cut -c 1-64)", "advisories": [{"id": "TEST-1", "text": "a known flaw"}],
+ "bad": [$1], "env": [], "adds": [], "edits": [{"name": "text", "file": "edited.txt", "when": "torch>=2.1",
+  "why": "it is needed", "match": "^old", "with": "new", "times": 1}]}
 R
 }
 
@@ -149,7 +141,7 @@ PY
   sources=$BATS_TEST_TMPDIR/horovod-0.28.1 sdist=$BATS_TEST_TMPDIR/release/horovod-0.28.1.tar.gz
   mkdir "$BATS_TEST_TMPDIR/release"
   engine_sources "$sources"
-  engine_pack
+  engine_pack ''
   index=${PIP_INDEX_URL:-}
   export PIP_INDEX_URL=file:///nowhere PIP_DISABLE_PIP_VERSION_CHECK=1
   unset PIP_FIND_LINKS PIP_EXTRA_INDEX_URL

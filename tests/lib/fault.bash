@@ -45,7 +45,7 @@ state_of() {
 ours() {
   local exe
   exe=$(readlink "/proc/$1/exe" 2>/dev/null) || return 1
-  [[ $exe == */fault/loop || $exe == */ringup || $exe == */mpirun || $exe == */orted ||
+  [[ $exe == */fault/loop || $exe == */device/conform || $exe == */ringup || $exe == */mpirun || $exe == */orted ||
     $exe == */orterun || $exe == */timeout || $exe == */sleep ]]
 }
 

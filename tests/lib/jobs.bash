@@ -156,7 +156,6 @@ job_is_sure() {
 # job_account I - add its results to those of the run.
 job_account() {
   local i=$1 word rest p f s
-  local -a lines
   while read -r word rest; do
     case $word in
       count)
@@ -170,10 +169,14 @@ job_account() {
         ;;
     esac
   done <"$work/jobs/$i/result"
-  if job_failed "$i"; then
-    mapfile -t lines < <(job_environment "$i")
-    show_failure "${job_name[i]}" "$(job_alone "$i")" "$work/jobs/$i/log" "${lines[@]}"
-  fi
+  if job_failed "$i"; then job_show "$i" "$work/jobs/$i/log"; fi
+}
+
+# job_show I LOG - let report() print all that is known of its failure.
+job_show() {
+  local -a lines
+  mapfile -t lines < <(job_environment "$1")
+  show_failure "${job_name[$1]}" "$(job_alone "$1")" "$2" "${lines[@]}"
 }
 
 # job_cost I - set $wall and $cpu from its times, and note them.
@@ -299,7 +302,9 @@ doubtful_settle() {
       [[ -n $good ]] || cp "$work/jobs/$i/first"/* "$work/jobs/$i"
     fi
     job_account "$i"
-    [[ -z $good ]] || flaky+=("${job_name[i]}: $(sed -n 's/^fail //p' "$work/jobs/$i/first/result" | head -n 1)")
+    [[ -n $good ]] || continue
+    flaky+=("${job_name[i]}: $(sed -n 's/^fail //p' "$work/jobs/$i/first/result" | head -n 1)")
+    job_show "$i" "$work/jobs/$i/first/log"
   done
   doubtful=()
 }

@@ -45,3 +45,18 @@ gone() {
     [[ ! -e /proc/$p/stat ]] || [[ $(sed 's/.*) \(.\).*/\1/' "/proc/$p/stat" 2>/dev/null) == [ZX] ]] || return 1
   done
 }
+
+# small_room NAME MIB - make a control group with so little memory, of whichever version; sets room and path.
+small_room() {
+  path=/ringup.$1
+  if [[ -w /sys/fs/cgroup/memory/cgroup.procs ]]; then
+    room=/sys/fs/cgroup/memory$path
+    mkdir "$room" && echo $(($2 << 20)) >"$room/memory.limit_in_bytes" || return 1
+    echo $(($2 << 20)) >"$room/memory.memsw.limit_in_bytes" 2>/dev/null || true
+  else
+    room=/sys/fs/cgroup$path
+    [[ -w ${room%/*}/cgroup.procs ]] && mkdir "$room" && [[ -e $room/memory.max ]] || return 1
+    echo $(($2 << 20)) >"$room/memory.max"
+    echo 0 >"$room/memory.swap.max" 2>/dev/null || true
+  fi
+}

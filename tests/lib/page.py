@@ -4,7 +4,7 @@ import html.parser
 import json
 import sys
 
-VOID = {"meta", "rect", "circle", "path", "line", "polyline"}
+VOID = {"meta"}
 
 
 class Page(html.parser.HTMLParser):

@@ -2,15 +2,15 @@
 # prepare.bash - tests/run: packages, a Python, real libraries, and a copy of the sources.
 
 packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-format cmake codespell
-  curl g++ gcc gcc-aarch64-linux-gnu git groff iproute2 jq libc6-dev libc6-dev-arm64-cross libfabric-bin
+  curl elfutils g++ gcc gcc-aarch64-linux-gnu git groff iproute2 jq libc6-dev libc6-dev-arm64-cross libfabric-bin
   libjansson-dev libmnl-dev libmpich-dev libopenmpi-dev libsodium-dev libtool make mandoc mpich nftables
-  openmpi-bin openssh-client patch pkg-config procps python3 python3-dev python3-venv qemu-user shellcheck spin
+  openmpi-bin openssh-client patch pkg-config procps python3 python3-dev python3-venv python3-yaml qemu-user shellcheck spin
   strace ucx-utils util-linux xz-utils)
 # Debian 12 has these, others have others; tests with one that is not there are skipped.
 compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headless)
 # The tests want the program; a machine that runs systemd would start it as a service.
 [[ -d /run/systemd/system ]] || packages+=(openssh-server)
-requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest)
+requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest py-spy)
 python=''
 # A Python for each TensorFlow that the tests want: the variable that names it, and what is installed.
 tensorflow_215=(tensorflow-cpu==2.15.1 scikit-learn)

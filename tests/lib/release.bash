@@ -75,13 +75,14 @@ case "\$1 \$2" in
     echo "\$\$" >"\$T/watcher"
     exec sleep 100 ;;
   "cache put") exec ringup "\$@" ;;
-  "rebuild "*) echo "\$*\${RINGUP_ACCEPT:+ accepts \$RINGUP_ACCEPT}\${YIELDS:+ yields \$RINGUP_CACHE_YIELD_MS}" >>"\$T/rebuilds"; [[ "\${REBUILD:-}" != crash ]] || exit 9
+  "rebuild "*) echo "\$*\${RINGUP_ACCEPT:+ accepts \$RINGUP_ACCEPT}\${WAITS:+ waits \$RINGUP_CACHE_WAIT_MS}" >>"\$T/rebuilds"; [[ "\${REBUILD:-}" != crash ]] || exit 9
     [[ -z "\${REBUILD:-}" ]] || { printf '{\n  "result": "failed",\n  "reason": "%s",\n  "error": "%s",\n  "hint": "do \\\\"this\\\\"",\n  "plan": {}\n}\n' "\${REBUILD%% *}" "\${REBUILD#* }"; exit 1; }
     printf '{\n  "result": "done",\n  "reason": null,\n  "site": "%s"\n}\n' "\${SITE:-/a/site}" ;;
   "net check") echo "\$*" >>"\$T/checks"
-    echo "\${VERDICT:-all is well between 2 nodes}"
+    echo "\${VERDICT:-no problems between 2 nodes}"
     [[ -z "\${VERDICT:-}" ]] ;;
-  "run "*) echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
+  "run "*) [[ ! -e \$T/training ]] || exec bash "\$T/training"
+    echo '{"framework": "plain Python", "steps": 20, "step_ms": 0.5}' ;;
   *) exit 2 ;;
 esac
 EOT

@@ -59,10 +59,11 @@ show_failure() {
     printf -- '----- %s\n' "$title"
     printf 'alone        %s\n' "$command"
     printf 'environment  %s\n' "$@"
-    # The failed points with their diagnostics; of sanitizers, all they say.
-    awk '/^not ok|^Bail out|Sanitizer|runtime error:/ { left = 25 }
-      /^ok / { left = 0 }
-      left-- > 0' "$log" | cut -c 1-400 | sed -n 1,120p
+    # The failed points with their diagnostics, which ranks print before; of sanitizers, all they say.
+    awk '/^not ok|^Bail out|Sanitizer|runtime error:/ { printf "%s", before; left = 25 }
+      /^ok / { left = 0; before = "" }
+      /^# rank / && left <= 0 { before = before $0 "\n" }
+      left-- > 0 { before = ""; print }' "$log" | cut -c 1-400 | sed -n 1,120p
     printf -- '... its last lines:\n'
     tail -n 30 "$log" | cut -c 1-400
   } >"$file"

@@ -27,7 +27,7 @@ setup() {
 
 # on_arm ARG... - the compiler for arm64, with the flags of the project.
 on_arm() {
-  aarch64-linux-gnu-gcc -std=gnu11 -D_GNU_SOURCE -DPKGLIBDIR='"lib"' -DRINGUP_DATA='"data"' -O2 -Wall \
+  aarch64-linux-gnu-gcc -std=gnu11 -D_GNU_SOURCE -DLIB_FROM_BIN='"../lib"' -O2 -Wall \
     -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -Werror \
     -I"$src/src" -I"$builddir" -isystem "$BATS_FILE_TMPDIR" "$@"
 }

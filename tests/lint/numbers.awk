@@ -1,6 +1,6 @@
 # numbers.awk - which numbers of a summary do not stand in the pages that it names for them.
 
-# awk -v folder=DIR -f numbers.awk SUMMARY: links lead from DIR to bench/PAGE.md.  Of the parts "In short" and "Where
+# awk -v folder=DIR -f numbers.awk SUMMARY: links lead from DIR to bench/PAGE.md.  Of the parts "Summary" and "Where
 # peers win" each number has to stand in a page of its paragraph, its list item or its row of a table; below a table's
 # header that links to pages, a cell's in the page of its column.  Each one that does not is printed with its place.
 
@@ -60,7 +60,7 @@ function header(text,   cell, n, i, page) {
 
 function flush() { if (block != "") check(block, pages_of(block)); block = "" }
 
-/^## / { flush(); on = /^## (In short|Where peers win)/; parts += on; next }
+/^## / { flush(); on = /^## (Summary|Where peers win)/; parts += on; next }
 !on { next }
 /^\|/ { flush(); if (!in_table) header($0); else if (!/^\|[-:|]+$/) row($0); in_table = 1; next }
 { in_table = 0 }

@@ -29,5 +29,5 @@ starts_threads() {
   [[ -x ${builddir:-/nonexistent}/tests/unit/test_clock ]] || skip "the tests are not built"
   ! readelf --dyn-syms -W "$builddir/tests/unit/test_clock" | grep -qE '__[at]san_init' || skip "this is a sanitizer's build"
   diff <(listed THREADED_TESTS) \
-    <(for program in $(listed UNIT_TESTS WHOLE_TESTS DEVICE_OWN); do ! starts_threads "$program" || echo "$program"; done | sort)
+    <(for program in $(listed UNIT_TESTS WHOLE_TESTS DEVICE_OWN FAKEGPU_TESTS); do ! starts_threads "$program" || echo "$program"; done | sort)
 }

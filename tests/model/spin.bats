@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# spin.bats - the model of the engine has no bug, and spin finds those that are put in.
+# spin.bats - the models of the engine have no bug, and spin finds those that are put in.
 # needs: cpu
-# tests: tests/model/engine.pml src/engine src/wire
+# tests: tests/model/engine.pml tests/model/turns.pml src/engine src/wire
 
 # Three models have millions of states each.  Of those the gate sees a part, as far as a small table
 # reaches; RINGUP_TEST_LONG=1 goes through all of them, and puts the same bug in at more places.
@@ -9,7 +9,7 @@
 load ../lib/helper
 
 setup() {
-  how=-DHC4 reach=() long=${RINGUP_TEST_LONG:-0}
+  model=engine how=-DHC4 reach=() long=${RINGUP_TEST_LONG:-0}
 }
 
 # search DEFINE... - compile the model so and go through all of its states; how they are
@@ -18,7 +18,7 @@ setup() {
 search() {
   command -v spin >/dev/null || skip "spin is not installed"
   cd "$BATS_TEST_TMPDIR" || return
-  spin "$@" -a "$src/tests/model/engine.pml"
+  spin "$@" -a "$src/tests/model/$model.pml"
   "${CC%% *}" -O0 -w -DSAFETY "$how" -DMEMLIM=800 -o pan pan.c
   timeout 600 ./pan -m20000 "${reach[@]}" | tee result
 }
@@ -123,4 +123,12 @@ wrong() {
 
 @test "trap 7: to notify no progress thread if some await the operation, but not all" {
   wrong 'invalid end state' -DTRAP=7 -DWAITERS=1 -DBLOCKING=1 -DNAMES=1
+}
+
+@test "plans of three groups on GPUs, in any order, end; without their order, or with half of it, they deadlock" {
+  model=turns
+  correct
+  if [[ $long == 1 ]]; then part 26 -DWORLD; fi
+  wrong 'invalid end state' -DUNORDERED
+  wrong 'invalid end state' -DNO_CLOCK
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# container.bash - run ringup bench in a cgroup of its own, as in a container.
+# container.bash - run contest.py in a cgroup of its own, as in a container.
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: container.bash RINGUP bench COLLECTIVE -np N [ARG...]
+# usage: container.bash contest.py COLLECTIVE -np N [ARG...]
 #
 # Outside of containers many kernels give each session an equal share of the processors
 # (kernel.sched_autogroup_enabled), so that a rank that yields never yields to a stranger of another

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # idle.py - what ranks cost that have nothing to do: memory, wake-ups, processor time.
 # SPDX-License-Identifier: Apache-2.0
-"""Starts ranks of `ringup bench`, lets them add up a tensor once, gives their buffers back, and
+"""Starts ranks as contest.py does, lets them add up a tensor once, gives their buffers back, and
 looks at them through /proc while nobody asks anything of them.
 
     tests/peers/idle.py --ringup ./ringup -n 2 --seconds 5
@@ -11,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -92,8 +93,9 @@ def measure(ringup, count, seconds):
             listener.bind(path)
             listener.listen(count)
             listener.settimeout(30)
-            command = [ringup, "run", "-np", str(count), "--no-prefix", "--", ringup, "bench",
-                       "--join", path]
+            player = os.path.join(os.path.dirname(os.path.abspath(shutil.which(ringup) or ringup)),
+                                  "tests", "peers", "player")
+            command = [ringup, "run", "-np", str(count), "--no-prefix", "--", player, "join", path]
             with subprocess.Popen(command, stdin=subprocess.DEVNULL) as job:
                 ranks = []
                 try:

@@ -38,9 +38,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/stats.h"
-#include "bench/placement.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
+#include "peers/placement.h"
 #include "wire/cma.h"
 
 enum { SLOTS = 4, SLOT = 65536, CALLS = 501, AFTER = 4 };

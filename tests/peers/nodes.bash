@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# nodes.bash - run ringup bench with its ranks on several hosts: network namespaces and cables.
+# nodes.bash - run contest.py with its ranks on several hosts: network namespaces and cables.
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: nodes.bash [--hosts N] [--on-each COMMAND] RINGUP bench COLLECTIVE -np N [ARG...]
+# usage: nodes.bash [--hosts N] [--on-each COMMAND] contest.py COLLECTIVE -np N [ARG...]
 #
 # COMMAND is for the shell, and runs once on each host, before the ranks do: for a cable that is
 # slow or loses packets ("tc qdisc add dev eth0 root netem loss 1%").  Ranks are dealt out in order, as many to each of the hosts, two if not said otherwise; for Open

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# table.py - all tables of docs/bench: ringup bench beside its peers, in a given time.
+# table.py - all tables of docs/bench: ringup beside its peers, in a given time.
 # SPDX-License-Identifier: Apache-2.0
-"""Each row is one run of `ringup bench`, whose command is printed with its results.  Everything
+"""Each row is one run of contest.py, whose command is printed with its results.  Everything
 on stdout is Markdown; progress and complaints are on stderr.
 
     tests/peers/table.py --ringup ./ringup --python VENV/bin/python --minutes 10
@@ -109,7 +109,8 @@ def time_text(us):
 
 
 def command_of(row, args):
-    words = [*row.on, args.ringup, "bench", *row.words, "--peer", row.peers]
+    words = [*row.on, os.path.join(HERE, "contest.py"), *row.words, "--ringup", args.ringup,
+             "--peer", row.peers]
     if args.python:
         words += ["--python", args.python]
     if "-i" not in row.words:
@@ -152,7 +153,7 @@ def mark(ratio, want):
 
 def print_row(row, words, lines, whole):
     spoken = [os.path.join("tests/peers", os.path.basename(on)) for on in row.on]
-    spoken += ["ringup", *words[len(row.on) + 1:]]
+    spoken += ["tests/peers/contest.py", *words[len(row.on) + 1:]]
     print(f"\n### {row.title}\n\n    {shlex.join(spoken)}\n")
     print("| size | place | hop, ns | ringup | beside | time | times longer (quartiles) | goal |")
     print("|---" * 8 + "|")

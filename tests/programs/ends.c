@@ -1,11 +1,13 @@
 /* ends.c - ranks of which one fails in a given way, and may be seen late. */
 /*
- * ends RANK HOW [THEN]: rank RANK fails in the way HOW, the others end in the way THEN when
- * their operations fail.  With "late:" before HOW the launcher, or the rank daemon, of that
- * rank is stopped until all ranks here have ended, so that the order of their ends tells it
- * nothing.
+ * ends RANK HOW [THEN]: rank RANK (-1: none, and they say when they are ready) fails in the way
+ * HOW, the others end in the way THEN when their operations fail.  With "late:" before HOW the
+ * launcher, or the rank daemon, of that rank is stopped until all ranks here have ended, so
+ * that the order of their ends tells it nothing.
+ *
+ * ENDS_EXCHANGE=DIR: the ranks meet by an exchange of this program, by files in DIR, and in the
+ * opposite order, so that RANK, as the launcher counts, is not what the library calls the rank.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +40,22 @@ static void no_core(void)
 	setrlimit(RLIMIT_CORE, &none);
 }
 
+/* Takes memory until the kernel ends this process, which has gone into a control group that has
+ * little: ENDS_ROOM is the file for that. */
+static void run_out_of_memory(void)
+{
+	const char *file = getenv("ENDS_ROOM");
+	size_t step = 1 << 20;
+	FILE *f = file ? fopen(file, "w") : NULL;
+	char *p;
+
+	if (!f || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f))
+		exit(98);
+	while ((p = malloc(step)))
+		memset(p, 1, step);
+	exit(97);
+}
+
 /* In the ways of programs: at once, by their end, or with a farewell. */
 static void end_as(const char *how)
 {
@@ -54,6 +72,8 @@ static void end_as(const char *how)
 		raise(status);
 		pause();
 	}
+	if (!strcmp(how, "memory"))
+		run_out_of_memory();
 	if (!strncmp(how, "fini", 4)) {
 		ringup_fini(job);
 		exit(status);
@@ -64,6 +84,59 @@ static void end_as(const char *how)
 		exit(status);
 	}
 	exit(99);
+}
+
+/* -- an exchange of its own ------------------------------------------------- */
+
+static int my_place, places, round_;
+
+static int file_exchange(void *ctx, const void *mine, size_t len, void *all)
+{
+	char path[256], part[300];
+	int fd, place;
+
+	snprintf(path, sizeof(path), "%s/%d.%d", (const char *)ctx, round_, my_place);
+	snprintf(part, sizeof(part), "%s.part", path);
+	fd = open(part, O_WRONLY | O_CREAT, 0600);
+	if (fd < 0 || write(fd, mine, len) != (ssize_t)len || close(fd) || rename(part, path))
+		return -1;
+	for (place = 0; place < places; place++) {
+		snprintf(path, sizeof(path), "%s/%d.%d", (const char *)ctx, round_, place);
+		while ((fd = open(path, O_RDONLY)) < 0)
+			pause_ms(1);
+		if (read(fd, (char *)all + (size_t)place * len, len) != (ssize_t)len)
+			return -1;
+		close(fd);
+	}
+	round_++;
+	return 0;
+}
+
+static int number_of(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : 0;
+}
+
+static int meet(void)
+{
+	struct ringup_init how = { .exchange = file_exchange };
+
+	how.ctx = getenv("ENDS_EXCHANGE");
+	if (!how.ctx)
+		return ringup_init(NULL, &job);
+	places = how.size = number_of("RINGUP_SIZE");
+	my_place = how.rank = places - 1 - number_of("RINGUP_RANK");
+	return ringup_init(&how, &job);
+}
+
+/* The rank, as the launcher counts. */
+static int launched(void)
+{
+	int rank = ringup_rank(world);
+
+	return getenv("ENDS_EXCHANGE") ? ringup_size(world) - 1 - rank : rank;
 }
 
 static int has_ended(int64_t pid)
@@ -126,8 +199,10 @@ int main(int argc, char **argv)
 	int culprit = argc > 1 ? atoi(argv[1]) : 0, late, i, rc;
 
 	no_core();
-	if (ringup_init(NULL, &job))
+	if (meet()) {
+		fprintf(stderr, "%s\n", ringup_error());
 		return 90;
+	}
 	world = ringup_world(job);
 	late = !strncmp(how, "late:", 5);
 	how += late ? 5 : 0;
@@ -140,7 +215,9 @@ int main(int argc, char **argv)
 					   .count = 2000,
 					   .dtype = RINGUP_F64 };
 
-		if (i == 20 && ringup_rank(world) == culprit) {
+		if (i == 20 && culprit < 0)
+			fputs("ready\n", stderr);
+		if (i == 20 && launched() == culprit) {
 			if (late)
 				stop_launcher();
 			end_as(how);
@@ -149,5 +226,6 @@ int main(int argc, char **argv)
 		if (rc)
 			break;
 	}
+	fprintf(stderr, "%s\n", ringup_error());
 	end_as(then);
 }

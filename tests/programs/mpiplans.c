@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/kinds.h"
 #include "block.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
@@ -301,7 +302,7 @@ static void all_plans(void)
 	struct plan barrier = { .kind = PLAN_BARRIER, .pre = 1, .post = 1 };
 	int dtype, redop, r;
 
-	for (dtype = 0; dtype < RINGUP_DTYPE_COUNT; dtype++)
+	for (dtype = 0; dtype < DTYPE_COUNT; dtype++)
 		for (redop = 0; redop < REDUCE_OPS; redop++)
 			if (dtype != RINGUP_BOOL || redop != RINGUP_AVERAGE)
 				ok(reductions(dtype, redop), "%s of %s",
@@ -331,7 +332,6 @@ int main(void)
 			      .local_rank = d.rank,
 			      .local_size = d.size,
 			      .abort = &quiet,
-			      .asked = true,
 			      .whole = true,
 			      .exchange = meeting.exchange,
 			      .exchange_ctx = meeting.ctx };

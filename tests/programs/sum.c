@@ -35,6 +35,7 @@ static int tell(const char *what, int rc)
 static int sum(const char *name, uint64_t count, float *v)
 {
 	struct ringup_reduce r = {
+		.bytes = sizeof(struct ringup_reduce),
 		.name = name,
 		.in = v,
 		.out = v,
@@ -64,6 +65,7 @@ static int broadcast(int root)
 {
 	int64_t v = rank == root ? 42 + root : -1;
 	struct ringup_bcast b = {
+		.bytes = sizeof(struct ringup_bcast),
 		.name = "root",
 		.in = &v,
 		.out = &v,
@@ -89,6 +91,7 @@ static int gather(void)
 	uint64_t *counts = calloc((size_t)size, sizeof(*counts)), i, at = 0;
 	unsigned char *mine = malloc(2 * (size_t)rank + 1), *all = NULL;
 	struct ringup_gather g = {
+		.bytes = sizeof(struct ringup_gather),
 		.name = "rows",
 		.in = mine,
 		.rows = (uint64_t)rank,
@@ -124,9 +127,23 @@ static int together(float *v)
 {
 	int64_t one = 1;
 	struct ringup_reduce s[3] = {
-		{ .name = "together", .in = v, .out = v, .count = COUNT, .dtype = RINGUP_F32 },
-		{ .in = &one, .out = &one, .count = 1, .dtype = RINGUP_I64 },
-		{ .in = v, .out = v, .count = 0, .dtype = RINGUP_F32, .redop = RINGUP_MIN },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "together",
+		  .in = v,
+		  .out = v,
+		  .count = COUNT,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = &one,
+		  .out = &one,
+		  .count = 1,
+		  .dtype = RINGUP_I64 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v,
+		  .out = v,
+		  .count = 0,
+		  .dtype = RINGUP_F32,
+		  .redop = RINGUP_MIN },
 	};
 	int rc, i;
 
@@ -147,13 +164,15 @@ static int gather_together(void)
 	int64_t pair[2] = { rank, -rank };
 	void *out[2] = { NULL, NULL };
 	struct ringup_gather g[2] = {
-		{ .name = "gathered",
+		{ .bytes = sizeof(struct ringup_gather),
+		  .name = "gathered",
 		  .in = mine,
 		  .rows = (uint64_t)rank,
 		  .row = 1,
 		  .out = &out[0],
 		  .counts = counts },
-		{ .in = pair,
+		{ .bytes = sizeof(struct ringup_gather),
+		  .in = pair,
 		  .rows = 1,
 		  .row = 2,
 		  .dtype = RINGUP_I64,
@@ -216,7 +235,8 @@ static int joining(void)
 	for (round = 0; round < ROUNDS && !rc; round++) {
 		k = (round * 5 + 3) % SUMS;
 		for (i = 0; i < (rank == size - 1 ? k : SUMS) && !rc; i++) {
-			struct ringup_reduce r = { .name = names[i % 2],
+			struct ringup_reduce r = { .bytes = sizeof(struct ringup_reduce),
+						   .name = names[i % 2],
 						   .in = &x,
 						   .out = &x,
 						   .count = 1,

@@ -6,6 +6,7 @@ are on GPUs."""
 import os
 import threading
 import time
+import types
 
 WAY = os.environ.get("RINGUP_TEST_JAX", "cpu")
 if WAY != "cuda":
@@ -20,6 +21,7 @@ from checks import Checks, end, raises  # noqa: E402
 
 import ringup  # noqa: E402
 from ringup import jax as rj  # noqa: E402
+from ringup import job  # noqa: E402
 from ringup import jax_primitive  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
@@ -86,6 +88,29 @@ def gradients():
     near(gradient(lambda x: rj.reducescatter(x, rj.SUM), 2 * n),
          [i + 1 for i in range(n) for _ in range(2)])
     raises(NotImplementedError, gradient, lambda x: rj.allreduce(x, rj.MAX))
+
+
+@check
+def programs_for_a_gpu():
+    """JAX lowers them without one: arrays stay there, if the group takes them (by NCCL)."""
+    def lowered():
+        program = jax.jit(lambda x: rj.allgather(rj.allreduce(x, rj.SUM)))
+        return program.trace(jnp.ones((2, 3))).lower(lowering_platforms=("cuda",)).as_text()
+
+    real, by_host = job.group, jax_primitive.by_host
+
+    def through_the_host(*_what):
+        raise LookupError("through the host")
+
+    try:
+        jax_primitive.by_host = through_the_host
+        job.group = lambda _number: types.SimpleNamespace(cuda=True, size=ringup.size())
+        text = lowered()
+        assert "@ringup_allreduce" in text and "@ringup_allgather" in text, text
+        job.group = lambda _number: types.SimpleNamespace(cuda=False, size=1)
+        raises(LookupError, lowered, says="through the host")
+    finally:
+        job.group, jax_primitive.by_host = real, by_host
 
 
 @check

@@ -437,7 +437,7 @@ def weights_that_differ_are_found():
             optimizer = rj.distributed(optax.sgd(0.1))
             optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)))
         assert "without params" in str(told[0].message), told
-        e = raises(Exception, training, rj.distributed, apart, says="same weights")
+        e = raises(Exception, training, rj.distributed, apart, says="weights differ")
         assert f"['b']['c'] (rank {last} unlike rank 0)" in str(e), e
         assert "'w'" not in str(e), e
         ringup.barrier()

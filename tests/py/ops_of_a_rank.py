@@ -493,6 +493,51 @@ def buffers_and_bytes():
 
 
 @check
+def arrays_of_several_libraries():
+    import numpy
+    import ringup
+
+    n, r = hvd.size(), hvd.rank()
+    for make, same in ((numpy.asarray, lambda a, b: type(a) is numpy.ndarray and (a == b).all()),
+                       (torch.as_tensor, lambda a, b: a.equal(torch.as_tensor(b)))):
+        def block(rows, value, make=make):
+            return make(numpy.full((rows, 2), value, dtype="float32"))
+        rows = numpy.repeat(numpy.arange(n, dtype="float32"), numpy.arange(n))[:, None]
+        got = ringup.allgather(block(r, r))
+        assert same(got, numpy.hstack([rows, rows])) and got.dtype == block(1, 0).dtype
+        out, counts = ringup.alltoall(block(n, r), [1] * n)
+        assert counts == [1] * n and same(out[:, 0], numpy.arange(n, dtype="float32"))
+        out, counts = ringup.alltoall(block(r, r), [r] + [0] * (n - 1), name="to 0")
+        assert counts == (list(range(n)) if r == 0 else [0] * n) and tuple(out.shape)[1] == 2
+        work = ringup.allreduce(block(3, r), "max", async_op=True)
+        assert same(work.wait(), numpy.full((3, 2), n - 1, "float32")) and work.poll()
+        part = ringup.reducescatter(block(n + 1, 1.0), post=0.5)
+        assert same(part, numpy.full((1 + (r == 0), 2), n / 2, "float32"))
+        assert same(ringup.broadcast(block(1, r), root=n - 1), numpy.full((1, 2), n - 1, "float32"))
+        evens = ringup.new_group(range(0, n, 2))
+        assert evens.ranks == list(range(0, n, 2)) and (evens.rank >= 0) == (r % 2 == 0)
+        if evens.rank >= 0:
+            assert same(evens.allreduce(block(1, 1.0)), numpy.full((1, 2), evens.size, "float32"))
+        evens.remove()
+        if n > 1 and r < 2:
+            there = block(2, 7.0 + r)
+            if r == 0:
+                ringup.send(there, 1, tag=3)
+            else:
+                assert ringup.recv(there, tag=3) == 0
+                assert same(there, numpy.full((2, 2), 7.0, "float32"))
+    t = torch.full((2,), 1.5, dtype=torch.bfloat16)
+    equal(ringup.allgather(t), torch.full((2 * n,), 1.5, dtype=torch.bfloat16))
+    assert ringup.allgather(numpy.zeros((0, 3))).shape == (0, 3)
+    assert ringup.allgather(numpy.full(r, 1 + 2j)).tolist() == [1 + 2j] * sum(range(n))
+    raises(ValueError, ringup.allreduce, numpy.ones(2), "mean", says="op='mean' is not one of sum,")
+    raises(ValueError, ringup.allgather, numpy.float32(1), says="at least one dimension")
+    raises(ValueError, ringup.alltoall, numpy.ones(n), [2] * n, says="add up to at most")
+    raises(ValueError, ringup.WORLD.remove, says="shutdown() ends the job")
+    assert ringup.join() in range(n)
+
+
+@check
 def memory_that_ranks_share():
     import ringup
 

@@ -114,7 +114,7 @@ def bits_to_one_rank_and_in_parts(op, want):
         dist.reduce_scatter_tensor(part, flat.repeat(n), op=op, async_op=True).wait()
         equal(part, wanted)
         raises(ValueError, dist.reduce_scatter_tensor, part, flat.repeat(n + 1), op=op,
-               says="dealt out")
+               says="cannot be split")
 
 
 @check
@@ -149,7 +149,7 @@ def other_reductions():
     t = torch.full((3,), 1.0)
     half = dist._make_nccl_premul_sum(0.5)
     if half.__getstate__() is None:  # torch 1.13
-        raises(ValueError, dist.all_reduce, t, op=half, says="does not tell the factor")
+        raises(ValueError, dist.all_reduce, t, op=half, says="does not expose the factor")
         return
     dist.all_reduce(t, op=half)
     equal(t, torch.full((3,), n / 2))
@@ -275,7 +275,7 @@ def exchanges():
         equal(out, torch.full((i + 1,), float(i)))
     if n > 1:
         e = raises(RuntimeError, dist.all_to_all_single, torch.empty(n + 1),
-                   torch.empty(n), [1] * (n - 1) + [2], [1] * n, says="expected were 2")
+                   torch.empty(n), [1] * (n - 1) + [2], [1] * n, says="instead of 2")
         assert type(e).__name__ == "Mismatch"
     t = torch.ones(1)
     dist.all_reduce(t)  # and it goes on

@@ -23,7 +23,7 @@ def sets_are_added_and_removed():
     assert hvd.global_process_set.process_set_id == 0
     few = hvd.ProcessSet([n - 1, 0])
     assert (few.process_set_id, few.size(), few.rank()) == (None, None, None)
-    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=few, says="added")
+    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=few, says="add ProcessSet")
     assert hvd.add_process_set(few) is few and few.ranks == [0, n - 1]
     assert few.process_set_id > 0 and few.size() == 2 and few.included() == (r in (0, n - 1))
     raises(ValueError, hvd.add_process_set, [0, n - 1], says="already")
@@ -134,7 +134,7 @@ def sets_from_the_start():
     hvd.barrier()
     hvd.shutdown()
     hvd.init(process_sets="dynamic")
-    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=two, says="added")
+    raises(ValueError, hvd.allreduce, torch.ones(1), process_set=two, says="add ProcessSet")
     hvd.add_process_set(two)
     assert two.process_set_id == 1 and hvd.remove_process_set(two)
 

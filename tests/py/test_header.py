@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: src/ringup.h compat/python/ringup configure.ac
+# tests: src/ringup.h src/api/api_launcher.h compat/python/ringup configure.ac
 
 import os
 import re
@@ -15,11 +15,17 @@ from conftest import ROOT
 from ringup import _c, constants, errors
 
 HEADER = os.path.join(ROOT, "src", "ringup.h")
+LAUNCHER = os.path.join(ROOT, "src", "api", "api_launcher.h")
 
 
-def header():
-    with open(HEADER, encoding="utf-8") as f:
+def header(path=HEADER):
+    with open(path, encoding="utf-8") as f:
         return re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+
+
+def fields(struct):
+    """The names of a struct's fields; a description begins with its size."""
+    return ["bytes"] * issubclass(struct, _c.Sized) + [name for name, _type in struct._fields_]
 
 
 def program():
@@ -28,11 +34,11 @@ def program():
              "#define X(n, c, t) printf(\"status %s %d\\n\", #n, c);", "RINGUP_STATUSES(X)",
              "#undef X", "#define X(n, b) printf(\"dtype %s %d %d\\n\", #n, RINGUP_##n, b);",
              "RINGUP_DTYPES(X)"]
-    for op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT", "ADASUM", "REDOP_COUNT"):
+    for op in ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT", "ADASUM"):
         lines.append(f'printf("redop {op} %d\\n", RINGUP_{op});')
     for name, struct in _c.STRUCTS.items():
         lines.append(f'printf("size {name} %zu\\n", sizeof(struct {name}));')
-        for field, _type in struct._fields_:
+        for field in fields(struct):
             lines.append(f'printf("field {name} {field} %zu %zu\\n", offsetof(struct {name}, '
                          f'{field}), sizeof(((struct {name} *)0)->{field}));')
     return "\n".join(lines + ["}"])
@@ -40,12 +46,12 @@ def program():
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory):
-    cc = shutil.which(os.environ.get("CC", "cc").split()[0])
-    if not cc:
+    cc = os.environ.get("CC", "cc").split()
+    if not shutil.which(cc[0]):
         pytest.skip("no C compiler")
     d = tmp_path_factory.mktemp("header")
     (d / "p.c").write_text(program())
-    subprocess.run([cc, "-I", os.path.dirname(HEADER), "-o", d / "p", d / "p.c"], check=True)
+    subprocess.run([*cc, "-I", os.path.dirname(HEADER), "-o", d / "p", d / "p.c"], check=True)
     out = subprocess.run([d / "p"], check=True, stdout=subprocess.PIPE, text=True).stdout
     return [line.split() for line in out.splitlines()]
 
@@ -62,15 +68,14 @@ def test_dtypes(facts):
 
 def test_reductions(facts):
     found = {f[1]: int(f[2]) for f in facts if f[0] == "redop"}
-    count = found.pop("REDOP_COUNT")
-    assert {n: getattr(constants, n) for n in found} == found and len(found) == count
+    assert {n: getattr(constants, n) for n in found} == found
 
 
 def test_structs_have_the_same_layout(facts):
     sizes = {f[1]: int(f[2]) for f in facts if f[0] == "size"}
     for name, struct in _c.STRUCTS.items():
         assert _c.ctypes.sizeof(struct) == sizes[name]
-        mine = [(n, getattr(struct, n).offset, getattr(struct, n).size) for n, _ in struct._fields_]
+        mine = [(n, getattr(struct, n).offset, getattr(struct, n).size) for n in fields(struct)]
         assert mine == [(f[2], int(f[3]), int(f[4])) for f in facts if f[:2] == ["field", name]]
 
 
@@ -78,17 +83,42 @@ def test_no_struct_has_a_field_more():
     for name, struct in _c.STRUCTS.items():
         body = re.search(rf"struct {name} {{(.*?)}};", header(), re.S).group(1)
         body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r" \1", body)
-        fields = re.findall(r"(\w+)\s*(?=[,;])", body)
-        assert fields == [n for n, _ in struct._fields_], name
+        found = re.findall(r"(\w+)\s*(?=[,;])", body)
+        assert found == fields(struct), name
 
 
-def test_every_function_is_there_with_as_many_arguments():
+@pytest.mark.parametrize("path, table", [(HEADER, _c.PROTOTYPES), (LAUNCHER, _c.LAUNCHER)],
+                         ids=["ringup.h", "api_launcher.h"])
+def test_every_function_is_there_with_as_many_arguments(path, table):
     found = {}
     for name, args in re.findall(r"RINGUP_(?:API|EXPORT) [^;(]*?\**(ringup_\w+)\((.*?)\);",
-                                 header(), re.S):
+                                 header(path), re.S):
         args = re.sub(r"\(\*(\w+)\)\([^)]*\)", r" \1", args)
         found[name] = 0 if args.strip() == "void" else args.count(",") + 1
-    assert found == {n: len(args) for n, (_result, args) in _c.PROTOTYPES.items()}
+    assert found == {n: len(args) for n, (_result, args) in table.items()}
+
+
+def test_collectives_are_those_of_the_table():
+    with open(os.path.join(ROOT, "src", "base", "collectives.h"), encoding="utf-8") as f:
+        table = re.findall(r"\bX\([A-Z]+,\s*(\w+),\s*\"\w+\",([^)]*)\)", f.read())
+    words = [word for word, _traits in table]
+    assert [*_c.COLLECTIVES, "barrier"] == [w for w in words if w != "barrier"] + ["barrier"]
+    assert list(_c.MANY) == [word for word, traits in table if "COLLECTIVE_MANY" in traits]
+    declared = re.findall(r"ringup_(\w+)\(", header())
+    assert set(words) | {f"{w}_many" for w in _c.MANY} <= set(declared)
+    for page in ("docs/man/ringup-bench.1", "docs/gpu.md", "docs/horovod.md"):
+        with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+            text = f.read()
+        assert not [w for w in words if w not in text], page
+
+
+def test_sizes_of_the_launcher_are_the_same():
+    from ringup.spark import session
+
+    sizes = dict(re.findall(r"(RINGUP_\w+) = (\d+)", header(LAUNCHER)))
+    assert {n: int(v) for n, v in sizes.items()} == {
+        "RINGUP_KEY_BYTES": session.KEY_BYTES, "RINGUP_WHERE_BYTES": session.WHERE_BYTES,
+        "RINGUP_IDENTITY_HEX": session.IDENTITY_BYTES}
 
 
 def test_versions_agree():

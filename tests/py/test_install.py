@@ -256,6 +256,49 @@ def test_usage(args, status, says):
     assert p.returncode == status and says in p.stdout, p.stdout
 
 
+@pytest.mark.parametrize("name, value", [
+    ("PIP_TARGET", "elsewhere"), ("PIP_PREFIX", "elsewhere"), ("PIP_DRY_RUN", "1"),
+    ("PIP_USER", "1"),
+    ("PIP_REQUIRE_HASHES", "1"), ("PIP_NO_BINARY", ":all:"), ("PIP_CONFIG_FILE", "pip.conf")])
+def test_settings_of_pip_are_not_obeyed(tmp_path, python, name, value):
+    (tmp_path / "pip.conf").write_text(f"[install]\ntarget = {tmp_path}/elsewhere\n")
+    path = value if value in ("1", ":all:") else str(tmp_path / value)
+    p = subprocess.run([INSTALL, "--python", python], stdout=subprocess.PIPE, text=True,
+                       stderr=subprocess.STDOUT, env={**clean(), name: path}, timeout=HANG)
+    assert p.returncode == 0, p.stdout
+    assert os.path.exists(os.path.join(site(python), "ringup", "__init__.py"))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_others_can_read_what_is_installed_under_a_strict_umask(python):
+    p = subprocess.run(["sh", "-c", 'umask 077 && exec "$@"', "sh", INSTALL, "--python", python],
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean(),
+                       timeout=HANG)
+    assert p.returncode == 0, p.stdout
+    for top, dirs, files in os.walk(os.path.join(site(python), "ringup")):
+        for name, bits in [(d, 0o5) for d in dirs] + [(f, 0o4) for f in files]:
+            assert os.stat(os.path.join(top, name)).st_mode & bits == bits, name
+
+
+def test_pip_that_installs_elsewhere_is_found_out(tmp_path, python):
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "python"
+    fake.write_text('#!/bin/sh\ncase "$*" in *"pip --quiet install"*) exit 0 ;; esac\n'
+                    f'exec {python} "$@"\n')
+    fake.chmod(0o755)
+    p = install("--python", str(fake))
+    assert p.returncode == 3 and "does not find it" in p.stdout, p.stdout
+
+
+def test_a_python_that_is_too_old_is_told_so(tmp_path):
+    fake = tmp_path / "python3"
+    fake.write_text("#!/bin/sh\necho 3.7\n")
+    fake.chmod(0o755)
+    p = install("--python", str(fake))
+    assert p.returncode == 3, p.stdout
+    assert "is Python 3.7; ringup needs 3.8 or later" in p.stdout, p.stdout
+
+
 def test_a_python_without_pip(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True,
                    env=clean())

@@ -6,6 +6,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import sys
 
@@ -35,6 +36,22 @@ def torchrun(parent, tmp_path):
 def test_torchrun_tells_the_ranks(torchrun):
     p = torchrun(1, "--nproc-per-node", "2", "--standalone")
     assert p.codes == [0] and p.results == {r: [r, 2, r, 2, 0, 1, 3.0] for r in range(2)}, p.text
+
+
+def test_a_job_of_two_builds_of_one_number_is_refused(tmp_path):
+    with open(os.environ["RINGUP_LIBRARY"], "rb") as f:
+        data = f.read()
+    (build,) = set(re.findall(rb"\d+\.\d+\.\d+\+([0-9a-f]{8})\0", data))
+    other = bytes(reversed(build)) if build != build[::-1] else b"00000000"
+    library = tmp_path / "libringup.so.0"
+    library.write_bytes(data.replace(b"+" + build + b"\0", b"+" + other + b"\0"))
+    mixed = f'[ "$RINGUP_RANK" = 0 ] || export RINGUP_LIBRARY={library}; exec "$@"'
+    p = start(["ringup", "run", "-np", "2", "--", "sh", "-c", mixed, "sh", sys.executable, WHERE],
+              RINGUP_TEST_RESULTS=str(tmp_path))
+    assert p.returncode and not list(tmp_path.glob("rank.*")), p.stderr
+    said = re.findall(r"rank 1 runs ringup \S+\+(\w+), the meeting point ringup \S+\+(\w+)",
+                      p.stderr)
+    assert said and set(said) == {(other.decode(), build.decode())}, p.stderr
 
 
 def test_a_process_that_nobody_launched_is_rank_0_of_1(tmp_path):

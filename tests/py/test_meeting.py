@@ -151,16 +151,16 @@ def test_one_gives_up_and_comes_again_while_another_comes_late(stores):
     results = together(2, rank)
     all_met(results, 2)
     assert len(results[0][2]) == 2
-    assert all(e.startswith("rank 1 of the job did not come within 0.2 s") for e in results[0][2])
+    assert all(e.startswith("rank 1 of the job did not join within 0.2 s") for e in results[0][2])
     assert results[1][2] == []
 
 
 def test_a_rank_that_left_is_named_as_that(stores):
     there = stores(3)
     ways = [there.of(r) for r in range(2)]
-    with pytest.raises(errors.TimedOut, match=r"^ranks 1, 2 of the job did not come"):
+    with pytest.raises(errors.TimedOut, match=r"^ranks 1, 2 of the job did not join"):
         meet(ways[0], 0, 3, 0.1)
-    with pytest.raises(errors.TimedOut, match=r"^rank 2 .*did not come.*; rank 0 .*gave up"):
+    with pytest.raises(errors.TimedOut, match=r"^rank 2 .*did not join.*; rank 0 .*gave up"):
         meet(ways[1], 1, 3, 0.1)
 
 
@@ -197,8 +197,8 @@ def test_at_a_place_for_one_try_all_leave_when_one_does(stores):
         return None
 
     said = together(2, rank)
-    assert "rank 2 of the job did not come" in said[0], said
-    assert "rank 2 of the job did not come, and rank 0 of the job gave up waiting" in said[1], said
+    assert "rank 2 of the job did not join" in said[0], said
+    assert "rank 2 of the job did not join, and rank 0 of the job gave up waiting" in said[1], said
     late = rank(2)  # waits for nobody
     assert late.startswith("rank 0 of the job gave up waiting: create"), late
     place = [dist.PrefixStore("2", way) for way in ways]
@@ -226,7 +226,7 @@ def test_a_rank_that_comes_and_dies_is_named(monkeypatch):
         meeting = Meeting(store, r, 2, HANG if r else 0.3)
         meeting.come()
         if r == 0:
-            with pytest.raises(errors.TimedOut, match="rank 1 of the job had come, and then told"):
+            with pytest.raises(errors.TimedOut, match="rank 1 of the job joined, but then sent"):
                 meeting.allgather(b"x")
 
     together(2, rank)
@@ -237,7 +237,7 @@ def test_a_rank_that_comes_and_dies_is_named(monkeypatch):
 def test_a_store_with_something_else_in_it_is_refused(text):
     store = dist.HashStore()
     store.set("state", text)
-    with pytest.raises(errors.InvalidArgument, match="not of 3 ranks"):
+    with pytest.raises(errors.InvalidArgument, match="which 3 ranks of this ringup did not write"):
         meet(store, 0, 3, 0.1)
 
 
@@ -245,5 +245,5 @@ def test_a_store_that_goes_away_is_named(tmp_path):
     there = Stores("tcp", 2, tmp_path)
     way = there.of(1)
     threading.Timer(0.3, lambda: setattr(there, "server", None)).start()
-    with pytest.raises(errors.PeerLost, match="the store .* does not answer any more"):
+    with pytest.raises(errors.PeerLost, match="the store .* no longer answers"):
         meet(way, 1, 2)

@@ -78,7 +78,7 @@ def test_what_does_not_lie_in_one_piece_is_refused():
 def test_other_devices_and_other_things_are_refused():
     with pytest.raises(ValueError, match="device 2:1"):
         memory.of(Capsule(numpy.ones(1), (2, 1)))
-    with pytest.raises(TypeError, match="list does not tell where its elements are"):
+    with pytest.raises(TypeError, match="list does not expose its memory"):
         memory.of([1, 2])
 
 

@@ -116,7 +116,7 @@ def test_other_back_ends_serve_other_devices(parent, tmp_path):
         if not dist.is_nccl_available():
             refused = found["cpu:ringup,cuda:nccl"]
             assert refused["kind"] == "ValueError", refused
-            assert 'cuda:nccl: this torch is built without nccl: write init_process_group(' \
+            assert 'cuda:nccl: this torch was built without nccl: use init_process_group(' \
                 in refused["said"], refused
 
 
@@ -172,6 +172,43 @@ def test_spark_starts_the_example(packages, tmp_path):
 
 
 # ---- when something goes wrong ----
+
+LATE = """
+import datetime, os, time
+import torch, torch.distributed as dist
+from ringup_torch import evidence
+evidence.LEAST_MS, evidence.LEAD_MS = 1000, 9000
+dist.init_process_group("ringup", timeout=datetime.timedelta(seconds=10))
+t = torch.ones(2)
+dist.all_reduce(t)
+
+def load_batch():
+    while not os.path.exists("missed"):
+        time.sleep(0.1)
+
+if dist.get_rank() == 1:
+    load_batch()
+    raise SystemExit
+try:
+    dist.all_reduce(t)
+except RuntimeError as e:
+    print("missed:", e, flush=True)
+open("missed", "w").close()
+"""
+
+
+def test_before_a_deadline_is_missed_ringup_hang_looks_at_the_job(packages, tmp_path):
+    script = tmp_path / "late.py"
+    script.write_text(LATE)
+    p = start([*launcher("ringup", 2), str(script)], PYTHONPATH=str(packages), cwd=tmp_path,
+              RINGUP_DEADLOCK_MS="0", TORCH_FR_DUMP_TEMP_FILE=str(tmp_path / "trace_"))
+    assert p.stdout.count("missed: ") == 1 and "timeout of the group is 10 s" in p.stdout, p.stdout
+    folder, = tmp_path.glob("hang-*[0-9]")
+    verdict = json.loads((folder / "job-1" / "verdict.json").read_text())
+    assert verdict["culprits"] == [1] and verdict["verdict"] == "late", verdict
+    assert "evidence is in" in p.stdout and (folder / "job-1" / "rank-1.state").exists()
+
+
 
 def ends(parent, tmp_path, n, scene, codes=None):
     """How a scene ended, and what the ranks were told; they leave their dumps in a folder."""
@@ -230,7 +267,7 @@ def test_a_rank_that_does_not_create_the_group_is_named(parent, tmp_path):
     p = ends(parent, tmp_path, 3, "absent")
     for r in range(2):
         assert p.results[r]["kind"] == "TimedOut", p.text
-        assert "rank 2 of the process group did not come" in p.results[r]["said"], p.text
+        assert "rank 2 of the process group did not join" in p.results[r]["said"], p.text
 
 
 @pytest.mark.parametrize("where", ["a_file", "the_store_of_an_agent"])
@@ -248,13 +285,13 @@ def test_a_world_and_a_group_are_tried_again(where, parent, tmp_path):
             for t in groups[:2]:
                 assert (f"rank {n - 1}" not in t["said"]) == (r == n - 1), p.text
         said = p.results[0][name][0]["said"]
-        assert f"rank {n - 1} of the process group did not come within 0.3 s" in said, p.text
+        assert f"rank {n - 1} of the process group did not join within 0.3 s" in said, p.text
 
 
 def test_a_job_of_horovod_is_tried_again_in_the_store_of_torchrun(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "horovod_tried_again")
     assert [bool(t["kind"]) for t in p.results[0]] == [True, True, False], p.text
-    assert all("rank 1 of the job did not come within 0.3 s" in t["said"]
+    assert all("rank 1 of the job did not join within 0.3 s" in t["said"]
                for t in p.results[0][:2]), p.text
     assert [t["kind"] for t in p.results[1]] == [""], p.text
 
@@ -338,7 +375,7 @@ with warnings.catch_warnings(record=True) as said:
             for p in model.parameters():
                 dist.all_reduce(p.grad)
         o.step()
-told = [str(w.message) for w in said if "trains a model of its own" in str(w.message)]
+told = [str(w.message) for w in said if "trains a separate model" in str(w.message)]
 assert apart._hook is None, "it still looks at each step"
 assert all("DistributedDataParallel" in t and f"rank {r} of 2" in t for t in told), told
 print(f"told {len(told)}", flush=True)

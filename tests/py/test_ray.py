@@ -354,8 +354,8 @@ def test_a_rank_that_never_comes_is_named(executor):
             time.sleep(1000)
         ringup.init()
 
-    fails(executor, main, TimeoutError, r"did not call init\(\), for which the others wait: "
-          "rank 1 of 2 did not come within 2 s", timeout_s=2)
+    fails(executor, main, TimeoutError, r"did not call init\(\), which the others wait for: "
+          "rank 1 of 2 did not join within 2 s", timeout_s=2)
 
 
 def test_a_frozen_rank_is_named_and_ended(executor):

@@ -25,7 +25,7 @@ import pytest
 import test_spark_cluster as hosts
 from conftest import HANG, ROOT
 
-from ringup.spark import JobFailed, TorchDistributor, log_to_driver, pickling, stage
+from ringup.spark import JobFailed, TorchDistributor, gather, log_to_driver, stage
 from ringup.spark import run as spark_run
 from sparkdl import HorovodRunner
 
@@ -138,7 +138,7 @@ def spark(cluster):
 @pytest.fixture(autouse=True)
 def by_value(monkeypatch):
     """These files are modules of their own, and no worker has them."""
-    monkeypatch.setattr(pickling, "own_modules", lambda: TEST_MODULES)
+    monkeypatch.setattr(gather, "by_value", lambda: TEST_MODULES)
 
 
 @pytest.fixture(autouse=True)

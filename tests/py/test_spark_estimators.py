@@ -30,7 +30,6 @@ import horovod.spark.torch as hvd  # noqa: E402
 from horovod.spark.common.backend import Backend, SparkBackend  # noqa: E402
 from horovod.spark.common.store import HDFSStore, LocalStore, Store  # noqa: E402
 from horovod.spark.common.util import get_dataset_properties, prepare_data  # noqa: E402
-from ringup.spark import pickling  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +57,8 @@ def spark(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def by_value(monkeypatch):
+def by_value():
     """This file is a module of its own, and no worker has it."""
-    if hasattr(pickling, "own_modules"):
-        monkeypatch.setattr(pickling, "own_modules", lambda: [sys.modules[__name__]])
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -169,7 +166,7 @@ def test_an_estimator_fits_on_parquet_that_is_there(spark, tmp_path):
         rows, held, metadata, size = get_dataset_properties(index)
         assert (rows, held) == (32, 8) and size > 16
         assert metadata["v"]["shape"] == [2] and metadata["y"]["shape"] == []
-        with pytest.raises(ValueError, match="a Store of its own"):
+        with pytest.raises(ValueError, match="a separate Store"):
             with prepare_data(2, store, df, ["y"], ["x"]):
                 pass
         fitted = estimator(tmp_path, backend=Here(), epochs=20).fit_on_parquet()
@@ -359,7 +356,7 @@ def test_transform_keeps_labels_types_and_other_columns(spark, tmp_path):
 def test_a_store_on_hdfs_says_what_to_do_instead():
     for make in (lambda: HDFSStore("/user/x"), lambda: Store.create("hdfs://h:8020/x"),
                  lambda: HDFSStore(train_path="/a", val_path="/b")):
-        with pytest.raises(ValueError, match="ringup has stores in folders alone; mount .*Sto"):
+        with pytest.raises(ValueError, match="ringup only supports stores in folders; mount .*Sto"):
             make()
     assert HDFSStore.matches("hdfs://h/x") and not HDFSStore.matches("/x")
 

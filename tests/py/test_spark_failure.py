@@ -6,9 +6,11 @@
 # needs: cpu
 # tests: compat/python/ringup/spark/failure.py
 
+from types import SimpleNamespace
+
 import pytest
 
-from ringup.spark.failure import Ended, is_consequence, spark_says, word
+from ringup.spark.failure import Ended, is_consequence, spark_error, spark_says, word
 
 ABORTED = ("Job aborted due to stage failure: Could not recover from a failed barrier ResultStage. "
            "Most recent failure reason: Stage failed because barrier task ResultTask(0, 0) "
@@ -39,10 +41,11 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
      ("versions differ", "argument 13", "PYSPARK_PYTHON")),
     (LOST.format(3, "caused", "Container killed by YARN for exceeding memory limits. 5.5 GB of 5.5 "
                  "GB physical memory used. Consider boosting spark.executor.memoryOverhead."),
-     ("executor 3 lost: YARN killed it for memory", "5.5 GB of 5.5 GB", "memoryOverhead")),
+     ("executor 3 lost: YARN killed it for exceeding its memory", "5.5 GB of 5.5 GB",
+      "memoryOverhead")),
     (LOST.format(3, "caused", "Container killed by YARN for exceeding physical memory limits. 2.1 "
                  "GB of 2 GB physical memory used."),
-     ("executor 3 lost: YARN killed it for memory",)),
+     ("executor 3 lost: YARN killed it for exceeding its memory",)),
     (LOST.format(12, "unrelated", "Container container_1 on host: n7 was preempted."),
      ("executor 12 lost", "preempted", "n7")),
     (LOST.format(1, "caused", "Command exited with code 137"),
@@ -60,7 +63,7 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
     ("ModuleNotFoundError: No module named 'cloudpickle'", ("no module cloudpickle",)),
     ("org.apache.spark.SparkException: Job 7 cancelled part of cancelled job group ringup.1.2",
      ("the Spark job was cancelled", "Job 7")),
-    ("Job aborted: SparkContext was shut down", ("session of Spark was stopped",)),
+    ("Job aborted: SparkContext was shut down", ("Spark session was stopped",)),
     (ABORTED + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n"
      "Caused by: java.io.EOFException", ("Python worker", "crashed", "memory")),
     ("Serialized task 0:0 was 139268 bytes, which exceeds max allowed: spark.rpc.message.maxSize "
@@ -76,7 +79,8 @@ LOST = ("org.apache.spark.SparkException: Job aborted due to stage failure: Coul
      ("ConnectionRefusedError: [Errno 111] Connection refused",)),
     (ABORTED + "something of a Spark to come\n\tat java.x", ("something of a Spark to come",)),
     (ABORTED + "org.apache.spark.SparkException: EOFException occurred while reading the port "
-     "number from pyspark.daemon's stdout.\n\tat x", ("no Python that runs there", "port number")),
+     "number from pyspark.daemon's stdout.\n\tat x",
+     ("not name a working Python", "port number")),
     (ABORTED + "org.apache.spark.SparkException: another of a Spark to come", ("another of a",)),
     ("nothing but this", ("nothing but this",))])
 def test_spark_s_exception_has_a_sentence(text, words):
@@ -94,17 +98,17 @@ def lost_one(rank, message, **how):
 
 
 def test_a_rank_that_did_not_come_is_named():
-    ranks = [lost_one(0, "init: ringup_init: meeting point: rank 1 of 2 did not come within 60 s"),
+    ranks = [lost_one(0, "init: ringup_init: meeting point: rank 1 of 2 did not join within 60 s"),
              Ended(1, "other", 11, signal=15, phase=3, order=1)]
     text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1"])
-    assert text.startswith("rank 1 of 2 on other did not come to hvd.init() within 60 s")
+    assert text.startswith("rank 1 of 2 on other did not call hvd.init() within 60 s")
     assert blamed is ranks[1] and shown is ranks[0]
 
 
 def test_several_that_did_not_come_are_named():
-    text, blamed, _ = word([lost_one(0, "init: meeting point: ranks 1, 3-5 of 6 did not come "
+    text, blamed, _ = word([lost_one(0, "init: meeting point: ranks 1, 3-5 of 6 did not join "
                                         "within 5 s")])
-    assert text.startswith("ranks 1, 3-5 of 6 did not come to hvd.init() within 5 s")
+    assert text.startswith("ranks 1, 3-5 of 6 did not call hvd.init() within 5 s")
     assert blamed.number == 1
 
 
@@ -123,9 +127,9 @@ def test_a_frozen_rank_is_named_with_its_state(state, words):
 
 
 def test_a_group_of_torch_that_is_not_whole_names_who_is_missing():
-    text, blamed, _ = word([lost_one(0, "rank 1 of the process group did not come within 30 s: "
-                                        "look whether they still run")])
-    assert text.startswith("rank 1 did not come to init_process_group() within 30 s")
+    text, blamed, _ = word([lost_one(0, "rank 1 of the process group did not join within 30 s: "
+                                        "check that they still run")])
+    assert text.startswith("rank 1 did not call init_process_group() within 30 s")
     assert blamed.number == 1
 
 
@@ -150,7 +154,7 @@ def test_a_rank_that_torch_has_waited_for_is_named():
              lost_one(2, "wait timeout after 5000ms, keys: /default_pg/0//cpu//0/0", order=1)]
     text, blamed, shown = word(ranks, ["rank 0 (pid 10) on h exited with status 1",
                                        "ending the other rank"])
-    assert text.startswith("rank 1 on v did not come, and still ran") and "2/3 clients" in text
+    assert text.startswith("rank 1 on v did not join, and still ran") and "2/3 clients" in text
     assert blamed is ranks[1] and shown is ranks[0]
 
 
@@ -190,6 +194,34 @@ def test_a_lost_executor_is_told_as_spark_tells_it():
     assert word([], ["b: connection lost"], spark=spark)[0].startswith("executor 3 lost: YARN")
 
 
+def test_a_rank_that_its_executor_takes_with_it():
+    """The daemon's guard ends a rank of a lost executor before the connection of the host ends."""
+    spark = LOST.format(1, "caused", "Command exited with code 137")
+    ranks = [Ended(0, "h", 10, signal=9, phase=1), Ended(1, "h", 11, signal=15, phase=3, order=1)]
+    said = ["rank 0 (pid 10) on h was killed by signal 9 (Killed)", "ending the other rank"]
+    text, blamed, _ = word(ranks, said, spark=spark)
+    assert text.startswith("rank 0 on h died with its executor: executor 1 lost: it was killed by")
+    assert blamed is ranks[0]
+    for other in (None, "org.apache.spark.SparkException: Job 3 cancelled"):  # the executor lives
+        assert word(ranks, said, spark=other)[0] == "rank 0 on h was killed by signal 9 (SIGKILL)"
+
+
+@pytest.mark.parametrize("said, waits", [
+    ("b: connection lost", True), ("rank 0 (pid 10) on h was killed by signal 9 (Killed)", True),
+    ("rank 0 (pid 10) on h exited with status 1", False)])
+def test_spark_is_asked_why_a_host_or_a_killed_rank_has_gone(said, waits):
+    class Stage:
+        thread, error, joined = None, "why", False
+
+        def join(self, _seconds):
+            self.joined = True
+    stage = Stage()
+    stage.thread = stage
+    launcher = SimpleNamespace(process=SimpleNamespace(returncode=1), said=[said])
+    assert spark_error(stage, launcher) == ("why" if waits else None)
+    assert stage.joined == waits
+
+
 def test_what_the_launcher_says_is_the_last_resort():
     said = ["rank 0 (pid 3) on h exited with status 1", "b: connection lost: Broken pipe"]
     assert word([], said)[0] == "the job has failed: b: connection lost: Broken pipe"
@@ -200,5 +232,5 @@ def test_what_the_launcher_says_is_the_last_resort():
 
 
 def test_what_blames_another_rank_is_a_consequence():
-    assert is_consequence(["JaxRuntimeError"], "x: rank 1 of 2 did not come within 60 s")
+    assert is_consequence(["JaxRuntimeError"], "x: rank 1 of 2 did not join within 60 s")
     assert not is_consequence(["ValueError"], "rank 1 is no good")

@@ -492,7 +492,7 @@ def test_a_host_without_room_says_so(note, monkeypatch):
     monkeypatch.setattr(zipfile.ZipFile, "extractall",
                         lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     before = leftovers()
-    with pytest.raises(RuntimeError, match="no room for the driver's Python files"):
+    with pytest.raises(RuntimeError, match="no space for the driver's Python files"):
         with unpack.unpacked(data):
             pass
     assert leftovers() == before

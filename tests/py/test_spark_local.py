@@ -1,12 +1,16 @@
 # test_spark_local.py - HorovodRunner and TorchDistributor on the driver alone, without Spark.
 # SPDX-License-Identifier: Apache-2.0
 #
+# proves: F17 F18 of docs/RELIABILITY.md
 # needs: cpu
 # tests: compat/python/ringup/spark compat/python/sparkdl src/launch src/cli/cmd_rankd.c
 
+import hmac
 import os
+import queue
 import re
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -16,8 +20,9 @@ import time
 import pytest
 from conftest import HANG, start
 
-from ringup.spark import CannotPickle, JobFailed, TorchDistributor, channel, job, log_to_driver
-from ringup.spark import connect, gather, launcher, rank, stage, task
+from ringup import program
+from ringup.spark import CannotPickle, JobFailed, TorchDistributor, job, log_to_driver
+from ringup.spark import connect, gather, launcher, rank, session, stage, task
 from ringup.spark.failure import is_consequence
 from sparkdl import HorovodRunner
 
@@ -339,7 +344,7 @@ def test_a_rank_that_does_not_come_is_named(monkeypatch):
             time.sleep(1000)
         ringup.init()
 
-    with pytest.raises(JobFailed, match="^rank 1 of 2 on .* did not come to hvd.init.. within 2 s"
+    with pytest.raises(JobFailed, match="^rank 1 of 2 on .* did not call hvd.init.. within 2 s"
                        ) as e:
         HorovodRunner(np=-2).run(main)
     assert e.value.rank == 1 and e.value.host == os.uname().nodename and len(e.value.others) == 1
@@ -535,93 +540,242 @@ def test_processes_are_a_positive_number():
         TorchDistributor(0)
 
 
-# -- the channel -----------------------------------------------------------------------------------
+# -- sessions --------------------------------------------------------------------------------------
 
-def pair(key_driver, key_task):
-    """What each side's receive() gives, or raises."""
-    a, b = socket.socketpair()
-    results = {}
+class Listener:
+    """A door whose sessions land in a queue."""
 
-    def side(sock, key, name, text):
-        try:
-            sock.settimeout(HANG)
-            ch = channel.Channel(sock, key, name)
-            ch.send({"text": text})
-            results[name] = ch.receive()
-        except OSError as e:
-            results[name] = e
-        finally:
-            sock.close()
+    def __init__(self, key):
+        self.door, self.came = session.listen(["127.0.0.1"], key), queue.Queue()
+        self.address = "127.0.0.1", self.door.port
+        self.thread = threading.Thread(target=self.door.serve,
+                                       args=(self.came.put, self.came.put))
 
-    threads = [threading.Thread(target=side, args=args) for args in (
-        (a, key_driver, channel.DRIVER, "from the driver"),
-        (b, key_task, channel.TASK, "from the task"))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return results
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.door.shut()
+        self.thread.join(HANG)
+        assert not self.thread.is_alive()
 
 
 def test_both_sides_know_the_key():
-    key = channel.new_key()
-    assert pair(key, key) == {channel.DRIVER: {"text": "from the task"},
-                              channel.TASK: {"text": "from the driver"}}
+    key = session.new_key()
+    with Listener(key) as driver:
+        ours = session.connect(driver.address, key, HANG)
+        theirs = driver.came.get(timeout=HANG)
+        assert ours.address == "127.0.0.1"
+        ours.send({"text": "from the task"})
+        theirs.send({"text": "from the driver"})
+        assert theirs.receive(HANG) == {"text": "from the task"}
+        assert ours.receive() == {"text": "from the driver"}
+        with pytest.raises(ValueError, match="too long"):
+            ours.send("x" * session.MOST_BYTES)
+        with pytest.raises(TimeoutError):
+            ours.receive(0.05)
+        (near, key_near), (far, key_far) = ours.release(), theirs.release()
+        with near, far:
+            assert key_near == key_far != key
+            near.sendall(b"on the same connection")
+            assert far.recv(100) == b"on the same connection"
+        for closed in (ours, theirs):
+            closed.close()
+            with pytest.raises(ConnectionError):
+                closed.send({})
 
 
 def test_who_does_not_know_the_key_is_refused():
-    results = pair(channel.new_key(), channel.new_key())
-    assert any(isinstance(r, channel.NotAuthentic) for r in results.values())
-    assert not any(isinstance(r, dict) for r in results.values())
+    with Listener(session.new_key()) as driver:
+        with pytest.raises(session.NotAuthentic):
+            session.connect(driver.address, session.new_key(), HANG)
+        assert driver.came.empty()
 
 
-@pytest.mark.parametrize("noise", [b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 200,
-                                   bytes(32) + b"\x08\0\0\0" + bytes(40)],
-                         ids=["nothing", "http", "long", "forged"])
-def test_noise_is_refused(noise):
-    a, b = socket.socketpair()
-    with a, b:
-        b.sendall(noise)
-        b.shutdown(socket.SHUT_WR)
-        with pytest.raises(ConnectionError):
-            channel.Channel(a, channel.new_key(), channel.DRIVER).receive()
+def test_nobody_there_is_an_error_within_the_time():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        address = s.getsockname()
+    begin = time.monotonic()
+    with pytest.raises(OSError):
+        session.connect(address, session.new_key(), 0.5)
+    assert time.monotonic() - begin < HANG
 
 
-def test_a_report_that_the_rank_has_not_sent_is_refused():
-    key = channel.new_key()
-    forged, right = rank.Seal(channel.new_key(), 0), rank.Seal(key, 0)
-    state = launcher.RankState(0, key)
-    lines = []
-    state.take(right.head(rank.LOG, b"true") + b"true", lines.append)
-    assert lines == ["true"]
-    for head in (forged.head(rank.RESULT, b"r"), rank.Seal(key, 0).head(rank.RESULT, b"r")):
-        with pytest.raises(channel.NotAuthentic):
-            state.take(head + b"r", lines.append)
-    assert state.result is None
+PROTOCOL, CHANNEL = 2, 7  # SHAKE_PROTOCOL and SHAKE_TASK of src/wire/shake.h
+
+
+def shake_as(address, key, version):
+    """The handshake of src/wire/shake.h by a task of another version; the driver's verdict."""
+    def mac(secret, *parts):
+        return hmac.digest(secret, b"".join(parts), "sha256")
+
+    made, block, prk = b"", b"", mac(b"", key)
+    for i in (1, 2, 3):
+        block = mac(prk, block, b"ringup handshake\0", bytes([i]))
+        made += block
+    mine = b"\xf5ringup\n" + struct.pack("<HBBI16s", PROTOCOL, 1, CHANNEL, 0xffffffff,
+                                         version.encode()) + made[64:80] + os.urandom(16)
+    with socket.create_connection(address, HANG) as sock, sock.makefile("rb") as answers:
+        sock.sendall(mine)
+        theirs, proof = answers.read(64), answers.read(32)
+        assert proof == mac(made[:32], b"S", mine, theirs, b"\0")
+        sock.sendall(mac(made[:32], b"C", mine, theirs, proof, b"\0"))
+        return struct.unpack("b32x", answers.read(33))[0]
+
+
+def test_a_task_of_another_version_is_refused_with_a_sentence():
+    key = session.new_key()
+    lobby = stage.Lobby(["127.0.0.1"], 1, key)
+    try:
+        assert shake_as(lobby.address, key, "9.8.7") == session._c.STATUS["EMISMATCH"]
+        with pytest.raises(JobFailed, match=rf"ringup {stage.__version__}\S* here, ringup 9.8.7 on "
+                                            "the other side.*install the same version"):
+            lobby.wait(HANG)
+    finally:
+        lobby.close()
+
+
+class Strangers:
+    """Connections of those who do not know the key: they trickle, talk of something else, say
+    nothing, or pretend to be ringup."""
+
+    SAY = (b"\xf5ringup\n" + bytes(48), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", b"\xf5ringup\n",
+           os.urandom(4096))
+
+    def __init__(self, address, count):
+        self.address, self.is_over = address, threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(count,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join(HANG)
+
+    def _run(self, count):
+        """Who is sent away comes again."""
+        socks, at = {}, 0
+        while not self.is_over.wait(0.05):
+            for i in range(count):
+                what = self.SAY[i % len(self.SAY)]
+                try:
+                    if i not in socks:
+                        socks[i] = socket.create_connection(self.address, 1)
+                        socks[i].setblocking(False)
+                    # A byte at a time, or all at once.
+                    socks[i].send(what[at % len(what or b"x"):][:1] if i % 2 else what)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    if i in socks:
+                        socks.pop(i).close()
+            at += 1
+        for s in socks.values():
+            s.close()
+
+
+@pytest.mark.parametrize("count", [40, 150])
+def test_strangers_do_not_keep_tasks_out(count):
+    key, size = session.new_key(), 6
+    lobby = stage.Lobby(["127.0.0.1"], size, key)
+    guests = []
+
+    def come(index):
+        guest = session.connect(lobby.address, key, HANG)
+        guests.append(guest)
+        guest.send(dict(hello("h", "n", 1), index=index))
+
+    try:
+        with Strangers(lobby.address, count):
+            time.sleep(1)  # they are there first
+            tasks = [threading.Thread(target=come, args=(i,)) for i in range(size)]
+            for t in tasks:
+                t.start()
+            assert lobby.wait(HANG)
+            assert sorted(lobby.tasks) == list(range(size))
+            for t in tasks:
+                t.join(HANG)
+    finally:
+        lobby.close()
+        for guest in guests:
+            guest.close()
+
+
+def test_a_task_that_says_nonsense_leaves_the_driver_as_it_was():
+    key = session.new_key()
+    lobby = stage.Lobby(["127.0.0.1"], 1, key)
+    try:
+        for nonsense in ({}, [], {"index": 7}, {"index": "0"}, {"index": -1}, None, 3):
+            guest = session.connect(lobby.address, key, HANG)
+            guest.send(nonsense)
+            with pytest.raises(ConnectionError):
+                guest.receive(HANG)
+            guest.close()
+        assert not lobby.tasks
+        guest = session.connect(lobby.address, key, HANG)
+        guest.send(dict(hello("h", "n", 1), index=0))
+        assert lobby.wait(HANG)
+        guest.close()
+    finally:
+        lobby.close()
+
+
+def test_the_driver_never_listens_on_all_addresses():
+    lobby = stage.Lobby(["192.0.2.77", "0.0.0.0"], 1, session.new_key())  # as behind NAT
+    try:
+        port = f"{lobby.address[1]:04X}"
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            bound = [line.split()[1] for line in f if f":{port} " in line]
+        assert bound and all(where != f"00000000:{port}" for where in bound)
+    finally:
+        lobby.close()
+    with pytest.raises(RuntimeError, match="spark.driver.host"):
+        stage.Lobby(["192.0.2.77"], 1, session.new_key())
+
+
+def test_a_reserved_port_is_at_its_address_and_rank_0_can_listen_there():
+    with task.reserve_port("127.0.0.1") as port:
+        assert port.getsockname()[0] == "127.0.0.1"
+        with socket.create_server(("127.0.0.1", port.getsockname()[1])):  # with SO_REUSEADDR
+            pass
+
+
+def test_reports_come_in_any_pieces():
+    state, lines = launcher.RankState(0), []
+
+    def frame(kind, body):
+        return kind + len(body).to_bytes(8, "little") + body
+
+    for byte in frame(rank.LOG, b"a line") + frame(rank.RESULT, b"a result"):
+        state.take(bytes([byte]), lines.append)
+    assert lines == ["a line"] and state.result == b"a result"
 
 
 # -- hosts and what they are given -----------------------------------------------------------------
 
-CIPHER_HEAD, CIPHER_MORE = 24, 21  # src/launch/cipher.h
+FRAME_HEAD = 32  # src/wire/chan.h
 
 
-def whole_pieces(data):
-    """The pieces (src/launch/cipher.h) that are whole at the start of data, and the rest."""
-    pieces = []
-    while len(data) > CIPHER_MORE:
-        size = int.from_bytes(data[:4], "little") + CIPHER_MORE
+def whole_frames(data):
+    """The frames (src/wire/chan.h) that are whole at the start of data, and the rest."""
+    frames = []
+    while len(data) > FRAME_HEAD:
+        size = int.from_bytes(data[:4], "little") + FRAME_HEAD
         if len(data) < size:
             break
-        pieces.append(data[:size])
+        frames.append(data[:size])
         data = data[size:]
-    return pieces, data
+    return frames, data
 
 
 class Between:
     """A stranger between the launcher and the rank daemon: sees all bytes, and may change them.
 
-    change(name, piece) is what goes on of a piece of the encrypted stream, however the kernel has
-    cut it; name is "orders" or "answers".
+    change(name, frame) is what it passes on for a frame of the encrypted stream; name is "orders"
+    or "answers".
     """
 
     def __init__(self, monkeypatch, change=lambda name, data: data):
@@ -643,18 +797,14 @@ class Between:
             near.close(), sock.close()
 
     def _pump(self, name, source, sink):
-        rest, head = b"", CIPHER_HEAD
+        rest = b""
         try:
             while data := source.recv(65536):
                 self.seen[name] += data
                 rest += data
-                if head and len(rest) >= head:
-                    sink.sendall(rest[:head])
-                    rest, head = rest[head:], 0
-                if not head:
-                    pieces, rest = whole_pieces(rest)
-                    for piece in pieces:
-                        sink.sendall(self.change(name, piece))
+                frames, rest = whole_frames(rest)
+                for frame in frames:
+                    sink.sendall(self.change(name, frame))
         except OSError:
             pass
         for sock in (source, sink):
@@ -662,6 +812,51 @@ class Between:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+
+class Daemon:
+    """A rank daemon of a task, the launcher's end of its connection, and its lifeline."""
+
+    def __init__(self, seal=None):
+        self.near, far = socket.socketpair()
+        seal = task._memory_file("seal", session.new_key() if seal is None else seal)
+        watched, self.lifeline = os.pipe()
+        with far:
+            self.process = subprocess.Popen(
+                [program.find(), "rankd", f"--lifeline={watched}", f"--seal={seal}", "--", "true"],
+                stdin=far, stdout=far, stderr=subprocess.PIPE, pass_fds=(watched, seal), text=True)
+        os.close(watched), os.close(seal)
+
+    def ends(self):
+        """Its status and what it has said."""
+        try:
+            _, said = self.process.communicate(timeout=HANG)
+            return self.process.returncode, said
+        finally:
+            self.near.close()
+
+
+def test_a_daemon_ends_with_its_lifeline_though_the_launcher_is_there():
+    daemon = Daemon()
+    os.close(daemon.lifeline)
+    greeting = daemon.near.recv(1000)
+    assert len(greeting) > FRAME_HEAD and b"ringup" not in greeting  # it is encrypted
+    assert daemon.ends() == (0, "")
+
+
+def test_a_daemon_refuses_a_launcher_that_does_not_know_the_key():
+    daemon = Daemon()
+    daemon.near.sendall(b"\xff" * 200)
+    status, said = daemon.ends()
+    os.close(daemon.lifeline)
+    assert status == 3 and "the other side does not know the key" in said
+
+
+def test_a_daemon_refuses_what_is_no_key():
+    daemon = Daemon(b"too short")
+    status, said = daemon.ends()
+    os.close(daemon.lifeline)
+    assert status == 3 and "not a file of 32 bytes" in said
 
 
 def speak():
@@ -728,7 +923,7 @@ def local_ranks():
 
 def test_spark_and_the_engine_mean_the_same_host(monkeypatch, leaves_nothing):
     """Two executors on a node, each a container of YARN, share what makes a host."""
-    real, containers = task.host_identity, iter("xy")
+    real, containers = session.host_identity, iter("xy")
 
     def identity():
         monkeypatch.setenv("CONTAINER_ID", next(containers))
@@ -736,7 +931,7 @@ def test_spark_and_the_engine_mean_the_same_host(monkeypatch, leaves_nothing):
             "CONTAINER_ID"]}))
         return real()
 
-    monkeypatch.setattr(task, "host_identity", identity)
+    monkeypatch.setattr(session, "host_identity", identity)
     work = job.Job.of_function(2, local_ranks)
     done = connect.ended(run_in_tasks(monkeypatch, work), work)
     assert done.results() == [(0, 0, 1), (1, 1, 1)]
@@ -826,7 +1021,7 @@ def test_what_programs_take_from_horovod_spark_common(monkeypatch):
     assert len(names) == 4 and util.host_hash() in names
     assert util.to_list("a", 2) == ["a", "a"] and util.to_list(["a", "b"], 2) == ["a", "b"]
     assert util.to_list(None, 2) is None
-    with pytest.raises(ValueError, match="2 values, where there are 3"):
+    with pytest.raises(ValueError, match="2 values instead of 3"):
         util.to_list(["a", "b"], 3)
 
 
@@ -867,7 +1062,7 @@ def test_an_elastic_job_of_wrong_sizes_is_refused_before_anything_runs(monkeypat
 
     monkeypatch.setattr(stage, "context", lambda: None)
     for how in ({"min_num_proc": 3}, {"max_num_proc": 1}, {"min_np": 0}):
-        with pytest.raises(ValueError, match="each is at least the one before it"):
+        with pytest.raises(ValueError, match="each must be at least the previous one"):
             horovod.spark.run_elastic(int, num_proc=2, **how)
 
 
@@ -897,7 +1092,7 @@ def test_task_slots_of_a_service_that_does_not_count_them(session, there):
     assert stage.slots(context) == there
     if there is None:
         stage.wait_for_slots(context, 1000, HANG)
-        with pytest.raises(ValueError, match="say how many ranks"):
+        with pytest.raises(ValueError, match="set the number of ranks"):
             _ = context.defaultParallelism
 
 
@@ -955,7 +1150,7 @@ def test_a_job_that_no_client_reaches_comes_back_in_rows(monkeypatch, leaves_not
     assert connect.ended(reversed(rows), work).results() == ["returned by a rank"] * 2
     assert sorted(said) == [f"[{r}]<stdout>:printed by a rank\n" for r in (0, 1)]
     rows[1] = (rows[1][0], rows[1][1][:-1] + b"!")
-    with pytest.raises(JobFailed, match="not of this job"):
+    with pytest.raises(JobFailed, match="belong to another job"):
         connect.ended(rows, work)
 
 
@@ -985,7 +1180,7 @@ def test_tasks_that_cannot_connect_to_each_other_are_named(monkeypatch, leaves_n
     monkeypatch.setattr(task, "Guest", guest)
     work = job.Job.of_function(2, speak)
     rows = run_in_tasks(monkeypatch, work)
-    with pytest.raises(JobFailed, match="task 1 on .* did not come to task 0 at 127.0.0.1 port"):
+    with pytest.raises(JobFailed, match="task 1 on .* did not reach task 0 at 127.0.0.1 port"):
         connect.ended(rows, work)
 
 

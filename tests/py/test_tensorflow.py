@@ -65,7 +65,8 @@ def test_a_rank_that_is_killed_is_named(version, tmp_path):
 @pytest.mark.parametrize("version", VERSIONS if LONG else [])
 def test_functions_in_opposite_order_are_named(version, tmp_path):
     p = frameworks.ranks(version, 2, tmp_path, "tensorflow_order_of_a_rank.py",
-                         RINGUP_STALL_WARN_MS="10000", RINGUP_STALL_ABORT_MS="20000")
+                         RINGUP_STALL_WARN_MS="10000", RINGUP_STALL_ABORT_MS="20000",
+                         RINGUP_DEADLOCK_MS="0")
     assert p.codes == [0, 0], p.text
     for function in ("first", "second"):
         assert f"allreduce.{function}.HorovodAllreduce has stalled" in p.text

@@ -99,7 +99,7 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.12.4") ",'frameworks':[" TF_2_21
 		       "],'compilers':[" GCC("12", "true") "," CLANG("14") "]",
-	  { "compiler.cxx=/usr/bin/g++-12", "compiler.why~which is not here",
+	  { "compiler.cxx=/usr/bin/g++-12", "compiler.why~which is not installed",
 	    "rejected~gcc goes first" } },
 	{ "Debian's torch 1.13: new ABI, no .comment, libstdc++ of gcc 12",
 	  "horovod",
@@ -115,7 +115,7 @@ static const struct node nodes[] = {
 											  "e") "]",
 	  { "possible=true", "compiler.version=12.2.0", "frameworks.0.cxx11_abi=1",
 	    "frameworks.0.compiler=null", "frameworks.0.cxx_standard=14", "disagreements=[]",
-	    "compiler.why~nothing tells" } },
+	    "compiler.why~is unknown" } },
 	{ "torch 2.13 and its own gcc",
 	  "horovod",
 	  { "torch", NULL },
@@ -133,7 +133,7 @@ static const struct node nodes[] = {
 	  "horovod",
 	  { NULL },
 	  PY("3.11.2") ",'frameworks':[" TORCH_2_13 "],'compilers':[" GCC("8", "true") "]",
-	  { "possible=false", "why_not~takes gcc from 9.4 on", "compiler=null" } },
+	  { "possible=false", "why_not~supports gcc from 9.4", "compiler=null" } },
 	{ "torch 2.6 for CUDA 12.4, of which no library tells: the old ABI",
 	  "horovod",
 	  { NULL },
@@ -215,7 +215,7 @@ static const struct node nodes[] = {
 	  PY("3.10.12") ",'frameworks':[" FW("torch", "2.0.1+cu117", PIP("torch") "," ELF(0, "gcc 9.3.1") ",'cuda':'11.7'") "],'compilers':[" GCC(
 		  "11", "true") "," GCC("12", "false") "]," CUDA("11.7") "," NCCL("2.15.1"),
 	  { "possible=true", "cuda.version=11.7", "nccl.version=2.15.1",
-	    "compiler.version=11.2.0", "rejected~nvcc of CUDA 11.7 takes gcc up to 11" } },
+	    "compiler.version=11.2.0", "rejected~nvcc of CUDA 11.7 supports gcc up to 11" } },
 	{ "CUDA of the framework, NCCL for it",
 	  "horovod",
 	  { NULL },
@@ -224,7 +224,7 @@ static const struct node nodes[] = {
 	  { "possible=true", "cuda.version=12.4", "nccl.version=2.21.5",
 	    "env.HOROVOD_GPU_OPERATIONS=NCCL", "env.HOROVOD_CUDA_HOME=/usr/local/cuda-12.4",
 	    "env.CUDAHOSTCXX=/usr/bin/g++-12", "env.HOROVOD_NCCL_HOME=/usr",
-	    "rejected~nvcc of CUDA 12.4 takes gcc up to 13" } },
+	    "rejected~nvcc of CUDA 12.4 supports gcc up to 13" } },
 	{ "CUDA 12.4 and gcc 14 alone: the distribution's g++-13",
 	  "horovod",
 	  { NULL },
@@ -239,8 +239,8 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.10.12") ",'frameworks':[" TORCH_CUDA "],'compilers':[" GCC(
 		  "14", "true") "]," CUDA("12.4") "," NCCL("2.21.5"),
-	  { "possible=false", "why_not~nvcc of CUDA 12.4 takes gcc up to 13",
-	    "nearest~CUDA 12.8 takes gcc 14.2.0", "compiler=null", "packages=[]" } },
+	  { "possible=false", "why_not~nvcc of CUDA 12.4 supports gcc up to 13",
+	    "nearest~CUDA 12.8 supports gcc 14.2.0", "compiler=null", "packages=[]" } },
 	{ "a toolkit of another series is no use",
 	  "horovod",
 	  { NULL },
@@ -274,7 +274,7 @@ static const struct node nodes[] = {
 		  "true") "],'probes':{'compilers':[{'cxx':'/usr/bin/g++-11','abi':{'0':1,"
 			  "'1':1}}]}",
 	  { "possible=true", "compiler.cxx=/usr/bin/g++-12",
-	    "rejected~ignores -D_GLIBCXX_USE_CXX11_ABI=0: what it compiled has the new" } },
+	    "rejected~ignores -D_GLIBCXX_USE_CXX11_ABI=0: its objects have the new" } },
 	{ "the new ABI and a compiler that only has the old",
 	  "horovod",
 	  { NULL },
@@ -303,7 +303,7 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.7.3") ",'frameworks':[" TF_1_14
 		      "],'compilers':[" GCC("12", "true") "," GCC("11", "false") "]",
-	  { "possible=false", "why_not~std::function is laid out otherwise",
+	  { "possible=false", "why_not~std::function has another layout",
 	    "nearest~tensorflow 1.15 was built with gcc 7.3.1", "compiler=null" } },
 	{ "TensorFlow 1.14 where gcc 4.8 is",
 	  "horovod",
@@ -337,7 +337,7 @@ static const struct node nodes[] = {
 							"'compilers':[" GCC("12", "true") "]",
 	  { "possible=false",
 	    "why_not=torch 2.5.1 has the old C++ ABI and tensorflow 2.15.1 the new: no object "
-	    "fits both",
+	    "works with both",
 	    "nearest=one build each: --for torch, or --for tensorflow" } },
 	{ "the same, one of them asked for",
 	  "horovod",
@@ -360,12 +360,12 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.11.2") ",'frameworks':[" TORCH_2_13 "],'compilers':[" GCC("12", "true") "," GCC(
 		  "11", "false") "],'probes':{'glibcxx':'3.4.29'}",
-	  { "compiler.version=11.2.0", "rejected~wants GLIBCXX_3.4.30" } },
+	  { "compiler.version=11.2.0", "rejected~need GLIBCXX_3.4.30" } },
 	{ "no compiler at all",
 	  "horovod",
 	  { NULL },
 	  PY("3.11.2") ",'frameworks':[" TORCH_2_13 "],'compilers':[]",
-	  { "possible=false", "why_not=there is no C++ compiler",
+	  { "possible=false", "why_not=no C++ compiler",
 	    "nearest=install one: apt-get install g++" } },
 	{ "no compiler at all, but a distribution",
 	  "horovod",
@@ -379,7 +379,7 @@ static const struct node nodes[] = {
 	  { NULL },
 	  PY("3.11.2") ",'frameworks':[" TORCH_2_13 "],'compilers':[" GCC(
 		  "12", "true") "],'packages':{'compilers':[" GXX_PACKAGE("13") "]}",
-	  { "compiler.version=12.2.0", "packages=[]", "rejected~would have to be installed" } },
+	  { "compiler.version=12.2.0", "packages=[]", "rejected~would need installing" } },
 	{ "a compiler for another machine, and one without C++",
 	  "horovod",
 	  { NULL },
@@ -388,8 +388,8 @@ static const struct node nodes[] = {
 		       "aarch64-linux-gnu-gcc','cxx':'/usr/bin/"
 		       "aarch64-linux-gnu-g++'},{'family':'gcc','version':'13.1.0','cc':'/usr/"
 		       "bin/gcc-13','cxx':null}," GCC("12", "true") "]",
-	  { "compiler.version=12.2.0", "rejected~compiles for aarch64, and this is x86_64",
-	    "rejected~is C only" } },
+	  { "compiler.version=12.2.0", "rejected~compiles for aarch64, not for x86_64",
+	    "rejected~only compiles C" } },
 	{ "Keras 3: the recipe edits for it",
 	  "horovod",
 	  { NULL },
@@ -400,7 +400,7 @@ static const struct node nodes[] = {
 	  "horovod",
 	  { NULL },
 	  "'pythons':[],'frameworks':[],'compilers':[]",
-	  { "possible=false", "why_not=there is no framework that horovod could be built for",
+	  { "possible=false", "why_not=no framework that Horovod supports is installed",
 	    "python=null", "compiler=null" } },
 	{ "not what was asked for",
 	  "horovod",
@@ -473,7 +473,7 @@ static const struct node nodes[] = {
 	  "ringup",
 	  { NULL },
 	  PY("3.11.2") ",'compilers':[],'mpi':[" MPICH "]",
-	  { "possible=false", "why_not=there is no C compiler" } },
+	  { "possible=false", "why_not=no C compiler" } },
 	{ "ringup, TensorFlow",
 	  "ringup",
 	  { NULL },
@@ -489,7 +489,7 @@ static const struct node nodes[] = {
 	  "ringup",
 	  { NULL },
 	  "'pythons':[]",
-	  { "possible=true", "build=[]", "rejected~there is no Python 3" } },
+	  { "possible=true", "build=[]", "rejected~no Python 3 is installed" } },
 	{ "two MPIs of one kind: a module each",
 	  "ringup",
 	  { NULL },
@@ -676,10 +676,11 @@ static void test_words(void)
 /* Without a recipe there is no build; with one that does not mind Keras 3, none for it. */
 static void test_recipes(void)
 {
+#define RECIPE_HEAD                                                                   \
+	"{\"name\":\"horovod\",\"version\":\"0.28.1\",\"index\":\"horovod==0.28.1\"," \
+	"\"file\":\"horovod-0.28.1.tar.gz\",\"sha256\":\"0\",\"needs\":\"\",\"bad\":[],"
 	static const char minimal[] =
-		"name horovod\nversion 0.28.1\nindex horovod==0.28.1\n"
-		"file horovod-0.28.1.tar.gz\nsha256 "
-		"0000000000000000000000000000000000000000000000000000000000000000\n";
+		RECIPE_HEAD "\"env\":[],\"adds\":[],\"advisories\":[],\"edits\":[]}";
 	static const struct node without = {
 		"no recipe",
 		"horovod",
@@ -716,20 +717,25 @@ static void test_recipes(void)
 								    "true") "," GCC("12",
 										    "false") "]",
 		{ "possible=true", "compiler.version=12.2.0",
-		  "rejected~horovod 0.28.1 takes gcc up to 12" }
+		  "rejected~horovod 0.28.1 supports gcc up to 12" }
 	};
-	static const struct node torch = { "a recipe that does nothing for torch 2.1",
-					   "horovod",
-					   { NULL },
-					   PY("3.11.4") ",'frameworks':[" TORCH_2_13
-							"],'compilers':[" GCC("12", "true") "]",
-					   { "possible=false",
-					     "why_not=horovod 0.28.1 is for torch 1.5-2.0, and "
-					     "its recipe has no edits for 2.13.0",
-					     "nearest=torch 1.5-2.0, or --engine ringup" } };
+	static const struct node torch = {
+		"a recipe that does nothing for torch 2.1",
+		"horovod",
+		{ NULL },
+		PY("3.11.4") ",'frameworks':[" TORCH_2_13
+			     "],'compilers':[" GCC("12", "true") "]",
+		{ "possible=false",
+		  "why_not=horovod 0.28.1 supports torch 1.5-2.0, and "
+		  "its recipe has no edits for 2.13.0",
+		  "nearest=torch 1.5-2.0, or --engine ringup" }
+	};
 	static const char more[] =
-		"env A=b\nadd a/b from c\nadvisory CVE-1: it is so\nedit x\n\tfile f\n"
-		"\twhen torch>=2.1\n\twhy so\n\tmatch a\n\twith b\n\ttimes 1\n";
+		RECIPE_HEAD "\"env\":[{\"name\":\"A\",\"value\":\"b\"}],"
+			    "\"adds\":[{\"to\":\"a/b\",\"from\":\"c\"}],"
+			    "\"advisories\":[{\"id\":\"CVE-1\",\"text\":\"it is so\"}],"
+			    "\"edits\":[{\"name\":\"x\",\"file\":\"f\",\"when\":\"torch>=2.1\","
+			    "\"why\":\"so\",\"match\":\"a\",\"with\":\"b\",\"times\":1}]}";
 	static const struct node printed = {
 		"a plan is printed as it always was",
 		"horovod",
@@ -743,7 +749,7 @@ static void test_recipes(void)
 		  "er:gcc 9.3.1,compiler_by:elf,cxx_standard:17,cxx_standard_by:tab"
 		  "le}],compiler:{cc:/usr/bin/gcc-12,cxx:/usr/bin/g++-12,family:gcc"
 		  ",version:12.2.0,installed:true,why:torch 2.6.0+cu124 was built w"
-		  "ith gcc 9.3.1, which is not here; gcc 12.2.0 has the same C++ AB"
+		  "ith gcc 9.3.1, which is not installed; gcc 12.2.0 has the same C++ AB"
 		  "I and is within all limits},cxx_standard:17,cxx11_abi:0,cuda:{pa"
 		  "th:/usr/local/cuda-12.4,version:12.4,nvcc:/usr/local/cuda-12.4/b"
 		  "in/nvcc},nccl:{version:2.21.5,library:/usr/lib/libnccl.so.2,head"
@@ -762,7 +768,6 @@ static void test_recipes(void)
 	};
 	struct recipe r = { 0 };
 	struct err e = { 0 };
-	char text[1024];
 
 	plan_node(&without, NULL);
 	ok(!recipe_parse(&r, "minimal", minimal, strlen(minimal), &e), "a recipe %s", e.text);
@@ -771,8 +776,7 @@ static void test_recipes(void)
 	plan_node(&gcc, &r);
 	plan_node(&torch, &r);
 	recipe_free(&r);
-	snprintf(text, sizeof(text), "%s%s", minimal, more);
-	ok(!recipe_parse(&r, "more", text, strlen(text), &e), "another recipe %s", e.text);
+	ok(!recipe_parse(&r, "more", more, strlen(more), &e), "another recipe %s", e.text);
 	plan_node(&printed, &r);
 	recipe_free(&r);
 }
@@ -820,7 +824,7 @@ int main(void)
 
 	snprintf(path, sizeof(path), "%s/compat/versions.tsv", src);
 	ok(!versions_load(&table, path, &e), "the table %s", e.text);
-	snprintf(path, sizeof(path), "%s/src/rebuild/recipes/horovod-0.28.1.recipe", src);
+	snprintf(path, sizeof(path), "%s/src/rebuild/recipes/horovod-0.28.1.json", src);
 	ok(!recipe_load(&recipe, path, &e), "the recipe %s", e.text);
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		plan_node(&nodes[i], &recipe);

@@ -1,4 +1,5 @@
 /* test_bundle.c - several operations under one name: all of them, or none. */
+/* tests: src/engine/bundle.c src/engine/plan.c src/engine/op_signature.c */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -81,7 +82,8 @@ static void reductions(struct ringup_group *g, int n, int first, int rank, int s
 	int i;
 
 	for (i = 0; i < n; i++) {
-		a[i] = (struct ringup_reduce){ .name = i ? NULL : "reductions",
+		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+					       .name = i ? NULL : "reductions",
 					       .count = count_of(i),
 					       .dtype = type_of(i),
 					       .redop = i % 5 == 3 ? RINGUP_MAX : RINGUP_SUM };
@@ -115,8 +117,17 @@ static void adasum_among(struct ringup *r, int rank, int size)
 {
 	double v[5], w[3] = { 1, 2, 3 };
 	struct ringup_reduce a[2] = {
-		{ .in = w, .out = w, .count = 3, .dtype = RINGUP_F64 },
-		{ .in = v, .out = v, .count = 5, .dtype = RINGUP_F64, .redop = RINGUP_ADASUM },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = w,
+		  .out = w,
+		  .count = 3,
+		  .dtype = RINGUP_F64 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v,
+		  .out = v,
+		  .count = 5,
+		  .dtype = RINGUP_F64,
+		  .redop = RINGUP_ADASUM },
 	};
 	int i;
 
@@ -173,7 +184,8 @@ static void gathers(struct ringup_group *g, int first, int rank, int size, bool 
 
 		in[i] = malloc(n * 8 + 1);
 		set(in[i], type_of(i), n, number(rank, i));
-		a[i] = (struct ringup_gather){ .name = i ? NULL : "gathers",
+		a[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
+					       .name = i ? NULL : "gathers",
 					       .in = in[i],
 					       .rows = rows_of(rank, i, much),
 					       .row = (uint64_t)(i + 1),
@@ -209,7 +221,8 @@ static void scatters(struct ringup_group *g, int first, int rank, int size, bool
 		in[i] = malloc(ROWS * row * 8 + 1);
 		out[i] = malloc(mine * row * 8 + 1);
 		set(in[i], type_of(i), ROWS * row, number(rank, i));
-		a[i] = (struct ringup_scatter){ .name = i ? NULL : "scatters",
+		a[i] = (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
+						.name = i ? NULL : "scatters",
 						.in = in[i],
 						.out = out[i],
 						.rows = ROWS,
@@ -281,10 +294,28 @@ static void all_or_nothing(struct ringup *r, int rank, int size)
 	float v[2][2] = { { 1, 1 }, { 1, 1 } };
 	int32_t w[2] = { 1, 1 };
 	struct ringup_reduce a[2][2] = {
-		{ { .name = "a", .in = v[0], .out = v[0], .count = 2, .dtype = RINGUP_F32 },
-		  { .in = &w[0], .out = &w[0], .count = 1, .dtype = RINGUP_I32 } },
-		{ { .name = "b", .in = v[1], .out = v[1], .count = 2, .dtype = RINGUP_F32 },
-		  { .in = &w[1], .out = &w[1], .count = 1, .dtype = RINGUP_I32 } },
+		{ { .bytes = sizeof(struct ringup_reduce),
+		    .name = "a",
+		    .in = v[0],
+		    .out = v[0],
+		    .count = 2,
+		    .dtype = RINGUP_F32 },
+		  { .bytes = sizeof(struct ringup_reduce),
+		    .in = &w[0],
+		    .out = &w[0],
+		    .count = 1,
+		    .dtype = RINGUP_I32 } },
+		{ { .bytes = sizeof(struct ringup_reduce),
+		    .name = "b",
+		    .in = v[1],
+		    .out = v[1],
+		    .count = 2,
+		    .dtype = RINGUP_F32 },
+		  { .bytes = sizeof(struct ringup_reduce),
+		    .in = &w[1],
+		    .out = &w[1],
+		    .count = 1,
+		    .dtype = RINGUP_I32 } },
 	};
 	struct ringup_op *op[2];
 	int i, k;
@@ -324,7 +355,9 @@ static void disagree(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	bool odd = rank == size - 1;
 	float v[3][4] = { { 1, 1, 1, 1 }, { 1, 1, 1, 1 }, { 1, 1, 1, 1 } };
-	struct ringup_reduce a[3], first = { .name = "odd", .count = 4, .dtype = RINGUP_F32 };
+	struct ringup_reduce a[3], first = {
+		.bytes = sizeof(first), .name = "odd", .count = 4, .dtype = RINGUP_F32
+	};
 	char why[200];
 	int i;
 
@@ -360,16 +393,20 @@ static void disagree(struct ringup *r, int rank, int size)
 	      "the next", rank);
 }
 
+/* A gather of one row of n bytes of `in`, into out[i] and counts[i]. */
+#define GATHER(i, n)                                                                    \
+	{                                                                               \
+		.bytes = sizeof(struct ringup_gather), .in = in, .rows = 1, .row = (n), \
+		.out = &out[i], .counts = counts[i]                                     \
+	}
+
 /* The same of gathers, whose results stay what they were; without a name. */
 static void disagree_rows(struct ringup *r, int rank, int size)
 {
 	uint8_t in[8] = { 0 };
 	void *out[2] = { NULL, NULL };
 	uint64_t counts[2][RANKS_MAX];
-	struct ringup_gather a[2] = {
-		{ .in = in, .rows = 1, .row = 2, .out = &out[0], .counts = counts[0] },
-		{ .in = in, .rows = 1, .row = 2, .out = &out[1], .counts = counts[1] },
-	};
+	struct ringup_gather a[2] = { GATHER(0, 2), GATHER(1, 2) };
 
 	a[1].row += rank == size - 1;
 	if (size < 2)
@@ -387,8 +424,16 @@ static void invalid(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[2] = { 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .name = "invalid", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32 },
-		{ .in = v + 1, .count = 1, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "invalid",
+		  .in = v,
+		  .out = v,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v + 1,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
 	};
 
 	(void)size;
@@ -408,8 +453,17 @@ static void joined(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[2] = { 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .name = "beside", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32 },
-		{ .in = v + 1, .out = v + 1, .count = 1, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "beside",
+		  .in = v,
+		  .out = v,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v + 1,
+		  .out = v + 1,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
 	};
 	int last = -1, round;
 
@@ -451,10 +505,7 @@ static void left(struct ringup *r, int rank, int size)
 	uint8_t in[8] = { 0 };
 	void *out[2] = { NULL, NULL };
 	uint64_t counts[2][RANKS_MAX];
-	struct ringup_gather a[2] = {
-		{ .in = in, .rows = 1, .row = 2, .out = &out[0], .counts = counts[0] },
-		{ .in = in, .rows = 1, .row = 3, .out = &out[1], .counts = counts[1] },
-	};
+	struct ringup_gather a[2] = { GATHER(0, 2), GATHER(1, 3) };
 	struct ringup_op *op;
 
 	if (size < 2 || rank == size - 1)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cgroup.h"
 #include "base/file.h"
-#include "host/cgroup.h"
 #include "tap.h"
 
 static char root[] = "/tmp/test_cgroup.XXXXXX";

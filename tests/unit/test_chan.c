@@ -1,6 +1,8 @@
 /* test_chan.c - frames arrive whole, in order and unchanged, or not at all. */
+/* proves: F21 of docs/RELIABILITY.md */
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,31 +18,42 @@
 enum { HEAD = 32 };
 
 static struct shake_keys here, there;
+static bool sealed; /* the channels of the tests */
+
+static struct chan *chan_of(int fd, const struct shake_keys *keys)
+{
+	struct err e = { 0 };
+	struct chan *c = NULL;
+
+	if (chan_open(fd, keys, &c, &e))
+		exit(99);
+	if (sealed)
+		chan_seal(c);
+	return c;
+}
+
 static unsigned char big[CHAN_BYTES];
 
 /* Two channels that talk to each other, with @a and @b as their sockets. */
 static void connect_two(struct chan **a, struct chan **b)
 {
-	struct err e = { 0 };
 	int fd[2];
 
-	ok(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) &&
-		   !chan_open(fd[0], &here, a, &e) && !chan_open(fd[1], &there, b, &e),
-	   "two channels %s", e.text);
+	ok(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd),
+	   "two %schannels", sealed ? "sealed " : "");
+	*a = chan_of(fd[0], &here);
+	*b = chan_of(fd[1], &there);
 }
 
 /* A channel and the bare socket on its other side. */
 static struct chan *connect_bare(int *bare)
 {
-	struct err e = { 0 };
-	struct chan *c = NULL;
 	int fd[2];
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ||
-	    chan_open(fd[0], &there, &c, &e))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd))
 		exit(99);
 	*bare = fd[1];
-	return c;
+	return chan_of(fd[0], &there);
 }
 
 /* What @frames frames of a fresh channel look like on the wire. */
@@ -52,9 +65,9 @@ static size_t record(unsigned char *out, size_t room, int frames)
 	char text[16];
 	ssize_t n;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ||
-	    chan_open(fd[0], &here, &c, &e))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd))
 		exit(99);
+	c = chan_of(fd[0], &here);
 	for (i = 0; i < frames; i++) {
 		snprintf(text, sizeof(text), "frame %d", i);
 		if (chan_send(c, text, 8, &e))
@@ -154,6 +167,11 @@ static void test_forged(void)
 
 	ok(len == sizeof(two), "two frames, recorded");
 	ok(takes(two, len, &e) == 2, "are accepted as they are");
+	ok((memmem(two, len, "frame", 5) == NULL) == sealed, "%s",
+	   sealed ? "nobody in between can read them" : "anybody can read them");
+	sealed = !sealed;
+	ok(takes(two, len, &e) == RINGUP_EAUTH, "a channel of the other kind refuses them");
+	sealed = !sealed;
 	for (bit = 0; bit < (int)one * 8; bit++) {
 		memcpy(bad, two, len);
 		bad[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -220,6 +238,21 @@ static void test_slow(void)
 	close(bare);
 }
 
+static void test_release(void)
+{
+	struct chan *a, *b;
+	char byte = 0;
+	int fd;
+
+	connect_two(&a, &b);
+	fd = chan_fd(a);
+	chan_release(a);
+	ok(write(fd, "x", 1) == 1 && read(chan_fd(b), &byte, 1) == 1 && byte == 'x',
+	   "a connection outlives its channel if that is released");
+	close(fd);
+	chan_close(b);
+}
+
 int main(void)
 {
 	size_t i;
@@ -230,11 +263,14 @@ int main(void)
 	memset(here.recv, 2, 32);
 	memset(there.send, 2, 32);
 	memset(there.recv, 1, 32);
-	test_exchange();
-	test_large();
-	test_forged();
-	test_reflected();
-	test_lengths();
-	test_slow();
+	for (i = 0; i < 2; i++, sealed = true) {
+		test_exchange();
+		test_large();
+		test_forged();
+		test_reflected();
+		test_lengths();
+		test_slow();
+	}
+	test_release();
 	return tap_done();
 }

@@ -407,9 +407,6 @@ int main(void)
 	test_merges();
 	test_messages();
 	test_anything();
-	ok(!strcmp(chrome_kind(TRACE_ALLTOALL), "ALLTOALL") &&
-		   !strcmp(chrome_kind(99), "UNKNOWN"),
-	   "kinds have names");
 	chrome_close(&c);
 	labels_free(&labels);
 	return tap_done();

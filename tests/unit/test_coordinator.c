@@ -967,6 +967,15 @@ static void invitations(void)
 	good = !settle(&e);
 	invited.count = 0;
 	coordinator_invite(leaders[0].coordinator, 0, 8, where);
+	good &= !settle(&e) && invited.count == 1 && invited.to == 8;
+	ok(good && coordinator_has_invited(leaders[0].coordinator) &&
+		   coordinator_has_children(leaders[0].coordinator),
+	   "also through a leader that has said goodbye");
+	for (int k = 0; k < coordinator_links(leaders[0].coordinator); k++)
+		coordinator_link_closed(leaders[0].coordinator, k);
+	ok(!coordinator_has_children(leaders[0].coordinator), "until its connection has ended");
+	invited.count = 0;
+	coordinator_invite(leaders[0].coordinator, 0, 8, where);
 	good &= !settle(&e) && invited.count == 1 && invited.from == 8 && invited.to == 0 &&
 		invited.at == 0 && !*invited.where;
 	ok(good, "or back to its sender, empty, if nothing leads there any more");

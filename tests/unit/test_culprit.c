@@ -22,11 +22,13 @@ static void start(void)
 
 static void ended(int rank, int code, int status, bool left, int because)
 {
-	ends[rank] = (struct culprit_end){ .ended = true,
-					   .code = code,
-					   .status = status,
-					   .order = ++order,
-					   .cause = { true, left, because } };
+	ends[rank] = (struct culprit_end){
+		.ended = true,
+		.code = code,
+		.status = status,
+		.order = ++order,
+		.cause = { .joined = true, .left = left, .has_met_here = true, .rank = because }
+	};
 }
 
 static bool is(int rank, int awaited, int left)
@@ -93,6 +95,38 @@ static void survivors(void)
 	ok(is(0, -1, 1), "a rank that left in order is none, but the reason");
 }
 
+static void elsewhere(void)
+{
+	start();
+	ended(0, CLD_EXITED, 1, true, 1);
+	ended(1, CLD_EXITED, 0, false, -1);
+	ends[1].cause.has_met_here = false;
+	ends[1].cause.pid = 7;
+	ends[1].pid = 8;
+	ok(is(0, -1, 1), "a process that a rank had started may die without the rank");
+	ends[1].pid = 7;
+	ok(is(1, -1, -1), "the rank itself may not");
+}
+
+static void still(void)
+{
+	static const enum alarm_stillness how[] = { ALARM_SILENT, ALARM_FROZEN };
+	struct culprit c;
+
+	for (int i = 0; i < 2; i++) {
+		start();
+		ended(0, CLD_EXITED, 1, true, 2);
+		ends[0].cause.stillness = how[i];
+		c = culprit_find(ends, RANKS);
+		ok(is(0, 2, -1) && c.stillness == how[i] && patience() == CULPRIT_SILENT_MS,
+		   "a rank that does not move is not awaited for long");
+	}
+	start();
+	ended(0, CLD_EXITED, 1, true, 2);
+	ended(2, CLD_EXITED, 4, true, 0);
+	ok(is(0, -1, -1), "of two that blame each other, the one that ended first");
+}
+
 static void nonsense(void)
 {
 	start();
@@ -110,6 +144,8 @@ int main(void)
 {
 	one_by_one();
 	survivors();
+	elsewhere();
+	still();
 	nonsense();
 	return tap_done();
 }

@@ -332,6 +332,34 @@ static void check_refused(size_t i)
 	ok(rc == RINGUP_EINVAL && all, "%s: %s", refused[i].what, e.text);
 }
 
+/* Every way to leave out or spoil a variable, by hand or by another launcher, is none of ours.
+ */
+static void place_at_launcher(void)
+{
+	static const char *const names[] = { "RINGUP_JOB", "RINGUP_CAUSE_FD", "RINGUP_RANK" };
+	static const char *const values[] = { "j", "9", "3" };
+	uint64_t job, other;
+	int fd, i, k;
+
+	for (i = 0; i < 8; i++) {
+		clearenv();
+		for (k = 0; k < 3; k++)
+			if (i & 1 << k)
+				setenv(names[k], values[k], 1);
+		ok((discover_launched(&job, &fd) == 3) == (i == 7) && (i != 7 || fd == 9),
+		   "variables of the launcher: %d", i);
+	}
+	setenv("RINGUP_JOB", "k", 1);
+	ok(discover_launched(&other, &fd) == 3 && other != job, "another job");
+	setenv("RINGUP_WORKER", "11", 1);
+	ok(discover_launched(&job, &fd) == 11, "the number of an elastic worker");
+	setenv("RINGUP_WORKER", "-1", 1);
+	ok(discover_launched(&job, &fd) < 0, "no number");
+	setenv("RINGUP_WORKER", "11", 1);
+	setenv("RINGUP_CAUSE_FD", "x", 1);
+	ok(discover_launched(&job, &fd) < 0, "no descriptor");
+}
+
 int main(void)
 {
 	struct discovery d;
@@ -343,6 +371,7 @@ int main(void)
 	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		check_refused(i);
 
+	place_at_launcher();
 	clearenv();
 	ok(discover(&d, &e) == 0 && d.secret_fd == -1 && !*d.meet,
 	   "no meeting point by itself");
@@ -350,5 +379,14 @@ int main(void)
 	setenv("RINGUP_SECRET_FD", "7", 1);
 	ok(discover(&d, &e) == 0 && d.secret_fd == 7 && !strcmp(d.meet, "127.0.0.1:99"),
 	   "a meeting point and a secret are passed on");
+	/* A job has a name, and its process no launcher of ours. */
+	{
+		uint64_t job;
+		int fd = 0;
+
+		setenv("RINGUP_JOB", "a job", 1);
+		unsetenv("RINGUP_CAUSE_FD");
+		ok(discover_launched(&job, &fd) == -1, "a name alone is no launcher");
+	}
 	return tap_done();
 }

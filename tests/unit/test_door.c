@@ -1,4 +1,5 @@
 /* test_door.c - strangers are bounded in time, number and descriptors. */
+/* proves: F17 F18 of docs/RELIABILITY.md */
 /* needs: waits */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,4 +1,6 @@
 /* test_engine.c - collectives between ranks: values, order, disagreement, ends. */
+/* proves: P9 F24 of docs/RELIABILITY.md */
+/* tests: src/engine src/api */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
 /* test_group.c - groups of ranks, and collectives of every kind in them. */
+/* tests: src/engine src/api/api_group.c */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -24,9 +25,12 @@
 static int sum(struct ringup_group *g, const char *name, float *v, uint64_t n,
 	       struct ringup_op **opp)
 {
-	struct ringup_reduce a = {
-		.name = name, .in = v, .out = v, .count = n, .dtype = RINGUP_F32
-	};
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = name,
+				   .in = v,
+				   .out = v,
+				   .count = n,
+				   .dtype = RINGUP_F32 };
 
 	return ringup_allreduce(g, &a, opp);
 }
@@ -60,7 +64,8 @@ static void exchange_without(struct ringup_group *g, uint64_t n, bool even, int 
 			     int gone)
 {
 	uint64_t splits[RANKS_MAX], counts[RANKS_MAX], rows = 0, at = 0, i, bad = 0;
-	struct ringup_exchange a = { .name = even ? "even" : "uneven",
+	struct ringup_exchange a = { .bytes = sizeof(struct ringup_exchange),
+				     .name = even ? "even" : "uneven",
 				     .row = 1,
 				     .dtype = RINGUP_I32,
 				     .counts = counts };
@@ -130,7 +135,8 @@ static void scatter_without(struct ringup_group *g, uint64_t rows, uint64_t row,
 	int ranks = size * (size - 1) / 2 - (gone < 0 ? 0 : gone);
 	uint64_t n = (uint64_t)size, first, mine, i, bad = 0, count = rows * row;
 	int32_t *in = malloc((count + 1) * sizeof(*in)), *out = malloc((count + 1) * 4);
-	struct ringup_scatter a = { .name = "scatter",
+	struct ringup_scatter a = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "scatter",
 				    .in = in,
 				    .rows = rows,
 				    .row = row,
@@ -181,7 +187,8 @@ static void adasum(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	double v[5], one[4] = { 0 };
-	struct ringup_reduce a = { .name = "same",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "same",
 				   .in = v,
 				   .out = v,
 				   .count = 5,
@@ -194,9 +201,12 @@ static void adasum(struct ringup *r, int rank, int size)
 		v[i] = i + 1;
 	check(!ringup_allreduce(g, &a, NULL) && v[4] == 5 && v[0] == 1, "equal", rank);
 	one[rank % 4] = 3;
-	a = (struct ringup_reduce){
-		.in = one, .out = one, .count = 4, .dtype = RINGUP_F64, .redop = RINGUP_ADASUM
-	};
+	a = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+				    .in = one,
+				    .out = one,
+				    .count = 4,
+				    .dtype = RINGUP_F64,
+				    .redop = RINGUP_ADASUM };
 	check(!ringup_allreduce(g, &a, NULL), "orthogonal", rank);
 	for (i = 0; i < size && size <= 4; i++)
 		check(one[i] == 3, "orthogonal values", rank);
@@ -224,7 +234,8 @@ static void together(struct ringup *r, int rank, int size)
 
 			for (k = 0; k < i * 7 + 1; k++)
 				v[i][k] = (float)(rank + i);
-			a[i] = (struct ringup_reduce){ .name = i ? NULL : "many",
+			a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+						       .name = i ? NULL : "many",
 						       .in = v[i],
 						       .out = v[i],
 						       .count = (uint64_t)(i * 7),
@@ -326,7 +337,11 @@ static void wait_for_late(struct ringup_group *g, int rank)
 {
 	enum { COUNT = 1 << 16, SLOW_MS = 1000 };
 	float *v = calloc(COUNT, sizeof(*v));
-	struct ringup_reduce a = { .name = "w", .in = v, .out = v, .count = COUNT };
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "w",
+				   .in = v,
+				   .out = v,
+				   .count = COUNT };
 	struct ringup_op *op;
 	uint32_t *baton, no;
 	int64_t used;
@@ -428,12 +443,16 @@ static void no_such_rows(struct ringup_group *w, int rank)
 {
 	uint64_t counts[RANKS_MAX];
 	void *out = NULL;
-	struct ringup_gather a = {
-		.name = "rows", .row = UINT64_C(1) << 60, .out = &out, .counts = counts
-	};
-	struct ringup_exchange x = {
-		.name = "rows", .row = UINT64_C(1) << 61, .out = &out, .counts = counts
-	};
+	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
+				   .name = "rows",
+				   .row = UINT64_C(1) << 60,
+				   .out = &out,
+				   .counts = counts };
+	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
+				     .name = "rows",
+				     .row = UINT64_C(1) << 61,
+				     .out = &out,
+				     .counts = counts };
 
 	check(ringup_allgather(w, &a, NULL) == RINGUP_EINVAL, "such a row", rank);
 	check(ringup_alltoall(w, &x, NULL) == RINGUP_EINVAL, "nor to all", rank);
@@ -487,8 +506,17 @@ static void remembered(struct ringup *r, int rank, int size)
 	struct ringup_op *op[OPS], *many, *odd, *other;
 	float v[OPS], w[2] = { 1, 1 }, x = 1;
 	struct ringup_reduce a[2] = {
-		{ .name = "many", .in = w, .out = w, .count = 1, .dtype = RINGUP_F32 },
-		{ .in = w + 1, .out = w + 1, .count = 1, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "many",
+		  .in = w,
+		  .out = w,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = w + 1,
+		  .out = w + 1,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
 	};
 	int both[] = { size - 2, size - 1 }, i;
 	char name[24];
@@ -695,13 +723,15 @@ static void join_with(struct ringup *r, int rank, int size, uint64_t n)
 
 	for (round = 0; round <= rank; round++) {
 		float want = 0, least = (float)round;
-		struct ringup_reduce a = { .name = "min",
+		struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+					   .name = "min",
 					   .in = v,
 					   .out = v,
 					   .count = n,
 					   .dtype = RINGUP_F32,
 					   .redop = RINGUP_MIN };
-		struct ringup_gather all = { .name = "all",
+		struct ringup_gather all = { .bytes = sizeof(struct ringup_gather),
+					     .name = "all",
 					     .in = v,
 					     .rows = 1,
 					     .row = 1,
@@ -751,12 +781,25 @@ static void join_others(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[6] = { 1, 2, 3, 4, 5, 6 };
 	struct ringup_reduce a[2] = {
-		{ .name = "pair", .in = v, .out = v, .count = 2, .dtype = RINGUP_F32 },
-		{ .in = v + 2, .out = v + 2, .count = 4, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "pair",
+		  .in = v,
+		  .out = v,
+		  .count = 2,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v + 2,
+		  .out = v + 2,
+		  .count = 4,
+		  .dtype = RINGUP_F32 },
 	};
-	struct ringup_bcast b = {
-		.name = "b", .in = v, .out = v, .count = 6, .dtype = RINGUP_F32, .root = 1
-	};
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "b",
+				  .in = v,
+				  .out = v,
+				  .count = 6,
+				  .dtype = RINGUP_F32,
+				  .root = 1 };
 	struct ringup_op *op;
 	int last;
 
@@ -786,7 +829,8 @@ static void join_refuses(struct ringup_group *g, uint64_t n, int rank, int size)
 {
 	float *v = calloc(n, sizeof(*v)), *out = NULL;
 	uint64_t counts[RANKS_MAX];
-	struct ringup_gather all = { .name = "all",
+	struct ringup_gather all = { .bytes = sizeof(struct ringup_gather),
+				     .name = "all",
 				     .in = v,
 				     .rows = 1,
 				     .row = n,
@@ -795,15 +839,32 @@ static void join_refuses(struct ringup_group *g, uint64_t n, int rank, int size)
 				     .counts = counts };
 	struct ringup_gather both[2] = { all, all };
 	struct ringup_reduce a[2] = {
-		{ .name = "pair", .in = v, .out = v, .count = 1, .dtype = RINGUP_F32 },
-		{ .in = v + 1, .out = v + 1, .count = n - 1, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "pair",
+		  .in = v,
+		  .out = v,
+		  .count = 1,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v + 1,
+		  .out = v + 1,
+		  .count = n - 1,
+		  .dtype = RINGUP_F32 },
 	};
-	struct ringup_bcast b = {
-		.name = "b", .in = v, .out = v, .count = n, .dtype = RINGUP_F32, .root = 1
-	};
-	struct ringup_scatter s = {
-		.name = "s", .in = v, .out = v, .rows = n, .row = 1, .dtype = RINGUP_F32
-	};
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "b",
+				  .in = v,
+				  .out = v,
+				  .count = n,
+				  .dtype = RINGUP_F32,
+				  .root = 1 };
+	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "s",
+				    .in = v,
+				    .out = v,
+				    .rows = n,
+				    .row = 1,
+				    .dtype = RINGUP_F32 };
 	int round;
 
 	for (round = 0; round < 2; round++) {
@@ -845,8 +906,17 @@ static void join_flying(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float one = 1, two = 1, again = 1, v[6] = { 1, 1, 1, 1, 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .name = "pair", .in = v, .out = v, .count = 2, .dtype = RINGUP_F32 },
-		{ .in = v + 2, .out = v + 2, .count = 2, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "pair",
+		  .in = v,
+		  .out = v,
+		  .count = 2,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = v + 2,
+		  .out = v + 2,
+		  .count = 2,
+		  .dtype = RINGUP_F32 },
 	};
 	struct ringup_op *op[2];
 	int last = -1;
@@ -948,9 +1018,13 @@ static void reduce_without(struct ringup_group *g, uint64_t n, enum ringup_redop
 	int me = ringup_rank(g);
 	float *v = malloc(n * sizeof(*v));
 	char name[16];
-	struct ringup_reduce a = {
-		.name = name, .in = v, .out = v, .count = n, .dtype = RINGUP_F32, .redop = redop
-	};
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = name,
+				   .in = v,
+				   .out = v,
+				   .count = n,
+				   .dtype = RINGUP_F32,
+				   .redop = redop };
 	uint64_t i;
 
 	snprintf(name, sizeof(name), "%d.%d", (int)redop, (int)n);
@@ -994,7 +1068,8 @@ static void gather_without(struct ringup_group *g, uint64_t n, int gone)
 	for (k = 0; k < n; k++)
 		in[k] = me;
 	for (i = 0; i < 2; i++)
-		a[i] = (struct ringup_gather){ .name = i ? NULL : "blocks",
+		a[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
+					       .name = i ? NULL : "blocks",
 					       .in = in,
 					       .rows = n,
 					       .row = 1,
@@ -1020,7 +1095,11 @@ static void broadcast_without(struct ringup_group *g, uint64_t n, int gone)
 	int me = ringup_rank(g), q, rc;
 	float *v = malloc(n * sizeof(*v));
 	char name[16], joined[32];
-	struct ringup_bcast b = { .name = name, .in = v, .out = v, .count = n };
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = name,
+				  .in = v,
+				  .out = v,
+				  .count = n };
 	uint64_t i;
 
 	b.dtype = RINGUP_F32;
@@ -1164,7 +1243,11 @@ static void keeps_pace(struct ringup *r, int rank, int size)
 {
 	enum { COUNT = 1 << 14 };
 	float *v = calloc(COUNT, sizeof(*v));
-	struct ringup_bcast a = { .name = "pace", .in = v, .out = v, .count = COUNT };
+	struct ringup_bcast a = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "pace",
+				  .in = v,
+				  .out = v,
+				  .count = COUNT };
 	int stat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC), lap, i,
 	    laps_slept, rc = 0;
 	struct pace before, after;

@@ -59,7 +59,7 @@ int main(void)
 
 	rows[2] = 9;
 	memcpy(host_queue_rows(leader, id), rows, sizeof(rows));
-	ledger_judge(leader->ledger, other, "they differ");
+	ledger_judge(leader->ledger, other, "they differ", false);
 	batch[0] = (uint16_t)other;
 	batch[1] = (uint16_t)id;
 	notified = hosts.progress[0][1].word;

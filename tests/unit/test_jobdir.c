@@ -165,10 +165,10 @@ static void hostile(void)
 {
 	static const char *const junk[] = {
 		"",
-		"ringup offer 1\n",
-		"ringup offer 1\nwhere x\nowner a:1:1:1\nsecret 00\n",
-		"ringup offer 2\nwhere 127.0.0.1:1\n",
-		"ringup offer 1\nwhere 127.0.0.1:1\nowner 0:1:99999999999999999999:1\nsecret ",
+		"ringup offer 2\n",
+		"ringup offer 2\nwhere x\nprocess 1\nsecret 00\n",
+		"ringup offer 1\nwhere 127.0.0.1:1\n",
+		"ringup offer 2\nwhere 127.0.0.1:1\nprocess 1111111111111111111111111\nsecret ",
 	};
 	char where[JOBDIR_WHERE_BYTES], dir[256], file[80], link[600];
 	struct jobdir j = { 0 };

@@ -40,7 +40,7 @@ static const struct trial {
 	const char *fix;              /* of the first finding; NULL: there is none */
 	const char *where;            /* of the first finding, if not NULL */
 	const char *mpi;              /* the version of Open MPI; NULL: 4.1.8 */
-	const char *hosts;            /* what the host name resolves to; NULL: not asked */
+	const char *hosts;            /* the address of the host name; NULL: not asked */
 	/* The env plug-in libnccl-env.so: "ringup", "other" or "unfit"; NULL: there is none. */
 	const char *plugin;
 } trials[] = {

@@ -1,4 +1,5 @@
 /* test_meet.c - ranks exchange bytes, whatever strangers do meanwhile. */
+/* proves: F19 F22 F23 of docs/RELIABILITY.md */
 /* needs: waits */
 #include <errno.h>
 #include <pthread.h>
@@ -214,9 +215,9 @@ static void test_missing(void)
 
 	run_ranks(r, &like, "xx..");
 	ok(r[0].rc == RINGUP_ETIMEDOUT && r[1].rc == RINGUP_ETIMEDOUT, "two did not come");
-	ok(strstr(r[0].err.text, "ranks 2, 3 of 4 did not come within "), "named: %s",
+	ok(strstr(r[0].err.text, "ranks 2, 3 of 4 did not join within "), "named: %s",
 	   r[0].err.text);
-	ok(strstr(r[1].err.text, "ranks 2, 3 of 4 did not come within "), "to all: %s",
+	ok(strstr(r[1].err.text, "ranks 2, 3 of 4 did not join within "), "to all: %s",
 	   r[1].err.text);
 	like.wait_ms = LONG_MS;
 	ok(run_ranks(r, &like, NULL) == 4, "when all come later, it works");

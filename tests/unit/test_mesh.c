@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
@@ -366,7 +367,7 @@ static void *vanish(void *arg)
 	int fd = sock_listen("127.0.0.1", (char *)card + AT_WHERE, &e);
 
 	card[0] = SHAKE_PROTOCOL;
-	strcpy((char *)card + AT_VERSION, ringup_version());
+	strcpy((char *)card + AT_VERSION, build_version());
 	exchange(r, card, sizeof(card), all);
 	while (r->lone && !__atomic_load_n(&given_up, __ATOMIC_ACQUIRE))
 		clock_sleep_ms(1);

@@ -1,10 +1,12 @@
 /* test_node.c - chunks, slices and slots of the shared-memory back end, in lock step. */
+/* tests: src/backend */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
 #include "backend/node_state.h"
 #include "base/err.h"
+#include "base/kinds.h"
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "rounds.h"
@@ -331,7 +333,7 @@ static void choose(struct trial *t, enum plan_kind kind, int size)
 	memset(t, 0, sizeof(*t));
 	t->size = size;
 	p->kind = kind;
-	p->dtype = (enum ringup_dtype)(rand_r(&seed) % RINGUP_DTYPE_COUNT);
+	p->dtype = (enum ringup_dtype)(rand_r(&seed) % DTYPE_COUNT);
 	p->redop = (enum ringup_redop)(rand_r(&seed) % REDUCE_OPS);
 	if (p->dtype == RINGUP_BOOL && p->redop == RINGUP_AVERAGE)
 		p->redop = RINGUP_MIN;

@@ -1,4 +1,5 @@
 /* test_oom.c - what the kernel's counters say about memory, recorded. */
+/* proves: F32 of docs/RELIABILITY.md */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

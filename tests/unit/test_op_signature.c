@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/kinds.h"
 #include "engine/agree.h"
 #include "engine/op_signature.h"
 #include "tap.h"
@@ -63,6 +64,49 @@ static void sets(void)
 	ok(!strcmp(text, "t: rank 5 wants a sum of 3 f32, rank 7 a sum of 2 f32"), "%s", text);
 }
 
+/* Another kind of memory is known as such, and hides no other difference, in any order. */
+static void mixed(void)
+{
+	struct op_signature a, far, other, one[2];
+	struct op_signatures x, y;
+	int wrong = 0;
+
+	op_signature_init(&a, PLAN_ALLREDUCE, RINGUP_F32, 10);
+	far = other = a;
+	far.memory = RINGUP_CUDA;
+	other.count = 11;
+	ok(op_signature_is_mixed(&a, &far) && !op_signature_is_mixed(&a, &a) &&
+		   !op_signature_is_mixed(&far, &other),
+	   "the kind of memory, and nothing else");
+	for (int i = 0; i < 64; i++) {
+		const struct op_signature *of[] = { &a, &far, &other };
+		bool differ = false;
+
+		x = y = (struct op_signatures){ 0 };
+		for (int r = 0; r < 3; r++) {
+			int which = i >> 2 * r & 3;
+
+			differ |= which == 2;
+			op_signatures_add(r % 2 ? &y : &x, r, of[which % 3]);
+		}
+		differ &= (i & 3) != 2 || (i >> 2 & 3) != 2 || (i >> 4 & 3) != 2;
+		op_signatures_merge(&x, &y);
+		wrong += x.count == 2 &&
+			 differ == op_signature_is_mixed(&x.signature[0], &x.signature[1]);
+		wrong += x.count < 2 && differ;
+	}
+	ok(!wrong, "the sets of three ranks");
+	for (int i = 0; i < 2; i++) {
+		op_signature_init(&one[i], OP_BUNDLE, RINGUP_U8, 0);
+		op_signature_member(&one[i], &a);
+		op_signature_member(&one[i], i ? &far : &a);
+	}
+	ok(op_signature_is_mixed(&one[0], &one[1]), "of a member of a bundle");
+	op_signature_member(&one[0], &other);
+	op_signature_member(&one[1], &a);
+	ok(!op_signature_is_mixed(&one[0], &one[1]), "beside another member");
+}
+
 int main(void)
 {
 	struct op_signature a = { .count = 10, .pre = 1, .post = 1, .dtype = RINGUP_F32 },
@@ -101,7 +145,7 @@ int main(void)
 	b.root = -1;
 	ok(!op_signature_valid(&b, 3), "nor a negative one");
 	b = a;
-	b.dtype = RINGUP_DTYPE_COUNT;
+	b.dtype = DTYPE_COUNT;
 	ok(!op_signature_valid(&b, 3), "nor an unknown type");
 	b = a;
 	b.count = UINT64_MAX / 2;
@@ -128,9 +172,10 @@ int main(void)
 	   "and so are kinds of memory");
 	op_signature_text(&b, NULL, text, sizeof(text));
 	ok(strstr(text, "in more dimensions] in CUDA memory"), "%s", text);
-	b.memory = RINGUP_MEMORY_COUNT;
+	b.memory = MEMORY_COUNT;
 	ok(!op_signature_valid(&b, 3), "an unknown one is not valid");
 	sets();
+	mixed();
 	long_names();
 	return tap_done();
 }

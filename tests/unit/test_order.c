@@ -7,9 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/err.h"
 #include "ringup.h"
 #include "tap.h"
+#include "wire/chan.h"
 
 static int ends[2];
 static struct order a, b;
@@ -79,10 +81,10 @@ static void test_greeting(void)
 	ok(!order_greet(&b, &e) && !order_say(&b, ORDER_BYE, NULL, 0, NULL, 0, &e) &&
 		   hear(&data, &len) == ORDER_BYE,
 	   "then the greeting");
-	ok(!strcmp(a.version, ringup_version()), "and the version: %s", a.version);
+	ok(!strcmp(a.version, build_version()), "and the version: %s", a.version);
 	part();
 	connect_both(true);
-	ok(put("ringup-rankd/2 9.9\n", 19) && hear(&data, &len) == RINGUP_EMISMATCH,
+	ok(put("ringup-rankd/3 9.9\n", 19) && hear(&data, &len) == RINGUP_EMISMATCH,
 	   "another protocol: %s", e.text);
 	part();
 }
@@ -119,16 +121,15 @@ static void test_hostile(void)
 static void connect_sealed(const struct secret *key_a, const struct secret *key_b)
 {
 	connect_both(true);
-	ok(!order_seal(&a, key_a, CIPHER_CLIENT, &e) &&
-		   !order_seal(&b, key_b, CIPHER_SERVER, &e),
+	ok(!order_seal(&a, key_a, SHAKE_CLIENT, &e) && !order_seal(&b, key_b, SHAKE_SERVER, &e),
 	   "a connection with a key");
 }
 
-/* Whole frames, though they are longer than a piece of the cipher, and come in parts. */
+/* Whole frames, though they are longer than a frame of the channel, and come in parts. */
 static void test_sealed(void)
 {
 	static const struct secret key = { { 1 } }, other = { { 2 } };
-	static char text[3 * CIPHER_TEXT];
+	static char text[3 * CHAN_BYTES];
 	const unsigned char *data;
 	char seen[64];
 	size_t len;
@@ -138,14 +139,14 @@ static void test_sealed(void)
 	connect_sealed(&key, &key);
 	ok(!order_greet(&b, &e) &&
 		   order_say(&b, ORDER_OUTPUT, NULL, 0, text, sizeof(text), &e) >= 0,
-	   "a frame of several pieces is said");
+	   "an order of several frames is said");
 	while (!rc && !(rc = order_next(&a, &data, &len, &e)))
 		if ((rc = order_flush(&b, &e)) >= 0)
 			rc = order_read(&a, &e);
 	ok(rc == ORDER_OUTPUT && len == sizeof(text) && !memcmp(data, text, len),
 	   "and arrives whole, behind the greeting of ringup %s", a.version);
 	ok(!order_say(&a, ORDER_SETUP, NULL, 0, "the job's secret", 16, &e) &&
-		   recv(ends[1], seen, sizeof(seen), 0) == sizeof(seen) &&
+		   recv(ends[1], seen, sizeof(seen), 0) == 32 + 5 + 16 &&
 		   !memmem(seen, sizeof(seen), "secret", 6),
 	   "nobody in between can read it");
 	part();
@@ -156,8 +157,8 @@ static void test_sealed(void)
 	part();
 
 	connect_both(false);
-	ok(!order_seal(&a, &key, CIPHER_CLIENT, &e) &&
-		   !order_say(&b, ORDER_BYE, NULL, 0, NULL, 0, &e) && put(text, CIPHER_HEAD) &&
+	ok(!order_seal(&a, &key, SHAKE_CLIENT, &e) &&
+		   !order_say(&b, ORDER_BYE, NULL, 0, NULL, 0, &e) && put(text, 32) &&
 		   hear(&data, &len) == RINGUP_EAUTH,
 	   "what is not sealed is refused where the connection has a key: %s", e.text);
 	part();

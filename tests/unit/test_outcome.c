@@ -57,7 +57,7 @@ int main(void)
 		ok(o.row[i].agrees == !!strcmp(o.row[i].library->name, "nccl"), "%s %s: %s",
 		   o.row[i].library->name, o.row[i].role, o.row[i].why);
 	ok(!strcmp(o.row[0].takes, "docker0") &&
-		   strstr(o.row[0].why, "environment: NCCL_SOCKET_IFNAME==docker0 beats"),
+		   strstr(o.row[0].why, "environment: NCCL_SOCKET_IFNAME==docker0 overrides"),
 	   "and it is said why: %s", o.row[0].why);
 	snapshot_free(&s);
 	rmdir(root);

@@ -181,6 +181,49 @@ static void tags(void)
 	close(out);
 }
 
+/* Is a rank's number coloured on a terminal with these variables? */
+static int is_coloured(const char *term, const char *no_color)
+{
+	int one = -1, two = -1, terminal = posix_openpt(O_RDWR | O_NOCTTY), end = -1, good;
+	struct output *o = NULL;
+	struct err e = { 0 };
+	char text[256] = "";
+
+	if (terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal))
+		end = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (end < 0)
+		return -1;
+	setenv("TERM", term, 1);
+	if (!*term)
+		unsetenv("TERM");
+	if (no_color)
+		setenv("NO_COLOR", no_color, 1);
+	redirect(end, end);
+	good = !output_open(&o, 1, OUTPUT_RANK, NULL, &e) &&
+	       !output_pipes(o, 0, &one, &two, &e) && put(one, "x\n") && put(two, "");
+	output_move(o);
+	output_finish(o);
+	output_move(o);
+	output_close(o);
+	restore();
+	if (read(terminal, text, sizeof(text) - 1) < 0)
+		good = 0;
+	close(terminal);
+	close(end);
+	unsetenv("TERM");
+	unsetenv("NO_COLOR");
+	return good && strchr(text, 'x') ? strchr(text, '\033') != NULL : -1;
+}
+
+static void colours(void)
+{
+	ok(is_coloured("xterm", NULL) == 1, "a terminal shows colours");
+	ok(is_coloured("xterm", "") == 1, "also if NO_COLOR is empty");
+	ok(is_coloured("xterm", "1") == 0, "but not if it is set");
+	ok(is_coloured("dumb", NULL) == 0, "nor on a dumb terminal");
+	ok(is_coloured("", NULL) == 0, "nor on one without a name");
+}
+
 /* What @feed writes of rank 0, piece by piece, as it is passed on; "|" is where each write
  * ends. */
 static const char *moved(unsigned prefix, const char *const *feed)
@@ -346,6 +389,7 @@ int main(void)
 	unchanged();
 	files();
 	tags();
+	colours();
 	pieces();
 	logs();
 	long_lines();

@@ -168,7 +168,7 @@ static void test_install(void)
 	free(calls);
 	try("the lock",
 	    "#!/bin/sh\necho 'E: Could not get lock /x. It is held by 7'; exit 100\n",
-	    PACKAGES_LOCKED, "somebody else");
+	    PACKAGES_LOCKED, "another program");
 	try("no network",
 	    "#!/bin/sh\necho \"Temporary failure resolving 'deb.debian.org'\" >&2; exit 100\n",
 	    PACKAGES_OFFLINE, "cannot be fetched");
@@ -185,7 +185,7 @@ static void test_install(void)
 	    "only root");
 	try("anything", "#!/bin/sh\necho well; echo oops; echo; exit 100\n", PACKAGES_FAILED,
 	    ": oops");
-	try("no word", "#!/bin/sh\nexit 100\n", PACKAGES_FAILED, "does not say why");
+	try("no word", "#!/bin/sh\nexit 100\n", PACKAGES_FAILED, "no reason given");
 	ok(!stat(path_of("fresh"), &st), "lists were fetched when they had to be");
 	unlink(path_of("fresh"));
 	unlink(path_of("calls"));
@@ -200,7 +200,7 @@ static void test_refusals(void)
 	struct err e = { 0 };
 
 	ok(packages_install(&how, &fate, &e) && fate == PACKAGES_FAILED &&
-		   strstr(e.text, "no name of a package"),
+		   strstr(e.text, "not a package name"),
 	   "no name: %s", e.text);
 	names.count = 0;
 	ok(!packages_install(&how, &fate, &e) && fate == PACKAGES_DONE, "nothing to do");

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "bench/pattern.h"
 #include "coll/adasum.h"
 #include "coll/reduce.h"
@@ -81,7 +82,7 @@ int main(void)
 	float *f = (void *)out;
 	int t, op;
 
-	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
+	for (t = 0; t < DTYPE_COUNT; t++)
 		for (op = 0; op < REDUCE_OPS; op++) {
 			if (t == RINGUP_BOOL && op == RINGUP_AVERAGE)
 				continue;

@@ -9,6 +9,7 @@
 
 int main(void)
 {
+	static const char env[] = "AB=1\0B=x=y\0EMPTY=\0LAST=cut";
 	static const char line[] =
 		"77 (a) R 1 (b) c) S 42 70 71 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9876 0 0";
 	struct pidstat p, mine;
@@ -39,5 +40,14 @@ int main(void)
 	ok(!pidstat_is_alive(child, p.start), "and not alive");
 	waitpid(child, NULL, 0);
 	ok(pidstat_read(child, &p) < 0, "then it is gone");
+
+	ok(!strcmp(pidstat_variable(env, sizeof(env) - 1, "B"), "x=y") &&
+		   !*pidstat_variable(env, sizeof(env) - 1, "EMPTY") &&
+		   !strcmp(pidstat_variable(env, sizeof(env) - 1, "LAST"), "cut"),
+	   "variables of an environment");
+	ok(!pidstat_variable(env, sizeof(env) - 1, "A") &&
+		   !pidstat_variable(env, sizeof(env) - 1, "x") &&
+		   !pidstat_variable(env, 0, "B"),
+	   "and none that begins or ends alike");
 	return tap_done();
 }

@@ -415,7 +415,7 @@ static void hostile(void)
 	job(&a, s);
 	ok(are_all(s, RANKS, RINGUP_ESYSTEM), "a launcher that refuses");
 	l.lie = flood;
-	a.why = "no answer of PMI-1";
+	a.why = "not a PMI-1 answer";
 	job(&a, s);
 	ok(are_all(s, RANKS, RINGUP_EMISMATCH), "one that does not end its line");
 	l.lie = "cmd=response_to_init rc=0\ncmd=finalize_ack\n";

@@ -108,7 +108,7 @@ static void test_liars(void)
 	try("it fails",
 	    "#!/bin/sh\necho 'g++: fatal error: cannot execute cc1plus' >&2; exit 1\n", 1, -1,
 	    "cannot execute cc1plus");
-	try("it fails and is silent", "#!/bin/sh\nexit 1\n", 1, -1, "does not say why");
+	try("it fails and is silent", "#!/bin/sh\nexit 1\n", 1, -1, "without a message");
 	try("it says control characters",
 	    "#!/bin/sh\nprintf 'error: \\033[2Jno\\n' >&2; exit 1\n", 1, -1, "?[2Jno");
 	try("it succeeds and makes nothing", "#!/bin/sh\nexit 0\n", 1, -1, "it makes no file");

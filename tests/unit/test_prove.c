@@ -31,16 +31,16 @@ int main(void)
 	check("nothing was averaged", rank(0, 2, "a", 0.2, 0.2), rank(1, 2, "b", 0.3, 0.3),
 	      "different weights");
 	check("the same, but summed", rank(0, 2, "a", 0.2, 0.5), rank(1, 2, "a", 0.2, 0.4),
-	      "off what averaging gives");
-	check("each in a job of its own", rank(0, 1, "a", 0, 0.5), rank(0, 1, "a", 0, 0.5),
-	      "job of its own");
+	      "differ from the expected average");
+	check("each in a separate job", rank(0, 1, "a", 0, 0.5), rank(0, 1, "a", 0, 0.5),
+	      "separate job");
 	check("data that prove nothing", rank(0, 2, "a", 0, 0), rank(1, 2, "a", 0, 0),
-	      "do not tell");
+	      "cannot show");
 	check("a word is missing", json_pack("{si ss}", "size", 2, "weights", "a"),
-	      rank(1, 2, "a", 0, 0.5), "off");
+	      rank(1, 2, "a", 0, 0.5), "differ");
 	check("not a number at all",
 	      json_pack("{si ss ss sf}", "size", 2, "weights", "a", "off", "0", "alone", 1.0),
-	      rank(1, 2, "a", 0, 0.5), "off");
+	      rank(1, 2, "a", 0, 0.5), "differ");
 	setenv("RINGUP_TEST_DATA", "share/ringup", 0);
 	ok(prove_exists("torch") && prove_exists("tensorflow") && prove_exists("keras") &&
 		   prove_exists("jax"),

@@ -68,8 +68,11 @@ static const struct backend last = { FAKE(MEMORY_OF_HOST, last, any), .open = fa
 static const struct backend all = { FAKE(MEMORY_OF_HOST | MEMORY_CUDA, all, any),
 				    .open = fake_open };
 
+static const struct backend shy = { FAKE(MEMORY_CUDA, shy, any), .named_only = true,
+				    .open = fake_open };
+
 /* Instead of backends.c's list. */
-const struct backend *const backends[] = { &gone, &sum, &more, &host, &last, &all, NULL };
+const struct backend *const backends[] = { &shy, &gone, &sum, &more, &host, &last, &all, NULL };
 
 static const char *name_for(struct comm *c, enum plan_kind kind, enum ringup_memory memory)
 {
@@ -101,7 +104,7 @@ int main(void)
 	   "each kind goes to its own");
 	ok(!strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "none"),
 	   "what it cannot do, nobody does");
-	providers_abort(&l);
+	providers_abort(&l, false);
 	ok(aborted == 2, "all are told of an end");
 	close_comm(&l);
 	ok(closed == opened + 1 && opened == 2, "each that was tried is closed");
@@ -114,15 +117,43 @@ int main(void)
 
 	l.topo.size = 2;
 	ok(providers_open(&l, "nobody", &e) == RINGUP_EINVAL &&
-		   strstr(e.text,
-			  "=nobody: no such back end; gone, sum, more, host, last and all are"),
+		   strstr(e.text, "=nobody: no such back end; shy, gone, sum, more, host, last "
+				  "and all are"),
 	   "a name that there is not: %s", e.text);
 	e.code = 0;
 	ok(providers_open(&l, "gone", &e) == RINGUP_ENOBACKEND &&
 		   strstr(e.text, "this machine has none"),
 	   "one that cannot serve says why: %s", e.text);
 	e.code = 0;
-	ok(providers_open(&l, "sum", &e) == RINGUP_ENOBACKEND, "one without the host's memory");
+	close_comm(&l);
+	e.code = 0;
+	l.topo.size = 2;
+	ok(!providers_open(&l, "more", &e) && l.provider_count == 2 &&
+		   !strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "more") &&
+		   !strcmp(name_for(&l, PLAN_BARRIER, RINGUP_HOST), "host"),
+	   "one for another memory: the host's has the default: %s", e.text);
+	close_comm(&l);
+	l.topo.size = 2;
+	ok(!providers_open(&l, "more,last", &e) && l.provider_count == 2 &&
+		   !strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "more") &&
+		   !strcmp(name_for(&l, PLAN_BARRIER, RINGUP_HOST), "last"),
+	   "one for each kind: %s", e.text);
+	close_comm(&l);
+	l.topo.size = 2;
+	ok(providers_open(&l, "more,lost", &e) == RINGUP_EINVAL &&
+		   strstr(e.text, "=lost: no such"),
+	   "each name of a list is looked at: %s", e.text);
+	close_comm(&l);
+	e.code = 0;
+	l.topo.size = 2;
+	ok(!providers_open(&l, "", &e) &&
+		   !strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "none"),
+	   "one that has to be named does not come by itself");
+	close_comm(&l);
+	l.topo.size = 2;
+	ok(!providers_open(&l, "shy", &e) &&
+		   !strcmp(name_for(&l, PLAN_BROADCAST, RINGUP_CUDA), "shy"),
+	   "but by its name");
 	close_comm(&l);
 	ok(!strcmp(provider_name(&l), "none"), "none has no name");
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "tap.h"
 #include "wire/quiesce.h"
+#include "wire/segment.h"
 #include "wire/waitset.h"
 
 static struct waiter waiters[2];
@@ -31,6 +32,8 @@ int sched_yield(void)
 	return (int)syscall(SYS_sched_yield);
 }
 
+static uint32_t left; /* of the head of a segment */
+
 static struct waitset set_of(int me)
 {
 	return (struct waitset){
@@ -44,7 +47,7 @@ static void *write_often(void *arg)
 	const struct waitset set = set_of(1);
 	uint32_t *aborted = arg;
 
-	while (quiesce_enter(&set, aborted)) {
+	while (quiesce_enter(&set, aborted, &left)) {
 		__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED);
 		quiesce_leave(&set);
 	}
@@ -60,17 +63,21 @@ static void test_abort(void)
 	uint64_t seen;
 
 	for (i = 0; i < 300; i++) {
-		aborted = 0;
+		/* The job, or this group alone. */
+		uint32_t *word = i % 2 ? &aborted : &left;
+
+		aborted = left = 0;
 		written = 0;
 		pthread_create(&writer, NULL, write_often, &aborted);
 		while (__atomic_load_n(&written, __ATOMIC_RELAXED) < 10)
 			sched_yield();
-		__atomic_store_n(&aborted, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(word, SEGMENT_ABORTED, __ATOMIC_RELAXED);
 		quiesce_wait(&set);
 		seen = __atomic_load_n(&written, __ATOMIC_RELAXED);
 		pthread_join(writer, NULL);
 		late += written != seen;
 	}
+	left = 0;
 	ok(!late, "after the abort and the wait no rank writes to memory of others: %d did",
 	   late);
 }
@@ -82,7 +89,7 @@ static void *write_slowly(void *arg)
 	uint32_t *aborted = arg, quiet = 0;
 	int64_t until;
 
-	quiesce_enter(&set, &quiet);
+	quiesce_enter(&set, &quiet, &left);
 	__atomic_store_n(aborted, 1, __ATOMIC_SEQ_CST);
 	for (until = clock_deadline(300); clock_ns() < until;)
 		;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "coll/copy.h"
 #include "coll/loops.h"
 #include "coll/reduce.h"
@@ -392,7 +393,7 @@ int main(void)
 		if (!loops_all[i]->runs())
 			printf("ok %d - %s # SKIP not on this processor\n", ++tap_count,
 			       loops_all[i]->name);
-	for (t = 0; t < RINGUP_DTYPE_COUNT; t++)
+	for (t = 0; t < DTYPE_COUNT; t++)
 		for (op = 0; op < REDUCE_OPS; op++) {
 			if (t == RINGUP_BOOL && op == RINGUP_AVERAGE)
 				continue;

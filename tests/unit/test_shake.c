@@ -1,4 +1,5 @@
 /* test_shake.c - only who knows the secret gets through, and nobody by repeating. */
+/* proves: F21 F22 F23 of docs/RELIABILITY.md */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,15 +216,35 @@ static void test_versions(void)
 	   "on the server too: %s", t.server_err.text);
 	start(&t, &right, &right);
 	/* A later protocol: begin() has not run, so change it on the way. */
-	talk(&t, 0, 8 * 8 + 1, -1);
+	talk(&t, 0, 8 * 8, -1);
 	ok(t.server_rc == SHAKE_MORE &&
 		   shake_take(&t.server, NULL, 0, &t.server_err) == RINGUP_EMISMATCH,
 	   "a protocol that does not exist yet: %s", t.server_err.text);
 	ok(t.len[1] == SHAKE_HELLO, "is told ours and nothing else");
 	start(&t, &right, &right);
-	talk(&t, 0, -1, 8 * 8 + 1);
+	talk(&t, 0, -1, 8 * 8);
 	ok(t.client_rc == RINGUP_EMISMATCH && strstr(t.client_err.text, "protocol 3"),
 	   "a server with another protocol: %s", t.client_err.text);
+}
+
+static void test_given_keys(void)
+{
+	struct shake_keys a, b, c;
+	struct secret next_a, next_b;
+
+	shake_keys_from(&a, &right, SHAKE_CLIENT);
+	shake_keys_from(&b, &right, SHAKE_SERVER);
+	shake_keys_from(&c, &wrong, SHAKE_SERVER);
+	ok(!memcmp(a.send, b.recv, 32) && !memcmp(a.recv, b.send, 32) &&
+		   memcmp(a.send, a.recv, 32),
+	   "both sides make a key for each direction of one secret");
+	ok(memcmp(a.send, c.recv, 32), "another secret makes others");
+	shake_keys_next(&next_a, &a, SHAKE_CLIENT);
+	shake_keys_next(&next_b, &b, SHAKE_SERVER);
+	ok(!memcmp(&next_a, &next_b, sizeof(next_a)), "and agree on a secret for what follows");
+	shake_keys_next(&next_b, &a, SHAKE_SERVER);
+	ok(memcmp(&next_a, &next_b, sizeof(next_a)) && memcmp(next_a.key, a.send, 32),
+	   "which is of the roles, and none of the keys");
 }
 
 static void test_socket(void)
@@ -290,6 +311,7 @@ int main(void)
 	test_replay();
 	test_verdicts();
 	test_versions();
+	test_given_keys();
 	test_socket();
 	test_garbage();
 	return tap_done();

@@ -145,70 +145,6 @@ static void refused(void)
 	ok(task_cannot(&t) != NULL, "but not in parts: %s", task_cannot(&t));
 }
 
-static void orders(void)
-{
-	static const char *const bad[] = {
-		"",
-		"do",
-		"do allreduce f32 sum 0 0 1 1 5 7 1",
-		"do allreduce f32 sum 0 0 1 1 5 7 1 ",
-		"do allreduce f32 sum 0 0 1 1 5 7 1 -8",
-		"do allreduce f32 sum 0 0 1 1 5 7 1 8,",
-		"do allreduce f32 sum 0 0 1 1 5 7 1 8x",
-		"do allreduce f33 sum 0 0 1 1 5 7 1 8",
-		"do allreduce f32 total 0 0 1 1 5 7 1 8",
-		"do dance f32 sum 0 0 1 1 5 7 1 8",
-		"do allreduce f32 sum 0 0 1 1 0 7 1 8",
-		"do allreduce f32 sum 0 0 1 1 5 0 1 8",
-		"do allreduce f32 sum 0 0 1 -1 5 1 1 8",
-		"do allreduce f32 sum 0 1 1 1 5 7 1 8,4",
-		"do alltoall f32 sum 0 1 1 1 5 7 1 0,0",
-		"do alltoall f32 sum 0 0 2 1 5 7 1 8",
-		"do allreduce f32 sum 0 0 0 1 5 7 1 8",
-		"do allreduce f32 sum 0 0 257 1 5 7 1 8",
-		"do alltoall f32 sum 0 1 1 1 5 7 1 18446744073709551615,1",
-	};
-	struct task t = { .dtype = RINGUP_F16, .redop = RINGUP_MIN, .in_place = true }, back;
-	struct dose d = { 1, 5, 7, true }, again;
-	char line[TASK_LINE_BYTES];
-	struct err e = { 0 };
-	size_t i;
-
-	task_find(&t, "allreduce");
-	task_resize(&t, 6000, 2);
-	ok(task_write(&t, &d, line, &e) == 0 &&
-		   !strcmp(line, "do allreduce f16 min 1 0 1 1 5 7 1 3000\n"),
-	   "an order: %s", strtok(line, "\n"));
-	ok(task_read(&back, &again, line, &e) == 0 && back.what == t.what &&
-		   back.dtype == t.dtype && back.redop == t.redop && back.in_place &&
-		   back.count == t.count,
-	   "is read back: the task");
-	ok(again.warm == 1 && again.samples == 5 && again.calls == 7 && again.check,
-	   "and how often");
-	t.uneven = true;
-	task_find(&t, "alltoall");
-	task_resize(&t, 1800, 3);
-	ok(task_write(&t, &d, line, &e) == 0 && strstr(line, " 450,225,225\n"),
-	   "uneven blocks: %s", strtok(line, "\n"));
-	ok(task_read(&back, &again, line, &e) == 0 && back.uneven && back.count == 900 &&
-		   back.ranks == 3,
-	   "are read back");
-	t.uneven = false;
-	t.members = 8;
-	task_find(&t, "allgather");
-	task_resize(&t, 1600, 2);
-	ok(task_write(&t, &d, line, &e) == 0 && task_read(&back, &again, line, &e) == 0 &&
-		   back.members == 8 && back.count == 50,
-	   "and so are several tensors");
-	t.members = 1;
-	task_find(&t, "bert");
-	task_resize(&t, 0, 2);
-	ok(task_write(&t, &d, line, &e) == 0 && strlen(line) > 199 * 4, "199 tensors fit");
-	ok(task_read(&back, &again, line, &e) == 0 && back.set == t.set, "and come back");
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(task_read(&back, &again, bad[i], &e) < 0, "refused: \"%s\"", bad[i]);
-}
-
 int main(void)
 {
 	names();
@@ -216,6 +152,5 @@ int main(void)
 	uneven();
 	together();
 	refused();
-	orders();
 	return tap_done();
 }

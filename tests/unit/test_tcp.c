@@ -1,4 +1,6 @@
 /* test_tcp.c - ranks of several hosts as threads, results are known in advance. */
+/* tests: src/backend/tcp.c src/backend/tcp_in_flight.c src/backend/tcp_sum.c
+ * src/backend/relay.c src/backend/cut.c */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,10 +4,11 @@
 
 #include <string.h>
 
+#include "base/kinds.h"
 #include "ringup.h"
 #include "tap.h"
 
-static const size_t library_size[RINGUP_DTYPE_COUNT] = {
+static const size_t library_size[DTYPE_COUNT] = {
 #define X(name, bytes) [RINGUP_##name] = bytes,
 	RINGUP_DTYPES(X)
 #undef X

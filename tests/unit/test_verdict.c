@@ -259,6 +259,40 @@ static void impostor(struct probe_facts *f, int k, int j)
 	fail_path(p, FACTS_IMPOSTOR, "");
 }
 
+static void translated(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	EACH(f, p, k, -1, "")
+	snprintf(p->seen, sizeof(p->seen), "10.7.7.7");
+	EACH(f, p, -1, k, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void stale_neighbour(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	EACH(f, p, k, j, "")
+	{
+		fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+		snprintf(p->neighbour, sizeof(p->neighbour), "02:66:66:66:66:66");
+	}
+	EACH(f, p, j, k, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
+static void full_table(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+
+	(void)j;
+	f->nodes[k].is_table_full = true;
+	EACH(f, p, k, -1, "")
+	fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+}
+
 static void black_hole(struct probe_facts *f, int k, int j)
 {
 	struct probe_path *p;
@@ -358,6 +392,24 @@ static void slow_node(struct probe_facts *f, int k, int j)
 	p->latency_median_us = 900;
 }
 
+/* Not all pairs of the node, so that no smaller scope than pairs explains them. */
+static void slow_pairs(struct probe_facts *f, int k, int j)
+{
+	struct probe_path *p;
+	int done = 0;
+
+	(void)j;
+	for (int i = 0; i < f->nnodes && done < 2; i++) {
+		if (i == k)
+			continue;
+		EACH(f, p, i, k, "ephemeral")
+		p->latency_median_us = 900;
+		EACH(f, p, k, i, "ephemeral")
+		p->latency_median_us = 900;
+		done++;
+	}
+}
+
 static void throttled(struct probe_facts *f, int k, int j)
 {
 	struct probe_path *p;
@@ -376,20 +428,20 @@ static const struct {
 	int least, most; /* nodes */
 	bool note;
 } faults[] = {
-	{ no_agent, "no-agent", { "K has not answered", "timed out" }, 2, 16, false },
+	{ no_agent, "no-agent", { "K did not answer", "timed out" }, 2, 16, false },
 	{ docker, "duplicate-address", { "172.17.0.1 is docker0 of" }, 2, 16, false },
 	{ same_address, "duplicate-address", { "is eth0 of", "K", "J" }, 2, 16, false },
 	{ same_mac, "duplicate-mac", { "MAC 02:00", "K", "J" }, 2, 16, false },
-	{ same_machine, "same-machine", { "one machine", "K", "J" }, 2, 16, false },
+	{ same_machine, "same-machine", { "the same machine", "K", "J" }, 2, 16, false },
 	{ same_hostname, "duplicate-hostname", { "same host name", "K", "J" }, 2, 16, false },
 	{ same_id, "duplicate-machine-id", { "same machine id", "K", "J" }, 2, 16, true },
 	{ loopback_name,
 	  "loopback-name",
-	  { "on K the own host name means 127.0.1.1" },
+	  { "on K, the host's own name resolves to 127.0.1.1" },
 	  2,
 	  16,
 	  false },
-	{ wrong_name, "wrong-name", { "on K the name J means 10.9.9.9" }, 2, 16, false },
+	{ wrong_name, "wrong-name", { "on K, the name J resolves to 10.9.9.9" }, 2, 16, false },
 	{ loopback_pick,
 	  "loopback-pick",
 	  { "NCCL would take the loopback", "on K" },
@@ -398,70 +450,83 @@ static const struct {
 	  false },
 	{ drop_in,
 	  "no-way-in",
-	  { "nothing reaches K on any address", "K or its firewall" },
+	  { "no node can reach K on any address", "K or its firewall" },
 	  3,
 	  16,
 	  false },
-	{ drop_in,
-	  "one-direction",
-	  { "J does not reach K", "the reverse works" },
-	  2,
-	  2,
-	  false },
+	{ drop_in, "one-direction", { "J cannot reach K", "the reverse works" }, 2, 2, false },
 	{ drop_out_by_rule,
 	  "one-direction",
-	  { "J does not reach K", "firewall of J itself" },
+	  { "J cannot reach K", "firewall of J itself" },
 	  2,
 	  16,
 	  false },
 	{ drop_in_by_rule,
 	  "no-way-in",
-	  { "nothing reaches K", "firewall of K itself" },
+	  { "no node can reach K", "firewall of K itself" },
 	  3,
 	  16,
 	  false },
 	{ drop_in_by_rule,
 	  "one-direction",
-	  { "J does not reach K", "firewall of K itself" },
+	  { "J cannot reach K", "firewall of K itself" },
 	  2,
 	  2,
 	  false },
-	{ reset_port, "no-way-in", { "nothing reaches K", "29500", "refused" }, 3, 16, false },
-	{ no_route_out, "no-way-out", { "K reaches no other node", "no route" }, 3, 16, false },
+	{ reset_port,
+	  "no-way-in",
+	  { "no node can reach K", "29500", "refused" },
+	  3,
+	  16,
+	  false },
+	{ no_route_out,
+	  "no-way-out",
+	  { "K cannot reach any other node", "no route" },
+	  3,
+	  16,
+	  false },
 	{ cut_off, "cut-off", { "K is cut off" }, 3, 16, false },
 	{ one_direction,
 	  "one-direction",
-	  { "J does not reach K", "prohibited", "the reverse works" },
+	  { "J cannot reach K", "prohibited", "the reverse works" },
 	  2,
 	  16,
 	  false },
-	{ no_pair, "no-connection", { "do not reach each other", "K", "J" }, 2, 16, false },
+	{ no_pair, "no-connection", { "cannot reach each other", "K", "J" }, 2, 16, false },
 	{ security_group,
 	  "blocked-port",
-	  { "no node reaches another at ephemeral ports" },
+	  { "no node can reach another at ephemeral ports" },
 	  3,
 	  16,
 	  false },
 	{ security_group, "no-connection", { "each other at ephemeral ports" }, 2, 2, false },
 	{ lone_bridges,
 	  "wrong-interface",
-	  { "cni0 leads to no other node", "Open MPI (btl)" },
+	  { "cni0 reaches no other node", "Open MPI (btl)" },
 	  3,
 	  16,
 	  false },
 	{ lone_bridges, "no-connection", { "each other on cni0" }, 2, 2, false },
-	{ split, "split", { "fall into 2 groups" }, 4, 16, false },
-	{ impostor, "impostor", { "of K, but somebody else answers there" }, 2, 16, false },
+	{ split, "split", { "form 2 groups" }, 4, 16, false },
+	{ impostor, "impostor", { "on K, but another node answers there" }, 2, 16, false },
+	{ translated, "address-translation", { "K arrive from 10.7.7.7" }, 2, 16, false },
+	{ stale_neighbour,
+	  "wrong-neighbour",
+	  { "K has a wrong neighbor entry" },
+	  2,
+	  16,
+	  false },
+	{ full_table, "neighbours-full", { "the neighbor table of K is full" }, 2, 16, false },
 	{ black_hole,
 	  "mtu-black-hole",
-	  { "from J to K: 9000 bytes at both ends, 1500 between" },
+	  { "from J to K: 9000 bytes at both ends, 1500 in between" },
 	  2,
 	  16,
 	  false },
 	{ small_path, "path-mtu", { "only 1500 pass", "to K" }, 2, 16, false },
 	{ mtu_differs,
 	  "mtu-mismatch",
-	  { "eth0 of K has MTU 1500", "have 9000" },
+	  { "eth0 on K has MTU 1500", "have 9000" },
 	  2,
 	  16,
 	  false },
@@ -473,21 +538,27 @@ static const struct {
 	  false },
 	{ two_addresses,
 	  "two-addresses",
-	  { "eth0 of K has two IPv4 addresses" },
+	  { "eth0 on K has two IPv4 addresses" },
 	  2,
 	  16,
 	  false },
-	{ other_name, "names-differ", { "10.0.0.0/16 is called", "ens5" }, 2, 16, false },
-	{ astray, "asymmetric-route", { "K sends to", "by eth1" }, 2, 16, false },
+	{ other_name, "names-differ", { "10.0.0.0/16 is named", "ens5" }, 2, 16, false },
+	{ astray, "asymmetric-route", { "K sends to", "through eth1" }, 2, 16, false },
 	{ slow_link,
 	  "link-speed",
-	  { "eth0 of K runs at 1 Gb/s", "elsewhere at 10" },
+	  { "eth0 on K runs at 1 Gb/s", "others at 10" },
 	  2,
 	  16,
 	  false },
 	{ slow_direction, "slow-bandwidth", { "80 MB/s from J to K" }, 2, 16, false },
 	{ slow_node, "slow-latency", { "to and from K takes 900 us" }, 3, 16, false },
-	{ throttled, "link-slow", { "both links say at least 10 Gb/s" }, 2, 16, false },
+	{ slow_pairs,
+	  "slow-latency",
+	  { "between K and each of", "takes 900 us" },
+	  5,
+	  16,
+	  false },
+	{ throttled, "link-slow", { "both links have at least 10 Gb/s" }, 2, 16, false },
 };
 
 /* Does @line hold @says, with K and J replaced? */
@@ -556,7 +627,7 @@ static void test_well(void)
 	for (n = 1; n <= 16; n++) {
 		checks_well(&f, n);
 		ok(!verdict_find(&f, &e) && !f.nfindings && verdict_is_well(&f) &&
-			   !strncmp(f.verdict, "all is well", 11),
+			   !strncmp(f.verdict, "no problems", 11),
 		   "%d nodes: %s", n, f.verdict);
 		facts_free(&f);
 	}

@@ -19,7 +19,7 @@ static void test_refused(void)
 	} rows[] = {
 		{ "torch\t1\t2\n", "3 fields instead of 8" },
 		{ "torhc\t1\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no subject 'torhc'" },
-		{ "torch\t1\t2\tcxx11abi\t0\tdoc\tx\t\n", "is 'cxx11_abi' meant?" },
+		{ "torch\t1\t2\tcxx11abi\t0\tdoc\tx\t\n", "did you mean 'cxx11_abi'?" },
 		{ "torch\t1\t2\tflavour_of_the_day\t0\tdoc\tx\t\n", "no attribute" },
 		{ "torch\t2\t1\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },
 		{ "torch\t1.\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },

@@ -1,4 +1,5 @@
 /* test_watch.c - a rank that is killed, or cannot watch any more, is named by all survivors. */
+/* tests: src/engine/heartbeat.c */
 #include <sys/resource.h>
 
 #include "base/clock.h"

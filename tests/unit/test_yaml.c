@@ -75,8 +75,8 @@ int main(void)
 	check_wrong("a: |\n  text\n", "line 1: not one plain value");
 	check_wrong("a: b: c\n", "a colon in a value");
 	check_wrong("a:\n\tb: 1\n", "line 2: a tab");
-	check_wrong("  a: 1\n", "no section stands above it");
-	check_wrong("a: 1\n  b: 2\n", "no section stands above it");
+	check_wrong("  a: 1\n", "no section precedes it");
+	check_wrong("a: 1\n  b: 2\n", "no section precedes it");
 	check_wrong("a:\n  b: 1\n    c: 2\n", "line 3: not indented as the line above");
 	check_wrong("a:\n  b:\n    c: 2\n", "line 3: not indented as the line above");
 	check_wrong("a: 'b\n", "a quote without its end");

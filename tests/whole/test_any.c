@@ -1,4 +1,5 @@
 /* test_any.c - whatever a job may do, in any order, beside a plain reference. */
+/* tests: src/backend/node.c src/backend/tcp.c src/engine */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include "rounds.h"
 #include "tap.h"
 
+#include "base/kinds.h"
 #include "ranks.h"
 
 /*
@@ -111,9 +113,8 @@ static void draw_tensor(struct lots *l, const struct asked *a, struct tensor_ask
 	static const double whole[] = { 0, 0, 0, 1, -1, 0.5, 1.7, 3e9 };
 	static const double fine[] = { 0, 0, 0, 1, -1, 0.5, 2, 0.25 };
 
-	t->dtype = (enum ringup_dtype)draw(l, RINGUP_DTYPE_COUNT);
-	t->redop =
-		(enum ringup_redop)draw(l, a->kind < SCATTER ? RINGUP_REDOP_COUNT : REDUCE_OPS);
+	t->dtype = (enum ringup_dtype)draw(l, DTYPE_COUNT);
+	t->redop = (enum ringup_redop)draw(l, a->kind < SCATTER ? REDOP_COUNT : REDUCE_OPS);
 	if (t->redop == RINGUP_ADASUM && !is_floating(t->dtype))
 		t->redop = RINGUP_MAX;
 	if (t->redop == RINGUP_AVERAGE && t->dtype == RINGUP_BOOL)
@@ -403,7 +404,8 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 	for (i = 0; i < a->tensors; i++) {
 		const char *name = i || !*f->name ? NULL : f->name;
 
-		reduce[i] = (struct ringup_reduce){ .name = name,
+		reduce[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+						    .name = name,
 						    .in = f->in[i],
 						    .out = f->out[i],
 						    .count = t[i].rows * t[i].row,
@@ -411,7 +413,8 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 						    .redop = t[i].redop,
 						    .pre = t[i].pre,
 						    .post = t[i].post };
-		scatter[i] = (struct ringup_scatter){ .name = name,
+		scatter[i] = (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
+						      .name = name,
 						      .in = f->in[i],
 						      .out = f->out[i],
 						      .rows = t[i].rows,
@@ -420,7 +423,8 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 						      .redop = t[i].redop,
 						      .pre = t[i].pre,
 						      .post = t[i].post };
-		gather[i] = (struct ringup_gather){ .name = name,
+		gather[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
+						    .name = name,
 						    .in = f->in[i],
 						    .rows = rows_of(a, i, s->rank, s->size),
 						    .row = t[i].row,
@@ -446,7 +450,8 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 	case SPREAD:
 		return ringup_broadcast(
 			s->group,
-			&(struct ringup_bcast){ .name = *f->name ? f->name : NULL,
+			&(struct ringup_bcast){ .bytes = sizeof(struct ringup_bcast),
+						.name = *f->name ? f->name : NULL,
 						.in = f->in[0],
 						.out = f->out[0],
 						.count = reduce->count,
@@ -458,7 +463,8 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 			f->splits[i] = split_of(a, s->rank, i);
 		return ringup_alltoall(
 			s->group,
-			&(struct ringup_exchange){ .name = *f->name ? f->name : NULL,
+			&(struct ringup_exchange){ .bytes = sizeof(struct ringup_exchange),
+						   .name = *f->name ? f->name : NULL,
 						   .in = f->in[0],
 						   .rows = gather->rows,
 						   .row = t->row,
@@ -864,7 +870,8 @@ static void compare_digests(const struct job *j)
 {
 	uint64_t *all, counts[RANKS_MAX];
 	int round, r, first;
-	struct ringup_gather mine = { .name = "digests",
+	struct ringup_gather mine = { .bytes = sizeof(struct ringup_gather),
+				      .name = "digests",
 				      .in = j->digest,
 				      .rows = sizeof(j->digest),
 				      .row = 1,

@@ -1,4 +1,5 @@
 /* test_arenas.c - memory of other ranks is mapped no longer than the job lasts. */
+/* tests: src/wire/segment.c src/wire/share.c src/engine/memory.c */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>

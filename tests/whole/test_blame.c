@@ -1,9 +1,12 @@
 /* test_blame.c - a time-out names the ranks that were missing then, whatever happens next. */
+/* tests: src/engine src/wire */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: waits */
+#include <signal.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "base/pidstat.h"
 #include "family.h"
 #include "tap.h"
 
@@ -148,9 +151,84 @@ static void blame(const char *where, uint64_t elements, bool first_ends)
 	family_end();
 }
 
+/* Is process @pid stopped, in the end? */
+static bool is_stopped(int pid)
+{
+	int64_t enough = clock_deadline(HANG_MS);
+	struct pidstat p = { 0 };
+
+	while (clock_ns() < enough && p.state != 'T') {
+		clock_sleep_ms(1);
+		if (pidstat_read(pid, &p))
+			return false;
+	}
+	return p.state == 'T';
+}
+
+/* Rank 0 has started the operation, and stops before the others start it. */
+static int start_and_stop(struct ringup *r)
+{
+	struct ringup_op *op;
+	int rc = start("held", &op);
+
+	family->note[7] = (int)getpid();
+	raise(SIGSTOP);
+	rc = rc ? rc : ringup_wait(op, HANG_MS);
+	ringup_fini(r);
+	return rc != 0;
+}
+
+static int await_stopped(struct ringup *r)
+{
+	struct ringup_op *op;
+	char named[64];
+	int bad;
+
+	while (!family->note[7])
+		clock_sleep_ms(1);
+	if (!is_stopped(family->note[7]) || start("held", &op))
+		return fails("start");
+	bad = ringup_wait(op, SHORT_MS) != RINGUP_ETIMEDOUT;
+	snprintf(named, sizeof(named), "rank 0 (process %d on ", family->note[7]);
+	bad |= !strstr(ringup_error(), named) ||
+	       !strstr(ringup_error(), " has started it, and ") ||
+	       !strstr(ringup_error(), "is stopped (state T)");
+	if (bad)
+		fails("rank 0 is not blamed");
+	come(0);
+	if (!meet(0, SIZE - 1))
+		kill(family->note[7], SIGCONT);
+	bad |= ringup_wait(op, HANG_MS) != 0;
+	ringup_fini(r);
+	return bad;
+}
+
+static int stopped_body(void)
+{
+	struct ringup *r;
+
+	if (family_join(&r))
+		return fails("join");
+	g = ringup_world(r);
+	return family_rank ? await_stopped(r) : start_and_stop(r);
+}
+
+static void blame_stopped(void)
+{
+	int status[SIZE], r, bad = 0;
+
+	count = 1000;
+	family_run(SIZE, stopped_body, status);
+	for (r = 0; r < SIZE; r++)
+		bad += status[r] != 0;
+	ok(!bad, "rank 0 has started it and is stopped: it is named, with its state");
+	family_end();
+}
+
 int main(void)
 {
 	setenv("RINGUP_LIVENESS", "off", 1);
+	blame_stopped();
 	for (int k = 0; k < 4; k++)
 		blame("one host", k % 2 ? 1000 : 1, k / 2);
 	is_far = true;

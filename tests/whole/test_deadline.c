@@ -1,4 +1,5 @@
 /* test_deadline.c - what is not complete in time says what it is and who is missing. */
+/* tests: src/engine/submit.c src/engine/op.c src/engine/deadlock.c src/engine/watch.c */
 #include <stdbool.h>
 
 #include "base/clock.h"

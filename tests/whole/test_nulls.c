@@ -1,10 +1,12 @@
 /* test_nulls.c - each function of ringup.h refuses NULL for its handle, and for what to do. */
+/* tests: src/api */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "ringup.h"
 #include "tap.h"
 
@@ -35,7 +37,7 @@ static void refuses(int rc, const char *name)
 
 static void collectives(void)
 {
-	struct ringup_reduce x = { .name = "x" };
+	struct ringup_reduce x = { .bytes = sizeof(struct ringup_reduce), .name = "x" };
 
 	BOTH(ringup_allreduce, ringup_reduce, );
 	BOTH(ringup_broadcast, ringup_bcast, );
@@ -100,6 +102,7 @@ static void questions(void)
 	refuses(ringup_world(NULL) ? 0 : RINGUP_EINVAL, "ringup_world");
 	refuses(ringup_group_get(NULL, 0) ? 0 : RINGUP_EINVAL, "ringup_group_get");
 	ok(!strcmp(ringup_backend(NULL), "none"), "no group has no back end");
+	ok(!ringup_accepts(NULL, RINGUP_HOST), "and takes no memory");
 	ringup_state_synced(0); /* of the process, which has no job yet */
 }
 
@@ -114,12 +117,16 @@ static void rest(void)
 	refuses(ringup_group_add(job, NULL, 1, &g), "ringup_group_add");
 	refuses(ringup_group_add(job, &rank, 1, NULL), "ringup_group_add");
 	refuses(ringup_group_remove(NULL), "ringup_group_remove");
+	refuses(ringup_group_abort(NULL), "ringup_group_abort");
+	refuses(ringup_group_error(NULL), "ringup_group_error");
 	refuses(ringup_timeline_start(NULL, "x", 0), "ringup_timeline_start");
 	refuses(ringup_timeline_stop(NULL), "ringup_timeline_stop");
 	refuses(ringup_points_keep(NULL, &numbers), "ringup_points_keep");
 	refuses(ringup_points_keep(job, NULL), "ringup_points_keep");
-	refuses(ringup_points_get(NULL, 1, 1, &points), "ringup_points_get");
-	refuses(ringup_points_get(job, 1, 1, NULL), "ringup_points_get");
+	refuses(ringup_points_get(NULL, 1, 1, &points, sizeof(struct ringup_points)),
+		"ringup_points_get");
+	refuses(ringup_points_get(job, 1, 1, NULL, sizeof(struct ringup_points)),
+		"ringup_points_get");
 	refuses(ringup_alarm_fd(NULL), "ringup_alarm_fd");
 	ringup_abort(NULL, NULL);
 	ringup_fini(NULL);
@@ -132,7 +139,12 @@ static void shapes(void)
 	static float v[6];
 	uint64_t wrong[] = { 2, 2 }, right[] = { 2, 3 }, none[] = { UINT64_MAX, 0 };
 	uint64_t huge[] = { 1ULL << 33, 1ULL << 31 };
-	struct ringup_reduce a = { .name = "s", .in = v, .out = v, .count = 6, .dims = 2 };
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "s",
+				   .in = v,
+				   .out = v,
+				   .count = 6,
+				   .dims = 2 };
 
 	a.shape = wrong;
 	ok(ringup_allreduce(world, &a, NULL) == RINGUP_EINVAL &&
@@ -153,16 +165,20 @@ static void memories(void)
 {
 	void *nowhere = (void *)64, *out = NULL;
 	uint64_t counts[1];
-	struct ringup_reduce a = { .name = "m",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "m",
 				   .in = nowhere,
 				   .out = nowhere,
 				   .count = 6,
 				   .dtype = RINGUP_F32,
 				   .memory = RINGUP_CUDA };
-	struct ringup_bcast b = {
-		.in = nowhere, .out = nowhere, .count = 6, .memory = RINGUP_CUDA
-	};
-	struct ringup_gather g = { .in = nowhere,
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .in = nowhere,
+				  .out = nowhere,
+				  .count = 6,
+				  .memory = RINGUP_CUDA };
+	struct ringup_gather g = { .bytes = sizeof(struct ringup_gather),
+				   .in = nowhere,
 				   .rows = 1,
 				   .row = 1,
 				   .out = &out,
@@ -183,7 +199,7 @@ static void memories(void)
 	ok(ringup_allreduce(world, &a, NULL) == RINGUP_EINVAL, "and has no stream: %s",
 	   ringup_error());
 	a.stream = NULL;
-	a.memory = (enum ringup_memory)RINGUP_MEMORY_COUNT;
+	a.memory = (enum ringup_memory)MEMORY_COUNT;
 	ok(ringup_allreduce(world, &a, NULL) == RINGUP_EINVAL, "no such memory: %s",
 	   ringup_error());
 }

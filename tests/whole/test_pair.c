@@ -1,4 +1,5 @@
 /* test_pair.c - two processes move vectors of any length, and the kernel may copy them. */
+/* tests: src/backend/pair.c src/backend/node_zcopy.c */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdint.h>

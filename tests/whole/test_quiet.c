@@ -248,7 +248,8 @@ static int ask(struct ringup_group *g, struct ringup_op **opp)
 	int i;
 
 	for (i = 0; i < job->tensors; i++)
-		a[i] = (struct ringup_reduce){ .name = i ? NULL : "quiet",
+		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+					       .name = i ? NULL : "quiet",
 					       .in = v[i],
 					       .out = v[i],
 					       .count = job->count,

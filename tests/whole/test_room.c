@@ -1,4 +1,5 @@
 /* test_room.c - a rank without memory for one result fails that operation, and nothing else. */
+/* tests: src/engine/plan.c src/engine/op.c src/engine/execute.c */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,6 +61,7 @@ static struct ringup_gather huge(const char *name, int rank, int size, void **ou
 	uintptr_t room = 1 << 20;
 
 	return (struct ringup_gather){
+		.bytes = sizeof(struct ringup_gather),
 		.name = name,
 		.in = (void *)(room + (uintptr_t)rank * rows),
 		.rows = rows,
@@ -93,6 +95,7 @@ static void alltoall(struct ringup_group *g, int rank, int size)
 	void *out = NULL;
 	uint64_t counts[RANKS_MAX], splits[RANKS_MAX] = { 0 };
 	struct ringup_exchange a = {
+		.bytes = sizeof(struct ringup_exchange),
 		.name = "alltoall",
 		.in = byte,
 		.rows = FAR_TOO_MUCH,
@@ -112,6 +115,7 @@ static void alltoall(struct ringup_group *g, int rank, int size)
 static void adasum(struct ringup_group *g, int rank)
 {
 	struct ringup_reduce a = {
+		.bytes = sizeof(struct ringup_reduce),
 		.name = "adasum",
 		.in = byte,
 		.out = byte,
@@ -129,7 +133,8 @@ static void adasum(struct ringup_group *g, int rank)
 static struct ringup_gather bytes_of(const char *name, const void *in, uint64_t rows,
 				     unsigned char **out, uint64_t *counts)
 {
-	return (struct ringup_gather){ .name = name,
+	return (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
+				       .name = name,
 				       .in = in,
 				       .rows = rows,
 				       .row = 1,
@@ -217,7 +222,8 @@ static void small_exchange(struct ringup_group *g, int rank, int size)
 {
 	uint64_t rows = SMALL / (uint64_t)size, counts[RANKS_MAX], splits[RANKS_MAX];
 	unsigned char *mine = calloc(1, SMALL), *out = NULL;
-	struct ringup_exchange a = { .name = "small exchange",
+	struct ringup_exchange a = { .bytes = sizeof(struct ringup_exchange),
+				     .name = "small exchange",
 				     .in = mine,
 				     .rows = SMALL,
 				     .row = 1,
@@ -241,7 +247,8 @@ static void small_adasum(struct ringup_group *g, int rank, int size)
 {
 	uint64_t count = SMALL / (uint64_t)size / sizeof(float), i;
 	float *mine = calloc(count, sizeof(*mine));
-	struct ringup_reduce a = { .name = "small adasum",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "small adasum",
 				   .in = mine,
 				   .out = mine,
 				   .count = count,
@@ -265,7 +272,8 @@ static void small_adasum(struct ringup_group *g, int rank, int size)
 static bool small_to_root(struct ringup_group *g, int rank, int size)
 {
 	unsigned char *mine = calloc(1, SMALL), *sum = calloc(1, SMALL);
-	struct ringup_reduce a = { .name = "small to root",
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "small to root",
 				   .in = mine,
 				   .out = sum,
 				   .count = SMALL,

@@ -1,4 +1,5 @@
 /* test_then.c - completion callbacks: once, in threads of their own, also while others wait. */
+/* tests: src/engine/callback.c src/engine/op.c */
 #include <stdbool.h>
 #include <stdint.h>
 

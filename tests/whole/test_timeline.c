@@ -9,12 +9,11 @@
 #include "ranks.h"
 #include "rounds.h"
 #include "tap.h"
-#include "trace/merge.h"
 
 enum { SIZE = 3, LARGE = 50000, ROUNDS = 4 };
 
 static char dir[] = "/tmp/ringup-timeline-XXXXXX";
-static char path[64], merged[64];
+static char path[64];
 static int failures;
 
 static char *file(const char *name)
@@ -40,7 +39,8 @@ static void went(int rc)
 static void reduce(struct ringup_group *g, const char *name, float *x, uint64_t count)
 {
 	uint64_t shape[2] = { count / 2, 2 };
-	struct ringup_reduce a = { .name = name,
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = name,
 				   .in = x,
 				   .out = x,
 				   .count = count,
@@ -55,7 +55,8 @@ static void gather(struct ringup_group *g, const char *name, const float *x, int
 {
 	uint64_t counts[SIZE], row = 3;
 	void *out = NULL;
-	struct ringup_gather a = { .name = name,
+	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
+				   .name = name,
 				   .in = x,
 				   .rows = (uint64_t)rows,
 				   .row = row,
@@ -77,7 +78,8 @@ static void reduce_some(struct ringup_group *g, float *x)
 	int i;
 
 	for (i = 0; i < 4; i++) {
-		struct ringup_reduce a = { .name = name[i],
+		struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+					   .name = name[i],
 					   .in = x + i * 5000,
 					   .out = x + i * 5000,
 					   .count = 5000,
@@ -96,10 +98,15 @@ static void do_all(struct ringup *r, int rank)
 	float *x = calloc(LARGE, sizeof(*x));
 	uint64_t counts[SIZE], split[SIZE] = { 1, 1, 1 };
 	void *out = NULL;
-	struct ringup_bcast b = {
-		.name = "bcast", .in = x, .out = x, .count = 7, .dtype = RINGUP_I64, .root = 1
-	};
-	struct ringup_exchange t = { .name = "alltoall",
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "bcast",
+				  .in = x,
+				  .out = x,
+				  .count = 7,
+				  .dtype = RINGUP_I64,
+				  .root = 1 };
+	struct ringup_exchange t = { .bytes = sizeof(struct ringup_exchange),
+				     .name = "alltoall",
 				     .in = x,
 				     .rows = SIZE,
 				     .row = 2,
@@ -107,21 +114,29 @@ static void do_all(struct ringup *r, int rank)
 				     .dtype = RINGUP_U8,
 				     .out = &out,
 				     .counts = counts };
-	struct ringup_scatter s = { .name = "scatter",
+	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "scatter",
 				    .in = x,
 				    .rows = 7,
 				    .row = 2,
 				    .out = x + 1000,
 				    .dtype = RINGUP_F64 };
-	struct ringup_reduce adasum = { .name = "adasum",
+	struct ringup_reduce adasum = { .bytes = sizeof(struct ringup_reduce),
+					.name = "adasum",
 					.in = x,
 					.out = x,
 					.count = 10,
 					.dtype = RINGUP_F32,
 					.redop = RINGUP_ADASUM };
 	struct ringup_reduce two[2] = {
-		{ .name = "two", .in = x, .out = x, .count = 100, .dtype = RINGUP_F32 },
-		{ .name = "two",
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "two",
+		  .in = x,
+		  .out = x,
+		  .count = 100,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .name = "two",
 		  .in = x + 100,
 		  .out = x + 100,
 		  .count = 9,
@@ -151,8 +166,16 @@ static void do_all(struct ringup *r, int rank)
 static void reduce_unnamed(struct ringup_group *g, float *x)
 {
 	struct ringup_reduce a[2] = {
-		{ .in = x, .out = x, .count = 2, .dtype = RINGUP_F32 },
-		{ .in = x + 2, .out = x + 2, .count = 2, .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = x,
+		  .out = x,
+		  .count = 2,
+		  .dtype = RINGUP_F32 },
+		{ .bytes = sizeof(struct ringup_reduce),
+		  .in = x + 2,
+		  .out = x + 2,
+		  .count = 2,
+		  .dtype = RINGUP_F32 },
 	};
 	int i;
 
@@ -291,7 +314,9 @@ static void look_at_points(struct ringup *r, const uint64_t *count, uint64_t fir
 
 	ok(*count == first + 6, "operations have numbers: %llu from %llu on",
 	   (unsigned long long)*count, (unsigned long long)first);
-	ok(!ringup_points_get(r, first + 1, 16, p) && in_order(&p[1]), "a sum has its points");
+	ok(!ringup_points_get(r, first + 1, 16, p, sizeof(struct ringup_points)) &&
+		   in_order(&p[1]),
+	   "a sum has its points");
 	for (i = 2; i < 5; i++)
 		bad += !in_order(&p[i]);
 	ok(!bad && in_order(&p[5]), "small ones and a message, too: %d have not", bad);
@@ -299,14 +324,16 @@ static void look_at_points(struct ringup *r, const uint64_t *count, uint64_t fir
 	   "and a barrier, before the sum");
 	ok(!p[6].submitted && !p[15].complete, "what has not been started has none");
 	went(receive_from(ringup_world(r), 1, 9, x, 2, &op));
-	ok(!ringup_points_get(r, *count, 1, p) && p[0].submitted && !p[0].ready &&
-		   !p[0].complete,
+	ok(!ringup_points_get(r, *count, 1, p, sizeof(struct ringup_points)) &&
+		   p[0].submitted && !p[0].ready && !p[0].complete,
 	   "what waits for another rank is not ready");
 	went(ringup_barrier(ringup_world(r), "looked", NULL));
 	went(ringup_wait(op, -1));
-	ok(!ringup_points_get(r, *count - 1, 1, p) && in_order(&p[0]), "and is in the end");
-	ok(ringup_points_get(r, 0, 1, p) == RINGUP_EINVAL, "there is no number 0: %s",
-	   ringup_error());
+	ok(!ringup_points_get(r, *count - 1, 1, p, sizeof(struct ringup_points)) &&
+		   in_order(&p[0]),
+	   "and is in the end");
+	ok(ringup_points_get(r, 0, 1, p, sizeof(struct ringup_points)) == RINGUP_EINVAL,
+	   "there is no number 0: %s", ringup_error());
 }
 
 static void keep_points(struct ringup *r, int rank, int size)
@@ -494,9 +521,6 @@ static void record_all(struct ringup *r, int rank, int size)
 /* Each kind of group of ranks in its turn: of one host, and of several. */
 static void test_all(const char *backend)
 {
-	const char *names[SIZE];
-	struct merge m;
-	struct err e = { 0 };
 	char one[96];
 	json_t *j;
 	int r, open = 0, bad = 0, rounds = 0, rc;
@@ -510,27 +534,16 @@ static void test_all(const char *backend)
 	ok(!rc && !failures, "every rank records as the setting says, over %s", backend);
 	for (r = 0; r < SIZE; r++) {
 		snprintf(one, sizeof(one), "all.%d.json", r);
-		names[r] = file(one);
-		j = nest_load(names[r], &open);
+		j = nest_load(file(one), &open);
 		bad += !j || open;
 		rounds += nest_count(j, "B", "NEGOTIATE_ALLREDUCE", nest_pid(j, "large"));
 		json_decref(j);
 	}
 	ok(!bad && rounds == SIZE * ROUNDS, "their files are well formed: %d are not", bad);
-	rc = merge_read(&m, names, SIZE, &e);
-	if (!rc)
-		rc = merge_write(&m, merged, &e);
-	ok(!rc && m.file[2].how == MERGE_SAME, "they can be merged: %s", e.text);
-	merge_free(&m);
-	j = nest_load(merged, &open);
-	ok(j && !open &&
-		   nest_count(j, "B", "NEGOTIATE_ALLREDUCE", nest_pid(j, "large")) ==
-			   SIZE * ROUNDS,
-	   "so that a tensor has the events of all ranks");
-	json_decref(j);
-	for (r = 0; r < SIZE; r++)
-		unlink(names[r]);
-	unlink(merged);
+	for (r = 0; r < SIZE; r++) {
+		snprintf(one, sizeof(one), "all.%d.json", r);
+		unlink(file(one));
+	}
 }
 
 int main(void)
@@ -538,7 +551,6 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	snprintf(path, sizeof(path), "%s/t.json", dir);
-	snprintf(merged, sizeof(merged), "%s/merged.json", dir);
 	test_one();
 	failures = 0;
 	ok(!ranks_run(SIZE, start_and_stop) && !failures, "nothing of that disturbs the job");

@@ -1,0 +1,613 @@
+/* test_nccl.c - collectives of GPU memory by NCCL have the bits of the host's engine. */
+/* tests: src/backend src/device src/engine tests/fakegpu */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fakegpu/gpu_ranks.h"
+
+#include "base/kinds.h"
+#include "coll/reduce.h"
+#include "fakegpu/orders.h"
+#include "rounds.h"
+
+enum { COUNT = 1000, MOST = 170, RANKS_MOST = 8, ROW = 5, ROWS_MOST = COUNT / ROW };
+
+/* Small whole numbers.  Every type has all sums of eight ranks, which the host forms in f32 and
+ * NCCL in the tensor's type.  So it has products of small(), which are 36 at most. */
+static int small(size_t i, int rank, bool product)
+{
+	static const int sums[] = { 1, 2, 3, 4, 5 }, products[] = { 1, 2, 3, 1, 1 };
+	size_t at = (i * 7 + (size_t)rank * 3) % 5;
+
+	return product ? products[at] : sums[at];
+}
+
+static void fill(enum ringup_dtype t, void *at, size_t count, int rank, bool product)
+{
+	for (size_t i = 0; i < count; i++) {
+		int v = small(i, rank, product);
+		float f = (float)v;
+
+		switch (t) {
+		case RINGUP_U8:
+		case RINGUP_I8:
+			((int8_t *)at)[i] = (int8_t)v;
+			break;
+		case RINGUP_BOOL:
+			((uint8_t *)at)[i] = v > 3 ? (uint8_t)v : 0;
+			break;
+		case RINGUP_U16:
+		case RINGUP_I16:
+			((int16_t *)at)[i] = (int16_t)(v * 5000);
+			break;
+		case RINGUP_I32:
+			((int32_t *)at)[i] = v - 3;
+			break;
+		case RINGUP_I64:
+			((int64_t *)at)[i] = v - 3;
+			break;
+		case RINGUP_F16:
+		case RINGUP_BF16:
+			reduce_narrow(t, (uint16_t *)at + i, &f, 1);
+			break;
+		case RINGUP_F32:
+			((float *)at)[i] = f;
+			break;
+		case RINGUP_F64:
+			((double *)at)[i] = f;
+			break;
+			break;
+		}
+	}
+}
+
+/* ---- sums and the like ---- */
+
+struct kind {
+	enum ringup_dtype dtype;
+	enum ringup_redop redop;
+	double pre, post;
+};
+
+static bool differs(const void *a, const void *b, size_t bytes, const struct kind *k, int rank)
+{
+	if (!memcmp(a, b, bytes))
+		return false;
+	printf("# rank %d: %s of %s, times %g, then %g\n", rank, reduce_redop_name(k->redop),
+	       reduce_dtype_name(k->dtype), k->pre, k->post);
+	return true;
+}
+
+/* @many tensors as one operation or one alone, on the GPU and on the host. */
+static void reduce_both(struct ringup *r, struct gpu_seat *s, const struct kind *k, int many,
+			bool in_place, int rank)
+{
+	static __thread unsigned char host_in[MOST][COUNT * 8], host_out[MOST][COUNT * 8],
+		got[COUNT * 8];
+	size_t each = reduce_dtype_bytes(k->dtype);
+	struct ringup_reduce host[MOST], far[MOST];
+	struct ringup_op *op = NULL;
+	int i, rc;
+
+	for (i = 0; i < many; i++) {
+		size_t count = many > 3 ? 1 + (size_t)i % 7 : COUNT - (size_t)i * 100;
+
+		fill(k->dtype, host_in[i], count, rank + i, k->redop == RINGUP_PRODUCT);
+		host[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
+						  .name = "host",
+						  .in = host_in[i],
+						  .out = host_out[i],
+						  .count = count,
+						  .dtype = k->dtype,
+						  .redop = k->redop,
+						  .pre = k->pre,
+						  .post = k->post };
+		far[i] = host[i];
+		far[i].name = "gpu";
+		far[i].memory = s->memory;
+		far[i].stream = gpu_of(s);
+		far[i].in = gpu_new(s, count * each);
+		far[i].out = in_place ? (void *)(uintptr_t)far[i].in : gpu_new(s, count * each);
+		gpu_put_bytes(s, (void *)(uintptr_t)far[i].in, host_in[i], count * each);
+	}
+	rc = many > 1 ? ringup_allreduce_many(ringup_world(r), far, many, &op)
+		      : ringup_allreduce(ringup_world(r), far, &op);
+	check(!rc, "starts", rank);
+	check(!ringup_wait(op, -1), "ends", rank);
+	rc = many > 1 ? ringup_allreduce_many(ringup_world(r), host, many, NULL)
+		      : ringup_allreduce(ringup_world(r), host, NULL);
+	check(!rc, "on the host", rank);
+	for (i = 0; i < many; i++) {
+		size_t bytes = far[i].count * each;
+
+		check(gpu_get_bytes(s, got, far[i].out, bytes), "the stream goes on", rank);
+		check(!differs(got, host_out[i], bytes, k, rank), "the host's bits", rank);
+		gpu_drop(s, (void *)(uintptr_t)far[i].in);
+		if (!in_place)
+			gpu_drop(s, far[i].out);
+	}
+}
+
+static void reduces(struct ringup *r, int rank, int size)
+{
+	struct gpu_seat s;
+
+	(void)size;
+	gpu_sit(&s, rank);
+	check(ringup_accepts(ringup_world(r), RINGUP_CUDA) == 1, "takes a GPU's memory", rank);
+	for (int t = 0; t < DTYPE_COUNT; t++)
+		for (int o = 0; o < RINGUP_ADASUM; o++) {
+			struct kind k = { (enum ringup_dtype)t, (enum ringup_redop)o, 1, 1 };
+
+			if (t == RINGUP_BOOL && o == RINGUP_AVERAGE)
+				continue;
+			reduce_both(r, &s, &k, 1, o % 2, rank);
+			reduce_both(r, &s, &k, 3, o % 2, rank);
+			if (t == RINGUP_BOOL)
+				continue;
+			k.pre = 2;
+			k.post = 0.5;
+			reduce_both(r, &s, &k, 1, t % 2, rank);
+			reduce_both(r, &s, &k, 2, t % 2, rank);
+		}
+	/* More pieces than one launch takes. */
+	reduce_both(r, &s, &(struct kind){ RINGUP_F32, RINGUP_SUM, 1, 1 }, MOST, true, rank);
+	gpu_stand(&s);
+}
+
+/* The sum of f16 would be infinite, its average is not: alone, fused, and scattered. */
+static void averages_far(struct ringup *r, int rank, int size)
+{
+	enum { MUCH = 30000 };
+	struct ringup_group *g = ringup_world(r);
+	struct gpu_seat s;
+	uint16_t host[COUNT], want;
+	float much = MUCH;
+	struct ringup_reduce a[2];
+	struct ringup_scatter part;
+	void *far;
+
+	gpu_sit(&s, rank);
+	far = gpu_new(&s, sizeof(host));
+	reduce_narrow(RINGUP_F16, &want, &much, 1);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < COUNT; i++)
+			host[i] = want;
+		gpu_put_bytes(&s, far, host, sizeof(host));
+		for (int i = 0; i < 2; i++)
+			a[i] = (struct ringup_reduce){ .bytes = sizeof(a[i]),
+						       .name = "average",
+						       .in = (uint16_t *)far + i * size,
+						       .out = (uint16_t *)far + i * size,
+						       .count = (uint64_t)size,
+						       .dtype = RINGUP_F16,
+						       .redop = RINGUP_AVERAGE,
+						       .memory = s.memory,
+						       .stream = gpu_of(&s) };
+		part = (struct ringup_scatter){ .bytes = sizeof(part),
+						.name = "part",
+						.in = far,
+						.out = far,
+						.rows = (uint64_t)size,
+						.row = 1,
+						.dtype = RINGUP_F16,
+						.redop = RINGUP_AVERAGE,
+						.memory = s.memory,
+						.stream = gpu_of(&s) };
+		check(!(!round       ? ringup_allreduce(g, a, NULL)
+			: round == 1 ? ringup_allreduce_many(g, a, 2, NULL)
+				     : ringup_reducescatter(g, &part, NULL)),
+		      "an average of large numbers", rank);
+		check(gpu_get_bytes(&s, host, far, 2 * sizeof(host[0])) && host[0] == want,
+		      "is large", rank);
+	}
+	gpu_drop(&s, far);
+	gpu_stand(&s);
+}
+
+/* ---- what moves blocks ---- */
+
+_Static_assert((RANKS_MOST - 1) * 28 <= ROWS_MOST, "a block is in the tensor");
+
+static void on_both(struct gpu_seat *s, void *far, void *host, int rank, int what)
+{
+	fill(RINGUP_F32, host, COUNT, rank * 5 + what, false);
+	gpu_put_bytes(s, far, host, COUNT * sizeof(float));
+}
+
+static void same(struct gpu_seat *s, const void *far, const float *host, size_t count,
+		 const char *what, int rank)
+{
+	float *got = malloc(count * sizeof(float));
+
+	check(gpu_get_bytes(s, got, far, count * sizeof(float)) &&
+		      !memcmp(got, host, count * sizeof(float)),
+	      what, rank);
+	free(got);
+}
+
+static void broadcasts(struct ringup *r, struct gpu_seat *s, int rank, int size)
+{
+	float host[COUNT];
+	void *far = gpu_new(s, sizeof(host)), *out = gpu_new(s, sizeof(host));
+
+	for (int root = 0; root < size; root++)
+		for (int i = 0; i < 2; i++) {
+			struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+						  .name = "host",
+						  .in = host,
+						  .out = host,
+						  .count = COUNT,
+						  .dtype = RINGUP_F32,
+						  .root = root };
+
+			on_both(s, far, host, rank, root);
+			check(!ringup_broadcast(ringup_world(r), &b, NULL), "host", rank);
+			b.name = "gpu";
+			b.in = rank == root ? far : NULL;
+			b.out = i ? out : far;
+			b.memory = s->memory;
+			b.stream = gpu_of(s);
+			check(!ringup_broadcast(ringup_world(r), &b, NULL), "gpu", rank);
+			same(s, b.out, host, COUNT, "root's elements", rank);
+		}
+	gpu_drop(s, far);
+	gpu_drop(s, out);
+}
+
+static void gathers(struct ringup *r, struct gpu_seat *s, int rank, int size, bool even)
+{
+	float host[COUNT];
+	size_t room = COUNT * sizeof(float) * (size_t)size;
+	void *far = gpu_new(s, sizeof(host)), *all = gpu_new(s, room), *got = NULL,
+	     *here = NULL;
+	uint64_t counts[RANKS_MAX], total = 0;
+	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
+				   .name = "host",
+				   .in = host,
+				   .rows = even ? 100 : (uint64_t)(rank * 28),
+				   .row = ROW,
+				   .dtype = RINGUP_F32,
+				   .out = &here,
+				   .counts = counts };
+
+	on_both(s, far, host, rank, 0);
+	check(!ringup_allgather(ringup_world(r), &a, NULL), "host", rank);
+	for (int i = 0; i < size; i++)
+		total += counts[i] * a.row;
+	a.name = "gpu";
+	a.in = far;
+	a.out = &got;
+	a.into = all;
+	a.into_bytes = room;
+	a.memory = s->memory;
+	a.stream = gpu_of(s);
+	check(!ringup_allgather(ringup_world(r), &a, NULL) && got == all, "gpu", rank);
+	same(s, all, here, total, even ? "blocks" : "ragged blocks", rank);
+	ringup_free(here);
+	gpu_drop(s, far);
+	gpu_drop(s, all);
+}
+
+static void exchanges(struct ringup *r, struct gpu_seat *s, int rank, int size, bool even)
+{
+	float host[COUNT];
+	size_t room = COUNT * sizeof(float) * (size_t)size;
+	void *far = gpu_new(s, sizeof(host)), *all = gpu_new(s, room), *got = NULL,
+	     *here = NULL;
+	uint64_t counts[RANKS_MAX], splits[RANKS_MAX], total = 0, rows = 0;
+	struct ringup_exchange a = { .bytes = sizeof(struct ringup_exchange),
+				     .name = "host",
+				     .in = host,
+				     .row = ROW,
+				     .dtype = RINGUP_F32,
+				     .out = &here,
+				     .splits = splits,
+				     .counts = counts };
+
+	for (int i = 0; i < size; i++)
+		rows += splits[i] = even ? 10 : (uint64_t)((rank + 2 * i) % 4);
+	a.rows = rows;
+	on_both(s, far, host, rank, 1);
+	check(!ringup_alltoall(ringup_world(r), &a, NULL), "host", rank);
+	for (int i = 0; i < size; i++)
+		total += counts[i] * a.row;
+	a.name = "gpu";
+	a.in = far;
+	a.out = &got;
+	a.into = all;
+	a.into_bytes = room;
+	a.memory = s->memory;
+	a.stream = gpu_of(s);
+	check(!ringup_alltoall(ringup_world(r), &a, NULL) && got == all, "gpu", rank);
+	same(s, all, here, total, even ? "exchanged" : "exchanged, ragged", rank);
+	ringup_free(here);
+	gpu_drop(s, far);
+	gpu_drop(s, all);
+}
+
+static void scatters(struct ringup *r, struct gpu_seat *s, const struct kind *k, uint64_t rows,
+		     bool in_place, int rank)
+{
+	static __thread unsigned char host[COUNT * 8], part[COUNT * 8], got[COUNT * 8];
+	size_t each = reduce_dtype_bytes(k->dtype);
+	uint64_t n = (uint64_t)ringup_size(ringup_world(r));
+	uint64_t mine = rows / n + ((uint64_t)rank < rows % n);
+	void *far = gpu_new(s, COUNT * each), *out = gpu_new(s, COUNT * each);
+	struct ringup_scatter a = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "host",
+				    .in = host,
+				    .rows = rows,
+				    .row = 3,
+				    .out = part,
+				    .dtype = k->dtype,
+				    .redop = k->redop,
+				    .pre = k->pre,
+				    .post = k->post };
+
+	fill(k->dtype, host, COUNT, rank, false);
+	gpu_put_bytes(s, far, host, COUNT * each);
+	check(!ringup_reducescatter(ringup_world(r), &a, NULL), "host", rank);
+	a.name = "gpu";
+	a.in = far;
+	a.out = in_place ? far : out;
+	a.memory = s->memory;
+	a.stream = gpu_of(s);
+	check(!ringup_reducescatter(ringup_world(r), &a, NULL), "gpu", rank);
+	check(gpu_get_bytes(s, got, a.out, mine * 3 * each) &&
+		      !differs(got, part, mine * 3 * each, k, rank),
+	      "this rank's rows", rank);
+	gpu_drop(s, far);
+	gpu_drop(s, out);
+}
+
+static void moves(struct ringup *r, int rank, int size)
+{
+	static const struct kind kinds[] = {
+		{ RINGUP_F32, RINGUP_SUM, 1, 1 },   { RINGUP_F32, RINGUP_AVERAGE, 1, 1 },
+		{ RINGUP_F64, RINGUP_SUM, 2, 0.5 }, { RINGUP_I32, RINGUP_AVERAGE, 1, 1 },
+		{ RINGUP_I16, RINGUP_MAX, 1, 1 },   { RINGUP_BOOL, RINGUP_SUM, 1, 1 }
+	};
+	struct gpu_seat s;
+
+	gpu_sit(&s, rank);
+	broadcasts(r, &s, rank, size);
+	for (int even = 0; even < 2; even++) {
+		gathers(r, &s, rank, size, even);
+		exchanges(r, &s, rank, size, even);
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			scatters(r, &s, &kinds[i],
+				 (uint64_t)(10 * size) + (even ? 0 : (uint64_t)size / 2), i % 2,
+				 rank);
+	}
+	gpu_stand(&s);
+}
+
+/* ---- streams, joins, groups, what is refused ---- */
+
+/* Without a stream the result is there when the operation is complete. */
+static void waits(struct ringup *r, int rank, int size)
+{
+	struct gpu_seat s;
+	float host[COUNT], sum = 0;
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "no stream",
+				   .count = COUNT,
+				   .dtype = RINGUP_F32 };
+
+	gpu_sit(&s, rank);
+	a.memory = s.memory;
+	a.in = a.out = gpu_new(&s, sizeof(host));
+	for (int i = 0; i < COUNT; i++)
+		host[i] = (float)(rank + 1);
+	for (int i = 0; i < size; i++)
+		sum += (float)(i + 1);
+	gpu_put_bytes(&s, a.out, host, sizeof(host));
+	check(gpu_sync(&s, 10000), "written", rank);
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "a sum", rank);
+	check(gpu_get_bytes(&s, host, a.out, sizeof(host)) && host[0] == sum &&
+		      host[COUNT - 1] == sum,
+	      "is there", rank);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
+static void joins(struct ringup *r, int rank, int size)
+{
+	struct gpu_seat s;
+	float host[COUNT];
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "joined",
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_HOST };
+	int last = -1, done = 0;
+
+	gpu_sit(&s, rank);
+	a.memory = s.memory;
+	a.in = a.out = gpu_new(&s, sizeof(host));
+	a.stream = gpu_of(&s);
+	for (enum ringup_redop op = RINGUP_SUM; rank && op < RINGUP_ADASUM; op++) {
+		float want = op == RINGUP_PRODUCT || op == RINGUP_MAX || op == RINGUP_MIN
+				     ? 2
+				     : 2.0F * (float)(size - 1);
+
+		for (int i = 0; i < COUNT; i++)
+			host[i] = 2;
+		for (int i = 2; i < size && op == RINGUP_PRODUCT; i++)
+			want *= 2;
+		if (op == RINGUP_AVERAGE)
+			want /= (float)size;
+		a.redop = op;
+		gpu_put_bytes(&s, a.out, host, sizeof(host));
+		check(!ringup_allreduce(ringup_world(r), &a, NULL), "a sum without rank 0",
+		      rank);
+		check(gpu_get_bytes(&s, host, a.out, sizeof(host)) && host[0] == want &&
+			      host[COUNT - 1] == want,
+		      reduce_redop_name(op), rank);
+		done++;
+	}
+	check(done == (rank ? RINGUP_ADASUM : 0), "all of them", rank);
+	check(!ringup_join(ringup_world(r), &last, NULL), "all have joined", rank);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
+/* A stream that is being captured into a graph; before and afterwards it serves. */
+static void refuses_capture(struct ringup *r, struct gpu_seat *s, const struct ringup_reduce *a,
+			    int rank)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*begin)(driver_handle stream, int mode),
+		(*end)(driver_handle stream, void **graph);
+	struct ringup_op *op = NULL;
+	void *graph = NULL;
+
+	*(void **)&begin = dlsym(cuda, "cuStreamBeginCapture_v2");
+	*(void **)&end = dlsym(cuda, "cuStreamEndCapture");
+	/* A capture of this thread's only: others' ranks are threads of this process, too. */
+	check(gpu_sync(s, 10000) && !begin(s->stream, CAPTURE_THREAD_LOCAL), "a capture begins",
+	      rank);
+	check(ringup_allreduce(ringup_world(r), a, &op) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "is being captured"),
+	      "no part of a graph", rank);
+	(void)end(s->stream, &graph);
+	check(!ringup_allreduce(ringup_world(r), a, NULL), "after the capture", rank);
+}
+
+static void refuses(struct ringup *r, int rank, int size)
+{
+	struct gpu_seat s;
+	float host[4] = { 0 };
+	void *far;
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "refused",
+				   .in = host,
+				   .out = host,
+				   .count = 4,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+
+	gpu_sit(&s, rank);
+	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "no memory of a GPU"),
+	      "the host's memory as a GPU's", rank);
+	a.in = a.out = far = gpu_new(&s, sizeof(host));
+	a.stream = s.stream;
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "then goes on", rank);
+	refuses_capture(r, &s, &a, rank);
+	a.redop = RINGUP_ADASUM;
+	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL, "no Adasum", rank);
+	a.redop = RINGUP_SUM;
+	a.memory = rank ? RINGUP_CUDA : RINGUP_HOST;
+	a.in = a.out = rank ? far : host;
+	a.stream = rank ? s.stream : NULL;
+	a.count = rank == size - 1 ? 3 : 4;
+	a.name = "lengths";
+	check(size == 1 || (ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EMISMATCH &&
+			    strstr(ringup_error(), "of 3 f32")),
+	      "lengths differ, and kinds of memory", rank);
+	gpu_drop(&s, far);
+	gpu_stand(&s);
+}
+
+/* One name, with another kind of memory on each rank in each round. */
+static void changes(struct ringup *r, int rank, int size)
+{
+	enum { SOME = 8, TURNS = 60 };
+	struct gpu_seat s;
+	float host[2 * SOME];
+	struct ringup_reduce a[2];
+	int at = 0;
+	void *far;
+
+	gpu_sit(&s, rank);
+	far = gpu_new(&s, sizeof(host));
+	for (int round = 0; round < TURNS; round++) {
+		for (int i = 0; i < 2 * SOME; i++)
+			host[i] = (float)round;
+		gpu_put_bytes(&s, far, host, sizeof(host));
+		for (int i = 0; i < 2; i++) {
+			/* All in the host's memory now and then: small sums need no plan there.
+			 */
+			bool is_far = round % 4 && (round + rank + i) % 3;
+
+			at += is_far;
+			a[i] = (struct ringup_reduce){
+				.bytes = sizeof(a[i]),
+				.name = "turns",
+				.in = (is_far ? (float *)far : host) + i * SOME,
+				.count = SOME,
+				.dtype = RINGUP_F32,
+				.memory = is_far ? RINGUP_CUDA : RINGUP_HOST,
+				.stream = is_far ? s.stream : NULL
+			};
+			a[i].out = (void *)(uintptr_t)a[i].in;
+		}
+		check(!(round % 2 ? ringup_allreduce_many(ringup_world(r), a, 2, NULL)
+				  : ringup_allreduce(ringup_world(r), a, NULL)),
+		      "a sum", rank);
+		for (int i = 0; i <= round % 2; i++) {
+			float got[SOME];
+
+			if (a[i].memory == RINGUP_CUDA)
+				check(gpu_get_bytes(&s, got, a[i].out, sizeof(got)), "is back",
+				      rank);
+			else
+				memcpy(got, a[i].out, sizeof(got));
+			check(got[0] == (float)(round * size) &&
+				      got[SOME - 1] == (float)(round * size),
+			      "is right", rank);
+		}
+	}
+	check(at > TURNS / 2, "often on the GPU", rank);
+	gpu_drop(&s, far);
+	gpu_stand(&s);
+}
+
+/* The data of one rank are in the host's memory: those of the others go there, too. */
+static void mixes(int size)
+{
+	for (gpu_near = 0; gpu_near < size; gpu_near += size - 1) {
+		run("sums, mixed", size, reduces);
+		run("averages of large f16, mixed", size, averages_far);
+		run("blocks, mixed", size, moves);
+		run("no stream, mixed", size, waits);
+		run("ranks that have joined, mixed", size, joins);
+	}
+	gpu_near = -1;
+	run("kinds of memory that change", size, changes);
+}
+
+static void all(int size)
+{
+	run("sums", size, reduces);
+	run("averages of large f16", size, averages_far);
+	run("blocks", size, moves);
+	run("no stream", size, waits);
+	if (size > 1)
+		run("ranks that have joined", size, joins);
+	run("what is refused", size, refuses);
+	if (size > 2)
+		run("groups in any order", size, orders);
+}
+
+int main(int argc, char **argv)
+{
+	int most = getenv("RINGUP_TEST_LONG") ? RANKS_MOST : 3;
+
+	(void)argc;
+	gpu_main(argv);
+	/* Three groups and the world, by three to eight ranks: a hundred thousand operations in
+	 * all, fewer under ThreadSanitizer. */
+	if (most == RANKS_MOST)
+		order_rounds = ROUNDS_TSAN ? 200 : 4200;
+	for (int size = 1; size <= most; size++)
+		all(size);
+	for (int size = 2; size <= 3; size++)
+		mixes(size);
+	order_rounds = ROUNDS;
+	setenv("RINGUP_BACKEND", "nccl,tcp", 1);
+	all(3);
+	mixes(3);
+	ok(gpu_nothing_left(), "nothing is left on the GPU");
+	return tap_done();
+}

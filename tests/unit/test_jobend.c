@@ -1,0 +1,162 @@
+/* test_jobend.c - how jobs ended, and what is found first in their logs. */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "diagnose/conclude.h"
+#include "diagnose/read.h"
+#include "diagnose/routine.h"
+#include "diagnose/sift.h"
+#include "tap.h"
+
+static struct sieve sieve;
+static struct conclusions found;
+
+static void diagnose(const char *log, size_t len)
+{
+	static const struct nodes nodes;
+	struct reader r = { .fd = -1, .pidfd = -1 };
+	int ends[2];
+
+	conclude_free(&found);
+	evidence_reset(&sieve.evidence);
+	if (pipe2(ends, O_CLOEXEC) || write(ends[1], log, len) != (ssize_t)len)
+		return;
+	close(ends[1]);
+	r.fd = ends[0];
+	if (sift_log(&sieve, &r, 0, NULL) || conclude(&found, &sieve.evidence, &nodes, NULL))
+		found.n = 0;
+	read_close(&r);
+}
+
+static bool names(int rank, const char *host)
+{
+	const struct finding *f = found.n ? found.list[0].finding : NULL;
+	bool has_rank = rank < 0, has_host = !strcmp(host, "-");
+	int i;
+
+	for (i = 0; f && i < f->ranks; i++)
+		has_rank |= f->rank[i] == rank;
+	for (i = 0; f && i < f->hosts; i++)
+		has_host |= !strcmp(f->host[i], host);
+	return has_rank && has_host;
+}
+
+static bool is_wanted(const char *want)
+{
+	const char *text = strchr(want, '=');
+	bool is_silent = !strncmp(want, "silent", 6);
+
+	if (!text)
+		return found.outcome == JOBEND_WELL ||
+		       (!found.n && found.outcome == JOBEND_UNKNOWN);
+	if (!found.n || found.outcome == JOBEND_WELL ||
+	    is_silent != (found.outcome == JOBEND_SILENT))
+		return false;
+	return strstr(found.list[0].cause, text + 1) || strstr(found.list[0].proof, text + 1);
+}
+
+static void check_log(char *head, const char *log, size_t len)
+{
+	char *name = strsep(&head, "\t"), *want = strsep(&head, "\t"),
+	     *rank = strsep(&head, "\t"), *host = head;
+
+	bool is_missed = !strncmp(want, "missed:", 7);
+
+	diagnose(log, len);
+	if (is_missed) {
+		ok(!is_wanted(want + 7), "%s: missed as before; if it is found, say so", name);
+		return;
+	}
+	ok(host && is_wanted(want) && names(*rank == '-' ? -1 : atoi(rank), host), "%s", name);
+	if (!is_wanted(want))
+		printf("# %s, %d found: %s | %s\n", jobend_name(found.outcome), found.n,
+		       found.n ? found.list[0].cause : "", found.n ? found.list[0].proof : "");
+}
+
+static void read_logs(const char *folder, const char *name)
+{
+	char path[4096];
+	static const char mark[] = "\n#### ";
+	static char all[512 << 10], head[512];
+	FILE *f;
+	size_t len, n;
+	char *at, *log, *next;
+	int logs = 0;
+
+	snprintf(path, sizeof(path), "%s/tests/diagnose/%s", folder, name);
+	f = fopen(path, "re");
+	len = f ? fread(all, 1, sizeof(all) - 1, f) : 0;
+	all[len] = 0;
+	at = strstr(all, mark);
+	for (; at; at = next, logs++) {
+		at += sizeof(mark) - 1;
+		n = strcspn(at, "\n");
+		snprintf(head, sizeof(head), "%.*s", (int)n, at);
+		log = at + n + 1;
+		next = strstr(log, mark);
+		check_log(head, log, (size_t)((next ? next + 1 : all + len) - log));
+	}
+	if (f)
+		fclose(f);
+	ok(logs > 50 && len < sizeof(all) - 1, "%d logs in %s", logs, path);
+}
+
+static void check_table(void)
+{
+	static const char log[] =
+		"0: step 7 loss 1\n1: step 7 loss 1\n1: sizes differ\n"
+		"0: step 8 loss 1\nsrun: error: n2: task 1: Exited with exit code 3\n";
+	const struct proc *p;
+	int n;
+
+	diagnose(log, sizeof(log) - 1);
+	p = procs_list(sieve.evidence.procs, &n);
+	ok(n == 3 && p[1].rank == 0 && p[1].step == 8 && p[2].rank == 1 && p[2].step == 7,
+	   "the table has each rank's last step");
+	ok(p[2].status == 3 && p[2].last[0].line == 3 &&
+		   !strcmp(p[2].last[0].text, "1: sizes differ"),
+	   "it has the status of the rank that ended, and its last line");
+	ok(found.n == 1 && found.list[0].lasts == 2 &&
+		   strstr(found.list[0].cause, "sizes differ"),
+	   "the last lines of that rank are quoted");
+}
+
+static void check_routine(void)
+{
+	static struct routine r;
+	const int room = ROUTINE_SHAPES / 2;
+	char line[] = "aaaa words";
+	bool kept = true;
+
+	for (int i = 0; i <= room; i++) {
+		for (int k = 0, rest = i; k < 4; k++, rest /= 16)
+			line[k] = (char)('g' + rest % 16);
+		routine_add(&r, 7, routine_shape(7, line, line + 10), (uint64_t)i, true);
+		kept &= i == room || routine_find(&r, routine_shape(7, line, line + 10));
+	}
+	ok(kept && !routine_find(&r, routine_shape(7, line, line + 10)),
+	   "the shapes of lines that fit are kept, and none more");
+	ok(!routine_resumed(&r, 7, 3), "lines of one shape before and after: none");
+	memcpy(line, "gggg", 4);
+	routine_add(&r, 7, routine_shape(7, line, line + 10), 9, true);
+	ok(routine_resumed(&r, 7, 3) && !routine_resumed(&r, 8, 3),
+	   "of the process that wrote some");
+}
+
+int main(void)
+{
+	const char *src = getenv("srcdir");
+
+	ok(!sift_open(&sieve, NULL), "there is memory");
+	read_logs(src ? src : ".", "outcomes.txt");
+	read_logs(src ? src : ".", "threads.txt");
+	read_logs(src ? src : ".", "runs.txt");
+	check_table();
+	check_routine();
+	conclude_free(&found);
+	sift_close(&sieve);
+	return tap_done();
+}

@@ -1,0 +1,55 @@
+/* test_stepline.c - steps in lines of training runs and simulations. */
+#include "diagnose/stepline.h"
+
+#include <string.h>
+
+#include "tap.h"
+
+static void check(const char *line, long step)
+{
+	long found = stepline_read(line, line + strlen(line));
+
+	ok(found == step, "'%s': step %ld", line, step);
+	if (found != step)
+		printf("# %ld\n", found);
+}
+
+static void check_within(const char *line, long within)
+{
+	long found = stepline_within(line, line + strlen(line));
+
+	ok(found == within, "'%s': %ld within", line, within);
+	if (found != within)
+		printf("# %ld\n", found);
+}
+
+int main(void)
+{
+	static const char waits[] = "rank 0 waits";
+
+	check("step 120 loss 1.0", 120);
+	check("[1,3]<stdout>:Step: 7 loss 1.0", 7);
+	check("Epoch [3/10] loss 0.2", 3);
+	check("{'loss': 0.4, 'grad_norm': 1.0, 'epoch': 1.22}", 1);
+	check("global_step=900, loss=2", 900);
+	check("Epoch 10:  93%|####| 18626/20000 [5:43:21<25:19,  0.90it/s, v_num=0]", 18626);
+	check("26/03/11 10:00:00 INFO TaskSetManager: Finished task 3.1 in stage 2.1 (TID 31) "
+	      "in 9 ms",
+	      3);
+	check("26/03/11 10:00:00 INFO DAGScheduler: Job 2 finished: collect, took 2 s", 2);
+	check("cycle 5 dt 1.8e-05", 5);
+	check("still waiting at step 121", -1);
+	check("ERROR: step 5 went wrong", -1);
+	check("step 5 failed, trying again", -1);
+	check("loss 0.5 accuracy 0.9", -1);
+	check("INFO DAGScheduler: Executor lost: 0 (epoch 1)", -1);
+	check("stepping on", -1);
+	check("batch_size 32", -1);
+	check("", -1);
+	check_within("epoch 4 batch 20 loss 1.0", 20);
+	check_within("INFO | train_inner | epoch 001:    50 / 900 loss=2.1", 50);
+	check_within("Epoch 3: loss 2.0", 0);
+	check_within("loss 1/2", 0);
+	ok(stepline_waits(waits, waits + sizeof(waits) - 1), "a line that waits");
+	return tap_done();
+}
