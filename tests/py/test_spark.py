@@ -112,9 +112,9 @@ def leaves_nothing(spark):
     before = descriptors(spark)
     yield
     deadline = time.monotonic() + HANG
-    while (left := of_jobs()) and time.monotonic() < deadline:
+    while (of_jobs() or descriptors(spark) > before) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left == []
+    assert of_jobs() == []
     assert descriptors(spark) <= before
 
 
