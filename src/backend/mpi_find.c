@@ -89,11 +89,11 @@ void mpi_find_version(const char *summary, char out[MPI_FIND_VERSION])
 
 void mpi_find_launcher_version(char out[MPI_FIND_VERSION])
 {
-	const char *told = conf_env("OMPI_VERSION");
+	const char *version = conf_env("OMPI_VERSION");
 
 	*out = 0;
-	if (told)
-		mpi_find_version(told, out);
+	if (version)
+		mpi_find_version(version, out);
 	else if (conf_env("OMPI_MCA_orte_hnp_uri"))
 		snprintf(out, MPI_FIND_VERSION, "4");
 }

@@ -59,11 +59,11 @@ int horovod_is(const char *var, size_t *len)
 
 void horovod_tell(void)
 {
-	static int told;
+	static int reported;
 	char **p = conf_environ(), text[HOROVOD_TEXT];
 	size_t len;
 
-	if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED))
 		return;
 	for (; p && *p; p++) {
 		const struct horovod *h;

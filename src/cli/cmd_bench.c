@@ -241,7 +241,7 @@ static int cmd_bench_parse(const char *collective, struct request *q, struct err
 static int measure_all(struct request *q, const struct scoreboard *s, struct measure *m,
 		       bool prints, struct err *e)
 {
-	struct timing_how how = { iterations, seconds, check };
+	struct timing_options how = { iterations, seconds, check };
 	struct timing x;
 	bool is_wrong = false;
 	int rc = prints ? scoreboard_head(s, &q->task, e) : 0;
@@ -262,7 +262,7 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct mea
 
 static int be_rank(struct request *q, struct err *e)
 {
-	struct measure_how how = { &q->groups, shared };
+	struct measure_options how = { &q->groups, shared };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	int rc;

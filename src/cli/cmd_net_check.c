@@ -111,8 +111,8 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 static int nodes_probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };
-	struct check_how how = { .quick = quick };
-	struct byhand_how hands = { .seconds = targets.start_s, .invite = agents_invite };
+	struct check_options how = { .quick = quick };
+	struct manual_options hands = { .seconds = targets.start_s, .invite = agents_invite };
 	char address[IFACE_TEXT] = "";
 	int rc = targets_find(&targets, argc, argv, 2, &nodes, e);
 

@@ -367,7 +367,8 @@ static int name_nodes(struct roster *r, int argc, char **argv, struct err *e)
 	return rc ? rc : targets_find(&targets, argc, argv, 1, r, e);
 }
 
-static int conclude_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+static int conclude_nodes(const struct settle_options *how, const struct settle *s,
+			  struct err *e)
 {
 	int i, rc = as_json ? out_json(settled_nodes_json(how, s), e)
 			    : settled_print_nodes(how, s, e);
@@ -388,7 +389,7 @@ static int fix_nodes(int argc, char **argv, struct err *e)
 {
 	struct roster r = { 0 };
 	struct settle s = { 0 };
-	struct settle_how how = {
+	struct settle_options how = {
 		.ask = choice(),
 		.undo = undo,
 		.dry_run = dry_run,

@@ -232,7 +232,7 @@ static int cmd_run_check(struct err *e)
 }
 
 /* Parses "10,100": seconds. */
-static int read_cooldown(struct elastic_how *how, struct err *e)
+static int read_cooldown(struct elastic_options *how, struct err *e)
 {
 	double least, most;
 	int end = 0;
@@ -287,7 +287,7 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 {
 	int64_t start_ms =
 		is_set(start_timeout_s) ? start_timeout_s * 1000ll : conf->start_timeout_ms;
-	struct cluster_how j = {
+	struct cluster_options j = {
 		.size = ranks,
 		.is_here = !is_elastic() && !parent && l->count == 1 &&
 			   hostlist_is_local(l->host[0].name) && l->host[0].slots >= ranks,

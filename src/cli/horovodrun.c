@@ -104,7 +104,7 @@ static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt
 
 /* Is a variable set for @i?  Options of autotuning and of the timeline need their main
  * option. */
-static bool horovodrun_is_told(const struct hvdopts *o, enum hvdopt i)
+static bool horovodrun_is_set(const struct hvdopts *o, enum hvdopt i)
 {
 	if (!o->value[i] || !*hvdopt_rows[i].variable)
 		return false;
@@ -118,7 +118,7 @@ static bool horovodrun_is_told(const struct hvdopts *o, enum hvdopt i)
 static void variables_add(struct plan_words *w, const struct hvdopts *o)
 {
 	for (int i = 0; i < HVDOPTS; i++)
-		if (horovodrun_is_told(o, (enum hvdopt)i))
+		if (horovodrun_is_set(o, (enum hvdopt)i))
 			value_add(w, o, (enum hvdopt)i);
 	if (o->tcp)
 		variable_add(w, "NCCL_IB_DISABLE", "1");

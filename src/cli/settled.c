@@ -85,7 +85,7 @@ static bool settled_is_same(const struct settle_node *a, const struct settle_nod
 	return true;
 }
 
-static bool settled_is_told(const struct settle *s, int i)
+static bool settled_is_reported(const struct settle *s, int i)
 {
 	for (int k = 0; k < i; k++)
 		if (s->node[k].asked && settled_is_same(&s->node[k], &s->node[i]))
@@ -94,7 +94,7 @@ static bool settled_is_told(const struct settle *s, int i)
 }
 
 /* Prints "n1, n3: eth0", and the changes there. */
-static int print_group(const struct settle_how *how, const struct settle *s, int i,
+static int print_group(const struct settle_options *how, const struct settle *s, int i,
 		       struct err *e)
 {
 	const struct settle_node *n = &s->node[i];
@@ -127,7 +127,7 @@ static int count_kept(const struct settle *s)
 	return n;
 }
 
-static void print_end(const struct settle_how *how, const struct settle *s)
+static void print_end(const struct settle_options *how, const struct settle *s)
 {
 	int kept = count_kept(s);
 
@@ -140,7 +140,7 @@ static void print_end(const struct settle_how *how, const struct settle *s)
 			 kept, s->n);
 }
 
-static void note_trouble(const struct settle_how *how, const struct settle *s)
+static void note_trouble(const struct settle_options *how, const struct settle *s)
 {
 	for (int i = 0; i < s->n; i++) {
 		const struct settle_node *n = &s->node[i];
@@ -154,7 +154,7 @@ static void note_trouble(const struct settle_how *how, const struct settle *s)
 	}
 }
 
-int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+int settled_print_nodes(const struct settle_options *how, const struct settle *s, struct err *e)
 {
 	int rc = 0;
 
@@ -167,7 +167,7 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 				 "names for it\n",
 				 s->network);
 		for (int i = 0; !rc && i < s->n; i++)
-			if (s->node[i].asked && !settled_is_told(s, i))
+			if (s->node[i].asked && !settled_is_reported(s, i))
 				rc = print_group(how, s, i, e);
 		print_end(how, s);
 	}
@@ -188,7 +188,7 @@ static json_t *node_json(const char *name, const struct settle_node *n)
 	return j;
 }
 
-json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s)
+json_t *settled_nodes_json(const struct settle_options *how, const struct settle *s)
 {
 	json_t *nodes = json_array();
 

@@ -16,9 +16,10 @@ int settled_print_libraries(const struct change *d, struct err *e);
 void settled_note_strays(const struct change *d, const char *node, const char *interface);
 
 /* settled_print_nodes - print all nodes; those with equal results together. */
-int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e);
+int settled_print_nodes(const struct settle_options *how, const struct settle *s,
+			struct err *e);
 
 /* settled_nodes_json - `ringup.net.fix-nodes/1`. */
-json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s);
+json_t *settled_nodes_json(const struct settle_options *how, const struct settle *s);
 
 #endif

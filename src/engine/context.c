@@ -298,11 +298,11 @@ static pid_t joined;
 /* Argument of the last ringup_state_synced() of this process; like the state, it outlives a
  * context.
  */
-static enum lobby_state state_said = LOBBY_STATE_UNKNOWN;
+static enum lobby_state synced_state = LOBBY_STATE_UNKNOWN;
 
 void context_state_synced(bool synced)
 {
-	__atomic_store_n(&state_said, synced ? LOBBY_STATE_HELD : LOBBY_STATE_NONE,
+	__atomic_store_n(&synced_state, synced ? LOBBY_STATE_HELD : LOBBY_STATE_NONE,
 			 __ATOMIC_RELAXED);
 }
 
@@ -316,7 +316,7 @@ static int meet_generation(struct context *c, const struct discovery *d, struct 
 		return fail(e, RINGUP_EBUSY,
 			    "this process is a rank of the elastic job already: call "
 			    "ringup_fini() before it meets the others again");
-	rc = rendezvous_await(&c->meeting, d, __atomic_load_n(&state_said, __ATOMIC_RELAXED),
+	rc = rendezvous_await(&c->meeting, d, __atomic_load_n(&synced_state, __ATOMIC_RELAXED),
 			      c->conf.start_timeout_ms, &place, e);
 
 	c->generation = place.generation;

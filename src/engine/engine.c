@@ -45,15 +45,16 @@ static struct progress *my_progress(const struct engine *g)
 }
 
 /* Has an eager operation a callback?  Such an operation completes only when a thread looks. */
-static bool engine_has_tended(const struct engine *g)
+static bool engine_has_eager_callbacks(const struct engine *g)
 {
-	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&g->eager_callbacks, __ATOMIC_SEQ_CST);
 }
 
 static bool progress_is_due(struct engine *g)
 {
-	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      engine_has_tended(g) || comms_any(g, execute_ready));
+	return !engine_is_dead(g) &&
+	       (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || engine_has_eager_callbacks(g) ||
+		comms_any(g, execute_ready));
 }
 
 static void comms_scan_eager(struct engine *g)
@@ -229,7 +230,7 @@ static bool look_has_news(void *arg)
 		return true;
 	comms_scan_eager(g);
 	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
-		return !engine_has_tended(g) || engine_has_waiters(g);
+		return !engine_has_eager_callbacks(g) || engine_has_waiters(g);
 	return op && op_is_done(op);
 }
 
@@ -271,7 +272,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 		turn = soon(LONE_MS, deadline_ns);
 		return !wait_news(&r.all, turn) && clock_ns() >= turn;
 	}
-	if (!r.providers && !op && !engine_has_tended(g))
+	if (!r.providers && !op && !engine_has_eager_callbacks(g))
 		return false;
 	look.running = r.providers > 0;
 	r.all.waitset = g->waitset;

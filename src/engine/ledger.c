@@ -588,7 +588,7 @@ void ledger_tell_when(const struct eager_slots *at, int rank, bool gathers, int6
 		__atomic_store_n(place, when, __ATOMIC_RELAXED);
 }
 
-int64_t ledger_told(const struct eager_slots *at, int rank, bool gathers)
+int64_t ledger_published_when(const struct eager_slots *at, int rank, bool gathers)
 {
 	const int64_t *place = when_of(at, rank, gathers);
 

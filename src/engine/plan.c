@@ -122,9 +122,9 @@ static int plan_ask(struct comm *c, struct ringup_op *op)
 
 	for (int r = 0; r < c->topo.size; r++)
 		c->run->counts[r] = 1;
-	c->run->lack[c->topo.rank] = !op->result;
+	c->run->no_memory[c->topo.rank] = !op->result;
 	plan_begin(c, PLAN_ALLGATHER, &number);
-	plan_add(c, c->run->lack + c->topo.rank, c->run->lack, 1);
+	plan_add(c, c->run->no_memory + c->topo.rank, c->run->no_memory, 1);
 	c->run->plan.counts = c->run->counts;
 	op->asked = true;
 	return 1;
@@ -135,7 +135,7 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < c->topo.size && !c->run->lack[r]; r++)
+	for (r = 0; r < c->topo.size && !c->run->no_memory[r]; r++)
 		;
 	op->asked = false;
 	if (r == c->topo.size)

@@ -243,7 +243,7 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 	op_enter(c, op, r, proxy);
 	if (changed) {
 		t->verified = t->repeats = false;
-		t->told = 0;
+		t->reported = 0;
 	}
 	t->signature = r->signature;
 	t->known = true;

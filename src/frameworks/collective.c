@@ -27,11 +27,11 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 static int library_failed(struct collective_run *run, int status)
 {
 	const struct collective_plan *p = &run->plan;
-	const char *said = ringup_error();
+	const char *text = ringup_error();
 
 	return collective_fail(run, status, "%s: %s",
 			       p->name[0] ? p->name : collective_word(p->kind),
-			       said[0] ? said : ringup_strerror(status));
+			       text[0] ? text : ringup_strerror(status));
 }
 
 int collective_prepare(struct collective_run *run, const struct collective_plan *plan,
@@ -99,7 +99,7 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 
 /* The number of dimensions of @t from @first on, as passed to the library.  A type whose
  * elements the library carries in parts has one more. */
-static int dims_told(struct collective_tensor *t, int first)
+static int dims_passed(struct collective_tensor *t, int first)
 {
 	int dims = t->dims - first;
 
@@ -148,7 +148,7 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 				       .out = &t->result,
 				       .counts = t->counts,
 				       .shape = t->shape + 1,
-				       .dims = dims_told(t, 1),
+				       .dims = dims_passed(t, 1),
 				       .memory = t->memory,
 				       .stream = t->stream };
 }
@@ -276,7 +276,7 @@ static int start_broadcast(struct collective_run *run)
 				  .dtype = t->dtype,
 				  .root = place_of_root(run),
 				  .shape = t->shape,
-				  .dims = dims_told(t, 0),
+				  .dims = dims_passed(t, 0),
 				  .memory = t->memory,
 				  .stream = t->stream };
 
@@ -327,7 +327,7 @@ static int start_alltoall(struct collective_run *run)
 				     .dtype = t->dtype,
 				     .out = &t->result,
 				     .shape = t->shape + 1,
-				     .dims = dims_told(t, 1),
+				     .dims = dims_passed(t, 1),
 				     .memory = t->memory,
 				     .stream = t->stream };
 	uint64_t *splits = NULL;

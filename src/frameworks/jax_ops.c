@@ -45,7 +45,7 @@ static bool api_reaches(const struct xla_api *api, size_t end)
 static struct xla_error *failure(const struct xla_api *api, int status, const char *text)
 {
 	static const char *const names[] = {
-#define X(name, code, said) [-(code)] = #name,
+#define X(name, code, text) [-(code)] = #name,
 		RINGUP_STATUSES(X)
 #undef X
 	};
@@ -99,11 +99,11 @@ static int device_of(const struct xla_frame *f)
 static void name_read(const struct xla_frame *f, enum collective_kind kind,
 		      char name[COLLECTIVE_NAME])
 {
-	const struct xla_text *told = attribute(f, "name", XLA_STRING);
+	const struct xla_text *given = attribute(f, "name", XLA_STRING);
 
 	snprintf(name, COLLECTIVE_NAME, "%s.%.*s", collective_word(kind),
-		 told ? (int)(told->length < 400 ? told->length : 400) : 0,
-		 told ? told->at : "");
+		 given ? (int)(given->length < 400 ? given->length : 400) : 0,
+		 given ? given->at : "");
 }
 
 /* The number that a call outside of compiled code brings, or -1. */

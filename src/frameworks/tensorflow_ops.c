@@ -71,7 +71,7 @@ struct kept {
 static void report(struct tf_context *ctx, struct tf_status *s, int status, const char *text)
 {
 	static const char *const names[] = {
-#define X(name, code, said) [-(code)] = #name,
+#define X(name, code, text) [-(code)] = #name,
 		RINGUP_STATUSES(X)
 #undef X
 	};

@@ -48,9 +48,9 @@ struct recorder {
 	char path[PATH_MAX];
 	struct tracefile *file; /* NULL: none */
 	struct chrome chrome;
-	uint64_t dropped; /* records, before this file was begun   */
-	uint64_t told;    /* records that the file says are dropped */
-	uint64_t lost;    /* records for which there was no memory  */
+	uint64_t dropped;  /* records, before this file was begun   */
+	uint64_t reported; /* records that the file says are dropped */
+	uint64_t lost;     /* records for which there was no memory  */
 	int64_t flushed_ns;
 	bool broken; /* the file cannot be written any more; atomic */
 };
@@ -247,9 +247,9 @@ static void flush(struct recorder *w, bool last)
 	w->lost += w->chrome.failed;
 	w->chrome.failed = false;
 	dropped = count_dropped(w) - w->dropped;
-	if (dropped != w->told)
+	if (dropped != w->reported)
 		chrome_dropped(&w->chrome, dropped, now);
-	w->told = dropped;
+	w->reported = dropped;
 	write_text(w);
 }
 
@@ -352,7 +352,7 @@ static int begin_file(struct recorder *w, struct tracefile *file,
 	w->chrome = c;
 	w->file = file;
 	w->flushed_ns = o.since_ns;
-	w->told = 0;
+	w->reported = 0;
 	w->dropped = count_dropped(w);
 	__atomic_store_n(&w->broken, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&w->stop, false, __ATOMIC_RELAXED);

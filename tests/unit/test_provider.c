@@ -79,7 +79,7 @@ static const char *name_for(struct comm *c, enum plan_kind kind, enum ringup_mem
 	struct plan p = { .kind = kind, .memory = memory };
 	const struct provider *v = provider_for(c, &p);
 
-	return v ? v->is->name : "none";
+	return v ? v->backend->name : "none";
 }
 
 static void close_comm(struct comm *c)

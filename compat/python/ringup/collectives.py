@@ -82,7 +82,7 @@ class Group:
         self._group = None if ranks is None else job.add_group(list(ranks))
 
     def _here(self):
-        return self._group or job.here().world
+        return self._group or job.get_running().world
 
     def _stream(self, stream):
         """That of an array on a GPU; None where such arrays are not taken."""

@@ -48,7 +48,7 @@ class HostsChanged(RuntimeError):
 
 def hosts_changed():
     """The changes of hosts since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
-    current = job.current()
+    current = job.get_or_none()
     if current is None or not current.running:
         return 0
     return job.lib.ringup_hosts_changed(current.handle)
@@ -96,7 +96,7 @@ class Notifications:
     def poll(self):
         """Ask for changes, and tell the listeners of new ones."""
         with self._lock:
-            bits, current = self._ask(), job.current()
+            bits, current = self._ask(), job.get_or_none()
             news = bits > 0 and self._told != (current, bits)
             if news:
                 self._told = current, bits

@@ -219,7 +219,7 @@ def check_weights(params, every=None, group=0):
         return
     if not _is_tracing():
         # Each call is a program of its own, so calls for the same tree are counted here.
-        calls = job.here().calls.setdefault((group, shape), itertools.count(1))
+        calls = job.get_running().calls.setdefault((group, shape), itertools.count(1))
         if next(calls) % every:
             return
         every = 1

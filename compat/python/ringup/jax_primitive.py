@@ -136,7 +136,7 @@ def _check_place(word, x):
 
 def _number(group):
     """The number of a call outside of compiled code, among those of its group."""
-    numbers = job.here().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
+    numbers = job.get_running().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
     return numpy.uint32(next(numbers))
 
 

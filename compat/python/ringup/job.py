@@ -206,7 +206,7 @@ def _ints(numbers):
 
 def group(number):
     """The group of that number; 0 is all ranks."""
-    job = here()
+    job = get_running()
     handle = lib.ringup_group_get(job.handle, number)
     if not handle:
         raise errors.InvalidArgument(f"there is no group {number}")
@@ -215,7 +215,7 @@ def group(number):
 
 def add_group(ranks):
     """Let some ranks be a group; every rank of the job says so, members or not."""
-    job, g = here(), ctypes.c_void_p()
+    job, g = get_running(), ctypes.c_void_p()
     status = lib.ringup_group_add(job.handle, _ints(ranks), len(ranks), ctypes.byref(g))
     if status < 0:
         raise _c.failure(lib, status, f"a group of ranks {ranks}")
@@ -224,7 +224,7 @@ def add_group(ranks):
 
 def remove_group(which):
     """End a group; every rank of the job says so."""
-    here()
+    get_running()
     status = lib.ringup_group_remove(which.handle)
     if status < 0:
         raise _c.failure(lib, status, f"removing group {which.number}")
@@ -258,7 +258,7 @@ _last_words.installed = False  # once: a hook that replaces this one may call it
 
 def abort(why):
     """Fail all operations of all ranks, now and from now on."""
-    here().abort(why)
+    get_running().abort(why)
 
 
 def is_initialized():
@@ -266,21 +266,21 @@ def is_initialized():
     return _job is not None
 
 
-def current():
-    """The job that joined() would return, or None."""
+def get_or_none():
+    """The job that get() would return, or None."""
     return _job
 
 
-def joined():
+def get():
     """The job that this process is in, or that it was forked from a rank of."""
     if _job is None:
         raise errors.NotRunning("this process is not in a job: call init() first")
     return _job
 
 
-def here():
+def get_running():
     """The job that this process is a rank of."""
-    job = joined()
+    job = get()
     if not job.running:
         raise errors.NotRunning("this process was forked from a rank, but is not a rank: "
                                 "communicate from the process that called init()")
@@ -289,7 +289,7 @@ def here():
 
 def rank():
     """This process's place among all ranks."""
-    return joined().world.rank
+    return get().world.rank
 
 
 def last_rank():
@@ -299,34 +299,34 @@ def last_rank():
 
 def size():
     """How many ranks there are."""
-    return joined().world.size
+    return get().world.size
 
 
 def local_rank():
     """This process's place among the ranks of its host."""
-    return joined().local_rank
+    return get().local_rank
 
 
 def local_size():
     """How many ranks this host has."""
-    return joined().local_size
+    return get().local_size
 
 
 def host_rank():
     """This host's place among the hosts."""
-    return joined().host_rank
+    return get().host_rank
 
 
 def host_count():
     """How many hosts there are."""
-    return joined().host_count
+    return get().host_count
 
 
 def is_homogeneous():
     """Has every host the same number of ranks?"""
-    return joined().is_homogeneous
+    return get().is_homogeneous
 
 
 def backend():
     """Who carries the collectives out: "self", "node", "tcp"."""
-    return joined().backend
+    return get().backend

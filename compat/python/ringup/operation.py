@@ -117,7 +117,7 @@ def _make_room(group, called):
 
 def _start(call, group, called, keep, finish, *args):
     """Start an operation of a group; returns it."""
-    group, op = group or job.here().world, ctypes.c_void_p()
+    group, op = group or job.get_running().world, ctypes.c_void_p()
     if group.job.fresh:
         _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
@@ -292,7 +292,7 @@ def broadcast(source, target, count, dtype, root, name=None, shape=(), group=Non
 
 def _result(group):
     """Where the library writes the address of a result, and the rows of each rank in it."""
-    return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.here().world).size)()
+    return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.get_running().world).size)()
 
 
 NOWHERE = None, 0  # no room of the caller's for the result

@@ -10,7 +10,7 @@ import os
 import select
 
 from . import _c
-from .job import here, lib
+from .job import get_running, lib
 
 CYCLES, ALL_RANKS = 1, 2
 
@@ -21,14 +21,14 @@ def start(path, mark_cycles=False, all_ranks=False):
     Then each rank that calls writes PATH.RANK, or PATH with its number in the place of "%r".
     """
     flags = (CYCLES if mark_cycles else 0) | (ALL_RANKS if all_ranks else 0)
-    status = lib.ringup_timeline_start(here().handle, os.fsencode(path), flags)
+    status = lib.ringup_timeline_start(get_running().handle, os.fsencode(path), flags)
     if status < 0:
         raise _c.failure(lib, status, f"timeline {os.fspath(path)}")
 
 
 def stop():
     """End the recording; returns when the file is complete."""
-    status = lib.ringup_timeline_stop(here().handle)
+    status = lib.ringup_timeline_stop(get_running().handle)
     if status < 0:
         raise _c.failure(lib, status, "timeline")
 

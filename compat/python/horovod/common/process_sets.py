@@ -68,11 +68,11 @@ def _asked(question, *args):
 
 def _group(process_set):
     """The library's group that a set stands for; in a forked child, stood for."""
-    joined = _asked(job.joined)
+    current = _asked(job.get)
     if process_set is global_process_set:
-        process_set._group = joined.world
+        process_set._group = current.world
     group = process_set._group
-    if group is None or group.job is not joined:
+    if group is None or group.job is not current:
         raise ValueError(f"add {process_set} with hvd.init() or hvd.add_process_set() before you "
                          "use it")
     return group
@@ -89,7 +89,7 @@ def group_of(process_set):
     """The library's group for an operation of this process's."""
     group = process_set._group
     if group is None or not group.job.running:
-        _asked(job.here)
+        _asked(job.get_running)
         group = _group(process_set)
     return _as_member(group, process_set)
 
@@ -181,7 +181,7 @@ def add_process_set(process_set):
     """Let some ranks be a set, on all ranks of the job at once; returns the set."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    _asked(job.here)
+    _asked(job.get_running)
     _check(process_set)
     _check_new(process_set)
     _adopt(process_set, _asked(job.add_group, process_set.ranks))
@@ -202,7 +202,7 @@ def remove_process_set(process_set):
 
 def ids_and_ranks():
     """{id: ranks} of the sets that there are."""
-    _asked(job.joined)
+    _asked(job.get)
     return {sets[0].process_set_id: list(ranks) for ranks, sets in _added.items()}
 
 

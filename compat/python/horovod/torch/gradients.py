@@ -112,7 +112,7 @@ class Reduction:
     def __init__(self, unit, parts, compression, visible):
         self.params, self.names = unit.refs, unit.names
         self.parts, self.compression = parts, compression
-        self.job, self.done, self.failed = job.joined(), False, None
+        self.job, self.done, self.failed = job.get(), False, None
         self.values = [p.grad for p in unit.params]
         self.versions = [_note_version(v) for v in self.values]
         self.pending = [None] * len(self.values)
@@ -139,7 +139,7 @@ class Reduction:
 
     def is_over(self):
         """Has the job ended in which it was started?"""
-        return not self.job.running or self.job is not job.joined()
+        return not self.job.running or self.job is not job.get()
 
     def replaced(self):
         """Names of parameters whose gradient the program has cleared or replaced unseen."""
