@@ -18,18 +18,18 @@ extern "C" {
  * only definition: ringup_strerror(), the manual and the Python exception
  * classes are generated from it.
  */
-#define RINGUP_STATUSES(X)                                             \
-	X(EINVAL, -1, "invalid argument")                              \
-	X(ENOMEM, -2, "out of memory")                                 \
-	X(EBUSY, -3, "an operation of that name is already in flight") \
-	X(EMISMATCH, -4, "ranks disagree about the operation")         \
-	X(EPEER, -5, "a peer is gone")                                 \
-	X(ESHUTDOWN, -6, "the job is not running, or a rank has left") \
-	X(ENOBACKEND, -7, "no back end accepts the operation")         \
-	X(ESYSTEM, -8, "the operating system refused")                 \
-	X(ETIMEDOUT, -9, "not in time")                                \
-	X(EAUTH, -10, "the other side does not know the job's secret") \
-	X(EABORTED, -11, "the job was aborted")                        \
+#define RINGUP_STATUSES(X)                                               \
+	X(EINVAL, -1, "invalid argument")                                \
+	X(ENOMEM, -2, "out of memory")                                   \
+	X(EBUSY, -3, "an operation with this name is already in flight") \
+	X(EMISMATCH, -4, "ranks disagree about the operation")           \
+	X(EPEER, -5, "a peer is gone")                                   \
+	X(ESHUTDOWN, -6, "the job is not running, or a rank has left")   \
+	X(ENOBACKEND, -7, "no back end accepts the operation")           \
+	X(ESYSTEM, -8, "the operating system refused")                   \
+	X(ETIMEDOUT, -9, "not in time")                                  \
+	X(EAUTH, -10, "the other side does not know the job's secret")   \
+	X(EABORTED, -11, "the job was aborted")                          \
 	X(EDEADLOCK, -12, "all ranks wait for each other")
 
 enum ringup_status {
@@ -554,9 +554,10 @@ RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memor
  *
  * Ownership:  *@a is copied.  The caller keeps in and out alive and does not touch them until
  *	       ringup_wait() has returned.  *@opp belongs to the caller until ringup_wait(),
- *	       which frees it.
+ *	       which frees it; ringup_fini() frees operations that were never waited for.
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   never; with @opp NULL until completion.
+ * Blocking:   never; with @opp NULL until completion.  A blocking call needs no handle, so
+ *	       NULL selects it: one name serves both forms of each collective.
  *
  * Returns 0 and sets *@opp; or leaves *@opp untouched and returns
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop

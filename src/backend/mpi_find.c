@@ -255,9 +255,8 @@ static void *load_named(const char *name, const char *version, struct err *e)
 		fail(e, RINGUP_ENOBACKEND, "%s", why);
 	else if (!handle)
 		fail(e, RINGUP_ENOBACKEND,
-		     "ringup has no module for this MPI (ringup-mpi-%s%s%s.so): `ringup "
-		     "rebuild` "
-		     "builds it, given its mpi.h",
+		     "ringup has no module for this MPI (ringup-mpi-%s%s%s.so); with its "
+		     "mpi.h, `ringup rebuild` builds one",
 		     name, *version ? "-" : "", version);
 	return handle;
 }

@@ -72,8 +72,8 @@ void horovod_tell(void)
 			continue;
 		h = horovod_find(*p, len);
 		if (!h)
-			log_info("%.*s is no variable of Horovod 0.28 and does nothing",
-				 (int)len, *p);
+			log_info("%.*s is not a Horovod 0.28 variable and is ignored", (int)len,
+				 *p);
 		else if (h->fate == HOROVOD_UNMET && strcmp(*p + len + !!(*p)[len], h->quiet))
 			log_warn("%s has no effect: %s", h->name, h->meaning);
 		else if (h->fate == HOROVOD_MOOT || h->fate == HOROVOD_UNMET)

@@ -47,8 +47,8 @@ static int keygen(const char *folder, struct err *e)
 					  "key", out_string(private_file), "public",
 					  out_string(public_file), "trust", line),
 				e);
-	out_text("%s signs; give it only to nodes that build\n", private_file);
-	out_text("%s is for all nodes, or its line alone:\n", public_file);
+	out_text("%s: private key; copy it only to nodes that build\n", private_file);
+	out_text("%s: public key; copy it, or only this line, to all nodes:\n", public_file);
 	out_text("RINGUP_CACHE_TRUST=%s\n", line);
 	return 0;
 }
@@ -191,7 +191,7 @@ static int cmd_cache_run(int argc, char **argv, struct err *e)
 	if (dir)
 		how.dir = dir;
 	if (!*how.dir)
-		return cmd_misuse(e, "which cache? --cache=DIR or RINGUP_CACHE names it");
+		return cmd_misuse(e, "no cache folder: use --cache=DIR or set RINGUP_CACHE");
 	if (a->count)
 		return move(&how, argv[1], argv[2], !strcmp(a->name, "put"), e);
 	return list(&how, !strcmp(a->name, "verify"), e);

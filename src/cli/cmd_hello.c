@@ -57,8 +57,8 @@ static int add_up(struct ringup_group *world, float *v, struct err *e)
 	for (i = 0; i < count; i++)
 		if (v[i] != whole(size, i))
 			return fail(e, RINGUP_ESYSTEM,
-				    "rank %d: number %d of the sum is %g, it should be %g",
-				    rank, i, (double)v[i], (double)whole(size, i));
+				    "rank %d: element %d of the sum is %g instead of %g", rank,
+				    i, (double)v[i], (double)whole(size, i));
 	return 0;
 }
 

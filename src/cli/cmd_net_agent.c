@@ -66,8 +66,7 @@ static int cmd_net_agent_run(int argc, char **argv, struct err *e)
 	if (connect_to)
 		return check_join(e);
 	if (name || isatty(STDIN_FILENO))
-		return cmd_misuse(
-			e, "this is for `ringup net check` to start, or takes --connect");
+		return cmd_misuse(e, "needs --connect, unless `ringup net check` starts it");
 	talk_open(&t, STDIN_FILENO, STDOUT_FILENO);
 	writer_open(&writer, cmd_conf()->root);
 	orders = writer_orders(&writer);

@@ -194,11 +194,12 @@ static int check_usage(struct err *e)
 	if (!rebuild_builder(engine))
 		return cmd_misuse(e, "--engine=%.40s: ringup or horovod", engine);
 	if (!strcmp(engine, "ringup") && (source || accepted.count))
-		return cmd_misuse(e, "--source and --accept are for --engine horovod");
+		return cmd_misuse(e, "--source and --accept need --engine horovod");
 	if (jobs < 0 || minutes < 1)
-		return cmd_misuse(e, "--jobs and --timeout count from 1");
+		return cmd_misuse(e, "--jobs and --timeout must be at least 1");
 	if (undo && (dry_run || source || frameworks.count || cache_dir || accepted.count))
-		return cmd_misuse(e, "--undo goes with --engine, --python and --json only");
+		return cmd_misuse(
+			e, "--undo may be combined with --engine, --python and --json only");
 	return 0;
 }
 

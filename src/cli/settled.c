@@ -57,8 +57,9 @@ void settled_note_strays(const struct change *d, const char *node, const char *i
 {
 	for (int i = 0; i < d->nrows; i++)
 		if (!d->row[i].agrees)
-			out_note("ringup net fix: %s%s%s will not take %s as it is: %s\n", node,
-				 *node ? ": " : "", d->row[i].library->title, interface,
+			out_note("ringup net fix: %s%s%s will not use %s in its current state: "
+				 "%s\n",
+				 node, *node ? ": " : "", d->row[i].library->title, interface,
 				 d->row[i].why);
 }
 
@@ -163,8 +164,8 @@ int settled_print_nodes(const struct settle_options *how, const struct settle *s
 		out_note("nothing to change\n");
 	} else {
 		if (*s->network)
-			out_text("%s for Open MPI, which takes a network: nodes have different "
-				 "names for it\n",
+			out_text("%s for Open MPI: a network, since the interface has "
+				 "different names on the nodes\n",
 				 s->network);
 		for (int i = 0; !rc && i < s->n; i++)
 			if (s->node[i].asked && !settled_is_reported(s, i))

@@ -11,7 +11,7 @@ void settled_print_patches(const struct change *d);
 /* settled_print_libraries - print each library's interfaces, as a table. */
 int settled_print_libraries(const struct change *d, struct err *e);
 
-/* settled_note_strays - note the libraries that will not take @interface; @node is theirs, or
+/* settled_note_strays - note the libraries that will not use @interface; @node is theirs, or
  * "". */
 void settled_note_strays(const struct change *d, const char *node, const char *interface);
 

@@ -64,7 +64,7 @@ static int check_length(struct context *c, int rank, uint64_t sent, size_t len,
 		return c->why.code;
 	/* A joined rank answers every operation, with nothing. */
 	return fail(&c->why, RINGUP_EMISMATCH, "rank %d %s", rank,
-		    sent ? "says something else" : "has joined, and takes no part");
+		    sent ? "sent other data" : "has joined and does not take part");
 }
 
 static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)

@@ -471,7 +471,7 @@ static int not_mine(struct err *e)
 {
 	return fail(
 		e, RINGUP_ESHUTDOWN,
-		"a child of fork() is no rank of the job; ask the process that called init");
+		"a forked child is not a rank of the job; use the process that called init");
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
@@ -610,7 +610,7 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 	c->ctx = ctx;
 	rc = callbacks_start(&g->callbacks, e);
 	if (!rc && !op_then(op, c))
-		rc = fail(e, RINGUP_EBUSY, "the operation has a callback already");
+		rc = fail(e, RINGUP_EBUSY, "the operation already has a callback");
 	if (rc)
 		free(c);
 	return rc;

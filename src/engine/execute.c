@@ -136,13 +136,13 @@ static struct provider *run_refuse(struct comm *c, struct err *e)
 
 		op_discard(op);
 		op->status = fail(&op->why, RINGUP_ENOBACKEND,
-				  "%.200s: no back end of this group carries that out",
+				  "%.200s: no back end of this group supports this operation",
 				  op->entry->name);
 	}
 	plan_barrier(c);
 	provider = provider_for(c, &c->run->plan);
 	if (!provider)
-		fail(e, RINGUP_ENOBACKEND, "no back end carries out a barrier");
+		fail(e, RINGUP_ENOBACKEND, "no back end supports a barrier");
 	return provider;
 }
 

@@ -213,9 +213,8 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 		break;
 	case OP_JOIN:
 		n = snprintf(out, len, "join%s",
-			     s->redop
-				     ? ", beside which only sums go on (unless RINGUP_JOIN=all)"
-				     : "");
+			     s->redop ? ", so only sums may continue (unless RINGUP_JOIN=all)"
+				      : "");
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",

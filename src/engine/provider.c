@@ -49,8 +49,8 @@ static int no_such_provider(const char *name, struct err *e)
 					   : " and ",
 			 backends[i]->name);
 	}
-	return fail(e, RINGUP_EINVAL, "RINGUP_BACKEND=%.15s: no such back end; %s are", name,
-		    list);
+	return fail(e, RINGUP_EINVAL, "RINGUP_BACKEND=%.15s: no such back end; available: %s",
+		    name, list);
 }
 
 /* The kinds of memory that back ends of the list take. */

@@ -114,7 +114,7 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "%s wait%s for %s", here,
 			 strncmp(here, "ranks", 5) ? "s" : "", there);
 	else
-		snprintf(out, size, "all ranks have submitted it, and it does not end");
+		snprintf(out, size, "all ranks have submitted it, but it does not complete");
 }
 
 /* Has @rank, of this host, submitted @op? */

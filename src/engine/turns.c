@@ -56,7 +56,8 @@ static int turns_propose(struct comm *c, struct err *e)
 				 .counts = o->counts };
 	o->provider = provider_for(c, &o->plan);
 	if (!o->provider)
-		return fail(e, RINGUP_ENOBACKEND, "no back end orders plans of several groups");
+		return fail(e, RINGUP_ENOBACKEND,
+			    "no back end can order the plans of several groups");
 	o->plan.serial = o->provider->begun++;
 	o->state = TURNS_PROPOSED;
 	return o->provider->backend->start(o->provider->self, &o->plan, e);

@@ -208,8 +208,8 @@ static void look_at_beats(struct watch *w, int64_t now)
 static bool look_at_silence(struct watch *w, int64_t now)
 {
 	/* A large frame that does not get through holds up all frames behind it. */
-	static const char because[] = "its process, its host or the network between stands "
-				      "still, or drops large packets (MTU)";
+	static const char because[] = "its process or host is frozen, or the network between "
+				      "is down or drops large packets (MTU)";
 	int64_t pause = (int64_t)w->topo->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
@@ -254,8 +254,8 @@ struct data_look {
  * packets only.  While tree neighbours are silent, too, that is what is reported. */
 static void look_at_data(struct comm *c, void *arg)
 {
-	static const char because[] = "its host or the network between stands still, or large "
-				      "packets do not get through (MTU)";
+	static const char because[] = "its host is frozen, or the network between is down or "
+				      "drops large packets (MTU)";
 	const struct data_look *look = arg;
 	struct watch *w = look->watch;
 	const struct mesh *m = c->topo.mesh;

@@ -687,7 +687,7 @@ static void ask_script(struct cluster *c)
 	if (!c->fleet.count)
 		job_fail(c, &e);
 	else
-		output_say(c->output, "%s; the hosts that are known stay", e.text);
+		output_say(c->output, "%s; the job keeps the hosts that it has", e.text);
 }
 
 /* Signals workers that should have ended; returns when to check again. */
@@ -795,7 +795,7 @@ static void children_ended(struct cluster *c)
 	int rc = fleet_reap(&c->fleet, &e);
 
 	if (rc > 0)
-		output_say(c->output, "the guard of this job was killed; there is another one");
+		output_say(c->output, "the guard of this job was killed and has been replaced");
 	else if (rc)
 		output_say(c->output,
 			   "the guard of this job was killed and could not be replaced: %s",

@@ -283,7 +283,7 @@ static void host_failed(struct elastic *x, const struct elastic_worker *w, int64
 	h->rest_ns = h->blacklisted && !cools ? INT64_MAX : after(now, ms);
 	if (h->blacklisted && !x->succeeded)
 		snprintf(x->say, sizeof(x->say),
-			 "host %.120s is used no more%s, since a rank failed there",
+			 "host %.120s is no longer used%s, since a rank failed there",
 			 h->spec.name, cools ? " for a while" : "");
 }
 
@@ -409,8 +409,8 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 	if (i < 0) {
 		x->waiting_ns = now;
 		snprintf(a->why, sizeof(a->why),
-			 "no rank with the state of the job has come to meet the others for "
-			 "%lld s; waiting for one",
+			 "no rank with the job's state has joined the rendezvous for %lld s; "
+			 "still waiting",
 			 (long long)(ms / 1000));
 		a->act = ELASTIC_SAY;
 		return true;
@@ -543,7 +543,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 
 	if (x->generation && x->how.reset_limit >= 0 && x->resets >= x->how.reset_limit) {
 		snprintf(a->why, sizeof(a->why),
-			 "the ranks have met again %d times, as often as --reset-limit allows",
+			 "the ranks have met again %d times, the limit of --reset-limit",
 			 x->resets);
 		act_fail(x, a);
 		return;
@@ -681,8 +681,8 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	}
 	if (!x->generation && count_alive(x, true) < x->how.min_np && !has_hope(x)) {
 		snprintf(a->why, sizeof(a->why),
-			 "too many ranks failed before they had met: %d left, at least %d are "
-			 "needed",
+			 "too many ranks failed before the first rendezvous: %d left, but at "
+			 "least %d are needed",
 			 count_alive(x, true), x->how.min_np);
 		act_fail(x, a);
 		return true;

@@ -106,8 +106,8 @@ static const char *remedy(const char *last_line)
 	if (has(last_line, "host key verification"))
 		return "; connect once manually and accept the host's key";
 	if (has(last_line, "unknown command"))
-		return "; another version of ringup is installed there: install the same on "
-		       "all hosts";
+		return "; another version of ringup is installed there: install the same "
+		       "version on all hosts";
 	if (has(last_line, "command not found") || has(last_line, "no such file") ||
 	    has(last_line, "not found"))
 		return "; install ringup there, at the same path as here";
@@ -459,7 +459,7 @@ bool fleet_is_done(const struct fleet *f)
 
 /* -- frames of daemons -------------------------------------------------------- */
 
-static const char *const breach = "it does not keep to the protocol";
+static const char *const breach = "it violates the protocol";
 
 static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		       size_t len)

@@ -118,7 +118,7 @@ int starter_words(const struct starter_options *how, const char *node,
 		return fail_os(e, "/proc/self/exe");
 	if (!is_plain(how->ringup ? how->ringup : self))
 		return fail(e, RINGUP_EINVAL,
-			    "--ringup %.80s: only letters, digits and /._+-:@%%=, please",
+			    "--ringup %.80s: use only letters, digits and /._+-:@%%=",
 			    how->ringup ? how->ringup : self);
 	if (how->kind == STARTER_MPIRUN)
 		add_list(&l, mpirun, sizeof(mpirun) / sizeof(*mpirun));

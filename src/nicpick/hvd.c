@@ -34,7 +34,7 @@ static void pick_list(const struct iface_list *l, const char *list, struct picke
 		a = first_address(l, list, (size_t)len, true);
 		if (!a) {
 			picker_refuse(r,
-				      "KeyError: '%.*s': horovodrun takes the names unchecked",
+				      "KeyError: '%.*s': horovodrun does not check the names",
 				      len < 80 ? len : 80, list);
 			return;
 		}

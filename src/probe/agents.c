@@ -69,7 +69,7 @@ static int agents_take(struct agents *c, int i, const json_t *msg, struct err *e
 	if (op && !strcmp(op, "error"))
 		return fail(e, RINGUP_EPEER, "its agent says: %.120s", why ? why : "?");
 	if (!op || !expect || strcmp(op, expect) != 0)
-		return fail(e, RINGUP_EINVAL, "its agent says what nobody asked for");
+		return fail(e, RINGUP_EINVAL, "its agent sent an unexpected message");
 	c->m[i].answered = true;
 	return c->owner.take(c->owner.ctx, i, msg, e);
 }

@@ -246,8 +246,8 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	say_where(c, t, n, p, where);
 	judge_say(c, &p->what, "the MAC %s belongs to %s", t->text, where);
 	judge_say(c, &p->why,
-		  "In one network, a switch sends their packets to either of them: connections "
-		  "stall and break at random. Copied virtual machines are the usual cause.");
+		  "On one network, a switch sends their packets to either machine: connections "
+		  "stall and break at random. The usual cause is a copied virtual machine.");
 	judge_say(c, &p->next,
 		  "give each machine its own MAC, preferably in its virtual machine's "
 		  "definition");

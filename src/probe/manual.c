@@ -76,7 +76,7 @@ static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 			best = i;
 	if (best < 0)
 		return fail(e, RINGUP_EINVAL,
-			    "no node of this check is called %.80s; say --name=NODE", name);
+			    "no node of this check is named %.80s; use --name=NODE", name);
 	if (a->m[best].talks)
 		return fail(e, RINGUP_EBUSY, "%.80s is here already",
 			    a->how->nodes->name[best]);
@@ -162,7 +162,7 @@ int manual_gather(struct agents *a, const struct manual_options *how, const stru
 			talk_close(&g.nameless[i].talk);
 	for (int i = 0; i < a->n; i++)
 		if (!a->m[i].talks)
-			agents_lose(a, i, "nobody has started an agent there in time");
+			agents_lose(a, i, "no agent was started there in time");
 	door_close(&g.door);
 	return 0;
 }
@@ -178,7 +178,7 @@ int manual_read(struct secret *s, const char *text, struct err *e)
 			   &end) ||
 	    len != SECRET_BYTES || end[strspn(end, blanks)])
 		return fail(e, RINGUP_EINVAL,
-			    "stdin: this is not the secret that `ringup net check` printed");
+			    "stdin: not the secret that `ringup net check` printed");
 	return 0;
 }
 

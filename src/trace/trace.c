@@ -380,7 +380,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 	if (!w)
 		return fail(e, RINGUP_ENOMEM, "no memory for a timeline");
 	if (strlen(path) >= sizeof(w->path))
-		return fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
+		return fail(e, RINGUP_EINVAL, "the timeline's path is too long: %zu bytes",
 			    strlen(path));
 	if (w->runs && !is_broken(w) && !strcmp(w->path, path)) {
 		set_file(t, on);

@@ -569,7 +569,7 @@ static int meet_hear(struct meet *m, enum kind kind, const unsigned char **datap
 	if (p[0] == FAIL && rc > FAIL_HEAD && p[FAIL_HEAD] && (int32_t)pack_get32(p + 1) < 0)
 		return fail(e, (int32_t)pack_get32(p + 1), "%.*s", rc - FAIL_HEAD,
 			    (const char *)p + FAIL_HEAD);
-	return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+	return lose(m, RINGUP_EPEER, "it violates the protocol", e);
 }
 
 static int meet_hello(struct meet *m, int64_t deadline, struct err *e)
@@ -627,7 +627,7 @@ static int meet_gather(struct meet *m, unsigned char *all, size_t total, int64_t
 			return rc;
 		rc--;
 		if ((size_t)rc > total - got || (rc == 0 && total))
-			return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+			return lose(m, RINGUP_EPEER, "it violates the protocol", e);
 		if (rc)
 			memcpy(all + got, data, (size_t)rc);
 		got += (size_t)rc;

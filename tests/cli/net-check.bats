@@ -28,7 +28,7 @@ setup() { seeds=$src/tests/fuzz/seeds/facts; }
   [[ $output == *node-a*node-b* ]]
   run ringup net check --spark "$BATS_TEST_TMPDIR/hosts" --ssh false
   expect_status 3
-  [[ $output == *"this is not Spark's list of executors"* ]]
+  [[ $output == *"not Spark's list of executors"* ]]
 }
 
 # A port of its own, and what it serves; curl is not asked to use a proxy for it.

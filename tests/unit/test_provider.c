@@ -117,7 +117,8 @@ int main(void)
 
 	l.topo.size = 2;
 	ok(providers_open(&l, "nobody", &e) == RINGUP_EINVAL &&
-		   strstr(e.text, "=nobody: no such back end; shy, gone, sum, more, host, last "
+		   strstr(e.text, "=nobody: no such back end; available: shy, gone, sum, more, "
+				  "host, last "
 				  "and all are"),
 	   "a name that there is not: %s", e.text);
 	e.code = 0;

@@ -264,8 +264,7 @@ def exchange(allgather, size):
             blocks = [bytes(b) for b in allgather(ctypes.string_at(mine, length))]
             lengths = [len(b) for b in blocks]
             if len(blocks) != (size or len(blocks)) or set(lengths) != {length}:
-                raise ValueError(f"allgather() must return {length} bytes of each rank; it "
-                                 f"returned {len(blocks)} blocks, of {lengths} bytes")
+                raise ValueError(f"allgather() must return {length} bytes from each rank, but it returned {len(blocks)} blocks of {lengths} bytes")
             ctypes.memmove(everybody, b"".join(blocks), length * len(blocks))
             return 0
         except BaseException as e:  # it must not unwind through C

@@ -68,8 +68,7 @@ def _rows(start):
 
 def _reducescatter(x, out, name, group, how):
     if operation.own_rows(x.shape[0], group) != out.shape[0]:
-        raise errors.InvalidArgument(f"reducescatter: {group.size} ranks cannot have as many of "
-                                     f"{x.shape[0]} rows each")
+        raise errors.InvalidArgument(f"reducescatter: {group.size} ranks cannot split {x.shape[0]} rows evenly")
     dtype, row = _row(x)
     return operation.reducescatter(
         name, group, keep=(x, out), source=x.address, rows=x.shape[0], row=row, target=out.address,

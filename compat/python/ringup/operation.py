@@ -99,8 +99,7 @@ def _words(called):
 def _check_fresh(group, called):
     """Complain about a name that has been used a moment ago."""
     if time.monotonic() - group.job.fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
-        raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in "
-                                "flight")
+        raise _c.error("EBUSY", f"{_words(called)}: an operation with this name is already in flight")
 
 
 def _make_room(group, called):

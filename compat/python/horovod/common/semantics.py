@@ -54,8 +54,7 @@ def check_sparse(op):
 def check_rows(shape, what):
     """Complain about a tensor that has no rows."""
     if not shape:
-        raise ValueError(f"{what} works on rows, and a tensor of no dimensions has none; reshape "
-                         "it to (1,)")
+        raise ValueError(f"{what} needs a tensor with at least one dimension; reshape it to (1,)")
 
 
 def check_scatter(op):

@@ -328,7 +328,7 @@ class RayExecutor:
         return self._call("run_remote", fn=fn, args=args, kwargs=kwargs)
 
     def execute_single(self, fn):
-        """Call fn(executable) on rank 0; returns its result."""
+        """Call fn(executable) on rank 0; return its result."""
         return self._call("execute_single", fn=fn)
 
     def shutdown(self):

@@ -172,7 +172,7 @@ class _DistributedOptimizer(Wrapped):
         if _is_recomputing():
             raise AssertionError(
                 f"{name!r} is used in several parts of the model that torch.utils.checkpoint "
-                "recomputes, so its gradient came in pieces: use checkpoint(..., "
+                "recomputes, so its gradient is computed in several pieces: use checkpoint(..., "
                 "use_reentrant=False), or a backward_passes_per_step as large as "
                 "the number of these parts")
         raise AssertionError(
@@ -439,8 +439,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     change is combined.
     """
     if isinstance(optimizer, Wrapped):
-        raise ValueError("this is already a DistributedOptimizer: wrap torch's optimizer, only "
-                         "once")
+        raise ValueError("already a DistributedOptimizer: wrap torch's optimizer only once")
     if op not in (Average, Sum, Adasum):
         raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -222,7 +222,7 @@ def _objects(name, array, text):
     if kinds & {"datetime", "date", "timedelta", "time", "datetime64", "timedelta64", "Timestamp"}:
         raise cure("dates or times",
                    f"convert them to numbers, as with col({name!r}).cast('double')")
-    raise cure(f"values of type {', '.join(sorted(kinds))}, but a model takes numbers",
+    raise cure(f"values of type {', '.join(sorted(kinds))}, but models need numbers",
                "convert them to numbers first")
 
 
