@@ -1,4 +1,4 @@
-/* call.c - each thread's last error, for ringup_error(). */
+/* call.c - each thread's last error, for ringup_error() and ringup_explain(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/call.h"
 
@@ -96,6 +96,11 @@ void call_keep(const struct err *why)
 }
 
 const char *ringup_error(void)
+{
+	return last.text;
+}
+
+const char *ringup_explain(void)
 {
 	bool is_late = late.op.op && late.forks == forks_seen();
 

@@ -27,7 +27,7 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 static int library_failed(struct collective_run *run, int status)
 {
 	const struct collective_plan *p = &run->plan;
-	const char *text = ringup_error();
+	const char *text = ringup_explain();
 
 	return collective_fail(run, status, "%s: %s",
 			       p->name[0] ? p->name : collective_word(p->kind),

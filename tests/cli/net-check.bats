@@ -76,9 +76,9 @@ stop_server() {
   run ringup net check --spark "$url/master" --ssh false
   [[ $status -eq 1 && $output == *node-w* && $output == *node-y* && $output != *node-x* ]] || { stop_server; echo "$output"; return 1; }
   run ringup net check --spark "$url/idle" --ssh false
-  [[ $status -eq 3 && $output == *"no application runs there"* ]] || { stop_server; echo "$output"; return 1; }
+  [[ $status -eq 3 && $output == *"no application is running there"* ]] || { stop_server; echo "$output"; return 1; }
   run ringup net check --spark "$url/other" --ssh false
-  [[ $status -eq 3 && $output == *"the application has no number"* ]] || { stop_server; echo "$output"; return 1; }
+  [[ $status -eq 3 && $output == *"the application has no id"* ]] || { stop_server; echo "$output"; return 1; }
   stop_server
   run ringup net check --spark "$url" --ssh false
   expect_status 3

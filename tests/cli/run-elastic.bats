@@ -68,7 +68,7 @@ teardown() { launcher_teardown; }
   touch twice stop
   run ringup run -np 2 --min-np 1 -- "$regroup" .
   expect_status 0
-  [[ $(grep -c 'again: -3 ringup_init: this process is a rank of the elastic job already' <<<"$output") -eq 2 ]]
+  [[ $(grep -c 'again: -3 ringup_init: this process already is a rank of the elastic job' <<<"$output") -eq 2 ]]
   grep -q 'generation 1 rank 1 of 2' <<<"$output"
 }
 

@@ -46,7 +46,7 @@ int main(void)
 	check(&none, "127.0.1.1", NODES_LOOPBACK,
 	      "127.0.1.1 is the loopback: each node reaches itself");
 	check(&none, "172.17.0.1", NODES_SHARED,
-	      "172.17.0.1 is what docker gives its bridge on every node");
+	      "172.17.0.1 is the default bridge address of docker on every node");
 	check(&none, "nonsense", NODES_UNKNOWN, "");
 	ok(nodes_shared(&none, said, sizeof(said)) == NODES_UNKNOWN && !*said,
 	   "nobody shares nothing");

@@ -126,6 +126,7 @@ PROTOTYPES = {
     "ringup_version": (c_char_p, []),
     "ringup_strerror": (c_char_p, [c_int]),
     "ringup_error": (c_char_p, []),
+    "ringup_explain": (c_char_p, []),
     "ringup_init": (c_int, [POINTER(Init), POINTER(c_void_p)]),
     "ringup_fini": (None, [c_void_p]),
     "ringup_alarm_fd": (c_int, [c_void_p]),
@@ -238,16 +239,16 @@ def foreign_function(path, name):
 
 
 def error(name, text):
-    """The exception for a status of that name."""
+    """Return the exception for a status with this name."""
     e = errors.BY_NAME.get(name, errors.RingupError)(text)
     e.status = STATUS.get(name, 0)
     return e
 
 
 def failure(lib, status, doing):
-    """The exception for a negative status, with the library's own sentence."""
+    """Return the exception for a negative status, with the library's message."""
     name = next((n for n, code in STATUS.items() if code == status), None)
-    text = lib.ringup_error().decode(errors="replace")
+    text = lib.ringup_explain().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
     e = error(name, f"{doing}: {text}")
     e.status = status
