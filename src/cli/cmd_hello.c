@@ -74,8 +74,8 @@ static int cmd_hello_tell(struct ringup *job, double ms, struct err *e)
 					  "ranks", size, "hosts", hosts, "backend",
 					  ringup_backend(world), "count", count, "ms", ms),
 				e);
-	out_text("%d rank%s on %d host%s by the back end %s: the sum of %d number%s is right, "
-		 "after %.2f ms\n",
+	out_text("%d rank%s on %d host%s, back end %s: the sum of %d number%s is correct (%.2f "
+		 "ms)\n",
 		 size, size == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
 		 ringup_backend(world), count, count == 1 ? "" : "s", ms);
 	return 0;

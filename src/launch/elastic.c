@@ -681,7 +681,7 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	}
 	if (!x->generation && count_alive(x, true) < x->how.min_np && !has_hope(x)) {
 		snprintf(a->why, sizeof(a->why),
-			 "too many ranks failed before the first rendezvous: %d left, but at "
+			 "too many ranks failed before they had met: %d left, but at "
 			 "least %d are needed",
 			 count_alive(x, true), x->how.min_np);
 		act_fail(x, a);

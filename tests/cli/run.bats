@@ -458,7 +458,7 @@ time.sleep(300)'
   [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
   run bash -c "ulimit -f 0; timeout 200 ringup run -np 2 -- true 2>&1 | cat; exit \${PIPESTATUS[0]}"
   expect_status 3
-  expect_line "ringup run: 1 KiB of memory for the job's secret: files have 0 KiB at most here; raise that limit (ulimit -f)"
+  expect_line "ringup run: 1 KiB of memory for the job's secret: files are limited to 0 KiB; raise that limit (ulimit -f)"
   # The ranks themselves die of it as they would without us.
   run bash -c "ulimit -f 1; timeout 200 ringup run -np 1 -- sh -c 'exec head -c 5000 /dev/zero >file' 2>&1"
   expect_status $((128 + 25))

@@ -184,7 +184,8 @@ def _from_root(leaf, root, name, group):
     if isinstance(leaf, jax.Array) or _is_key(leaf) or _is_tracing():
         return broadcast(leaf, root, name, group)
     if not isinstance(leaf, (numpy.ndarray, numpy.generic, numbers.Number)):
-        raise TypeError(f"{name} is of the type {type(leaf).__name__}, but only arrays and numbers can be broadcast; use ringup.broadcast_object() for other objects")
+        raise TypeError(f"{name} is of the type {type(leaf).__name__}, but only arrays and numbers "
+                        "can be broadcast; use ringup.broadcast_object() for other objects")
     if _has_no_derivative(leaf):
         return leaf
     got = jax_host.collective("broadcast", numpy.asarray(leaf), numpy.shape(leaf), name,

@@ -166,9 +166,9 @@ def beside(name, who):
     for path in tried:
         if os.path.exists(path):
             return path
-    raise ImportError(f"{who} needs {name}, which belongs beside libringup.so, but there is no "
-                      f"{' and no '.join(tried)}; reinstall ringup with `make install`, or "
-                      "rebuild it with `ringup rebuild --engine ringup`")
+    raise ImportError(f"{who} needs {name}, which belongs in the folder of libringup.so, but it "
+                      f"was not found: {', '.join(tried)}; reinstall ringup with `make install`, "
+                      "or rebuild it with `ringup rebuild --engine ringup`")
 
 
 def function_of(path, name):
@@ -282,7 +282,8 @@ def get_running():
     """Return the job of this process, which must be a rank and not a forked child."""
     job = get()
     if not job.running:
-        raise errors.NotRunning("a forked child is not a rank of the job: communicate from the process that called init()")
+        raise errors.NotRunning("a forked child is not a rank of the job: communicate from the "
+                                "process that called init()")
     return job
 
 

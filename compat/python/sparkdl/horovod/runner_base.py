@@ -59,7 +59,8 @@ class HorovodRunner(object):
         """
         np = arguments.number(self.num_processor, "np")
         if self.driver_log_verbosity not in VERBOSITIES:
-            raise ValueError(f"driver_log_verbosity={self.driver_log_verbosity!r}: must be one of {', '.join(VERBOSITIES)}")
+            raise ValueError(f"driver_log_verbosity={self.driver_log_verbosity!r}: must be one of "
+                             f"{', '.join(VERBOSITIES)}")
         call = f"HorovodRunner(np={np}).run({{}})"
         arguments.function(main, (), kwargs, call=call)
         if np == -1 and not _spawns():
