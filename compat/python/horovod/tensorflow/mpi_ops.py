@@ -45,7 +45,7 @@ def _dense(tensors):
 
 
 def is_session_graph():
-    """Does this code describe a graph for a session, in which nothing orders operations?"""
+    """Return whether this code builds a graph for a session, where operations have no order."""
     graph = tf.compat.v1.get_default_graph()
     return not _executing_eagerly() and not getattr(graph, "building_function", False)
 
@@ -66,7 +66,8 @@ _reductions = set()  # those that the program has asked for so far, by Horovod's
 
 
 def has_reduced():
-    """Has this process reduced any tensor of TensorFlow's, or traced a function that does?"""
+    """Return whether this process has reduced a TensorFlow tensor, or traced a function that
+    does."""
     return bool(_reductions)
 
 

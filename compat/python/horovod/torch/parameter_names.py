@@ -33,7 +33,7 @@ class _Name:
         self.shape, self.number = "x".join(map(str, p.shape)), 0
 
     def is_alone(self):
-        """Has no other parameter the same name?"""
+        """Return whether no other parameter has the same name."""
         return len(_named[self.scope, self.name]) == 1
 
     def __str__(self):

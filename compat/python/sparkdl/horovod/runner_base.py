@@ -23,7 +23,7 @@ def _spawns():
 
 
 def _is_in_a_job():
-    """Has this process called hvd.init()?"""
+    """Return whether this process has called hvd.init()."""
     found = sys.modules.get("ringup.job")
     return bool(found and found.is_initialized())
 

@@ -262,7 +262,7 @@ class Predict:
         return self.outputs([stack([r[name] for r in rows]) for name in self.features])
 
     def sizes(self, df):
-        """How many elements each output has for a row of df."""
+        """Return the number of elements of each output for a row of df."""
         rows = df.collect()
         return [o.shape[1] for o in self._outputs(rows)] if rows else [1] * len(self.label_types)
 
