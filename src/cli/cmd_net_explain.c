@@ -45,7 +45,7 @@ static void print_unknown(const struct pick_role *r, int width)
 	out_fold(OUT_WARN, width + 3, width + 3, "unknown: %s", r->unknown);
 	if (!*r->error && !r->npicks)
 		return;
-	out_text("  %-*s by the environment it would be", width, "");
+	out_text("  %-*s otherwise, from the environment:", width, "");
 	for (int i = 0; i < r->npicks; i++)
 		out_text("%s%s %s", i ? ", " : " ", r->picks[i].interface, r->picks[i].address);
 	out_text("%s\n", *r->error ? " a refusal" : "");

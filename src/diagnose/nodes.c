@@ -123,7 +123,7 @@ static enum nodes_owner own_recorded(const struct nodes *l, const struct iface_i
 	if (found == 1 && bridge)
 		nodes_say(out, size, &at, ", a bridge");
 	if (!found)
-		nodes_say(out, size, &at, "%s is no address of these nodes", text);
+		nodes_say(out, size, &at, "%s is not an address of these nodes", text);
 	return found > 1 || bridge ? NODES_SHARED : found ? NODES_ONE : NODES_UNKNOWN;
 }
 

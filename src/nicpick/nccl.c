@@ -406,8 +406,8 @@ static void tell_plugin(struct picked *p, const struct netconf *c)
 	envplugin_find(&x, c, p->version);
 	if (x.kind == ENVPLUGIN_UNKNOWN)
 		picker_unknown(p,
-			       "the env plug-in %.160s overrides the environment for NCCL, "
-			       "with unknown values",
+			       "the env plug-in %.160s overrides the environment for NCCL; its "
+			       "values are unknown",
 			       x.what);
 	else if (x.kind == ENVPLUGIN_OURS)
 		picker_note(r,

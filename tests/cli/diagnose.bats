@@ -149,7 +149,7 @@ EOF
   echo 'frob: x' >>"$BATS_TEST_TMPDIR/a.rules"
   run ringup diagnose --rules "$BATS_TEST_TMPDIR/a.rules" "$BATS_TEST_TMPDIR/log"
   expect_status 3
-  [[ $output == *"a.rules:8: \"frob\" is none of"* ]] || { echo "$output"; return 1; }
+  [[ $output == *"a.rules:8: \"frob\" is not one of"* ]] || { echo "$output"; return 1; }
   run ringup diagnose --list-rules
   expect_status 0
   [[ ${lines[0]} == "rule: N1" ]]
@@ -266,7 +266,7 @@ EOT
   [[ $output == *"$BATS_TEST_TMPDIR/none: open: No such file or directory"* ]]
   run ringup diagnose "$BATS_TEST_TMPDIR"
   expect_status 3
-  [[ $output == *"name the logs in it"* ]]
+  [[ $output == *"name the logs inside"* ]]
   run ringup diagnose "$BATS_TEST_TMPDIR/none" "$logs/gloo-docker0.log"
   expect_status 3
   [[ $output == *"[Gloo, G3]"* && $output == *"No such file"* ]]
@@ -314,10 +314,10 @@ EOT
   run ringup diagnose log
   [[ $status -eq 0 ]]
   run ringup diagnose --status 2 log
-  [[ $status -eq 1 && ${lines[0]} == "the job ended with status 2; no line says why"* ]]
+  [[ $status -eq 1 && ${lines[0]} == "the job ended with status 2; the log does not show why"* ]]
   [[ ${lines[2]} == *"missing section MESH" ]]
   run ringup diagnose --status 137 log
-  [[ $status -eq 1 && ${lines[0]} == "signal 9 ended the job; no line says why"* ]]
+  [[ $status -eq 1 && ${lines[0]} == "signal 9 ended the job; the log does not show why"* ]]
   printf 'KeyError: 1\n' >>log
   ids --status 2 log
   [[ $status -eq 1 && $output == X2 ]] || { echo "$output"; return 1; }

@@ -56,7 +56,7 @@ int main(void)
 	check(&l, "10.0.0.2", NODES_ONE, "10.0.0.2 is eth0 of b");
 	check(&l, "172.17.0.1", NODES_SHARED,
 	      "172.17.0.1 is docker0 of a and docker0 of b: of every node");
-	check(&l, "10.0.0.9", NODES_UNKNOWN, "10.0.0.9 is no address of these nodes");
+	check(&l, "10.0.0.9", NODES_UNKNOWN, "10.0.0.9 is not an address of these nodes");
 	add(&l, "c", "10.0.0.2");
 	check(&l, "10.0.0.2", NODES_SHARED, "10.0.0.2 is eth0 of b and eth0 of c");
 	ok(nodes_shared(&l, said, sizeof(said)) == NODES_SHARED &&

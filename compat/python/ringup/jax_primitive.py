@@ -78,8 +78,9 @@ def by_cpu(word, x, number, shape, name, how, program):
 
 
 def by_cuda(word, x, number, shape, name, how, program):
-    """The same on the stream of a GPU, if the group takes its memory (RINGUP_BACKEND=nccl).  There
-    a call waits until it is queued on all ranks, so it needs no number to be told apart."""
+    """Do the same on the stream of a GPU, if the group supports its memory
+    (RINGUP_BACKEND=nccl). A call there waits until it is queued on all ranks, so its name needs
+    no number."""
     if (not job.group(how["process_set_id"]).cuda or how.get("reduction") == ADASUM
             or _is_of_several_devices()):
         return by_host(word, x, number, shape, name, how, program)
