@@ -367,7 +367,7 @@ TOOL_SOURCES += \
 TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
 	%reldir%/probe/blame.c %reldir%/probe/blame.h \
-	%reldir%/probe/byhand.c %reldir%/probe/byhand.h \
+	%reldir%/probe/manual.c %reldir%/probe/manual.h \
 	%reldir%/probe/check.c %reldir%/probe/check.h \
 	%reldir%/probe/agents.c %reldir%/probe/agents.h \
 	%reldir%/probe/echo.c %reldir%/probe/echo.h \
@@ -378,7 +378,7 @@ TOOL_SOURCES += \
 	%reldir%/probe/judge_pace.c \
 	%reldir%/probe/judge_reach.c \
 	%reldir%/probe/judge_sizes.c \
-	%reldir%/probe/judge_twins.c \
+	%reldir%/probe/judge_duplicates.c \
 	%reldir%/probe/judge_ways.c \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \

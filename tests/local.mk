@@ -193,7 +193,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_rules \
 	%reldir%/unit/test_seal \
 	%reldir%/unit/test_starter \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_change \
 	%reldir%/unit/test_diff \
 	%reldir%/unit/test_talk \
@@ -548,7 +548,7 @@ BATS_TESTS = \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
 	%reldir%/cluster/check-agents.bats \
-	%reldir%/cluster/check-twins.bats \
+	%reldir%/cluster/check-duplicates.bats \
 	%reldir%/cluster/net-ways.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
@@ -714,7 +714,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_bundle \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_collective \
 	%reldir%/unit/test_dial \

@@ -96,14 +96,14 @@ static int ask_memory(const char *call, const struct ringup_group *g, int memory
 	q->signature.memory = (uint8_t)memory & 15;
 	q->stream = stream;
 	if (stream && memory != RINGUP_CUDA)
-		return fail(e, RINGUP_EINVAL, "%s: a stream is for data in CUDA memory", call);
+		return fail(e, RINGUP_EINVAL, "%s: a stream needs data in CUDA memory", call);
 	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
 		return fail(e, RINGUP_EINVAL, "%s: Adasum does not take data in CUDA memory",
 			    call);
 	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
 		return fail(e, RINGUP_ENOBACKEND,
-			    "%s: no back end of this group takes data in %s memory; copy them "
-			    "to the host's",
+			    "%s: no back end of this group accepts %s memory; copy the data to "
+			    "host memory",
 			    call, op_signature_memory_name((enum ringup_memory)memory));
 	return 0;
 }
@@ -332,8 +332,9 @@ static int split_rows(const char *call, const struct ringup_exchange *a, int siz
 			sum = UINT64_MAX;
 	}
 	if (sum != a->rows)
-		return fail(e, RINGUP_EINVAL, "%s: the splits come to %llu rows, not %llu",
-			    call, (unsigned long long)sum, (unsigned long long)a->rows);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: the splits add up to %llu rows instead of %llu", call,
+			    (unsigned long long)sum, (unsigned long long)a->rows);
 	return 0;
 }
 
@@ -418,10 +419,8 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		rc = ask_reduce(call, g, &b, &q, &e);
 	/* Other ranks reduce into memory of the engine's own, in the host's. */
 	if (!rc && a->memory == RINGUP_CUDA)
-		rc = fail(
-			&e, RINGUP_EINVAL,
-			"%s: data in CUDA memory are reduced on all ranks: ringup_allreduce()",
-			call);
+		rc = fail(&e, RINGUP_EINVAL,
+			  "%s: CUDA memory is not supported; use ringup_allreduce()", call);
 	if (!rc) {
 		q.out = root == ringup_rank(g) ? q.out : NULL;
 		q.signature.root = root;
@@ -551,8 +550,8 @@ static int check_part(const char *call, const struct ringup_group *g,
 	if (a->out != a->in && (uintptr_t)a->out != (uintptr_t)a->in + before &&
 	    do_overlap(a->in, a->rows * row, a->out, own_rows(g, a->rows) * row))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: in and out overlap, and out is neither in nor where the rows "
-			    "of this rank are in it",
+			    "%s: in and out overlap, but out is neither in nor the rows of "
+			    "this rank in it",
 			    call);
 	return 0;
 }
@@ -577,7 +576,7 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (!rc)
 		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
 	if (!rc && a->redop == RINGUP_ADASUM)
-		rc = fail(e, RINGUP_EINVAL, "%s: Adasum has no reducescatter", call);
+		rc = fail(e, RINGUP_EINVAL, "%s: reducescatter does not support Adasum", call);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
@@ -662,8 +661,7 @@ static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 	/* The caller's array has structs of the caller's size. */
 	memcpy(&each, m->at, sizeof(each));
 	if (!each && m->count > 1)
-		return fail(e, RINGUP_EINVAL,
-			    "%s: set bytes of each description to the size of its struct",
+		return fail(e, RINGUP_EINVAL, "%s: set bytes of each struct to its size",
 			    m->call);
 	at = (const unsigned char *)m->at + each * (size_t)i;
 	memcpy(&mine, at, sizeof(mine));

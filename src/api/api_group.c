@@ -23,8 +23,8 @@ static int check_ranks(const struct ringup *r, int *ranks, int count, struct err
 	for (int i = 0; i < count; i++) {
 		if (ranks[i] < 0 || ranks[i] >= r->context.size)
 			return fail(e, RINGUP_EINVAL,
-				    "ringup_group_add: rank %d is not one of the %d", ranks[i],
-				    r->context.size);
+				    "ringup_group_add: rank %d is not one of the %d ranks",
+				    ranks[i], r->context.size);
 		if (i && ranks[i] == ranks[i - 1])
 			return fail(e, RINGUP_EINVAL,
 				    "ringup_group_add: rank %d is named twice", ranks[i]);
@@ -110,7 +110,7 @@ static int check_member(const char *call, const struct ringup_group *g)
 	if (!g)
 		return call_null(call, "the group");
 	if (!engine_is_mine(&g->ringup->context.engine))
-		fail(&e, RINGUP_ESHUTDOWN, "%s: a child of fork() is no rank of the job", call);
+		fail(&e, RINGUP_ESHUTDOWN, "%s: a forked child is not a rank of the job", call);
 	else if (g->group->rank < 0)
 		fail(&e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
 	else

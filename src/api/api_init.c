@@ -38,7 +38,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 	if (!how)
 		return RINGUP_EINVAL;
 	if (!rp) {
-		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
+		fail(&e, RINGUP_EINVAL, "ringup_init: the place for the result is NULL");
 		return call_fail(&e);
 	}
 	if (stack_check(&e)) {

@@ -20,7 +20,7 @@ static bool data_is_in(char out[PATH_MAX], int len, const char *dir, const char 
 
 int data_find(char out[PATH_MAX], const char *name, struct err *e)
 {
-	static const char *const beside[] = { "/share/ringup", "/../share/ringup" };
+	static const char *const relative[] = { "/share/ringup", "/../share/ringup" };
 	const char *given = conf_env("RINGUP_TEST_DATA");
 	char self[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -32,8 +32,8 @@ int data_find(char out[PATH_MAX], const char *name, struct err *e)
 	if (given && data_is_in(out, (int)strlen(given), given, "", name))
 		return 0;
 	dir = (int)(strrchr(self, '/') - self);
-	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
-		if (data_is_in(out, dir, self, beside[i], name))
+	for (size_t i = 0; i < sizeof(relative) / sizeof(relative[0]); i++)
+		if (data_is_in(out, dir, self, relative[i], name))
 			return 0;
 	return fail(e, RINGUP_ESYSTEM,
 		    "%s is missing in %.*s/../share/ringup, where %s looks for it: install "

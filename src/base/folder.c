@@ -233,7 +233,7 @@ int folder_claim(const char *path, struct err *e)
 	if (!mkdir(path, 0755) || (errno == EEXIST && folder_is_empty(path)))
 		return 0;
 	if (errno == EEXIST)
-		return fail(e, RINGUP_EINVAL, "%s is there already, and not an empty folder",
+		return fail(e, RINGUP_EINVAL, "%s already exists and is not an empty folder",
 			    path);
 	return fail_os(e, "%s", path);
 }

@@ -22,10 +22,10 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
 	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
-	  "the value that horovodrun gets for this option" },
+	  "the value of horovodrun's option of this name" },
 	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "numeric address of a host to reach" },
 	{ OPT_STR, 0, "version", "V", &version,
-	  "by the rules of this version of --lib, such as 2.27.7" },
+	  "use the rules of this version of --lib, such as 2.27.7" },
 	/* The former name of --from. */
 	{ OPT_STR, 's', "snapshot", "FILE", &from, NULL },
 	{ 0 },
@@ -45,7 +45,7 @@ static void print_unknown(const struct pick_role *r, int width)
 	out_fold(OUT_WARN, width + 3, width + 3, "unknown: %s", r->unknown);
 	if (!*r->error && !r->npicks)
 		return;
-	out_text("  %-*s by the environment it would be", width, "");
+	out_text("  %-*s otherwise, from the environment:", width, "");
 	for (int i = 0; i < r->npicks; i++)
 		out_text("%s%s %s", i ? ", " : " ", r->picks[i].interface, r->picks[i].address);
 	out_text("%s\n", *r->error ? " a refusal" : "");
@@ -322,7 +322,7 @@ static int check_lib(struct err *e)
 	size_t len = 0;
 
 	if (version && !lib)
-		return cmd_misuse(e, "--version: of which library? name it with --lib");
+		return cmd_misuse(e, "--version needs --lib");
 	if (!lib || picker_find(lib))
 		return 0;
 	for (int i = 0; pickers[i]; i++) {
@@ -345,9 +345,10 @@ static int set_version(struct snapshot *s, struct err *e)
 		return 0;
 	if (!isdigit((unsigned char)*version) || len > 31 ||
 	    release_compare(version, k->oldest) < 0)
-		return cmd_misuse(
-			e, "--version=%.40s: %s from %s to %s is known, and what follows",
-			version, k->title, k->oldest, k->newest);
+		return cmd_misuse(e,
+				  "--version=%.40s: %s versions from %s to %s are known; later "
+				  "ones follow the rules of the last",
+				  version, k->title, k->oldest, k->newest);
 	return netconf_set_version(&s->settings, lib, version, e);
 }
 

@@ -255,7 +255,7 @@ int out_json(json_t *object, struct err *e)
 	int rc;
 
 	if (!object)
-		return fail(e, RINGUP_ENOMEM, "no memory for the JSON object");
+		return fail(e, RINGUP_ENOMEM, "out of memory for the JSON object");
 	rc = json_dumpf(object, stdout, JSON_INDENT(2));
 	stdout_watch();
 	json_decref(object);

@@ -128,14 +128,14 @@ static void put_end(struct conclusion *c)
 		int signal;
 		const char *what;
 	} signals[] = {
-		{ 2, "SIGINT: Ctrl-C, or a launcher that was interrupted" },
-		{ 4, "SIGILL: the processor does not know an instruction" },
-		{ 6, "SIGABRT: the process gave up itself, its last lines say why" },
-		{ 7, "SIGBUS: often a /dev/shm that is full" },
+		{ 2, "SIGINT: Ctrl-C, or an interrupted launcher" },
+		{ 4, "SIGILL: the processor does not support an instruction" },
+		{ 6, "SIGABRT: the process aborted; see its last lines for the reason" },
+		{ 7, "SIGBUS: often a full /dev/shm" },
 		{ 8, "SIGFPE: an arithmetic error" },
-		{ 9, "SIGKILL: often memory that ran out" },
-		{ 11, "SIGSEGV: a fault of the program or of a library" },
-		{ 15, "SIGTERM: somebody asked it to end, such as a batch system" },
+		{ 9, "SIGKILL: often out of memory" },
+		{ 11, "SIGSEGV: a bug in the program or in a library" },
+		{ 15, "SIGTERM: a user or a batch system ended it" },
 	};
 	const struct finding *f = c->finding;
 
@@ -645,8 +645,8 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 		0,
 		"",
 		"",
-		"read its last lines: a launcher such as MPICH's says nothing "
-		"of a rank that ends with a status",
+		"read its last lines: some launchers, such as MPICH's, do not report a rank "
+		"that exits with a nonzero status",
 		""
 	};
 	static const struct signature told = { "X7",
@@ -674,11 +674,11 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 	c->outcome = JOBEND_FAILED;
 	l = jobend_last_words(v, &p);
 	if (v->status > 128 && v->status < 128 + 65)
-		snprintf(said, sizeof(said), "signal %d ended the job; no line says why",
-			 v->status - 128);
+		snprintf(said, sizeof(said),
+			 "signal %d ended the job; the log does not show why", v->status - 128);
 	else
-		snprintf(said, sizeof(said), "the job ended with status %d; no line says why",
-			 v->status);
+		snprintf(said, sizeof(said),
+			 "the job ended with status %d; the log does not show why", v->status);
 	if (l)
 		add_untold(c, &told, p, l, said);
 }

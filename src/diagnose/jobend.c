@@ -146,7 +146,7 @@ const struct proc *jobend_odd(const struct evidence *v, char *out, size_t size)
 	}
 	if (well < 2 || others != 1 || !odd->steps || odd->last[0].at <= odd->step_at[0])
 		return NULL;
-	snprintf(out, size, "rank %d did not end as the %d other ranks did", odd->rank, well);
+	snprintf(out, size, "rank %d did not end, unlike the %d other ranks", odd->rank, well);
 	return odd;
 }
 
@@ -334,7 +334,7 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 	}
 	if (!still_at && (f.first = find_loop(v, p, n))) {
 		snprintf(out, size,
-			 "the job waits: its log ends with the same lines, %ld times",
+			 "the job is waiting: its log ends with the same lines, %ld times",
 			 procs_repeats(v->procs, f.first));
 		return f.first;
 	}
@@ -408,8 +408,7 @@ bool jobend_behind(const struct evidence *v, const struct finding *f, char *out,
 	put_duration(waited, sizeof(waited), f->proof);
 	snprintf(out, size,
 		 "the other ranks waited %s for rank %d, which did not join the collective: it "
-		 "did other work, "
-		 "or stood still",
+		 "did other work, or was frozen",
 		 waited, absent);
 	*process = procs_of_rank(v->procs, f->file, absent);
 	if (!*process || !(*process)->last[0].line)

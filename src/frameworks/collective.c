@@ -27,11 +27,11 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 static int library_failed(struct collective_run *run, int status)
 {
 	const struct collective_plan *p = &run->plan;
-	const char *said = ringup_error();
+	const char *text = ringup_explain();
 
 	return collective_fail(run, status, "%s: %s",
 			       p->name[0] ? p->name : collective_word(p->kind),
-			       said[0] ? said : ringup_strerror(status));
+			       text[0] ? text : ringup_strerror(status));
 }
 
 int collective_prepare(struct collective_run *run, const struct collective_plan *plan,
@@ -68,8 +68,8 @@ int collective_group(struct collective_run *run, struct ringup *job)
 	run->group = ringup_group_get(job, p->group);
 	if (!run->group)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "%s: no process set %d; hvd.init() or "
-				       "hvd.add_process_set() makes one",
+				       "%s: no process set %d; add it with hvd.init() or "
+				       "hvd.add_process_set()",
 				       p->name[0] ? p->name : collective_word(p->kind),
 				       p->group);
 	if (ringup_rank(run->group) < 0)
@@ -99,7 +99,7 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 
 /* The number of dimensions of @t from @first on, as passed to the library.  A type whose
  * elements the library carries in parts has one more. */
-static int dims_told(struct collective_tensor *t, int first)
+static int dims_passed(struct collective_tensor *t, int first)
 {
 	int dims = t->dims - first;
 
@@ -148,7 +148,7 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 				       .out = &t->result,
 				       .counts = t->counts,
 				       .shape = t->shape + 1,
-				       .dims = dims_told(t, 1),
+				       .dims = dims_passed(t, 1),
 				       .memory = t->memory,
 				       .stream = t->stream };
 }
@@ -276,7 +276,7 @@ static int start_broadcast(struct collective_run *run)
 				  .dtype = t->dtype,
 				  .root = place_of_root(run),
 				  .shape = t->shape,
-				  .dims = dims_told(t, 0),
+				  .dims = dims_passed(t, 0),
 				  .memory = t->memory,
 				  .stream = t->stream };
 
@@ -300,8 +300,8 @@ static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, 
 	for (i = 0; i < n; i++) {
 		if (run->splits[i] < 0)
 			return collective_fail(run, RINGUP_EINVAL,
-					       "alltoall: splits[%d] is %d, less than no rows",
-					       i, run->splits[i]);
+					       "alltoall: splits[%d]=%d is negative", i,
+					       run->splits[i]);
 		to[i] = (uint64_t)run->splits[i];
 		*sum += to[i];
 	}
@@ -327,7 +327,7 @@ static int start_alltoall(struct collective_run *run)
 				     .dtype = t->dtype,
 				     .out = &t->result,
 				     .shape = t->shape + 1,
-				     .dims = dims_told(t, 1),
+				     .dims = dims_passed(t, 1),
 				     .memory = t->memory,
 				     .stream = t->stream };
 	uint64_t *splits = NULL;
@@ -343,11 +343,10 @@ static int start_alltoall(struct collective_run *run)
 		rc = take_splits(run, t->shape[0], splits, &x.rows);
 		x.splits = splits;
 	} else if (t->shape[0] % (uint64_t)n) {
-		rc = collective_fail(
-			run, RINGUP_EINVAL,
-			"alltoall: %llu rows cannot be dealt out evenly to %d ranks; "
-			"say with splits how many go to each",
-			(unsigned long long)t->shape[0], n);
+		rc = collective_fail(run, RINGUP_EINVAL,
+				     "alltoall: %llu rows cannot be split evenly among %d "
+				     "ranks; pass splits",
+				     (unsigned long long)t->shape[0], n);
 	}
 	if (!rc)
 		rc = ringup_alltoall(run->group, &x, &run->op);
@@ -372,16 +371,15 @@ static int check_tensors(struct collective_run *run)
 	bool rows = collective_is(p->kind, COLLECTIVE_ROWS);
 
 	if (!p->many && run->count > 1)
-		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors, which are no group",
+		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors are not a group",
 				       collective_word(p->kind), run->count);
 	for (int i = 0; i < run->count; i++) {
 		/* A tensor without dimensions has no rows. */
 		if (rows && !run->tensors[i].dims)
-			return collective_fail(
-				run, RINGUP_EINVAL,
-				"%s works on rows, and a tensor of no dimensions has "
-				"none; reshape it to [1]",
-				collective_word(p->kind));
+			return collective_fail(run, RINGUP_EINVAL,
+					       "%s needs a tensor with at least one dimension; "
+					       "reshape it to [1]",
+					       collective_word(p->kind));
 		if (reduces && run->tensors[i].each != 1)
 			return collective_fail(run, RINGUP_EINVAL,
 					       "%s: elements of this type cannot be reduced",
@@ -436,7 +434,7 @@ int collective_finish(struct collective_run *run)
 	do {
 		if (bridge_is_closing())
 			return collective_fail(run, RINGUP_ESHUTDOWN,
-					       "%s: this process leaves the job",
+					       "%s: this process is leaving the job",
 					       collective_word(run->plan.kind));
 		rc = collective_wait(run, SLICE_MS);
 	} while (rc == RINGUP_ETIMEDOUT);

@@ -27,7 +27,7 @@
 
 enum { END_MS = 1000, WORDS_MS = 500 };
 
-void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner)
+void fleet_open(struct fleet *f, const struct fleet_options *how, struct fleet_owner owner)
 {
 	*f = (struct fleet){ .how = how, .owner = owner };
 	f->ping_ns = clock_deadline(RANKD_PING_MS);
@@ -80,10 +80,11 @@ static void host_hear_errors(struct fleet_host *h)
 		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
 			*end = 0;
 			if (*line)
-				order_text(h->said, sizeof(h->said), line, strlen(line));
+				order_text(h->last_line, sizeof(h->last_line), line,
+					   strlen(line));
 		}
 		if (*line)
-			order_text(h->said, sizeof(h->said), line, strlen(line));
+			order_text(h->last_line, sizeof(h->last_line), line, strlen(line));
 	}
 	if (n == 0 && h->starter.errors >= 0) {
 		close(h->starter.errors);
@@ -97,24 +98,25 @@ static bool has(const char *text, const char *part)
 }
 
 /* The cure for a message of ssh or of the shell on that host. */
-static const char *remedy(const char *said)
+static const char *remedy(const char *last_line)
 {
-	if (has(said, "permission denied") || has(said, "too many authentication"))
+	if (has(last_line, "permission denied") || has(last_line, "too many authentication"))
 		return "; give that host this user's key (ssh-copy-id), or name another with "
 		       "--ssh-identity-file";
-	if (has(said, "host key verification"))
+	if (has(last_line, "host key verification"))
 		return "; connect once manually and accept the host's key";
-	if (has(said, "unknown command"))
-		return "; another version of ringup is installed there: install the same on "
-		       "all hosts";
-	if (has(said, "command not found") || has(said, "no such file") ||
-	    has(said, "not found"))
+	if (has(last_line, "unknown command"))
+		return "; another version of ringup is installed there: install the same "
+		       "version on all hosts";
+	if (has(last_line, "command not found") || has(last_line, "no such file") ||
+	    has(last_line, "not found"))
 		return "; install ringup there, at the same path as here";
-	if (has(said, "could not resolve") || has(said, "name or service not known"))
+	if (has(last_line, "could not resolve") || has(last_line, "name or service not known"))
 		return "; is the name right?";
-	if (has(said, "no route") || has(said, "timed out") || has(said, "unreachable"))
+	if (has(last_line, "no route") || has(last_line, "timed out") ||
+	    has(last_line, "unreachable"))
 		return "; is it up, and does a firewall let ssh through?";
-	if (has(said, "connection refused"))
+	if (has(last_line, "connection refused"))
 		return "; does sshd run there, on that port (--ssh-port)?";
 	return "";
 }
@@ -135,17 +137,18 @@ static void host_hear_out(struct fleet_host *h)
 
 static void host_ended(struct fleet *f, struct fleet_host *h, const struct err *e)
 {
-	const char *said;
+	const char *last_line;
 	char text[512];
 
 	host_hear_out(h);
-	said = *h->said ? h->said : h->order.noise;
-	if (h->state == FLEET_STARTING && *said)
-		snprintf(text, sizeof(text), "%s%s", said, remedy(said));
+	last_line = *h->last_line ? h->last_line : h->order.noise;
+	if (h->state == FLEET_STARTING && *last_line)
+		snprintf(text, sizeof(text), "%s%s", last_line, remedy(last_line));
 	else if (h->state == FLEET_STARTING)
 		snprintf(text, sizeof(text), "ringup does not start there");
 	else
-		snprintf(text, sizeof(text), "%s%s%s", e->text, *said ? ": " : "", said);
+		snprintf(text, sizeof(text), "%s%s%s", e->text, *last_line ? ": " : "",
+			 last_line);
 	host_lose(f, h, text);
 }
 
@@ -161,7 +164,7 @@ static void host_say(struct fleet *f, struct fleet_host *h, enum order_kind kind
 /* The secret, then strings: see rankd.c. */
 static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct err *e)
 {
-	const struct fleet_how *how = f->how;
+	const struct fleet_options *how = f->how;
 	size_t len = SECRET_BYTES, n;
 	uint32_t flags = reads;
 	unsigned char *data, *p;
@@ -327,7 +330,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	if (f->how->is_here)
 		return here_begin(f, h, e);
 	h->starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
-	*h->said = 0;
+	*h->last_line = 0;
 	h->unread = 0;
 	if (f->how->parent)
 		rc = h->starter.fd = parent_connect(f->how->parent, h->name, &key, e);
@@ -456,7 +459,7 @@ bool fleet_is_done(const struct fleet *f)
 
 /* -- frames of daemons -------------------------------------------------------- */
 
-static const char *const breach = "it does not keep to the protocol";
+static const char *const breach = "it violates the protocol";
 
 static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		       size_t len)
@@ -597,8 +600,8 @@ static void host_late(struct fleet *f, struct fleet_host *h)
 {
 	char text[512];
 
-	if (*h->said)
-		snprintf(text, sizeof(text), "%s%s", h->said, remedy(h->said));
+	if (*h->last_line)
+		snprintf(text, sizeof(text), "%s%s", h->last_line, remedy(h->last_line));
 	else
 		snprintf(text, sizeof(text),
 			 "no answer after %lld s; is it up? (--start-timeout)",

@@ -97,7 +97,7 @@ int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, in
 	int rc;
 
 	if (n > MOST_NUMBERS || len > ORDER_BYTES - 4 * MOST_NUMBERS)
-		return fail(e, RINGUP_EINVAL, "%zu bytes are too many for an order", len);
+		return fail(e, RINGUP_EINVAL, "an order of %zu bytes is too long", len);
 	pack_put32(head, (uint32_t)(4 * (size_t)n + len));
 	head[4] = (unsigned char)kind;
 	for (int i = 0; i < n; i++)
@@ -113,7 +113,7 @@ static int chan_lose(int rc, struct err *e)
 	if (rc == RINGUP_EPEER)
 		fail_in(e, "connection lost");
 	else if (rc == RINGUP_EAUTH)
-		fail_in(e, "the other side does not know the key, or its data were changed");
+		fail_in(e, "the peer does not know the key, or its data were changed");
 	return rc;
 }
 
@@ -232,8 +232,7 @@ static int greeting_next(struct order *o, struct err *e)
 
 		end = memchr(line, '\n', left);
 		if (!end && left > READ_BYTES)
-			return fail(e, RINGUP_EINVAL,
-				    "something else than a rank daemon answers");
+			return fail(e, RINGUP_EINVAL, "the peer is not a rank daemon");
 		if (!end)
 			return 0;
 		len = (size_t)(end - line);
@@ -245,7 +244,7 @@ static int greeting_next(struct order *o, struct err *e)
 		}
 		if (len >= 13 && !memcmp(line, "ringup-rankd/", 13))
 			return fail(e, RINGUP_EMISMATCH,
-				    "the rank daemon is another version's: ringup %s runs here",
+				    "the rank daemon has another version: ringup %s runs here",
 				    build_version());
 		if (len)
 			order_text(o->noise, sizeof(o->noise), line, len);
@@ -269,7 +268,7 @@ int order_next(struct order *o, const unsigned char **datap, size_t *lenp, struc
 	p = o->inbox + o->in_used;
 	len = pack_get32(p);
 	if (len > ORDER_BYTES || p[4] < ORDER_SETUP || p[4] > ORDER_BYE)
-		return fail(e, RINGUP_EINVAL, "the other side does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the peer violates the protocol");
 	if (o->in_len - o->in_used < HEAD + len)
 		return 0;
 	*datap = p + HEAD;

@@ -539,7 +539,7 @@ int output_check(const struct output *o, struct err *e)
 	if (!o || !o->error)
 		return 0;
 	errno = o->error;
-	return fail_os(e, "the output of the ranks is not whole: cannot write to %s", o->lost);
+	return fail_os(e, "the output of the ranks is incomplete: cannot write to %s", o->lost);
 }
 
 void output_drain(struct output *o, int rank)

@@ -20,8 +20,7 @@ int parent_open(struct parent *p, int fd, struct err *e)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) || family != AF_UNIX)
 		return fail(e, RINGUP_EINVAL,
-			    "--parent %d: not a descriptor of a socket of the family AF_UNIX",
-			    fd);
+			    "--parent %d: not the descriptor of an AF_UNIX socket", fd);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	*p = (struct parent){ .fd = fd };
 	order_open(&p->order, fd, fd, false);

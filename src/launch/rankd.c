@@ -122,7 +122,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	int rc;
 
 	if (a->setup || !order_numbers(&data, &len, &flags, 1) || len < SECRET_BYTES)
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	memcpy(s.key, data, SECRET_BYTES);
 	rc = daemon_name(a, e);
 	if (!rc)
@@ -137,7 +137,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 		memcpy(a->setup, data, len);
 	a->words = a->setup ? order_strings(a->setup, len) : NULL;
 	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	a->cwd = a->words[0];
 	a->crew.argv = a->task ? a->task->argv : a->words + 2;
 	a->has_stdin = flags & 1;
@@ -224,7 +224,7 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 	int rc;
 
 	if (!a->setup || !order_numbers(&data, &len, number, 2))
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	env = order_strings(data, len);
 	if (!env || grow(a)) {
 		free(env);
@@ -252,7 +252,7 @@ static int take_signal(struct rankd *a, const unsigned char *data, size_t len, s
 
 	if (!order_numbers(&data, &len, number, 3) || number[1] > 64 ||
 	    number[2] > ORDER_IF_STOPPED)
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	/* ORDER_ALL is -1. */
 	crew_signal(&a->crew, (int)number[0], (int)number[1], number[2]);
 	if (number[1] == SIGSTOP || number[1] == SIGCONT)
@@ -290,7 +290,7 @@ static int take_order(struct rankd *a, int kind, const unsigned char *data, size
 	default:
 		break;
 	}
-	return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 }
 
 static int take_orders(struct rankd *a, struct err *e)

@@ -342,11 +342,11 @@ static bool pick_btl(const struct known *k, const struct netconf *c, struct pick
 	names_init(&s, k, include, false);
 	if (netconf_get(c, btl_include) && netconf_get(c, btl_exclude)) {
 		btl_refuse(p, "btl_tcp_if_include and btl_tcp_if_exclude are both set: the TCP "
-			      "BTL closes itself");
+			      "BTL disables itself");
 	} else if (s.missing.text) {
 		btl_refuse(p,
-			   "btl_tcp_if_include=%.60s: there is no %.*s, and one unknown name "
-			   "ends the whole TCP BTL",
+			   "btl_tcp_if_include=%.60s: no interface %.*s, and one unknown name "
+			   "disables the whole TCP BTL",
 			   include, shown(&s.missing), s.missing.text);
 	} else {
 		decides = add_included(k, c, p, &s);
@@ -473,7 +473,7 @@ static struct control pick_oob(const struct known *k, const struct netconf *c, s
 	} else {
 		add_control(k, p, &s, done.include);
 		if (x.include && *x.include && !s.n)
-			picker_note(r, "beware: %.80s has no interface, so it is ignored",
+			picker_note(r, "beware: no interface matches %.80s, so it is ignored",
 				    x.include);
 		if (!r->npicks)
 			oob_refuse(
@@ -523,7 +523,7 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 			    "oob: loopback is dropped if another interface exists");
 	else
 		picker_rule(p, i, false, "oob: the %s",
-			    done->include ? "include list does not name it"
+			    done->include ? "not in the include list"
 					  : "exclude list names it");
 }
 
@@ -564,7 +564,7 @@ static void ompi_pick(const struct iface_list *l, const struct netconf *c, struc
 		if (!first_of(&k, i)) {
 			picker_rule(p, i, false, "%s",
 				    l->ifaces[i].flags & IFF_UP
-					    ? "has no address but link-local ones"
+					    ? "has only link-local addresses"
 					    : "is down, and Open MPI uses only interfaces that "
 					      "are up");
 			continue;

@@ -183,13 +183,13 @@ static int talk_parse(const char *line, size_t len, json_t **msgp, struct err *e
 	size_t head = sizeof(mark) - 1;
 
 	if (len < head || memcmp(line, mark, head))
-		return fail(e, RINGUP_EMISMATCH, "the agent is of another version");
+		return fail(e, RINGUP_EMISMATCH, "the agent has another version");
 	*msgp = json_loadb(line + head, len - head, JSON_REJECT_DUPLICATES, NULL);
 	if (json_is_object(*msgp))
 		return 1;
 	json_decref(*msgp);
 	*msgp = NULL;
-	return fail(e, RINGUP_EINVAL, "the agent says something unintelligible");
+	return fail(e, RINGUP_EINVAL, "the agent sent an invalid message");
 }
 
 int talk_next(struct talk *t, json_t **msgp, struct err *e)

@@ -58,5 +58,5 @@ int pinlib_find(const char *root, char out[PATH_MAX], struct err *e)
 	if (file_exists(root, out))
 		return 0;
 	return fail(e, RINGUP_ESYSTEM,
-		    "%.120s is missing, so no setting could be pinned: reinstall ringup", out);
+		    "cannot pin settings: %.120s is missing; reinstall ringup", out);
 }

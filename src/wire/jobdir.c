@@ -81,9 +81,9 @@ static int open_dir(const char *path, int make, struct err *e)
 	if (st.st_uid != geteuid() || st.st_mode & 022) {
 		close(fd);
 		return fail(e, RINGUP_EINVAL,
-			    "%s: not safe to meet in: it must belong to this user and be "
-			    "writable by nobody else, but it is user %u's, with mode %03o; "
-			    "remove it, or set RINGUP_MEET to a folder of this user's",
+			    "%s: unsafe: it must belong to this user and be writable by nobody "
+			    "else, but it belongs to user %u and has mode %03o; remove it, or "
+			    "set RINGUP_MEET to a folder of this user",
 			    path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
 	}
 	return fd;
@@ -250,7 +250,7 @@ static int publish_in(struct jobdir *j, const char *path, const char *where,
 			sodium_memzero(&theirs, sizeof(theirs));
 			close(fd);
 			return fail(e, RINGUP_EBUSY,
-				    "%s: process %s is rank 0 of this job already", path, by);
+				    "%s: process %s already is rank 0 of this job", path, by);
 		}
 		rc = offer_write(j, fd, where, s, e);
 		if (!rc) {

@@ -678,7 +678,7 @@ static int as_child(struct ringup *r, struct ringup_op *op)
 	ringup_abort(r, "no rank of this job");
 	bad += ringup_wait(op, -1) != RINGUP_ESHUTDOWN;
 	bad += sum(ringup_world(r), "known", &v, 1, NULL) != RINGUP_ESHUTDOWN;
-	bad += !strstr(ringup_error(), "a child of fork() is no rank");
+	bad += !strstr(ringup_error(), "a forked child is not a rank");
 	bad += ringup_group_add(r, (int[]){ 0 }, 1, &g) != RINGUP_ESHUTDOWN;
 	bad += ringup_group_remove(ringup_group_get(r, 1)) != RINGUP_ESHUTDOWN;
 	bad += ringup_rank(ringup_world(r)) != 0;

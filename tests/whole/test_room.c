@@ -44,7 +44,8 @@ static unsigned char byte[16];
 /* Every rank hears that rank 1 had no room. */
 static void count_told(int rc, int rank)
 {
-	bool is_named = strstr(ringup_error(), "rank 1 has no memory for the result") != NULL;
+	bool is_named =
+		strstr(ringup_error(), "rank 1 is out of memory for the result") != NULL;
 
 	as_told[rank] += rc == RINGUP_ENOMEM;
 	named[rank] += is_named;
@@ -126,7 +127,7 @@ static void adasum(struct ringup_group *g, int rank)
 	int rc = ringup_allreduce(g, &a, NULL);
 
 	as_told[rank] += rc == RINGUP_ENOMEM;
-	named[rank] += strstr(ringup_error(), "has no memory for the result") != NULL;
+	named[rank] += strstr(ringup_error(), "is out of memory for the result") != NULL;
 }
 
 /* A gather of @rows bytes from each rank. */
@@ -166,7 +167,7 @@ static void count_lack(int rc, int rank, bool good)
 {
 	char own[64];
 
-	snprintf(own, sizeof(own), "rank %d has no memory for the result", rank);
+	snprintf(own, sizeof(own), "rank %d is out of memory for the result", rank);
 	if (rc == RINGUP_ENOMEM && strstr(ringup_error(), own))
 		__atomic_fetch_add(&lacked, 1, __ATOMIC_RELAXED);
 	else if (!rc && good)
