@@ -148,6 +148,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_name_table \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_op_signature \
+	%reldir%/unit/test_op_text \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
@@ -687,6 +688,8 @@ FAKEGPU_TESTS = \
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
 FAKES = $(FAKE_CUDA) $(FAKE_NCCLS)
+fakes: $(FAKES)
+.PHONY: fakes
 EXTRA_%canon_reldir%_fakegpu_test_gpu_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_fakenccl_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
@@ -824,7 +827,7 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/process_group_gpu_of_a_rank.py \
-	%reldir%/py/nccl_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/nccl_of_a_rank.py %reldir%/py/nccl_training_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_distributed_of_a_rank.py \
 	%reldir%/py/jax_end_of_a_rank.py \

@@ -19,6 +19,7 @@
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/progress.h"
@@ -586,6 +587,7 @@ int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 		return rc;
 	rc = p2p_begin(g->p2p, op, e);
 	if (rc && op_claim(op)) {
+		op_text_fail(op, e);
 		op_fail(op, e);
 		op_release(op);
 		return rc;

@@ -8,7 +8,8 @@
 
 enum { COUNT = 100, DEADLINE_MS = 400, LATE_MS = 3000 };
 
-static const char *expected; /* in the sentence of each rank */
+static const char operation[] = "allreduce 'gradient'";
+static const char *expected; /* in the sentence of each rank, as the operation is */
 static int expected_code;
 static enum ringup_redop redop;
 static bool queued; /* operations have a stream: they end before the GPU is done */
@@ -43,10 +44,12 @@ static void fails(struct ringup *r, int rank, int size)
 	}
 	check(rc == expected_code, "the status", rank);
 	check(strstr(ringup_error(), expected) != NULL, expected, rank);
+	check(strstr(ringup_error(), operation) != NULL, operation, rank);
 	/* The stream of the program goes on: no kernel of NCCL's holds it. */
 	through = gpu_sync(&s, 2000);
 	check(through, "the stream goes on", rank);
 	check(ringup_allreduce(ringup_world(r), &a, NULL) == rc, "for good", rank);
+	check(strstr(ringup_error(), operation) != NULL, "and by name", rank);
 	gpu_drop(&s, a.out);
 	gpu_stand(&s);
 }
@@ -112,7 +115,8 @@ static void abort_one(struct ringup *r, int rank, int size)
 		check(!ringup_group_abort(hung), "an abort", rank);
 	if (!queued)
 		check(ringup_wait(op, -1) == RINGUP_EABORTED &&
-			      strstr(ringup_error(), "rank 1 has aborted group"),
+			      strstr(ringup_error(),
+				     "allreduce 'gradient': rank 1 has aborted group"),
 		      "ends the operation", rank);
 	while (!(rc = ringup_group_error(hung)) && ms_since(since) < LATE_MS)
 		clock_sleep_ms(1);
