@@ -7,7 +7,7 @@
 # tests/device/conform and tests/fault/strike.  $NCCL_OWN is the folder of the framework's libnccl.so.2, which is looked
 # for if it is empty; $NCCL_SHARED that of NCCL 2.30 or later, which allows several ranks on one GPU; slim_nccl.py
 # makes one of 40 MB from the wheel.  Without it the steps of several ranks are left out, and without torch for CUDA
-# those of horovod.torch.  Each step has a time limit (236 s in all), 2 s later it is killed, and writes OUT/STEP.txt as
+# those of horovod.torch.  Each step has a time limit (238 s in all), 2 s later it is killed, and writes OUT/STEP.txt as
 # it goes; OUT/summary.txt has a line for each.  STEP, such as 30 or 12-own-torch-1, runs only those steps.
 set -uo pipefail
 
@@ -123,9 +123,17 @@ ras() {
   true
 }
 
-# trains N [SETTING] - N ranks of horovod.torch, by the Python that has torch.
+# trains N SETTING PROGRAM ARG... - N ranks of a program of tests/peers that uses horovod.torch, by the Python that has torch.
 trains() {
-  exec env PYTHONPATH="$root/compat/python" ${2:+"$2"} timeout --foreground 100 horovodrun -np "$1" python3 "$root/tests/peers/gpu_train.py"
+  exec env PYTHONPATH="$root/compat/python" "$2" timeout --foreground 100 horovodrun -np "$1" python3 "$root/tests/peers/$3" "${@:4}"
+}
+
+# steps_of_resnet N SETTING - horovod.torch beside DDP, whose ranks meet in a folder.
+steps_of_resnet() {
+  local meet=$out/meet.$$
+  rm -rf "$meet"
+  mkdir -p "$meet"
+  trains "$1" "$2" gpu_resnet.py "$meet"
 }
 
 # explain STEP STATUS - what a failed step said last, and what to do next.
@@ -141,9 +149,9 @@ pace=${PACE_BYTES:-268435456}
 torch=$(python3 -c 'import torch; print("yes" if torch.cuda.is_available() else "")' 2>/dev/null)
 step 00-facts 8 facts
 if [[ -n $own ]]; then
-  step 10-own-all-1 25 with "$own" ranks 1 all
-  step 11-own-pace-1 15 with "$own" ranks 1 pace "$pace"
-  [[ -z $torch ]] || step 12-own-torch-1 15 trains 1
+  step 10-own-all-1 20 with "$own" ranks 1 all
+  step 11-own-pace-1 12 with "$own" ranks 1 pace "$pace"
+  [[ -z $torch ]] || step 12-own-torch-1 15 trains 1 RINGUP_BACKEND=nccl gpu_train.py
 else
   left_out "10 to 12" "no libnccl.so.2 found; set NCCL_OWN to its folder"
 fi
@@ -153,16 +161,18 @@ if [[ -n $shared ]]; then
   step 22-schedule-3 10 with "$shared" ranks 3 schedule 1 300
   step 23-aborts-3 10 with "$shared" ranks 3 aborts
   step 24-jax-2 10 with "$shared" ranks 2 jax "$build/.libs/libringup_jax.so"
-  [[ -z $torch ]] || step 25-torch-2 25 trains 2 "RINGUP_NCCL=$shared/libnccl.so.2"
-  step 30-kill 15 with "$shared" breaks 9
-  step 31-stop 15 with "$shared" breaks 19
-  step 40-pace-2 20 with "$shared" ranks 2 pace "$pace"
-  step 41-idle-2 8 with "$shared" ranks 2 idle 2
-  step 50-ras 20 with "$shared" ras
+  [[ -z $torch ]] || step 25-torch-2 20 trains 2 "RINGUP_NCCL=$shared/libnccl.so.2" gpu_train.py
+  # DDP is to share the GPU, too: torch then has the same NCCL.
+  [[ -z $torch ]] || step 26-resnet-2 26 steps_of_resnet 2 "LD_PRELOAD=$shared/libnccl.so.2"
+  step 30-kill 12 with "$shared" breaks 9
+  step 31-stop 14 with "$shared" breaks 19
+  step 40-pace-2 18 with "$shared" ranks 2 pace "$pace"
+  step 41-idle-2 6 with "$shared" ranks 2 idle 2
+  step 50-ras 17 with "$shared" ras
 else
   left_out "20 to 50" "set NCCL_SHARED to the folder of an NCCL 2.30 or later (slim_nccl.py)"
 fi
-[[ -n $torch ]] || left_out "12, 25" "python3 has no torch for CUDA"
+[[ -n $torch ]] || left_out "12, 25, 26" "python3 has no torch for CUDA"
 grep -h 'wrong$' "$out"/*.txt | sort | uniq -c
 failed=0
 while read -r name _ status _; do

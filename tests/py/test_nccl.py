@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: src/backend src/device src/engine compat/python tests/fakegpu tests/py
+# tests: src/backend src/device src/engine compat/python tests/fakegpu tests/peers tests/py
 
 import os
 import re
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import HERE, launcher, start
+from conftest import HERE, ROOT, launcher, start
 
 BUILD = os.path.dirname(os.path.realpath(shutil.which("ringup") or "/none"))
 BUILD = BUILD[:-len("/.libs")] if BUILD.endswith("/.libs") else BUILD
@@ -136,6 +136,16 @@ def test_all_ranks_have_one_version_of_nccl():
     p = ranks(2, "versions", more=[f"{FAKES}/nccl-2.18.3/libnccl.so.2"])
     said = "rank 0 has NCCL 2.28.9, rank 1 has 2.18.3"
     assert p.returncode == 0 and p.stdout.count(said) == 2, p.stdout + p.stderr
+
+
+@pytest.mark.parametrize("program", ["gpu_train.py", "gpu_resnet.py"])
+def test_what_the_script_for_a_real_gpu_trains_runs_on_cpus(program, tmp_path):
+    if program == "gpu_resnet.py" and os.environ.get("RINGUP_TEST_LONG") != "1":
+        pytest.skip("this takes half a minute: RINGUP_TEST_LONG=1")
+    script = os.path.join(ROOT, "tests", "peers", program)
+    p = start(["horovodrun", "-np", "2", sys.executable, script, str(tmp_path), "1"],
+              CUDA_VISIBLE_DEVICES="")
+    assert p.returncode == 0 and " 0 wrong" in p.stdout, p.stdout + p.stderr
 
 
 def test_no_driver_and_no_nccl_are_named():
