@@ -19,6 +19,15 @@ static int64_t ms_since(int64_t then)
 	return (clock_ns() - then) / 1000000;
 }
 
+/* Does the sentence say of which rank it is, and where that runs? */
+static bool names_a_rank(const char *text)
+{
+	int rank, pid, n = 0;
+
+	return sscanf(text, "rank %d (process %d on %*[^)]): %n", &rank, &pid, &n) == 2 && n &&
+	       rank >= 0 && rank < 3 && pid > 1;
+}
+
 /* Sums until one fails, and at last says how. */
 static void fails(struct ringup *r, int rank, int size)
 {
@@ -45,6 +54,7 @@ static void fails(struct ringup *r, int rank, int size)
 	check(rc == expected_code, "the status", rank);
 	check(strstr(ringup_error(), expected) != NULL, expected, rank);
 	check(strstr(ringup_error(), operation) != NULL, operation, rank);
+	check(names_a_rank(ringup_error()), "the rank, its process and its host", rank);
 	/* The stream of the program goes on: no kernel of NCCL's holds it. */
 	through = gpu_sync(&s, 2000);
 	check(through, "the stream goes on", rank);
