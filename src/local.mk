@@ -173,6 +173,7 @@ CORE_SOURCES += \
 	%reldir%/engine/turns.c %reldir%/engine/turns.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \
+	%reldir%/engine/op_text.c %reldir%/engine/op_text.h \
 	%reldir%/engine/over.c %reldir%/engine/over.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
 	%reldir%/engine/p2p_far.c \

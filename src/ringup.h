@@ -300,7 +300,8 @@ RINGUP_EXPORT const char *ringup_strerror(int status);
 /*
  * ringup_error - the message of this thread's last failure.
  *
- * It says what failed, why, and which rank caused it.
+ * It says what failed, why, and which rank caused it: "allreduce 'grad/fc1': rank 1 (process 7
+ * on node-b) died".
  * Returns a string that is valid until the next call of this library in the same thread; empty
  * if nothing has failed.
  */
@@ -914,7 +915,7 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  * Returns 0; or
  *   RINGUP_EMISMATCH  the ranks disagree; nothing was touched and the next
  *		       operation works
- *   RINGUP_EPEER      a rank died; ringup_error() names it
+ *   RINGUP_EPEER      a rank died; ringup_error() names it and the operation
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
  *   RINGUP_ENOMEM     a rank had no memory for the result.  From 4 MiB on, every rank

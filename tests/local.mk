@@ -148,6 +148,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_name_table \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_op_signature \
+	%reldir%/unit/test_op_text \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
@@ -687,6 +688,8 @@ FAKEGPU_TESTS = \
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
 FAKES = $(FAKE_CUDA) $(FAKE_NCCLS)
+fakes: $(FAKES)
+.PHONY: fakes
 EXTRA_%canon_reldir%_fakegpu_test_gpu_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_fakenccl_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
@@ -824,7 +827,7 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/process_group_gpu_of_a_rank.py \
-	%reldir%/py/nccl_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/nccl_of_a_rank.py %reldir%/py/nccl_training_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_distributed_of_a_rank.py \
 	%reldir%/py/jax_end_of_a_rank.py \
@@ -980,7 +983,7 @@ list-programs: ; @printf '%s\n' $(check_PROGRAMS) $(check_LTLIBRARIES)
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/player %reldir%/peers/recording
 %canon_reldir%_peers_limits_SOURCES = %reldir%/peers/limits.c %reldir%/peers/placement.c %reldir%/peers/placement.h
 %canon_reldir%_peers_player_SOURCES = %reldir%/peers/placement.c %reldir%/peers/placement.h %reldir%/peers/player.c
-EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \

@@ -131,56 +131,84 @@ static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 	}
 }
 
-/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.h: torch has its own
- * loaded before a job begins; beside the files of others the wheel is found, else the loader's.
- */
-static bool find_nccl(struct rootfs *fs, const json_t *f, char *library)
+/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.c: the one that
+ * RINGUP_NCCL names; torch's own, which is loaded before a job begins; the wheel beside the
+ * files of others; the loader's.  Returns why it is that one; NULL: there is none. */
+static const char *find_nccl(const struct exam *x, struct rootfs *fs, const json_t *f,
+			     char *library)
 {
 	const char *location = jsonio_string(f, "location");
 	char caller[PATH_MAX + 32], above[PATH_MAX];
 	char *end;
 
+	if (exam_is_live(x) && x->conf && *x->conf->nccl) {
+		snprintf(library, PATH_MAX, "%s", x->conf->nccl);
+		return "RINGUP_NCCL names it";
+	}
 	snprintf(caller, sizeof(caller), "%s/lib/libtorch_cuda.so", location);
 	if (!strcmp(jsonio_string(f, "name"), "torch"))
 		return rootfs_is_file(fs, caller) &&
-		       loader_find(fs, caller, "libnccl.so.2", library);
+				       loader_find(fs, caller, "libnccl.so.2", library)
+			       ? "libtorch_cuda.so needs it"
+			       : NULL;
 	snprintf(above, sizeof(above), "%s", location);
 	end = strrchr(above, '/');
 	if (end)
 		*end = 0;
 	if (rootfs_join(library, above, "nvidia/nccl/lib/libnccl.so.2") &&
 	    rootfs_is_file(fs, library))
-		return true;
-	return loader_find(fs, location, "libnccl.so.2", library);
+		return "its wheel is beside the framework";
+	return loader_find(fs, location, "libnccl.so.2", library) ? "the loader finds it"
+								  : NULL;
+}
+
+/* Adds what is wrong with the NCCL of @version for @cuda that framework @f loads. */
+static void judge_nccl(struct exam *x, const json_t *f, const char *version, const char *cuda,
+		       const char *driver)
+{
+	const char *oldest = driver_for(cuda), *own = driver_for(jsonio_string(f, "cuda"));
+
+	if (*version && release_compare(version, "2.18") < 0)
+		exam_why(x,
+			 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
+			 "through host memory, needs none",
+			 NULL);
+	/* What the framework itself asks of the driver is told elsewhere. */
+	if (!*driver || !*oldest || release_compare(driver, oldest) >= 0 ||
+	    release_compare(driver, own) < 0)
+		return;
+	exam_add(x, EXAM_BAD, "NCCL %s of %s %s needs driver %s for CUDA %s; this node has %s",
+		 version, jsonio_string(f, "name"), jsonio_string(f, "version"), oldest, cuda,
+		 driver);
+	exam_why(x, "its first collective fails: the driver is insufficient for the runtime",
+		 "install a newer driver, or the nvidia-nccl wheel for the framework's CUDA");
 }
 
 /* Adds which NCCL a job would load, by file and by what that file tells of itself: wheels of
- * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another. */
-static void add_nccl(struct exam *x, struct rootfs *fs)
+ * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another.  @driver: "": none. */
+static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
 {
-	char library[PATH_MAX], version[64];
+	char library[PATH_MAX], version[64], cuda[64];
+	const char *why;
 	json_t *f;
 	size_t i;
 
 	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
 		if (!*jsonio_string(f, "cuda"))
 			continue;
-		if (!find_nccl(fs, f, library)) {
+		why = find_nccl(x, fs, f, library);
+		if (!why) {
 			exam_add(x, EXAM_NOTE, "%s %s of %s finds no libnccl.so.2",
 				 jsonio_string(f, "name"), jsonio_string(f, "version"),
 				 jsonio_string(f, "python"));
 			continue;
 		}
-		nccllibs_version(fs, library, version, sizeof(version));
-		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s",
+		nccllibs_version(fs, library, version, cuda, sizeof(version));
+		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s: %s",
 			 jsonio_string(f, "name"), jsonio_string(f, "version"),
 			 jsonio_string(f, "python"), *version ? version : "of unknown version",
-			 library);
-		if (*version && release_compare(version, "2.18") < 0)
-			exam_why(x,
-				 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
-				 "through host memory, needs none",
-				 NULL);
+			 library, why);
+		judge_nccl(x, f, version, cuda, driver);
 	}
 }
 
@@ -392,7 +420,7 @@ int exam_gpus(struct exam *x, struct err *e)
 		exam_add(x, EXAM_GOOD, "no GPUs");
 	}
 	hardware_faults(x, &fs, count);
-	add_nccl(x, &fs);
+	add_nccl(x, &fs, json_is_object(driver) ? jsonio_string(driver, "version") : "");
 	rootfs_close(&fs);
 	json_decref(problems);
 	return 0;

@@ -3,6 +3,7 @@
 #include "frameworks/collective.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,24 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 	return status;
 }
 
+/* Does a sentence of the library's begin with the operation, "grouped allreduce 'x': "? */
+static bool names_one(const char *said, const char *word)
+{
+	size_t many = strlen("grouped "), len = strlen(word);
+
+	said += strncmp(said, "grouped ", many) ? 0 : many;
+	return !strncmp(said, word, len) &&
+	       (!strncmp(said + len, " '", 2) || !strncmp(said + len, " #", 2));
+}
+
 /* The library's own sentence for @status. */
 static int library_failed(struct collective_run *run, int status)
 {
 	const struct collective_plan *p = &run->plan;
 	const char *text = ringup_explain();
 
+	if (names_one(said, collective_word(p->kind)))
+		return collective_fail(run, status, "%s", said);
 	return collective_fail(run, status, "%s: %s",
 			       p->name[0] ? p->name : collective_word(p->kind),
 			       text[0] ? text : ringup_strerror(status));
