@@ -328,7 +328,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
 	%reldir%/unit/test_job \
-	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
 	%reldir%/unit/test_jsonrecord \
 	%reldir%/unit/test_prove \
