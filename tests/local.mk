@@ -782,7 +782,7 @@ PY_TESTS = \
 	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
-	%reldir%/py/test_recipes.py \
+	%reldir%/py/test_recipes.py %reldir%/py/test_tables.py \
 	%reldir%/py/test_wheels.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
