@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -82,12 +83,9 @@ static int work_open_dir(struct work *w, struct err *e)
 static int work_open(struct work *w, struct err *e)
 {
 	const struct buildplan_compiler *c = &w->plan->compiler;
-	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
 	/* Modules, the package and the files of trial ranks take a few megabytes. */
-	if (work_open_dir(w, e) ||
+	if (data_self(w->tool, e) || work_open_dir(w, e) ||
 	    rebuild_check_space(w->said, w->dir, NEED_MB, ", or set TMPDIR", e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);

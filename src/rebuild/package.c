@@ -172,14 +172,6 @@ static int package_run(const struct package_how *how, const char *const *argv,
 		      : 0;
 }
 
-/* Sets @out to this program, or to "". */
-static void this_program(char out[PATH_MAX])
-{
-	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
-
-	out[len < 0 ? 0 : len] = 0;
-}
-
 void package_of_wheel(char out[PATH_MAX])
 {
 	static const char *const looks[] = { "../lib*/python3*/*-packages/ringup",
@@ -189,7 +181,7 @@ void package_of_wheel(char out[PATH_MAX])
 	glob_t found;
 
 	*out = 0;
-	this_program(self);
+	data_self(self, NULL);
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && !*out && i < 2; i++) {
 		snprintf(pattern, sizeof(pattern), "%.*s%s/libringup.so.0",
@@ -294,7 +286,7 @@ static bool has_this_program(const json_t *old)
 	const json_t *one;
 	size_t i;
 
-	this_program(self);
+	data_self(self, NULL);
 	json_array_foreach(old, i, one)
 		if (!strcmp(json_string_value(one), self))
 			return true;
