@@ -77,6 +77,7 @@ CORE_SOURCES += \
 	%reldir%/wire/session.c %reldir%/wire/session.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
 	%reldir%/wire/store.c %reldir%/wire/store.h \
+	%reldir%/wire/stream.c %reldir%/wire/stream.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 

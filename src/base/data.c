@@ -18,17 +18,23 @@ static bool data_is_in(char out[PATH_MAX], int len, const char *dir, const char 
 	       !access(out, R_OK);
 }
 
+int data_self(char out[PATH_MAX], struct err *e)
+{
+	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+	out[len < 0 ? 0 : len] = 0;
+	return len < 0 ? fail_os(e, "/proc/self/exe") : 0;
+}
+
 int data_find(char out[PATH_MAX], const char *name, struct err *e)
 {
 	static const char *const relative[] = { "/share/ringup", "/../share/ringup" };
 	const char *given = conf_env("RINGUP_TEST_DATA");
 	char self[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	int dir;
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
+	if (data_self(self, e))
+		return e->code;
 	if (given && data_is_in(out, (int)strlen(given), given, "", name))
 		return 0;
 	dir = (int)(strrchr(self, '/') - self);

@@ -15,4 +15,7 @@ struct err;
  */
 int data_find(char out[PATH_MAX], const char *name, struct err *e);
 
+/* data_self - the path of this program, or "" after a failure. */
+int data_self(char out[PATH_MAX], struct err *e);
+
 #endif

@@ -114,15 +114,11 @@ watch_programs() {
   [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"0 MiB free, but this needs "*": free some space, or set TMPDIR"* ]]
 }
 
-@test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
+@test "a release with another SHA-256 is not unpacked" {
   cp "$sdist" "$BATS_TEST_TMPDIR/other.tar.gz"
   echo more >>"$BATS_TEST_TMPDIR/other.tar.gz"
   build 1 --source "$BATS_TEST_TMPDIR/other.tar.gz" --accept TEST-1
   [[ $stderr == *"SHA-256"* && $(version) == 0.1 ]]
-  ln -s /etc "$sources/escape"
-  engine_pack ''
-  because source 1 --source "$sdist" --accept TEST-1
-  [[ $(jq -r .error <<<"$output") == *"neither file nor folder"* ]]
 }
 
 @test "sources that the recipe does not know are not built" {
