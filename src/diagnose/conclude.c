@@ -683,6 +683,40 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 		add_untold(c, &told, p, l, said);
 }
 
+/* Of the ends that are told of one rank alone, the first in the log; or NULL. */
+static const struct finding *first_end(const struct conclusions *c, int file)
+{
+	const struct finding *first = NULL, *f;
+
+	for (int i = 1; i < c->n; i++) {
+		f = c->list[i].finding;
+		if (is_end(f->signature) && f->file == file && f->ranks == 1 && !f->well &&
+		    !c->list[i].is_overcome && f->signal != 15 &&
+		    (f->signal || f->status >= 0) && (!first || f->line < first->line))
+			first = f;
+	}
+	return first;
+}
+
+/* Adds the rank that a launcher saw end first to a cause without a rank, and its host to one
+ * without a host. */
+static void put_first_end(struct conclusions *c)
+{
+	const struct finding *f = c->n ? c->list[0].finding : NULL, *end;
+
+	if (!f || f->ranks > 1 || (f->ranks && f->hosts) || f->signal || f->status >= 0 ||
+	    c->list[0].kind >= SIGNATURE_NOTE)
+		return;
+	end = first_end(c, f->file);
+	if (!end || end->line < f->line ||
+	    (f->ranks && (end->rank[0] != f->rank[0] || !end->hosts)))
+		return;
+	append(c->list[0].cause, sizeof(c->list[0].cause), "; rank %d", end->rank[0]);
+	if (end->hosts)
+		append(c->list[0].cause, sizeof(c->list[0].cause), " on %s", end->host[0]);
+	append(c->list[0].cause, sizeof(c->list[0].cause), " ended first");
+}
+
 static int conclude_known(struct conclusions *c, const struct evidence *v,
 			  const struct nodes *nodes, bool *dated)
 {
@@ -734,6 +768,7 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	}
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), conclude_compare, &dated);
 	limit_checks(c);
+	put_first_end(c);
 	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
 	if (c->outcome == JOBEND_FAILED || !v->status)
 		return 0;

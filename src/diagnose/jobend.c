@@ -83,6 +83,9 @@ bool jobend_went_on(const struct evidence *v, const struct finding *f, enum sign
 	int asked = (own && own->steps) || is_alone(v, f->last_file) ? OWN_STEPS : ANY_STEPS;
 	uint64_t again = last_start(v, f->last_file);
 
+	/* A batch system puts its report before the output of the job. */
+	if (f->signature->flags & SIGNATURE_FINAL)
+		return says_well(v, f->last_file, f->last_at, true);
 	if (steps >= (is_end ? PROCS_STEPS : asked))
 		return true;
 	if (again > f->last_at &&

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "diagnose/bare.h"
@@ -149,6 +150,28 @@ static void see_line(struct place *p, struct sighting *seen, const struct signat
 	seen->lead_line = seen->line - back;
 }
 
+/* Is the place @at in the line from @start within a quoted text that the program works on:
+ * 'prompt "why does CUDA run out of memory?"'? */
+static bool is_data(const char *start, const char *at)
+{
+	static const char *const words[] = { "prompt",      "question", "query",
+					     "instruction", "caption",  "completion" };
+	const char *p, *quote = NULL;
+	size_t n;
+
+	for (p = start; p < at && (p = memchr(p, '"', (size_t)(at - p))); p++)
+		if (p == start || p[-1] != '\\')
+			quote = quote ? NULL : p;
+	while (quote && quote > start && strchr(" :='\"", quote[-1]))
+		quote--;
+	for (size_t i = 0; quote && i < sizeof(words) / sizeof(words[0]); i++) {
+		n = strlen(words[i]);
+		if ((size_t)(quote - start) >= n && !strncasecmp(quote - n, words[i], n))
+			return true;
+	}
+	return false;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
@@ -178,6 +201,10 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		find_line(p, at, &start, &stop);
 		looked += (size_t)(stop - start);
 		fits = bare_fits(s, start, stop, *rest == '\n' ? block + at : NULL);
+	}
+	if (fits) {
+		find_line(p, at, &start, &stop);
+		fits = !is_data(start, block + at);
 	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);

@@ -154,6 +154,7 @@ int main(void)
 	read_logs(src ? src : ".", "outcomes.txt");
 	read_logs(src ? src : ".", "threads.txt");
 	read_logs(src ? src : ".", "runs.txt");
+	read_logs(src ? src : ".", "sight.txt");
 	check_table();
 	check_routine();
 	conclude_free(&found);
