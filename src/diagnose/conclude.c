@@ -192,7 +192,8 @@ static void conclude_quote(struct conclusion *c, const struct evidence *v)
 	char more[256];
 
 	if (f->signature->flags & SIGNATURE_BEHIND) {
-		if (!jobend_behind(v, f, more, sizeof(more), &p))
+		if (!jobend_unheard(v, f, more, sizeof(more)) &&
+		    !jobend_behind(v, f, more, sizeof(more), &p))
 			return;
 		append(c->cause, sizeof(c->cause), "; %s", more);
 		if (p && p->rank < 0 && p->step_line.line)
@@ -335,6 +336,25 @@ static bool leads_to_signal(const struct conclusion *other, const struct finding
 		return other->kind >= SIGNATURE_SETTING && other->kind <= SIGNATURE_PATH;
 	return (other->kind <= SIGNATURE_ERROR || (!f->signal && f->status > 0)) &&
 	       !is_late_signal(f);
+}
+
+/* Of other ranks' ends that are told earlier, one with a status leads to an abort. */
+static void order_aborts(struct conclusions *c)
+{
+	for (int i = 0; i < c->n; i++) {
+		struct conclusion *end = &c->list[i];
+
+		if (end->kind != SIGNATURE_EXIT || end->finding->signal == 15 ||
+		    !is_late_signal(end->finding))
+			continue;
+		for (int k = 0; k < c->n; k++) {
+			const struct finding *f = c->list[k].finding;
+
+			if (is_end(f->signature) && !c->list[k].is_overcome && !f->signal &&
+			    f->status > 0 && is_before(f, end->finding))
+				end->kind = SIGNATURE_RESULT;
+		}
+	}
 }
 
 static void order_kills(struct conclusions *c)
@@ -705,7 +725,7 @@ static void put_first_end(struct conclusions *c)
 	const struct finding *f = c->n ? c->list[0].finding : NULL, *end;
 
 	if (!f || f->ranks > 1 || (f->ranks && f->hosts) || f->signal || f->status >= 0 ||
-	    c->list[0].kind >= SIGNATURE_NOTE)
+	    c->list[0].kind >= SIGNATURE_NOTE || f->signature->flags & SIGNATURE_BEHIND)
 		return;
 	end = first_end(c, f->file);
 	if (!end || end->line < f->line ||
@@ -760,6 +780,7 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	conclude_unknown(c, v, nodes, &dated);
 	order_overcome(c, v);
 	order_kills(c);
+	order_aborts(c);
 	order_exits(c);
 	order_explained(c);
 	for (int i = 0; i < c->n; i++) {

@@ -419,3 +419,35 @@ bool jobend_behind(const struct evidence *v, const struct finding *f, char *out,
 		*process = procs_unmarked(v->procs, f->file);
 	return true;
 }
+
+bool jobend_unheard(const struct evidence *v, const struct finding *f, char *out, size_t size)
+{
+	bool heard[WORLD] = { false };
+	char *rest;
+	long come = strtol(f->value, &rest, 10), world = 0;
+	int n, ranks = 0;
+	size_t at;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	if (rest > f->value && *rest == '/')
+		world = strtol(rest + 1, &rest, 10);
+	if (come < 2 || world <= come || world > WORLD || strncmp(rest, " clients", 8) != 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		if (p[i].rank >= 0 && p[i].rank < world && !heard[p[i].rank]) {
+			heard[p[i].rank] = true;
+			ranks++;
+		}
+	if (ranks != come)
+		return false;
+	snprintf(out, size, "rank");
+	for (int r = 0; r < world; r++) {
+		at = strlen(out);
+		if (!heard[r] && at < size)
+			snprintf(out + at, size - at, "%s %d", at > 4 ? "," : "", r);
+	}
+	at = strlen(out);
+	if (at < size)
+		snprintf(out + at, size - at, " wrote nothing");
+	return true;
+}

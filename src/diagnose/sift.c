@@ -172,6 +172,25 @@ static bool is_data(const char *start, const char *at)
 	return false;
 }
 
+/* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
+static size_t see_described(const struct place *p, size_t at, struct fields *f)
+{
+	static const char mark[] = "\nName: ";
+	const char *block = p->sieve->block, *name = NULL;
+	size_t back = at < AHEAD ? at : AHEAD, n = 0;
+
+	for (const char *q = block + at - back;
+	     (q = memmem(q, (size_t)(block + at - q), mark, sizeof(mark) - 1)); q++)
+		name = q + sizeof(mark) - 1;
+	while (name && name < block + at && *name == ' ')
+		name++;
+	while (name && name + n < block + at && name[n] > ' ')
+		n++;
+	if (n)
+		fields_host(f, name, n);
+	return back;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
@@ -208,6 +227,9 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);
+	if (fits && !seen.fields.hosts && !strcmp(s->library, "kubernetes") &&
+	    !memmem(start, (size_t)(stop - start), "pod/", 4))
+		looked += see_described(p, at, &seen.fields);
 	if (fits) {
 		find_line(p, at, &start, &stop);
 		origin_read(&seen.origin, start, (size_t)(stop - start));
