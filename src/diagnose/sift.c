@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "diagnose/bare.h"
+#include "diagnose/complaint.h"
 #include "diagnose/lead.h"
 #include "diagnose/match.h"
 #include "diagnose/read.h"
@@ -223,7 +224,8 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	}
 	if (fits) {
 		find_line(p, at, &start, &stop);
-		fits = !is_data(start, block + at);
+		fits = !is_data(start, block + at) &&
+		       !(s->flags & SIGNATURE_BARE && complaint_is_detail(block, start, stop));
 	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);

@@ -155,6 +155,7 @@ int main(void)
 	read_logs(src ? src : ".", "threads.txt");
 	read_logs(src ? src : ".", "runs.txt");
 	read_logs(src ? src : ".", "sight.txt");
+	read_logs(src ? src : ".", "sight2.txt");
 	check_table();
 	check_routine();
 	conclude_free(&found);
