@@ -385,6 +385,22 @@ static void put_duration(char *out, size_t size, const char *proof)
 		snprintf(out, size, "in vain");
 }
 
+/* Did the one rank that does not complain stop steps before all others did? */
+static bool is_left_behind(const struct proc *p, int n, int absent)
+{
+	long own = -1, least = -1;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].rank < 0 || p[i].step < 0)
+			continue;
+		if (p[i].rank == absent)
+			own = p[i].step;
+		else if (least < 0 || p[i].step < least)
+			least = p[i].step;
+	}
+	return own >= 0 && least - own > 1;
+}
+
 bool jobend_behind(const struct evidence *v, const struct finding *f, char *out, size_t size,
 		   const struct proc **process)
 {
@@ -399,13 +415,14 @@ bool jobend_behind(const struct evidence *v, const struct finding *f, char *out,
 		high = !high || p[i].sequence > high->sequence ? &p[i] : high;
 	}
 	*process = low;
-	if (low && low->sequence < high->sequence) {
+	absent = find_absent(f, p, n);
+	if (low && low->sequence < high->sequence &&
+	    (absent < 0 || !is_left_behind(p, n, absent))) {
 		snprintf(out, size,
 			 "rank %d is behind: it started %ld collectives, rank %d %ld",
 			 low->rank, low->sequence, high->rank, high->sequence);
 		return true;
 	}
-	absent = find_absent(f, p, n);
 	if (absent < 0 || !f->ranks)
 		return false;
 	put_duration(waited, sizeof(waited), f->proof);
