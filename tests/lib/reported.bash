@@ -10,8 +10,9 @@ reported() {
   { printf 'set -u\nT=%q lib=%q\n. "$lib"\nfails=0\n' "$BATS_TEST_TMPDIR" "$src/tests/lib/reported.bash" &&
     printf 'src=%q\n' "$src" && cat && echo 'exit "$fails"'; } >"$BATS_TEST_TMPDIR/script"
   run unshare -m --propagation private bash "$BATS_TEST_TMPDIR/script"
+  printf '%s\n' "$output"
   [[ $status -ne 77 ]] || skip "${lines[-1]}"
-  expect_status 0
+  [[ $status -eq 0 ]]
 }
 
 # cannot WHY - skip the test.
@@ -157,6 +158,7 @@ packages() {
       : >"$INIT_LOGFILE"
       for f in "$INIT_HERE"/lib/*.bash; do . "$f"; done
       step_code=20
+      set +e
       pkg_install "$@" 2>&1 | tee -a "$INIT_LOGFILE" | grep -E " (error|next|warn) "
       exit "${PIPESTATUS[0]}"' _ "$@"
 }
