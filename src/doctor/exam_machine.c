@@ -131,17 +131,59 @@ int exam_network(struct exam *x, struct err *e)
 
 /* Limits. */
 
-static bool has_rdma(void)
+/* The first entry of the folder @dir that begins with @prefix, in @out; false: none. */
+static bool first_entry(const char *dir, const char *prefix, char out[NAME_MAX + 1])
 {
-	DIR *d = opendir("/sys/class/infiniband");
+	DIR *d = opendir(dir);
 	struct dirent *entry;
 	bool any = false;
 
+	*out = 0;
 	while (d && !any && (entry = readdir(d)))
-		any = *entry->d_name != '.';
+		any = *entry->d_name != '.' && !strncmp(entry->d_name, prefix, strlen(prefix));
+	if (any)
+		snprintf(out, NAME_MAX + 1, "%s", entry->d_name);
 	if (d)
 		closedir(d);
 	return any;
+}
+
+/* Has this node an RDMA device that programs can open? */
+static bool has_rdma(void)
+{
+	char name[NAME_MAX + 1];
+
+	return first_entry("/sys/class/infiniband", "", name) &&
+	       first_entry("/dev/infiniband", "uverbs", name);
+}
+
+/* Reports RDMA devices that the kernel shows and that programs here cannot use: NCCL, UCX and
+ * libfabric then take sockets, which is many times slower. */
+static void add_rdma(struct exam *x)
+{
+	char device[NAME_MAX + 1], verbs[NAME_MAX + 1], path[PATH_MAX];
+	static const char why[] = "NCCL, UCX and libfabric use sockets instead, and are slower";
+
+	if (!first_entry("/sys/class/infiniband", "", device))
+		return;
+	if (!first_entry("/dev/infiniband", "uverbs", verbs)) {
+		exam_add(x, EXAM_NOTE,
+			 "RDMA: the kernel has %.64s, but /dev/infiniband/uverbs* is missing",
+			 device);
+		exam_why(x, why,
+			 "start the container with docker run --device=/dev/infiniband, or on "
+			 "Kubernetes with an RDMA device plug-in; on the host, run modprobe "
+			 "ib_uverbs");
+		return;
+	}
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", verbs);
+	if (access(path, R_OK | W_OK)) {
+		exam_add(x, EXAM_NOTE, "RDMA: this user cannot open %s: %s", path,
+			 strerror(errno));
+		exam_why(x, why,
+			 "chmod 666 /dev/infiniband/uverbs*; the package rdma-core has "
+			 "a udev rule for it");
+	}
 }
 
 static void add_memlock(struct exam *x)
@@ -409,6 +451,7 @@ int exam_limits(struct exam *x, struct err *e)
 		return 0;
 	}
 	add_user(x);
+	add_rdma(x);
 	add_memlock(x);
 	add_files(x);
 	add_processes(x);

@@ -14,7 +14,8 @@ python_at "$t" /opt/venv 3.11
 s=$t/opt/venv/lib/python3.11/site-packages
 torch_at "$s" 2.5.1+cpu
 library_at "$s/torch/lib/libtorch_cpu.so" at -Wl,-z,execstack
-mkdir -p "$t/lib/x86_64-linux-gnu" "$t/usr/lib" "$t/etc"
+mkdir -p "$t/usr/lib/x86_64-linux-gnu" "$t/etc"
+ln -s usr/lib "$t/lib"
 printf 'ID=debian\nVERSION_ID="13"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n' >"$t/etc/os-release"
 printf 'GLIBC_2.2.5 { };\nGLIBC_2.34 { } GLIBC_2.2.5;\nGLIBC_2.38 { } GLIBC_2.34;\nGLIBC_2.41 { global: sched_getattr; local: *; } GLIBC_2.38;\n' >"$T/map"
 printf '%s\n' 'const char banner[] __attribute__((used)) = "GNU C Library (Debian GLIBC 2.41-12) stable release version 2.41.";' 'int sched_getattr(void) { return 0; }' |

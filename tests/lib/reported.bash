@@ -116,8 +116,8 @@ layer() {
 # torch_env - $venv: an environment with torch, which may be changed.
 torch_env() {
   venv=$(cd "${RINGUP_TEST_PYTHON%/*}/.." && pwd)
-  [[ -f $venv/pyvenv.cfg ]] && site=$(echo "$venv"/lib/python3.*/site-packages) && [[ -d $site/torch ]] ||
-    cannot "no environment with torch: set RINGUP_TEST_PYTHON"
+  site=$(echo "$venv"/lib/python3.*/site-packages)
+  if [[ ! -f $venv/pyvenv.cfg || ! -d $site/torch ]]; then cannot "no environment with torch: set RINGUP_TEST_PYTHON"; fi
   layer "$venv"
 }
 
