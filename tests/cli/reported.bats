@@ -317,8 +317,8 @@ touch "$root/etc/environment"
 chattr +i "$root/etc/environment" || cannot "no immutable attribute here"
 within "$src/init-scripts/ringup-init" 00-guard
 if [[ $rc == 0 ]]; then
-  within unshare -n sh -c 'ip link set lo up; ip link add eth0 type dummy; ip addr add 10.61.0.2/24 dev eth0
-    ip link set eth0 up; ip route add default via 10.61.0.1; exec "$1" 60-network' _ "$src/init-scripts/ringup-init"
+  within unshare -n sh -c 'ip link set lo up; ip link add eth0 type veth peer name peer; ip addr add 10.61.0.2/24 dev eth0
+    ip link set peer up; ip link set eth0 up; sleep 1; ip route add default via 10.61.0.1; exec ringup net fix'
 fi
 ended bad
 wants /etc/environment immutable 'chattr -i'
