@@ -461,7 +461,8 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
 	%reldir%/doctor/exam_software.c \
 	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
-	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h
+	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
+	%reldir%/doctor/places.c
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 

@@ -315,6 +315,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_compilers \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
+	%reldir%/unit/test_requires \
 	%reldir%/unit/test_elfinfo \
 	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \

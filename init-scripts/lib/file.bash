@@ -97,6 +97,16 @@ is_noexec() {
   [[ $found == *,noexec,* ]]
 }
 
+# immutable PATH... - set REPLY to the first that has the immutable attribute; false if none has it, or if
+# that cannot be told.
+immutable() {
+  local flags path
+  while read -r flags path; do
+    [[ $flags == *i* ]] && REPLY=$path && return 0
+  done < <(lsattr -d -- "$@" 2>/dev/null)
+  return 1
+}
+
 # space_mb DIR - print the free megabytes where DIR is or would be.
 space_mb() {
   local dir=$1

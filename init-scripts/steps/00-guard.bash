@@ -30,6 +30,8 @@ trouble() {
     can_write "$INIT_ROOT/$dir" ||
       printf '50\t%s\t%s\n' "$INIT_ROOT/$dir is not writable: read-only, or another user's" "remount it read-write, or run this when the image is built"
   done
+  ! immutable "$INIT_ROOT"/{etc,etc/{environment,nccl.conf,openmpi,profile.d},opt,usr/local,usr/local/{bin,lib},var,var/lib} ||
+    printf '50\t%s\t%s\n' "$REPLY has the immutable attribute: not even root can change it" "chattr -i $REPLY"
   # What runs below a tree is not this machine's to judge.
   if [[ -z $INIT_ROOT ]]; then
     [[ $(source_kind) != @(clone|release|given) ]] || run+=("$INIT_BUILD")

@@ -66,7 +66,8 @@ static const char *const home_bins[] = {
 struct search {
 	struct rootfs *fs;
 	struct pythons *out;
-	const char *home; /* of the user whose site-packages count, or NULL */
+	const char *home;     /* of the user whose site-packages count, or NULL */
+	char local[PATH_MAX]; /* where those are; "": they do not count   */
 };
 
 bool pythons_series(const char *s, char *out, size_t cap)
@@ -158,10 +159,8 @@ static void add_pth(struct search *s, struct python *p, const char *site)
 
 static void add_base_sites(struct search *s, struct python *p)
 {
-	char local[PATH_MAX];
-
-	if (s->home && rootfs_join(local, s->home, ".local"))
-		add_lib_site(s, p, local, "lib", p->series, "site-packages");
+	if (*s->local)
+		add_lib_site(s, p, s->local, "lib", p->series, "site-packages");
 	if (!strcmp(p->base, "/usr")) {
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "dist-packages");
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "site-packages");
@@ -604,11 +603,28 @@ static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 		    only);
 }
 
+/* Sets the folder of the packages that the user has installed with pip install --user. */
+static void find_local(struct search *s)
+{
+	const char *base = rootfs_is_live(s->fs) ? conf_env("PYTHONUSERBASE") : NULL;
+	const char *off = rootfs_is_live(s->fs) ? conf_env("PYTHONNOUSERSITE") : NULL;
+
+	if (off && *off)
+		*s->local = 0;
+	else if (base && *base == '/')
+		text_set(s->local, sizeof(s->local), base);
+	else if (s->home)
+		(void)rootfs_join(s->local, s->home, ".local");
+}
+
 int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e)
 {
-	struct search s = { fs, out, rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
+	struct search s = { .fs = fs,
+			    .out = out,
+			    .home = rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
 
 	*out = (struct pythons){ 0 };
+	find_local(&s);
 	if (!only || !*only) {
 		add_everywhere(&s);
 		return 0;

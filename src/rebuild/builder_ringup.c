@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -100,10 +101,10 @@ static int work_check_space(struct work *w, struct err *e)
 static int work_open(struct work *w, struct err *e)
 {
 	const struct buildplan_compiler *c = &w->plan->compiler;
-	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
+	int rc = data_program(w->tool, e);
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (rc)
+		return rc;
 	if (work_open_dir(w, e) || work_check_space(w, e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);

@@ -57,11 +57,10 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 	} tries[] = { { ".libs/libringup.so.0", ".libs" },
 		      { LIB_FROM_BIN "/libringup.so.0", LIB_FROM_BIN "/ringup" } };
 	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int rc = data_program(self, e);
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
+	if (rc)
+		return rc;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", self, tries[i].library);

@@ -173,14 +173,6 @@ static int package_run(const struct package_how *how, const char *const *argv,
 		      : 0;
 }
 
-/* Sets @out to this program, or to "". */
-static void this_program(char out[PATH_MAX])
-{
-	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
-
-	out[len < 0 ? 0 : len] = 0;
-}
-
 void package_of_wheel(char out[PATH_MAX])
 {
 	static const char *const looks[] = { "../lib*/python3*/*-packages/ringup",
@@ -190,7 +182,7 @@ void package_of_wheel(char out[PATH_MAX])
 	glob_t found;
 
 	*out = 0;
-	this_program(self);
+	(void)data_program(self, NULL);
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && !*out && i < 2; i++) {
 		snprintf(pattern, sizeof(pattern), "%.*s%s/libringup.so.0",
@@ -225,13 +217,14 @@ void package_library(char out[PATH_MAX], const char *folder)
 	snprintf(out, PATH_MAX, "%s", ours);
 }
 
-/* Keeps the first line of foreign.py's output. */
+/* Keeps the first sentence of foreign.py's output, among what a sitecustomize may print. */
 static void note_first(void *arg, const char *line)
 {
+	static const char mark[] = "ringup: ";
 	char *first = arg;
 
-	if (!*first)
-		snprintf(first, FIRST_LINE, "%s", line);
+	if (!*first && !strncmp(line, mark, strlen(mark)))
+		snprintf(first, FIRST_LINE, "%s", line + strlen(mark));
 }
 
 /* Does pip know of a Horovod in @site?  That one can be put away and brought back. */
@@ -304,7 +297,7 @@ static bool has_this_program(const json_t *old)
 	const json_t *one;
 	size_t i;
 
-	this_program(self);
+	(void)data_program(self, NULL);
 	json_array_foreach(old, i, one)
 		if (!strcmp(json_string_value(one), self))
 			return true;
