@@ -235,6 +235,8 @@ TOOL_SOURCES += \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
 	%reldir%/detect/override.c %reldir%/detect/override.h \
+	%reldir%/detect/refused.c %reldir%/detect/refused.h \
+	%reldir%/detect/requires.c %reldir%/detect/requires.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
@@ -460,7 +462,9 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
 	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
 	%reldir%/doctor/exam_software.c \
-	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h
+	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
+	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
+	%reldir%/doctor/places.c
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 

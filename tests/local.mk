@@ -316,6 +316,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_compilers \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
+	%reldir%/unit/test_requires \
 	%reldir%/unit/test_elfinfo \
 	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \
@@ -502,6 +503,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-done.bats \
 	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
+	%reldir%/cli/reported.bats \
 	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run-elastic-walk.bats \
@@ -896,7 +898,7 @@ EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
-EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/reported.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la

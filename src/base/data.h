@@ -7,6 +7,9 @@
 
 struct err;
 
+/* data_program - the real path of this program, into @out; "" after an error. */
+int data_program(char out[PATH_MAX], struct err *e);
+
 /*
  * data_find - where the file or folder @name of this program's data is, into @out.
  *
@@ -14,8 +17,5 @@ struct err;
  * ../share/ringup where it is installed, even if moved.  RINGUP_TEST_DATA goes before these.
  */
 int data_find(char out[PATH_MAX], const char *name, struct err *e);
-
-/* data_self - the path of this program, or "" after a failure. */
-int data_self(char out[PATH_MAX], struct err *e);
 
 #endif

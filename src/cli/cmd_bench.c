@@ -304,7 +304,7 @@ static int start_ranks(struct err *e)
 	char self[PATH_MAX], *text = NULL, *const * argv;
 	size_t size = 0, at;
 
-	if (data_self(self, e) ||
+	if (data_program(self, e) ||
 	    file_read(NULL, "/proc/self/cmdline", WORDS_BYTES, &text, &size, e))
 		return e->code;
 	argv_put(&words, self, "run", NULL);

@@ -39,7 +39,6 @@ static bool names_one(const char *text, const char *word)
 	return !strncmp(text, word, len) &&
 	       (!strncmp(text + len, " '", 2) || !strncmp(text + len, " #", 2));
 }
-}
 
 /* The library's own sentence for @status. */
 static int library_failed(struct collective_run *run, int status)

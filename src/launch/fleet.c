@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/build.h"
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "launch/parent.h"
@@ -300,8 +301,8 @@ static int local_begin(struct fleet_host *h, bool reads, struct err *e)
 			      .nfds = reads ? 4 : 3,
 			      .session = 1 };
 
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (data_program(self, e))
+		return e->code;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk))
 		return fail_os(e, "socketpair");
 	fds[0] = fds[1] = talk[1];

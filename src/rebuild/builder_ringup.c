@@ -85,7 +85,7 @@ static int work_open(struct work *w, struct err *e)
 	const struct buildplan_compiler *c = &w->plan->compiler;
 
 	/* Modules, the package and the files of trial ranks take a few megabytes. */
-	if (data_self(w->tool, e) || work_open_dir(w, e) ||
+	if (data_program(w->tool, e) || work_open_dir(w, e) ||
 	    rebuild_check_space(w->said, w->dir, NEED_MB, ", or set TMPDIR", e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);

@@ -58,7 +58,7 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 		      { LIB_FROM_BIN "/libringup.so.0", LIB_FROM_BIN "/ringup" } };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 
-	if (data_self(self, e))
+	if (data_program(self, e))
 		return e->code;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {

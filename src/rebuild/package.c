@@ -181,7 +181,7 @@ void package_of_wheel(char out[PATH_MAX])
 	glob_t found;
 
 	*out = 0;
-	data_self(self, NULL);
+	(void)data_program(self, NULL);
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && !*out && i < 2; i++) {
 		snprintf(pattern, sizeof(pattern), "%.*s%s/libringup.so.0",
@@ -216,6 +216,15 @@ void package_library(char out[PATH_MAX], const char *folder)
 	snprintf(out, PATH_MAX, "%s", ours);
 }
 
+/* Keeps the first sentence of foreign.py; a sitecustomize may print, too. */
+static void keep_sentence(void *arg, const char *line)
+{
+	static const char mark[] = "ringup: ";
+
+	if (!strncmp(line, mark, strlen(mark)))
+		job_keep_first(arg, line + strlen(mark));
+}
+
 /* Does pip know of a Horovod in @site?  That one can be put away and brought back. */
 static bool is_pips(const char *site)
 {
@@ -240,7 +249,7 @@ int package_foreign(const struct package_how *how, const char *site, struct err 
 			   .dir = how->home,
 			   .log_fd = how->log_fd,
 			   .limit_ms = RUN_MS,
-			   .line = job_keep_first,
+			   .line = keep_sentence,
 			   .arg = first };
 	int status = 0, rc = data_find(script, "compat/python/ringup/foreign.py", e);
 
@@ -286,7 +295,7 @@ static bool has_this_program(const json_t *old)
 	const json_t *one;
 	size_t i;
 
-	data_self(self, NULL);
+	(void)data_program(self, NULL);
 	json_array_foreach(old, i, one)
 		if (!strcmp(json_string_value(one), self))
 			return true;

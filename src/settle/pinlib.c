@@ -32,7 +32,7 @@ static bool find_beside(char out[PATH_MAX])
 	static const char *const tries[] = { ".libs", LIB_FROM_BIN, "../share/ringup/lib" };
 	char self[PATH_MAX], path[PATH_MAX + 64];
 
-	if (data_self(self, NULL))
+	if (data_program(self, NULL))
 		return false;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {

@@ -202,9 +202,11 @@ watch_programs() {
   local dir=$site/horovod/torch
   # linked NAME - the extension that is there needs this library.
   linked() {
+    local -a cc
+    read -ra cc <<<"${CC:-cc}" # it may be "ccache gcc"
     mkdir -p "$dir"
-    echo 'int x;' | "${CC:-cc}" -shared -fPIC -Wl,-soname,"$1" -x c -o "$BATS_TEST_TMPDIR/$1" -
-    echo 'extern int x; int *y = &x;' | "${CC:-cc}" -shared -fPIC -x c -o "$dir/mpi_lib_v2.so" - -x none "$BATS_TEST_TMPDIR/$1"
+    echo 'int x;' | "${cc[@]}" -shared -fPIC -Wl,-soname,"$1" -x c -o "$BATS_TEST_TMPDIR/$1" -
+    echo 'extern int x; int *y = &x;' | "${cc[@]}" -shared -fPIC -x c -o "$dir/mpi_lib_v2.so" - -x none "$BATS_TEST_TMPDIR/$1"
   }
   linked libnccl.so.2
   run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"
