@@ -230,6 +230,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_p2p \
 	%reldir%/fuzz/replay_plan \
 	%reldir%/fuzz/replay_pmi \
+	%reldir%/fuzz/replay_ras \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
 	%reldir%/fuzz/replay_settings \
@@ -269,6 +270,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_p2p_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_p2p.c
 %canon_reldir%_fuzz_replay_plan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_plan.c
 %canon_reldir%_fuzz_replay_pmi_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_pmi.c
+%canon_reldir%_fuzz_replay_ras_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_ras.c
 %canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
 %canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
