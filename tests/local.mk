@@ -194,7 +194,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_rules \
 	%reldir%/unit/test_seal \
 	%reldir%/unit/test_starter \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_change \
 	%reldir%/unit/test_diff \
 	%reldir%/unit/test_talk \
@@ -230,6 +230,7 @@ FUZZ_TESTS = \
 	%reldir%/fuzz/replay_p2p \
 	%reldir%/fuzz/replay_plan \
 	%reldir%/fuzz/replay_pmi \
+	%reldir%/fuzz/replay_ras \
 	%reldir%/fuzz/replay_roster \
 	%reldir%/fuzz/replay_rules \
 	%reldir%/fuzz/replay_settings \
@@ -269,6 +270,7 @@ check_PROGRAMS += $(FUZZ_TESTS)
 %canon_reldir%_fuzz_replay_p2p_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_p2p.c
 %canon_reldir%_fuzz_replay_plan_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_plan.c
 %canon_reldir%_fuzz_replay_pmi_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_pmi.c
+%canon_reldir%_fuzz_replay_ras_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_ras.c
 %canon_reldir%_fuzz_replay_roster_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_roster.c
 %canon_reldir%_fuzz_replay_rules_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_rules.c
 %canon_reldir%_fuzz_replay_shake_SOURCES = %reldir%/fuzz/replay.c %reldir%/fuzz/fuzz_shake.c
@@ -316,6 +318,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_compilers \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
+	%reldir%/unit/test_requires \
 	%reldir%/unit/test_elfinfo \
 	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \
@@ -329,7 +332,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
 	%reldir%/unit/test_job \
-	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
 	%reldir%/unit/test_jsonrecord \
 	%reldir%/unit/test_prove \
@@ -503,6 +505,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-done.bats \
 	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
+	%reldir%/cli/reported.bats \
 	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run-elastic-walk.bats \
@@ -549,7 +552,7 @@ BATS_TESTS = \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
 	%reldir%/cluster/check-agents.bats \
-	%reldir%/cluster/check-twins.bats \
+	%reldir%/cluster/check-duplicates.bats \
 	%reldir%/cluster/net-ways.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
@@ -717,7 +720,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_bundle \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_collective \
 	%reldir%/unit/test_dial \
@@ -786,7 +789,7 @@ PY_TESTS = \
 	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
-	%reldir%/py/test_recipes.py \
+	%reldir%/py/test_recipes.py %reldir%/py/test_tables.py \
 	%reldir%/py/test_wheels.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
@@ -874,7 +877,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run %reldir%/one %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
+	%reldir%/asks.h %reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/capacities %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/numbers.awk %reldir%/lint/prose.py %reldir%/lint/retired %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
@@ -897,7 +900,7 @@ EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
-EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/reported.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la

@@ -83,7 +83,7 @@ why() {
   fi
   case $cause in
     *" tie ("*) code=61 ;;
-    *"no such interface"* | *"no usable address"* | *"is down"* | *" will not take "*) code=62 ;;
+    *"no such interface"* | *"no usable address"* | *"is down"* | *" will not use "*) code=62 ;;
   esac
   stop "$code" "the network could not be configured: $cause" \
     "see 'ringup net fix --dry-run'; choose an interface with RINGUP_INTERFACE=NAME"

@@ -228,6 +228,87 @@ static void add_mismatch(struct exam *x, const json_t *driver)
 		 "after a driver upgrade, restart the node or reload the kernel module");
 }
 
+/* Where containers and distributions have the driver's libraries, which the loader may not
+ * search. */
+static const char *const driver_folders[] = {
+	"/usr/lib/wsl/lib",       "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",
+	"/usr/lib64/nvidia",      "/usr/lib/nvidia",         "/usr/lib/nvidia/current",
+	"/run/opengl-driver/lib",
+};
+
+/* Reports a libcuda.so.1 that programs do not find. */
+static void add_unfound_driver(struct exam *x, struct rootfs *fs)
+{
+	char path[PATH_MAX], todo[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(driver_folders) / sizeof(driver_folders[0]); i++) {
+		if (!rootfs_join(path, driver_folders[i], "libcuda.so.1") ||
+		    !rootfs_is_file(fs, path))
+			continue;
+		exam_add(x, EXAM_BAD, "the dynamic loader does not find %s", path);
+		snprintf(todo, sizeof(todo),
+			 "echo %s | sudo tee /etc/ld.so.conf.d/nvidia.conf; sudo ldconfig; or "
+			 "add it to LD_LIBRARY_PATH",
+			 driver_folders[i]);
+		exam_why(x, "programs find no GPU without the driver's library", todo);
+		return;
+	}
+	/* A recorded tree may lack libraries. */
+	if (!exam_is_live(x) && !loader_find(fs, NULL, "libc.so.6", path))
+		return;
+	exam_add(x, EXAM_BAD, "the driver's library libcuda.so.1 is missing");
+	exam_why(x, "programs find no GPU, although nvidia-smi may list them",
+		 "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility, or "
+		 "install the driver's libraries (libcuda1, libnvidia-compute)");
+}
+
+/* Examines the libcuda.so.1 that a program would load. */
+static void add_driver_library(struct exam *x, struct rootfs *fs, const json_t *driver)
+{
+	char path[PATH_MAX], real[PATH_MAX], plain[PATH_MAX], todo[2 * PATH_MAX];
+	bool is_found = loader_find(fs, NULL, "libcuda.so.1", path);
+
+	/* A tree's list of folders counts, too; its loader's cache may not be recorded. */
+	if (!is_found && !exam_is_live(x) && *jsonio_string(driver, "library")) {
+		text_set(path, sizeof(path), jsonio_string(driver, "library"));
+		is_found = true;
+	}
+	if (!is_found) {
+		add_unfound_driver(x, fs);
+		return;
+	}
+	rootfs_real(fs, path, real);
+	if (!strstr(real, "/stubs/"))
+		return;
+	exam_add(x, EXAM_BAD, "programs load CUDA's stub library %s instead of the driver's",
+		 path);
+	if (loader_find_plain(fs, NULL, "libcuda.so.1", plain) && strcmp(plain, path))
+		snprintf(todo, sizeof(todo), "remove %.*s from LD_LIBRARY_PATH",
+			 (int)(strrchr(path, '/') - path), path);
+	else
+		snprintf(
+			todo, sizeof(todo),
+			"remove %s from the loader's folders (LD_LIBRARY_PATH, "
+			"/etc/ld.so.conf.d, then ldconfig), and install the driver's libraries",
+			path);
+	exam_why(x, "every call fails with error 34: CUDA driver is a stub library", todo);
+}
+
+/* Examines a node on which Windows lends its GPUs (WSL 2); false: this is none. */
+static bool add_wsl(struct exam *x, struct rootfs *fs, const json_t *driver)
+{
+	struct names n = rootfs_names(fs, "/dev", "dxg");
+	bool is_wsl = n.count;
+
+	rootfs_names_free(&n);
+	if (!is_wsl)
+		return false;
+	exam_add(x, EXAM_GOOD, "GPUs of Windows, through WSL (/dev/dxg)");
+	add_driver_library(x, fs, driver);
+	add_unused(x, fs, "");
+	return true;
+}
+
 /* Adds GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are none.
  */
 static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver)
@@ -398,7 +479,9 @@ int exam_gpus(struct exam *x, struct err *e)
 		return rc;
 	}
 	amd = add_amd(x, &fs);
-	if (add_unserved(x, &fs, driver)) {
+	if (add_wsl(x, &fs, driver)) {
+		/* There is neither a kernel module nor a device file of NVIDIA's. */
+	} else if (add_unserved(x, &fs, driver)) {
 		/* The other checks need a driver. */
 	} else if (count && !json_is_object(driver)) {
 		exam_add(x, EXAM_BAD, "%d GPU%s, but no driver", count, count == 1 ? "" : "s");
@@ -411,6 +494,7 @@ int exam_gpus(struct exam *x, struct err *e)
 							   : "of unknown version");
 		add_mismatch(x, driver);
 		if (count) {
+			add_driver_library(x, &fs, driver);
 			add_unused(x, &fs, jsonio_string(driver, "version"));
 			hardware_files(x, &fs, count);
 			add_models(x, &fs);

@@ -47,15 +47,16 @@ static struct progress *my_progress(const struct engine *g)
 }
 
 /* Has an eager operation a callback?  Such an operation completes only when a thread looks. */
-static bool engine_has_tended(const struct engine *g)
+static bool engine_has_eager_callbacks(const struct engine *g)
 {
-	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&g->eager_callbacks, __ATOMIC_SEQ_CST);
 }
 
 static bool progress_is_due(struct engine *g)
 {
-	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      engine_has_tended(g) || comms_any(g, execute_ready));
+	return !engine_is_dead(g) &&
+	       (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || engine_has_eager_callbacks(g) ||
+		comms_any(g, execute_ready));
 }
 
 static void comms_scan_eager(struct engine *g)
@@ -232,7 +233,7 @@ static bool look_has_news(void *arg)
 		return true;
 	comms_scan_eager(g);
 	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
-		return !engine_has_tended(g) || engine_has_waiters(g);
+		return !engine_has_eager_callbacks(g) || engine_has_waiters(g);
 	return op && op_is_done(op);
 }
 
@@ -274,7 +275,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 		turn = soon(LONE_MS, deadline_ns);
 		return !wait_news(&r.all, turn) && clock_ns() >= turn;
 	}
-	if (!r.providers && !op && !engine_has_tended(g))
+	if (!r.providers && !op && !engine_has_eager_callbacks(g))
 		return false;
 	look.running = r.providers > 0;
 	r.all.waitset = g->waitset;
@@ -473,7 +474,7 @@ static int not_mine(struct err *e)
 {
 	return fail(
 		e, RINGUP_ESHUTDOWN,
-		"a child of fork() is no rank of the job; ask the process that called init");
+		"a forked child is not a rank of the job; use the process that called init");
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
@@ -613,7 +614,7 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 	c->ctx = ctx;
 	rc = callbacks_start(&g->callbacks, e);
 	if (!rc && !op_then(op, c))
-		rc = fail(e, RINGUP_EBUSY, "the operation has a callback already");
+		rc = fail(e, RINGUP_EBUSY, "the operation already has a callback");
 	if (rc)
 		free(c);
 	return rc;

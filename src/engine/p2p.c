@@ -348,7 +348,7 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 	if (!m && p && p->gone)
 		return fail_left(x, e, p->rank);
 	if (!m && op->p2p.peer == P2P_ANY && is_alone(x, op->comm))
-		return fail(e, RINGUP_ESHUTDOWN, "each other rank has left the job");
+		return fail(e, RINGUP_ESHUTDOWN, "all other ranks have left the job");
 	if (!m) {
 		rc = expect_peer(x, op, e);
 		if (!rc)

@@ -91,7 +91,7 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "%s wait%s for %s", here,
 			 strncmp(here, "ranks", 5) ? "s" : "", there);
 	else
-		snprintf(out, size, "all ranks have submitted it, and it does not end");
+		snprintf(out, size, "all ranks have submitted it, but it does not complete");
 }
 
 /* Has @rank, of this host, submitted @op? */
@@ -455,12 +455,12 @@ static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t 
 	const struct ledger *of = c->ledger;
 	uint32_t id, used = ledger_used(of);
 	bool going_on = goes_on(c, of);
-	int told = 0;
+	int reported = 0;
 
 	/* Groups come and go; without memory for this group now, a later look may have some. */
 	if (!c->seen)
 		c->seen = calloc(LEDGER_IDS, sizeof(*c->seen));
-	for (id = 0; c->seen && id < used && told < STALL_BOARD; id++) {
+	for (id = 0; c->seen && id < used && reported < STALL_BOARD; id++) {
 		uint64_t arrived = ledger_arrived(of, id);
 		struct stall_seen *x = &c->seen[id];
 
@@ -471,23 +471,23 @@ static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t 
 		}
 		if (now_ns - x->since_ns < (limit < early ? limit : early))
 			continue;
-		told += report(c, id, now_ns - x->since_ns);
+		reported += report(c, id, now_ns - x->since_ns);
 	}
 }
 
 /* A tensor that no leader reports any more is complete. */
-static bool is_old(const struct stall *s, const struct stall_topic *t, int64_t now_ns)
+static bool is_old(const struct stall *s, const struct stall_entry *t, int64_t now_ns)
 {
 	return now_ns - t->last_ns > 4 * s->tick_ns;
 }
 
-static struct stall_topic *topic(struct stall *s, uint64_t group, const char *name,
-				 int64_t now_ns)
+static struct stall_entry *stall_entry_of(struct stall *s, uint64_t group, const char *name,
+					  int64_t now_ns)
 {
-	struct stall_topic *spare = NULL;
+	struct stall_entry *spare = NULL;
 
 	for (int i = 0; i < STALL_BOARD; i++) {
-		struct stall_topic *t = &s->board[i];
+		struct stall_entry *t = &s->board[i];
 
 		if (t->first_ns && is_old(s, t, now_ns))
 			t->first_ns = 0;
@@ -501,7 +501,7 @@ static struct stall_topic *topic(struct stall *s, uint64_t group, const char *na
 
 void stall_take(struct stall *s, const void *data, size_t len)
 {
-	struct stall_topic *t;
+	struct stall_entry *t;
 	struct report r;
 	uint32_t pair[2], i;
 	int64_t now = clock_ns();
@@ -513,7 +513,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 	if (r.pairs > PAIRS || len != sizeof(r) + r.pairs * sizeof(pair))
 		return;
 	pthread_mutex_lock(&s->lock);
-	t = topic(s, r.group, r.name, now);
+	t = stall_entry_of(s, r.group, r.name, now);
 	if (t && !t->first_ns) {
 		t->group = r.group;
 		memcpy(t->name, r.name, sizeof(t->name));
@@ -535,7 +535,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 }
 
 /* Is a warning due?  Other leaders get two ticks to report the tensor, too. */
-static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
+static bool is_due(const struct stall *s, struct stall_entry *t, int64_t now_ns)
 {
 	int64_t age = now_ns - t->since_ns;
 
@@ -567,10 +567,10 @@ static int first_in(const struct stall *s, const bool *in)
 }
 
 /* At the root: says so if other ranks have submitted the same as @t under another name. */
-static void say_other_name(const struct stall *s, const struct stall_topic *t, int64_t now_ns,
+static void say_other_name(const struct stall *s, const struct stall_entry *t, int64_t now_ns,
 			   char *out, size_t size)
 {
-	const struct stall_topic *x;
+	const struct stall_entry *x;
 	bool both;
 
 	*out = 0;
@@ -598,7 +598,7 @@ static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < STALL_BOARD && !f->fatal; i++) {
-		struct stall_topic *t = &s->board[i];
+		struct stall_entry *t = &s->board[i];
 
 		if (!t->first_ns || t->group != c->serial || !is_due(s, t, now_ns))
 			continue;
@@ -630,7 +630,7 @@ int stall_reported(struct stall *s, const struct comm *c, int64_t now_ns,
 
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < STALL_BOARD && n < most; i++) {
-		const struct stall_topic *t = &s->board[i];
+		const struct stall_entry *t = &s->board[i];
 		struct observe_wait *w = &out[n];
 
 		if (!t->first_ns || t->group != c->serial || is_old(s, t, now_ns) ||

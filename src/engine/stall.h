@@ -38,7 +38,7 @@ struct heartbeat_peer;
 enum { STALL_NAME = LIVENESS_NAME, STALL_BOARD = 8 };
 
 /* The root's: a tensor that a rank waits for. */
-struct stall_topic {
+struct stall_entry {
 	uint64_t group; /* its communicator's serial */
 	char name[STALL_NAME];
 	uint32_t kind, like, warnings;
@@ -52,7 +52,7 @@ struct stall {
 	int size;    /* of the world */
 	bool hinted; /* the hint about ending a stall was printed */
 	pthread_mutex_t lock;
-	struct stall_topic board[STALL_BOARD];
+	struct stall_entry board[STALL_BOARD];
 };
 
 /* A leader's, for each id of its communicator's ledger. */

@@ -98,8 +98,8 @@ static struct name_entry *entry_for(struct comm *c, const struct request *r, str
 	if (name && !len) {
 		len = strlen(name);
 		if (!len || len > NAME_BYTES) {
-			fail(e, RINGUP_EINVAL, "a name has 1 to %d bytes, not %zu", NAME_BYTES,
-			     len);
+			fail(e, RINGUP_EINVAL, "a name must have 1 to %d bytes, not %zu",
+			     NAME_BYTES, len);
 			return NULL;
 		}
 	}
@@ -201,14 +201,16 @@ static int entry_check_free(struct comm *c, const struct name_entry *t, const st
 
 	if (!entry_is_free(c, t))
 		return r->name ? fail(e, RINGUP_EBUSY,
-				      "%.200s: an operation of that name is already in flight",
+				      "%.200s: an operation with this name is already in "
+				      "flight",
 				      name)
 			       : fail(e, RINGUP_EBUSY,
 				      "more than %d unnamed operations in flight",
 				      NAME_TABLE_UNNAMED);
 	if (!proxy && __atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
-			    "%.200s: this rank has joined, and starts nothing before all have",
+			    "%.200s: this rank has joined and cannot start operations until "
+			    "all ranks have",
 			    name);
 	return 0;
 }
@@ -246,7 +248,7 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 	op_enter(c, op, r, proxy);
 	if (changed) {
 		t->verified = t->repeats = false;
-		t->told = 0;
+		t->reported = 0;
 	}
 	t->signature = r->signature;
 	t->known = true;
@@ -294,7 +296,8 @@ int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **o
 	}
 	if (__atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
-			    "this rank has joined, and starts nothing before all have");
+			    "this rank has joined and cannot start operations until all ranks "
+			    "have");
 	op = op_new(c);
 	if (!op)
 		return op_no_memory(e);

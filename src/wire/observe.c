@@ -87,7 +87,7 @@ static int copy(int fd, struct observe_page *p, struct err *e)
 			return 0;
 		clock_sleep_ms(1);
 	}
-	return fail(e, RINGUP_EBUSY, "the rank writes its observe page and does not finish");
+	return fail(e, RINGUP_EBUSY, "the rank does not finish writing its observe page");
 }
 
 static void end_text(char *text, size_t size)
@@ -138,8 +138,8 @@ int observe_read(int fd, struct observed *x, struct err *e)
 	if (p->version != OBSERVE_VERSION || p->bytes != sizeof(*p))
 		return fail(
 			e, RINGUP_EMISMATCH,
-			"its observe page has version %u, and this ringup reads version %d: "
-			"use the ringup with which the job runs",
+			"its observe page has version %u, but this ringup reads version %d: "
+			"use the job's own ringup",
 			p->version, OBSERVE_VERSION);
 	rc = copy(fd, p, e);
 	if (rc)

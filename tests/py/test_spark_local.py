@@ -854,7 +854,7 @@ def test_a_daemon_refuses_a_launcher_that_does_not_know_the_key():
     daemon.near.sendall(b"\xff" * 200)
     status, said = daemon.ends()
     os.close(daemon.lifeline)
-    assert status == 3 and "the other side does not know the key" in said
+    assert status == 3 and "the peer does not know the key" in said
 
 
 def test_a_daemon_refuses_what_is_no_key():

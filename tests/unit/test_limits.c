@@ -31,7 +31,8 @@ int main(void)
 	if (!mkdtemp(root))
 		return 1;
 	ok(!*say(-1), "no limit is known: %s", said);
-	ok(strstr(say(50), "may have 50 processes and threads: raise that limit (ulimit -u)"),
+	ok(strstr(say(50),
+		  "is limited to 50 processes and threads: raise that limit (ulimit -u)"),
 	   "the user's: %s", said);
 	put("/proc/self/cgroup", "0::/pod/box\n");
 	put("/sys/fs/cgroup/pod/pids.max", "40\n");

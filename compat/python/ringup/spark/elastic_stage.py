@@ -57,7 +57,7 @@ class Tasks(stage.Lobby):
             return sorted(self.watched)
 
     def wait_for(self, count, seconds):
-        """Have so many come, or do they within this time?"""
+        """Return whether this many tasks have connected, or do so within this time."""
         with self.changed:
             return self.changed.wait_for(lambda: len(self.watched) >= count, seconds)
 
