@@ -199,7 +199,8 @@ trial() {
   export FAKE_CUDA=sticky@1
   begin -np 2 --no-prefix -- "$conform" all
   end
-  grep -qE "GPU|CUDA" out err
+  grep -qE "rank [01] \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out || { cat out err; return 1; }
+  not grep -q "'sum of a GPU's'.*'sum of a GPU's'" out
   [[ $status -ne 0 && $status -lt 124 ]]
   await nothing_left
 }

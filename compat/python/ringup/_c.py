@@ -248,7 +248,8 @@ def error(name, text):
 
 
 # How the library's sentence begins if it names the operation.
-_NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of ")
+_NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of "
+                        r"|[a-z]+ \S+ (has stalled|is not complete)")
 
 
 def failure(lib, status, doing):
