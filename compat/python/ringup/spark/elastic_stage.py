@@ -109,8 +109,7 @@ def _wait_for_tasks(running, tasks, count, seconds):
             raise JobFailed(
                 f"Timed out waiting for Spark tasks to start: {len(tasks.watched)} of {count} have "
                 f"connected within {seconds:g} s.  Please check that you have enough resources to "
-                "run "
-                "all processes; a longer start timeout is HOROVOD_SPARK_START_TIMEOUT=SECONDS")
+                "run all processes; a longer start timeout is HOROVOD_SPARK_START_TIMEOUT=SECONDS")
 
 
 def _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit):
