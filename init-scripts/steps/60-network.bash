@@ -77,7 +77,7 @@ why() {
   local code=60 cause
   cause=$(tail -n 1 <<<"$2")
   cause=${cause#ringup net fix: }
-  if [[ $1 == 1 && $cause == *"there is no network"* && -z ${DB_DRIVER_IP:-} && $(node_platform) == generic ]]; then
+  if [[ $1 == 1 && $cause == *"this host has no network"* && -z ${DB_DRIVER_IP:-} && $(node_platform) == generic ]]; then
     skip "$cause"
     return 0
   fi

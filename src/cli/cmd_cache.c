@@ -16,7 +16,7 @@ static const char *dir;
 
 static const struct opt opts[] = {
 	{ OPT_STR, 0, "cache", "DIR", &dir,
-	  "the cache folder (by default that of RINGUP_CACHE)" },
+	  "the cache folder (default: RINGUP_CACHE)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ 0 },
 };

@@ -121,7 +121,7 @@ static void settle_take_choice(const struct settle_options *how, struct settle *
 		struct settle_node *node = &s->node[who[i]];
 
 		if (!f || (f->flags & IFF_LOOPBACK && !how->ask.interface))
-			settle_refuse(s, false, c[i].name, "there is no network", "");
+			settle_refuse(s, false, c[i].name, "it has no network", "");
 
 		snprintf(node->interface, sizeof(node->interface), "%s", p->interface);
 		snprintf(node->address, sizeof(node->address), "%s", p->address);

@@ -79,7 +79,7 @@ ended_well() {
   expect_status 3
   run at n2 sh -c "echo $(printf '%064d' 1)00 | ringup net agent --connect $where"
   expect_status 3
-  [[ $output == *"this is not the secret"* ]]
+  [[ $output == *"not the secret that"* ]]
   run at n2 sh -c "$line --name n7"
   expect_status 3
   [[ $output == *"no node of this check is named n7; use --name=NODE"* ]]

@@ -166,7 +166,7 @@ class File:
         if event["ph"] != "M" or not is_number(epoch):
             raise Failed(f"{self.path}: not a timeline: it has no start time")
         if type(rank) is not int or not 0 <= rank < 1 << 31:
-            raise Failed(f"{self.path}: event 1: no valid rank")
+            raise Failed(f"{self.path}: event 1: invalid rank")
         self.rank = rank
         self.epoch_us, self.start_us = epoch, start / 1000 if is_number(start) else 0
         self.host, self.clock = (x if isinstance(x, str) else ""
@@ -236,7 +236,7 @@ def settle_clocks(files):
 def read(paths):
     """Return the files in rank order, and the numbers of the tensors by name, from 1."""
     if not 0 < len(paths) <= FILES:
-        raise Failed(f"{len(paths)} timelines: from 1 to {FILES}")
+        raise Failed(f"{len(paths)} timelines: give from 1 to {FILES}")
     numbers = {}
     files = sorted((File(path, i, numbers) for i, path in enumerate(paths)), key=lambda f: f.rank)
     for one, other in zip(files, files[1:]):

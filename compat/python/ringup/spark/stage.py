@@ -319,7 +319,7 @@ def _start_failed(stage, lobby, size, seconds):
             from stage.error
     there = len(lobby.tasks)
     raise JobFailed(
-        f"Timed out waiting for Spark tasks to start: {there} of {size} have come within "
+        f"Timed out waiting for Spark tasks to start: {there} of {size} have connected within "
         f"{seconds:g} s.  Please check that you have enough resources to run all processes: other "
         "jobs may keep the slots busy, or the executors cannot connect to the driver at "
         f"{lobby.address[0]} port {lobby.address[1]}.  A longer start timeout is "
