@@ -22,7 +22,7 @@
 #include "rebuild/jsonrecord.h"
 #include "rebuild/versions.h"
 
-/* Adds a Keras that is not the one that this Python's TensorFlow was made for. */
+/* Reports a Keras that is not the one that this Python's TensorFlow was made for. */
 static void add_keras(struct exam *x, const struct versions *table, const json_t *tensorflow)
 {
 	const char *python = jsonio_string(tensorflow, "python");
@@ -127,7 +127,7 @@ static void add_companions(struct exam *x, struct rootfs *fs, const json_t *torc
 			 "%s -m pip install --upgrade --force-reinstall %s torch==%.*s",
 			 shell_word(python, word, sizeof(word)), d->name, plain, version);
 		exam_why(x,
-			 "its operators are not found or crash (operator torchvision::nms does "
+			 "its operators are missing or crash (operator torchvision::nms does "
 			 "not exist)",
 			 todo);
 	}
@@ -148,9 +148,10 @@ static void add_avx(struct exam *x, struct rootfs *fs, const json_t *f)
 				 "%s %s of %s cannot be imported: this processor has no AVX",
 				 jsonio_string(f, "name"), jsonio_string(f, "version"),
 				 jsonio_string(f, "python"));
-			exam_why(x, "it ends with: Illegal instruction (core dumped)",
-				 "give the virtual machine the host's kind of processor, or "
-				 "take another machine");
+			exam_why(
+				x, "the import fails with: Illegal instruction (core dumped)",
+				"give the virtual machine the host's CPU model, or use another "
+				"machine");
 		}
 	}
 	free(data);
@@ -177,7 +178,7 @@ static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax
 	dist_free(&found);
 }
 
-/* Adds a C or C++ library that is older than the framework @f needs. */
+/* Reports a C or C++ library that is older than the framework @f needs. */
 static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
 {
 	static const struct {
@@ -329,7 +330,7 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	const struct imported *m = imported_of(name, r->name);
 	enum requires_fit is = REQUIRES_FITS;
 	char version[64], todo[2 * PATH_MAX], word[PATH_MAX];
-	const char *why = "it imports that package first of all";
+	const char *why = "the framework imports that package at startup";
 
 	if (!m)
 		return true;
@@ -342,9 +343,10 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	} else if (is != REQUIRES_FITS) {
 		bool fatal = is_fatal(version, r, is);
 
-		why = !fatal                 ? "its makers do not support this combination"
-		      : is == REQUIRES_OLDER ? "it uses what that version does not have yet"
-					     : "that version no longer supports it";
+		why = !fatal ? "the framework's developers do not support this combination"
+		      : is == REQUIRES_OLDER
+			      ? "the framework uses names that this version lacks"
+			      : "this version no longer supports the framework";
 		exam_add(a->x, fatal ? EXAM_BAD : EXAM_NOTE,
 			 "%s %s of %s does not fit %s %s, which requires %s%s", r->name,
 			 version, python, name, jsonio_string(a->framework, "version"), r->name,
@@ -376,7 +378,7 @@ static void add_required(struct exam *x, struct rootfs *fs, const json_t *f)
 	dist_free(&found);
 }
 
-/* Adds a library of framework @f that the dynamic loader refuses. */
+/* Reports a library of framework @f that the dynamic loader refuses. */
 static bool add_refused(struct exam *x, struct rootfs *fs, const json_t *f, const char *dir)
 {
 	const char *name = jsonio_string(f, "name"), *version = jsonio_string(f, "version"),
