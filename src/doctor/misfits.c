@@ -214,6 +214,24 @@ static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
 	}
 }
 
+/* Reports a jaxlib that is newer than this @jax; older ones require none in their metadata. */
+static void add_jaxlib(struct exam *x, const json_t *jax)
+{
+	const char *python = jsonio_string(jax, "python"),
+		   *version = jsonio_string(jax, "version");
+	const json_t *jaxlib = lookup_entry(x->facts, "frameworks", python, "jaxlib");
+	const char *has = jaxlib ? jsonio_string(jaxlib, "version") : "";
+	char todo[2 * PATH_MAX], word[PATH_MAX];
+
+	if (!*has || !*version || release_compare(has, version) <= 0)
+		return;
+	exam_add(x, EXAM_BAD, "jaxlib %s of %s is newer than jax %s", has, python, version);
+	snprintf(todo, sizeof(todo), "%s -m pip install 'jaxlib==%.64s'",
+		 shell_word(python, word, sizeof(word)), version);
+	exam_why(x, "importing jax fails with: jaxlib is newer than and incompatible with jax",
+		 todo);
+}
+
 /* Packages that a framework imports at once, and the module of each. */
 static const struct imported {
 	const char *framework, *package, *module;
@@ -300,14 +318,14 @@ static void installed(const struct asking *a, const char *name, char version[64]
 	}
 }
 
-/* Is @version further from @r than its makers promise to work?  jaxlib refuses a jax that is
- * older than itself; protobuf keeps what it generated usable for one more major version. */
+/* Does a framework that requires @r fail with @version?  protobuf promises that code which an
+ * older one generated works with the next major version, and no further. */
 static bool is_fatal(const char *version, const struct requirement *r, enum requires_fit is)
 {
 	const char *below = strchr(r->versions, '<');
 	int most = below ? atoi(below + 1 + (below[1] == '=')) : 0;
 
-	if (is == REQUIRES_OLDER || !strcmp(r->name, "jaxlib"))
+	if (is == REQUIRES_OLDER)
 		return true;
 	return is == REQUIRES_NEWER && !strcmp(r->name, "protobuf") && most &&
 	       atoi(version) > most;
@@ -337,6 +355,9 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	installed(a, r->name, version);
 	if (*version)
 		is = requires_compare(version, r->versions);
+	/* add_jaxlib() reports it, also where the metadata do not. */
+	if (is == REQUIRES_NEWER && !strcmp(r->name, "jaxlib"))
+		return true;
 	if (!is_module_there(a, m->module)) {
 		exam_add(a->x, EXAM_BAD, "%s %s of %s cannot be imported: %s is not installed",
 			 name, jsonio_string(a->framework, "version"), python, r->name);
@@ -437,6 +458,8 @@ int misfits_add(struct exam *x, const json_t *list, struct err *e)
 			add_keras(x, &table, o);
 		if (!strcmp(name, "jaxlib"))
 			add_jax_plugins(x, &fs, o);
+		if (!strcmp(name, "jax"))
+			add_jaxlib(x, o);
 		if (!strcmp(name, "torch"))
 			add_companions(x, &fs, o);
 		if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))

@@ -407,6 +407,30 @@ lib() {
   grep -q 'bad   jax-cuda12-plugin 0.4.36 of .* does not fit jaxlib 0.5.3' <<<"$output"
 }
 
+@test "a jaxlib newer than jax, and a required package that is missing or too old, are bad" {
+  python_at /opt/py 3.11
+  dist jax 0.4.30
+  dist jaxlib 0.4.30
+  dist torch 2.9.1
+  mkdir -p "$site"/{jax,jaxlib,torch}
+  # under the line that ends the headers is free text
+  printf '%s\n' 'Requires-Dist: typing-extensions >=4.10.0' 'Requires-Dist: pyreadline3; sys_platform == "win32"' '' \
+    'Requires-Dist: nothing' >>"$site/torch-2.9.1.dist-info/METADATA"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   torch 2.9.1 of .* cannot be imported: typing-extensions is not installed' <<<"$output"
+  not grep -qE 'pyreadline|nothing|newer than jax' <<<"$output"
+  dist typing_extensions 4.7.1
+  touch "$site/typing_extensions.py"
+  mv "$site/jaxlib-0.4.30.dist-info" "$site/jaxlib-0.4.31.dist-info"
+  sed -i s/0.4.30/0.4.31/ "$site/jaxlib-0.4.31.dist-info/METADATA"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   typing-extensions 4.7.1 of .* does not fit torch 2.9.1, which requires typing-extensions>=4.10.0' <<<"$output"
+  grep -q 'bad   jaxlib 0.4.31 of .* is newer than jax 0.4.30' <<<"$output"
+  grep -q "fix: .*-m pip install 'jaxlib==0.4.30'" <<<"$output"
+}
+
 @test "a library in LD_LIBRARY_PATH that lacks what torch needs is bad; with an RPATH torch is safe" {
   command -v gcc >/dev/null || skip "gcc is not installed"
   local d=$BATS_TEST_TMPDIR/live how want
