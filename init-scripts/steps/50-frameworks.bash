@@ -193,7 +193,7 @@ unusable() {
   local p
   p=$(node_python)
   if [[ -L $p && ! -e $p ]]; then
-    echo "RINGUP_PYTHON=$RINGUP_PYTHON leads to $(readlink -m -- "$p"), which was removed; create the environment again"
+    echo "RINGUP_PYTHON=$RINGUP_PYTHON leads to $(readlink -m -- "$p"), which was removed; recreate the environment"
   elif [[ ! -e $p ]]; then
     echo "RINGUP_PYTHON=$RINGUP_PYTHON does not exist; correct the path, or create the environment"
   else

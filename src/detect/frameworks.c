@@ -276,8 +276,8 @@ static void package_claim(struct hunt *h, struct package *p, const struct dist *
 		rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s%s", d->name,
 			       d->version, p->site,
 			       strstr(p->site, "/.local/lib/python")
-				       ? ", of this user alone: pip uninstall that one, or set "
-					 "PYTHONNOUSERSITE=1"
+				       ? ", which this user installed: set "
+					 "PYTHONNOUSERSITE=1, or uninstall it"
 				       : "");
 	} else if (!is_same_install(d, p->dist)) {
 		rootfs_problem(h->fs, path, "both %s %s and %s %s claim to have installed it",

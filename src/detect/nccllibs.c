@@ -60,8 +60,8 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 	if (header)
 		header_version(fs, header, told, sizeof(told));
 	if (strchr(version, '.') && *told && strcmp(version, told))
-		rootfs_problem(fs, header, "of NCCL %s, while %s is %s", told, library,
-			       version);
+		rootfs_problem(fs, header, "this header is for NCCL %s, but %s is NCCL %s",
+			       told, library, version);
 	if (library || header)
 		nccllibs_add(all, strchr(version, '.') ? version : told, library, header,
 			     "system");

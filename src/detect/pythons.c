@@ -107,7 +107,7 @@ static void add_site(struct search *s, struct python *p, const char *path)
 		if (!strcmp(p->sites[i], real))
 			return;
 	if (p->site_count == PYTHON_SITES) {
-		rootfs_problem(s->fs, path, "too many package folders; they are ignored");
+		rootfs_problem(s->fs, path, "too many package folders; the rest is ignored");
 		return;
 	}
 	p->sites[p->site_count] = strdup(real);
@@ -333,9 +333,10 @@ static void report_gone(struct search *s, const char *program)
 		return;
 	if (!rootfs_is_live(s->fs) || !follow_links(program, gone))
 		snprintf(gone, sizeof(gone), "see pyvenv.cfg");
-	rootfs_problem(s->fs, prefix,
-		       "the Python of this environment was removed (%s): create it again",
-		       gone);
+	rootfs_problem(
+		s->fs, prefix,
+		"the Python of this environment was removed (%s): recreate the environment",
+		gone);
 }
 
 static struct python *next_slot(struct search *s, const char *path)
@@ -467,10 +468,11 @@ static void add_active(struct search *s, const char *name)
 		return;
 	add_below(s, env, "bin");
 	if (!rootfs_is_dir(s->fs, env))
-		rootfs_problem(s->fs, env,
-			       "%s points here, but the environment is gone: deactivate it, or "
-			       "create it again",
-			       name);
+		rootfs_problem(
+			s->fs, env,
+			"%s names this environment, which was removed: deactivate it, or "
+			"recreate it",
+			name);
 }
 
 static void add_everywhere(struct search *s)
@@ -589,7 +591,7 @@ static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 			    path);
 	if (live && follow_links(path, gone))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: its Python %s was removed; create the environment again with "
+			    "%s: its Python %s was removed; recreate the environment with "
 			    "python3 -m venv --clear or uv venv --clear",
 			    only, gone);
 	if (live && is_script(path))

@@ -59,11 +59,11 @@ static bool add_without(struct exam *x, const json_t *f, const char *driver)
 		 jsonio_string(f, "version"), python,
 		 strcmp(name, "jax") ? "built" : "installed",
 		 strcmp(name, "jax") ? "" : "'s plug-in");
-	exam_why(x, "it uses none of this node's GPUs", todo);
+	exam_why(x, "it cannot use this node's GPUs", todo);
 	return true;
 }
 
-/* Adds the libraries of CUDA that TensorFlow @f opens by name and does not find: it goes on
+/* Reports the libraries of CUDA that TensorFlow @f opens by name and does not find: it goes on
  * without GPUs then. */
 static void add_unfound(struct exam *x, struct rootfs *fs, const json_t *f)
 {
@@ -101,12 +101,12 @@ static void add_unfound(struct exam *x, struct rootfs *fs, const json_t *f)
 		snprintf(todo, sizeof(todo),
 			 "%.3000s -m pip install 'tensorflow[and-cuda]==%.64s'", python,
 			 jsonio_string(f, "version"));
-		exam_why(x, "it then uses none of this node's GPUs", todo);
+		exam_why(x, "without them it does not use this node's GPUs", todo);
 	}
 	free(data);
 }
 
-/* Adds frameworks that cannot use this node's GPUs, by what they were built for. */
+/* Reports frameworks that cannot use this node's GPUs, by what they were built for. */
 static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 {
 	json_t *f;
@@ -162,7 +162,7 @@ static const char *find_nccl(const struct exam *x, struct rootfs *fs, const json
 								  : NULL;
 }
 
-/* Adds what is wrong with the NCCL of @version for @cuda that framework @f loads. */
+/* Reports what is wrong with the NCCL of @version for @cuda that framework @f loads. */
 static void judge_nccl(struct exam *x, const json_t *f, const char *version, const char *cuda,
 		       const char *driver)
 {
@@ -184,7 +184,7 @@ static void judge_nccl(struct exam *x, const json_t *f, const char *version, con
 		 "install a newer driver, or the nvidia-nccl wheel for the framework's CUDA");
 }
 
-/* Adds which NCCL a job would load, by file and by what that file tells of itself: wheels of
+/* Reports which NCCL a job would load, by file and by what that file tells of itself: wheels of
  * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another.  @driver: "": none. */
 static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
 {
@@ -212,7 +212,7 @@ static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
 	}
 }
 
-/* Adds where a program's libcuda and the kernel's module differ: every call then fails with
+/* Reports where a program's libcuda and the kernel's module differ: every call then fails with
  * CUDA_ERROR_SYSTEM_DRIVER_MISMATCH.  NVIDIA's folder "compat" has newer ones on purpose. */
 static void add_mismatch(struct exam *x, const json_t *driver)
 {
@@ -309,7 +309,8 @@ static bool add_wsl(struct exam *x, struct rootfs *fs, const json_t *driver)
 	return true;
 }
 
-/* Adds GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are none.
+/* Reports GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are
+ * none.
  */
 static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver)
 {
@@ -320,21 +321,21 @@ static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver
 	if (!count)
 		return false;
 	if (!json_is_object(driver)) {
-		exam_add(x, EXAM_NOTE, "%d GPU%s by NVIDIA on the bus, and no driver here",
-			 count, count == 1 ? "" : "s");
+		exam_add(x, EXAM_NOTE, "%d NVIDIA GPU%s, but no NVIDIA driver", count,
+			 count == 1 ? "" : "s");
 		exam_why(x, "programs find no GPU",
 			 "install the driver, or start the container with its GPUs "
 			 "(docker run --gpus all)");
 		return true;
 	}
-	exam_add(x, EXAM_BAD,
-		 "%d GPU%s by NVIDIA, and the kernel's module nvidia is not loaded%s%s", count,
-		 count == 1 ? "" : "s", *by ? ", but " : "", by);
-	exam_why(x,
-		 "programs find no GPU; an upgrade of the kernel leaves the module behind, and "
-		 "Secure Boot refuses one that is not signed",
-		 "sudo modprobe nvidia says why; build it anew (dkms autoinstall), or install "
-		 "the driver again");
+	exam_add(x, EXAM_BAD, "%d NVIDIA GPU%s, but the kernel module nvidia is not loaded%s%s",
+		 count, count == 1 ? "" : "s", *by ? "; the driver in use is " : "", by);
+	exam_why(
+		x,
+		"programs find no GPU; usual causes are a kernel upgrade without a new module, "
+		"and Secure Boot with an unsigned one",
+		"sudo modprobe nvidia shows the reason; rebuild the module (dkms autoinstall), "
+		"or reinstall the driver");
 	return true;
 }
 
@@ -420,13 +421,13 @@ static void add_models(struct exam *x, struct rootfs *fs)
 			 is_old ? from : until, is_old ? "later" : "earlier",
 			 jsonio_string(f, "version"), jsonio_string(f, "python"), cuda);
 		exam_why(x,
-			 "it ends with: no kernel image is available for execution on the "
-			 "device",
-			 "install a torch for such a CUDA (download.pytorch.org/whl/)");
+			 "CUDA fails with: no kernel image is available for execution on "
+			 "the device",
+			 "install a torch built for that CUDA (download.pytorch.org/whl/)");
 	}
 }
 
-/* Adds AMD's GPUs, by the kernel's list of compute nodes. */
+/* Reports AMD's GPUs, by the kernel's list of compute nodes. */
 static int add_amd(struct exam *x, struct rootfs *fs)
 {
 	static const char nodes[] = "/sys/class/kfd/kfd/topology/nodes";
@@ -459,7 +460,7 @@ static int add_amd(struct exam *x, struct rootfs *fs)
 			continue;
 		exam_add(x, EXAM_NOTE, "torch %s of %s was built without ROCm",
 			 jsonio_string(o, "version"), jsonio_string(o, "python"));
-		exam_why(x, "it uses none of this node's GPUs",
+		exam_why(x, "it cannot use this node's GPUs",
 			 "install a torch built for ROCm, unless you train on the CPU");
 	}
 	return count;
@@ -485,7 +486,7 @@ int exam_gpus(struct exam *x, struct err *e)
 		/* The other checks need a driver. */
 	} else if (count && !json_is_object(driver)) {
 		exam_add(x, EXAM_BAD, "%d GPU%s, but no driver", count, count == 1 ? "" : "s");
-		exam_why(x, "frameworks see no GPU without libcuda.so.1 and its kernel module",
+		exam_why(x, "frameworks need libcuda.so.1 and its kernel module to find GPUs",
 			 "install the driver, or start the container with its GPUs "
 			 "(docker run --gpus all)");
 	} else if (json_is_object(driver)) {

@@ -92,7 +92,7 @@ static void add_choice(struct exam *x, const struct snapshot *s, struct err *e, 
 	picker_free(&own);
 }
 
-/* Adds a finding where nothing that this host's processes say to each other arrives. */
+/* Reports a finding where nothing that this host's processes say to each other arrives. */
 static bool add_loopback(struct exam *x, const struct iface_list *l)
 {
 	for (int i = 0; i < l->nifaces; i++)
@@ -238,7 +238,8 @@ static bool add_inodes(struct exam *x, const char *what, const char *dir,
 		 (long long)v->f_favail);
 	snprintf(todo, sizeof(todo), "remove files there; df -i %s shows how many it takes",
 		 dir);
-	exam_why(x, "programs end with \"No space left on device\", although df shows room",
+	exam_why(x,
+		 "programs fail with \"No space left on device\", although df shows free space",
 		 todo);
 	return true;
 }
@@ -255,11 +256,11 @@ static void add_user(struct exam *x)
 	if (!is_named) {
 		exam_add(x, EXAM_NOTE, "the user %u has no name in /etc/passwd", geteuid());
 		exam_why(x,
-			 "torch.compile and others that ask for it end with KeyError: "
+			 "torch.compile and others fail with KeyError: "
 			 "'getpwuid(): uid not found'",
 			 "export USER=trainer HOME=/tmp");
 	} else if (home && access(home, W_OK | X_OK)) {
-		exam_add(x, EXAM_NOTE, "the home %s may not be written", home);
+		exam_add(x, EXAM_NOTE, "the home directory %s is not writable", home);
 		exam_why(x, "torch.compile, Triton, pip and others keep their caches there",
 			 "export HOME=/tmp, or XDG_CACHE_HOME and TRITON_CACHE_DIR");
 	}
@@ -298,9 +299,8 @@ static void add_shm(struct exam *x)
 	exam_add(x, EXAM_BAD, "shared memory: %s, %s free", size_text(all, size),
 		 size_text(free_bytes, left));
 	exam_why(x,
-		 "NCCL, MPI and torch's data loaders keep their buffers there, and die by "
-		 "SIGBUS "
-		 "when it is full",
+		 "NCCL, MPI and torch's data loaders keep their buffers there, and SIGBUS "
+		 "kills them when it is full",
 		 all < SHM_LEAST_MIB * MIB ? "docker run --shm-size=8g, or mount -o "
 					     "remount,size=50% /dev/shm"
 					   : "ls -l /dev/shm; remove files of dead jobs");
@@ -431,10 +431,9 @@ static void add_processors(struct exam *x)
 	cores_mask(mask);
 	may = cores_count(mask);
 	if (quota && quota < may) {
-		exam_add(x, EXAM_NOTE,
-			 "processors: %d, but the control group allows the time of %d", may,
-			 quota);
-		exam_why(x, "the kernel pauses ranks that use more",
+		exam_add(x, EXAM_NOTE, "processors: %d, but the control group's quota is %d",
+			 may, quota);
+		exam_why(x, "the kernel throttles ranks that use more",
 			 "start at most that many ranks, or raise the group's cpu.max");
 	} else {
 		exam_add(x, EXAM_GOOD, "processors: %d", may);
@@ -450,12 +449,12 @@ static void add_process_limits(struct exam *x)
 		const char *what, *why, *todo;
 	} all[] = {
 		{ RLIMIT_AS, 8192 * MIB, "address space (virtual memory)",
-		  "imports end with \"failed to map segment from shared object\"; CUDA "
+		  "imports fail with \"failed to map segment from shared object\"; CUDA "
 		  "reserves "
 		  "far more than it uses",
 		  "run ulimit -v unlimited; batch systems: ask for no h_vmem or pvmem" },
 		{ RLIMIT_DATA, 2048 * MIB, "data segment",
-		  "programs end with \"Cannot allocate memory\"", "run ulimit -d unlimited" },
+		  "programs fail with \"Cannot allocate memory\"", "run ulimit -d unlimited" },
 		{ RLIMIT_FSIZE, 64 * MIB, "size of files",
 		  "larger checkpoints and shared memory end a program with SIGXFSZ",
 		  "run ulimit -f unlimited" },
@@ -474,7 +473,7 @@ static void add_process_limits(struct exam *x)
 	if (!getrlimit(RLIMIT_CPU, &l) && l.rlim_cur != RLIM_INFINITY) {
 		exam_add(x, EXAM_NOTE, "processor time: at most %llu s for each process",
 			 (unsigned long long)l.rlim_cur);
-		exam_why(x, "the kernel then ends it with SIGXCPU", "run ulimit -t unlimited");
+		exam_why(x, "the kernel kills it with SIGXCPU", "run ulimit -t unlimited");
 	}
 }
 

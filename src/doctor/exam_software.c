@@ -27,7 +27,7 @@
 
 enum { MAX_STATUS = 1 << 20 };
 
-/* Adds a line such as "self, node, tcp; with RINGUP_BACKEND=mpi: Open MPI 4.1.4". */
+/* Reports a line such as "self, node, tcp; with RINGUP_BACKEND=mpi: Open MPI 4.1.4". */
 static void add_backends(struct exam *x, const struct modules_state *states, int n)
 {
 	char line[512] = "", mpis[256] = "";
@@ -110,7 +110,7 @@ static const char *version_of(const json_t *facts, const char *python)
 			     "version");
 }
 
-/* Adds the engine that serves the framework @f; having none may be intended. */
+/* Reports the engine that serves the framework @f; having none may be intended. */
 static void add_framework(struct exam *x, const json_t *f)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");

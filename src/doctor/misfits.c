@@ -22,7 +22,7 @@
 #include "rebuild/jsonrecord.h"
 #include "rebuild/versions.h"
 
-/* Adds a Keras that is not the one that this Python's TensorFlow was made for. */
+/* Reports a Keras that is not the one that this Python's TensorFlow was made for. */
 static void add_keras(struct exam *x, const struct versions *table, const json_t *tensorflow)
 {
 	const char *python = jsonio_string(tensorflow, "python");
@@ -127,7 +127,7 @@ static void add_companions(struct exam *x, struct rootfs *fs, const json_t *torc
 			 "%s -m pip install --upgrade --force-reinstall %s torch==%.*s",
 			 shell_word(python, word, sizeof(word)), d->name, plain, version);
 		exam_why(x,
-			 "its operators are not found or crash (operator torchvision::nms does "
+			 "its operators are missing or crash (operator torchvision::nms does "
 			 "not exist)",
 			 todo);
 	}
@@ -148,9 +148,10 @@ static void add_avx(struct exam *x, struct rootfs *fs, const json_t *f)
 				 "%s %s of %s cannot be imported: this processor has no AVX",
 				 jsonio_string(f, "name"), jsonio_string(f, "version"),
 				 jsonio_string(f, "python"));
-			exam_why(x, "it ends with: Illegal instruction (core dumped)",
-				 "give the virtual machine the host's kind of processor, or "
-				 "take another machine");
+			exam_why(
+				x, "the import fails with: Illegal instruction (core dumped)",
+				"give the virtual machine the host's CPU model, or use another "
+				"machine");
 		}
 	}
 	free(data);
@@ -177,7 +178,7 @@ static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax
 	dist_free(&found);
 }
 
-/* Adds a C or C++ library that is older than the framework @f needs. */
+/* Reports a C or C++ library that is older than the framework @f needs. */
 static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
 {
 	static const struct {
@@ -211,6 +212,24 @@ static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
 			     "distribution");
 		return;
 	}
+}
+
+/* Reports a jaxlib that is newer than this @jax; older ones require none in their metadata. */
+static void add_jaxlib(struct exam *x, const json_t *jax)
+{
+	const char *python = jsonio_string(jax, "python"),
+		   *version = jsonio_string(jax, "version");
+	const json_t *jaxlib = lookup_entry(x->facts, "frameworks", python, "jaxlib");
+	const char *has = jaxlib ? jsonio_string(jaxlib, "version") : "";
+	char todo[2 * PATH_MAX], word[PATH_MAX];
+
+	if (!*has || !*version || release_compare(has, version) <= 0)
+		return;
+	exam_add(x, EXAM_BAD, "jaxlib %s of %s is newer than jax %s", has, python, version);
+	snprintf(todo, sizeof(todo), "%s -m pip install 'jaxlib==%.64s'",
+		 shell_word(python, word, sizeof(word)), version);
+	exam_why(x, "importing jax fails with: jaxlib is newer than and incompatible with jax",
+		 todo);
 }
 
 /* Packages that a framework imports at once, and the module of each. */
@@ -299,14 +318,14 @@ static void installed(const struct asking *a, const char *name, char version[64]
 	}
 }
 
-/* Is @version further from @r than its makers promise to work?  jaxlib refuses a jax that is
- * older than itself; protobuf keeps what it generated usable for one more major version. */
+/* Does a framework that requires @r fail with @version?  protobuf promises that code which an
+ * older one generated works with the next major version, and no further. */
 static bool is_fatal(const char *version, const struct requirement *r, enum requires_fit is)
 {
 	const char *below = strchr(r->versions, '<');
 	int most = below ? atoi(below + 1 + (below[1] == '=')) : 0;
 
-	if (is == REQUIRES_OLDER || !strcmp(r->name, "jaxlib"))
+	if (is == REQUIRES_OLDER)
 		return true;
 	return is == REQUIRES_NEWER && !strcmp(r->name, "protobuf") && most &&
 	       atoi(version) > most;
@@ -329,22 +348,26 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	const struct imported *m = imported_of(name, r->name);
 	enum requires_fit is = REQUIRES_FITS;
 	char version[64], todo[2 * PATH_MAX], word[PATH_MAX];
-	const char *why = "it imports that package first of all";
+	const char *why = "the framework imports that package at startup";
 
 	if (!m)
 		return true;
 	installed(a, r->name, version);
 	if (*version)
 		is = requires_compare(version, r->versions);
+	/* add_jaxlib() reports it, also where the metadata do not. */
+	if (is == REQUIRES_NEWER && !strcmp(r->name, "jaxlib"))
+		return true;
 	if (!is_module_there(a, m->module)) {
 		exam_add(a->x, EXAM_BAD, "%s %s of %s cannot be imported: %s is not installed",
 			 name, jsonio_string(a->framework, "version"), python, r->name);
 	} else if (is != REQUIRES_FITS) {
 		bool fatal = is_fatal(version, r, is);
 
-		why = !fatal                 ? "its makers do not support this combination"
-		      : is == REQUIRES_OLDER ? "it uses what that version does not have yet"
-					     : "that version no longer supports it";
+		why = !fatal ? "the framework's developers do not support this combination"
+		      : is == REQUIRES_OLDER
+			      ? "the framework uses names that this version lacks"
+			      : "this version no longer supports the framework";
 		exam_add(a->x, fatal ? EXAM_BAD : EXAM_NOTE,
 			 "%s %s of %s does not fit %s %s, which requires %s%s", r->name,
 			 version, python, name, jsonio_string(a->framework, "version"), r->name,
@@ -376,7 +399,7 @@ static void add_required(struct exam *x, struct rootfs *fs, const json_t *f)
 	dist_free(&found);
 }
 
-/* Adds a library of framework @f that the dynamic loader refuses. */
+/* Reports a library of framework @f that the dynamic loader refuses. */
 static bool add_refused(struct exam *x, struct rootfs *fs, const json_t *f, const char *dir)
 {
 	const char *name = jsonio_string(f, "name"), *version = jsonio_string(f, "version"),
@@ -435,6 +458,8 @@ int misfits_add(struct exam *x, const json_t *list, struct err *e)
 			add_keras(x, &table, o);
 		if (!strcmp(name, "jaxlib"))
 			add_jax_plugins(x, &fs, o);
+		if (!strcmp(name, "jax"))
+			add_jaxlib(x, o);
 		if (!strcmp(name, "torch"))
 			add_companions(x, &fs, o);
 		if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))

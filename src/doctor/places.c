@@ -17,8 +17,7 @@ struct place {
 };
 
 static const char ca_why[] =
-	"pip, curl and downloads of models and data end with an error about "
-	"certificates";
+	"pip, curl and downloads of models and data fail with certificate errors";
 static const char mpi_why[] =
 	"Open MPI looks for all its files there: mpirun and MPI_Init fail "
 	"(opal_init, startup:internal-failure)";
@@ -31,7 +30,7 @@ static const struct place places[] = {
 	{ "SSL_CERT_FILE", "", EXAM_BAD, ca_why },
 	{ "REQUESTS_CA_BUNDLE", "", EXAM_BAD, ca_why },
 	{ "CURL_CA_BUNDLE", "", EXAM_BAD, ca_why },
-	{ "PIP_CERT", "", EXAM_BAD, "pip ends with an error about certificates" },
+	{ "PIP_CERT", "", EXAM_BAD, "pip fails with certificate errors" },
 	{ "CUDA_HOME", "", EXAM_NOTE, "extensions for CUDA cannot be compiled" },
 	{ "CUDA_PATH", "", EXAM_NOTE, "extensions for CUDA cannot be compiled" },
 };
@@ -50,7 +49,7 @@ static void add_preload(struct exam *x)
 		    !access(path, F_OK))
 			continue;
 		exam_add(x, EXAM_NOTE, "LD_PRELOAD: %s does not exist", path);
-		exam_why(x, "the dynamic loader ignores it, with an error from every program",
+		exam_why(x, "the dynamic loader ignores it, and every program prints an error",
 			 "remove it from LD_PRELOAD");
 	}
 }
