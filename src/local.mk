@@ -117,7 +117,6 @@ CORE_SOURCES += \
 	%reldir%/backend/tcp_sum.c \
 	%reldir%/backend/mail.c %reldir%/backend/mail.h \
 	%reldir%/backend/mpi.c \
-	%reldir%/backend/mpi_early.c %reldir%/backend/mpi_early.h \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/nccl_run.c %reldir%/backend/nccl_state.h \
@@ -285,7 +284,6 @@ TOOL_SOURCES += $(NET_SOURCES)
 TOOL_SOURCES += \
 	%reldir%/base/folder.c %reldir%/base/folder.h \
 	%reldir%/rebuild/cache.c %reldir%/rebuild/cache.h \
-	%reldir%/rebuild/keyring.c %reldir%/rebuild/keyring.h \
 	%reldir%/rebuild/signkey.c %reldir%/rebuild/signkey.h
 
 TOOL_SOURCES += \
@@ -305,7 +303,6 @@ TOOL_SOURCES += \
 	%reldir%/rebuild/draft_compiler.c %reldir%/rebuild/draft_parts.c \
 	%reldir%/rebuild/draft_targets.c \
 	%reldir%/rebuild/choose.c %reldir%/rebuild/choose.h \
-	%reldir%/rebuild/losses.c %reldir%/rebuild/losses.h \
 	%reldir%/rebuild/packages.c %reldir%/rebuild/packages.h \
 	%reldir%/rebuild/probe.c %reldir%/rebuild/probe.h \
 	%reldir%/rebuild/versions.c %reldir%/rebuild/versions.h

@@ -13,6 +13,7 @@
 #include "backend/mpi_module.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/release.h"
 #include "ringup.h"
 #include "wire/mpi_state.h"
@@ -307,4 +308,18 @@ int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMAR
 			    loaded, summary);
 	*modp = mod;
 	return 0;
+}
+
+void mpi_find_begin(void)
+{
+	char summary[MPI_FIND_SUMMARY], why[MODULE_WHY] = "";
+	const struct mpi_module *mod;
+	struct mpi_world w = { 0 };
+	struct err e = { 0 };
+
+	if (mpi_find_module(&mod, summary, &e))
+		return;
+	mod->world(&w);
+	if (!w.initialized && !w.finalized && mod->init(why))
+		log_warn("%s", why);
 }

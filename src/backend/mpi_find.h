@@ -59,4 +59,13 @@ const char *mpi_find_best(const char *const *names, size_t n, const char *kind,
 int mpi_find_module(const struct mpi_module **modp, char summary[MPI_FIND_SUMMARY],
 		    struct err *e);
 
+/*
+ * mpi_find_begin - MPI_Init_thread(), if this process has an MPI that is not initialised.
+ *
+ * For a job whose back end will be MPI and whose ranks meet by the launcher's store: Open MPI
+ * 5 cannot be initialised in a process that is connected to its launcher already.  A failure
+ * here comes again, and is reported, when the back end is opened.
+ */
+void mpi_find_begin(void);
+
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/mpi_early.h"
+#include "backend/mpi_find.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/horovod.h"
@@ -396,7 +396,7 @@ static int meet_others(struct context *c, const struct ringup_init *how,
 		return adopt(c, how, conf, e);
 	/* A meeting place that is a directory is one that hosts share. */
 	if (d.spans_hosts && backend_is_named(conf->backend, "mpi"))
-		mpi_early_begin();
+		mpi_find_begin();
 	if (d.spans_hosts || strchr(d.meet, '/'))
 		rc = own_address(conf, false, address, sizeof(address), e);
 	return rc ? rc : rendezvous_open(&c->meeting, &d, address, deadline, e);

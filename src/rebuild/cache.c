@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/proc.h"
-#include "rebuild/keyring.h"
+#include "rebuild/signkey.h"
 #include "ringup.h"
 
 enum {
@@ -48,7 +48,7 @@ enum found {
 /* An open cache. */
 struct cache {
 	const struct cache_how *how;
-	struct keyring ring;
+	struct signkey_ring ring;
 };
 
 void cache_conf(struct cache_how *how, const struct conf *c)
@@ -75,7 +75,7 @@ static bool is_key(const char *text)
 static int cache_open(struct cache *c, const struct cache_how *how, struct err *e)
 {
 	*c = (struct cache){ .how = how };
-	return keyring_open(&c->ring, how->key, how->trust, e);
+	return signkey_open_ring(&c->ring, how->key, how->trust, e);
 }
 
 /* The same for the entry @key; clears @said. */
@@ -91,7 +91,7 @@ static int cache_open_for(struct cache *c, const struct cache_how *how, const ch
 
 static void cache_close(struct cache *c)
 {
-	keyring_close(&c->ring);
+	signkey_close_ring(&c->ring);
 }
 
 static void note(struct cache_said *said, const char *text)

@@ -17,10 +17,12 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
+#include "base/release.h"
+#include "detect/elflink.h"
 #include "detect/find.h"
+#include "detect/lookup.h"
 #include "rebuild/buildplan.h"
 #include "rebuild/job.h"
-#include "rebuild/losses.h"
 #include "rebuild/packages.h"
 #include "rebuild/probe.h"
 #include "rebuild/recipe.h"
@@ -74,15 +76,74 @@ static int plan_foresee(const struct rebuild_how *how, const struct buildplan_ho
 	return rc;
 }
 
+/* Finds the libraries that the extension at @path is linked with. */
+static void extension_look(const char *path, bool *nccl, bool *mpi)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), i;
+	struct err ignored = { 0 };
+	struct elflink *l = NULL;
+
+	if (fd >= 0 && !elflink_open(fd, &l, &ignored)) {
+		for (i = 0; i < l->needed_count; i++) {
+			*nccl |= !strncmp(l->needed[i], "libnccl.", 8) ||
+				 !strncmp(l->needed[i], "libcudart.", 10);
+			*mpi |= !strncmp(l->needed[i], "libmpi.", 7) ||
+				!strncmp(l->needed[i], "libmpich", 8) ||
+				!strncmp(l->needed[i], "libmpicxx.", 10);
+		}
+		/* A static NCCL still is among the names that the extension defines. */
+		*nccl |= l->needed_count && elflink_defines(l, "ncclAllReduce");
+	}
+	free(l);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Notes abilities of @horovod that its replacement lacks. */
+static void horovod_compare(struct rebuild_said *said, const json_t *horovod,
+			    const struct buildplan *plan)
+{
+	const char *v = jsonio_string(horovod, "version"), *name;
+	bool nccl = false, mpi = false, is_upstream = !strcmp(plan->engine, "horovod");
+	json_t *x;
+	size_t i;
+
+	json_array_foreach(json_object_get(horovod, "extensions"), i, x) {
+		name = jsonio_string(x, "framework");
+		extension_look(jsonio_string(x, "library"), &nccl, &mpi);
+		if (!*jsonio_string(x, "fault") && !buildplan_framework(plan, name) &&
+		    x == lookup_extension(horovod, name))
+			rebuild_note(said,
+				     "the installed Horovod %.40s supports %.40s; its "
+				     "replacement does not",
+				     v, name);
+	}
+	if (nccl && !plan->gpu)
+		rebuild_note(said,
+			     "the installed Horovod %.40s was built for GPUs, with NCCL; its "
+			     "replacement is not; ringup rebuild --undo restores it",
+			     v);
+	if (mpi && is_upstream && !plan->mpi_count)
+		rebuild_note(
+			said,
+			"the installed Horovod is linked with MPI; its replacement is not");
+	if (is_upstream && release_compare(v, plan->version) > 0)
+		rebuild_note(said, "the installed Horovod is %.40s, newer than %.40s", v,
+			     plan->version);
+}
+
+/* Notes what a build would take away, as the libraries of extensions show; runs nothing. */
 static void losses_note(const json_t *facts, const struct buildplan *plan,
 			struct rebuild_said *said)
 {
-	json_t *losses = losses_find(facts, plan), *text;
-	size_t i;
+	const char *python = plan->python.path;
+	const json_t *horovod = lookup_entry(facts, "engines", python, "horovod");
+	const char *no_gpu = textpool_get(&plan->rejected, "a build for GPUs");
 
-	json_array_foreach(losses, i, text)
-		rebuild_note(said, "%s", json_string_value(text));
-	json_decref(losses);
+	if (no_gpu && *no_gpu)
+		rebuild_note(said, "no build for GPUs: %.300s", no_gpu);
+	if (horovod && *python)
+		horovod_compare(said, horovod, plan);
 }
 
 int rebuild_plan(const struct rebuild_how *how, json_t **factsp, struct buildplan *plan,

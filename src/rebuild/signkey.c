@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,4 +217,82 @@ int signkey_verify(const struct signkey_public *k, const void *data, size_t len,
 void signkey_wipe(struct signkey_private *k)
 {
 	sodium_memzero(k, sizeof(*k));
+}
+
+/* -- rings of keys -------------------------------------------------------- */
+
+/* False if there is no room for another key. */
+static bool trust(struct signkey_ring *r, const struct signkey_public *k, int room)
+{
+	for (int i = 0; i < r->trusts; i++)
+		if (!sodium_memcmp(r->trust[i].key, k->key, SIGNKEY_BYTES))
+			return true;
+	if (r->trusts >= room)
+		return false;
+	r->trust[r->trusts++] = *k;
+	return true;
+}
+
+/* Any failure to get a key is a wrong setting. */
+static int no_key(const char *setting, struct err *e)
+{
+	fail_in(e, "%s", setting);
+	e->code = RINGUP_EINVAL;
+	return e->code;
+}
+
+/* Reads each key of @list; one place stays free for our own. */
+static int read_trust(struct signkey_ring *r, const char *list, struct err *e)
+{
+	static const char between[] = " ,\t\r\n";
+	struct signkey_public k;
+	char one[PATH_MAX];
+	size_t len;
+	int rc;
+
+	for (; list && *(list += strspn(list, between)); list += len) {
+		len = strcspn(list, between);
+		if (len >= sizeof(one))
+			return fail(e, RINGUP_EINVAL,
+				    "RINGUP_CACHE_TRUST: a name of %zu bytes is too long", len);
+		memcpy(one, list, len);
+		one[len] = 0;
+		rc = signkey_read_public(&k, one, e);
+		if (rc)
+			return no_key("RINGUP_CACHE_TRUST", e);
+		if (!trust(r, &k, SIGNKEY_MOST - 1))
+			return fail(e, RINGUP_EINVAL,
+				    "RINGUP_CACHE_TRUST: more than %d different keys",
+				    SIGNKEY_MOST - 1);
+	}
+	return 0;
+}
+
+void signkey_close_ring(struct signkey_ring *r)
+{
+	signkey_wipe(&r->key);
+}
+
+int signkey_open_ring(struct signkey_ring *r, const char *key, const char *trusted,
+		      struct err *e)
+{
+	struct signkey_public own;
+	int rc;
+
+	*r = (struct signkey_ring){ 0 };
+	rc = read_trust(r, trusted, e);
+	if (!rc && key && *key) {
+		rc = signkey_read_private(&r->key, key, e);
+		if (rc)
+			return no_key("RINGUP_CACHE_KEY", e);
+		r->can_sign = true;
+		signkey_public_of(&r->key, &own);
+		trust(r, &own, SIGNKEY_MOST);
+	}
+	if (!rc && !r->trusts)
+		rc = fail(
+			e, RINGUP_EINVAL,
+			"no trusted key, so no entry of the cache can be verified: run `ringup "
+			"cache keygen`, then set RINGUP_CACHE_KEY and RINGUP_CACHE_TRUST");
+	return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef REBUILD_SIGNKEY_H
 #define REBUILD_SIGNKEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -52,5 +53,29 @@ int signkey_verify(const struct signkey_public *k, const void *data, size_t len,
 		   const unsigned char signature[SIGNKEY_SIGNATURE_BYTES]);
 
 void signkey_wipe(struct signkey_private *k);
+
+/* The key that signs, and the trusted ones. */
+enum { SIGNKEY_MOST = 8 };
+
+struct signkey_ring {
+	struct signkey_private key; /* if can_sign */
+	bool can_sign;
+	struct signkey_public trust[SIGNKEY_MOST];
+	int trusts;
+};
+
+/*
+ * signkey_open_ring - read the private key @key, and the public ones in the list @trust.
+ *
+ * NULL or "": none.  @trust has white space or commas between,
+ * and less than SIGNKEY_MOST different keys.  The public half of @key is trusted as well.
+ * Returns 0, or RINGUP_EINVAL or RINGUP_ESYSTEM with the name of the wrong setting;
+ * RINGUP_EINVAL if no key is given at all.
+ */
+int signkey_open_ring(struct signkey_ring *r, const char *key, const char *trust,
+		      struct err *e);
+
+/* signkey_close_ring - wipe the private key. */
+void signkey_close_ring(struct signkey_ring *r);
 
 #endif
