@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -469,28 +470,6 @@ static bool is_rule(const char *line, const char *end)
 	return n == RULE && (end == line || end[-1] == ':' || end[-1] == ' ' || end[-1] == '>');
 }
 
-/* "retry 1 of 10", "attempt 2/5": the program tries again. */
-static bool tries_again(const char *p, const char *end)
-{
-	static const char *const words[] = { "retry ", "attempt " };
-	const char *at;
-	long n, of;
-	char *rest, low[LOOK_FOR_FAILURE + 1];
-
-	lower(low, p, end);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		at = strstr(low, words[i]);
-		n = at ? strtol(at + strlen(words[i]), &rest, 10) : 0;
-		if (n <= 0)
-			continue;
-		rest += !strncmp(rest, " of ", 4) ? 4 : *rest == '/';
-		of = strtol(rest, NULL, 10);
-		if (n < of)
-			return true;
-	}
-	return false;
-}
-
 /* Does an error end with a word that the program leaves out what failed? */
 static bool passes_over(const char *p, const char *end)
 {
@@ -511,7 +490,7 @@ static enum complaint with_level(enum complaint level, const struct word *w, con
 {
 	const char *said = w->at + w->len;
 
-	if (level == COMPLAINT_ERROR && (passes_over(said, end) || tries_again(said, end)))
+	if (level == COMPLAINT_ERROR && passes_over(said, end))
 		level = COMPLAINT_WARNING;
 	if (level != COMPLAINT_WARNING)
 		return level;
@@ -537,6 +516,33 @@ bool complaint_has_level(const char *line, const char *end, enum complaint *leve
 	return false;
 }
 
+bool complaint_tries_again(const char *p, const char *end)
+{
+	static const char *const words[] = { "etry ", "ttempt " };
+	size_t len =
+		(size_t)(end - p) < LOOK_FOR_FAILURE ? (size_t)(end - p) : LOOK_FOR_FAILURE;
+	char counts[32];
+	const char *at;
+	char *rest;
+	long n;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		at = memmem(p, len, words[i], strlen(words[i]));
+		if (!at)
+			continue;
+		at += strlen(words[i]);
+		snprintf(counts, sizeof(counts), "%.*s",
+			 (int)((size_t)(end - at) < sizeof(counts) ? (size_t)(end - at)
+								   : sizeof(counts) - 1),
+			 at);
+		n = strtol(counts, &rest, 10);
+		rest += !strncmp(rest, " of ", 4) ? 4 : *rest == '/';
+		if (n > 0 && n < strtol(rest, NULL, 10))
+			return true;
+	}
+	return false;
+}
+
 bool complaint_is_detail(const char *start, const char *line, const char *end)
 {
 	static const char *const packages[] = { "java.", "javax.", "scala.", "org.apache.",
@@ -546,6 +552,8 @@ bool complaint_is_detail(const char *start, const char *line, const char *end)
 	bool is_java = false;
 	size_t n;
 
+	if (line == end || *line < 'i' || *line > 's')
+		return false;
 	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
 		n = strlen(packages[i]);
 		is_java |= (size_t)(end - line) > n && !memcmp(line, packages[i], n);
@@ -584,8 +592,7 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 		if (!prose && is_upper(*w.at) && w.len <= 20 && is_death(w.at, end))
 			return *said = w.at, COMPLAINT_DEATH;
 		if (!prose && w.len > 3 && is_exception(&w, end))
-			return *said = w.at,
-			       tries_again(w.at, end) ? COMPLAINT_WARNING : COMPLAINT_EXCEPTION;
+			return *said = w.at, COMPLAINT_EXCEPTION;
 		/* Only a date, if anything, stands before a time of day. */
 		prose = is_time(&w) ? 0 : prose + is_prose(&w);
 		last = w;

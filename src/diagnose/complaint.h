@@ -32,6 +32,10 @@ bool complaint_has_level(const char *line, const char *end, enum complaint *leve
  * error? The line before is looked for from @start on. */
 bool complaint_is_detail(const char *start, const char *line, const char *end);
 
+/* complaint_tries_again - does the message tell that another attempt follows: "retry 1 of 10"?
+ */
+bool complaint_tries_again(const char *said, const char *end);
+
 /* complaint_look - skip: no line that begins at @p or later and before the result complains.
  * The result is a little before a possible complaint, or before @end. */
 const char *complaint_look(const char *p, const char *end);

@@ -510,7 +510,7 @@ static const char *inner_mark(const char *at, const char *end, int *rank)
 
 	while (p < end && *p == ' ')
 		p++;
-	if (end - p < 7 || memcmp(p, "[rank", 5) != 0)
+	if (end - p < 7 || *p != '[' || memcmp(p, "[rank", 5) != 0)
 		return at;
 	after = fields_number(p + 5, end, &n);
 	if (!after || after == end || *after != ']')

@@ -173,6 +173,14 @@ static bool is_data(const char *start, const char *at)
 	return false;
 }
 
+/* Is the text at @at, in the line from @start to @stop, what the program says of itself? */
+static bool is_meant(const struct place *p, const struct signature *s, const char *at,
+		     const char *start, const char *stop)
+{
+	return !is_data(start, at) && !(s->flags & SIGNATURE_BARE &&
+					complaint_is_detail(p->sieve->block, start, stop));
+}
+
 /* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
 static size_t see_described(const struct place *p, size_t at, struct fields *f)
 {
@@ -224,8 +232,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	}
 	if (fits) {
 		find_line(p, at, &start, &stop);
-		fits = !is_data(start, block + at) &&
-		       !(s->flags & SIGNATURE_BARE && complaint_is_detail(block, start, stop));
+		fits = is_meant(p, s, block + at, start, stop);
 	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);
@@ -233,7 +240,6 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	    !memmem(start, (size_t)(stop - start), "pod/", 4))
 		looked += see_described(p, at, &seen.fields);
 	if (fits) {
-		find_line(p, at, &start, &stop);
 		origin_read(&seen.origin, start, (size_t)(stop - start));
 		looked += (size_t)(stop - start);
 		count_to(p, at);

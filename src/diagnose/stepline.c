@@ -76,18 +76,17 @@ static long number_after(const char *p, const char *end)
 /* Words before the number of a step.  A longer word may end in one: "global_step". */
 static bool is_step_word(const char *p, size_t len)
 {
-	static const char *const words[] = { "step",   "epoch",     "iter",   "iteration",
-					     "cycle",  "batch",     "round",  "episode",
-					     "update", "timestep",  "sample", "it",
-					     "trial",  "shard",     "fold",   "sweep",
-					     "chunk",  "generation" };
+	static const char words[][12] = { "step",  "epoch",      "iter",     "iteration",
+					  "cycle", "batch",      "round",    "episode",
+					  "it",    "update",     "timestep", "sample",
+					  "trial", "shard",      "fold",     "sweep",
+					  "chunk", "generation", "" };
+	size_t k;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		size_t n = strlen(words[i]), k = 0;
-
-		while (k < n && n == len && (p[k] | 0x20) == words[i][k])
-			k++;
-		if (k == n && n == len)
+	for (int i = 0; *words[i]; i++) {
+		for (k = 0; k < len && (p[k] | 0x20) == words[i][k]; k++)
+			;
+		if (k == len && !words[i][k])
 			return true;
 	}
 	return false;

@@ -154,8 +154,12 @@ static struct pending *take_down(struct unknown *u, const struct piece *piece,
 		return NULL;
 	origin_read(&origin, line, len < EVIDENCE_PROOF ? len : EVIDENCE_PROOF);
 	process = find_process(u, &origin);
-	if (!process || process->pending == OF_ONE ||
-	    (level == COMPLAINT_WARNING && !matters(process, level)))
+	if (!process || process->pending == OF_ONE)
+		return NULL;
+	if ((level == COMPLAINT_ERROR || level == COMPLAINT_EXCEPTION) &&
+	    complaint_tries_again(said, end))
+		level = COMPLAINT_WARNING;
+	if (level == COMPLAINT_WARNING && !matters(process, level))
 		return NULL;
 	process->pending++;
 	memset(&p->seen, 0, sizeof(p->seen));
