@@ -77,6 +77,7 @@ CORE_SOURCES += \
 	%reldir%/wire/session.c %reldir%/wire/session.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
 	%reldir%/wire/store.c %reldir%/wire/store.h \
+	%reldir%/wire/stream.c %reldir%/wire/stream.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 
@@ -173,6 +174,7 @@ CORE_SOURCES += \
 	%reldir%/engine/turns.c %reldir%/engine/turns.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \
+	%reldir%/engine/op_text.c %reldir%/engine/op_text.h \
 	%reldir%/engine/over.c %reldir%/engine/over.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
 	%reldir%/engine/p2p_far.c \
@@ -233,6 +235,8 @@ TOOL_SOURCES += \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
 	%reldir%/detect/override.c %reldir%/detect/override.h \
+	%reldir%/detect/refused.c %reldir%/detect/refused.h \
+	%reldir%/detect/requires.c %reldir%/detect/requires.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
@@ -458,7 +462,9 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
 	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
 	%reldir%/doctor/exam_software.c \
-	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h
+	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
+	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
+	%reldir%/doctor/places.c
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 

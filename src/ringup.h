@@ -300,7 +300,8 @@ RINGUP_EXPORT const char *ringup_strerror(int status);
 /*
  * ringup_error - the message of this thread's last failure.
  *
- * It says what failed, why, and which rank caused it.
+ * It says what failed, why, and which rank caused it: "allreduce 'grad/fc1': rank 1 (process 7
+ * on node-b) died".
  * Returns a string that is valid until the next call of this library in the same thread; empty
  * if nothing has failed.
  */
@@ -741,7 +742,7 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
  *
  * If ranks disagree about a tensor, no data change, and ringup_error() names it, counted
  * from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If one fails
- *later, all fail, and their outs are undefined.
+ * later, all fail, and their outs are undefined.
  *
  * Ownership:  @a is copied; the memory that it points to is treated as in
  *	       ringup_allreduce().
@@ -914,7 +915,7 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  * Returns 0; or
  *   RINGUP_EMISMATCH  the ranks disagree; nothing was touched and the next
  *		       operation works
- *   RINGUP_EPEER      a rank died; ringup_error() names it
+ *   RINGUP_EPEER      a rank died; ringup_error() names it and the operation
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
  *   RINGUP_ENOMEM     a rank had no memory for the result.  From 4 MiB on, every rank

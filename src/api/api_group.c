@@ -139,9 +139,7 @@ int ringup_group_error(struct ringup_group *g)
 
 int ringup_group_id(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_group_id", "the group");
-	return g->id;
+	return g ? g->id : call_null("ringup_group_id", "the group");
 }
 
 struct ringup_group *ringup_group_get(struct ringup *r, int id)
@@ -159,9 +157,7 @@ int ringup_group_member(const struct ringup_group *g, int rank)
 {
 	if (!g)
 		return call_null("ringup_group_member", "the group");
-	if (rank < 0 || rank >= g->group->size)
-		return -1;
-	return ranks_in_world(g->group->ranks, rank);
+	return rank < 0 || rank >= g->group->size ? -1 : ranks_in_world(g->group->ranks, rank);
 }
 
 struct ringup_group *ringup_world(struct ringup *r)
@@ -173,16 +169,12 @@ struct ringup_group *ringup_world(struct ringup *r)
 
 int ringup_rank(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_rank", "the group");
-	return g->group->rank;
+	return g ? g->group->rank : call_null("ringup_rank", "the group");
 }
 
 int ringup_size(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_size", "the group");
-	return g->group->size;
+	return g ? g->group->size : call_null("ringup_size", "the group");
 }
 
 const char *ringup_backend(const struct ringup_group *g)

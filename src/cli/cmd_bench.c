@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/argv.h"
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "bench/groups.h"
@@ -301,13 +302,10 @@ static int start_ranks(struct err *e)
 {
 	struct argv words = { 0 };
 	char self[PATH_MAX], *text = NULL, *const * argv;
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	size_t size = 0, at;
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
-	if (file_read(NULL, "/proc/self/cmdline", WORDS_BYTES, &text, &size, e))
+	if (data_program(self, e) ||
+	    file_read(NULL, "/proc/self/cmdline", WORDS_BYTES, &text, &size, e))
 		return e->code;
 	argv_put(&words, self, "run", NULL);
 	argv_add(&words, "--ranks=%d", ranks);

@@ -35,13 +35,13 @@ static struct targets targets;
 static struct roster nodes;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 'w', "wait", "SECONDS", &pause_text, "time between the two looks (5)" },
+	{ OPT_STR, 'w', "wait", "SECONDS", &pause_text, "time between the two samples (5)" },
 	{ OPT_STR, 0, "collect", "DIR", &collect_dir,
-	  "also keep stacks, states, sockets and logs in a new folder, within 10 s" },
-	{ OPT_STR, 0, "ras", "HOST:PORT", &ras_where, "ask NCCL RAS there, and nothing else" },
+	  "also save stacks, states, sockets and logs to a new folder, within 10 s" },
+	{ OPT_STR, 0, "ras", "HOST:PORT", &ras_where, "query only NCCL RAS, at this address" },
 	{ OPT_FLAG, 0, "force", NULL, &force,
-	  "ask RAS of versions of NCCL in which that may crash the job" },
-	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks, "attach to no process: take no stacks" },
+	  "query NCCL RAS even if that may crash this version" },
+	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks, "take no stacks: attach to no process" },
 	TARGETS_OPTS(targets),
 	/* On another host of a job. */
 	{ OPT_FLAG, 0, "agent", NULL, &as_agent, NULL },
@@ -84,7 +84,7 @@ static void look_twice(struct seen *s, struct twice *t, int n, int64_t wait_ms)
 
 static void print_verdict(const struct seen *s)
 {
-	char text[SAY_TEXT], next[SAY_TEXT];
+	char text[SAY_TEXT], fix[SAY_TEXT], run[SAY_TEXT];
 	const struct ruling *r = &s->ruling;
 
 	out_look(r->status == 1 ? OUT_BAD
@@ -97,14 +97,17 @@ static void print_verdict(const struct seen *s)
 	out_text("%s", text);
 	for (int i = 0; i < s->twice->hosts; i++)
 		if (*s->twice->host[i].why)
-			out_text("  %s did not answer: %s\n", s->twice->host[i].name,
+			out_text("  host %s: %s\n", s->twice->host[i].name,
 				 s->twice->host[i].why);
 	if (*s->twice->unseen && r->status)
 		out_text("  not seen: %s\n", s->twice->unseen);
-	say_next(r, &s->twice->now, next, sizeof(next));
+	say_fix(r, &s->twice->now, fix, sizeof(fix));
+	if (*fix)
+		out_text("fix: %s\n", fix);
+	say_run(r, &s->twice->now, run, sizeof(run));
 	/* Files keep what they have; only processes can be collected from. */
-	if (*next && !((collect_dir || !s->twice->elapsed_ms) && strstr(next, "--collect")))
-		out_text("next: %s\n", next);
+	if (*run && !((collect_dir || !s->twice->elapsed_ms) && strstr(run, "--collect")))
+		out_text("run: %s\n", run);
 }
 
 static void print_job(const struct seen *s, int number)
@@ -146,20 +149,23 @@ static json_t *job_json(const struct seen *s)
 {
 	const struct ruling *r = &s->ruling;
 	const struct hang_job *j = s->twice->job;
-	char text[SAY_TEXT], next[SAY_TEXT];
+	char text[SAY_TEXT], fix[SAY_TEXT], run[SAY_TEXT];
 	json_t *o;
 
 	say_ruling(r, &s->twice->now, s->twice->elapsed_ms, text, sizeof(text));
-	say_next(r, &s->twice->now, next, sizeof(next));
-	o = json_pack("{so si si so ss si so so so so sI so so so so}", "launcher",
+	say_fix(r, &s->twice->now, fix, sizeof(fix));
+	say_run(r, &s->twice->now, run, sizeof(run));
+	/* "next" is the former key of "run". */
+	o = json_pack("{so si si so ss si so so so so sI so so so so so so}", "launcher",
 		      out_string(j->source), "size", j->size, "ranks_here", j->ranks, "command",
 		      out_string(j->command), "verdict", ruling_name(r->kind), "status",
 		      r->status, "culprits", ranks_json(r->culprit, r->size), "waiting",
 		      ranks_json(r->waiting, r->size), "group", out_string_or_null(r->group),
 		      "operation", out_string_or_null(r->what), "waited_ms",
-		      (json_int_t)r->waited_ms, "text", out_string(text), "next",
-		      out_string_or_null(next), "unseen", out_string_or_null(s->twice->unseen),
-		      "hosts", hosts_json(s->twice));
+		      (json_int_t)r->waited_ms, "text", out_string(text), "fix",
+		      out_string_or_null(fix), "run", out_string_or_null(run), "next",
+		      out_string_or_null(*run ? run : fix), "unseen",
+		      out_string_or_null(s->twice->unseen), "hosts", hosts_json(s->twice));
 	rows_save(&s->twice->now, o);
 	return o;
 }
@@ -211,7 +217,7 @@ static int collect_all(const struct seen *s, int n, int status, struct err *e)
 					 clock_ns() + (until - clock_ns()) / (n - i), e);
 	}
 	if (!rc)
-		out_note("ringup hang: kept in %s\n", collect_dir);
+		out_note("ringup hang: saved to %s\n", collect_dir);
 	return rc;
 }
 
@@ -243,9 +249,8 @@ static int read_log(struct kept *k, const char *path, const struct err *why, str
 	int rc = nccllog_file(&k->log, path, e);
 
 	if (!rc && k->log.lines == before)
-		rc = fail(e, RINGUP_EINVAL,
-			  "%s, and no line of NCCL: try ringup diagnose %.100s", why->text,
-			  path);
+		rc = fail(e, RINGUP_EINVAL, "%s, nor an NCCL log: run ringup diagnose %.100s",
+			  why->text, path);
 	return rc;
 }
 
@@ -277,9 +282,9 @@ static void judge_polls(const struct kept *k, struct seen *s)
 	memset(r, 0, sizeof(*r));
 	r->kind = RULING_UNSURE;
 	r->status = 3;
-	snprintf(
-		r->why, sizeof(r->why),
-		"one answer of RAS does not tell: ask again some seconds later, and give both");
+	snprintf(r->why, sizeof(r->why),
+		 "one RAS report is not enough: save another some seconds later, and name both "
+		 "files");
 }
 
 static int judge_kept(struct kept *k, int *status, struct err *e)
@@ -314,7 +319,7 @@ static int judge_kept(struct kept *k, int *status, struct err *e)
 		out_text("%s (%d rank%s): ", job.source, job.size, job.size == 1 ? "" : "s");
 		print_verdict(s);
 		if (*absent)
-			out_text("no dump of %s: not blamed\n", absent);
+			out_text("no dump from %s, so not blamed\n", absent);
 	}
 	free(s);
 	return rc;
@@ -335,7 +340,8 @@ static int judge_files(int argc, char **argv, int *status, struct err *e)
 			rc = read_kept(&k, argv[i], e);
 	}
 	if (!rc && !!k.polls + !!k.flights.dumps + !!k.log.lines > 1)
-		rc = cmd_misuse(e, "answers of NCCL RAS, flight records, logs: give one kind");
+		rc = cmd_misuse(e,
+				"give RAS reports, flight records or logs, not several kinds");
 	if (!rc)
 		rc = judge_kept(&k, status, e);
 	look_free(&k.poll[0]);
@@ -355,7 +361,7 @@ static int judge_ras(int64_t wait_ms, int *status, struct err *e)
 	hazard = rc ? NULL : ras_hazard(k.version, k.poll[0].size);
 	if (hazard && !force)
 		rc = fail(e, RINGUP_EINVAL,
-			  "NCCL %.16s: %s; it was asked once, and --force asks again",
+			  "NCCL %.16s: %s; ringup queried it once, --force queries it again",
 			  k.version, hazard);
 	if (!rc) {
 		clock_sleep_ms(wait_ms);
@@ -415,8 +421,8 @@ static int read_wait(int64_t *ms, struct err *e)
 	if (*end == 's' && !end[1])
 		end++;
 	if (end == pause_text || *end || !(s >= 0 && s <= MOST_WAIT_S))
-		return cmd_misuse(e, "--wait %.40s: not seconds from 0 to %d", pause_text,
-				  MOST_WAIT_S);
+		return cmd_misuse(e, "--wait %.40s: not a number of seconds from 0 to %d",
+				  pause_text, MOST_WAIT_S);
 	*ms = (int64_t)(s * 1000);
 	return 0;
 }
@@ -429,7 +435,7 @@ static int read_pids(int argc, char **argv, pid_t *pids, struct err *e)
 	for (int i = 0; i < argc; i++) {
 		pid = strtol(argv[i], &end, 10);
 		if (*end || pid < 1 || pid > 1 << 22)
-			return cmd_misuse(e, "%.80s: not the number of a process", argv[i]);
+			return cmd_misuse(e, "%.80s: not a process ID", argv[i]);
 		pids[i] = (pid_t)pid;
 	}
 	return 0;
@@ -460,8 +466,8 @@ static int judge_processes(int argc, char **argv, int64_t wait_ms, int *status, 
 	if (!rc && !l.n && !as_json)
 		out_text("no job of this user runs on this host\n");
 	if (!rc && !l.n && l.hidden && !as_json)
-		out_text("not seen: this user may not look into %d of its processes\n"
-			 "next: sudo ringup hang\n",
+		out_text("not seen: no permission to inspect %d of your processes\n"
+			 "run: sudo ringup hang\n",
 			 l.hidden);
 	if (!rc && (l.n || as_json))
 		rc = judge_jobs(&l, wait_ms, status, e);
@@ -521,7 +527,7 @@ static int guard(pid_t launcher, int64_t wait_ms)
 			continue;
 		if (!hung_ms(launcher, wait_ms < 1000 ? wait_ms : 1000, true))
 			continue;
-		out_note("ringup run: the job has hung for %d s, and is ended\n", after_s);
+		out_note("ringup run: ending the job, which has hung for %d s\n", after_s);
 		kill(launcher, SIGTERM);
 		return CMD_NO;
 	}
@@ -544,9 +550,9 @@ static int cmd_hang_run(int argc, char **argv, struct err *e)
 	if (!rc && targets_are_given(&targets))
 		rc = targets_find(&targets, 0, NULL, 1, &nodes, e);
 	if (!rc && files && files < argc)
-		rc = cmd_misuse(e, "processes and files: give one kind");
+		rc = cmd_misuse(e, "give processes or files, not both");
 	if (!rc && ras_where && argc)
-		rc = cmd_misuse(e, "--ras asks one address: leave out %.80s", argv[0]);
+		rc = cmd_misuse(e, "--ras takes no other operand: leave out %.80s", argv[0]);
 	if (!rc && after_s > 0 && (argc != 1 || files || !collect_dir))
 		rc = cmd_misuse(e, "--after is for ringup run --hang-after");
 	if (!rc && after_s > 0)

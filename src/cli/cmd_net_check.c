@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/matrix.h"
@@ -77,7 +78,7 @@ static void agents_invite(const char *where, const char *hex, int seconds)
 	char self[PATH_MAX] = "ringup";
 	const char *program = targets.program ? targets.program : self;
 
-	if (!targets.program && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+	if (!targets.program && data_program(self, NULL))
 		program = "ringup";
 	out_note("run this command on each node within %d seconds:\n", seconds);
 	out_note("\n");

@@ -10,6 +10,7 @@
 #include "base/release.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "cli/settled.h"
 #include "detect/netfacts.h"
 
 static int as_json;
@@ -224,18 +225,6 @@ static json_t *role_json(const struct pick_role *r)
 			 json_null());
 }
 
-static json_t *fates_json(const struct iface_list *l, const struct picked *p)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < p->nfates && !*p->roles[0].unknown; i++)
-		json_array_append_new(list, json_pack("{so sb so}", "name",
-						      out_string(l->ifaces[i].name), "used",
-						      p->fates[i].used, "rule",
-						      out_string(p->fates[i].rule)));
-	return list;
-}
-
 static json_t *settings_json(const struct picker *k, const struct netconf *c)
 {
 	json_t *list = json_array();
@@ -278,7 +267,8 @@ static int add_library(json_t *list, const struct picker *k, const struct snapsh
 		json_array_append_new(list, json_pack("{ss so sb sO so so}", "library", k->name,
 						      "version", out_string(p.version), "guess",
 						      is_guess(k, p.version), "roles", roles,
-						      "interfaces", fates_json(&s->ifaces, &p),
+						      "interfaces",
+						      settled_fates_json(&s->ifaces, &p),
 						      "settings", settings_json(k, &heard)));
 	json_decref(roles);
 	picker_free(&p);
@@ -294,7 +284,7 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 			 r->npicks ? out_string(r->picks[0].interface) : json_null(), "address",
 			 r->npicks ? out_string(r->picks[0].address) : json_null(), "reason",
 			 out_string_or_null(r->note), "error", out_string_or_null(r->error),
-			 "interfaces", fates_json(l, own));
+			 "interfaces", settled_fates_json(l, own));
 }
 
 static int cmd_net_explain_print_json(const struct snapshot *s, const struct picked *own,

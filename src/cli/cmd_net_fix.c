@@ -75,20 +75,6 @@ struct report {
 
 /* JSON. */
 
-static json_t *interfaces_json(const struct group *g)
-{
-	const struct iface_list *l = &g->node[0].ifaces;
-	const struct picked *own = &g->common[0].own;
-	json_t *list = json_array();
-
-	for (int i = 0; i < own->nfates && i < l->nifaces; i++)
-		json_array_append_new(list, json_pack("{so sb so}", "name",
-						      out_string(l->ifaces[i].name), "used",
-						      own->fates[i].used, "rule",
-						      out_string(own->fates[i].rule)));
-	return list;
-}
-
 static int cmd_net_fix_print_json(const struct report *r, struct err *e)
 {
 	const struct group *g = r->group;
@@ -102,8 +88,9 @@ static int cmd_net_fix_print_json(const struct report *r, struct err *e)
 		out_string_or_null(r->chosen ? r->chosen->address : NULL), "network",
 		out_string_or_null(g->network), "note",
 		out_string_or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
-		g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
-		done && change_count(&r->change) > 0, "error", out_string_or_null(r->error));
+		g->n ? settled_fates_json(&g->node[0].ifaces, &g->common[0].own) : json_array(),
+		"dry_run", dry_run, "changed", done && change_count(&r->change) > 0, "error",
+		out_string_or_null(r->error));
 	json_object_update(all, change);
 	json_decref(change);
 	return out_json(all, e);

@@ -23,7 +23,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, '1', "once", NULL, &once, "print once, for one interval, and exit" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "with --once: print one JSON object" },
 	{ OPT_STR, 0, "metrics", "FILE.prom", &metrics_file,
-	  "also write metrics for node_exporter, at each update" },
+	  "also write metrics for node_exporter at each update" },
 	{ 0 },
 };
 
@@ -190,7 +190,7 @@ static const struct hang_job *choose_job(const struct hang_jobs *l, struct err *
 	if (n == 1)
 		return found;
 	if (!n)
-		fail(e, RINGUP_EINVAL, "no job that uses ringup runs on this host");
+		fail(e, RINGUP_EINVAL, "no job on this host uses ringup");
 	else
 		fail(e, RINGUP_EINVAL,
 		     "%d jobs run on this host: give the PID of one, such as %d", n,
@@ -208,7 +208,8 @@ static int cmd_top_run(int argc, char **argv, struct err *e)
 	int rc;
 
 	if (*end || end == pause_text || !(s >= 0.5 && s <= 3600))
-		return cmd_misuse(e, "--interval %.40s: not seconds from 0.5 to 3600",
+		return cmd_misuse(e,
+				  "--interval %.40s: not a number of seconds from 0.5 to 3600",
 				  pause_text);
 	if (argc && (pid < 1 || argv[0][strspn(argv[0], "0123456789")]))
 		return cmd_misuse(e, "%.80s: not a PID", argv[0]);

@@ -8,6 +8,7 @@
 
 #include "base/argv.h"
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/proc.h"
@@ -516,12 +517,11 @@ static void plan_print(const struct plan_words *w, FILE *f)
 /* Sets @out to the path of the program ringup beside this one, or "". */
 static void ringup_find(char out[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof("ringup"));
 	char *slash;
 
-	out[n > 0 ? n : 0] = 0;
+	(void)data_program(out, NULL);
 	slash = strrchr(out, '/');
-	if (slash)
+	if (slash && slash - out < (ptrdiff_t)(PATH_MAX - sizeof("ringup")))
 		memcpy(slash + 1, "ringup", sizeof("ringup"));
 	if (!slash || access(out, X_OK))
 		*out = 0;

@@ -63,6 +63,18 @@ void settled_note_strays(const struct change *d, const char *node, const char *i
 				 d->row[i].why);
 }
 
+json_t *settled_fates_json(const struct iface_list *l, const struct picked *p)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < p->nfates && i < l->nifaces && !*p->roles[0].unknown; i++)
+		json_array_append_new(list, json_pack("{so sb so}", "name",
+						      out_string(l->ifaces[i].name), "used",
+						      p->fates[i].used, "rule",
+						      out_string(p->fates[i].rule)));
+	return list;
+}
+
 /* Many nodes. */
 
 static bool is_same_text(const char *a, const char *b)

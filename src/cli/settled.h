@@ -15,6 +15,9 @@ int settled_print_libraries(const struct change *d, struct err *e);
  * "". */
 void settled_note_strays(const struct change *d, const char *node, const char *interface);
 
+/* settled_fates_json - the interfaces that a library uses or not, each with the rule. */
+json_t *settled_fates_json(const struct iface_list *l, const struct picked *p);
+
 /* settled_print_nodes - print all nodes; those with equal results together. */
 int settled_print_nodes(const struct settle_options *how, const struct settle *s,
 			struct err *e);

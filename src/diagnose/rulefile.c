@@ -35,7 +35,7 @@ static const struct {
 	{ "vague", SIGNATURE_VAGUE },   { "bare", SIGNATURE_BARE },
 	{ "shell", SIGNATURE_SHELL },   { "done", SIGNATURE_DONE },
 	{ "behind", SIGNATURE_BEHIND }, { "again", SIGNATURE_AGAIN },
-	{ "waits", SIGNATURE_WAITS },
+	{ "waits", SIGNATURE_WAITS },   { "final", SIGNATURE_FINAL },
 };
 
 /* ---- what a signature has to be ---- */

@@ -210,6 +210,7 @@ static int start_threads(struct bringup *b, struct err *e)
 					 : -1;
 	c->engine.cause = &c->cause;
 	c->engine.launched = c->launched;
+	c->engine.self = &c->peers[c->rank];
 	c->engine.trace.ranks = c->part_ranks;
 	if (c->world.tree) {
 		c->engine.on_alarm = tell_hosts;

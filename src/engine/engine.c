@@ -16,9 +16,11 @@
 #include "engine/comms.h"
 #include "engine/eager.h"
 #include "engine/execute.h"
+#include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/progress.h"
@@ -132,14 +134,15 @@ static void progress_fail_all(struct engine *g)
 static void progress_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
-	int culprit = -1;
+	int culprit = -1, me = g->comms[0]->topo.rank;
+	bool own = e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM;
 	struct err why = *e;
 
 	/* All ranks receive the sentence, so it has to name this rank. */
-	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM) {
-		culprit = g->comms[0]->topo.rank;
-		fail_in(&why, "rank %d", culprit);
-	}
+	if ((own || e->code == RINGUP_EABORTED) && g->self)
+		fail_in(&why, "rank %d (process %d on %s)", me, g->self->pid, g->self->host);
+	if (own)
+		culprit = me;
 	while (!engine_is_alarmed(g) && clock_ns() < until)
 		clock_sleep_ms(1);
 	notify_alarm(g, culprit, why.code, why.text);
@@ -587,6 +590,7 @@ int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 		return rc;
 	rc = p2p_begin(g->p2p, op, e);
 	if (rc && op_claim(op)) {
+		op_text_fail(op, e);
 		op_fail(op, e);
 		op_release(op);
 		return rc;

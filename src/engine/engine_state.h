@@ -18,6 +18,7 @@ enum { ENGINE_COMMS = 256 };
 
 struct cause;
 struct comm;
+struct heartbeat_peer;
 struct liveness;
 struct op_late;
 struct p2p;
@@ -50,6 +51,7 @@ struct engine {
 	bool device_busy;
 	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
 	const int *launched; /* of every rank: its number there, or -1; NULL likewise */
+	const struct heartbeat_peer *self; /* this rank's process and host; NULL: unknown */
 	/* Describes what an operation waits for that is not complete in time; or NULL. */
 	void (*describe)(void *ctx, struct comm *comm, const struct op_late *late, char *out,
 			 size_t len);

@@ -52,7 +52,7 @@ static void runs_abort(struct comm *c)
 static void message_fail(struct comm *c, struct ringup_op *op, const struct err *why)
 {
 	p2p_cancel(c->engine->p2p, op);
-	op_fail(op, why);
+	op_fail_in(op, why);
 }
 
 static void ops_fail(struct comm *c, const struct err *why, bool messages)
@@ -67,7 +67,7 @@ static void ops_fail(struct comm *c, const struct err *why, bool messages)
 				__atomic_fetch_sub(&c->eager_count, 1, __ATOMIC_RELAXED);
 			if (!op->entry)
 				p2p_cancel(c->engine->p2p, op);
-			op_fail(op, why);
+			op_fail_in(op, why);
 		}
 	__atomic_store_n(&c->join, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->item_count, 0, __ATOMIC_RELAXED);

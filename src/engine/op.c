@@ -11,6 +11,7 @@
 #include "engine/engine_state.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
+#include "engine/op_text.h"
 #include "engine/provider.h"
 #include "engine/tracepoint.h"
 
@@ -188,6 +189,14 @@ void op_fail(struct ringup_op *op, const struct err *why)
 	op_discard(op);
 	op->why = *why;
 	op_complete(op, why->code);
+}
+
+void op_fail_in(struct ringup_op *op, const struct err *why)
+{
+	struct err e = *why;
+
+	op_text_fail(op, &e);
+	op_fail(op, &e);
 }
 
 void op_deliver(struct ringup_op *op)

@@ -116,7 +116,7 @@ void p2p_op_end_left(struct p2p *x, struct ringup_op *op, int rank)
 	if (!op_claim(op))
 		return;
 	fail_left(x, &why, rank);
-	op_fail(op, &why);
+	op_fail_in(op, &why);
 	x->completed = true;
 }
 

@@ -3,6 +3,7 @@
 #include "frameworks/collective.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,30 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 	return status;
 }
 
+/* What messages call the collective. */
+static const char *title(const struct collective_run *run)
+{
+	return run->plan.name[0] ? run->plan.name : collective_word(run->plan.kind);
+}
+
+/* Does a message of the library begin with the operation, "grouped allreduce 'x': "? */
+static bool names_one(const char *text, const char *word)
+{
+	size_t many = strlen("grouped "), len = strlen(word);
+
+	text += strncmp(text, "grouped ", many) ? 0 : many;
+	return !strncmp(text, word, len) &&
+	       (!strncmp(text + len, " '", 2) || !strncmp(text + len, " #", 2));
+}
+
 /* The library's own sentence for @status. */
 static int library_failed(struct collective_run *run, int status)
 {
-	const struct collective_plan *p = &run->plan;
 	const char *text = ringup_explain();
 
-	return collective_fail(run, status, "%s: %s",
-			       p->name[0] ? p->name : collective_word(p->kind),
+	if (names_one(text, collective_word(run->plan.kind)))
+		return collective_fail(run, status, "%s", text);
+	return collective_fail(run, status, "%s: %s", title(run),
 			       text[0] ? text : ringup_strerror(status));
 }
 
@@ -70,12 +87,10 @@ int collective_group(struct collective_run *run, struct ringup *job)
 		return collective_fail(run, RINGUP_EINVAL,
 				       "%s: no process set %d; add it with hvd.init() or "
 				       "hvd.add_process_set()",
-				       p->name[0] ? p->name : collective_word(p->kind),
-				       p->group);
+				       title(run), p->group);
 	if (ringup_rank(run->group) < 0)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "%s: rank %d is not in process set %d",
-				       p->name[0] ? p->name : collective_word(p->kind),
+				       "%s: rank %d is not in process set %d", title(run),
 				       ringup_rank(ringup_world(job)), p->group);
 	return 0;
 }
@@ -174,44 +189,6 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 					.stream = t->stream };
 }
 
-static int start_allreduce(struct collective_run *run)
-{
-	struct ringup_reduce one, *all;
-	int rc;
-
-	if (!run->plan.many) {
-		one = reduce_of(run, run->tensors);
-		return ringup_allreduce(run->group, &one, &run->op);
-	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = reduce_of(run, &run->tensors[i]);
-	rc = ringup_allreduce_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
-
-static int start_reducescatter(struct collective_run *run)
-{
-	struct ringup_scatter one, *all;
-	int rc;
-
-	if (!run->plan.many) {
-		one = scatter_of(run, run->tensors);
-		return ringup_reducescatter(run->group, &one, &run->op);
-	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = scatter_of(run, &run->tensors[i]);
-	rc = ringup_reducescatter_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
-
 /* Room for the rows that come from each rank, for each tensor. */
 static int make_counts(struct collective_run *run)
 {
@@ -230,27 +207,33 @@ static int make_counts(struct collective_run *run)
 	return 0;
 }
 
-static int start_allgather(struct collective_run *run)
-{
-	struct ringup_gather one, *all;
-	int rc;
+/* The collectives of one tensor, or of several that complete together: X(word, type, maker). */
+#define STARTS(X)                              \
+	X(allreduce, ringup_reduce, reduce_of) \
+	X(allgather, ringup_gather, gather_of) \
+	X(reducescatter, ringup_scatter, scatter_of)
 
-	rc = make_counts(run);
-	if (rc < 0)
-		return rc;
-	if (!run->plan.many) {
-		one = gather_of(run, run->tensors);
-		return ringup_allgather(run->group, &one, &run->op);
+#define X(word, type, of)                                                         \
+	static int start_##word(struct collective_run *run)                       \
+	{                                                                         \
+		struct type one, *all;                                            \
+		int rc;                                                           \
+                                                                                  \
+		if (!run->plan.many) {                                            \
+			one = of(run, run->tensors);                              \
+			return ringup_##word(run->group, &one, &run->op);         \
+		}                                                                 \
+		all = malloc((size_t)run->count * sizeof(*all));                  \
+		if (!all)                                                         \
+			return RINGUP_ENOMEM;                                     \
+		for (int i = 0; i < run->count; i++)                              \
+			all[i] = of(run, &run->tensors[i]);                       \
+		rc = ringup_##word##_many(run->group, all, run->count, &run->op); \
+		free(all);                                                        \
+		return rc;                                                        \
 	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = gather_of(run, &run->tensors[i]);
-	rc = ringup_allgather_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
+STARTS(X)
+#undef X
 
 /* The group's rank of the root, which is given as a rank of the job; -1: not in the group. */
 static int place_of_root(const struct collective_run *run)
@@ -316,7 +299,7 @@ static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, 
 static int start_alltoall(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
-	int n = ringup_size(run->group), rc;
+	int n = ringup_size(run->group), rc = 0;
 	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
 				     .into = t->out_bytes ? t->out : NULL,
 				     .into_bytes = t->out_bytes,
@@ -326,16 +309,13 @@ static int start_alltoall(struct collective_run *run)
 				     .row = elements(t, 1) * t->each,
 				     .dtype = t->dtype,
 				     .out = &t->result,
+				     .counts = t->counts,
 				     .shape = t->shape + 1,
 				     .dims = dims_passed(t, 1),
 				     .memory = t->memory,
 				     .stream = t->stream };
 	uint64_t *splits = NULL;
 
-	rc = make_counts(run);
-	if (rc < 0)
-		return rc;
-	x.counts = t->counts;
 	if (run->splits) {
 		splits = malloc((size_t)n * sizeof(*splits));
 		if (!splits)
@@ -400,7 +380,10 @@ int collective_start(struct collective_run *run)
 
 	if (rc < 0)
 		return rc;
-	rc = starts[run->plan.kind](run);
+	if (collective_is(run->plan.kind, COLLECTIVE_GROWS))
+		rc = make_counts(run);
+	if (!rc)
+		rc = starts[run->plan.kind](run);
 	return rc < 0 && !run->status ? library_failed(run, rc) : rc;
 }
 

@@ -196,7 +196,7 @@ int flights_add(struct flights *f, int rank, const void *data, size_t len, struc
 		return fail(e, RINGUP_EINVAL, "rank %d: too large, or too many dumps", rank);
 	for (int i = 0; i < f->dumps; i++)
 		if (f->dump[i].rank == rank)
-			return fail(e, RINGUP_EINVAL, "a second dump of rank %d", rank);
+			return fail(e, RINGUP_EINVAL, "two dumps of rank %d", rank);
 	if (len && bytes[0] == 0x80) {
 		j = pickle_load(data, len, e);
 		if (!j)
@@ -208,7 +208,7 @@ int flights_add(struct flights *f, int rank, const void *data, size_t len, struc
 	    (!json_is_array(json_object_get(j, "entries")) &&
 	     !json_object_get(j, "pg_status"))) {
 		json_decref(j);
-		return fail(e, RINGUP_EINVAL, "no flight record");
+		return fail(e, RINGUP_EINVAL, "not a flight record");
 	}
 	read_config(f, json_object_get(j, "pg_config"));
 	rc = keep_dump(f, rank, j, e);
@@ -239,7 +239,8 @@ int flights_file(struct flights *f, const char *path, struct err *e)
 	size_t len;
 
 	if (rank < 0)
-		return fail(e, RINGUP_EINVAL, "%.200s: its name does not end in a rank", path);
+		return fail(e, RINGUP_EINVAL, "%.200s: the file name does not end in a rank",
+			    path);
 	rc = file_read("", path, FLIGHT_MOST, &data, &len, e);
 	if (!rc)
 		rc = flights_add(f, rank, data, len, e);
@@ -264,7 +265,8 @@ int flights_folder(struct flights *f, const char *path, struct err *e)
 	if (f->dumps)
 		return 0;
 	return why.code ? fail(e, why.code, "%s", why.text)
-			: fail(e, RINGUP_EINVAL, "%.200s: no flight record in it", path);
+			: fail(e, RINGUP_EINVAL, "%.200s: no flight record in this folder",
+			       path);
 }
 
 void flights_free(struct flights *f)
@@ -513,7 +515,7 @@ static bool judge_odd(const struct tracks *t, const struct flight_group *g, int6
 	snprintf(r->why, sizeof(r->why), "%s %.30s %.40s%s%.40s%s",
 		 r->kind == RULING_ODD ? "it started" : "others started", other->op,
 		 other->sizes, *other->where ? " at " : "", other->where,
-		 skipped && odd == 1 ? ", as if it had skipped one" : "");
+		 skipped && odd == 1 ? ", so it seems to have skipped one" : "");
 	return true;
 }
 
@@ -580,6 +582,6 @@ void flights_judge(const struct flights *f, struct ruling *r, char *absent, size
 		return;
 	}
 	r->kind = RULING_MOVES;
-	snprintf(r->why, sizeof(r->why), "%d dump%s: no operation is missing or differs",
+	snprintf(r->why, sizeof(r->why), "%d dump%s: no operation is missing or different",
 		 f->dumps, f->dumps == 1 ? "" : "s");
 }

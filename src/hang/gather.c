@@ -139,7 +139,7 @@ static void take_page(void *arg, int fd)
 	bool blocked = false;
 
 	if (rc == RINGUP_EMISMATCH)
-		snprintf(p->look->hint, sizeof(p->look->hint), "%.120s", e.text);
+		snprintf(p->look->unseen, sizeof(p->look->unseen), "%.120s", e.text);
 	if (rc)
 		return;
 	p->look->has_page = true;
@@ -340,15 +340,18 @@ void gather_ras(struct look *l, const struct hang_job *j, bool force)
 	hazard = found ? ras_hazard(version, j->size) : NULL;
 	if (!found)
 		return;
-	if (!*where)
-		snprintf(l->hint, sizeof(l->hint), "start the job without NCCL_RAS_ENABLE=0");
-	else if (hazard && !force)
-		snprintf(l->hint, sizeof(l->hint), "ringup hang --force  (NCCL %.12s: %.80s)",
+	if (!*where) {
+		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: NCCL_RAS_ENABLE=0 is set");
+		snprintf(l->fix, sizeof(l->fix), "start the job without NCCL_RAS_ENABLE=0");
+	} else if (hazard && !force) {
+		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: NCCL %.12s: %.80s",
 			 *version ? version : "?", hazard);
-	else if (ras_ask(&ras, where, told, &e))
-		snprintf(l->hint, sizeof(l->hint), "ringup hang --ras HOST:PORT  (%.90s)",
-			 e.text);
-	else
+		snprintf(l->run, sizeof(l->run), "ringup hang --force");
+	} else if (ras_ask(&ras, where, told, &e)) {
+		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: %.110s", e.text);
+		snprintf(l->run, sizeof(l->run), "ringup hang --ras HOST:PORT");
+	} else {
 		merge(l, &ras);
+	}
 	look_free(&ras);
 }

@@ -27,7 +27,7 @@ void gather_stacks(struct look *l, const struct hang_job *j);
 void gather_moves(struct look *now, const struct hang_job *j, int64_t until_ns);
 
 /* gather_ras - if the job uses NCCL, ask its RAS and add the answer; @force: also where that is
- * known to crash the job.  What hinders it becomes l->hint. */
+ * known to crash the job.  What hinders it becomes l->unseen, l->fix and l->run. */
 void gather_ras(struct look *l, const struct hang_job *j, bool force);
 
 #endif

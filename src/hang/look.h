@@ -96,7 +96,9 @@ struct look {
 	int waits;
 	struct row_count *count;
 	int counts;
-	char hint[ROWS_TEXT]; /* what would tell more, if the verdict cannot */
+	/* "": nothing.  What a source could not see, and why; what would show more: a change, a
+	 * command. */
+	char unseen[ROWS_TEXT], fix[ROWS_TEXT], run[ROWS_TEXT];
 };
 
 /* look_rank, look_wait, look_count - add a row, all zero; NULL without memory or

@@ -169,20 +169,20 @@ static double value_of(const struct meter_rank *r, size_t which)
 char *meter_metrics(const struct meter *m, const char *name, size_t *len)
 {
 	static const struct metric metrics[] = {
-		{ "ringup_operations_total", "counter",
-		  "Collective operations that the rank began." },
-		{ "ringup_bytes_total", "counter", "Bytes that it contributed to them." },
+		{ "ringup_operations_total", "counter", "Collectives started by the rank." },
+		{ "ringup_bytes_total", "counter",
+		  "Bytes contributed to collectives by the rank." },
 		{ "ringup_messages_total", "counter",
-		  "Messages that it began to send or receive." },
-		{ "ringup_samples_total", "counter", "Looks at the rank, two a second." },
+		  "Sends and receives started by the rank." },
+		{ "ringup_samples_total", "counter", "Samples of the rank, two per second." },
 		{ "ringup_waiting_samples_total", "counter",
-		  "Looks that found the rank waiting for others." },
+		  "Samples in which the rank waited for other ranks." },
 		{ "ringup_waited_for_samples_total", "counter",
-		  "Looks that found another rank of the host waiting for this one." },
+		  "Samples in which another rank on the host waited for this rank." },
 		{ "ringup_last_operation_seconds", "gauge",
-		  "Seconds since the rank last began an operation." },
+		  "Seconds since the rank last started an operation." },
 		{ "ringup_waiting_seconds", "gauge",
-		  "Age of the oldest operation that the rank waits in; 0: it waits in none." },
+		  "Age of the oldest operation in which the rank waits; 0 if none." },
 	};
 	char *text = NULL;
 	FILE *f = open_memstream(&text, len);

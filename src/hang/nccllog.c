@@ -333,7 +333,7 @@ void nccllog_judge(const struct nccllog *l, struct ruling *r)
 	r->kind = RULING_UNSURE;
 	r->status = 3;
 	snprintf(r->why, sizeof(r->why), "%s",
-		 l->comms ? "all ranks have ended the initialisation; log operations, too: "
+		 l->comms ? "all ranks have finished initialization; to log operations, set "
 			    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL"
-			  : "NCCL's lines name no communicator: log with NCCL_DEBUG=INFO");
+			  : "the logs name no communicator: set NCCL_DEBUG=INFO");
 }

@@ -393,6 +393,6 @@ json_t *pickle_load(const void *data, size_t len, struct err *e)
 	free(p.stack);
 	free(p.memo);
 	if (!good)
-		fail(e, RINGUP_EINVAL, "no flight record: %s", p.why);
+		fail(e, RINGUP_EINVAL, "not a flight record: %s", p.why);
 	return value;
 }

@@ -165,7 +165,7 @@ static int parse_json(struct look *l, const char *text, size_t len, char *versio
 
 	if (!json_is_array(comms)) {
 		json_decref(j);
-		return fail(e, RINGUP_EINVAL, "no answer of NCCL RAS: broken JSON");
+		return fail(e, RINGUP_EINVAL, "not a report of NCCL RAS: broken JSON");
 	}
 	snprintf(version, RAS_VERSION, "%.30s", jsonio_string(j, "nccl_version"));
 	/* It numbers the ranks. */
@@ -345,7 +345,7 @@ static int parse_text(struct look *l, const char *text, size_t len, char *versio
 			(void)sscanf(line + sizeof(is) - 1, "%31[0-9.]", version);
 		take_line(&t, line);
 	}
-	return *version ? 0 : fail(e, RINGUP_EINVAL, "no answer of NCCL RAS");
+	return *version ? 0 : fail(e, RINGUP_EINVAL, "not a report of NCCL RAS");
 }
 
 /* ---- either ---- */
@@ -442,7 +442,7 @@ static int ras_converse(int fd, char *out, ssize_t *len, int64_t until_ns, struc
 	if (!say(fd, "CLIENT PROTOCOL 2\n") || hear(fd, line, sizeof(line), false, soon) <= 0)
 		return 1;
 	if (strncmp(line, "SERVER PROTOCOL", 15) != 0)
-		return fail(e, RINGUP_EINVAL, "it is not NCCL RAS: it says %.40s", line);
+		return fail(e, RINGUP_EINVAL, "not NCCL RAS: the server answered %.40s", line);
 	/* Before 2.28.7 there is no JSON, and the text is taken. */
 	if (!say(fd, "SET FORMAT json\n") || hear(fd, line, sizeof(line), false, soon) <= 0)
 		return 1;
@@ -497,20 +497,19 @@ const char *ras_hazard(const char *version, int size)
 	int major, minor, patch;
 
 	if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) != 3)
-		return "its version is not known";
+		return "unknown version";
 	if (major != 2)
 		return NULL;
 	if (minor < 24)
-		return "it has no RAS";
+		return "this version has no RAS";
 	if (minor == 26 && patch >= 2 && patch <= 5)
-		return "its RAS crashes when it is asked during initialisation (NCCL issue "
-		       "1669)";
+		return "a RAS query during initialization crashes the job (NCCL issue 1669)";
 	if (minor == 27 && patch == 3)
-		return "its RAS corrupts memory (NCCL issue 1762)";
+		return "a RAS query corrupts memory (NCCL issue 1762)";
 	if (minor == 27 && patch == 7)
-		return "its RAS crashes (NCCL issue 1996)";
+		return "a RAS query crashes the job (NCCL issue 1996)";
 	if (((minor == 29 && patch >= 7) || minor == 30) && (size >= 256 || !size))
-		return "its RAS may crash with 256 GPUs or more (NCCL issue 2346)";
+		return "a RAS query may crash a job of 256 GPUs or more (NCCL issue 2346)";
 	return NULL;
 }
 

@@ -169,7 +169,7 @@ static int take_answer(void *ctx, int i, const json_t *msg, struct err *e)
 
 	(void)i;
 	if (!json_is_true(json_object_get(msg, "found")))
-		return fail(e, RINGUP_EINVAL, "no process of this job is there");
+		return fail(e, RINGUP_EINVAL, "no process of this job runs there");
 	remote_take(a->twice, msg);
 	return 0;
 }
@@ -194,7 +194,7 @@ static void remote_begin(struct remote *a, struct twice *t, const struct agents_
 		return;
 	a->is_open = true;
 	if (agents_open(&a->agents, &a->how, owner, &e)) {
-		snprintf(t->now.hint, sizeof(t->now.hint), "%.120s", e.text);
+		snprintf(t->now.unseen, sizeof(t->now.unseen), "other hosts: %.110s", e.text);
 		return;
 	}
 	for (int i = 0; i < a->agents.n; i++)
@@ -231,7 +231,7 @@ static void remote_end(struct remote *a, const struct twice_how *looks)
 
 	if (a->is_open) {
 		agents_await(&a->agents, "hosts", left > 500 ? left : 500,
-			     "it did not answer in time");
+			     "no answer within the time limit");
 		for (int i = 0; i < a->agents.n; i++)
 			host_lost(t, a->how.nodes->name[i],
 				  a->agents.m[i].lost ? a->agents.m[i].why : "");
@@ -317,7 +317,7 @@ static json_t *agent_look(const json_t *ask)
 
 	if (!jsonio_get_int(ask, "wait_ms", 0, MOST_WAIT_MS, 0, &ms) ||
 	    strcmp(jsonio_string(ask, "op"), "look") != 0)
-		return json_pack("{ss ss}", "op", "error", "why", "nobody knows this request");
+		return json_pack("{ss ss}", "op", "error", "why", "unknown request");
 	how.wait_ms = ms;
 	if (jobs_find(&l, NULL, 0, &e))
 		return json_pack("{ss so}", "op", "error", "why", jsonio_text(e.text));

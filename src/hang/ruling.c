@@ -231,11 +231,11 @@ static bool rule_late(const struct case_ *c, const struct wanted *x,
 		rule(r, RULING_LATE, 1, "%s", "");
 	else if (runs)
 		rule(r, RULING_UNSURE, 3,
-		     "rank %d is late: it computes or spins, and no stack tells which",
+		     "rank %d is late: it computes or spins; only its stack can tell which",
 		     late->rank);
 	else
-		rule(r, RULING_SLOW, 0, "ranks wait for rank %d, which is busy%s%s", late->rank,
-		     *late->where ? " in " : "", late->where);
+		rule(r, RULING_SLOW, 0, "other ranks wait for rank %d, which is busy%s%s",
+		     late->rank, *late->where ? " in " : "", late->where);
 	return true;
 }
 
@@ -303,8 +303,7 @@ static bool rule_waits(const struct case_ *c)
 	for (int i = 0; i < c->now->ranks; i++)
 		unseen |= c->now->rank[i].state == ROW_UNSEEN;
 	if (any && !known && unseen)
-		rule(c->r, RULING_UNSURE, 3,
-		     "all ranks that were looked at wait in %.80s; ask the other hosts, too",
+		rule(c->r, RULING_UNSURE, 3, "all ranks on the sampled hosts wait in %.80s",
 		     c->r->what);
 	else if (any && !known)
 		rule(c->r, RULING_UNENDING, 3, "%s", "");
@@ -396,21 +395,19 @@ static bool rule_init(const struct case_ *c)
 		rule(c->r, RULING_INIT, 1, "%s", "");
 	else if (busy && unknown)
 		rule(c->r, RULING_UNSURE, 3,
-		     "rank %d has not reached the initialisation: it computes or spins, and no "
-		     "stack tells which",
+		     "rank %d has not reached initialization: it computes or spins; only its "
+		     "stack can tell which",
 		     busy->rank);
 	else if (busy)
-		rule(c->r, RULING_SLOW, 0, "the job starts: rank %d is busy%s%s", busy->rank,
-		     *busy->where ? " in " : "", busy->where);
+		rule(c->r, RULING_SLOW, 0, "the job is starting: rank %d is busy%s%s",
+		     busy->rank, *busy->where ? " in " : "", busy->where);
 	else if (c->now->size && meeting + before < c->now->size)
 		rule(c->r, RULING_UNSURE, 3,
-		     "%d of %d ranks wait in the initialisation here; the others are not on "
-		     "this "
-		     "host",
+		     "%d of %d ranks wait in initialization on this host; the others run "
+		     "elsewhere",
 		     meeting, c->now->size);
 	else
-		rule(c->r, RULING_UNSURE, 3,
-		     "all ranks wait in the initialisation for each other");
+		rule(c->r, RULING_UNSURE, 3, "all ranks wait for each other in initialization");
 	return true;
 }
 
@@ -518,7 +515,8 @@ static bool rule_stacks(const struct case_ *c)
 	}
 	if (changed || !inside) {
 		rule(c->r, changed ? RULING_MOVES : RULING_SLOW, 0, "%s",
-		     changed ? "stacks differ between the looks" : "no rank waits for another");
+		     changed ? "stacks changed between the two samples"
+			     : "no rank waits for another");
 		return inside + outside > 0;
 	}
 	if (!outside) {
@@ -544,16 +542,16 @@ static bool rule_stacks(const struct case_ *c)
 	}
 	if (c->r->culprits && !calls_last(c))
 		rule(c->r, RULING_UNSURE, 3,
-		     "ranks are in the same calls in both looks, but may have left them "
-		     "meanwhile");
+		     "ranks are in the same calls in both samples, but may have left them in "
+		     "between");
 	else if (c->r->culprits && c->r->culprits <= inside)
 		rule(c->r, RULING_LATE, 1, "%s", "");
 	else if (c->r->culprits)
 		rule(c->r, RULING_UNSURE, 3,
-		     "%d ranks are outside all collectives and %d wait: most may be slow",
+		     "%d ranks are outside collectives and only %d wait: they may be slow",
 		     c->r->culprits, inside);
 	else
-		rule(c->r, RULING_SLOW, 0, "ranks wait for rank %d, which is busy in %s",
+		rule(c->r, RULING_SLOW, 0, "other ranks wait for rank %d, which is busy in %s",
 		     busy->rank, busy->where);
 	return true;
 }
@@ -665,9 +663,8 @@ static bool rule_counts(const struct case_ *c)
 		rule(c->r, RULING_MOVES, 0, "%s", "");
 	else if (l->counts)
 		rule(c->r, RULING_UNSURE, 3,
-		     "all ranks have launched the same number of collectives, and none "
-		     "launches "
-		     "another");
+		     "all ranks have launched the same number of collectives, and no rank "
+		     "launches another");
 	return l->counts > 0;
 }
 
@@ -691,7 +688,7 @@ static void ruling_judge(const struct case_ *c)
 	for (int i = 0; i < before->ranks; i++)
 		was_here |= before->rank[i].state == ROW_ALIVE;
 	if (!here && was_here) {
-		rule(r, RULING_MOVES, 0, "it has ended");
+		rule(r, RULING_MOVES, 0, "the job has ended");
 		return;
 	}
 	if (any_advances(c) && !now->counts) {
@@ -708,7 +705,7 @@ static void ruling_judge(const struct case_ *c)
 	if (now->has_page)
 		rule(r, RULING_SLOW, 0, "no rank waits for another");
 	else if (!rule_stacks(c))
-		rule(r, RULING_UNSURE, 3, "nothing tells what the ranks do");
+		rule(r, RULING_UNSURE, 3, "ringup cannot see what the ranks do");
 }
 
 void ruling_make(struct ruling *r, const struct look *before, const struct look *now,

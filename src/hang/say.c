@@ -1,4 +1,4 @@
-/* say.c - a ruling as sentences for people, and the command to run next. */
+/* say.c - a ruling as sentences for people, and what to change or run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/say.h"
 
@@ -85,7 +85,7 @@ static void put_group(struct text *t, const struct ruling *r)
 		put(t, " of %s", r->group);
 }
 
-/* ", for which ranks 0, 2 have waited 4 min 10 s" */
+/* "; ranks 0, 2 have waited 4 min 10 s for it" */
 static void put_waiting(struct text *t, const struct ruling *r, const struct look *now)
 {
 	int n = count(r->waiting, r->size);
@@ -100,10 +100,10 @@ static void put_waiting(struct text *t, const struct ruling *r, const struct loo
 		snprintf(many, sizeof(many), "other ranks");
 	}
 	if (r->waited_ms >= 0)
-		put(t, ", for which %s %s waited %s", many, n == 1 ? "has" : "have",
+		put(t, "; %s %s waited %s for it", many, n == 1 ? "has" : "have",
 		    say_time(r->waited_ms, time));
 	else
-		put(t, ", for which %s wait%s", many, n == 1 ? "s" : "");
+		put(t, "; %s wait%s for it", many, n == 1 ? "s" : "");
 }
 
 /* What each culprit does, where that is known. */
@@ -116,7 +116,7 @@ static void put_doing(struct text *t, const struct ruling *r, const struct look 
 	for (int i = 0; i < now->ranks && shown < 4; i++) {
 		const struct row_rank *x = &now->rank[i];
 		const char *how = x->state == ROW_STOPPED ? "stopped"
-				  : x->state == ROW_DISK  ? "in the kernel"
+				  : x->state == ROW_DISK  ? "blocked"
 				  : x->asleep             ? "asleep"
 							  : "running";
 
@@ -131,11 +131,11 @@ static void put_doing(struct text *t, const struct ruling *r, const struct look 
 			if (*x->doing && strcmp(x->doing, x->frame) != 0)
 				put(t, ", %s", x->doing);
 			else if (!*x->where)
-				put(t, " in the kernel's %s", x->wchan);
-			put(t, "; the same %s later.\n", say_time(elapsed_ms, time));
+				put(t, " in the kernel (%s)", x->wchan);
+			put(t, "; still there %s later.\n", say_time(elapsed_ms, time));
 		}
 		if (*x->last)
-			put(t, "  %s began %s last.\n", who, x->last);
+			put(t, "  %s last started %s.\n", who, x->last);
 	}
 }
 
@@ -158,7 +158,7 @@ static void put_apart(struct text *t, const struct ruling *r, const struct look 
 		if (*x->where && strcmp(x->where, x->call) != 0)
 			put(t, "  <- %s", x->where);
 		if (r->culprits == 1 && r->culprit[x->rank])
-			put(t, "  <- the odd one");
+			put(t, "  <- differs");
 		put(t, "\n");
 		shown++;
 	}
@@ -183,9 +183,9 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		if (*r->why)
 			put(&t, "  %s\n", r->why);
 		else if (!elapsed_ms)
-			put(&t, "  it advanced between the two\n");
+			put(&t, "  the job advanced between the two samples\n");
 		else
-			put(&t, "  it advanced within %s\n", say_time(elapsed_ms, time));
+			put(&t, "  the job advanced within %s\n", say_time(elapsed_ms, time));
 		break;
 	case RULING_SLOW:
 	case RULING_UNSURE:
@@ -194,19 +194,20 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 	case RULING_UNENDING:
 		put(&t, "  all ranks have started %s", *r->what ? r->what : "an operation");
 		put_group(&t, r);
-		put(&t, ", and it does not end");
+		put(&t, ", but it has not finished");
 		if (r->waited_ms >= 0)
-			put(&t, " (%s)", say_time(r->waited_ms, time));
-		put(&t, ": the network between them is down or slow, or it is very large\n");
+			put(&t, " after %s", say_time(r->waited_ms, time));
+		put(&t, ": the network between the ranks is down or slow, or the operation is "
+			"very large\n");
 		break;
 	case RULING_DEAD:
 		put_culprits(&t, r, now);
-		put(&t, " %s died, and the others wait for %s\n", one ? "has" : "have",
+		put(&t, " %s died; the other ranks wait for %s\n", one ? "has" : "have",
 		    one ? "it" : "them");
 		break;
 	case RULING_STOPPED:
 		put_culprits(&t, r, now);
-		put(&t, " %s stopped, by SIGSTOP or a debugger\n", one ? "is" : "are");
+		put(&t, " %s stopped by SIGSTOP or a debugger\n", one ? "is" : "are");
 		break;
 	case RULING_SILENT:
 		put_culprits(&t, r, now);
@@ -216,8 +217,10 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		break;
 	case RULING_DISK:
 		put_culprits(&t, r, now);
-		put(&t, " %s in the kernel and cannot be interrupted (state D)\n",
-		    one ? "waits" : "wait");
+		put(&t,
+		    " %s blocked in the kernel (state D), usually on a disk or a network "
+		    "file system\n",
+		    one ? "is" : "are");
 		break;
 	case RULING_LATE:
 		put_culprits(&t, r, now);
@@ -229,7 +232,7 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		break;
 	case RULING_ODD:
 		put_culprits(&t, r, now);
-		put(&t, " is elsewhere: %s, while ", r->why);
+		put(&t, " differs: %s, while ", r->why);
 		put_ranks(&t, r, now, r->waiting);
 		put(&t, " wait in %s", r->what);
 		put_group(&t, r);
@@ -237,18 +240,16 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		put_apart(&t, r, now);
 		break;
 	case RULING_APART:
-		put(&t, "  ranks wait in different operations, so none of them can end\n");
+		put(&t, "  ranks wait in different operations, so none can finish\n");
 		put_apart(&t, r, now);
 		break;
 	case RULING_CIRCLE:
-		put(&t,
-		    "  ranks wait for each other's messages: order sends and receives so that "
-		    "one can complete\n");
+		put(&t, "  ranks wait for each other's messages, in a cycle\n");
 		put_apart(&t, r, now);
 		break;
 	case RULING_INIT:
 		put_culprits(&t, r, now);
-		put(&t, " %s not reached the initialisation", one ? "has" : "have");
+		put(&t, " %s not reached initialization", one ? "has" : "have");
 		put_group(&t, r);
 		put_waiting(&t, r, now);
 		put(&t, "\n");
@@ -258,9 +259,10 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		put(&t, " %s not launched %s", one ? "has" : "have", r->what);
 		if (*r->group)
 			put(&t, " in communicator %s", r->group);
-		put(&t, ", which ");
+		put(&t, "; ");
 		put_ranks(&t, r, now, r->waiting);
-		put(&t, " have launched; nobody advances\n");
+		put(&t, " %s, and no rank advances\n",
+		    count(r->waiting, r->size) == 1 ? "has" : "have");
 		break;
 	}
 	if (r->status == 1 && elapsed_ms && r->kind != RULING_ODD && r->kind != RULING_CIRCLE)
@@ -273,10 +275,10 @@ const char *say_head(const struct ruling *r)
 		return "HANGS";
 	if (r->status)
 		return "cannot tell";
-	return r->kind == RULING_SLOW ? "no hang; slow or idle" : "no hang";
+	return r->kind == RULING_SLOW ? "no hang: slow or idle" : "no hang";
 }
 
-void say_next(const struct ruling *r, const struct look *now, char *out, size_t size)
+void say_run(const struct ruling *r, const struct look *now, char *out, size_t size)
 {
 	const struct row_rank *x = NULL;
 
@@ -296,6 +298,16 @@ void say_next(const struct ruling *r, const struct look *now, char *out, size_t 
 		snprintf(out, size, "ringup net check");
 	else if (r->status == 1)
 		snprintf(out, size, "ringup hang --collect hang-1");
-	else if (r->status && *now->hint)
-		snprintf(out, size, "%s", now->hint);
+	else if (r->status)
+		snprintf(out, size, "%s", now->run);
+}
+
+void say_fix(const struct ruling *r, const struct look *now, char *out, size_t size)
+{
+	*out = 0;
+	if (r->kind == RULING_CIRCLE)
+		snprintf(out, size,
+			 "reorder sends and receives so that one of them can complete");
+	else if (r->status == 3)
+		snprintf(out, size, "%s", now->fix);
 }

@@ -55,7 +55,23 @@ static bool any_has_page(const struct twice *t, int n)
 }
 
 /* What could not be seen, and what would show it: rights come first, then tools. */
-static void find_unseen(struct twice *t, const struct twice_how *how, char *hint, size_t size)
+struct unseen {
+	char what[ROWS_TEXT], fix[ROWS_TEXT], run[ROWS_TEXT];
+};
+
+static void find_forbidden(struct unseen *u, bool root)
+{
+	snprintf(u->what, sizeof(u->what),
+		 "stacks: this %s may not attach to processes (ptrace)",
+		 root ? "container" : "user or container");
+	if (root)
+		snprintf(u->fix, sizeof(u->fix),
+			 "start the container with --cap-add SYS_PTRACE");
+	else
+		snprintf(u->run, sizeof(u->run), "sudo ringup hang");
+}
+
+static void find_unseen(const struct twice *t, const struct twice_how *how, struct unseen *u)
 {
 	const struct hang_job *j = t->job;
 	const struct job_rank *hidden = NULL;
@@ -68,45 +84,48 @@ static void find_unseen(struct twice *t, const struct twice_how *how, char *hint
 		n += j->rank[i].unreadable;
 	}
 	if (hidden) {
-		snprintf(t->unseen, sizeof(t->unseen),
-			 "this user may not look into %d process%s, among them %d", n,
+		snprintf(u->what, sizeof(u->what),
+			 "no permission to inspect %d process%s, such as %d", n,
 			 n == 1 ? "" : "es", (int)hidden->pid);
-		snprintf(hint, size,
-			 root ? "ringup hang, on the host of this container"
-			      : "sudo ringup hang");
+		if (root)
+			snprintf(u->fix, sizeof(u->fix),
+				 "run ringup hang outside this container, on its host");
+		else
+			snprintf(u->run, sizeof(u->run), "sudo ringup hang");
 	} else if (how->no_stacks) {
-		snprintf(hint, size, "ringup hang");
+		snprintf(u->run, sizeof(u->run), "ringup hang");
 	} else if (j->ranks && stacks_are_forbidden(j->rank[0].pid)) {
-		snprintf(t->unseen, sizeof(t->unseen),
-			 "stacks: this %s may not attach to processes (ptrace)",
-			 root ? "container" : "user or container");
-		snprintf(hint, size,
-			 root ? "docker run --cap-add SYS_PTRACE, for the next job"
-			      : "sudo ringup hang");
+		find_forbidden(u, root);
 	} else if (!stacks_has(python)) {
-		snprintf(t->unseen, sizeof(t->unseen), "stacks: %s is not installed",
+		snprintf(u->what, sizeof(u->what), "stacks: %s is not installed",
 			 python ? "py-spy" : "eu-stack");
-		snprintf(hint, size, "%s", stacks_advice(python));
+		snprintf(u->run, sizeof(u->run), "%s", stacks_advice(python));
 	} else if (!t->now.has_page && !(t->before.has_stack && t->now.has_stack)) {
-		snprintf(t->unseen, sizeof(t->unseen), "stacks: %s did not answer within %d s",
+		snprintf(u->what, sizeof(u->what),
+			 "stacks: %s did not answer within %d s on this busy host",
 			 python ? "py-spy" : "eu-stack", STACKS_MS / 1000);
-		snprintf(hint, size, "ringup hang, again: this host is busy");
+		snprintf(u->run, sizeof(u->run), "ringup hang");
 	}
 }
 
 void twice_hint(struct twice *t, const struct twice_how *how)
 {
 	const struct hang_job *j = t->job;
-	char hint[ROWS_TEXT] = "";
+	struct unseen u = { "", "", "" };
 
-	find_unseen(t, how, hint, sizeof(hint));
-	if (*t->now.hint)
+	find_unseen(t, how, &u);
+	snprintf(t->unseen, sizeof(t->unseen), "%s%s%s", t->now.unseen,
+		 *t->now.unseen && *u.what ? "; " : "", u.what);
+	if (*t->now.fix || *t->now.run)
 		return;
-	if (!*hint && !t->hosts && j->size && j->ranks < j->size)
-		snprintf(hint, sizeof(hint),
-			 "ringup hang --hostfile FILE  (%d of %d ranks are on other hosts)",
-			 j->size - j->ranks, j->size);
-	memcpy(t->now.hint, hint, sizeof(hint));
+	if (!*u.fix && !*u.run && !t->hosts && j->size && j->ranks < j->size) {
+		if (!*t->unseen)
+			snprintf(t->unseen, sizeof(t->unseen), "%d of %d ranks, on other hosts",
+				 j->size - j->ranks, j->size);
+		snprintf(u.run, sizeof(u.run), "ringup hang --hostfile FILE");
+	}
+	memcpy(t->now.fix, u.fix, sizeof(u.fix));
+	memcpy(t->now.run, u.run, sizeof(u.run));
 }
 
 /* The time between the looks is used to see whether stacks move. */

@@ -22,8 +22,8 @@ struct twice {
 	struct look before, now;
 	int64_t elapsed_ms;
 	struct twice_host host[TWICE_HOSTS];
-	int hosts, silent;      /* silent: how many did not answer */
-	char unseen[ROWS_TEXT]; /* what could not be seen here, and why; "": nothing */
+	int hosts, silent;              /* silent: how many did not answer */
+	char unseen[2 * ROWS_TEXT + 2]; /* what could not be seen here, and why; "": nothing */
 };
 
 struct twice_how {
@@ -32,7 +32,7 @@ struct twice_how {
 };
 
 /* twice_look - look twice at the @n jobs of @t, whose looks are empty.  twice_hint - fill
- * unseen; what would tell more about the job becomes now.hint, if that is empty.  twice_free -
+ * unseen; what would show more becomes now.fix and now.run, if both are empty.  twice_free -
  * safe on a zeroed struct. */
 void twice_look(struct twice *t, int n, const struct twice_how *how);
 void twice_hint(struct twice *t, const struct twice_how *how);

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/build.h"
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "launch/parent.h"
@@ -41,7 +42,7 @@ int fleet_add(struct fleet *f, const char *name, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", f->count + 1);
 	*h = (struct fleet_host){
 		.starter = { .pidfd = -1, .fd = -1, .errors = -1 },
-		.order = { .in = -1, .out = -1 },
+		.order = { .stream = { .in = -1, .out = -1 } },
 		.is_local = !f->how->parent && hostlist_is_local(name),
 	};
 	snprintf(h->name, sizeof(h->name), "%s", name);
@@ -300,8 +301,8 @@ static int local_begin(struct fleet_host *h, bool reads, struct err *e)
 			      .nfds = reads ? 4 : 3,
 			      .session = 1 };
 
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (data_program(self, e))
+		return e->code;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk))
 		return fail_os(e, "socketpair");
 	fds[0] = fds[1] = talk[1];
@@ -617,12 +618,12 @@ static void host_serve(struct fleet *f, int i)
 	size_t len;
 	int kind = 0, rc;
 
-	if (order_events(&h->order) && order_flush(&h->order, &e) < 0) {
+	if (stream_events(&h->order.stream) && stream_flush(&h->order.stream, &e) < 0) {
 		host_ended(f, h, &e);
 		return;
 	}
 	host_hear_errors(h);
-	rc = order_read(&h->order, &e);
+	rc = stream_read(&h->order.stream, &e);
 	while (is_open(h) && (kind = order_next(&h->order, &data, &len, &e)) > 0) {
 		take_word(f, h, kind, data, len);
 		h = &f->host[i];
@@ -656,8 +657,9 @@ size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 						  POLLIN, 0 };
 			continue;
 		}
-		p[n++] = (struct pollfd){ h->order.in,
-					  (short)(POLLIN | order_events(&h->order)), 0 };
+		p[n++] =
+			(struct pollfd){ h->order.stream.in,
+					 (short)(POLLIN | stream_events(&h->order.stream)), 0 };
 		if (h->starter.errors >= 0)
 			p[n++] = (struct pollfd){ h->starter.errors, POLLIN, 0 };
 	}
@@ -676,7 +678,8 @@ int64_t fleet_until(const struct fleet *f)
 
 static bool is_ready(const struct fleet_host *h)
 {
-	struct pollfd p = { h->order.in, (short)(POLLIN | order_events(&h->order)), 0 };
+	struct pollfd p = { h->order.stream.in,
+			    (short)(POLLIN | stream_events(&h->order.stream)), 0 };
 
 	return poll(&p, 1, 0) > 0 || (h->state == FLEET_STARTING && clock_ns() >= h->late_ns);
 }

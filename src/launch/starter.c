@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "ringup.h"
@@ -114,8 +115,8 @@ int starter_words(const struct starter_options *how, const char *node,
 	char self[PATH_MAX] = "";
 	bool named = false;
 
-	if (!how->ringup && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (!how->ringup && data_program(self, e))
+		return e->code;
 	if (!is_plain(how->ringup ? how->ringup : self))
 		return fail(e, RINGUP_EINVAL,
 			    "--ringup %.80s: use only letters, digits and /._+-:@%%=",

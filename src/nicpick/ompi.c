@@ -433,6 +433,18 @@ static bool keeps_loopback(const struct known *k, const struct picked *p, const 
 	return true;
 }
 
+static bool is_listed(const struct pick_role *r, const struct iface_ip *ip)
+{
+	char text[IFACE_TEXT];
+
+	iface_text(ip, text);
+	for (int i = 0; i < r->npicks; i++)
+		if (!strcmp(r->picks[i].address, text))
+			return true;
+	return false;
+}
+
+/* The list is one of addresses: that of several interfaces counts once. */
 static void add_control(const struct known *k, struct picked *p, const struct names *s,
 			bool include)
 {
@@ -442,8 +454,8 @@ static void add_control(const struct known *k, struct picked *p, const struct na
 		const struct iface_addr *a = k->at[i];
 
 		if (strncmp(a->label, "vir", 3) && (lo || !is_loopback(k, a)) &&
-		    (!s->n || is_named(k, s, a) == include))
-			picker_add_new(p, &p->roles[1], a->label, &a->ip);
+		    (!s->n || is_named(k, s, a) == include) && !is_listed(&p->roles[1], &a->ip))
+			picker_add(p, &p->roles[1], a->label, &a->ip);
 	}
 }
 
@@ -507,6 +519,14 @@ static void explain_btl(struct picked *p, const struct known *k, const struct ne
 			    value(c, btl_exclude) ? "" : ", the default");
 }
 
+static bool shares_listed(const struct pick_role *r, const struct known *k, int iface)
+{
+	for (int i = 0; i < k->n; i++)
+		if (k->at[i]->iface == iface && is_listed(r, &k->at[i]->ip))
+			return true;
+	return false;
+}
+
 static void explain_oob(struct picked *p, const struct known *k, int i,
 			const struct control *done)
 {
@@ -514,6 +534,9 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 
 	if (has_iface(&p->roles[1], k, i))
 		picker_rule(p, i, true, "oob: published");
+	else if (shares_listed(&p->roles[1], k, i))
+		picker_rule(p, i, true,
+			    "oob: another interface has its address, which is published");
 	else if (*p->roles[1].error)
 		picker_rule(p, i, false, "oob: nothing is left");
 	else if (!strncmp(f->name, "vir", 3))

@@ -249,8 +249,6 @@ int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
 	struct lobby *l = NULL;
 	int rc = secret_check(s, e);
 
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return rc;
 	l = calloc(1, sizeof(*l));

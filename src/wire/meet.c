@@ -503,8 +503,6 @@ int meet_serve(const char *address, int size, const struct secret *s, struct mee
 
 	if (!rc && (size < 1 || size > MAX_SIZE))
 		rc = fail(e, RINGUP_EINVAL, "%d ranks: not 1 to %d", size, MAX_SIZE);
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return fail_in(e, "meeting point");
 	m = calloc(1, sizeof(*m));

@@ -138,8 +138,8 @@ int observe_read(int fd, struct observed *x, struct err *e)
 	if (p->version != OBSERVE_VERSION || p->bytes != sizeof(*p))
 		return fail(
 			e, RINGUP_EMISMATCH,
-			"its observe page has version %u, and this ringup reads version %d: "
-			"use the ringup with which the job runs",
+			"its observe page has version %u, but this ringup reads version %d: "
+			"use the job's own ringup",
 			p->version, OBSERVE_VERSION);
 	rc = copy(fd, p, e);
 	if (rc)

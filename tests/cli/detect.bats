@@ -389,7 +389,7 @@ setup() { mkdir -p "$node"; }
     rm -f "$name"/bin/python3.*
     run ringup detect --python "$name"
     expect_status 3
-    [[ $output == *"$name: the Python that created this environment is gone; recreate it"* ]]
+    [[ $output == *"$name: its Python "*" was removed; create the environment again"* ]]
   done
 }
 

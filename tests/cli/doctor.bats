@@ -706,11 +706,35 @@ lib() {
     gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
   gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
   run ringup doctor --root "$node"
-  grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2" <<<"$output"
+  grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2: libtorch_cuda.so needs it" <<<"$output"
   run ringup detect --root "$node"
   [[ $(grep -c '^NCCL ' <<<"$output") -eq 1 ]]
   grep -q '^NCCL  *2.27.5 ' <<<"$output"
   grep -q 'problem: .*both nvidia-nccl-cu1. .* and another NCCL wheel installed this file, which is NCCL 2.27.5' <<<"$output"
+}
+
+@test "an NCCL for a CUDA that the driver is too old for, though the framework's own is not" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  mkdir -p "$site/nvidia/nccl/lib"
+  gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
+  nccl_for() {
+    printf 'const char v[] __attribute__((used)) = "NCCL version 2.28.9+cuda%s";' "$1" |
+      gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
+  }
+  said='NCCL 2.28.9 of torch 2.9.1+cu128 needs driver 580.65.06 for CUDA 13.0; this node has 570.10.1'
+  nccl_for 13.0
+  gpus 570.10.1
+  run ringup doctor --root "$node"
+  grep -qF "bad   $said" <<<"$output" || { echo "$output"; return 1; }
+  gpus 580.65.06
+  run ringup doctor --root "$node"
+  not grep -qF 'needs driver' <<<"$output"
+  gpus 570.10.1
+  nccl_for 12.9
+  run ringup doctor --root "$node"
+  not grep -qF 'needs driver' <<<"$output"
 }
 
 @test "temporary files, few processes, a loopback that is down, a read-only /dev/shm are bad, with the cure" {

@@ -40,7 +40,7 @@ static void read_flights(const uint8_t *data, size_t len)
 
 static void read_ras(const uint8_t *data, size_t len)
 {
-	char version[RAS_VERSION], next[SAY_TEXT];
+	char version[RAS_VERSION], run[SAY_TEXT], fix[SAY_TEXT];
 	struct look l = { 0 };
 	struct err e = { 0 };
 
@@ -52,7 +52,8 @@ static void read_ras(const uint8_t *data, size_t len)
 	if (l.ranks) {
 		ruling_make(&ruling, &l, &l, 5000);
 		say_ruling(&ruling, &l, 5000, text, sizeof(text));
-		say_next(&ruling, &l, next, sizeof(next));
+		say_run(&ruling, &l, run, sizeof(run));
+		say_fix(&ruling, &l, fix, sizeof(fix));
 		fuzz_require(*text);
 	}
 	look_free(&l);

@@ -5,6 +5,7 @@
 import ctypes
 import ctypes.util
 import os
+import re
 import types
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t,
                     c_uint64, c_void_p)
@@ -246,12 +247,19 @@ def error(name, text):
     return e
 
 
+# How the library's sentence begins if it names the operation.
+_NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of "
+                        r"|[a-z]+ \S+ (has stalled|is not complete)")
+
+
 def failure(lib, status, doing):
-    """Return the exception for a negative status, with the library's message."""
+    """Return the exception for a negative status, with the library's message.
+
+    If the message does not name the operation, `doing` comes before it."""
     name = next((n for n, code in STATUS.items() if code == status), None)
     text = lib.ringup_explain().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
-    e = error(name, f"{doing}: {text}")
+    e = error(name, text if _NAMES_ONE.match(text) else f"{doing}: {text}")
     e.status = status
     return e
 

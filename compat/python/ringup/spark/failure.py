@@ -83,7 +83,7 @@ _BLAMES = [
     (re.compile(r"(?P<op>\w+ \S+) has stalled for (?P<t>[\d.]+ s): (?P<who>ranks? [^\n]*?) waits? "
                 r"for rank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\)"),
      "rank {r} on {h} (pid {p}) did not join {op}: {who} waited for it for {t}"),
-    (re.compile(r"(?P<op>\w+ '[^']*'|\w+): rank (?P<r>\d+) has left the job"),
+    (re.compile(r"(?P<op>\w+ (?:'[^']*'|#\d+)|\w+): rank (?P<r>\d+) has left the job"),
      "rank {r}{at} has left the job while others wait for it in {op}: its function has returned, "
      "or called hvd.shutdown(), before that of the other ranks.  All ranks need equally many "
      "steps, or hvd.join()"),
