@@ -15,8 +15,7 @@ static int as_json;
 static const char *dir;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 0, "cache", "DIR", &dir,
-	  "the cache folder (default: RINGUP_CACHE)" },
+	{ OPT_STR, 0, "cache", "DIR", &dir, "the cache folder (default: RINGUP_CACHE)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ 0 },
 };
