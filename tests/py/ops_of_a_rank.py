@@ -529,6 +529,7 @@ def arrays_of_several_libraries():
     t = torch.full((2,), 1.5, dtype=torch.bfloat16)
     equal(ringup.allgather(t), torch.full((2 * n,), 1.5, dtype=torch.bfloat16))
     assert ringup.allgather(numpy.zeros((0, 3))).shape == (0, 3)
+    assert ringup.broadcast_object({"from": r}, root=n - 1) == {"from": n - 1}
     assert ringup.allgather(numpy.full(r, 1 + 2j)).tolist() == [1 + 2j] * sum(range(n))
     raises(ValueError, ringup.allreduce, numpy.ones(2), "mean", says="op='mean' is not one of sum,")
     raises(ValueError, ringup.allgather, numpy.float32(1), says="at least one dimension")
