@@ -137,7 +137,7 @@ def test_an_error_names_its_operation_once(text, ours):
         """What failure() asks of the library."""
 
         @staticmethod
-        def ringup_error():
+        def ringup_explain():
             return text.encode()
 
     error = _c.failure(Library, _c.STATUS["EPEER"], "allreduce 'x'")
