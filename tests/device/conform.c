@@ -895,7 +895,7 @@ static int jax(const char *path)
 		check(good, "JAX's %s%s%s", word, ": ", xla_said);
 	}
 	check(xla_carry_out(lib, "allreduce", 9, 9, false) &&
-		      strstr(xla_said, "no CUDA stream"),
+		      strstr(xla_said, "its CUDA stream"),
 	      "%s%s%s", "a jaxlib without streams: ", xla_said, "");
 	/* One rank does not come: the others hear why, as XLA's ABORTED. */
 	if (rank == size - 1)
