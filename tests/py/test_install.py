@@ -292,7 +292,7 @@ def test_pip_that_installs_elsewhere_is_found_out(tmp_path, python):
 
 def test_a_python_that_is_too_old_is_told_so(tmp_path):
     fake = tmp_path / "python3"
-    fake.write_text("#!/bin/sh\necho 3.7\n")
+    fake.write_text("#!/bin/sh\necho ringup: 3.7\n")
     fake.chmod(0o755)
     p = install("--python", str(fake))
     assert p.returncode == 3, p.stdout
