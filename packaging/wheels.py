@@ -238,6 +238,8 @@ def ringup(stage, directory, number):
         entries.append((f"{data}/data/{DATA}/{name}", base.read(path)))
         if os.access(path, os.X_OK):
             programs.add(entries[-1][0])
+    # `ringup rebuild` and compat/install name what they install after this wheel.
+    entries.append((f"{data}/data/share/ringup/compat/python/distribution", f"{number}\n".encode()))
     oldest = max(glibc(p) for p in [program, *libs, *of_program.values()])
     tag = "manylinux_{}_{}_{}".format(*oldest, machine(program))
     more = "".join(f"Provides-Extra: {extra}\nRequires-Dist: {what.format(version=number)}; "

@@ -77,6 +77,7 @@ CORE_SOURCES += \
 	%reldir%/wire/session.c %reldir%/wire/session.h \
 	%reldir%/wire/share.c %reldir%/wire/share.h \
 	%reldir%/wire/store.c %reldir%/wire/store.h \
+	%reldir%/wire/stream.c %reldir%/wire/stream.h \
 	%reldir%/wire/shake.c %reldir%/wire/shake.h \
 	%reldir%/wire/sock.c %reldir%/wire/sock.h
 
@@ -173,6 +174,7 @@ CORE_SOURCES += \
 	%reldir%/engine/turns.c %reldir%/engine/turns.h \
 	%reldir%/engine/op.c %reldir%/engine/op.h \
 	%reldir%/engine/op_state.h \
+	%reldir%/engine/op_text.c %reldir%/engine/op_text.h \
 	%reldir%/engine/over.c %reldir%/engine/over.h \
 	%reldir%/engine/p2p.c %reldir%/engine/p2p.h %reldir%/engine/p2p_state.h \
 	%reldir%/engine/p2p_far.c \
@@ -233,6 +235,8 @@ TOOL_SOURCES += \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
 	%reldir%/detect/override.c %reldir%/detect/override.h \
+	%reldir%/detect/refused.c %reldir%/detect/refused.h \
+	%reldir%/detect/requires.c %reldir%/detect/requires.h \
 	%reldir%/detect/pythons.c %reldir%/detect/pythons.h \
 	%reldir%/detect/rootfs.c %reldir%/detect/rootfs.h \
 	%reldir%/detect/tensorflow.c \
@@ -367,7 +371,7 @@ TOOL_SOURCES += \
 TOOL_SOURCES += \
 	%reldir%/probe/agent.c %reldir%/probe/agent.h \
 	%reldir%/probe/blame.c %reldir%/probe/blame.h \
-	%reldir%/probe/byhand.c %reldir%/probe/byhand.h \
+	%reldir%/probe/manual.c %reldir%/probe/manual.h \
 	%reldir%/probe/check.c %reldir%/probe/check.h \
 	%reldir%/probe/agents.c %reldir%/probe/agents.h \
 	%reldir%/probe/echo.c %reldir%/probe/echo.h \
@@ -378,7 +382,7 @@ TOOL_SOURCES += \
 	%reldir%/probe/judge_pace.c \
 	%reldir%/probe/judge_reach.c \
 	%reldir%/probe/judge_sizes.c \
-	%reldir%/probe/judge_twins.c \
+	%reldir%/probe/judge_duplicates.c \
 	%reldir%/probe/judge_ways.c \
 	%reldir%/probe/pairs.c %reldir%/probe/pairs.h \
 	%reldir%/probe/mtu.c %reldir%/probe/mtu.h \
@@ -458,7 +462,9 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
 	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
 	%reldir%/doctor/exam_software.c \
-	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h
+	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
+	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
+	%reldir%/doctor/places.c
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 

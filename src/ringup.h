@@ -18,18 +18,18 @@ extern "C" {
  * only definition: ringup_strerror(), the manual and the Python exception
  * classes are generated from it.
  */
-#define RINGUP_STATUSES(X)                                             \
-	X(EINVAL, -1, "invalid argument")                              \
-	X(ENOMEM, -2, "out of memory")                                 \
-	X(EBUSY, -3, "an operation of that name is already in flight") \
-	X(EMISMATCH, -4, "ranks disagree about the operation")         \
-	X(EPEER, -5, "a peer is gone")                                 \
-	X(ESHUTDOWN, -6, "the job is not running, or a rank has left") \
-	X(ENOBACKEND, -7, "no back end accepts the operation")         \
-	X(ESYSTEM, -8, "the operating system refused")                 \
-	X(ETIMEDOUT, -9, "not in time")                                \
-	X(EAUTH, -10, "the other side does not know the job's secret") \
-	X(EABORTED, -11, "the job was aborted")                        \
+#define RINGUP_STATUSES(X)                                               \
+	X(EINVAL, -1, "invalid argument")                                \
+	X(ENOMEM, -2, "out of memory")                                   \
+	X(EBUSY, -3, "an operation with this name is already in flight") \
+	X(EMISMATCH, -4, "ranks disagree about the operation")           \
+	X(EPEER, -5, "a peer is gone")                                   \
+	X(ESHUTDOWN, -6, "the job is not running, or a rank has left")   \
+	X(ENOBACKEND, -7, "no back end accepts the operation")           \
+	X(ESYSTEM, -8, "the operating system refused")                   \
+	X(ETIMEDOUT, -9, "not in time")                                  \
+	X(EAUTH, -10, "the other side does not know the job's secret")   \
+	X(EABORTED, -11, "the job was aborted")                          \
 	X(EDEADLOCK, -12, "all ranks wait for each other")
 
 enum ringup_status {
@@ -62,8 +62,8 @@ enum ringup_dtype {
 /*
  * Integers: sums and products wrap; an average is the sum divided by the number of ranks,
  * truncated, as in C and Horovod.  For bool, sum and maximum mean "or", product and minimum
- * "and"; there is no average, and any byte but 0 is true.  Adasum (Maleki et al., 2020) is for
- * floating types.
+ * mean "and"; averages are not supported, and any nonzero byte is true.  Adasum (Maleki et al.,
+ * 2020) needs a floating-point type.
  */
 enum ringup_redop {
 	RINGUP_SUM,
@@ -75,37 +75,38 @@ enum ringup_redop {
 };
 
 /*
- * Where data lie: in memory that a processor reads and writes, in such memory registered with a
- * device (cudaHostAlloc), or in a CUDA device's own memory.  A kind that no back end of the
- * group takes is RINGUP_ENOBACKEND, before anything is read; ringup_accepts() tells.
- * RINGUP_CUDA needs RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may
- * name different kinds: beside RINGUP_CUDA all data then go through the host's memory, and come
- * back, which takes longer.  RINGUP_CUDA has no Adasum and no ringup_reduce_to(), and a
- * gathered result needs memory of the caller: into.
+ * Kinds of memory: host memory, host memory registered with a device (cudaHostAlloc), and the
+ * memory of a CUDA device.  If no back end of the group supports a kind, the operation fails
+ * with RINGUP_ENOBACKEND before any data are read; see ringup_accepts().  RINGUP_CUDA needs
+ * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
+ * kinds: device data then go through host memory and back, which takes longer.  RINGUP_CUDA
+ * does not support Adasum or ringup_reduce_to(), and the caller must provide the memory of a
+ * gathered result (into).
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
 /*
- * Every collective comes in two forms.  With a place for a handle it starts the operation and
- * returns at once.  With NULL instead the call carries the operation out before it returns, and
- * returns as ringup_wait() does: the cheaper form for a caller that would wait at once.
+ * Each collective has two forms.  With a pointer to a handle (@opp), it starts the operation
+ * and returns immediately.  With NULL it blocks until the operation has completed, and returns
+ * what ringup_wait() would.  A blocking call has no handle to allocate or free, so it is
+ * cheaper than a call and a wait; this is why one function serves both forms.
  *
- * NULL for a handle or for the description of an operation is RINGUP_EINVAL; a function that
- * returns a pointer returns NULL then, and one that returns nothing does nothing.
+ * A NULL handle or a NULL description of an operation is RINGUP_EINVAL; functions that return a
+ * pointer then return NULL, and void functions do nothing.
  *
- * Each handle needs one ringup_wait().  An operation without it is carried out all the same,
- * but its memory is freed by ringup_fini() only.
+ * Wait for each handle once.  An operation that is never waited for still runs, but its memory
+ * is freed only by ringup_fini().
  */
 
 /*
- * A description begins with its size: bytes = sizeof(struct ringup_NAME), as the program was
- * compiled.  Later versions add fields at the end.  The library reads no byte behind that size
- * and takes fields that a program does not know as 0; a program compiled for a later version
- * gets RINGUP_EINVAL if it sets a field that this library does not know.
+ * The first field of each description is its size: bytes = sizeof(struct ringup_NAME).  Later
+ * versions add fields at the end.  The library reads no byte beyond that size, and treats
+ * fields that the program does not have as 0.  A program compiled for a later version gets
+ * RINGUP_EINVAL if it sets a field that this library does not have.
  *
- * bytes 0 stands for the fields before memory, or all fields now in a struct without it:
- * memory and stream are not read then.  Arrays of several descriptions need bytes, the same in
- * each.
+ * bytes = 0 means the fields before memory, or all current fields of a struct without memory;
+ * memory and stream are then not read.  Arrays of descriptions need bytes, with the same value
+ * in each.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -117,22 +118,22 @@ struct ringup_op;    /* one collective in flight                 */
  *
  * With size 0, rank and size come from the launcher's environment variables:
  * ringup run, mpirun (Open MPI, MPICH), srun, torchrun, horovodrun; a process without a
- * launcher is rank 0 of 1.  Ranks of several hosts under mpirun or srun meet by the launcher's
- * PMI or PMIx; the process then stays connected to the launcher until it exits.  A program that
- * uses MPI itself calls MPI_Init() first.
+ * launcher is rank 0 of 1.  Under mpirun or srun, ranks of several hosts meet through the
+ * launcher's PMI or PMIx; the process then stays connected to the launcher until it exits.  A
+ * program that uses MPI itself calls MPI_Init() first.
  *
  * exchange is an allgather of small byte strings: called on every rank in the
  * same order, it writes the len bytes of each rank, in rank order, to all
  * (size * len bytes) and returns 0, or not 0 on failure.  A torch Store, Spark's allGather and
  * MPI_Allgather fit.  A program that can read the exchanged bytes can join the job, unless
  * RINGUP_SECRET is set, to the same text on all ranks: the secret is not exchanged.  NULL means
- * ringup's own meeting point.
+ * ringup's own rendezvous.
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
  * ringup_group_get() finds them as 1, 2 ...
  *
  * join_sums: 1 limits a rank that has joined to sums and barriers, as in Horovod; see
- * ringup_join().  The same on all ranks; RINGUP_JOIN overrules it.
+ * ringup_join().  The same on all ranks; RINGUP_JOIN overrides it.
  *
  * part and part_ranks: for timelines, if the job is a part of a larger one, such as a process
  * group: its name, the same on all ranks, and the numbers of its size ranks in the larger job.
@@ -297,13 +298,27 @@ RINGUP_EXPORT const char *ringup_version(void);
 RINGUP_EXPORT const char *ringup_strerror(int status);
 
 /*
- * ringup_error - the sentence about this thread's last failure.
+ * ringup_error - the message of this thread's last failure.
  *
- * Says in plain words what failed, why, and which rank is to blame.
- * Returns a string that stays valid until the next call of this library in the
- * same thread; empty if nothing has failed.
+ * It says what failed, why, and which rank caused it: "allreduce 'grad/fc1': rank 1 (process 7
+ * on node-b) died".
+ * Returns a string that is valid until the next call of this library in the same thread; empty
+ * if nothing has failed.
  */
 RINGUP_EXPORT const char *ringup_error(void);
+
+/*
+ * ringup_explain - after RINGUP_ETIMEDOUT, ask the other hosts what the operation waits for.
+ *
+ * Names the operation, and the ranks that had not started it at the deadline, are stopped, or
+ * do not answer.  If another rank has ended the job meanwhile, it says why.  After any other
+ * failure it returns ringup_error().
+ *
+ * Ownership:  as ringup_error(), which returns the same message from then on.
+ * Threads:    the one whose call timed out.
+ * Blocking:   at most 0.5 s, for the answers of other hosts.
+ */
+RINGUP_EXPORT const char *ringup_explain(void);
 
 /*
  * ringup_init - join the job.
@@ -330,10 +345,10 @@ RINGUP_EXPORT const char *ringup_error(void);
  *   RINGUP_EAUTH      a process without the job's secret answered
  *   RINGUP_EMISMATCH  ranks run different versions of this library, or ask for
  *		       different groups
- *   RINGUP_ETIMEDOUT  not all ranks came
- *   RINGUP_ESHUTDOWN  an elastic job is over, or goes on without this rank
- *   RINGUP_EBUSY      this process is a rank of the elastic job already
- *   RINGUP_ESYSTEM    no memory, descriptors or network
+ *   RINGUP_ETIMEDOUT  not all ranks arrived
+ *   RINGUP_ESHUTDOWN  the elastic job has ended, or continues without this rank
+ *   RINGUP_EBUSY      this process already is a rank of the elastic job
+ *   RINGUP_ESYSTEM    out of memory or descriptors, or the network failed
  */
 RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
 
@@ -354,7 +369,7 @@ RINGUP_API int ringup_init(const struct ringup_init *how, struct ringup **rp);
 RINGUP_EXPORT void ringup_fini(struct ringup *r);
 
 /*
- * ringup_abort - fail all operations on all ranks, now and from now on.
+ * ringup_abort - fail all current and future operations on all ranks.
  *
  * They return RINGUP_EABORTED, and ringup_error() includes @why.
  *
@@ -367,10 +382,10 @@ RINGUP_EXPORT void ringup_abort(struct ringup *r, const char *why);
 /*
  * ringup_alarm_fd - a descriptor for poll(2) that becomes readable when the job has failed.
  *
- * So a thread of the program learns, half a second later at most, that a rank has died or
- * aborted the job, or missed a deadline, also while no operation of this rank is under way.
- * That a rank has left regularly is no failure.  It stays readable: nothing has to be read.
- * When the job has failed before the call it is readable at once.
+ * A thread of the program thus learns within half a second that a rank has died, has aborted
+ * the job or has missed a deadline, even if this rank has no operation in flight.  A rank that
+ * leaves with ringup_fini() is not a failure.  The descriptor stays readable; do not read from
+ * it.  If the job has already failed, it is readable immediately.
  *
  * Ownership:  the library's, which closes it in ringup_fini(); a copy by dup(2) stays open.
  * Threads:    any.
@@ -387,10 +402,10 @@ enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
 /*
  * ringup_hosts_changed - should the ranks of an elastic job meet again?
  *
- * Since this rank has joined, hosts may have been taken from the job, or new hosts may be ready
- * to join it.  The ranks then agree on a suitable moment, call ringup_fini() and ringup_init()
- * again, and meet as the next generation.  Ranks of different hosts may see a change at
- * different moments.
+ * After this rank has joined, hosts may be removed from the job, or new hosts may be ready to
+ * join.  The ranks should then agree on a suitable point, call ringup_fini() and ringup_init()
+ * again, and form the next generation.  Ranks of different hosts may see a change at different
+ * times.
  *
  * Threads:    any.
  * Blocking:   never; no system call.
@@ -403,18 +418,18 @@ enum ringup_hosts { RINGUP_HOSTS_REMOVED = 1, RINGUP_HOSTS_ADDED = 2 };
 RINGUP_EXPORT int ringup_hosts_changed(const struct ringup *r);
 
 /*
- * ringup_state_synced - tell whether this process has the state of an elastic job.
+ * ringup_state_synced - declare whether this process has the state of an elastic job.
  *
  * The state is what the ranks synchronize when they meet: weights, the step.  A program calls
  * it with 0 after ringup_init() and with 1 when the state has been synchronized.  The launcher
- * hears it when the process meets the others again: rank 0 of the next generation is a process
- * that has the state, and no such process is ended while it is the only one.  A program that
- * never calls it counts as having the state when it leaves its first generation.
+ * learns it at the next rendezvous: rank 0 of the next generation is a process that has the
+ * state, and the launcher never ends the only such process.  A program that never calls it is
+ * assumed to have the state when it leaves its first generation.
  *
  * Threads:    any.
  * Blocking:   never; no system call.
  *
- * Horovod: state.sync() of hvd.elastic, which does not tell the launcher.
+ * Horovod: state.sync() of hvd.elastic, which does not notify the launcher.
  */
 RINGUP_EXPORT void ringup_state_synced(int synced);
 
@@ -426,11 +441,11 @@ RINGUP_EXPORT int ringup_generation(const struct ringup *r);
 RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);
 
 /*
- * ringup_group_add - make a group, with collectives of its own, of some ranks.
+ * ringup_group_add - create a group of ranks with its own collectives.
  *
- * Every rank of the job calls it, whether it belongs to the group or not, in the same order and
- * with the same distinct @ranks, listed in any order.  A rank may be in any number of groups,
- * and operations of several groups may be in flight at once.
+ * All ranks of the job must call it, members or not, in the same order and with the same
+ * distinct @ranks, listed in any order.  A rank may be in any number of groups, and operations
+ * of several groups may be in flight at the same time.
  *
  * Ownership:  @ranks is copied; *@gp is freed by ringup_group_remove(), or
  *	       ringup_fini().
@@ -438,7 +453,7 @@ RINGUP_EXPORT struct ringup_group *ringup_world(struct ringup *r);
  * Blocking:   until all ranks have called it.
  *
  * Returns 0 and sets *@gp, on all ranks; on a rank outside the group ringup_rank() is -1, and
- * the group is of no further use.  Or returns
+ * the group cannot be used there.  Or returns
  *   RINGUP_EINVAL     no ranks, a rank twice, or a rank that does not exist
  *   RINGUP_EMISMATCH  ranks ask for different groups
  *   RINGUP_ENOMEM, RINGUP_ESYSTEM, or what a collective returns
@@ -451,7 +466,7 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
 /*
  * ringup_group_remove - end a group.
  *
- * Every rank of the job calls it, in the same order.
+ * All ranks of the job must call it, in the same order.
  *
  * Ownership:  frees @g; complete operations in it still need their ringup_wait().
  * Threads:    one at a time.
@@ -466,12 +481,11 @@ RINGUP_API int ringup_group_add(struct ringup *r, const int *ranks, int count,
 RINGUP_API int ringup_group_remove(struct ringup_group *g);
 
 /*
- * ringup_group_abort - end one group: fail its operations on all its ranks, now and from now
- * on.
+ * ringup_group_abort - fail all current and future operations of a group on all its ranks.
  *
  * They return RINGUP_EABORTED, and ringup_error() names the rank that has aborted the group.
- * On a GPU NCCL's communicator of the group ends, and so does a kernel of it that hangs.  Other
- * groups go on; ringup_group_add() makes a new one.  For the world it is ringup_abort().
+ * On a GPU this ends the group's NCCL communicator, including a hung kernel.  Other groups
+ * continue; ringup_group_add() creates a new one.  For the world it equals ringup_abort().
  *
  * Threads:    any, also while other threads wait.
  * Blocking:   never.
@@ -485,7 +499,7 @@ RINGUP_API int ringup_group_remove(struct ringup_group *g);
 RINGUP_API int ringup_group_abort(struct ringup_group *g);
 
 /*
- * ringup_group_error - has a group failed, though no operation of this rank has told it yet?
+ * ringup_group_error - has a group failed, even if no operation of this rank has failed yet?
  *
  * A rank may have died, left or aborted the job or the group, and NCCL or a GPU may have failed
  * after an operation was complete on its stream.
@@ -529,19 +543,19 @@ RINGUP_EXPORT int ringup_is_homogeneous(const struct ringup *r);
 RINGUP_EXPORT const char *ringup_backend(const struct ringup_group *g);
 
 /*
- * ringup_accepts - may operations of @g have their data in @memory?
+ * ringup_accepts - does a back end of @g support this kind of memory?
  *
  * Threads:    any.
  * Blocking:   never.
  *
- * Returns 1 if a back end of the group takes such memory, else 0; the same on all ranks.
+ * Returns 1 if one does, else 0; the same on all ranks.
  */
 RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memory memory);
 
 /*
- * ringup_allreduce - combine a tensor across every rank of a group.
+ * ringup_allreduce - reduce a tensor over all ranks of a group.
  *
- * Starts the reduction described by @a and returns at once.  When it has
+ * Starts the reduction described by @a and returns immediately.  When it has
  * completed, out on every rank holds, for each element i,
  *
  *	out[i] = post * redop(pre * in_0[i], ..., pre * in_n-1[i])
@@ -567,7 +581,7 @@ RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memor
  *		       a name, or has joined
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: the job has
  *		       failed
- *   RINGUP_ENOMEM     no memory, or 8192 names are in flight in @g: wait for some of
+ *   RINGUP_ENOMEM     out of memory, or 8192 names are in flight in @g: wait for some of
  *		       them
  *
  * A disagreement between ranks (different dtype, count or shape under one name) is
@@ -580,18 +594,18 @@ RINGUP_API int ringup_allreduce(struct ringup_group *g, const struct ringup_redu
 				struct ringup_op **opp);
 
 /*
- * ringup_allreduce_within - carry an allreduce out, or leave it under way.
+ * ringup_allreduce_within - run an allreduce, with a time limit for the call.
  *
- * The blocking form of ringup_allreduce() for callers that have to return now and then, as
- * interpreters do for their signals.
+ * The blocking form of ringup_allreduce() for callers that must return now and then, such as
+ * interpreters, which handle signals.
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
- * Blocking:   until completion, or for @timeout_ms milliseconds; negative means for
- *	       ever.
+ * Blocking:   until completion, or for @timeout_ms milliseconds; negative means
+ *	       forever.
  *
  * Returns 0, or what ringup_allreduce() and ringup_wait() do.  With RINGUP_ETIMEDOUT,
- * and only then, *@opp is set: the operation goes on.
+ * and only then, *@opp is set: the operation continues.
  *
  * Horovod: hvd.allreduce(); NCCL: ncclAllReduce(); MPI: MPI_Allreduce().
  */
@@ -601,7 +615,7 @@ RINGUP_API int ringup_allreduce_within(struct ringup_group *g, const struct ring
 /*
  * ringup_broadcast - copy a tensor from one rank of a group to all others.
  *
- * Starts the copy described by @b and returns at once.
+ * Starts the copy described by @b and returns immediately.
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
@@ -615,14 +629,14 @@ RINGUP_API int ringup_broadcast(struct ringup_group *g, const struct ringup_bcas
 				struct ringup_op **opp);
 
 /*
- * ringup_allgather - give every rank the blocks of all ranks.
+ * ringup_allgather - gather the blocks of all ranks on every rank.
  *
- * Starts the allgather described by @a and returns at once.
+ * Starts the allgather described by @a and returns immediately.
  *
  * Ownership:  as in ringup_allreduce(), with into as out; *out and counts are written before
  *	       ringup_wait() returns 0, and *out then belongs to the caller, which passes it to
  *	       ringup_free() unless it is into.  On failure *out and counts are undefined, and
- *	       nothing is to be freed.
+ *	       must not be freed.
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
@@ -648,7 +662,7 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
 			       struct ringup_op **opp);
 
 /*
- * ringup_reduce_to - combine a tensor across every rank of a group, for one of them.
+ * ringup_reduce_to - reduce a tensor over all ranks of a group, to one of them.
  *
  * As ringup_allreduce(), but out is written on rank @root only; other ranks' out is ignored.
  *
@@ -656,7 +670,7 @@ RINGUP_API int ringup_alltoall(struct ringup_group *g, const struct ringup_excha
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_allreduce(); RINGUP_EINVAL also if root is not a rank.  Ranks that name
+ * Returns as ringup_allreduce(); RINGUP_EINVAL also if root is not a rank.  Ranks that pass
  * different roots get RINGUP_EMISMATCH from ringup_wait().
  *
  * torch: dist.reduce(); NCCL: ncclReduce(); MPI: MPI_Ireduce().
@@ -665,7 +679,7 @@ RINGUP_API int ringup_reduce_to(struct ringup_group *g, const struct ringup_redu
 				struct ringup_op **opp);
 
 /*
- * ringup_gather_to - give one rank the blocks of all ranks.
+ * ringup_gather_to - gather the blocks of all ranks on one rank.
  *
  * As ringup_allgather(), but only rank @root gets out and counts; out, counts and into of other
  * ranks are ignored.
@@ -675,7 +689,7 @@ RINGUP_API int ringup_reduce_to(struct ringup_group *g, const struct ringup_redu
  * Blocking:   as ringup_allreduce().
  *
  * Returns as ringup_allgather(); RINGUP_EINVAL also if root is not a rank, or in and into
- * overlap.  Ranks that name different roots get RINGUP_EMISMATCH from ringup_wait().
+ * overlap.  Ranks that pass different roots get RINGUP_EMISMATCH from ringup_wait().
  *
  * torch: dist.gather(); MPI: MPI_Igatherv().
  */
@@ -683,17 +697,17 @@ RINGUP_API int ringup_gather_to(struct ringup_group *g, const struct ringup_gath
 				struct ringup_op **opp);
 
 /*
- * ringup_scatter_from - give every rank a part of the rows of one rank.
+ * ringup_scatter_from - scatter the rows of one rank over all ranks.
  *
  * As ringup_alltoall(), but only rank @root has rows: in, rows and splits of other ranks are
- * ignored.  The splits of root are the numbers of rows that each rank gets; counts holds this
- * rank's number, in the entry of root, and is 0 elsewhere.
+ * ignored.  root's splits are the numbers of rows that each rank gets; counts[root] is set to
+ * this rank's number of rows, and all other entries to 0.
  *
  * Ownership:  as in ringup_alltoall().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_alltoall(); RINGUP_EINVAL also if root is not a rank.  Ranks that name
+ * Returns as ringup_alltoall(); RINGUP_EINVAL also if root is not a rank.  Ranks that pass
  * different roots get RINGUP_EMISMATCH from ringup_wait().
  *
  * torch: dist.scatter(); MPI: MPI_Iscatterv().
@@ -702,14 +716,14 @@ RINGUP_API int ringup_scatter_from(struct ringup_group *g, const struct ringup_e
 				   int root, struct ringup_op **opp);
 
 /*
- * ringup_reducescatter - combine a tensor across ranks, and give each rank a part.
+ * ringup_reducescatter - reduce a tensor over all ranks, and give each rank a part.
  *
  * Ownership:  as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
  * Returns as ringup_allreduce(); RINGUP_EINVAL also if redop is RINGUP_ADASUM, or if out
- * overlaps in at another place than struct ringup_scatter allows.
+ * overlaps in other than as struct ringup_scatter allows.
  *
  * Horovod: hvd.reducescatter_async(); NCCL: ncclReduceScatter();
  * MPI: MPI_Ireduce_scatter().
@@ -718,19 +732,19 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
 				    struct ringup_op **opp);
 
 /*
- * ringup_allreduce_many - combine several tensors, all of them or none.
+ * ringup_allreduce_many - reduce several tensors, all of them or none.
  *
- * @a describes @count tensors, each as for ringup_allreduce(), with a dtype, shape, redop and
- * scale of its own.  They go by the name of the first; the other names are ignored.  None is
- * begun before all ranks have started all of them, no other operation is carried out in
- * between, and they complete together, under one handle.  Tensors of the same dtype, redop and
+ * @a describes @count tensors as for ringup_allreduce(), each with its own dtype, shape, redop
+ * and scale.  The name of the first is the name of all; the other names are ignored.  No
+ * reduction starts before all ranks have submitted all tensors, no other operation runs in
+ * between, and all complete together, with one handle.  Tensors of the same dtype, redop and
  * scale run as their concatenation.
  *
- * If ranks disagree about a tensor nothing is touched, and ringup_error() says which, counted
- * from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If one fails later
- * all have failed, and their outs are undefined.
+ * If ranks disagree about a tensor, no data change, and ringup_error() names it, counted
+ * from 0: "grads[2]: rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32".  If one fails
+ * later, all fail, and their outs are undefined.
  *
- * Ownership:  @a is copied, and the memory that it points to is the caller's as in
+ * Ownership:  @a is copied; the memory that it points to is treated as in
  *	       ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
@@ -745,8 +759,8 @@ RINGUP_API int ringup_allreduce_many(struct ringup_group *g, const struct ringup
 /*
  * ringup_allgather_many - gather several tensors, all of them or none.
  *
- * As ringup_allreduce_many(): @a describes @count of them, each as for
- * ringup_allgather(), with rows, a row, dtype and shape of its own.
+ * As ringup_allreduce_many(): @a describes @count of them as for ringup_allgather(), each with
+ * its own rows, row, dtype and shape.
  *
  * Ownership:  as in ringup_allgather() for each: all outs are set, or none is.
  * Threads:    callable from any thread, also concurrently.
@@ -760,11 +774,11 @@ RINGUP_API int ringup_allgather_many(struct ringup_group *g, const struct ringup
 				     int count, struct ringup_op **opp);
 
 /*
- * ringup_reducescatter_many - combine several tensors and give each rank a part of each, or
+ * ringup_reducescatter_many - reduce several tensors, and give each rank a part of each, or
  * of none.
  *
- * As ringup_allreduce_many(): @a describes @count of them, each as for
- * ringup_reducescatter(), with rows, a row, dtype, shape, redop and scale of its own.
+ * As ringup_allreduce_many(): @a describes @count of them as for ringup_reducescatter(), each
+ * with its own rows, row, dtype, shape, redop and scale.
  *
  * Ownership:  as in ringup_reducescatter() for each.
  * Threads:    callable from any thread, also concurrently.
@@ -781,18 +795,18 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  * ringup_send - send elements to one rank of a group, which receives them with ringup_recv().
  *
  * Messages are independent of collectives: either may be started while the other waits, and
- * sends and receives in flight do not wait for each other.  Two ranks of different hosts are
- * connected on the first send to, or wait for, each other, by way of the first ranks of the
- * hosts between them, which must not have left by then.
+ * sends and receives in flight do not wait for each other.  Two ranks of different hosts
+ * connect when one first sends to the other, or waits for it; the first ranks of the hosts
+ * between them pass the request on, so they must not have left.
  *
- * Messages of one rank in one group with one tag are received in the order in which they are
- * sent; other messages may overtake them.
+ * Messages between two ranks in one group with one tag arrive in the order in which they were
+ * sent; messages with other tags may overtake them.
  *
- * A send of up to 64 KiB is complete as soon as the library has the data, even if the other
- * rank never receives them, unless 1 MiB from this rank already waits to be received there: so
- * two ranks may send to each other first and receive afterwards.  A larger send, or one beyond
- * that limit, is complete when the other rank has received it: two ranks that exchange so much
- * start one of the two operations and wait afterwards.
+ * A send of up to 64 KiB completes as soon as the library has the data, even if the other rank
+ * never receives them, unless 1 MiB from this rank is already waiting there.  So two ranks may
+ * both send first and receive afterwards.  A larger send, or one beyond that limit, completes
+ * when the other rank has received it; two ranks that exchange so much data must start one of
+ * the operations, run the other, and then wait for the first.
  *
  * Ownership:  *@a is copied.  The caller keeps in alive and does not touch it until
  *	       ringup_wait() has returned.  *@opp as in ringup_allreduce().
@@ -805,10 +819,10 @@ RINGUP_API int ringup_reducescatter_many(struct ringup_group *g, const struct ri
  *   RINGUP_EBUSY      this rank has joined
  *   RINGUP_ESHUTDOWN  the other rank has left
  *   RINGUP_EPEER      a rank has died; RINGUP_EABORTED: one has ended the job
- *   RINGUP_ENOMEM     no memory
+ *   RINGUP_ENOMEM     out of memory
  *
- * ringup_wait() returns RINGUP_EMISMATCH, with both sides' values, if the matching receive has
- * another count or dtype; a send that was complete by then has succeeded.
+ * If the matching receive has another count or dtype, ringup_wait() returns RINGUP_EMISMATCH
+ * with the values of both sides, unless the send had already completed.
  *
  * torch: dist.isend(); NCCL: ncclSend(); MPI: MPI_Isend().
  */
@@ -819,15 +833,15 @@ RINGUP_API int ringup_send(struct ringup_group *g, const struct ringup_send *a,
  * ringup_recv - receive elements that one rank of a group sends with ringup_send().
  *
  * Takes the oldest message of that rank with that tag; with RINGUP_ANY_SOURCE the message with
- * that tag that arrived first, and sets source to its sender.  Messages that a rank has sent
- * before it leaves can be received afterwards; a rank that leaves ends no message of others.
+ * that tag that arrived first, and sets source to its sender.  Messages that a rank sent before
+ * it left can still be received; a rank that leaves does not affect messages of other ranks.
  *
  * Ownership:  *@a is copied.  out and *source belong to the operation until ringup_wait() has
  *	       returned, and are undefined if that was not 0.  *@opp as in ringup_allreduce().
  * Threads:    callable from any thread, also concurrently.
  * Blocking:   as ringup_allreduce().
  *
- * Returns as ringup_send().  With RINGUP_EMISMATCH the message is used up.
+ * Returns as ringup_send().  With RINGUP_EMISMATCH the message is lost.
  *
  * torch: dist.irecv(); NCCL: ncclRecv(); MPI: MPI_Irecv().
  */
@@ -835,22 +849,22 @@ RINGUP_API int ringup_recv(struct ringup_group *g, const struct ringup_recv *a,
 			   struct ringup_op **opp);
 
 /*
- * ringup_join - this rank has no more data; take part, with nothing, until all have
- * joined.
+ * ringup_join - declare that this rank has no more data; take part without data until all
+ * ranks have joined.
  *
  * Until the join completes, this rank adds zeros to other ranks' sums (averages are still
  * divided by the size of the group), contributes the neutral element to minima, maxima and
- * products, gives no rows, and drops the rows that it receives.  Only these are errors, on all
- * ranks: a broadcast or scatter from this rank, products of integers with a pre of at least 2
- * in size (no integer then gives 1), products of floating numbers whose factor has no inverse
- * in their type, and sums whose factor is infinite in it.  With join_sums of struct
- * ringup_init, or RINGUP_JOIN=sums, any operation but an allreduce or a barrier is an error on
- * all ranks.  The next operation works after any of these.  *@last, if that is not NULL, is set
- * to the rank that has joined last; between hosts, if several joined after the same operation,
- * to one of them.
+ * products, contributes no rows, and drops the rows that it receives.  Only these operations
+ * fail, on all ranks: a broadcast or scatter from this rank, integer products with a pre of
+ * magnitude 2 or more (no integer then gives 1), floating-point products whose factor has no
+ * inverse in their type, and sums whose factor is infinite in their type.  With join_sums of
+ * struct ringup_init, or RINGUP_JOIN=sums, every operation except an allreduce or a barrier
+ * fails on all ranks.  After such an error, later operations work.  If @last is not NULL,
+ * *@last is set to the rank that joined last; between hosts, if several ranks joined after the
+ * same operation, to one of them.
  *
- * Operations that this rank has started before complete, though other ranks have joined.
- * Until the join completes this rank can start nothing else.
+ * Operations that this rank started earlier complete even if other ranks have joined.  Until
+ * the join completes, this rank cannot start other operations.
  *
  * Ownership:  *@last belongs to the operation until ringup_wait().
  * Threads:    callable from any thread, also concurrently.
@@ -880,7 +894,7 @@ RINGUP_API int ringup_barrier(struct ringup_group *g, const char *name, struct r
  * ringup_poll - has an operation completed?
  *
  * Ownership:  @op stays the caller's; a completed one still needs
- *	       ringup_wait(), which then returns at once.
+ *	       ringup_wait(), which then returns immediately.
  * Threads:    any.
  * Blocking:   never.
  *
@@ -891,39 +905,36 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
 /*
  * ringup_wait - block until an operation has completed, then free it.
  *
- * The waiting thread carries the operation out itself where it can.
+ * The waiting thread runs the operation itself if possible.
  *
  * Ownership:  frees @op, unless RINGUP_ETIMEDOUT is returned.
  * Threads:    any thread; one waiter per operation.
  * Blocking:   until completion, or for @timeout_ms milliseconds; negative
- *	       means for ever.
+ *	       means forever.
  *
  * Returns 0; or
  *   RINGUP_EMISMATCH  the ranks disagree; nothing was touched and the next
  *		       operation works
- *   RINGUP_EPEER      a rank died; ringup_error() names it
+ *   RINGUP_EPEER      a rank died; ringup_error() names it and the operation
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
- *   RINGUP_ENOMEM     a rank had no memory for the result: from 4 MiB on, on every
- *		       rank; below, on that rank alone, and the others have theirs.
+ *   RINGUP_ENOMEM     a rank had no memory for the result.  From 4 MiB on, every rank
+ *		       fails; below, only that rank, and the others have their results.
  *		       ringup_error() names it, and the next operation works
  *   RINGUP_EDEADLOCK  all ranks have waited for each other for RINGUP_DEADLOCK_MS: each
  *		       thread that ever started an operation, without a deadline
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight
  *
- * After RINGUP_ETIMEDOUT ringup_error() names the operation and the ranks of this host that had
- * not started it at the deadline, or are stopped.  When called, it asks the ranks of other
- * hosts, and names those that have not started it or do not answer within 0.5 s.  If another
- * rank has ended the job meanwhile, it says why.
+ * After RINGUP_ETIMEDOUT call ringup_explain() to learn which ranks have not started it.
  */
 RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 
 /*
- * ringup_wait_on - one slice of a wait that has no end.
+ * ringup_wait_on - one slice of a wait without a deadline.
  *
- * For a caller that waits for as long as it takes, but returns now and then, to look for a
- * signal.  After RINGUP_ETIMEDOUT it calls again, within 5 s.  All these slices are one wait
- * without a deadline, so that the job can end with RINGUP_EDEADLOCK.
+ * For a caller that waits as long as necessary, but must check for signals now and then.  After
+ * RINGUP_ETIMEDOUT it calls again within 5 s.  All these slices count as one wait without a
+ * deadline, so that the job can end with RINGUP_EDEADLOCK.
  *
  * Ownership:  as ringup_wait().
  * Threads:    as ringup_wait().
@@ -947,7 +958,7 @@ RINGUP_API int ringup_wait_on(struct ringup_op *op, int64_t slice_ms);
  * Blocking:   never.  ringup_fini() makes the calls that are left (RINGUP_ESHUTDOWN), and
  *	       returns when all have returned: so @fn must not call it.
  *
- * Returns 0; or RINGUP_EBUSY if the operation has a callback already, RINGUP_EINVAL for NULL,
+ * Returns 0; or RINGUP_EBUSY if the operation already has a callback, RINGUP_EINVAL for NULL,
  * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM or RINGUP_ESYSTEM if there is no memory
  * or thread: @fn is not called then.
  *

@@ -148,6 +148,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_name_table \
 	%reldir%/unit/test_tree \
 	%reldir%/unit/test_op_signature \
+	%reldir%/unit/test_op_text \
 	%reldir%/unit/test_watch
 UNIT_TESTS += \
 	%reldir%/unit/test_chan \
@@ -193,7 +194,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_rules \
 	%reldir%/unit/test_seal \
 	%reldir%/unit/test_starter \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_change \
 	%reldir%/unit/test_diff \
 	%reldir%/unit/test_talk \
@@ -317,6 +318,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_compilers \
 	%reldir%/unit/test_cudalibs \
 	%reldir%/unit/test_dist \
+	%reldir%/unit/test_requires \
 	%reldir%/unit/test_elfinfo \
 	%reldir%/unit/test_elflink \
 	%reldir%/unit/test_find \
@@ -330,7 +332,6 @@ UNIT_TESTS += \
 	%reldir%/unit/test_mpilibs \
 	%reldir%/unit/test_pythons \
 	%reldir%/unit/test_job \
-	%reldir%/unit/test_fetch \
 	%reldir%/unit/test_journal \
 	%reldir%/unit/test_jsonrecord \
 	%reldir%/unit/test_prove \
@@ -505,6 +506,7 @@ BATS_TESTS = \
 	%reldir%/cli/rebuild-done.bats \
 	%reldir%/cli/rebuild-ends.bats \
 	%reldir%/cli/rebuild-real.bats \
+	%reldir%/cli/reported.bats \
 	%reldir%/cli/rankd.bats \
 	%reldir%/cli/run-elastic.bats \
 	%reldir%/cli/run-elastic-walk.bats \
@@ -551,7 +553,7 @@ BATS_TESTS = \
 	%reldir%/cluster/by-hand.bats \
 	%reldir%/cluster/check.bats \
 	%reldir%/cluster/check-agents.bats \
-	%reldir%/cluster/check-twins.bats \
+	%reldir%/cluster/check-duplicates.bats \
 	%reldir%/cluster/net-ways.bats \
 	%reldir%/cluster/init.bats \
 	%reldir%/cluster/net-nodes.bats \
@@ -690,6 +692,8 @@ FAKEGPU_TESTS = \
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
 FAKES = $(FAKE_CUDA) $(FAKE_NCCLS)
+fakes: $(FAKES)
+.PHONY: fakes
 EXTRA_%canon_reldir%_fakegpu_test_gpu_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_fakenccl_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
@@ -717,7 +721,7 @@ THREADED_TESTS = \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_bridge \
 	%reldir%/unit/test_bundle \
-	%reldir%/unit/test_byhand \
+	%reldir%/unit/test_manual \
 	%reldir%/unit/test_callback \
 	%reldir%/unit/test_collective \
 	%reldir%/unit/test_dial \
@@ -786,7 +790,7 @@ PY_TESTS = \
 	%reldir%/py/test_examples.py \
 	%reldir%/py/test_header.py \
 	%reldir%/py/test_install.py \
-	%reldir%/py/test_recipes.py \
+	%reldir%/py/test_recipes.py %reldir%/py/test_tables.py \
 	%reldir%/py/test_wheels.py \
 	%reldir%/py/test_jobs.py \
 	%reldir%/py/test_layers.py \
@@ -827,7 +831,7 @@ PY_FILES = \
 	%reldir%/py/frameworks.py \
 	%reldir%/py/gpu_of_a_rank.py \
 	%reldir%/py/process_group_gpu_of_a_rank.py \
-	%reldir%/py/nccl_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
+	%reldir%/py/nccl_of_a_rank.py %reldir%/py/nccl_training_of_a_rank.py %reldir%/py/ops_of_a_rank.py \
 	%reldir%/py/interfaces.py \
 	%reldir%/py/jax_distributed_of_a_rank.py \
 	%reldir%/py/jax_end_of_a_rank.py \
@@ -874,7 +878,7 @@ if HAVE_BATS
 TESTS      += $(BATS_TESTS) $(LINT_TESTS)
 endif
 EXTRA_DIST += .ci/run %reldir%/run %reldir%/one %reldir%/budgets $(BATS_TESTS) $(LINT_TESTS) $(PY_TESTS) $(PY_FILES) \
-	%reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
+	%reldir%/asks.h %reldir%/block.h %reldir%/tap.h %reldir%/checks.h %reldir%/hosts.h %reldir%/ranks.h %reldir%/family.h %reldir%/half.h %reldir%/nomemory.h %reldir%/nest.h %reldir%/rounds.h \
 	%reldir%/lint/map.sh %reldir%/lint/capacities %reldir%/lint/circles %reldir%/lint/circles.awk %reldir%/lint/circles.bash %reldir%/lint/numbers.awk %reldir%/lint/prose.py %reldir%/lint/retired %reldir%/lint/words %reldir%/lib/helper.bash
 EXTRA_DIST += \
 	%reldir%/net/allreduce.c \
@@ -897,7 +901,7 @@ EXTRA_DIST += %reldir%/lib/affected.awk %reldir%/lib/affected.bash %reldir%/lib/
 	%reldir%/lib/prepare.bash %reldir%/lib/results.bash %reldir%/lib/tap.awk %reldir%/lib/trees.bash
 EXTRA_DIST += %reldir%/lib/asked.bash %reldir%/lib/chance.bash %reldir%/lib/nodes.bash %reldir%/lib/scenes.bash %reldir%/lib/settings.bash %reldir%/lib/space.bash
 EXTRA_DIST += %reldir%/lib/await.bash %reldir%/lib/bench.bash %reldir%/lib/elastic.bash %reldir%/lib/launcher.bash %reldir%/lib/mpi.bash
-EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
+EXTRA_DIST += %reldir%/lib/engine.bash %reldir%/lib/machine.bash %reldir%/lib/machines.bash %reldir%/lib/node.bash %reldir%/lib/page.js %reldir%/lib/page.py %reldir%/lib/real.bash %reldir%/lib/release.bash %reldir%/lib/reported.bash %reldir%/lib/schema.py %reldir%/lib/tree.bash %reldir%/nics.h %reldir%/tinyelf.h
 $(BATS_TESTS:.bats=.log): ringup horovodrun $(TEST_TOOLS) $(check_LTLIBRARIES)
 $(BATS_TESTS:.bats=.log): libringup.la $(pkglib_LTLIBRARIES)
 $(PY_TESTS:.py=.log): ringup horovodrun libringup.la libringup_tf.la libringup_jax.la
@@ -983,7 +987,7 @@ list-programs: ; @printf '%s\n' $(check_PROGRAMS) $(check_LTLIBRARIES)
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/player %reldir%/peers/recording
 %canon_reldir%_peers_limits_SOURCES = %reldir%/peers/limits.c %reldir%/peers/placement.c %reldir%/peers/placement.h
 %canon_reldir%_peers_player_SOURCES = %reldir%/peers/placement.c %reldir%/peers/placement.h %reldir%/peers/player.c
-EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \

@@ -65,6 +65,13 @@ def read(path):
         return f.read()
 
 
+def number():
+    """The version that pip tells builds apart by: of the wheel that this came in, if it did."""
+    path = os.path.join(HERE, "distribution")
+    said = read(path).decode(errors="replace").strip() if os.path.exists(path) else ""
+    return said if re.fullmatch(r"[0-9][0-9A-Za-z.]*(\+[0-9A-Za-z.]+)?", said) else version()
+
+
 def sources(packages=PACKAGES, here=HERE):
     """(name in the wheel, bytes) of every Python file, sorted."""
     for package in packages:
@@ -88,7 +95,7 @@ def record(entries, info):
 def metadata(info, pure, platform):
     """(name, bytes) of the files in the folder info that say what is installed."""
     wheel = WHEEL.format(pure=str(pure).lower(), platform=platform)
-    return [(f"{info}/METADATA", METADATA.format(version=version()).encode()),
+    return [(f"{info}/METADATA", METADATA.format(version=number()).encode()),
             (f"{info}/WHEEL", wheel.encode()),
             (f"{info}/entry_points.txt", ENTRY_POINTS.encode())]
 
@@ -123,11 +130,11 @@ def beside(library):
 
 def write(directory, library=None):
     """Write the wheel to directory, atomically; returns its file name."""
-    info = f"ringup-{version()}.dist-info"
+    info = f"ringup-{number()}.dist-info"
     platform = re.sub("[-.]", "_", sysconfig.get_platform()) if library else "any"
     entries = list(sources()) + list(beside(library) if library else ())
     entries += metadata(info, not library, platform)
-    return archive(directory, f"ringup-{version()}-py3-none-{platform}.whl", info, entries)
+    return archive(directory, f"ringup-{number()}-py3-none-{platform}.whl", info, entries)
 
 
 def kept(library):
@@ -147,7 +154,7 @@ def kept(library):
 
 def unpack(directory, stamp, watch, library=None):
     """Write the files of an installed wheel; an existing file is an error."""
-    info = f"ringup-{version()}.dist-info"
+    info = f"ringup-{number()}.dist-info"
     entries = list(sources())
     for name, path in (("ringup/build.json", stamp), ("ringup/watch", watch)):
         with open(path, "rb") as f:

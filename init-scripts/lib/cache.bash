@@ -30,7 +30,7 @@ cache_keys() {
     esac || die "RINGUP_CACHE_TRUST: cannot read ${word:0:80}"
   done
   ! cache_signs || cache_own >"$1/own.pub" 2>/dev/null ||
-    die "RINGUP_CACHE_KEY is not a private key: name its file, or give the line in it"
+    die "RINGUP_CACHE_KEY is not a private key: set it to the key's file, or to the line in that file"
 }
 
 # cache_own - print the public half of the private key.

@@ -82,6 +82,31 @@ can_write() {
   [[ -d $dir && -w $dir ]]
 }
 
+# is_noexec DIR - is DIR, or its nearest ancestor that exists, on a file system whose files cannot be run?
+# Sets REPLY to the place where that is mounted.
+is_noexec() {
+  local dir=$1 at options found=''
+  until [[ -e $dir ]]; do folder_of "$dir"; dir=$REPLY; done
+  dir=$(cd -P -- "$dir" && printf '%s' "$PWD")
+  REPLY=''
+  # a later line hides an earlier one of the same place
+  while read -r _ _ _ _ at options _; do
+    at=${at//\\040/ }
+    if [[ $dir/ == "${at%/}"/* ]] && (( ${#at} >= ${#REPLY} )); then REPLY=$at found=,$options,; fi
+  done 2>/dev/null </proc/self/mountinfo
+  [[ $found == *,noexec,* ]]
+}
+
+# immutable PATH... - set REPLY to the first that has the immutable attribute; false if none has it, or if
+# that cannot be told.
+immutable() {
+  local flags path
+  while read -r flags path; do
+    [[ $flags == *i* ]] && REPLY=$path && return 0
+  done < <(lsattr -d -- "$@" 2>/dev/null)
+  return 1
+}
+
 # space_mb DIR - print the free megabytes where DIR is or would be.
 space_mb() {
   local dir=$1

@@ -115,11 +115,11 @@ source_unpack() {
       source_files | tar -C "$INIT_HERE/.." --no-recursion --null -T - -cf - |
         builder tar -xf - -C "$INIT_BUILD/src" --no-same-owner ;;
     *)
-      stop 30 "no sources: this script is alone, and RINGUP_SOURCE is not set" \
+      stop 30 "no sources: none next to this script, and RINGUP_SOURCE is not set" \
         "set RINGUP_SOURCE to a wheel or a release of ringup, a file or an https URL" ;;
   esac
   [[ -e $INIT_BUILD/src/configure.ac && -e $INIT_BUILD/src/src/ringup.h ]] ||
-    stop 30 "what RINGUP_SOURCE names is not a release of ringup: no src/ringup.h in it" \
+    stop 30 "RINGUP_SOURCE is not a ringup release: it contains no src/ringup.h" \
       "make one with 'make dist', or download a release"
 }
 
@@ -189,7 +189,7 @@ wheel_unpack() {
   local said wheel=$INIT_STATE/source.tar
   source_get "$wheel"
   said=$(builder python3 -I -c "$unwheel" "$1" <"$wheel" 2>&1) ||
-    stop 30 "$(shown "$RINGUP_SOURCE") is not a wheel of ringup with its engine: ${said##*$'\n'}" \
+    stop 30 "$(shown "$RINGUP_SOURCE") is not a ringup wheel with an engine: ${said##*$'\n'}" \
       "'make wheel' makes one: ringup-VERSION-py3-none-manylinux_*.whl"
   rm -f -- "$wheel"
 }

@@ -78,7 +78,7 @@ step_apply() {
   name=${name##*/}
   [[ -n $name ]] || log act "build the sources ($(source_kind)) in $INIT_BUILD for $prefix"
   if [[ -z $name && $(source_kind) == none ]]; then
-    stop 30 "no sources: this script is alone, and RINGUP_SOURCE is not set" \
+    stop 30 "no sources: none next to this script, and RINGUP_SOURCE is not set" \
       "set RINGUP_SOURCE to a wheel or a release of ringup, a file or an https URL"
   fi
   [[ ${DRY_RUN:-0} == 1 ]] && return 0

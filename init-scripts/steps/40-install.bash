@@ -195,7 +195,7 @@ step_back() {
   name=$before
   noted 40-install before; before=$REPLY
   [[ $name != "$before" ]] || return 0
-  log warn "taking back $name${before:+ for $before}"
+  log warn "reverting $name${before:+ for $before}"
   take_back
   # staged again, so that the next run need not build it
   if [[ ! -d $INIT_BUILD/stage/$name ]] && release_ours "$opt/$name"; then

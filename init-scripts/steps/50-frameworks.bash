@@ -188,12 +188,27 @@ step_done() {
 # The way to a Python that may be served: a fresh Debian's own has no pip, and is not to be changed.
 venv='make an environment (python3 -m venv /opt/venv, on Debian after apt-get install python3-venv), and in it /opt/venv/bin/pip install torch; it is found there'
 
+# unusable - print why RINGUP_PYTHON cannot be used.
+unusable() {
+  local p
+  p=$(node_python)
+  if [[ -L $p && ! -e $p ]]; then
+    echo "RINGUP_PYTHON=$RINGUP_PYTHON leads to $(readlink -m -- "$p"), which was removed; recreate the environment"
+  elif [[ ! -e $p ]]; then
+    echo "RINGUP_PYTHON=$RINGUP_PYTHON does not exist; correct the path, or create the environment"
+  else
+    echo "RINGUP_PYTHON=$RINGUP_PYTHON does not start as a Python; name an interpreter, such as /opt/venv/bin/python3"
+  fi
+}
+
 # reason - print why no package is installed, or nothing.
 reason() {
   if [[ ! -x $shared/compat/install ]]; then
     echo "this release has no Python package"
   elif [[ -z $python && -n $refused ]]; then
     echo "$refused"
+  elif [[ -z $python && -n ${RINGUP_PYTHON:-} ]]; then
+    unusable
   elif [[ -z $python ]]; then
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then

@@ -77,13 +77,13 @@ why() {
   local code=60 cause
   cause=$(tail -n 1 <<<"$2")
   cause=${cause#ringup net fix: }
-  if [[ $1 == 1 && $cause == *"there is no network"* && -z ${DB_DRIVER_IP:-} && $(node_platform) == generic ]]; then
+  if [[ $1 == 1 && $cause == *"this host has no network"* && -z ${DB_DRIVER_IP:-} && $(node_platform) == generic ]]; then
     skip "$cause"
     return 0
   fi
   case $cause in
     *" tie ("*) code=61 ;;
-    *"no such interface"* | *"no usable address"* | *"is down"* | *" will not take "*) code=62 ;;
+    *"no such interface"* | *"no usable address"* | *"is down"* | *" will not use "*) code=62 ;;
   esac
   stop "$code" "the network could not be configured: $cause" \
     "see 'ringup net fix --dry-run'; choose an interface with RINGUP_INTERFACE=NAME"

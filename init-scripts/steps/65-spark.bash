@@ -75,7 +75,7 @@ step_apply() {
   local python
   step_look
   if [[ ! -d ${env_file%/*} ]]; then
-    skip "Spark is not this node's; elsewhere PYSPARK_PYTHON names the Python that has the package"
+    skip "the platform does not run Spark on this node; for your own Spark set PYSPARK_PYTHON to the Python with the package"
     return 0
   fi
   served; python=$REPLY

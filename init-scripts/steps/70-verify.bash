@@ -34,7 +34,7 @@ allreduce() {
   heard 0 "$tool" bench allreduce -n "$ranks" --backend "$1" --sizes 1M --check --json ||
     { why=$REPLY; stop 70 "an allreduce of $ranks ranks over $1 failed: $why" "$again"; }
   [[ $(json_of backend "$said") == "$1" && $(json_of ranks "$said") == "$ranks" && $(json_of wrong "$said") == 0 ]] ||
-    stop 70 "ringup bench did not report $ranks ranks without a wrong sum over $1" "$again"
+    stop 70 "ringup bench over $1 did not report $ranks ranks with correct sums" "$again"
   printf '%.2f\n' "$(json_of busbw_gbs "$said")"
 }
 
@@ -147,7 +147,7 @@ report_network() {
   wait "$watcher" 2>/dev/null || true
   while IFS= read -r line; do
     warn "the network changed during the check: ${line#* }"
-  done < <(grep -v ' watching [0-9]* interfaces$' <&"$changes" | grep -v ' no library would choose otherwise$' | head -n 3)
+  done < <(grep -v ' watching [0-9]* interfaces$' <&"$changes" | grep -v ' no library would pick another interface$' | head -n 3)
 }
 
 # step_apply - verify, and tell what the network does meanwhile.

@@ -44,10 +44,13 @@ static int submit_until(struct ringup_group *g, const struct request *q, const c
 	return rc == RINGUP_EINVAL ? fail_in(e, "%s", call) : rc;
 }
 
-static int submit(struct ringup_group *g, const struct request *q, const char *call,
+/* Submits @q unless @rc is a failure; the result of a call. */
+static int submit(int rc, struct ringup_group *g, const struct request *q, const char *call,
 		  struct ringup_op **opp, struct err *e)
 {
-	return submit_until(g, q, call, opp ? 0 : INT64_MAX, opp, e);
+	if (!rc)
+		rc = submit_until(g, q, call, opp ? 0 : INT64_MAX, opp, e);
+	return rc ? call_fail(e) : 0;
 }
 
 /* Checks that the shape has @count elements; without dimensions there is no shape to check. */
@@ -96,14 +99,14 @@ static int ask_memory(const char *call, const struct ringup_group *g, int memory
 	q->signature.memory = (uint8_t)memory & 15;
 	q->stream = stream;
 	if (stream && memory != RINGUP_CUDA)
-		return fail(e, RINGUP_EINVAL, "%s: a stream is for data in CUDA memory", call);
+		return fail(e, RINGUP_EINVAL, "%s: a stream needs data in CUDA memory", call);
 	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
 		return fail(e, RINGUP_EINVAL, "%s: Adasum does not take data in CUDA memory",
 			    call);
 	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
 		return fail(e, RINGUP_ENOBACKEND,
-			    "%s: no back end of this group takes data in %s memory; copy them "
-			    "to the host's",
+			    "%s: no back end of this group accepts %s memory; copy the data to "
+			    "host memory",
 			    call, op_signature_memory_name((enum ringup_memory)memory));
 	return 0;
 }
@@ -220,6 +223,14 @@ int ringup_allreduce_within(struct ringup_group *g, const struct ringup_reduce *
 	return allreduce_repeat("ringup_allreduce_within", g, a, timeout_ms, opp);
 }
 
+static int check_root(const char *call, const struct ringup_group *g, int root, struct err *e)
+{
+	if (root < 0 || root >= ringup_size(g))
+		return fail(e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
+			    root, ringup_size(g));
+	return 0;
+}
+
 int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		     struct ringup_op **opp)
 {
@@ -246,9 +257,8 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		rc = check_apart(call, in, out, b->count, (int)b->dtype, &e);
 	if (!rc)
 		rc = check_shape(call, b->shape, b->dims, b->count, &e);
-	if (!rc && (b->root < 0 || b->root >= ringup_size(g)))
-		rc = fail(&e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
-			  b->root, ringup_size(g));
+	if (!rc)
+		rc = check_root(call, g, b->root, &e);
 	if (!rc) {
 		request_init(&q, b->name, in, out);
 		op_signature_init(&q.signature, PLAN_BROADCAST, b->dtype, b->count);
@@ -256,10 +266,7 @@ int ringup_broadcast(struct ringup_group *g, const struct ringup_bcast *b,
 		op_signature_shape(&q.signature, b->shape, b->dims);
 		rc = ask_memory(call, g, (int)b->memory, b->stream, &q, &e);
 	}
-	if (!rc) {
-		rc = submit(g, &q, call, opp, &e);
-	}
-	return rc ? call_fail(&e) : 0;
+	return submit(rc, g, &q, call, opp, &e);
 }
 
 /* Checks the rows to send and the places for the result. */
@@ -312,9 +319,7 @@ int ringup_allgather(struct ringup_group *g, const struct ringup_gather *a,
 		return RINGUP_EINVAL;
 	fail_none(&e);
 	rc = ask_gather(call, g, a, &q, &e);
-	if (!rc)
-		rc = submit(g, &q, call, opp, &e);
-	return rc ? call_fail(&e) : 0;
+	return submit(rc, g, &q, call, opp, &e);
 }
 
 /* Sets the number of rows for each rank, @rows together. */
@@ -332,35 +337,36 @@ static int split_rows(const char *call, const struct ringup_exchange *a, int siz
 			sum = UINT64_MAX;
 	}
 	if (sum != a->rows)
-		return fail(e, RINGUP_EINVAL, "%s: the splits come to %llu rows, not %llu",
-			    call, (unsigned long long)sum, (unsigned long long)a->rows);
+		return fail(e, RINGUP_EINVAL,
+			    "%s: the splits add up to %llu rows instead of %llu", call,
+			    (unsigned long long)sum, (unsigned long long)a->rows);
 	return 0;
 }
 
-int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
-		    struct ringup_op **opp)
+/* An all-to-all; with @end, one in which only the rank @root receives, or sends, rows. */
+static int exchange(struct ringup_group *g, const char *call, const struct ringup_exchange *a,
+		    int root, uint64_t end, struct ringup_op **opp)
 {
-	static const char call[] = "ringup_alltoall";
-	struct ringup_exchange room;
-	int size, rc;
+	bool is_root = root == ringup_rank(g), gets = end != OP_TO_ROOT || is_root;
+	int size = ringup_size(g), rc;
+	uint64_t few[64], *splits = size > 64 ? malloc((size_t)size * sizeof(*splits)) : few;
 	struct request q;
-	uint64_t few[64], *splits = few;
 	struct err e;
 
-	a = CALL_TAKE(call, g, a, &room, memory);
-	if (!a)
-		return RINGUP_EINVAL;
-	size = ringup_size(g);
 	fail_none(&e);
-	if (size > 64)
-		splits = calloc((size_t)size, sizeof(*splits));
 	rc = splits ? 0 : fail(&e, RINGUP_ENOMEM, "%s: no memory for the splits", call);
+	if (!rc && end)
+		rc = check_root(call, g, root, &e);
 	if (!rc)
 		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
 				&e);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, a->row, &e);
-	if (!rc)
+	if (!rc && end)
+		memset(splits, 0, (size_t)size * sizeof(*splits));
+	if (!rc && end == OP_TO_ROOT)
+		splits[root] = a->rows;
+	else if (!rc && (!end || is_root))
 		rc = split_rows(call, a, size, splits, &e);
 	if (!rc && a->into &&
 	    do_overlap(a->in, a->rows * a->row * reduce_dtype_bytes(a->dtype), a->into,
@@ -368,32 +374,34 @@ int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
 		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
 	if (!rc) {
 		request_init(&q, a->name, a->in, NULL);
-		q.outp = a->out;
-		q.counts = a->counts;
-		q.into = a->into;
-		q.into_bytes = a->into_bytes;
+		q.outp = gets ? a->out : NULL;
+		q.counts = gets ? a->counts : NULL;
+		q.into = gets ? a->into : NULL;
+		q.into_bytes = gets ? a->into_bytes : 0;
 		q.splits = splits;
 		op_signature_init(&q.signature, PLAN_ALLTOALL, a->dtype, a->row);
+		q.signature.root = root;
+		q.signature.digest = end;
 		op_signature_shape(&q.signature, a->shape, a->dims);
 		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
 	}
-	if (!rc) {
-		rc = submit(g, &q, call, opp, &e);
-	}
+	rc = submit(rc, g, &q, call, opp, &e);
 	if (splits != few)
 		free(splits);
-	return rc ? call_fail(&e) : 0;
+	return rc;
+}
+
+int ringup_alltoall(struct ringup_group *g, const struct ringup_exchange *a,
+		    struct ringup_op **opp)
+{
+	static const char call[] = "ringup_alltoall";
+	struct ringup_exchange room;
+
+	a = CALL_TAKE(call, g, a, &room, memory);
+	return a ? exchange(g, call, a, 0, OP_ALL, opp) : RINGUP_EINVAL;
 }
 
 /* ---- rooted collectives ---- */
-
-static int check_root(const char *call, const struct ringup_group *g, int root, struct err *e)
-{
-	if (root < 0 || root >= ringup_size(g))
-		return fail(e, RINGUP_EINVAL, "%s: root %d is not one of the %d ranks", call,
-			    root, ringup_size(g));
-	return 0;
-}
 
 int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int root,
 		     struct ringup_op **opp)
@@ -418,68 +426,14 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 		rc = ask_reduce(call, g, &b, &q, &e);
 	/* Other ranks reduce into memory of the engine's own, in the host's. */
 	if (!rc && a->memory == RINGUP_CUDA)
-		rc = fail(
-			&e, RINGUP_EINVAL,
-			"%s: data in CUDA memory are reduced on all ranks: ringup_allreduce()",
-			call);
+		rc = fail(&e, RINGUP_EINVAL,
+			  "%s: CUDA memory is not supported; use ringup_allreduce()", call);
 	if (!rc) {
 		q.out = root == ringup_rank(g) ? q.out : NULL;
 		q.signature.root = root;
 		q.signature.digest = OP_TO_ROOT;
-		rc = submit(g, &q, call, opp, &e);
 	}
-	return rc ? call_fail(&e) : 0;
-}
-
-/* As an all-to-all in which only one rank sends, or receives, rows. */
-static int exchange_with_root(struct ringup_group *g, const char *call,
-			      const struct ringup_exchange *a, int root, uint64_t end,
-			      struct ringup_op **opp)
-{
-	int size = ringup_size(g), rc;
-	uint64_t few[64] = { 0 }, *splits = few;
-	struct request q;
-	struct err e;
-
-	fail_none(&e);
-	if (size > 64)
-		splits = calloc((size_t)size, sizeof(*splits));
-	rc = splits ? check_root(call, g, root, &e)
-		    : fail(&e, RINGUP_ENOMEM, "%s: no memory for the splits", call);
-	if (!rc)
-		rc = check_rows(call, a->in, a->rows, a->row, (int)a->dtype, a->out, a->counts,
-				&e);
-	if (!rc)
-		rc = check_shape(call, a->shape, a->dims, a->row, &e);
-	if (!rc && end == OP_TO_ROOT)
-		splits[root] = a->rows;
-	else if (!rc && root == ringup_rank(g))
-		rc = split_rows(call, a, size, splits, &e);
-	if (!rc && a->into &&
-	    do_overlap(a->in, a->rows * a->row * reduce_dtype_bytes(a->dtype), a->into,
-		       a->into_bytes))
-		rc = fail(&e, RINGUP_EINVAL, "%s: in and into overlap", call);
-	if (!rc) {
-		bool gets = end == OP_FROM_ROOT || root == ringup_rank(g);
-
-		request_init(&q, a->name, a->in, NULL);
-		q.outp = gets ? a->out : NULL;
-		q.counts = gets ? a->counts : NULL;
-		q.into = gets ? a->into : NULL;
-		q.into_bytes = gets ? a->into_bytes : 0;
-		q.splits = splits;
-		op_signature_init(&q.signature, PLAN_ALLTOALL, a->dtype, a->row);
-		q.signature.root = root;
-		q.signature.digest = end;
-		op_signature_shape(&q.signature, a->shape, a->dims);
-		rc = ask_memory(call, g, (int)a->memory, a->stream, &q, &e);
-	}
-	if (!rc) {
-		rc = submit(g, &q, call, opp, &e);
-	}
-	if (splits != few)
-		free(splits);
-	return rc ? call_fail(&e) : 0;
+	return submit(rc, g, &q, call, opp, &e);
 }
 
 int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int root,
@@ -509,7 +463,7 @@ int ringup_gather_to(struct ringup_group *g, const struct ringup_gather *a, int 
 				      .into_bytes = gets ? a->into_bytes : 0,
 				      .memory = a->memory,
 				      .stream = a->stream };
-	return exchange_with_root(g, "ringup_gather_to", &b, root, OP_TO_ROOT, opp);
+	return exchange(g, "ringup_gather_to", &b, root, OP_TO_ROOT, opp);
 }
 
 int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a, int root,
@@ -527,7 +481,7 @@ int ringup_scatter_from(struct ringup_group *g, const struct ringup_exchange *a,
 		b.rows = 0;
 		b.splits = NULL;
 	}
-	return exchange_with_root(g, "ringup_scatter_from", &b, root, OP_FROM_ROOT, opp);
+	return exchange(g, "ringup_scatter_from", &b, root, OP_FROM_ROOT, opp);
 }
 
 /* ---- reduce-scatter ---- */
@@ -551,8 +505,8 @@ static int check_part(const char *call, const struct ringup_group *g,
 	if (a->out != a->in && (uintptr_t)a->out != (uintptr_t)a->in + before &&
 	    do_overlap(a->in, a->rows * row, a->out, own_rows(g, a->rows) * row))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: in and out overlap, and out is neither in nor where the rows "
-			    "of this rank are in it",
+			    "%s: in and out overlap, but out is neither in nor the rows of "
+			    "this rank in it",
 			    call);
 	return 0;
 }
@@ -577,7 +531,7 @@ static int ask_scatter(const char *call, const struct ringup_group *g,
 	if (!rc)
 		rc = check_redop(call, (int)a->redop, (int)a->dtype, e);
 	if (!rc && a->redop == RINGUP_ADASUM)
-		rc = fail(e, RINGUP_EINVAL, "%s: Adasum has no reducescatter", call);
+		rc = fail(e, RINGUP_EINVAL, "%s: reducescatter does not support Adasum", call);
 	if (!rc)
 		rc = check_shape(call, a->shape, a->dims, a->row, e);
 	if (!rc && (isnan(a->pre) || isnan(a->post)))
@@ -608,9 +562,7 @@ int ringup_reducescatter(struct ringup_group *g, const struct ringup_scatter *a,
 		return RINGUP_EINVAL;
 	fail_none(&e);
 	rc = ask_scatter(call, g, a, &q, &e);
-	if (!rc)
-		rc = submit(g, &q, call, opp, &e);
-	return rc ? call_fail(&e) : 0;
+	return submit(rc, g, &q, call, opp, &e);
 }
 
 /* ---- several tensors, carried out together or not at all ---- */
@@ -626,54 +578,42 @@ struct many {
 	const void *at;
 };
 
-static int ask_reduce_at(const struct many *m, const struct ringup_group *g, const void *at,
-			 struct request *q, struct err *e)
-{
-	struct ringup_reduce room;
-
-	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
-	return at ? ask_reduce(m->call, g, at, q, e) : e->code;
-}
-
-static int ask_gather_at(const struct many *m, const struct ringup_group *g, const void *at,
-			 struct request *q, struct err *e)
-{
-	struct ringup_gather room;
-
-	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
-	return at ? ask_gather(m->call, g, at, q, e) : e->code;
-}
-
-static int ask_scatter_at(const struct many *m, const struct ringup_group *g, const void *at,
-			  struct request *q, struct err *e)
-{
-	struct ringup_scatter room;
-
-	at = call_fit(m->call, at, offsetof(__typeof__(room), memory), &room, sizeof(room), e);
-	return at ? ask_scatter(m->call, g, at, q, e) : e->code;
-}
-
 static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 		      struct request *q, struct err *e)
 {
+	union {
+		struct ringup_reduce reduce;
+		struct ringup_gather gather;
+		struct ringup_scatter scatter;
+	} room;
 	size_t each, mine;
 	const void *at;
 
 	/* The caller's array has structs of the caller's size. */
 	memcpy(&each, m->at, sizeof(each));
 	if (!each && m->count > 1)
-		return fail(e, RINGUP_EINVAL,
-			    "%s: set bytes of each description to the size of its struct",
+		return fail(e, RINGUP_EINVAL, "%s: set bytes of each struct to its size",
 			    m->call);
 	at = (const unsigned char *)m->at + each * (size_t)i;
 	memcpy(&mine, at, sizeof(mine));
 	if (mine != each)
 		return fail(e, RINGUP_EINVAL, "%s: bytes is %zu, and %zu in number 0", m->call,
 			    mine, each);
-	if (m->kind == PLAN_ALLREDUCE)
-		return ask_reduce_at(m, g, at, q, e);
-	return m->kind == PLAN_ALLGATHER ? ask_gather_at(m, g, at, q, e)
-					 : ask_scatter_at(m, g, at, q, e);
+#define FIT(as)                                                                \
+	call_fit(m->call, at, offsetof(__typeof__(room.as), memory), &room.as, \
+		 sizeof(room.as), e)
+	switch (m->kind) {
+	case PLAN_ALLREDUCE:
+		at = FIT(reduce);
+		return at ? ask_reduce(m->call, g, at, q, e) : e->code;
+	case PLAN_ALLGATHER:
+		at = FIT(gather);
+		return at ? ask_gather(m->call, g, at, q, e) : e->code;
+	default:
+		at = FIT(scatter);
+		return at ? ask_scatter(m->call, g, at, q, e) : e->code;
+	}
+#undef FIT
 }
 
 /* Makes all tensors one request, with the caller's room for its members. */
@@ -696,8 +636,10 @@ static int ask_many(const struct many *m, const struct ringup_group *g, struct r
 	return 0;
 }
 
-static int submit_many(struct ringup_group *g, const struct many *m, struct ringup_op **opp)
+static int submit_many(struct ringup_group *g, const char *call, int count, enum plan_kind kind,
+		       const void *at, struct ringup_op **opp)
 {
+	const struct many many = { call, count, kind, at }, *m = &many;
 	struct request q, few[FEW_MEMBERS], *member = few;
 	struct err e;
 	int rc = call_given(m->call, g, m->at);
@@ -712,73 +654,55 @@ static int submit_many(struct ringup_group *g, const struct many *m, struct ring
 		rc = fail(&e, RINGUP_ENOMEM, "%s: no memory for %d tensors", m->call, m->count);
 	if (!rc)
 		rc = ask_many(m, g, member, &q, &e);
-	if (!rc)
-		rc = submit(g, &q, m->call, opp, &e);
+	rc = submit(rc, g, &q, m->call, opp, &e);
 	if (member != few)
 		free(member);
-	return rc ? call_fail(&e) : 0;
+	return rc;
 }
 
 int ringup_allreduce_many(struct ringup_group *g, const struct ringup_reduce *a, int count,
 			  struct ringup_op **opp)
 {
-	struct many m = {
-		.call = "ringup_allreduce_many", .count = count, .kind = PLAN_ALLREDUCE, .at = a
-	};
-
-	return submit_many(g, &m, opp);
+	return submit_many(g, "ringup_allreduce_many", count, PLAN_ALLREDUCE, a, opp);
 }
 
 int ringup_allgather_many(struct ringup_group *g, const struct ringup_gather *a, int count,
 			  struct ringup_op **opp)
 {
-	struct many m = {
-		.call = "ringup_allgather_many", .count = count, .kind = PLAN_ALLGATHER, .at = a
-	};
-
-	return submit_many(g, &m, opp);
+	return submit_many(g, "ringup_allgather_many", count, PLAN_ALLGATHER, a, opp);
 }
 
 int ringup_reducescatter_many(struct ringup_group *g, const struct ringup_scatter *a, int count,
 			      struct ringup_op **opp)
 {
-	struct many m = { .call = "ringup_reducescatter_many",
-			  .count = count,
-			  .kind = PLAN_REDUCESCATTER,
-			  .at = a };
-
-	return submit_many(g, &m, opp);
+	return submit_many(g, "ringup_reducescatter_many", count, PLAN_REDUCESCATTER, a, opp);
 }
 
-int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
+/* An operation without data. */
+static int submit_plain(struct ringup_group *g, const char *call, const char *name, int kind,
+			int *last, struct ringup_op **opp)
 {
 	struct request q;
 	struct err e;
-	int rc = call_given("ringup_join", g, g);
-
-	if (rc)
-		return rc;
-	fail_none(&e);
-	request_init(&q, "\x01join", NULL, NULL);
-	q.last = last;
-	op_signature_init(&q.signature, OP_JOIN, RINGUP_U8, 0);
-	rc = submit(g, &q, "ringup_join", opp, &e);
-	return rc ? call_fail(&e) : 0;
-}
-
-int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **opp)
-{
-	struct request q;
-	struct err e;
-	int rc = call_given("ringup_barrier", g, g);
+	int rc = call_given(call, g, g);
 
 	if (rc)
 		return rc;
 	fail_none(&e);
 	request_init(&q, name, NULL, NULL);
-	op_signature_init(&q.signature, PLAN_BARRIER, RINGUP_U8, 0);
-	rc = submit(g, &q, "ringup_barrier", opp, &e);
-	return rc ? call_fail(&e) : 0;
+	q.last = last;
+	op_signature_init(&q.signature, kind, RINGUP_U8, 0);
+	return submit(0, g, &q, call, opp, &e);
+}
+
+int ringup_join(struct ringup_group *g, int *last, struct ringup_op **opp)
+{
+	return submit_plain(g, "ringup_join", "\x01join", OP_JOIN, last, opp);
+}
+
+int ringup_barrier(struct ringup_group *g, const char *name, struct ringup_op **opp)
+{
+	return submit_plain(g, "ringup_barrier", name, PLAN_BARRIER, NULL, opp);
 }
 
 int ringup_poll(struct ringup_op *op)

@@ -23,8 +23,8 @@ static int check_ranks(const struct ringup *r, int *ranks, int count, struct err
 	for (int i = 0; i < count; i++) {
 		if (ranks[i] < 0 || ranks[i] >= r->context.size)
 			return fail(e, RINGUP_EINVAL,
-				    "ringup_group_add: rank %d is not one of the %d", ranks[i],
-				    r->context.size);
+				    "ringup_group_add: rank %d is not one of the %d ranks",
+				    ranks[i], r->context.size);
 		if (i && ranks[i] == ranks[i - 1])
 			return fail(e, RINGUP_EINVAL,
 				    "ringup_group_add: rank %d is named twice", ranks[i]);
@@ -110,7 +110,7 @@ static int check_member(const char *call, const struct ringup_group *g)
 	if (!g)
 		return call_null(call, "the group");
 	if (!engine_is_mine(&g->ringup->context.engine))
-		fail(&e, RINGUP_ESHUTDOWN, "%s: a child of fork() is no rank of the job", call);
+		fail(&e, RINGUP_ESHUTDOWN, "%s: a forked child is not a rank of the job", call);
 	else if (g->group->rank < 0)
 		fail(&e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
 	else
@@ -139,9 +139,7 @@ int ringup_group_error(struct ringup_group *g)
 
 int ringup_group_id(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_group_id", "the group");
-	return g->id;
+	return g ? g->id : call_null("ringup_group_id", "the group");
 }
 
 struct ringup_group *ringup_group_get(struct ringup *r, int id)
@@ -159,9 +157,7 @@ int ringup_group_member(const struct ringup_group *g, int rank)
 {
 	if (!g)
 		return call_null("ringup_group_member", "the group");
-	if (rank < 0 || rank >= g->group->size)
-		return -1;
-	return ranks_in_world(g->group->ranks, rank);
+	return rank < 0 || rank >= g->group->size ? -1 : ranks_in_world(g->group->ranks, rank);
 }
 
 struct ringup_group *ringup_world(struct ringup *r)
@@ -173,16 +169,12 @@ struct ringup_group *ringup_world(struct ringup *r)
 
 int ringup_rank(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_rank", "the group");
-	return g->group->rank;
+	return g ? g->group->rank : call_null("ringup_rank", "the group");
 }
 
 int ringup_size(const struct ringup_group *g)
 {
-	if (!g)
-		return call_null("ringup_size", "the group");
-	return g->group->size;
+	return g ? g->group->size : call_null("ringup_size", "the group");
 }
 
 const char *ringup_backend(const struct ringup_group *g)

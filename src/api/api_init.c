@@ -38,7 +38,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 	if (!how)
 		return RINGUP_EINVAL;
 	if (!rp) {
-		fail(&e, RINGUP_EINVAL, "ringup_init: nowhere to put the result");
+		fail(&e, RINGUP_EINVAL, "ringup_init: the place for the result is NULL");
 		return call_fail(&e);
 	}
 	if (stack_check(&e)) {
@@ -119,42 +119,30 @@ void ringup_state_synced(int synced)
 
 int ringup_generation(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_generation", "the handle");
-	return (int)r->context.generation;
+	return r ? (int)r->context.generation : call_null("ringup_generation", "the handle");
 }
 
 int ringup_local_rank(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_local_rank", "the handle");
-	return r->context.local_rank;
+	return r ? r->context.local_rank : call_null("ringup_local_rank", "the handle");
 }
 
 int ringup_local_size(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_local_size", "the handle");
-	return r->context.local_size;
+	return r ? r->context.local_size : call_null("ringup_local_size", "the handle");
 }
 
 int ringup_host_rank(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_host_rank", "the handle");
-	return r->context.host_rank;
+	return r ? r->context.host_rank : call_null("ringup_host_rank", "the handle");
 }
 
 int ringup_host_count(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_host_count", "the handle");
-	return r->context.host_count;
+	return r ? r->context.host_count : call_null("ringup_host_count", "the handle");
 }
 
 int ringup_is_homogeneous(const struct ringup *r)
 {
-	if (!r)
-		return call_null("ringup_is_homogeneous", "the handle");
-	return r->context.homogeneous;
+	return r ? r->context.homogeneous : call_null("ringup_is_homogeneous", "the handle");
 }

@@ -11,7 +11,7 @@ static int check_mine(const struct ringup *r, const char *call, struct err *e)
 	return engine_is_mine(&r->context.engine)
 		       ? 0
 		       : fail(e, RINGUP_ESHUTDOWN,
-			      "%s: a child of fork() is no rank of the job", call);
+			      "%s: a forked child is not a rank of the job", call);
 }
 
 int ringup_timeline_start(struct ringup *r, const char *path, int flags)

@@ -1,4 +1,4 @@
-/* call.c - each thread's last error, for ringup_error(). */
+/* call.c - each thread's last error, for ringup_error() and ringup_explain(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/call.h"
 
@@ -16,13 +16,13 @@ enum { CALL_DESCRIPTION = 4096 };
 static _Thread_local struct {
 	struct engine *engine;
 	uint32_t forks;
-	struct op_late is; /* .op is NULL: there is none */
+	struct op_late op; /* .op is NULL: there is none */
 } late;
 
 int call_fail(const struct err *e)
 {
 	last = *e;
-	late.is.op = NULL;
+	late.op.op = NULL;
 	return e->code;
 }
 
@@ -85,7 +85,7 @@ int call_late(const struct err *e, struct ringup_op *op)
 	if (e->code == RINGUP_ETIMEDOUT && op) {
 		late.engine = op->engine;
 		late.forks = forks_seen();
-		engine_note_late(op, &late.is);
+		engine_note_late(op, &late.op);
 	}
 	return e->code;
 }
@@ -97,10 +97,15 @@ void call_keep(const struct err *why)
 
 const char *ringup_error(void)
 {
-	bool is_late = late.is.op && late.forks == forks_seen();
+	return last.text;
+}
+
+const char *ringup_explain(void)
+{
+	bool is_late = late.op.op && late.forks == forks_seen();
 
 	if (is_late)
-		engine_describe(late.engine, &late.is, last.text, sizeof(last.text));
-	late.is.op = NULL;
+		engine_describe(late.engine, &late.op, last.text, sizeof(last.text));
+	late.op.op = NULL;
 	return last.text;
 }

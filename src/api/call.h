@@ -79,7 +79,7 @@ static inline int call_check(const char *call, const char *what, const void *p, 
 	return 0;
 }
 
-/* call_late - as call_fail(), for an operation that goes on: ringup_error() finds out why
+/* call_late - as call_fail(), for an operation that goes on: ringup_explain() finds out why
  * it is not complete, so that waiting in short pieces costs nothing. */
 int call_late(const struct err *e, struct ringup_op *op);
 

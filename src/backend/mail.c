@@ -151,8 +151,8 @@ static int check_head(const struct mail *m, const struct mail_socket *l, struct 
 	if (got->kind == want->kind && got->count == want->count && got->dtype == want->dtype &&
 	    got->sequence == want->sequence)
 		return fail(e, RINGUP_EMISMATCH,
-			    "rank %d and rank %d run %s of %llu x %s, with other operations, "
-			    "roots, scales or blocks",
+			    "rank %d and rank %d run %s of %llu x %s with different "
+			    "operations, roots, scales or blocks",
 			    l->rank, m->rank, collective_word(got->kind),
 			    (unsigned long long)got->count,
 			    reduce_dtype_name((enum ringup_dtype)got->dtype));

@@ -445,15 +445,15 @@ static int look_around(struct mpi *m, const struct topo *t, struct mpi_world *w,
 	m->mod->world(w);
 	mpi_find_launcher(&launched);
 	if (w->finalized)
-		return fail(e, RINGUP_ENOBACKEND, "MPI_Finalize has been called already");
+		return fail(e, RINGUP_ENOBACKEND, "MPI_Finalize has already been called");
 	if (!w->initialized && launched != t->size)
 		return fail(e, RINGUP_ENOBACKEND,
-			    "MPI is not initialised, and its launcher did not start these %d "
+			    "MPI is not initialized, and its launcher did not start these %d "
 			    "ranks; use mpirun",
 			    t->size);
 	if (w->initialized && !w->threads)
 		return fail(e, RINGUP_ENOBACKEND,
-			    "MPI was initialised for one thread only; call MPI_Init_thread "
+			    "MPI was initialized for one thread only; call MPI_Init_thread "
 			    "with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED");
 	return 0;
 }
@@ -466,7 +466,7 @@ static int initialise(struct mpi *m, struct mpi_world *w, struct err *e)
 	if (!w->initialized && m->mod->init(why))
 		return fail(e, RINGUP_ENOBACKEND, "%s", why);
 	m->mod->world(w);
-	return w->threads ? 0 : fail(e, RINGUP_ENOBACKEND, "this MPI serves one thread only");
+	return w->threads ? 0 : fail(e, RINGUP_ENOBACKEND, "this MPI supports only one thread");
 }
 
 /* Joins the ranks; their numbers in MPI_COMM_WORLD, @all's, may differ from the job's. */
@@ -546,7 +546,7 @@ static int mpi_open(void *self, const struct topo *t, struct err *e)
 	int rc;
 
 	if (!t->whole)
-		return fail(e, RINGUP_ENOBACKEND, "MPI serves all ranks together only");
+		return fail(e, RINGUP_ENOBACKEND, "MPI supports only the group of all ranks");
 	if (t->size > 1 && !t->exchange)
 		return fail(e, RINGUP_ENOBACKEND, "the ranks have no way to agree on MPI");
 	all = calloc((size_t)t->size, sizeof(*all));

@@ -89,11 +89,11 @@ void mpi_find_version(const char *summary, char out[MPI_FIND_VERSION])
 
 void mpi_find_launcher_version(char out[MPI_FIND_VERSION])
 {
-	const char *told = conf_env("OMPI_VERSION");
+	const char *version = conf_env("OMPI_VERSION");
 
 	*out = 0;
-	if (told)
-		mpi_find_version(told, out);
+	if (version)
+		mpi_find_version(version, out);
 	else if (conf_env("OMPI_MCA_orte_hnp_uri"))
 		snprintf(out, MPI_FIND_VERSION, "4");
 }
@@ -255,9 +255,8 @@ static void *load_named(const char *name, const char *version, struct err *e)
 		fail(e, RINGUP_ENOBACKEND, "%s", why);
 	else if (!handle)
 		fail(e, RINGUP_ENOBACKEND,
-		     "ringup has no module for this MPI (ringup-mpi-%s%s%s.so): `ringup "
-		     "rebuild` "
-		     "builds it, given its mpi.h",
+		     "ringup has no module for this MPI (ringup-mpi-%s%s%s.so); with its "
+		     "mpi.h, `ringup rebuild` builds one",
 		     name, *version ? "-" : "", version);
 	return handle;
 }

@@ -50,6 +50,13 @@ static int result(int rc, const char *what, char *why)
 	return -1;
 }
 
+/* Ends a call that mpi_module_enter() began. */
+static int left(int rc, const char *what, char *why)
+{
+	leave();
+	return result(rc, what, why);
+}
+
 _Static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= MODULE_VERSION, "there is room for it");
 
 static void version(char text[MODULE_VERSION])
@@ -173,45 +180,32 @@ static int alltoall(struct mpi_comm *c, int slot, const void *in, const int *in_
 		    const int *in_at, void *out, const int *out_bytes, const int *out_at,
 		    char *why)
 {
-	int rc;
-
 	mpi_module_enter();
-	rc = MPI_Ialltoallv(in, in_bytes, in_at, MPI_BYTE, out, out_bytes, out_at, MPI_BYTE,
-			    c->comm, &c->request[slot]);
-	leave();
-	return result(rc, "MPI_Ialltoallv", why);
+	return left(MPI_Ialltoallv(in, in_bytes, in_at, MPI_BYTE, out, out_bytes, out_at,
+				   MPI_BYTE, c->comm, &c->request[slot]),
+		    "MPI_Ialltoallv", why);
 }
 
 static int allgather(struct mpi_comm *c, int slot, const void *mine, int bytes, void *all,
 		     const int *all_bytes, const int *all_at, char *why)
 {
-	int rc;
-
 	mpi_module_enter();
-	rc = MPI_Iallgatherv(mine ? mine : MPI_IN_PLACE, mine ? bytes : 0, MPI_BYTE, all,
-			     all_bytes, all_at, MPI_BYTE, c->comm, &c->request[slot]);
-	leave();
-	return result(rc, "MPI_Iallgatherv", why);
+	return left(MPI_Iallgatherv(mine ? mine : MPI_IN_PLACE, mine ? bytes : 0, MPI_BYTE, all,
+				    all_bytes, all_at, MPI_BYTE, c->comm, &c->request[slot]),
+		    "MPI_Iallgatherv", why);
 }
 
 static int broadcast(struct mpi_comm *c, int slot, void *data, int bytes, int root, char *why)
 {
-	int rc;
-
 	mpi_module_enter();
-	rc = MPI_Ibcast(data, bytes, MPI_BYTE, root, c->comm, &c->request[slot]);
-	leave();
-	return result(rc, "MPI_Ibcast", why);
+	return left(MPI_Ibcast(data, bytes, MPI_BYTE, root, c->comm, &c->request[slot]),
+		    "MPI_Ibcast", why);
 }
 
 static int barrier(struct mpi_comm *c, int slot, char *why)
 {
-	int rc;
-
 	mpi_module_enter();
-	rc = MPI_Ibarrier(c->comm, &c->request[slot]);
-	leave();
-	return result(rc, "MPI_Ibarrier", why);
+	return left(MPI_Ibarrier(c->comm, &c->request[slot]), "MPI_Ibarrier", why);
 }
 
 static int test(struct mpi_comm *c, int slot, char *why)

@@ -282,6 +282,14 @@ static int is_connected(struct nccl *n, struct err *e)
 	return rc;
 }
 
+/* Puts the plan's collective in front of an error; look() names the one that has failed. */
+static int name_plan(const struct plan *p, int rc, struct err *e)
+{
+	if (rc < 0 && p->name)
+		fail_in(e, "%s '%.60s'", collective_word(p->kind), p->name);
+	return rc;
+}
+
 static int queue(struct nccl *n, const struct plan *p, struct err *e)
 {
 	int rc = look(n, e);
@@ -292,7 +300,7 @@ static int queue(struct nccl *n, const struct plan *p, struct err *e)
 		return 0;
 	rc = queue_behind(n, p, e);
 	rc = rc ? rc : nccl_move_begin(n, p, e);
-	return rc ? rc : 1;
+	return rc ? name_plan(p, rc, e) : 1;
 }
 
 /* Queues what is behind NCCL's part; the streams of the pieces wait for that. */
@@ -328,7 +336,7 @@ static int advance(struct nccl *n, const struct plan *p, struct err *e)
 	if (n->stage == STAGE_CONNECT) {
 		rc = is_connected(n, e);
 		if (rc <= 0)
-			return rc;
+			return name_plan(p, rc, e);
 		n->stage = STAGE_QUEUE;
 	}
 	if (n->stage == STAGE_QUEUE) {
@@ -340,11 +348,11 @@ static int advance(struct nccl *n, const struct plan *p, struct err *e)
 	if (n->stage == STAGE_LAUNCH) {
 		rc = settled(n, collective_word(p->kind), e);
 		if (rc <= 0)
-			return rc;
+			return name_plan(p, rc, e);
 		n->stage = STAGE_FINISH;
 	}
 	if (n->stage == STAGE_FINISH)
-		return nccl_finish(n, p, e);
+		return name_plan(p, nccl_finish(n, p, e), e);
 	rc = look(n, e);
 	return rc < 0 ? rc : !rc;
 }
@@ -380,11 +388,9 @@ static int nccl_step(void *self, const struct plan *p, struct err *e)
 		return 0;
 	rc = gpu_enter(n->gpu, &v, e);
 	if (rc)
-		return rc;
+		return name_plan(p, rc, e);
 	rc = advance(n, p, e);
 	gpu_leave(n->gpu, &v);
-	if (rc < 0 && p->name)
-		fail_in(e, "%s '%.60s'", collective_word(p->kind), p->name);
 	return rc == RINGUP_EPEER && n->connected && is_in_trouble(n, e) ? 0 : rc;
 }
 

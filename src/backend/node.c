@@ -45,7 +45,7 @@ static int node_open(void *self, const struct topo *t, struct err *e)
 		return fail(e, RINGUP_ENOBACKEND,
 			    "the ranks are on %d hosts and share no memory", t->hosts);
 	if (t->size > NODE_RANKS)
-		return fail(e, RINGUP_ENOBACKEND, "node serves %d ranks at most, not %d",
+		return fail(e, RINGUP_ENOBACKEND, "node supports at most %d ranks, not %d",
 			    NODE_RANKS, t->size);
 	n->topo = t;
 	n->seg = t->segment;

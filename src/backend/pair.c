@@ -104,8 +104,8 @@ static int failed(const struct move *m, int why, struct err *e)
 	if (why == ESRCH || is_over(m))
 		return 0;
 	return fail(e, RINGUP_ESYSTEM,
-		    "the kernel does not copy between two ranks' buffers: %s; "
-		    "RINGUP_SINGLE_COPY=off does without",
+		    "the kernel does not copy between two ranks' buffers: %s; set "
+		    "RINGUP_SINGLE_COPY=off",
 		    strerror(why));
 }
 

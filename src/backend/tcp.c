@@ -105,7 +105,7 @@ static int find_slots(struct tcp *h, struct err *e)
 		(uint64_t)h->rails * 2 > TCP_IN_FLIGHT ? (uint64_t)h->rails * 2 : TCP_IN_FLIGHT;
 	h->slot_bytes = h->area / h->slot_count / 4096 * 4096;
 	if (h->slot_bytes < 4096 || (uint64_t)h->grid.hosts > h->slot_bytes / 64)
-		return fail(e, RINGUP_ENOBACKEND, "tcp cannot serve %d hosts with %d rails",
+		return fail(e, RINGUP_ENOBACKEND, "tcp does not support %d hosts with %d rails",
 			    h->grid.hosts, h->rails);
 	return 0;
 }
@@ -119,7 +119,7 @@ static int check_topo(const struct topo *t, struct err *e)
 	if (t->size > 1 && t->hosts == 1 && !t->segment)
 		return fail(e, RINGUP_ENOBACKEND, "tcp needs connections between the ranks");
 	if (t->local_size > TCP_LOCAL)
-		return fail(e, RINGUP_ENOBACKEND, "tcp serves %d ranks of a host at most",
+		return fail(e, RINGUP_ENOBACKEND, "tcp supports at most %d ranks per host",
 			    TCP_LOCAL);
 	return 0;
 }

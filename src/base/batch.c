@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -223,13 +226,35 @@ static void swap_back(struct batch_file *f)
 	f->done = false;
 }
 
+/* Fails with the reason why the file at @path cannot be replaced: errno, and what caused it. */
+static int fail_replace(struct err *e, const char *path)
+{
+	int why = errno, flags = 0, fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	bool is_fixed =
+		fd >= 0 && !ioctl(fd, FS_IOC_GETFLAGS, &flags) && flags & FS_IMMUTABLE_FL;
+
+	if (fd >= 0)
+		close(fd);
+	if (why == EPERM && is_fixed)
+		return fail(e, RINGUP_ESYSTEM,
+			    "%s has the immutable attribute; chattr -i %s removes it", path,
+			    path);
+	if (why == EBUSY)
+		return fail(e, RINGUP_ESYSTEM,
+			    "%s is a mount of its own and cannot be replaced; a container gets "
+			    "such files from its host",
+			    path);
+	errno = why;
+	return fail_os(e, "%s", path);
+}
+
 int batch_commit(struct batch *b, struct err *e)
 {
 	int i, rc = 0;
 
 	for (i = 0; !rc && i < b->n; i++) {
 		if (swap(&b->file[i]))
-			rc = fail_os(e, "%s", b->file[i].path);
+			rc = fail_replace(e, b->file[i].path);
 		else
 			b->file[i].done = true;
 		if (!rc && file_sync_parent(b->file[i].path))

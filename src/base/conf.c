@@ -257,7 +257,7 @@ static int check_choice(const struct setting *s, const char *name, const char *v
 	}
 	if (!chooses || !strcmp(value, s->def))
 		return 0;
-	return fail(e, RINGUP_EINVAL, "%s=%s: no such profile; `ringup env` says which", name,
+	return fail(e, RINGUP_EINVAL, "%s=%s: no such profile; `ringup env` lists them", name,
 		    value);
 }
 
@@ -303,7 +303,7 @@ static int check_names(enum conf_unknown unknown, struct err *e)
 		if (unknown == CONF_FORBID)
 			return fail(e, RINGUP_EINVAL, "%.*s is not a setting%s", (int)len, *p,
 				    *better ? better
-					    : "; unset it, then `ringup env` lists them all");
+					    : "; unset it, then run `ringup env` for a list");
 		log_warn("%.*s is not a setting of this version and is ignored", (int)len, *p);
 	}
 	return 0;

@@ -4,12 +4,28 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/conf.h"
 #include "base/err.h"
 #include "ringup.h"
+
+int data_program(char out[PATH_MAX], struct err *e)
+{
+	const char *started = (const char *)getauxval(AT_EXECFN);
+	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+	out[len < 0 ? 0 : len] = 0;
+	/* A chroot may have no /proc. */
+	if (len < 0 && !(started && realpath(started, out))) {
+		*out = 0;
+		return fail_os(e, "/proc/self/exe (is /proc mounted?)");
+	}
+	return 0;
+}
 
 static bool data_is_in(char out[PATH_MAX], int len, const char *dir, const char *sub,
 		       const char *name)
@@ -20,20 +36,18 @@ static bool data_is_in(char out[PATH_MAX], int len, const char *dir, const char 
 
 int data_find(char out[PATH_MAX], const char *name, struct err *e)
 {
-	static const char *const beside[] = { "/share/ringup", "/../share/ringup" };
+	static const char *const relative[] = { "/share/ringup", "/../share/ringup" };
 	const char *given = conf_env("RINGUP_TEST_DATA");
 	char self[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	int dir;
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
+	if (data_program(self, e))
+		return e->code;
 	if (given && data_is_in(out, (int)strlen(given), given, "", name))
 		return 0;
 	dir = (int)(strrchr(self, '/') - self);
-	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
-		if (data_is_in(out, dir, self, beside[i], name))
+	for (size_t i = 0; i < sizeof(relative) / sizeof(relative[0]); i++)
+		if (data_is_in(out, dir, self, relative[i], name))
 			return 0;
 	return fail(e, RINGUP_ESYSTEM,
 		    "%s is missing in %.*s/../share/ringup, where %s looks for it: install "

@@ -7,6 +7,9 @@
 
 struct err;
 
+/* data_program - the real path of this program, into @out; "" after an error. */
+int data_program(char out[PATH_MAX], struct err *e);
+
 /*
  * data_find - where the file or folder @name of this program's data is, into @out.
  *

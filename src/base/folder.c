@@ -110,8 +110,7 @@ int folder_remove(const char *path, struct err *e)
 	return rc;
 }
 
-/* The contents of a file, to one that is new. */
-static int copy_contents(const char *from, const char *to, struct err *e)
+int folder_copy_file(const char *from, const char *to, mode_t mode, struct err *e)
 {
 	int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), out = -1, rc = 0;
 	char part[1 << 16];
@@ -119,7 +118,7 @@ static int copy_contents(const char *from, const char *to, struct err *e)
 
 	if (in < 0)
 		return fail_os(e, "%s", from);
-	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (out < 0)
 		rc = fail_os(e, "%s", to);
 	while (!rc && n > 0) {
@@ -168,7 +167,7 @@ static int copy_one(const FTSENT *it, const char *to, struct err *e)
 	case FTS_DP:
 		break;
 	case FTS_F:
-		rc = copy_contents(it->fts_accpath, to, e);
+		rc = folder_copy_file(it->fts_accpath, to, 0600, e);
 		break;
 	case FTS_SL:
 	case FTS_SLNONE:
@@ -233,7 +232,7 @@ int folder_claim(const char *path, struct err *e)
 	if (!mkdir(path, 0755) || (errno == EEXIST && folder_is_empty(path)))
 		return 0;
 	if (errno == EEXIST)
-		return fail(e, RINGUP_EINVAL, "%s is there already, and not an empty folder",
+		return fail(e, RINGUP_EINVAL, "%s already exists and is not an empty folder",
 			    path);
 	return fail_os(e, "%s", path);
 }

@@ -32,6 +32,10 @@ int folder_remove(const char *path, struct err *e);
  */
 int folder_copy(const char *from, const char *to, struct err *e);
 
+/* folder_copy_file - copy the contents of the file @from, which is no link, to the new file
+ * @to. */
+int folder_copy_file(const char *from, const char *to, mode_t mode, struct err *e);
+
 /*
  * folder_walk - call @see for all entries below @path, in no order, but a folder before its
  * entries; @name is relative to @path.  No link is followed.  Stops at the first code that

@@ -59,11 +59,11 @@ int horovod_is(const char *var, size_t *len)
 
 void horovod_tell(void)
 {
-	static int told;
+	static int reported;
 	char **p = conf_environ(), text[HOROVOD_TEXT];
 	size_t len;
 
-	if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED))
 		return;
 	for (; p && *p; p++) {
 		const struct horovod *h;
@@ -72,8 +72,8 @@ void horovod_tell(void)
 			continue;
 		h = horovod_find(*p, len);
 		if (!h)
-			log_info("%.*s is no variable of Horovod 0.28 and does nothing",
-				 (int)len, *p);
+			log_info("%.*s is not a Horovod 0.28 variable and is ignored", (int)len,
+				 *p);
 		else if (h->fate == HOROVOD_UNMET && strcmp(*p + len + !!(*p)[len], h->quiet))
 			log_warn("%s has no effect: %s", h->name, h->meaning);
 		else if (h->fate == HOROVOD_MOOT || h->fate == HOROVOD_UNMET)

@@ -58,12 +58,12 @@ void limits_of_processes(const char *root, long long most, char *text, size_t si
 	/* The new one has gone already where a thread was refused, others may have, too. */
 	if (found && (most < 0 || t.left < 2 || t.most < most))
 		snprintf(text, size,
-			 "; control group %s may have %lld processes and threads: raise its "
-			 "pids.max",
+			 "; control group %s is limited to %lld processes and threads: raise "
+			 "its pids.max",
 			 t.path, t.most);
 	else if (most >= 0)
 		snprintf(text, size,
-			 "; user %d may have %lld processes and threads: raise that limit "
+			 "; user %d is limited to %lld processes and threads: raise that limit "
 			 "(ulimit -u)",
 			 (int)geteuid(), most);
 }

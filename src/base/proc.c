@@ -211,13 +211,13 @@ static void close_ends(int (*report)[2], int n, int end)
 }
 
 /* Reads the children's numbers from the leader; waits until each runs its program, or fails. */
-static int await_execs(const struct proc_how *how, int n, int said, int (*report)[2],
+static int await_execs(const struct proc_how *how, int n, int leader, int (*report)[2],
 		       pid_t *pid, int *pidfd, struct err *e)
 {
 	int made, r, rc = 0;
 	pid_t p = 0;
 
-	for (made = 0; made < n && read_all(said, &p, sizeof(p)) && p > 0; made++)
+	for (made = 0; made < n && read_all(leader, &p, sizeof(p)) && p > 0; made++)
 		pid[made] = p;
 	if (made < n) {
 		rc = limits_fail(e, p < 0 ? -p : EAGAIN, "process %d of %d, %s", made + 1, n,

@@ -48,19 +48,19 @@ static int key_read(const struct reader *r, const char **p, const char *end,
 
 	for (; *p < end && is_key_byte(**p); (*p)++) {
 		if (n == YAML_KEY_BYTES - 1)
-			return wrong(r, "a key is shorter than 64 bytes", e);
+			return wrong(r, "a key must be shorter than 64 bytes", e);
 		key[n++] = **p;
 	}
 	key[n] = 0;
 	while (*p < end && yaml_is_blank(**p))
 		(*p)++;
 	if (key[0] == '-' && n == 1)
-		return wrong(r, "a list; write one value behind each key", e);
+		return wrong(r, "a list; write one value after each key", e);
 	if (!n || *p == end || **p != ':')
 		return wrong(r, "not \"key: value\"", e);
 	(*p)++;
 	if (*p < end && !yaml_is_blank(**p))
-		return wrong(r, "a blank is missing behind the colon", e);
+		return wrong(r, "a blank is missing after the colon", e);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ static int value_add(const struct reader *r, char value[YAML_VALUE_BYTES], size_
 		     struct err *e)
 {
 	if (*n == YAML_VALUE_BYTES - 1)
-		return wrong(r, "a value is shorter than 1024 bytes", e);
+		return wrong(r, "a value must be shorter than 1024 bytes", e);
 	if ((unsigned char)c < ' ' || c == 127)
 		return wrong(r, "a control character in a value", e);
 	value[(*n)++] = c;
@@ -90,8 +90,9 @@ static int quoted_read(const struct reader *r, const char **p, const char *end,
 			(*p)++;
 		} else if (quote == '"' && **p == '\\') {
 			if (*p + 1 == end || ((*p)[1] != '"' && (*p)[1] != '\\'))
-				return wrong(r, "behind \\ only \" or \\; or use single quotes",
-					     e);
+				return wrong(
+					r, "only \" or \\ may follow \\; or use single quotes",
+					e);
 			(*p)++;
 		}
 		rc = value_add(r, value, &n, **p, e);
@@ -99,7 +100,7 @@ static int quoted_read(const struct reader *r, const char **p, const char *end,
 			return rc;
 	}
 	if (*p == end)
-		return wrong(r, "a quote without its end on the same line", e);
+		return wrong(r, "a quote is not closed on the same line", e);
 	(*p)++;
 	value[n] = 0;
 	return 0;
@@ -114,7 +115,7 @@ static int plain_read(const struct reader *r, const char **p, const char *end,
 	if (strchr("&*!|>{}[]%@`,?", **p))
 		return wrong(r, "not one plain value; quote it if it is text", e);
 	if (**p == '-' && (*p + 1 == end || yaml_is_blank((*p)[1])))
-		return wrong(r, "a list; write one value behind each key", e);
+		return wrong(r, "a list; write one value after each key", e);
 	for (; *p < end; (*p)++) {
 		if (**p == '#' && yaml_is_blank((*p)[-1]))
 			break;
@@ -164,7 +165,7 @@ static int line_read(struct reader *r, const char *p, const char *end, yaml_visi
 	if (is_rest(p, end))
 		return 0;
 	if (*p == '\t')
-		return wrong(r, "a tab in front; indent with blanks", e);
+		return wrong(r, "a tab at the start; indent with blanks", e);
 	if (end - start >= 3 && !memcmp(start, "---", 3) && is_rest(start + 3, end)) {
 		if (r->has_document)
 			return wrong(r, "a second document", e);

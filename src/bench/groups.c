@@ -72,8 +72,10 @@ int groups_parse(struct groups *g, const char *text, int ranks, struct err *e)
 		return 0;
 	if (!strpbrk(text, ",/")) {
 		if (!groups_number(text, &n, &end) || *end)
-			return fail(e, RINGUP_EINVAL,
-				    "\"%.40s\" is neither how many groups nor which", text);
+			return fail(
+				e, RINGUP_EINVAL,
+				"\"%.40s\" is neither a number of groups nor a list of them",
+				text);
 		return deal(g, n, ranks, e);
 	}
 	rc = groups_begin(g, e);

@@ -44,7 +44,7 @@ struct measure {
 	char name[128];
 };
 
-static int told(int rc, struct err *e)
+static int checked(int rc, struct err *e)
 {
 	return rc ? fail(e, rc, "%s", ringup_error()) : 0;
 }
@@ -182,7 +182,7 @@ static int agree(struct measure *m, const char *name, double *v, int count,
 		.redop = redop,
 	};
 
-	return told(ringup_allreduce(m->world, &r, NULL), e);
+	return checked(ringup_allreduce(m->world, &r, NULL), e);
 }
 
 /* The place of member @i. */
@@ -377,7 +377,7 @@ static int wait_all(struct part *p, int started, struct err *e)
 	for (int i = 0; i < started; i++) {
 		one = ringup_wait(p->ops[i], -1);
 		if (one && !rc)
-			rc = told(one, e);
+			rc = checked(one, e);
 	}
 	return rc;
 }
@@ -389,10 +389,10 @@ static int call_many(struct measure *m, struct err *e)
 
 	for (i = 0; i < m->parts && !rc; i++) {
 		if (m->task.set) {
-			rc = told(start_set(m, &m->part[i], &started[i]), e);
+			rc = checked(start_set(m, &m->part[i], &started[i]), e);
 			continue;
 		}
-		rc = told(start_of(&m->task)(m, &m->part[i], &m->part[i].ops[0]), e);
+		rc = checked(start_of(&m->task)(m, &m->part[i], &m->part[i].ops[0]), e);
 		started[i] = !rc;
 	}
 	for (i = 0; i < m->parts; i++) {
@@ -406,7 +406,7 @@ static int call(struct measure *m, struct err *e)
 {
 	if (m->parts != 1 || m->task.set)
 		return call_many(m, e);
-	return told(start_of(&m->task)(m, m->part, NULL), e);
+	return checked(start_of(&m->task)(m, m->part, NULL), e);
 }
 
 /* -- data ----------------------------------------------------------------- */
@@ -624,16 +624,16 @@ static int add_parts(struct measure *m, struct ringup *r, const struct groups *g
 	for (int i = 0; i < groups->count && !rc; i++) {
 		struct ringup_group *g;
 
-		rc = told(ringup_group_add(r, groups->ranks + groups->first[i], groups->size[i],
-					   &g),
-			  e);
+		rc = checked(ringup_group_add(r, groups->ranks + groups->first[i],
+					      groups->size[i], &g),
+			     e);
 		if (!rc)
 			rc = add_part(m, g, e);
 	}
 	return rc;
 }
 
-int measure_open(struct ringup *r, const struct measure_how *how, struct measure **mp,
+int measure_open(struct ringup *r, const struct measure_options *how, struct measure **mp,
 		 struct err *e)
 {
 	struct measure *m = calloc(1, sizeof(*m));

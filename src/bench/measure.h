@@ -14,7 +14,7 @@ struct groups;
 struct measure;
 
 /* Zero-initialise, then set what you need. */
-struct measure_how {
+struct measure_options {
 	/* NULL or none: the world.  Else the task is carried out in all of these groups that
 	 * have this rank, at the same time. */
 	const struct groups *groups;
@@ -27,7 +27,7 @@ struct measure_how {
  * Ownership: *@mp is the caller's, for measure_close(), before ringup_fini().  *@how is needed
  * only during the call.
  */
-int measure_open(struct ringup *r, const struct measure_how *how, struct measure **mp,
+int measure_open(struct ringup *r, const struct measure_options *how, struct measure **mp,
 		 struct err *e);
 void measure_close(struct measure *m);
 

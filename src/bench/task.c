@@ -125,7 +125,7 @@ const char *task_cannot(const struct task *t)
 	if (t->redop != RINGUP_ADASUM)
 		return NULL;
 	if (!reduce_is_floating(t->dtype))
-		return "Adasum is of f16, bf16, f32 or f64";
+		return "Adasum needs f16, bf16, f32 or f64";
 	return t->what == TASK_REDUCESCATTER ? "Adasum has no reducescatter" : NULL;
 }
 

@@ -82,12 +82,12 @@ static int calibrate(struct measure *m, const struct task *t, struct timing *to,
 
 /* After twice the time, few samples are enough.  The times are the same on all ranks, and so is
  * the answer. */
-static bool is_late(const struct timing_how *how, int samples, double spent_us)
+static bool is_late(const struct timing_options *how, int samples, double spent_us)
 {
 	return !how->samples && samples >= LEAST_SAMPLES && spent_us > 2e6 * how->seconds;
 }
 
-int timing_take(struct measure *m, const struct task *t, const struct timing_how *how,
+int timing_take(struct measure *m, const struct task *t, const struct timing_options *how,
 		struct timing *to, struct err *e)
 {
 	struct dose d = { .check = how->check };

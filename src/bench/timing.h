@@ -13,7 +13,7 @@ struct measure;
 
 enum { TIMING_SAMPLES = 1000000000 };
 
-struct timing_how {
+struct timing_options {
 	int samples;    /* up to TIMING_SAMPLES; 0: as many as fit into seconds */
 	double seconds; /* about */
 	bool check;
@@ -28,7 +28,7 @@ struct timing {
 
 /* timing_take - time @t on all ranks of @m; each calls it with the same arguments and gets the
  * same result. */
-int timing_take(struct measure *m, const struct task *t, const struct timing_how *how,
+int timing_take(struct measure *m, const struct task *t, const struct timing_options *how,
 		struct timing *to, struct err *e);
 
 #endif

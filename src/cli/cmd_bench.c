@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/argv.h"
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "bench/groups.h"
@@ -175,7 +176,7 @@ static int parse_places(struct request *q, struct err *e)
 	if (task_has_place(&q->task) && q->task.what != TASK_SET)
 		return 0;
 	if (!q->places[0] && q->task.what != TASK_SET)
-		return cmd_misuse(e, "--in-place=%s: %s has no such form", in_place,
+		return cmd_misuse(e, "--in-place=%s: %s does not support this", in_place,
 				  task_name(&q->task));
 	q->places[1] = q->task.what == TASK_SET;
 	q->places[0] = !q->places[1];
@@ -190,13 +191,13 @@ static int parse_form(struct task *t, struct err *e)
 		return cmd_misuse(e, "--members=%d: not 1 to %d", members, TASK_MEMBERS);
 	if (members > 1 && !task_has_many(t))
 		return cmd_misuse(e,
-				  "--members=%d: %s has no such form; allreduce, allgather and "
-				  "reducescatter have",
+				  "--members=%d: only allreduce, allgather and reducescatter "
+				  "support this, not %s",
 				  members, task_name(t));
 	if (uneven && !task_has_blocks(t))
 		return cmd_misuse(e,
-				  "--uneven: %s has no blocks; allgather, reducescatter and "
-				  "alltoall have",
+				  "--uneven: only allgather, reducescatter and alltoall "
+				  "support this, not %s",
 				  task_name(t));
 	return 0;
 }
@@ -221,7 +222,7 @@ static int cmd_bench_parse(const char *collective, struct request *q, struct err
 	if (rc)
 		return rc;
 	if (*backend && !backend_find(backend))
-		return cmd_misuse(e, "--backend=%.80s: no back end has this name", backend);
+		return cmd_misuse(e, "--backend=%.80s: no such back end", backend);
 	if (iterations < 0 || iterations > TIMING_SAMPLES)
 		return cmd_misuse(e, "--iterations=%d: not 0 to %d", iterations,
 				  TIMING_SAMPLES);
@@ -241,7 +242,7 @@ static int cmd_bench_parse(const char *collective, struct request *q, struct err
 static int measure_all(struct request *q, const struct scoreboard *s, struct measure *m,
 		       bool prints, struct err *e)
 {
-	struct timing_how how = { iterations, seconds, check };
+	struct timing_options how = { iterations, seconds, check };
 	struct timing x;
 	bool is_wrong = false;
 	int rc = prints ? scoreboard_head(s, &q->task, e) : 0;
@@ -262,7 +263,7 @@ static int measure_all(struct request *q, const struct scoreboard *s, struct mea
 
 static int be_rank(struct request *q, struct err *e)
 {
-	struct measure_how how = { &q->groups, shared };
+	struct measure_options how = { &q->groups, shared };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	int rc;
@@ -301,13 +302,10 @@ static int start_ranks(struct err *e)
 {
 	struct argv words = { 0 };
 	char self[PATH_MAX], *text = NULL, *const * argv;
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	size_t size = 0, at;
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
-	if (file_read(NULL, "/proc/self/cmdline", WORDS_BYTES, &text, &size, e))
+	if (data_program(self, e) ||
+	    file_read(NULL, "/proc/self/cmdline", WORDS_BYTES, &text, &size, e))
 		return e->code;
 	argv_put(&words, self, "run", NULL);
 	argv_add(&words, "--ranks=%d", ranks);
@@ -333,7 +331,7 @@ static int cmd_bench_run(int argc, char **argv, struct err *e)
 	if (!argc)
 		return cmd_misuse(e, "which collective?");
 	if (argc > 1)
-		return cmd_misuse(e, "one collective at a time, not also %.80s", argv[1]);
+		return cmd_misuse(e, "unexpected %.80s: name one collective", argv[1]);
 	rc = cmd_bench_parse(argv[0], &q, e);
 	if (!rc)
 		rc = discover(&d, e);

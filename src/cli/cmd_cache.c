@@ -15,8 +15,7 @@ static int as_json;
 static const char *dir;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 0, "cache", "DIR", &dir,
-	  "the cache folder (by default that of RINGUP_CACHE)" },
+	{ OPT_STR, 0, "cache", "DIR", &dir, "the cache folder (default: RINGUP_CACHE)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ 0 },
 };
@@ -47,8 +46,8 @@ static int keygen(const char *folder, struct err *e)
 					  "key", out_string(private_file), "public",
 					  out_string(public_file), "trust", line),
 				e);
-	out_text("%s signs; give it only to nodes that build\n", private_file);
-	out_text("%s is for all nodes, or its line alone:\n", public_file);
+	out_text("%s: private key; copy it only to nodes that build\n", private_file);
+	out_text("%s: public key; copy it, or only this line, to all nodes:\n", public_file);
 	out_text("RINGUP_CACHE_TRUST=%s\n", line);
 	return 0;
 }
@@ -126,33 +125,33 @@ static int list(const struct cache_how *how, bool all, struct err *e)
 	return rc ? rc : l.wrong ? CMD_NO : CMD_YES;
 }
 
-static const char *word_of(const struct cache_said *said, bool is_put)
+static const char *word_of(const struct cache_said *result, bool is_put)
 {
 	if (is_put)
-		return said->is_published ? "published" : "there already";
-	return said->from == CACHE_HIT ? "taken" : "not taken";
+		return result->is_published ? "published" : "there already";
+	return result->from == CACHE_HIT ? "taken" : "not taken";
 }
 
 /* Runs put and get. */
 static int move(const struct cache_how *how, const char *key, const char *folder, bool is_put,
 		struct err *e)
 {
-	struct cache_said said;
-	int rc = is_put ? cache_put(how, key, folder, &said, e)
-			: cache_get(how, key, folder, &said, e);
+	struct cache_said result;
+	int rc = is_put ? cache_put(how, key, folder, &result, e)
+			: cache_get(how, key, folder, &result, e);
 	int json;
 
 	if (rc < 0)
 		return rc;
 	if (as_json) {
 		json = out_json(json_pack("{ss ss ss so}", "schema", "ringup.cache.entry/1",
-					  "key", key, "result", word_of(&said, is_put), "note",
-					  out_string_or_null(said.note)),
+					  "key", key, "result", word_of(&result, is_put),
+					  "note", out_string_or_null(result.note)),
 				e);
 		return json ? json : rc;
 	}
-	out_text("%.12s...: %s%s%s\n", key, word_of(&said, is_put), *said.note ? ": " : "",
-		 said.note);
+	out_text("%.12s...: %s%s%s\n", key, word_of(&result, is_put), *result.note ? ": " : "",
+		 result.note);
 	return rc;
 }
 
@@ -191,7 +190,7 @@ static int cmd_cache_run(int argc, char **argv, struct err *e)
 	if (dir)
 		how.dir = dir;
 	if (!*how.dir)
-		return cmd_misuse(e, "which cache? --cache=DIR or RINGUP_CACHE names it");
+		return cmd_misuse(e, "no cache folder: use --cache=DIR or set RINGUP_CACHE");
 	if (a->count)
 		return move(&how, argv[1], argv[2], !strcmp(a->name, "put"), e);
 	return list(&how, !strcmp(a->name, "verify"), e);

@@ -29,9 +29,10 @@ static const struct opt opts[] = {
 	  "a node that `ringup net snapshot` recorded; may be repeated" },
 	{ OPT_LIST, 'r', "rules", "FILE", &rules, "rules of your own; may be repeated" },
 	{ OPT_STR, 'c', "compare", "GOOD", &good,
-	  "also show lines that the log of a good run never has" },
+	  "also show kinds of lines that the log of a good run does not contain" },
 	{ OPT_INT, 0, "status", "N", &status, "the exit status of the job, if you know it" },
-	{ OPT_FLAG, 0, "list-rules", NULL, &list_rules, "print all rules in the form of FILE" },
+	{ OPT_FLAG, 0, "list-rules", NULL, &list_rules,
+	  "print all rules in the format of --rules" },
 	{ 0 },
 };
 
@@ -175,7 +176,7 @@ static void print_stub(const struct conclusions *c)
 		rulefile_stub(text, sizeof(text), c->list[i].proof);
 		if (!*text)
 			return;
-		out_look(OUT_DIM, "\na rule that knows it, for --rules FILE:\n");
+		out_look(OUT_DIM, "\nto recognize it, add this rule to a file for --rules:\n");
 		out_text(
 			"  rule: my-1\n  kind: error\n  text: %s\n  cause: CAUSE\n  fix: FIX\n",
 			text);
@@ -187,7 +188,7 @@ static void print_compared(const struct compare *x, char **logs)
 {
 	if (!good)
 		return;
-	out_text("\n%d kind%s of lines that %s does not have\n", x->shapes,
+	out_text("\n%d kind%s of lines that %s does not contain\n", x->shapes,
 		 x->shapes == 1 ? "" : "s", good);
 	for (int i = 0; i < x->shown; i++) {
 		out_text("  %s:%ld: %s", logs[x->first[i].file], x->first[i].line,
@@ -212,7 +213,8 @@ static void cmd_diagnose_print_text(const struct conclusions *c, const struct si
 	int processes;
 
 	if (c->outcome == JOBEND_WELL && c->n)
-		out_text("%d complaint%s, the job went on\n\n", c->n, c->n > 1 ? "s" : "");
+		out_text("%d complaint%s, but the job continued\n\n", c->n,
+			 c->n > 1 ? "s" : "");
 	for (int i = 0; i < c->n; i++) {
 		out_text("%s", i ? "\n" : "");
 		print_one(&c->list[i], logs, !i);
@@ -231,14 +233,13 @@ static void cmd_diagnose_print_text(const struct conclusions *c, const struct si
 		print_stub(c);
 	}
 	if (!c->n)
-		out_text("nothing known is wrong in %s%s (%ld lines, %.1f MB)%s\n", logs[0],
+		out_text("no known problem in %s%s (%ld lines, %.1f MB)%s\n", logs[0],
 			 n > 1 ? " and the other logs" : "", s->lines, (double)s->bytes / 1e6,
 			 c->outcome == JOBEND_WELL ? ""
-						   : "; no line says how the job ended: "
-						     "give --status N if you know it");
+						   : "; the log does not show how the job "
+						     "ended: add --status N if you know it");
 	if (s->unseen)
-		out_text("\n%ld places skipped: more known messages than any program writes\n",
-			 s->unseen);
+		out_text("\n%ld places skipped: too many known messages\n", s->unseen);
 	print_compared(x, logs);
 }
 

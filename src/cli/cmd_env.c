@@ -108,7 +108,7 @@ static int print_found(struct err *e)
 		out_table_cell(&t, OUT_PLAIN, "%s", h ? horovod_fate(h) : "unknown");
 		out_table_cell(&t, OUT_PLAIN, "%s",
 			       h ? horovod_meaning(h, text)
-				 : "no variable of Horovod 0.28; does nothing");
+				 : "not a Horovod 0.28 variable; ignored");
 	}
 	if (found)
 		out_text("\n");

@@ -57,8 +57,8 @@ static int add_up(struct ringup_group *world, float *v, struct err *e)
 	for (i = 0; i < count; i++)
 		if (v[i] != whole(size, i))
 			return fail(e, RINGUP_ESYSTEM,
-				    "rank %d: number %d of the sum is %g, it should be %g",
-				    rank, i, (double)v[i], (double)whole(size, i));
+				    "rank %d: element %d of the sum is %g instead of %g", rank,
+				    i, (double)v[i], (double)whole(size, i));
 	return 0;
 }
 
@@ -74,8 +74,8 @@ static int cmd_hello_tell(struct ringup *job, double ms, struct err *e)
 					  "ranks", size, "hosts", hosts, "backend",
 					  ringup_backend(world), "count", count, "ms", ms),
 				e);
-	out_text("%d rank%s on %d host%s by the back end %s: the sum of %d number%s is right, "
-		 "after %.2f ms\n",
+	out_text("%d rank%s on %d host%s, back end %s: the sum of %d number%s is correct (%.2f "
+		 "ms)\n",
 		 size, size == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
 		 ringup_backend(world), count, count == 1 ? "" : "s", ms);
 	return 0;

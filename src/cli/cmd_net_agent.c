@@ -9,7 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "probe/agent.h"
-#include "probe/byhand.h"
+#include "probe/manual.h"
 #include "settle/writer.h"
 
 static const char *connect_to, *name;
@@ -24,12 +24,12 @@ static const struct opt opts[] = {
 
 static int read_secret(struct secret *s, struct err *e)
 {
-	char line[2 * BYHAND_HEX] = "";
+	char line[2 * MANUAL_HEX] = "";
 	int rc;
 
 	if (!fgets(line, sizeof(line), stdin))
 		*line = 0;
-	rc = byhand_read(s, line, e);
+	rc = manual_read(s, line, e);
 	sodium_memzero(line, sizeof(line));
 	return rc;
 }
@@ -44,7 +44,7 @@ static int check_join(struct err *e)
 
 	gethostname(self, sizeof(self) - 1);
 	if (!rc)
-		rc = byhand_join(&t, connect_to, name ? name : self, &s, e);
+		rc = manual_join(&t, connect_to, name ? name : self, &s, e);
 	if (!rc) {
 		out_note("joined the check at %s\n", connect_to);
 		rc = agent_run(&t, cmd_conf()->root, &s, NULL, e);
@@ -66,8 +66,7 @@ static int cmd_net_agent_run(int argc, char **argv, struct err *e)
 	if (connect_to)
 		return check_join(e);
 	if (name || isatty(STDIN_FILENO))
-		return cmd_misuse(
-			e, "this is for `ringup net check` to start, or takes --connect");
+		return cmd_misuse(e, "needs --connect, unless `ringup net check` starts it");
 	talk_open(&t, STDIN_FILENO, STDOUT_FILENO);
 	writer_open(&writer, cmd_conf()->root);
 	orders = writer_orders(&writer);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "cli/cmd.h"
 #include "cli/matrix.h"
@@ -23,13 +24,13 @@ static struct targets targets;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "agent", NULL, &by_hand,
-	  "start nothing; print the line to paste on each node" },
+	  "start no agents; print the command to paste on each node" },
 	{ OPT_STR, 'f', "from", "FILE", &from,
 	  "read the output of an earlier --json instead of checking" },
-	{ OPT_STR, 0, "html", "FILE", &html, "also write a web page with pictures" },
+	{ OPT_STR, 0, "html", "FILE", &html, "also write a web page with diagrams" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,
-	  "with --agent: address that the nodes connect to (ringup's choice)" },
+	  "with --agent: address for the nodes to connect to (chosen by ringup)" },
 	{ OPT_FLAG, 'q', "quick", NULL, &quick, "do not measure bandwidth" },
 	TARGETS_OPTS(targets),
 	{ 0 },
@@ -77,13 +78,13 @@ static void agents_invite(const char *where, const char *hex, int seconds)
 	char self[PATH_MAX] = "ringup";
 	const char *program = targets.program ? targets.program : self;
 
-	if (!targets.program && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+	if (!targets.program && data_program(self, NULL))
 		program = "ringup";
-	out_note("start an agent on each node within %d seconds with this line:\n", seconds);
+	out_note("run this command on each node within %d seconds:\n", seconds);
 	out_note("\n");
 	out_note("    echo %s | %s net agent --connect %s\n", hex, program, where);
 	out_note("\n");
-	out_note("append --name NODE if a host has another name\n");
+	out_note("append --name NODE if the host name differs\n");
 }
 
 /* Without an option, the address that ringup itself would use. */
@@ -111,8 +112,8 @@ static int choose_address(char out[IFACE_TEXT], struct err *e)
 static int nodes_probe(int argc, char **argv, struct probe_facts *f, struct err *e)
 {
 	struct roster nodes = { 0 };
-	struct check_how how = { .quick = quick };
-	struct byhand_how hands = { .seconds = targets.start_s, .invite = agents_invite };
+	struct check_options how = { .quick = quick };
+	struct manual_options hands = { .seconds = targets.start_s, .invite = agents_invite };
 	char address[IFACE_TEXT] = "";
 	int rc = targets_find(&targets, argc, argv, 2, &nodes, e);
 
@@ -137,7 +138,7 @@ static int cmd_net_check_run(int argc, char **argv, struct err *e)
 	int rc;
 
 	if (from && argc)
-		return cmd_misuse(e, "--from reads a check; it takes no nodes");
+		return cmd_misuse(e, "--from reads an earlier check and takes no nodes");
 	rc = from ? facts_load(&f, from, e) : nodes_probe(argc, argv, &f, e);
 	if (!rc)
 		rc = verdict_find(&f, e);

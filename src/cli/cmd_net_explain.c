@@ -10,6 +10,7 @@
 #include "base/release.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "cli/settled.h"
 #include "detect/netfacts.h"
 
 static int as_json;
@@ -22,10 +23,10 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
 	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
-	  "the value that horovodrun gets for this option" },
+	  "the value of horovodrun's option of this name" },
 	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "numeric address of a host to reach" },
 	{ OPT_STR, 0, "version", "V", &version,
-	  "by the rules of this version of --lib, such as 2.27.7" },
+	  "use the rules of this version of --lib, such as 2.27.7" },
 	/* The former name of --from. */
 	{ OPT_STR, 's', "snapshot", "FILE", &from, NULL },
 	{ 0 },
@@ -45,7 +46,7 @@ static void print_unknown(const struct pick_role *r, int width)
 	out_fold(OUT_WARN, width + 3, width + 3, "unknown: %s", r->unknown);
 	if (!*r->error && !r->npicks)
 		return;
-	out_text("  %-*s by the environment it would be", width, "");
+	out_text("  %-*s otherwise, from the environment:", width, "");
 	for (int i = 0; i < r->npicks; i++)
 		out_text("%s%s %s", i ? ", " : " ", r->picks[i].interface, r->picks[i].address);
 	out_text("%s\n", *r->error ? " a refusal" : "");
@@ -224,18 +225,6 @@ static json_t *role_json(const struct pick_role *r)
 			 json_null());
 }
 
-static json_t *fates_json(const struct iface_list *l, const struct picked *p)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < p->nfates && !*p->roles[0].unknown; i++)
-		json_array_append_new(list, json_pack("{so sb so}", "name",
-						      out_string(l->ifaces[i].name), "used",
-						      p->fates[i].used, "rule",
-						      out_string(p->fates[i].rule)));
-	return list;
-}
-
 static json_t *settings_json(const struct picker *k, const struct netconf *c)
 {
 	json_t *list = json_array();
@@ -278,7 +267,8 @@ static int add_library(json_t *list, const struct picker *k, const struct snapsh
 		json_array_append_new(list, json_pack("{ss so sb sO so so}", "library", k->name,
 						      "version", out_string(p.version), "guess",
 						      is_guess(k, p.version), "roles", roles,
-						      "interfaces", fates_json(&s->ifaces, &p),
+						      "interfaces",
+						      settled_fates_json(&s->ifaces, &p),
 						      "settings", settings_json(k, &heard)));
 	json_decref(roles);
 	picker_free(&p);
@@ -294,7 +284,7 @@ static json_t *choice_json(const struct iface_list *l, const struct picked *own)
 			 r->npicks ? out_string(r->picks[0].interface) : json_null(), "address",
 			 r->npicks ? out_string(r->picks[0].address) : json_null(), "reason",
 			 out_string_or_null(r->note), "error", out_string_or_null(r->error),
-			 "interfaces", fates_json(l, own));
+			 "interfaces", settled_fates_json(l, own));
 }
 
 static int cmd_net_explain_print_json(const struct snapshot *s, const struct picked *own,
@@ -322,7 +312,7 @@ static int check_lib(struct err *e)
 	size_t len = 0;
 
 	if (version && !lib)
-		return cmd_misuse(e, "--version: of which library? name it with --lib");
+		return cmd_misuse(e, "--version needs --lib");
 	if (!lib || picker_find(lib))
 		return 0;
 	for (int i = 0; pickers[i]; i++) {
@@ -345,9 +335,10 @@ static int set_version(struct snapshot *s, struct err *e)
 		return 0;
 	if (!isdigit((unsigned char)*version) || len > 31 ||
 	    release_compare(version, k->oldest) < 0)
-		return cmd_misuse(
-			e, "--version=%.40s: %s from %s to %s is known, and what follows",
-			version, k->title, k->oldest, k->newest);
+		return cmd_misuse(e,
+				  "--version=%.40s: %s versions from %s to %s are known; later "
+				  "ones follow the rules of the last",
+				  version, k->title, k->oldest, k->newest);
 	return netconf_set_version(&s->settings, lib, version, e);
 }
 

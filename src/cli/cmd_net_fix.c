@@ -75,20 +75,6 @@ struct report {
 
 /* JSON. */
 
-static json_t *interfaces_json(const struct group *g)
-{
-	const struct iface_list *l = &g->node[0].ifaces;
-	const struct picked *own = &g->common[0].own;
-	json_t *list = json_array();
-
-	for (int i = 0; i < own->nfates && i < l->nifaces; i++)
-		json_array_append_new(list, json_pack("{so sb so}", "name",
-						      out_string(l->ifaces[i].name), "used",
-						      own->fates[i].used, "rule",
-						      out_string(own->fates[i].rule)));
-	return list;
-}
-
 static int cmd_net_fix_print_json(const struct report *r, struct err *e)
 {
 	const struct group *g = r->group;
@@ -102,8 +88,9 @@ static int cmd_net_fix_print_json(const struct report *r, struct err *e)
 		out_string_or_null(r->chosen ? r->chosen->address : NULL), "network",
 		out_string_or_null(g->network), "note",
 		out_string_or_null(g->n ? g->common[0].own.roles[0].note : NULL), "interfaces",
-		g->n ? interfaces_json(g) : json_array(), "dry_run", dry_run, "changed",
-		done && change_count(&r->change) > 0, "error", out_string_or_null(r->error));
+		g->n ? settled_fates_json(&g->node[0].ifaces, &g->common[0].own) : json_array(),
+		"dry_run", dry_run, "changed", done && change_count(&r->change) > 0, "error",
+		out_string_or_null(r->error));
 	json_object_update(all, change);
 	json_decref(change);
 	return out_json(all, e);
@@ -132,8 +119,8 @@ static int print_fates(const struct group *g, struct err *e)
 static void print_network(const struct report *r)
 {
 	if (r->chosen && *r->group->network)
-		out_text("%s for Open MPI, which takes a network: nodes have different names "
-			 "for it\n",
+		out_text("%s for Open MPI: a network, since the interface has different names "
+			 "on the nodes\n",
 			 r->group->network);
 }
 
@@ -286,8 +273,8 @@ static int cmd_net_fix_choose(struct group *g, struct report *r, struct err *why
 	p = &g->common[0].own.roles[0].picks[0];
 	f = iface_find(&g->node[0].ifaces, p->interface);
 	if (!f || (f->flags & IFF_LOOPBACK && !ask.interface))
-		r->error = "there is no network, so there is nothing to settle; one host needs "
-			   "no settings";
+		r->error = "nothing to configure: this host has no network, and a single host "
+			   "needs no settings";
 	else
 		r->chosen = p;
 	return 0;
@@ -318,8 +305,8 @@ static int cmd_net_fix_settle(struct report *r, struct err *e)
 	if (!rc)
 		rc = fix_plan(&r->plan, where(), &want, e);
 	if (!rc && r->plan.nconflicts)
-		r->error = "these other lines contradict the choice, so nothing was changed; "
-			   "remove them, or use --force";
+		r->error = "nothing was changed, since these other lines contradict the "
+			   "choice; remove them, or use --force";
 	else if (!rc && r->chosen)
 		rc = judge_outcome(r, e);
 	if (!rc)
@@ -360,14 +347,15 @@ static int name_nodes(struct roster *r, int argc, char **argv, struct err *e)
 		for (at = nodes.item[i]; !rc && *at; at += len + (at[len] == ',')) {
 			len = strcspn(at, ",");
 			if (len >= sizeof(name))
-				return cmd_misuse(e, "--nodes=%.80s: a name too long", at);
+				return cmd_misuse(e, "--nodes=%.80s: name too long", at);
 			snprintf(name, sizeof(name), "%.*s", (int)len, at);
 			rc = roster_add(r, name, e);
 		}
 	return rc ? rc : targets_find(&targets, argc, argv, 1, r, e);
 }
 
-static int conclude_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+static int conclude_nodes(const struct settle_options *how, const struct settle *s,
+			  struct err *e)
 {
 	int i, rc = as_json ? out_json(settled_nodes_json(how, s), e)
 			    : settled_print_nodes(how, s, e);
@@ -388,7 +376,7 @@ static int fix_nodes(int argc, char **argv, struct err *e)
 {
 	struct roster r = { 0 };
 	struct settle s = { 0 };
-	struct settle_how how = {
+	struct settle_options how = {
 		.ask = choice(),
 		.undo = undo,
 		.dry_run = dry_run,

@@ -66,8 +66,8 @@ static void compare_roles(struct report *r, const struct picker *k, const struct
 		picks_text(&is->roles[i], after, sizeof(after));
 		if (!strcmp(before, after))
 			continue;
-		snprintf(line, sizeof(line), "%s (%s) would now take %s, took %s", k->title,
-			 is->roles[i].name, after, before);
+		snprintf(line, sizeof(line), "%s (%s) would now pick %s instead of %s",
+			 k->title, is->roles[i].name, after, before);
 		json_array_append_new(r->meanings, out_string(line));
 	}
 }
@@ -116,7 +116,7 @@ static void print_texts(const char *time, const struct report *r)
 		out_look(OUT_WARN, "%s\n", json_string_value(one));
 	}
 	if (r->is_change && !json_array_size(r->meanings))
-		out_text("%s no library would choose otherwise\n", time);
+		out_text("%s no library would pick another interface\n", time);
 }
 
 static int print(const struct report *r, struct err *e)

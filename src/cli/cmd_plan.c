@@ -144,8 +144,7 @@ static void print_disagreements(const struct buildplan *p)
 		const struct buildplan_disagreement *d = &p->disagreements[i];
 
 		out_look(OUT_WARN, "the table is wrong here");
-		out_text(": %s: it says %s, and %s is what was found\n", d->about, d->table,
-			 d->probe);
+		out_text(": %s: it says %s, but %s was found\n", d->about, d->table, d->probe);
 	}
 }
 

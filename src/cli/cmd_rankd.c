@@ -27,7 +27,7 @@ static int check_fd(const char *option, int fd, struct err *e)
 {
 	if (fd == INT_MIN || (fd > STDERR_FILENO && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0))
 		return 0;
-	return cmd_misuse(e, "--%s %d: there is no such descriptor", option, fd);
+	return cmd_misuse(e, "--%s %d: no such descriptor", option, fd);
 }
 
 /* What is encrypted goes over a socket (wire/chan.h). */
@@ -55,12 +55,12 @@ static int cmd_rankd_run(int argc, char **argv, struct err *e)
 	int rc;
 
 	if (isatty(STDIN_FILENO))
-		return cmd_misuse(e,
-				  "this is for `ringup run` to start, on each host of a job");
+		return cmd_misuse(e, "started by `ringup run` on each host of a job; do not "
+				     "run it yourself");
 	if (argc && (lifeline == INT_MIN || seal == INT_MIN))
-		return cmd_misuse(e, "a command, but no --lifeline or no --seal");
+		return cmd_misuse(e, "a command needs --lifeline and --seal");
 	if (!argc && (lifeline != INT_MIN || seal != INT_MIN))
-		return cmd_misuse(e, "--lifeline or --seal, but no command");
+		return cmd_misuse(e, "--lifeline and --seal need a command");
 	rc = check_fd("lifeline", lifeline, e);
 	if (!rc)
 		rc = check_fd("seal", seal, e);

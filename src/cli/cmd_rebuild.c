@@ -97,11 +97,11 @@ static void print_proofs(const json_t *proofs)
 /* Prints the notes that have not been printed yet. */
 static void print_notes(const json_t *notes)
 {
-	static size_t told;
+	static size_t printed;
 
-	for (; told < json_array_size(notes); told++)
+	for (; printed < json_array_size(notes); printed++)
 		out_note("ringup rebuild: %s\n",
-			 json_string_value(json_array_get(notes, told)));
+			 json_string_value(json_array_get(notes, printed)));
 }
 
 static void print_pairs(const struct textpairs *list, const char *verb)
@@ -134,57 +134,58 @@ static void print_dry(const struct buildplan *plan)
 	print_pairs(&plan->advisories, "known");
 }
 
-static json_t *report(const struct buildplan *plan, const struct rebuild_said *said,
+static json_t *report(const struct buildplan *plan, const struct rebuild_said *result,
 		      const struct err *why, bool nothing)
 {
-	enum reason reason = said->reason ? said->reason : reason_of(why, REASON_SYSTEM);
-	const char *result = why->code ? "failed"
-			     : nothing ? "nothing"
-			     : undo    ? "undone"
-			     : dry_run ? "possible"
-				       : "done";
+	enum reason reason = result->reason ? result->reason : reason_of(why, REASON_SYSTEM);
+	const char *outcome = why->code ? "failed"
+			      : nothing ? "nothing"
+			      : undo    ? "undone"
+			      : dry_run ? "possible"
+					: "done";
 
 	return json_pack("{ss ss ss so so so so so sb sb sO? sO? so}", "schema",
-			 "ringup.rebuild/1", "engine", engine, "result", result, "reason",
+			 "ringup.rebuild/1", "engine", engine, "result", outcome, "reason",
 			 out_string_or_null(why->code ? reason_word(reason) : NULL), "error",
 			 out_string_or_null(why->code ? why->text : NULL), "hint",
-			 out_string_or_null(!why->code    ? NULL
-					    : *said->hint ? said->hint
-							  : reason_hint(reason)),
-			 "log", out_string_or_null(said->log), "site",
-			 out_string_or_null(said->site), "dry_run", dry_run, "from_cache",
-			 said->is_from_cache, "proofs", said->proofs, "notes", said->notes,
-			 "plan", plan->engine ? buildplan_json(plan) : json_null());
+			 out_string_or_null(!why->code      ? NULL
+					    : *result->hint ? result->hint
+							    : reason_hint(reason)),
+			 "log", out_string_or_null(result->log), "site",
+			 out_string_or_null(result->site), "dry_run", dry_run, "from_cache",
+			 result->is_from_cache, "proofs", result->proofs, "notes",
+			 result->notes, "plan",
+			 plan->engine ? buildplan_json(plan) : json_null());
 }
 
-static int conclude(const struct buildplan *plan, const struct rebuild_said *said,
+static int conclude(const struct buildplan *plan, const struct rebuild_said *result,
 		    const struct err *why, bool nothing, struct err *e)
 {
 	bool failed = why->code != 0;
 
 	if (as_json) {
-		if (out_json(report(plan, said, why, nothing), e))
+		if (out_json(report(plan, result, why, nothing), e))
 			return e->code;
-		if (failed && !said->reason)
+		if (failed && !result->reason)
 			return fail(e, why->code, "%s", why->text);
 		return failed || nothing ? CMD_NO : CMD_YES;
 	}
-	print_proofs(said->proofs);
-	print_notes(said->notes);
+	print_proofs(result->proofs);
+	print_notes(result->notes);
 	if (failed)
 		out_note("ringup rebuild: %s\n", why->text);
-	if (*said->log)
-		out_note("log: %s\n", said->log);
+	if (*result->log)
+		out_note("log: %s\n", result->log);
 	if (failed)
 		out_note("the previous engine is still in place, unchanged\n");
 	else if (nothing)
 		out_text("nothing to undo\n");
 	else if (undo)
-		out_text("undone: the previous engine is back in %s\n", said->site);
+		out_text("undone: the previous engine is back in %s\n", result->site);
 	else if (!dry_run)
 		out_text("%s %s is in place%s%s%s\n", engine, plan->version,
-			 *said->site ? " in " : "", said->site,
-			 said->is_from_cache ? ", from the cache" : "");
+			 *result->site ? " in " : "", result->site,
+			 result->is_from_cache ? ", from the cache" : "");
 	return failed || nothing ? CMD_NO : CMD_YES;
 }
 
@@ -193,18 +194,19 @@ static int check_usage(struct err *e)
 	if (!rebuild_builder(engine))
 		return cmd_misuse(e, "--engine=%.40s: ringup or horovod", engine);
 	if (!strcmp(engine, "ringup") && (source || accepted.count))
-		return cmd_misuse(e, "--source and --accept are for --engine horovod");
+		return cmd_misuse(e, "--source and --accept need --engine horovod");
 	if (jobs < 0 || minutes < 1)
-		return cmd_misuse(e, "--jobs and --timeout count from 1");
+		return cmd_misuse(e, "--jobs and --timeout must be at least 1");
 	if (undo && (dry_run || source || frameworks.count || cache_dir || accepted.count))
-		return cmd_misuse(e, "--undo goes with --engine, --python and --json only");
+		return cmd_misuse(
+			e, "--undo may be combined with --engine, --python and --json only");
 	return 0;
 }
 
 static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 {
 	struct progress progress = { .since = clock_ns(), .is_live = isatty(STDERR_FILENO) };
-	struct rebuild_said said = { 0 };
+	struct rebuild_said result = { 0 };
 	const char *const always[] = { cmd_conf()->accept };
 	struct cache_how cache;
 	struct rebuild_how how = {
@@ -239,30 +241,30 @@ static int cmd_rebuild_run(int argc, char **argv, struct err *e)
 	if (cache.dir && *cache.dir)
 		how.cache = &cache;
 	if (undo)
-		rc = rebuild_undo(&how, &said, &why);
+		rc = rebuild_undo(&how, &result, &why);
 	else
-		rc = rebuild_plan(&how, &facts, &plan, &said, &why);
+		rc = rebuild_plan(&how, &facts, &plan, &result, &why);
 	if (!rc && !undo)
-		rc = rebuild_check(&plan, &said, &why);
+		rc = rebuild_check(&plan, &result, &why);
 	if (!rc && dry_run)
-		rc = rebuild_look(&how, facts, &plan, &said, &why);
+		rc = rebuild_look(&how, facts, &plan, &result, &why);
 	/* Losses are reported before they happen. */
-	if (!rc && !as_json && json_array_size(said.notes)) {
+	if (!rc && !as_json && json_array_size(result.notes)) {
 		end_progress(&progress);
-		print_notes(said.notes);
+		print_notes(result.notes);
 	}
 	if (!rc && !undo && !dry_run)
-		rc = rebuild_run(&how, facts, &plan, &said, &why);
+		rc = rebuild_run(&how, facts, &plan, &result, &why);
 	end_progress(&progress);
 	if (!rc && dry_run && !as_json)
 		print_dry(&plan);
-	if (rc < 0 && !said.reason && !as_json && !job_interrupted())
+	if (rc < 0 && !result.reason && !as_json && !job_interrupted())
 		rc = fail(e, rc, "%s", why.text);
 	else
-		rc = conclude(&plan, &said, &why, rc == 1, e);
+		rc = conclude(&plan, &result, &why, rc == 1, e);
 	json_decref(facts);
 	buildplan_free(&plan);
-	rebuild_free(&said);
+	rebuild_free(&result);
 	/* All is cleaned up and reported: the parent process shall see the signal. */
 	if (job_interrupted()) {
 		fflush(stdout);

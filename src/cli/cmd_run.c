@@ -47,12 +47,13 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'H', "hosts", "HOST:SLOTS,...", &hosts,
 	  "hosts, and the number of ranks on each" },
 	{ OPT_STR, 0, "hostfile", "FILE", &hostfile,
-	  "the same from a file: HOST slots=N, one per line" },
+	  "file of hosts, one \"HOST slots=N\" per line" },
 	{ OPT_INT, 0, "ssh-port", "PORT", &ssh_port, "port of sshd on other hosts" },
 	{ OPT_STR, 0, "ssh-identity-file", "FILE", &identity, "key for ssh to other hosts" },
 	{ OPT_STR, 0, "network-interfaces", "NAME,...", &interfaces,
 	  "interface between hosts: the first of these that exists" },
-	{ OPT_STR, 0, "ringup", "PATH", &program, "path of ringup on other hosts (as here)" },
+	{ OPT_STR, 0, "ringup", "PATH", &program,
+	  "path of ringup on other hosts (same as here)" },
 	{ OPT_INT, 0, "start-timeout", "SECONDS", &start_timeout_s,
 	  "limit for hosts to answer and ranks to connect (60)" },
 	{ OPT_INT, 0, "min-np", "N", &min_np,
@@ -78,7 +79,7 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "timeline-filename", "FILE", &timeline,
 	  "record a timeline; %r in the name: one file per rank" },
 	{ OPT_FLAG, 0, "timeline-mark-cycles", NULL, &mark_cycles,
-	  "also mark in it where batches begin" },
+	  "also mark the start of each batch" },
 	{ OPT_FLAG, 0, "tag-output", NULL, &tagged,
 	  "prefix lines with \"[RANK]<stdout>:\", as horovodrun does" },
 	{ OPT_FLAG, 0, "timestamp-output", NULL, &timed, "prefix lines with the time, too" },
@@ -106,7 +107,8 @@ static int check_export(const char *var, const char **set, int *count, struct er
 	memcpy(name, var, len);
 	name[len] = 0;
 	if (rankenv_is_ours(name))
-		return cmd_misuse(e, "-x %s: that is for ringup run itself to say", name);
+		return cmd_misuse(e, "-x %s: only `ringup run` itself may set this variable",
+				  name);
 	if (var[len])
 		set[(*count)++] = var;
 	else if (!conf_env(name))
@@ -152,11 +154,12 @@ static int check_number(const char *name, int number, int least, int most, struc
 static int check_elastic(struct err *e)
 {
 	if (script && (hosts || hostfile))
-		return cmd_misuse(e, "--host-discovery-script tells the hosts: leave out %s",
+		return cmd_misuse(e,
+				  "--host-discovery-script already provides the hosts: omit %s",
 				  hosts ? "-H" : "--hostfile");
 	if (!is_elastic() &&
 	    (is_set(max_np) || is_set(elastic_timeout_s) || is_set(reset_limit) || cooldown))
-		return cmd_misuse(e, "%s is for an elastic job: say --min-np, too",
+		return cmd_misuse(e, "%s needs an elastic job: add --min-np",
 				  is_set(max_np)              ? "--max-np"
 				  : is_set(elastic_timeout_s) ? "--elastic-timeout"
 				  : is_set(reset_limit)       ? "--reset-limit"
@@ -180,9 +183,10 @@ static int check_hosts(struct err *e)
 	if (hosts && hostfile)
 		return cmd_misuse(e, "-H or --hostfile, not both");
 	if (is_set(parent_fd) && !hosts && !script)
-		return cmd_misuse(e, "--parent: name the hosts it has connections to, with -H");
+		return cmd_misuse(e,
+				  "--parent needs -H with the hosts that it is connected to");
 	if (!hosts && !hostfile && !script && (ssh_port || identity || program))
-		return cmd_misuse(e, "%s is for other hosts: name them with -H",
+		return cmd_misuse(e, "%s needs hosts: name them with -H",
 				  ssh_port   ? "--ssh-port"
 				  : identity ? "--ssh-identity-file"
 					     : "--ringup");
@@ -214,17 +218,16 @@ static int cmd_run_check(struct err *e)
 	if (rc)
 		return rc;
 	if (!is_set(ranks) && !hosts && !hostfile)
-		return cmd_misuse(e, "how many ranks? -np N says it");
+		return cmd_misuse(e, "-np is missing: give the number of ranks, as in -np 4");
 	if (timeout_s < 0 || grace_s < 0)
 		return cmd_misuse(e, "--%s: a time is not negative",
 				  timeout_s < 0 ? "timeout" : "grace");
 	if (timeline && !*timeline)
 		return cmd_misuse(e, "--timeline-filename needs a file");
 	if (mark_cycles && !timeline && !*cmd_conf()->timeline)
-		return cmd_misuse(e, "--timeline-mark-cycles: where? --timeline-filename FILE "
-				     "says it");
+		return cmd_misuse(e, "--timeline-mark-cycles needs --timeline-filename FILE");
 	if (bare && (tagged || timed))
-		return cmd_misuse(e, "--no-prefix leaves no room for --%s",
+		return cmd_misuse(e, "--no-prefix and --%s exclude each other",
 				  tagged ? "tag-output" : "timestamp-output");
 	if (output_dir && !*output_dir)
 		return cmd_misuse(e, "--output-dir needs a directory");
@@ -232,7 +235,7 @@ static int cmd_run_check(struct err *e)
 }
 
 /* Parses "10,100": seconds. */
-static int read_cooldown(struct elastic_how *how, struct err *e)
+static int read_cooldown(struct elastic_options *how, struct err *e)
 {
 	double least, most;
 	int end = 0;
@@ -245,8 +248,7 @@ static int read_cooldown(struct elastic_how *how, struct err *e)
 	if (!(least >= 1 && most >= least && most <= 3600))
 		return cmd_misuse(
 			e,
-			"--blacklist-cooldown-range %.40s: from 1 to 3600 seconds, the "
-			"least first",
+			"--blacklist-cooldown-range %.40s: give MIN,MAX from 1 to 3600 seconds",
 			cooldown);
 	how->cooldown_min_ms = (int64_t)(least * 1000);
 	how->cooldown_max_ms = (int64_t)(most * 1000);
@@ -287,7 +289,7 @@ static int run_cluster(const struct hostlist *l, const struct conf *conf, char *
 {
 	int64_t start_ms =
 		is_set(start_timeout_s) ? start_timeout_s * 1000ll : conf->start_timeout_ms;
-	struct cluster_how j = {
+	struct cluster_options j = {
 		.size = ranks,
 		.is_here = !is_elastic() && !parent && l->count == 1 &&
 			   hostlist_is_local(l->host[0].name) && l->host[0].slots >= ranks,
@@ -444,8 +446,8 @@ const struct cmd cmd_run = {
 		    "ringup run -H node1:4,node2:4 -- python3 train.py\n"
 		    "ringup run -np 4 --min-np 2 --host-discovery-script ./hosts.sh -- python3 "
 		    "train.py",
-	.exits = "0 all ranks succeeded, else that of the first that failed;\n"
-		 "             2 wrong usage, 3 not started, 124 time-out, 255 a host is lost",
+	.exits = "0 all ranks succeeded, else the status of the first that failed;\n"
+		 "             2 wrong usage, 3 not started, 124 timed out, 255 lost a host",
 	.opts = opts,
 	.min = 1,
 	.max = -1,

@@ -193,7 +193,7 @@ static const struct hang_job *choose_job(const struct hang_jobs *l, struct err *
 		fail(e, RINGUP_EINVAL, "no job on this host uses ringup");
 	else
 		fail(e, RINGUP_EINVAL,
-		     "%d jobs run on this host: give a process of one, such as %d", n,
+		     "%d jobs run on this host: give the PID of one, such as %d", n,
 		     (int)found->launcher);
 	return NULL;
 }
@@ -212,7 +212,7 @@ static int cmd_top_run(int argc, char **argv, struct err *e)
 				  "--interval %.40s: not a number of seconds from 0.5 to 3600",
 				  pause_text);
 	if (argc && (pid < 1 || argv[0][strspn(argv[0], "0123456789")]))
-		return cmd_misuse(e, "%.80s: not a process ID", argv[0]);
+		return cmd_misuse(e, "%.80s: not a PID", argv[0]);
 	if (as_json && !once)
 		return cmd_misuse(e, "--json needs --once");
 	rc = jobs_find(&l, argc ? &pid : NULL, argc, e);

@@ -8,6 +8,7 @@
 
 #include "base/argv.h"
 #include "base/conf.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/horovod.h"
 #include "base/proc.h"
@@ -104,7 +105,7 @@ static void value_add(struct plan_words *w, const struct hvdopts *o, enum hvdopt
 
 /* Is a variable set for @i?  Options of autotuning and of the timeline need their main
  * option. */
-static bool horovodrun_is_told(const struct hvdopts *o, enum hvdopt i)
+static bool horovodrun_is_set(const struct hvdopts *o, enum hvdopt i)
 {
 	if (!o->value[i] || !*hvdopt_rows[i].variable)
 		return false;
@@ -118,7 +119,7 @@ static bool horovodrun_is_told(const struct hvdopts *o, enum hvdopt i)
 static void variables_add(struct plan_words *w, const struct hvdopts *o)
 {
 	for (int i = 0; i < HVDOPTS; i++)
-		if (horovodrun_is_told(o, (enum hvdopt)i))
+		if (horovodrun_is_set(o, (enum hvdopt)i))
 			value_add(w, o, (enum hvdopt)i);
 	if (o->tcp)
 		variable_add(w, "NCCL_IB_DISABLE", "1");
@@ -161,8 +162,8 @@ static void elastic_note(const struct hvdopts *o)
 {
 	static const enum hvdopt needs[] = { HVD_max_num_proc, HVD_elastic_timeout,
 					     HVD_reset_limit };
-	static const char why[] = "for elastic jobs, which --min-np or --host-discovery-script "
-				  "makes; it does nothing here";
+	static const char why[] =
+		"no effect: only elastic jobs use it (--min-np or --host-discovery-script)";
 	char where[HVDOPTS_SAY];
 
 	if (is_elastic(o))
@@ -198,13 +199,14 @@ static void notes_print(const struct hvdopts *o)
 		note_one(list, why);
 	}
 	if (o->disable_cache)
-		note_one("--disable-cache", "nothing is remembered from one run to the next");
+		note_one("--disable-cache", "no effect: ringup caches nothing between runs");
 	elastic_note(o);
 	if (!o->mpi && !o->jsrun && o->value[HVD_mpi_args])
-		note_one("--mpi-args", "for --mpi and --jsrun; ringup itself starts the ranks");
+		note_one("--mpi-args", "no effect: only --mpi and --jsrun use it; ringup "
+				       "starts the ranks itself");
 	if (!o->mpi && !o->jsrun && o->value[HVD_binding_args])
-		note_one("--binding-args",
-			 "for --mpi and --jsrun; ringup itself starts the ranks");
+		note_one("--binding-args", "no effect: only --mpi and --jsrun use it; ringup "
+					   "starts the ranks itself");
 }
 
 /* -- ringup run ----------------------------------------------------------- */
@@ -474,7 +476,7 @@ static const char *starter_choose(const struct hvdopts *o)
 		return asked;
 	if (is_elastic(o)) {
 		note_one(o->mpi ? "--mpi" : "--jsrun",
-			 "cannot start elastic jobs; ringup itself starts the ranks");
+			 "cannot start elastic jobs; ringup starts the ranks itself");
 		return "ringup";
 	}
 	if (is_in_path(asked))
@@ -515,12 +517,11 @@ static void plan_print(const struct plan_words *w, FILE *f)
 /* Sets @out to the path of the program ringup beside this one, or "". */
 static void ringup_find(char out[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof("ringup"));
 	char *slash;
 
-	out[n > 0 ? n : 0] = 0;
+	(void)data_program(out, NULL);
 	slash = strrchr(out, '/');
-	if (slash)
+	if (slash && slash - out < (ptrdiff_t)(PATH_MAX - sizeof("ringup")))
 		memcpy(slash + 1, "ringup", sizeof("ringup"));
 	if (!slash || access(out, X_OK))
 		*out = 0;
@@ -560,12 +561,13 @@ static int horovodrun_run(const struct hvdopts *o)
 	int rc = 0;
 
 	if (!o->value[HVD_num_proc])
-		rc = fail(&e, RINGUP_EINVAL, "how many ranks? -np N says it");
+		rc = fail(&e, RINGUP_EINVAL,
+			  "-np is missing: give the number of ranks, as in -np 4");
 	else if (!strtol(o->value[HVD_num_proc], NULL, 10))
 		rc = fail(&e, RINGUP_EINVAL, "-np 0: a job has at least 1 rank");
 	else if (!*o->command)
 		rc = fail(&e, RINGUP_EINVAL,
-			  "which program? as in `horovodrun -np 2 python train.py`");
+			  "the command is missing, as in `horovodrun -np 2 python train.py`");
 	if (rc)
 		return misuse(&e);
 	notes_print(o);

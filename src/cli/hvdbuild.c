@@ -127,7 +127,7 @@ int hvdbuild_print(const char *python, struct err *e)
 			out_note("horovodrun: no python or python3 in PATH\n");
 		else if (!has_package(&w, "horovod"))
 			out_note("horovodrun: %s does not have the package horovod; install it "
-				 "by `ringup rebuild`\n",
+				 "with `ringup rebuild`\n",
 				 w.python->path);
 	}
 	pythons_free(&found);

@@ -51,7 +51,7 @@ static const struct opt opts[] = {
 	TEXT("num-proc", num_proc, "N", "the same"),
 	{ OPT_STR, 'H', "hosts", "HOST:N,...", &got.value[HVD_hosts],
 	  "hosts, and how many ranks on each (all on this host)" },
-	TEXT("hostfile", hostfile, "FILE", "the same from lines \"HOST slots=N\""),
+	TEXT("hostfile", hostfile, "FILE", "file of hosts, one \"HOST slots=N\" per line"),
 	{ OPT_STR, 'p', "ssh-port", "PORT", &got.value[HVD_ssh_port],
 	  "port of sshd on other hosts" },
 	{ OPT_STR, 'i', "ssh-identity-file", "FILE", &got.value[HVD_ssh_identity_file],
@@ -59,8 +59,9 @@ static const struct opt opts[] = {
 	TEXT("start-timeout", start_timeout, "SECONDS",
 	     "limit for hosts to answer and ranks to connect (60)"),
 	{ OPT_LIST, 0, "network-interfaces", "NAME,...", &nics,
-	  "the network between hosts (the one that all hosts share)" },
-	{ OPT_LIST, 0, "network-interface", "NAME", &nics, "the same, one name per option" },
+	  "interface between hosts (one that all hosts share)" },
+	{ OPT_LIST, 0, "network-interface", "NAME", &nics,
+	  "the same, with one name per option" },
 	TEXT("config-file", config_file, "FILE", "read options from a YAML file"),
 
 	HEAD("what to see"),
@@ -69,7 +70,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "prefix-output-with-timestamp", NULL, &got.timestamps,
 	  "prefix lines with the time" },
 	{ OPT_FLAG, 0, "prefix-timestamp", NULL, &got.timestamps, "the same" },
-	{ OPT_FLAG, 0, "verbose", NULL, &got.verbose, "print what is started, and how" },
+	{ OPT_FLAG, 0, "verbose", NULL, &got.verbose, "print each command before it runs" },
 	TEXT("log-level", log_level, "LEVEL", "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL"),
 	ON("log-with-timestamp", log_with_timestamp, "add the time to ringup's own messages"),
 	OFF("log-without-timestamp", log_with_timestamp, "the opposite"),
@@ -78,15 +79,16 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "check-build", NULL, &got.check_build,
 	  "list the installed frameworks and libraries" },
 	{ OPT_FLAG, 0, "cb", NULL, &got.check_build, "the same" },
-	{ OPT_FLAG, 0, "dry-run", NULL, &got.dry_run, "print the command, start nothing" },
-	{ OPT_FLAG, 0, "json", NULL, &got.json, "print these options as JSON, start nothing" },
+	{ OPT_FLAG, 0, "dry-run", NULL, &got.dry_run, "print the command without running it" },
+	{ OPT_FLAG, 0, "json", NULL, &got.json,
+	  "print these options as JSON without starting a job" },
 	{ OPT_FLAG, 'v', "version", NULL, &got.version,
 	  "print the compatible version of Horovod" },
 
 	HEAD("timeline"),
 	TEXT("timeline-filename", timeline_filename, "FILE",
 	     "record all operations, for chrome://tracing"),
-	ON("timeline-mark-cycles", timeline_mark_cycles, "also mark where a batch begins"),
+	ON("timeline-mark-cycles", timeline_mark_cycles, "also mark the start of each batch"),
 	OFF("no-timeline-mark-cycles", timeline_mark_cycles, "the opposite"),
 
 	HEAD("ranks that wait for each other"),
@@ -121,7 +123,7 @@ static const struct opt opts[] = {
 	     "arguments for mpirun that bind ranks to cores"),
 	{ OPT_FLAG, 0, "tcp", NULL, &got.tcp, "no InfiniBand for NCCL" },
 
-	HEAD("accepted, but mostly not needed; horovodrun says why"),
+	HEAD("accepted, mostly without effect; horovodrun prints why"),
 	TEXT("fusion-threshold-mb", fusion_threshold_mb, "N", "fuse tensors up to this size"),
 	TEXT("cycle-time-ms", cycle_time_ms, "MS", "time between two cycles"),
 	TEXT("cache-capacity", cache_capacity, "N", "names of tensors to remember"),
@@ -346,7 +348,7 @@ static int item_take(void *ctx, const struct yaml_item *item, struct err *e)
 			break;
 	/* Upstream ignores unknown keys silently, so that a misspelt one has no effect. */
 	if (i == HVDOPTS) {
-		out_note("horovodrun: %s: line %d: %s%s%s is not known and does nothing\n",
+		out_note("horovodrun: %s: line %d: %s%s%s is unknown and ignored\n",
 			 o->value[HVD_config_file], item->line, item->section,
 			 *item->section ? "." : "", item->key);
 		return 0;
@@ -391,7 +393,7 @@ static int flags_take(struct err *e)
 {
 	for (int i = 0; i < HVDOPTS; i++) {
 		if (on[i] && off[i])
-			return fail(e, RINGUP_EINVAL, "%s is both asked for and refused",
+			return fail(e, RINGUP_EINVAL, "%s and its opposite are both given",
 				    hvdopt_rows[i].name);
 		if (on[i] || off[i])
 			got.value[i] = on[i] ? "1" : "0";

@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/jsonio.h"
 #include "base/utf8.h"
 #include "ringup.h"
 
@@ -255,7 +256,7 @@ int out_json(json_t *object, struct err *e)
 	int rc;
 
 	if (!object)
-		return fail(e, RINGUP_ENOMEM, "no memory for the JSON object");
+		return fail(e, RINGUP_ENOMEM, "out of memory for the JSON object");
 	rc = json_dumpf(object, stdout, JSON_INDENT(2));
 	stdout_watch();
 	json_decref(object);
@@ -268,25 +269,7 @@ int out_json(json_t *object, struct err *e)
 
 json_t *out_string(const char *text)
 {
-	json_t *made = json_string(text);
-	size_t room = 3 * strlen(text) + 1, n;
-	char *fixed, *p;
-	uint32_t c;
-
-	if (made)
-		return made;
-	fixed = p = malloc(room);
-	while (fixed && *text) {
-		n = utf8_decode(text, UTF8_MOST, &c);
-		memcpy(p, n ? text : "\xef\xbf\xbd", n ? n : 3);
-		p += n ? n : 3;
-		text += n ? n : 1;
-	}
-	if (fixed)
-		*p = 0;
-	made = fixed ? json_string(fixed) : NULL;
-	free(fixed);
-	return made;
+	return jsonio_text(text);
 }
 
 json_t *out_string_or_null(const char *text)

@@ -57,9 +57,22 @@ void settled_note_strays(const struct change *d, const char *node, const char *i
 {
 	for (int i = 0; i < d->nrows; i++)
 		if (!d->row[i].agrees)
-			out_note("ringup net fix: %s%s%s will not take %s as it is: %s\n", node,
-				 *node ? ": " : "", d->row[i].library->title, interface,
+			out_note("ringup net fix: %s%s%s will not use %s in its current state: "
+				 "%s\n",
+				 node, *node ? ": " : "", d->row[i].library->title, interface,
 				 d->row[i].why);
+}
+
+json_t *settled_fates_json(const struct iface_list *l, const struct picked *p)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < p->nfates && i < l->nifaces && !*p->roles[0].unknown; i++)
+		json_array_append_new(list, json_pack("{so sb so}", "name",
+						      out_string(l->ifaces[i].name), "used",
+						      p->fates[i].used, "rule",
+						      out_string(p->fates[i].rule)));
+	return list;
 }
 
 /* Many nodes. */
@@ -85,7 +98,7 @@ static bool settled_is_same(const struct settle_node *a, const struct settle_nod
 	return true;
 }
 
-static bool settled_is_told(const struct settle *s, int i)
+static bool settled_is_reported(const struct settle *s, int i)
 {
 	for (int k = 0; k < i; k++)
 		if (s->node[k].asked && settled_is_same(&s->node[k], &s->node[i]))
@@ -94,7 +107,7 @@ static bool settled_is_told(const struct settle *s, int i)
 }
 
 /* Prints "n1, n3: eth0", and the changes there. */
-static int print_group(const struct settle_how *how, const struct settle *s, int i,
+static int print_group(const struct settle_options *how, const struct settle *s, int i,
 		       struct err *e)
 {
 	const struct settle_node *n = &s->node[i];
@@ -127,7 +140,7 @@ static int count_kept(const struct settle *s)
 	return n;
 }
 
-static void print_end(const struct settle_how *how, const struct settle *s)
+static void print_end(const struct settle_options *how, const struct settle *s)
 {
 	int kept = count_kept(s);
 
@@ -140,7 +153,7 @@ static void print_end(const struct settle_how *how, const struct settle *s)
 			 kept, s->n);
 }
 
-static void note_trouble(const struct settle_how *how, const struct settle *s)
+static void note_trouble(const struct settle_options *how, const struct settle *s)
 {
 	for (int i = 0; i < s->n; i++) {
 		const struct settle_node *n = &s->node[i];
@@ -154,7 +167,7 @@ static void note_trouble(const struct settle_how *how, const struct settle *s)
 	}
 }
 
-int settled_print_nodes(const struct settle_how *how, const struct settle *s, struct err *e)
+int settled_print_nodes(const struct settle_options *how, const struct settle *s, struct err *e)
 {
 	int rc = 0;
 
@@ -163,11 +176,11 @@ int settled_print_nodes(const struct settle_how *how, const struct settle *s, st
 		out_note("nothing to change\n");
 	} else {
 		if (*s->network)
-			out_text("%s for Open MPI, which takes a network: nodes have different "
-				 "names for it\n",
+			out_text("%s for Open MPI: a network, since the interface has "
+				 "different names on the nodes\n",
 				 s->network);
 		for (int i = 0; !rc && i < s->n; i++)
-			if (s->node[i].asked && !settled_is_told(s, i))
+			if (s->node[i].asked && !settled_is_reported(s, i))
 				rc = print_group(how, s, i, e);
 		print_end(how, s);
 	}
@@ -188,7 +201,7 @@ static json_t *node_json(const char *name, const struct settle_node *n)
 	return j;
 }
 
-json_t *settled_nodes_json(const struct settle_how *how, const struct settle *s)
+json_t *settled_nodes_json(const struct settle_options *how, const struct settle *s)
 {
 	json_t *nodes = json_array();
 

@@ -34,7 +34,8 @@ static int read_slurm(struct roster *r, struct err *e)
 	const char *list = conf_env("SLURM_JOB_NODELIST");
 
 	if (!list)
-		return cmd_misuse(e, "--slurm: this is no Slurm job (no SLURM_JOB_NODELIST)");
+		return cmd_misuse(
+			e, "--slurm: not in a Slurm job (SLURM_JOB_NODELIST is not set)");
 	return roster_slurm(r, list, e) ? fail_in(e, "SLURM_JOB_NODELIST") : 0;
 }
 
@@ -61,8 +62,9 @@ int targets_find(const struct targets *t, int argc, char **argv, int least, stru
 	for (int i = 0; !rc && i < argc; i++)
 		rc = roster_add(r, argv[i], e);
 	if (!rc && r->n < least)
-		rc = cmd_misuse(e, "which nodes? Name %s, or --hostfile, --slurm or --spark",
-				least > 1 ? "two or more" : "one or more");
+		rc = cmd_misuse(
+			e, "no nodes given: name %s, or use --hostfile, --slurm or --spark",
+			least > 1 ? "two or more" : "one or more");
 	return rc;
 }
 

@@ -26,7 +26,7 @@ struct targets {
 		  &(t).by_mpirun, "start agents with mpirun instead of ssh" },                 \
 		{ OPT_STR,      0,                                                             \
 		  "ringup",     "PATH",                                                        \
-		  &(t).program, "path of ringup on the nodes (as here)" },                     \
+		  &(t).program, "path of ringup on the nodes (same as here)" },                \
 		{ OPT_FLAG,      0,                                                            \
 		  "slurm",       NULL,                                                         \
 		  &(t).by_slurm, "use the nodes of this Slurm job, by srun" },                 \

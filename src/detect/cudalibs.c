@@ -153,8 +153,9 @@ static json_t *find_driver(struct rootfs *fs, const struct ldlibs *libs)
 	free(data);
 	if (library)
 		ldlibs_version(fs, library, of_library, sizeof(of_library));
-	/* libcuda.so.1 without further numbers is a stub. */
-	if (!strchr(of_library, '.'))
+	/* libcuda.so.1 without further numbers is a stub; libcuda.so.1.1 is Windows's (WSL),
+	 * whose driver only a program can ask for its version. */
+	if (!strchr(of_library, '.') || !strncmp(library, "/usr/lib/wsl/", 13))
 		*of_library = 0;
 	if (!*version)
 		text_set(version, sizeof(version), of_library);

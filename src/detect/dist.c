@@ -404,10 +404,10 @@ void dist_check(struct rootfs *fs, const struct dist *d, const char *file, uint6
 		return;
 	rc = dist_parse_record(data, len, file, &listed);
 	if (rc < 0)
-		rootfs_problem(fs, path, "damaged: a line is incomplete");
+		rootfs_problem(fs, path, "damaged: it has an incomplete line");
 	else if (rc == 1 && listed != size && rootfs_join(full, d->site, file))
 		rootfs_problem(fs, full,
-			       "%llu bytes, but RECORD says %llu: damaged or replaced",
+			       "it has %llu bytes, but RECORD lists %llu: damaged or replaced",
 			       (unsigned long long)size, (unsigned long long)listed);
 	free(data);
 }

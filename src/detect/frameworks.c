@@ -273,8 +273,12 @@ static void package_claim(struct hunt *h, struct package *p, const struct dist *
 		p->site = *p->origin ? p->origin : d->site;
 		text_set(p->location, sizeof(p->location), path);
 	} else if (strcmp(d->site, p->dist->site)) {
-		rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s", d->name,
-			       d->version, p->site);
+		rootfs_problem(h->fs, path, "%s %s is hidden by the one in %s%s", d->name,
+			       d->version, p->site,
+			       strstr(p->site, "/.local/lib/python")
+				       ? ", which this user installed: set "
+					 "PYTHONNOUSERSITE=1, or uninstall it"
+				       : "");
 	} else if (!is_same_install(d, p->dist)) {
 		rootfs_problem(h->fs, path, "both %s %s and %s %s claim to have installed it",
 			       p->dist->name, p->dist->version, d->name, d->version);

@@ -16,6 +16,7 @@
 #include "detect/ldlibs.h"
 #include "detect/loader.h"
 #include "detect/pythons.h"
+#include "detect/refused.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 
@@ -209,7 +210,8 @@ static bool has_version(struct hunt *h, const struct library *of, const struct e
 	if (!has)
 		snprintf(h->why, LOADS_WHY, "%s needs %s, but %.150s %s%s", subject(of, who),
 			 want->version, give->path,
-			 newest_like(l, want->version, newest) ? "ends with " : "has none",
+			 newest_like(l, want->version, newest) ? "only has versions up to "
+							       : "has no versions",
 			 newest);
 	close_library(l, fd);
 	return has;
@@ -384,6 +386,7 @@ bool loads_judge(const struct loads_case *c, const char *path, char why[LOADS_WH
 	char libc[PATH_MAX];
 	struct elflink *l = NULL;
 	struct err e = { 0 };
+	struct refused refused;
 	bool good;
 	int fd;
 
@@ -398,6 +401,12 @@ bool loads_judge(const struct loads_case *c, const char *path, char why[LOADS_WH
 	fd = rootfs_fd(c->fs, path, NULL);
 	if (fd < 0)
 		goto out;
+	if (!refused_file(c->fs, path, &refused)) {
+		snprintf(why, LOADS_WHY, "%.399s", refused.why);
+		good = false;
+		close(fd);
+		goto out;
+	}
 	h->has_libc = ldlibs_find(c->fs, c->libs, "libc.so.6", libc);
 	add_folders(h);
 	look_at_python(h);

@@ -60,16 +60,16 @@ static void add_system(struct rootfs *fs, const struct ldlibs *libs, json_t *all
 	if (header)
 		header_version(fs, header, told, sizeof(told));
 	if (strchr(version, '.') && *told && strcmp(version, told))
-		rootfs_problem(fs, header, "of NCCL %s, while %s is %s", told, library,
-			       version);
+		rootfs_problem(fs, header, "this header is for NCCL %s, but %s is NCCL %s",
+			       told, library, version);
 	if (library || header)
 		nccllibs_add(all, strchr(version, '.') ? version : told, library, header,
 			     "system");
 }
 
-bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t cap)
+bool nccllibs_version(struct rootfs *fs, const char *library, char *out, char *cuda, size_t cap)
 {
-	static const char mark[] = "NCCL version ";
+	static const char mark[] = "NCCL version ", built[] = "+cuda", digits[] = "0123456789.";
 	enum { CHUNK = 1 << 20, KEEP = 64 };
 	char *text = malloc(CHUNK + KEEP + 1), *at = NULL;
 	size_t size, have = 0;
@@ -77,6 +77,8 @@ bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t 
 	int fd = rootfs_fd(fs, library, &size);
 
 	*out = 0;
+	if (cuda)
+		*cuda = 0;
 	while (text && fd >= 0 && !at && (n = read(fd, text + have, CHUNK)) > 0) {
 		have += (size_t)n;
 		text[have] = 0;
@@ -89,9 +91,16 @@ bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t 
 			have = KEEP;
 		}
 	}
-	if (at)
-		snprintf(out, cap, "%.*s", (int)strspn(at + sizeof(mark) - 1, "0123456789."),
-			 at + sizeof(mark) - 1);
+	if (at) {
+		at += sizeof(mark) - 1;
+		n = (ssize_t)strspn(at, digits);
+		snprintf(out, cap, "%.*s", (int)n, at);
+		at += n;
+		if (cuda && !strncmp(at, built, sizeof(built) - 1)) {
+			at += sizeof(built) - 1;
+			snprintf(cuda, cap, "%.*s", (int)strspn(at, digits), at);
+		}
+	}
 	if (fd >= 0)
 		close(fd);
 	free(text);
@@ -111,7 +120,7 @@ static bool is_twice(struct rootfs *fs, const struct python *y, const struct dis
 		if (strcmp(jsonio_string(o, "library"), library) != 0 ||
 		    strcmp(jsonio_string(o, "source"), y->path) != 0)
 			continue;
-		if (!nccllibs_version(fs, library, version, sizeof(version)) && *header)
+		if (!nccllibs_version(fs, library, version, NULL, sizeof(version)) && *header)
 			header_version(fs, header, version, sizeof(version));
 		rootfs_problem(
 			fs, library,

@@ -20,8 +20,10 @@ struct rootfs;
  */
 json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
 
-/* nccllibs_version - the version that the file @library tells of itself, as "2.27.5"; false:
- * none. */
-bool nccllibs_version(struct rootfs *fs, const char *library, char *out, size_t cap);
+/* nccllibs_version - the version that the file @library tells of itself, as "2.27.5", and the
+ * CUDA that it was built for, as "12.9"; false: none.  Each has @cap bytes; @cuda may be NULL.
+ */
+bool nccllibs_version(struct rootfs *fs, const char *library, char *out, char *cuda,
+		      size_t cap);
 
 #endif

@@ -66,7 +66,8 @@ static const char *const home_bins[] = {
 struct search {
 	struct rootfs *fs;
 	struct pythons *out;
-	const char *home; /* of the user whose site-packages count, or NULL */
+	const char *home;     /* of the user whose site-packages count, or NULL */
+	char local[PATH_MAX]; /* where those are; "": they do not count   */
 };
 
 bool pythons_series(const char *s, char *out, size_t cap)
@@ -106,7 +107,7 @@ static void add_site(struct search *s, struct python *p, const char *path)
 		if (!strcmp(p->sites[i], real))
 			return;
 	if (p->site_count == PYTHON_SITES) {
-		rootfs_problem(s->fs, path, "too many package folders; they are ignored");
+		rootfs_problem(s->fs, path, "too many package folders; the rest is ignored");
 		return;
 	}
 	p->sites[p->site_count] = strdup(real);
@@ -158,10 +159,8 @@ static void add_pth(struct search *s, struct python *p, const char *site)
 
 static void add_base_sites(struct search *s, struct python *p)
 {
-	char local[PATH_MAX];
-
-	if (s->home && rootfs_join(local, s->home, ".local"))
-		add_lib_site(s, p, local, "lib", p->series, "site-packages");
+	if (*s->local)
+		add_lib_site(s, p, s->local, "lib", p->series, "site-packages");
 	if (!strcmp(p->base, "/usr")) {
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "dist-packages");
 		add_lib_site(s, p, "/usr/local", "lib", p->series, "site-packages");
@@ -299,6 +298,47 @@ static bool find_folder(struct search *s, struct python *p, const char *name)
 	return false;
 }
 
+/* The file at the end of the links from @path, which is not there, in @out; live only. */
+static bool follow_links(const char *path, char out[PATH_MAX])
+{
+	char link[PATH_MAX], next[PATH_MAX];
+	enum { LONGEST = 40 };
+
+	text_set(out, PATH_MAX, path);
+	for (int i = 0; i < LONGEST; i++) {
+		ssize_t n = readlink(out, link, sizeof(link) - 1);
+		char *slash = strrchr(out, '/');
+
+		if (n <= 0)
+			return i > 0 && access(out, F_OK);
+		link[n] = 0;
+		if (*link == '/')
+			text_set(next, sizeof(next), link);
+		else if (!slash || snprintf(next, sizeof(next), "%.*s/%s", (int)(slash - out),
+					    out, link) >= PATH_MAX)
+			return false;
+		text_set(out, PATH_MAX, next);
+	}
+	return false;
+}
+
+/* Reports an environment whose @program leads to a Python that was removed. */
+static void report_gone(struct search *s, const char *program)
+{
+	char prefix[PATH_MAX], config[PATH_MAX], gone[PATH_MAX];
+
+	text_set(prefix, sizeof(prefix), program);
+	if (rootfs_is_file(s->fs, program) || !parent(prefix) || !parent(prefix) ||
+	    !rootfs_join(config, prefix, "pyvenv.cfg") || !rootfs_is_file(s->fs, config))
+		return;
+	if (!rootfs_is_live(s->fs) || !follow_links(program, gone))
+		snprintf(gone, sizeof(gone), "see pyvenv.cfg");
+	rootfs_problem(
+		s->fs, prefix,
+		"the Python of this environment was removed (%s): recreate the environment",
+		gone);
+}
+
 static struct python *next_slot(struct search *s, const char *path)
 {
 	if (s->out->count == MAX_PYTHONS) {
@@ -369,8 +409,8 @@ static void add_folder(struct search *s, const char *dir)
 
 		if (*tail && (*tail != '3' || strspn(tail, "0123456789.t") < strlen(tail)))
 			continue;
-		if (rootfs_join(path, dir, n.at[i]))
-			add_program(s, path);
+		if (rootfs_join(path, dir, n.at[i]) && !add_program(s, path))
+			report_gone(s, path);
 	}
 	rootfs_names_free(&n);
 }
@@ -428,10 +468,11 @@ static void add_active(struct search *s, const char *name)
 		return;
 	add_below(s, env, "bin");
 	if (!rootfs_is_dir(s->fs, env))
-		rootfs_problem(s->fs, env,
-			       "%s points here, but the environment is gone: deactivate it, or "
-			       "create it again",
-			       name);
+		rootfs_problem(
+			s->fs, env,
+			"%s names this environment, which was removed: deactivate it, or "
+			"recreate it",
+			name);
 }
 
 static void add_everywhere(struct search *s)
@@ -539,7 +580,7 @@ static bool is_shim(const struct rootfs *fs, const char *only)
 /* Fails with the reason why there is no Python at @only. */
 static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], gone[PATH_MAX];
 	struct stat st;
 	bool live = rootfs_is_live(fs) && named_file(only, path);
 
@@ -548,12 +589,11 @@ static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 			    "%s: Permission denied: this user cannot access it or its target; "
 			    "run this as a user who can, or create your own environment",
 			    path);
-	if (live && !lstat(path, &st) && S_ISLNK(st.st_mode) && stat(path, &st) &&
-	    errno == ENOENT)
+	if (live && follow_links(path, gone))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: the Python that created this environment is gone; recreate it "
-			    "with python3 -m venv --clear",
-			    only);
+			    "%s: its Python %s was removed; recreate the environment with "
+			    "python3 -m venv --clear or uv venv --clear",
+			    only, gone);
 	if (live && is_script(path))
 		return fail(e, RINGUP_EINVAL,
 			    "%s: this is a script; name the Python that it starts, which %s -c "
@@ -565,11 +605,28 @@ static int fail_named(const struct rootfs *fs, const char *only, struct err *e)
 		    only);
 }
 
+/* Sets the folder of the packages that the user has installed with pip install --user. */
+static void find_local(struct search *s)
+{
+	const char *base = rootfs_is_live(s->fs) ? conf_env("PYTHONUSERBASE") : NULL;
+	const char *off = rootfs_is_live(s->fs) ? conf_env("PYTHONNOUSERSITE") : NULL;
+
+	if (off && *off)
+		*s->local = 0;
+	else if (base && *base == '/')
+		text_set(s->local, sizeof(s->local), base);
+	else if (s->home)
+		(void)rootfs_join(s->local, s->home, ".local");
+}
+
 int pythons_find(struct rootfs *fs, const char *only, struct pythons *out, struct err *e)
 {
-	struct search s = { fs, out, rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
+	struct search s = { .fs = fs,
+			    .out = out,
+			    .home = rootfs_is_live(fs) ? conf_env("HOME") : "/root" };
 
 	*out = (struct pythons){ 0 };
+	find_local(&s);
 	if (!only || !*only) {
 		add_everywhere(&s);
 		return 0;

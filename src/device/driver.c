@@ -63,8 +63,8 @@ const struct driver *driver_get(struct err *e)
 	pthread_mutex_unlock(&lock);
 	if (stale)
 		rc = fail(e, RINGUP_ESYSTEM,
-			  "this process is a child of fork() and cannot use the GPU that its "
-			  "parent has used; start it by spawn, or fork before the first use");
+			  "this forked child cannot use the GPU that its parent has used; "
+			  "spawn it, or fork before the first use");
 	return rc ? NULL : &driver;
 }
 
@@ -87,9 +87,7 @@ int driver_failed(const struct driver *d, int rc, const char *what, struct err *
 		text = "no description";
 	return fail(e, rc == 2 ? RINGUP_ENOMEM : RINGUP_ESYSTEM, "%s: CUDA error %d, %.80s%s",
 		    what, rc, text,
-		    is_final(rc) ? "; the GPU does nothing more for this process, which has "
-				   "to be started anew"
-				 : "");
+		    is_final(rc) ? "; this process can no longer use the GPU; restart it" : "");
 }
 
 int driver_where(const struct driver *d, const void *at, int *device, struct err *e)
@@ -103,6 +101,6 @@ int driver_where(const struct driver *d, const void *at, int *device, struct err
 		return driver_failed(d, rc, "cuPointerGetAttributes", e);
 	if (kind != DRIVER_KIND_DEVICE)
 		return fail(e, RINGUP_EINVAL,
-			    "%p is no memory of a GPU; pass it as host memory, or copy it", at);
+			    "%p is not GPU memory; pass it as host memory, or copy it", at);
 	return 0;
 }

@@ -267,8 +267,8 @@ static int check_capture(const struct gpu *g, void *stream, struct err *e)
 	if (rc)
 		return driver_failed(g->driver, rc, "cuStreamIsCapturing", e);
 	return status ? fail(e, RINGUP_EINVAL,
-			     "the stream is being captured, and a collective of this library "
-			     "cannot be a part of a CUDA graph; end the capture before it")
+			     "the stream is being captured, but ringup's collectives cannot be "
+			     "part of a CUDA graph; end the capture first")
 		      : 0;
 }
 
@@ -493,7 +493,7 @@ static int launch(struct gpu *g, enum device_kernel k, struct device_move *m, st
 	if (!g->loaded) {
 		g->loaded = load_kernels(g, &g->why) ? -1 : 1;
 		if (g->loaded < 0)
-			log_warn("%s; plain copies do without them", g->why.text);
+			log_warn("%s; using plain copies instead", g->why.text);
 	}
 	if (g->loaded < 0 && k == DEVICE_COPY)
 		return launch_copies(g, m, e);

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -468,6 +469,28 @@ static bool is_rule(const char *line, const char *end)
 	return n == RULE && (end == line || end[-1] == ':' || end[-1] == ' ' || end[-1] == '>');
 }
 
+/* "retry 1 of 10", "attempt 2/5": the program tries again. */
+static bool tries_again(const char *p, const char *end)
+{
+	static const char *const words[] = { "retry ", "attempt " };
+	const char *at;
+	long n, of;
+	char *rest, low[LOOK_FOR_FAILURE + 1];
+
+	lower(low, p, end);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		at = strstr(low, words[i]);
+		n = at ? strtol(at + strlen(words[i]), &rest, 10) : 0;
+		if (n <= 0)
+			continue;
+		rest += !strncmp(rest, " of ", 4) ? 4 : *rest == '/';
+		of = strtol(rest, NULL, 10);
+		if (n < of)
+			return true;
+	}
+	return false;
+}
+
 /* Does an error end with a word that the program leaves out what failed? */
 static bool passes_over(const char *p, const char *end)
 {
@@ -488,7 +511,7 @@ static enum complaint with_level(enum complaint level, const struct word *w, con
 {
 	const char *said = w->at + w->len;
 
-	if (level == COMPLAINT_ERROR && passes_over(said, end))
+	if (level == COMPLAINT_ERROR && (passes_over(said, end) || tries_again(said, end)))
 		level = COMPLAINT_WARNING;
 	if (level != COMPLAINT_WARNING)
 		return level;
@@ -512,6 +535,26 @@ bool complaint_has_level(const char *line, const char *end, enum complaint *leve
 		last = w;
 	}
 	return false;
+}
+
+bool complaint_is_detail(const char *start, const char *line, const char *end)
+{
+	static const char *const packages[] = { "java.", "javax.", "scala.", "org.apache.",
+						"io.netty." };
+	const char *last;
+	enum complaint level;
+	bool is_java = false;
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		n = strlen(packages[i]);
+		is_java |= (size_t)(end - line) > n && !memcmp(line, packages[i], n);
+	}
+	if (!is_java || line <= start + 1)
+		return false;
+	last = memrchr(start, '\n', (size_t)(line - 1 - start));
+	return complaint_has_level(last ? last + 1 : start, line - 1, &level) &&
+	       level != COMPLAINT_ERROR;
 }
 
 enum complaint complaint_judge(const char *line, const char *end, const char **said)
@@ -541,7 +584,8 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 		if (!prose && is_upper(*w.at) && w.len <= 20 && is_death(w.at, end))
 			return *said = w.at, COMPLAINT_DEATH;
 		if (!prose && w.len > 3 && is_exception(&w, end))
-			return *said = w.at, COMPLAINT_EXCEPTION;
+			return *said = w.at,
+			       tries_again(w.at, end) ? COMPLAINT_WARNING : COMPLAINT_EXCEPTION;
 		/* Only a date, if anything, stands before a time of day. */
 		prose = is_time(&w) ? 0 : prose + is_prose(&w);
 		last = w;

@@ -28,6 +28,10 @@ enum complaint complaint_judge(const char *line, const char *end, const char **s
 /* complaint_has_level - does the line state a level, even a harmless one? */
 bool complaint_has_level(const char *line, const char *end, enum complaint *level);
 
+/* complaint_is_detail - is the line a Java exception below a record of a logger that is no
+ * error? The line before is looked for from @start on. */
+bool complaint_is_detail(const char *start, const char *line, const char *end);
+
 /* complaint_look - skip: no line that begins at @p or later and before the result complains.
  * The result is a little before a possible complaint, or before @end. */
 const char *complaint_look(const char *p, const char *end);

@@ -128,14 +128,14 @@ static void put_end(struct conclusion *c)
 		int signal;
 		const char *what;
 	} signals[] = {
-		{ 2, "SIGINT: Ctrl-C, or a launcher that was interrupted" },
-		{ 4, "SIGILL: the processor does not know an instruction" },
-		{ 6, "SIGABRT: the process gave up itself, its last lines say why" },
-		{ 7, "SIGBUS: often a /dev/shm that is full" },
+		{ 2, "SIGINT: Ctrl-C, or an interrupted launcher" },
+		{ 4, "SIGILL: the processor does not support an instruction" },
+		{ 6, "SIGABRT: the process aborted; see its last lines for the reason" },
+		{ 7, "SIGBUS: often a full /dev/shm" },
 		{ 8, "SIGFPE: an arithmetic error" },
-		{ 9, "SIGKILL: often memory that ran out" },
-		{ 11, "SIGSEGV: a fault of the program or of a library" },
-		{ 15, "SIGTERM: somebody asked it to end, such as a batch system" },
+		{ 9, "SIGKILL: often out of memory" },
+		{ 11, "SIGSEGV: a bug in the program or in a library" },
+		{ 15, "SIGTERM: a user or a batch system ended it" },
 	};
 	const struct finding *f = c->finding;
 
@@ -192,7 +192,8 @@ static void conclude_quote(struct conclusion *c, const struct evidence *v)
 	char more[256];
 
 	if (f->signature->flags & SIGNATURE_BEHIND) {
-		if (!jobend_behind(v, f, more, sizeof(more), &p))
+		if (!jobend_unheard(v, f, more, sizeof(more)) &&
+		    !jobend_behind(v, f, more, sizeof(more), &p))
 			return;
 		append(c->cause, sizeof(c->cause), "; %s", more);
 		if (p && p->rank < 0 && p->step_line.line)
@@ -335,6 +336,25 @@ static bool leads_to_signal(const struct conclusion *other, const struct finding
 		return other->kind >= SIGNATURE_SETTING && other->kind <= SIGNATURE_PATH;
 	return (other->kind <= SIGNATURE_ERROR || (!f->signal && f->status > 0)) &&
 	       !is_late_signal(f);
+}
+
+/* Of other ranks' ends that are told earlier, one with a status leads to an abort. */
+static void order_aborts(struct conclusions *c)
+{
+	for (int i = 0; i < c->n; i++) {
+		struct conclusion *end = &c->list[i];
+
+		if (end->kind != SIGNATURE_EXIT || end->finding->signal == 15 ||
+		    !is_late_signal(end->finding))
+			continue;
+		for (int k = 0; k < c->n; k++) {
+			const struct finding *f = c->list[k].finding;
+
+			if (is_end(f->signature) && !c->list[k].is_overcome && !f->signal &&
+			    f->status > 0 && is_before(f, end->finding))
+				end->kind = SIGNATURE_RESULT;
+		}
+	}
 }
 
 static void order_kills(struct conclusions *c)
@@ -645,8 +665,8 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 		0,
 		"",
 		"",
-		"read its last lines: a launcher such as MPICH's says nothing "
-		"of a rank that ends with a status",
+		"read its last lines: some launchers, such as MPICH's, do not report a rank "
+		"that exits with a nonzero status",
 		""
 	};
 	static const struct signature told = { "X7",
@@ -674,13 +694,47 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 	c->outcome = JOBEND_FAILED;
 	l = jobend_last_words(v, &p);
 	if (v->status > 128 && v->status < 128 + 65)
-		snprintf(said, sizeof(said), "signal %d ended the job; no line says why",
-			 v->status - 128);
+		snprintf(said, sizeof(said),
+			 "signal %d ended the job; the log does not show why", v->status - 128);
 	else
-		snprintf(said, sizeof(said), "the job ended with status %d; no line says why",
-			 v->status);
+		snprintf(said, sizeof(said),
+			 "the job ended with status %d; the log does not show why", v->status);
 	if (l)
 		add_untold(c, &told, p, l, said);
+}
+
+/* Of the ends that are told of one rank alone, the first in the log; or NULL. */
+static const struct finding *first_end(const struct conclusions *c, int file)
+{
+	const struct finding *first = NULL, *f;
+
+	for (int i = 1; i < c->n; i++) {
+		f = c->list[i].finding;
+		if (is_end(f->signature) && f->file == file && f->ranks == 1 && !f->well &&
+		    !c->list[i].is_overcome && f->signal != 15 &&
+		    (f->signal || f->status >= 0) && (!first || f->line < first->line))
+			first = f;
+	}
+	return first;
+}
+
+/* Adds the rank that a launcher saw end first to a cause without a rank, and its host to one
+ * without a host. */
+static void put_first_end(struct conclusions *c)
+{
+	const struct finding *f = c->n ? c->list[0].finding : NULL, *end;
+
+	if (!f || f->ranks > 1 || (f->ranks && f->hosts) || f->signal || f->status >= 0 ||
+	    c->list[0].kind >= SIGNATURE_NOTE || f->signature->flags & SIGNATURE_BEHIND)
+		return;
+	end = first_end(c, f->file);
+	if (!end || end->line < f->line ||
+	    (f->ranks && (end->rank[0] != f->rank[0] || !end->hosts)))
+		return;
+	append(c->list[0].cause, sizeof(c->list[0].cause), "; rank %d", end->rank[0]);
+	if (end->hosts)
+		append(c->list[0].cause, sizeof(c->list[0].cause), " on %s", end->host[0]);
+	append(c->list[0].cause, sizeof(c->list[0].cause), " ended first");
 }
 
 static int conclude_known(struct conclusions *c, const struct evidence *v,
@@ -726,6 +780,7 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	conclude_unknown(c, v, nodes, &dated);
 	order_overcome(c, v);
 	order_kills(c);
+	order_aborts(c);
 	order_exits(c);
 	order_explained(c);
 	for (int i = 0; i < c->n; i++) {
@@ -734,6 +789,7 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	}
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), conclude_compare, &dated);
 	limit_checks(c);
+	put_first_end(c);
 	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
 	if (c->outcome == JOBEND_FAILED || !v->status)
 		return 0;

@@ -227,9 +227,8 @@ void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64
 		[EVIDENCE_KILLED] = { "X1", "any", SIGNATURE_DEATH, 0, "",
 				      "a signal killed a process; the line does not say which "
 				      "process",
-				      "look in the kernel log of that host for memory that ran "
-				      "out, and "
-				      "at the last lines of the process",
+				      "check the kernel log of that host for out-of-memory "
+				      "kills, and the last lines of the process",
 				      "" },
 		[EVIDENCE_ERROR] = { "X2", "any", SIGNATURE_ERROR, 0, "",
 				     "unrecognized error (first one logged by this process)",

@@ -501,6 +501,25 @@ size_t fields_elide(char *out, size_t size, const char *line, const char *end)
 
 /* ---- marks and boxes ---- */
 
+/* torch's own mark behind a launcher's, whose number is one within a host, or a host's:
+ * "[default3]:[rank11]:" of torchrun, "1: [rank11]:" of srun with a torchrun on each host. */
+static const char *inner_mark(const char *at, const char *end, int *rank)
+{
+	const char *p = at, *after;
+	int n;
+
+	while (p < end && *p == ' ')
+		p++;
+	if (end - p < 7 || memcmp(p, "[rank", 5) != 0)
+		return at;
+	after = fields_number(p + 5, end, &n);
+	if (!after || after == end || *after != ']')
+		return at;
+	*rank = n;
+	after++;
+	return after < end && *after == ':' ? after + 1 : after;
+}
+
 /* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [rank 3] of
  * programs, [3] of ringup, "3: " of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
@@ -536,7 +555,7 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 		p += 2;
 	}
 	*rank = n;
-	return p;
+	return inner_mark(p, end, rank);
 }
 
 static void box_line(const char *p, const char *end, struct fields *f)

@@ -83,6 +83,9 @@ bool jobend_went_on(const struct evidence *v, const struct finding *f, enum sign
 	int asked = (own && own->steps) || is_alone(v, f->last_file) ? OWN_STEPS : ANY_STEPS;
 	uint64_t again = last_start(v, f->last_file);
 
+	/* A batch system puts its report before the output of the job. */
+	if (f->signature->flags & SIGNATURE_FINAL)
+		return says_well(v, f->last_file, f->last_at, true);
 	if (steps >= (is_end ? PROCS_STEPS : asked))
 		return true;
 	if (again > f->last_at &&
@@ -146,7 +149,7 @@ const struct proc *jobend_odd(const struct evidence *v, char *out, size_t size)
 	}
 	if (well < 2 || others != 1 || !odd->steps || odd->last[0].at <= odd->step_at[0])
 		return NULL;
-	snprintf(out, size, "rank %d did not end as the %d other ranks did", odd->rank, well);
+	snprintf(out, size, "rank %d did not end, unlike the %d other ranks", odd->rank, well);
 	return odd;
 }
 
@@ -334,7 +337,7 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 	}
 	if (!still_at && (f.first = find_loop(v, p, n))) {
 		snprintf(out, size,
-			 "the job waits: its log ends with the same lines, %ld times",
+			 "the job is waiting: its log ends with the same lines, %ld times",
 			 procs_repeats(v->procs, f.first));
 		return f.first;
 	}
@@ -382,6 +385,22 @@ static void put_duration(char *out, size_t size, const char *proof)
 		snprintf(out, size, "in vain");
 }
 
+/* Did the one rank that does not complain stop steps before all others did? */
+static bool is_left_behind(const struct proc *p, int n, int absent)
+{
+	long own = -1, least = -1;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].rank < 0 || p[i].step < 0)
+			continue;
+		if (p[i].rank == absent)
+			own = p[i].step;
+		else if (least < 0 || p[i].step < least)
+			least = p[i].step;
+	}
+	return own >= 0 && least - own > 1;
+}
+
 bool jobend_behind(const struct evidence *v, const struct finding *f, char *out, size_t size,
 		   const struct proc **process)
 {
@@ -396,23 +415,55 @@ bool jobend_behind(const struct evidence *v, const struct finding *f, char *out,
 		high = !high || p[i].sequence > high->sequence ? &p[i] : high;
 	}
 	*process = low;
-	if (low && low->sequence < high->sequence) {
+	absent = find_absent(f, p, n);
+	if (low && low->sequence < high->sequence &&
+	    (absent < 0 || !is_left_behind(p, n, absent))) {
 		snprintf(out, size,
 			 "rank %d is behind: it started %ld collectives, rank %d %ld",
 			 low->rank, low->sequence, high->rank, high->sequence);
 		return true;
 	}
-	absent = find_absent(f, p, n);
 	if (absent < 0 || !f->ranks)
 		return false;
 	put_duration(waited, sizeof(waited), f->proof);
 	snprintf(out, size,
 		 "the other ranks waited %s for rank %d, which did not join the collective: it "
-		 "did other work, "
-		 "or stood still",
+		 "did other work, or was frozen",
 		 waited, absent);
 	*process = procs_of_rank(v->procs, f->file, absent);
 	if (!*process || !(*process)->last[0].line)
 		*process = procs_unmarked(v->procs, f->file);
+	return true;
+}
+
+bool jobend_unheard(const struct evidence *v, const struct finding *f, char *out, size_t size)
+{
+	bool heard[WORLD] = { false };
+	char *rest;
+	long come = strtol(f->value, &rest, 10), world = 0;
+	int n, ranks = 0;
+	size_t at;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	if (rest > f->value && *rest == '/')
+		world = strtol(rest + 1, &rest, 10);
+	if (come < 2 || world <= come || world > WORLD || strncmp(rest, " clients", 8) != 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		if (p[i].rank >= 0 && p[i].rank < world && !heard[p[i].rank]) {
+			heard[p[i].rank] = true;
+			ranks++;
+		}
+	if (ranks != come)
+		return false;
+	snprintf(out, size, "rank");
+	for (int r = 0; r < world; r++) {
+		at = strlen(out);
+		if (!heard[r] && at < size)
+			snprintf(out + at, size - at, "%s %d", at > 4 ? "," : "", r);
+	}
+	at = strlen(out);
+	if (at < size)
+		snprintf(out + at, size - at, " wrote nothing");
 	return true;
 }

@@ -67,4 +67,9 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 bool jobend_behind(const struct evidence *v, const struct finding *f, char *out, size_t size,
 		   const struct proc **process);
 
+/* jobend_unheard - of a job that tells how many of its ranks came, "7/8 clients joined": the
+ * ranks that wrote nothing.  @out, of @size bytes: a sentence on them; false if the logs do not
+ * tell. */
+bool jobend_unheard(const struct evidence *v, const struct finding *f, char *out, size_t size);
+
 #endif

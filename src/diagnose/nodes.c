@@ -123,7 +123,7 @@ static enum nodes_owner own_recorded(const struct nodes *l, const struct iface_i
 	if (found == 1 && bridge)
 		nodes_say(out, size, &at, ", a bridge");
 	if (!found)
-		nodes_say(out, size, &at, "%s is no address of these nodes", text);
+		nodes_say(out, size, &at, "%s is not an address of these nodes", text);
 	return found > 1 || bridge ? NODES_SHARED : found ? NODES_ONE : NODES_UNKNOWN;
 }
 
@@ -139,8 +139,9 @@ static enum nodes_owner own_usual(const char *text, char *out, size_t size)
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
 		if (!strcmp(text, usual[i][0])) {
-			snprintf(out, size, "%s is what %s gives its bridge on every node",
-				 text, usual[i][1]);
+			snprintf(out, size,
+				 "%s is the default bridge address of %s on every node", text,
+				 usual[i][1]);
 			return NODES_SHARED;
 		}
 	return NODES_UNKNOWN;

@@ -260,6 +260,33 @@ static const char *mark_syslog(struct origin_mark *m, const char *p, const char 
 	return close + 1 < end && close[1] == ' ' ? close + 2 : close + 1;
 }
 
+/* "2026-11-12T10:00:00.123456789Z worker-3 " of collectors of logs, which put the time of a
+ * line and the pod before it, and of rsyslog; the name ends in a number, and what follows is
+ * another time, a level or a mark. */
+static const char *mark_dated(struct origin_mark *m, const char *p, const char *end)
+{
+	const char *at = p + 19, *name;
+	int64_t v = 0;
+
+	if (end - p < 32 || !fits(p, end, "0000-00-00T", &v) ||
+	    !fits(p + 11, end, "00:00:00", &v))
+		return p;
+	while (at < end && *at && *at != ' ' && at - p < 36)
+		at++;
+	if (at == end || *at != ' ')
+		return p;
+	for (name = ++at; at < end && at - name < HOST && origin_is_name(*at); at++)
+		;
+	if (at - name < 3 || num_is_digit(*name) || !num_is_digit(at[-1]) ||
+	    !memchr(name, '-', (size_t)(at - name)) || end - at < 3 || *at != ' ' ||
+	    (!num_is_digit(at[1]) && at[1] != '[' &&
+	     !(at[1] >= 'A' && at[1] <= 'Z' && at[2] >= 'A' && at[2] <= 'Z')))
+		return p;
+	m->host = name;
+	m->len = (size_t)(at - name);
+	return at + 1;
+}
+
 /* "(RayTrainWorker pid=4711, ip=10.30.0.7) " */
 static const char *mark_actor(struct origin_mark *m, const char *p, const char *end)
 {
@@ -284,6 +311,8 @@ static const char *mark_named(struct origin_mark *m, const char *p, const char *
 		return mark_pod(m, p, end);
 	if (*p == '(')
 		return mark_actor(m, p, end);
+	if (num_is_digit(*p))
+		return mark_dated(m, p, end);
 	if ((*p | 0x20) < 'a' || (*p | 0x20) > 'z')
 		return p;
 	return end - p > 16 && p[9] == ':' && p[12] == ':' ? mark_syslog(m, p, end)

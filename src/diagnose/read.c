@@ -89,7 +89,7 @@ int read_open(struct reader *r, const char *path, struct err *e)
 	if (r->fd < 0)
 		return fail_os(e, "open");
 	if (!fstat(r->fd, &st) && S_ISDIR(st.st_mode))
-		return fail(e, RINGUP_EINVAL, "it is a folder; name the logs in it");
+		return fail(e, RINGUP_EINVAL, "it is a folder; name the logs inside");
 	k = find_packing(r->fd);
 	return k ? unpack(r, k, e) : 0;
 }

@@ -35,7 +35,7 @@ static const struct {
 	{ "vague", SIGNATURE_VAGUE },   { "bare", SIGNATURE_BARE },
 	{ "shell", SIGNATURE_SHELL },   { "done", SIGNATURE_DONE },
 	{ "behind", SIGNATURE_BEHIND }, { "again", SIGNATURE_AGAIN },
-	{ "waits", SIGNATURE_WAITS },
+	{ "waits", SIGNATURE_WAITS },   { "final", SIGNATURE_FINAL },
 };
 
 /* ---- what a signature has to be ---- */
@@ -69,10 +69,10 @@ static const char *check_texts(const char *texts)
 	for (const char *p = texts; *p; p = eol + 1) {
 		eol = strchr(p, '\n');
 		if (*p == ' ' || strcspn(p, "{\n") < SIGNATURE_ANCHOR)
-			return "a text has to begin with 7 literal letters, the first not "
+			return "a text must begin with 7 literal characters, the first not "
 			       "blank";
 		if (memmem(p, (size_t)(eol - p), "  ", 2))
-			return "one blank in a text stands for all: write one";
+			return "a blank in a text matches any number of blanks: write only one";
 		if (!is_well_formed(p))
 			return "a text has an unknown field, or nothing literal after {*}";
 	}
@@ -87,15 +87,15 @@ const char *rulefile_check(const struct signature *s)
 	if (!n || n >= ID ||
 	    strspn(s->id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") !=
 		    n)
-		return "an id has 1 to 15 letters, digits and dashes";
+		return "an id must have 1 to 15 letters, digits and dashes";
 	if (why)
 		return why;
 	if (!*s->cause || s->cause[strlen(s->cause) - 1] == '.')
-		return "it needs a cause, without a full stop";
+		return "the rule needs a cause, without a full stop";
 	if (!*s->remedy && s->kind != SIGNATURE_FACT && s->kind != SIGNATURE_ECHO)
 		return "it needs a fix";
 	if (strpbrk(s->command, "$`\\\"';|&<>()*?~!"))
-		return "run has to be one command without the shell's special letters";
+		return "run must be one command without special characters of the shell";
 	return NULL;
 }
 
@@ -149,7 +149,7 @@ static int read_kind(struct draft *d, const char *value, struct err *e)
 			return 0;
 		}
 	return fail(e, RINGUP_EINVAL,
-		    "kind \"%.32s\" is none of death, setting, address, exit, path, error, "
+		    "kind \"%.32s\" is not one of death, setting, address, exit, path, error, "
 		    "result, note, echo and fact",
 		    value);
 }
@@ -164,7 +164,7 @@ static int read_flags(struct draft *d, char *value, struct err *e)
 			if (!strcmp(word, flags[i].name))
 				break;
 		if (*word && i == sizeof(flags) / sizeof(flags[0]))
-			return fail(e, RINGUP_EINVAL, "there is no flag \"%.32s\"", word);
+			return fail(e, RINGUP_EINVAL, "unknown flag \"%.32s\"", word);
 		d->flags |= *word ? flags[i].flag : 0;
 	}
 	return 0;
@@ -192,7 +192,7 @@ static int read_key(struct draft *d, const char *key, char *value, struct err *e
 		return set(&d->explains, value, e);
 	return fail(
 		e, RINGUP_EINVAL,
-		"\"%.32s\" is none of rule, library, kind, flags, text, cause, fix, run and "
+		"\"%.32s\" is not one of rule, library, kind, flags, text, cause, fix, run and "
 		"explains",
 		key);
 }
@@ -223,12 +223,12 @@ static int put_rule(struct rulefile *r, struct draft *d, struct err *e)
 	if (!d->id)
 		return 0;
 	for (int i = 0; !why && i < r->n; i++)
-		why = strcmp(r->list[i].id, d->id) ? NULL : "there is a rule of this id";
+		why = strcmp(r->list[i].id, d->id) ? NULL : "duplicate rule id";
 	if (!why && signature_find(d->id))
-		why = "a built-in rule has this id";
+		why = "a built-in rule already has this id";
 	if (why || r->n == MOST_RULES)
 		return fail(e, RINGUP_EINVAL, "rule %s: %s", d->id,
-			    why ? why : "there are too many");
+			    why ? why : "too many rules");
 	list = reallocarray(r->list, (size_t)r->n + 1, sizeof(*list));
 	r->list = list ? list : r->list;
 	explains = reallocarray(r->explains, (size_t)r->n + 1, sizeof(*explains));
@@ -254,7 +254,7 @@ static int read_line(struct rulefile *r, struct draft *d, char *line, struct err
 	if (!*line || *line == '#' || *line == '\r')
 		return 0;
 	if (!value)
-		return fail(e, RINGUP_EINVAL, "it is no \"key: value\"");
+		return fail(e, RINGUP_EINVAL, "not of the form \"key: value\"");
 	*value++ = 0;
 	value += strspn(value, " \t");
 	/* A text may end with a blank. */

@@ -5,9 +5,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "diagnose/bare.h"
+#include "diagnose/complaint.h"
 #include "diagnose/lead.h"
 #include "diagnose/match.h"
 #include "diagnose/read.h"
@@ -149,6 +151,47 @@ static void see_line(struct place *p, struct sighting *seen, const struct signat
 	seen->lead_line = seen->line - back;
 }
 
+/* Is the place @at in the line from @start within a quoted text that the program works on:
+ * 'prompt "why does CUDA run out of memory?"'? */
+static bool is_data(const char *start, const char *at)
+{
+	static const char *const words[] = { "prompt",      "question", "query",
+					     "instruction", "caption",  "completion" };
+	const char *p, *quote = NULL;
+	size_t n;
+
+	for (p = start; p < at && (p = memchr(p, '"', (size_t)(at - p))); p++)
+		if (p == start || p[-1] != '\\')
+			quote = quote ? NULL : p;
+	while (quote && quote > start && strchr(" :='\"", quote[-1]))
+		quote--;
+	for (size_t i = 0; quote && i < sizeof(words) / sizeof(words[0]); i++) {
+		n = strlen(words[i]);
+		if ((size_t)(quote - start) >= n && !strncasecmp(quote - n, words[i], n))
+			return true;
+	}
+	return false;
+}
+
+/* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
+static size_t see_described(const struct place *p, size_t at, struct fields *f)
+{
+	static const char mark[] = "\nName: ";
+	const char *block = p->sieve->block, *name = NULL;
+	size_t back = at < AHEAD ? at : AHEAD, n = 0;
+
+	for (const char *q = block + at - back;
+	     (q = memmem(q, (size_t)(block + at - q), mark, sizeof(mark) - 1)); q++)
+		name = q + sizeof(mark) - 1;
+	while (name && name < block + at && *name == ' ')
+		name++;
+	while (name && name + n < block + at && name[n] > ' ')
+		n++;
+	if (n)
+		fields_host(f, name, n);
+	return back;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
@@ -179,8 +222,16 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		looked += (size_t)(stop - start);
 		fits = bare_fits(s, start, stop, *rest == '\n' ? block + at : NULL);
 	}
+	if (fits) {
+		find_line(p, at, &start, &stop);
+		fits = !is_data(start, block + at) &&
+		       !(s->flags & SIGNATURE_BARE && complaint_is_detail(block, start, stop));
+	}
 	if (fits && s->flags & SIGNATURE_BOX)
 		fields_box(block + at, end, &seen.fields, &looked);
+	if (fits && !seen.fields.hosts && !strcmp(s->library, "kubernetes") &&
+	    !memmem(start, (size_t)(stop - start), "pod/", 4))
+		looked += see_described(p, at, &seen.fields);
 	if (fits) {
 		find_line(p, at, &start, &stop);
 		origin_read(&seen.origin, start, (size_t)(stop - start));

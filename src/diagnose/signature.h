@@ -34,6 +34,7 @@ enum signature_flag {
 	SIGNATURE_BEHIND = 1024, /* a rank waited for another one: say for which      */
 	SIGNATURE_AGAIN = 2048,  /* the job, or a part of it, starts again            */
 	SIGNATURE_WAITS = 4096,  /* over once WELL of its library follows, come what may */
+	SIGNATURE_FINAL = 8192,  /* on the whole job: its output may follow the message   */
 };
 
 /*

@@ -76,9 +76,11 @@ static long number_after(const char *p, const char *end)
 /* Words before the number of a step.  A longer word may end in one: "global_step". */
 static bool is_step_word(const char *p, size_t len)
 {
-	static const char *const words[] = { "step",   "epoch",    "iter",   "iteration",
-					     "cycle",  "batch",    "round",  "episode",
-					     "update", "timestep", "sample", "it" };
+	static const char *const words[] = { "step",   "epoch",     "iter",   "iteration",
+					     "cycle",  "batch",     "round",  "episode",
+					     "update", "timestep",  "sample", "it",
+					     "trial",  "shard",     "fold",   "sweep",
+					     "chunk",  "generation" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t n = strlen(words[i]), k = 0;
@@ -157,7 +159,7 @@ static long next_step(const char **at, const char *end)
 		}
 		for (word = p; p < end && stepline_is_letter(*p); p++)
 			;
-		if (p - word < 10 && is_step_word(word, (size_t)(p - word)) &&
+		if (p - word < 11 && is_step_word(word, (size_t)(p - word)) &&
 		    (step = number_after(p, end)) >= 0) {
 			*at = p;
 			return step;

@@ -509,6 +509,8 @@ static void read_part(struct unknown *u, const struct piece *piece, const char *
 	/* Within a message between lines of dashes the first line has complained. */
 	if (level == COMPLAINT_NONE || level == COMPLAINT_RULE || is_within(u, at) ||
 	    at < u->ignored ||
+	    (level == COMPLAINT_EXCEPTION &&
+	     complaint_is_detail(piece->block, part, part_end)) ||
 	    (level == COMPLAINT_TRACEBACK && skip_ignored(u, piece, part, eol)))
 		return;
 	if (level == COMPLAINT_ERROR &&

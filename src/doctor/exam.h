@@ -33,6 +33,9 @@ void exam_add(struct exam *x, enum exam_state state, const char *fmt, ...)
  * words; each may be NULL. */
 void exam_why(struct exam *x, const char *why, const char *todo);
 
+/* exam_places - add variables that name a file or folder which does not exist; live only. */
+void exam_places(struct exam *x);
+
 /* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \
 	X(engine)     \

@@ -59,11 +59,11 @@ static bool add_without(struct exam *x, const json_t *f, const char *driver)
 		 jsonio_string(f, "version"), python,
 		 strcmp(name, "jax") ? "built" : "installed",
 		 strcmp(name, "jax") ? "" : "'s plug-in");
-	exam_why(x, "it uses none of this node's GPUs", todo);
+	exam_why(x, "it cannot use this node's GPUs", todo);
 	return true;
 }
 
-/* Adds the libraries of CUDA that TensorFlow @f opens by name and does not find: it goes on
+/* Reports the libraries of CUDA that TensorFlow @f opens by name and does not find: it goes on
  * without GPUs then. */
 static void add_unfound(struct exam *x, struct rootfs *fs, const json_t *f)
 {
@@ -101,12 +101,12 @@ static void add_unfound(struct exam *x, struct rootfs *fs, const json_t *f)
 		snprintf(todo, sizeof(todo),
 			 "%.3000s -m pip install 'tensorflow[and-cuda]==%.64s'", python,
 			 jsonio_string(f, "version"));
-		exam_why(x, "it then uses none of this node's GPUs", todo);
+		exam_why(x, "without them it does not use this node's GPUs", todo);
 	}
 	free(data);
 }
 
-/* Adds frameworks that cannot use this node's GPUs, by what they were built for. */
+/* Reports frameworks that cannot use this node's GPUs, by what they were built for. */
 static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 {
 	json_t *f;
@@ -131,60 +131,88 @@ static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 	}
 }
 
-/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.h: torch has its own
- * loaded before a job begins; beside the files of others the wheel is found, else the loader's.
- */
-static bool find_nccl(struct rootfs *fs, const json_t *f, char *library)
+/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.c: the one that
+ * RINGUP_NCCL names; torch's own, which is loaded before a job begins; the wheel beside the
+ * files of others; the loader's.  Returns why it is that one; NULL: there is none. */
+static const char *find_nccl(const struct exam *x, struct rootfs *fs, const json_t *f,
+			     char *library)
 {
 	const char *location = jsonio_string(f, "location");
 	char caller[PATH_MAX + 32], above[PATH_MAX];
 	char *end;
 
+	if (exam_is_live(x) && x->conf && *x->conf->nccl) {
+		snprintf(library, PATH_MAX, "%s", x->conf->nccl);
+		return "RINGUP_NCCL names it";
+	}
 	snprintf(caller, sizeof(caller), "%s/lib/libtorch_cuda.so", location);
 	if (!strcmp(jsonio_string(f, "name"), "torch"))
 		return rootfs_is_file(fs, caller) &&
-		       loader_find(fs, caller, "libnccl.so.2", library);
+				       loader_find(fs, caller, "libnccl.so.2", library)
+			       ? "libtorch_cuda.so needs it"
+			       : NULL;
 	snprintf(above, sizeof(above), "%s", location);
 	end = strrchr(above, '/');
 	if (end)
 		*end = 0;
 	if (rootfs_join(library, above, "nvidia/nccl/lib/libnccl.so.2") &&
 	    rootfs_is_file(fs, library))
-		return true;
-	return loader_find(fs, location, "libnccl.so.2", library);
+		return "its wheel is beside the framework";
+	return loader_find(fs, location, "libnccl.so.2", library) ? "the loader finds it"
+								  : NULL;
 }
 
-/* Adds which NCCL a job would load, by file and by what that file tells of itself: wheels of
- * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another. */
-static void add_nccl(struct exam *x, struct rootfs *fs)
+/* Reports what is wrong with the NCCL of @version for @cuda that framework @f loads. */
+static void judge_nccl(struct exam *x, const json_t *f, const char *version, const char *cuda,
+		       const char *driver)
 {
-	char library[PATH_MAX], version[64];
+	const char *oldest = driver_for(cuda), *own = driver_for(jsonio_string(f, "cuda"));
+
+	if (*version && release_compare(version, "2.18") < 0)
+		exam_why(x,
+			 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
+			 "through host memory, needs none",
+			 NULL);
+	/* What the framework itself asks of the driver is told elsewhere. */
+	if (!*driver || !*oldest || release_compare(driver, oldest) >= 0 ||
+	    release_compare(driver, own) < 0)
+		return;
+	exam_add(x, EXAM_BAD, "NCCL %s of %s %s needs driver %s for CUDA %s; this node has %s",
+		 version, jsonio_string(f, "name"), jsonio_string(f, "version"), oldest, cuda,
+		 driver);
+	exam_why(x, "its first collective fails: the driver is insufficient for the runtime",
+		 "install a newer driver, or the nvidia-nccl wheel for the framework's CUDA");
+}
+
+/* Reports which NCCL a job would load, by file and by what that file tells of itself: wheels of
+ * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another.  @driver: "": none. */
+static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
+{
+	char library[PATH_MAX], version[64], cuda[64];
+	const char *why;
 	json_t *f;
 	size_t i;
 
 	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
 		if (!*jsonio_string(f, "cuda"))
 			continue;
-		if (!find_nccl(fs, f, library)) {
+		why = find_nccl(x, fs, f, library);
+		if (!why) {
 			exam_add(x, EXAM_NOTE, "%s %s of %s finds no libnccl.so.2",
 				 jsonio_string(f, "name"), jsonio_string(f, "version"),
 				 jsonio_string(f, "python"));
 			continue;
 		}
-		nccllibs_version(fs, library, version, sizeof(version));
-		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s",
+		nccllibs_version(fs, library, version, cuda, sizeof(version));
+		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s: %s",
 			 jsonio_string(f, "name"), jsonio_string(f, "version"),
 			 jsonio_string(f, "python"), *version ? version : "of unknown version",
-			 library);
-		if (*version && release_compare(version, "2.18") < 0)
-			exam_why(x,
-				 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
-				 "through host memory, needs none",
-				 NULL);
+			 library, why);
+		judge_nccl(x, f, version, cuda, driver);
 	}
 }
 
-/* Adds where a program's libcuda and the kernel's module differ: every call then fails with
+/* Reports where a program's libcuda and the kernel's module differ: every call then fails with
  * CUDA_ERROR_SYSTEM_DRIVER_MISMATCH.  NVIDIA's folder "compat" has newer ones on purpose. */
 static void add_mismatch(struct exam *x, const json_t *driver)
 {
@@ -200,7 +228,89 @@ static void add_mismatch(struct exam *x, const json_t *driver)
 		 "after a driver upgrade, restart the node or reload the kernel module");
 }
 
-/* Adds GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are none.
+/* Where containers and distributions have the driver's libraries, which the loader may not
+ * search. */
+static const char *const driver_folders[] = {
+	"/usr/lib/wsl/lib",       "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",
+	"/usr/lib64/nvidia",      "/usr/lib/nvidia",         "/usr/lib/nvidia/current",
+	"/run/opengl-driver/lib",
+};
+
+/* Reports a libcuda.so.1 that programs do not find. */
+static void add_unfound_driver(struct exam *x, struct rootfs *fs)
+{
+	char path[PATH_MAX], todo[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(driver_folders) / sizeof(driver_folders[0]); i++) {
+		if (!rootfs_join(path, driver_folders[i], "libcuda.so.1") ||
+		    !rootfs_is_file(fs, path))
+			continue;
+		exam_add(x, EXAM_BAD, "the dynamic loader does not find %s", path);
+		snprintf(todo, sizeof(todo),
+			 "echo %s | sudo tee /etc/ld.so.conf.d/nvidia.conf; sudo ldconfig; or "
+			 "add it to LD_LIBRARY_PATH",
+			 driver_folders[i]);
+		exam_why(x, "programs find no GPU without the driver's library", todo);
+		return;
+	}
+	/* A recorded tree may lack libraries. */
+	if (!exam_is_live(x) && !loader_find(fs, NULL, "libc.so.6", path))
+		return;
+	exam_add(x, EXAM_BAD, "the driver's library libcuda.so.1 is missing");
+	exam_why(x, "programs find no GPU, although nvidia-smi may list them",
+		 "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility, or "
+		 "install the driver's libraries (libcuda1, libnvidia-compute)");
+}
+
+/* Examines the libcuda.so.1 that a program would load. */
+static void add_driver_library(struct exam *x, struct rootfs *fs, const json_t *driver)
+{
+	char path[PATH_MAX], real[PATH_MAX], plain[PATH_MAX], todo[2 * PATH_MAX];
+	bool is_found = loader_find(fs, NULL, "libcuda.so.1", path);
+
+	/* A tree's list of folders counts, too; its loader's cache may not be recorded. */
+	if (!is_found && !exam_is_live(x) && *jsonio_string(driver, "library")) {
+		text_set(path, sizeof(path), jsonio_string(driver, "library"));
+		is_found = true;
+	}
+	if (!is_found) {
+		add_unfound_driver(x, fs);
+		return;
+	}
+	rootfs_real(fs, path, real);
+	if (!strstr(real, "/stubs/"))
+		return;
+	exam_add(x, EXAM_BAD, "programs load CUDA's stub library %s instead of the driver's",
+		 path);
+	if (loader_find_plain(fs, NULL, "libcuda.so.1", plain) && strcmp(plain, path))
+		snprintf(todo, sizeof(todo), "remove %.*s from LD_LIBRARY_PATH",
+			 (int)(strrchr(path, '/') - path), path);
+	else
+		snprintf(
+			todo, sizeof(todo),
+			"remove %s from the loader's folders (LD_LIBRARY_PATH, "
+			"/etc/ld.so.conf.d, then ldconfig), and install the driver's libraries",
+			path);
+	exam_why(x, "every call fails with error 34: CUDA driver is a stub library", todo);
+}
+
+/* Examines a node on which Windows lends its GPUs (WSL 2); false: this is none. */
+static bool add_wsl(struct exam *x, struct rootfs *fs, const json_t *driver)
+{
+	struct names n = rootfs_names(fs, "/dev", "dxg");
+	bool is_wsl = n.count;
+
+	rootfs_names_free(&n);
+	if (!is_wsl)
+		return false;
+	exam_add(x, EXAM_GOOD, "GPUs of Windows, through WSL (/dev/dxg)");
+	add_driver_library(x, fs, driver);
+	add_unused(x, fs, "");
+	return true;
+}
+
+/* Reports GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are
+ * none.
  */
 static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver)
 {
@@ -211,21 +321,21 @@ static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver
 	if (!count)
 		return false;
 	if (!json_is_object(driver)) {
-		exam_add(x, EXAM_NOTE, "%d GPU%s by NVIDIA on the bus, and no driver here",
-			 count, count == 1 ? "" : "s");
+		exam_add(x, EXAM_NOTE, "%d NVIDIA GPU%s, but no NVIDIA driver", count,
+			 count == 1 ? "" : "s");
 		exam_why(x, "programs find no GPU",
 			 "install the driver, or start the container with its GPUs "
 			 "(docker run --gpus all)");
 		return true;
 	}
-	exam_add(x, EXAM_BAD,
-		 "%d GPU%s by NVIDIA, and the kernel's module nvidia is not loaded%s%s", count,
-		 count == 1 ? "" : "s", *by ? ", but " : "", by);
-	exam_why(x,
-		 "programs find no GPU; an upgrade of the kernel leaves the module behind, and "
-		 "Secure Boot refuses one that is not signed",
-		 "sudo modprobe nvidia says why; build it anew (dkms autoinstall), or install "
-		 "the driver again");
+	exam_add(x, EXAM_BAD, "%d NVIDIA GPU%s, but the kernel module nvidia is not loaded%s%s",
+		 count, count == 1 ? "" : "s", *by ? "; the driver in use is " : "", by);
+	exam_why(
+		x,
+		"programs find no GPU; usual causes are a kernel upgrade without a new module, "
+		"and Secure Boot with an unsigned one",
+		"sudo modprobe nvidia shows the reason; rebuild the module (dkms autoinstall), "
+		"or reinstall the driver");
 	return true;
 }
 
@@ -311,13 +421,13 @@ static void add_models(struct exam *x, struct rootfs *fs)
 			 is_old ? from : until, is_old ? "later" : "earlier",
 			 jsonio_string(f, "version"), jsonio_string(f, "python"), cuda);
 		exam_why(x,
-			 "it ends with: no kernel image is available for execution on the "
-			 "device",
-			 "install a torch for such a CUDA (download.pytorch.org/whl/)");
+			 "CUDA fails with: no kernel image is available for execution on "
+			 "the device",
+			 "install a torch built for that CUDA (download.pytorch.org/whl/)");
 	}
 }
 
-/* Adds AMD's GPUs, by the kernel's list of compute nodes. */
+/* Reports AMD's GPUs, by the kernel's list of compute nodes. */
 static int add_amd(struct exam *x, struct rootfs *fs)
 {
 	static const char nodes[] = "/sys/class/kfd/kfd/topology/nodes";
@@ -350,7 +460,7 @@ static int add_amd(struct exam *x, struct rootfs *fs)
 			continue;
 		exam_add(x, EXAM_NOTE, "torch %s of %s was built without ROCm",
 			 jsonio_string(o, "version"), jsonio_string(o, "python"));
-		exam_why(x, "it uses none of this node's GPUs",
+		exam_why(x, "it cannot use this node's GPUs",
 			 "install a torch built for ROCm, unless you train on the CPU");
 	}
 	return count;
@@ -370,11 +480,13 @@ int exam_gpus(struct exam *x, struct err *e)
 		return rc;
 	}
 	amd = add_amd(x, &fs);
-	if (add_unserved(x, &fs, driver)) {
+	if (add_wsl(x, &fs, driver)) {
+		/* There is neither a kernel module nor a device file of NVIDIA's. */
+	} else if (add_unserved(x, &fs, driver)) {
 		/* The other checks need a driver. */
 	} else if (count && !json_is_object(driver)) {
 		exam_add(x, EXAM_BAD, "%d GPU%s, but no driver", count, count == 1 ? "" : "s");
-		exam_why(x, "frameworks see no GPU without libcuda.so.1 and its kernel module",
+		exam_why(x, "frameworks need libcuda.so.1 and its kernel module to find GPUs",
 			 "install the driver, or start the container with its GPUs "
 			 "(docker run --gpus all)");
 	} else if (json_is_object(driver)) {
@@ -383,6 +495,7 @@ int exam_gpus(struct exam *x, struct err *e)
 							   : "of unknown version");
 		add_mismatch(x, driver);
 		if (count) {
+			add_driver_library(x, &fs, driver);
 			add_unused(x, &fs, jsonio_string(driver, "version"));
 			hardware_files(x, &fs, count);
 			add_models(x, &fs);
@@ -392,7 +505,7 @@ int exam_gpus(struct exam *x, struct err *e)
 		exam_add(x, EXAM_GOOD, "no GPUs");
 	}
 	hardware_faults(x, &fs, count);
-	add_nccl(x, &fs);
+	add_nccl(x, &fs, json_is_object(driver) ? jsonio_string(driver, "version") : "");
 	rootfs_close(&fs);
 	json_decref(problems);
 	return 0;

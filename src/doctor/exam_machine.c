@@ -92,7 +92,7 @@ static void add_choice(struct exam *x, const struct snapshot *s, struct err *e, 
 	picker_free(&own);
 }
 
-/* Adds a finding where nothing that this host's processes say to each other arrives. */
+/* Reports a finding where nothing that this host's processes say to each other arrives. */
 static bool add_loopback(struct exam *x, const struct iface_list *l)
 {
 	for (int i = 0; i < l->nifaces; i++)
@@ -131,17 +131,59 @@ int exam_network(struct exam *x, struct err *e)
 
 /* Limits. */
 
-static bool has_rdma(void)
+/* The first entry of the folder @dir that begins with @prefix, in @out; false: none. */
+static bool first_entry(const char *dir, const char *prefix, char out[NAME_MAX + 1])
 {
-	DIR *d = opendir("/sys/class/infiniband");
+	DIR *d = opendir(dir);
 	struct dirent *entry;
 	bool any = false;
 
+	*out = 0;
 	while (d && !any && (entry = readdir(d)))
-		any = *entry->d_name != '.';
+		any = *entry->d_name != '.' && !strncmp(entry->d_name, prefix, strlen(prefix));
+	if (any)
+		snprintf(out, NAME_MAX + 1, "%s", entry->d_name);
 	if (d)
 		closedir(d);
 	return any;
+}
+
+/* Has this node an RDMA device that programs can open? */
+static bool has_rdma(void)
+{
+	char name[NAME_MAX + 1];
+
+	return first_entry("/sys/class/infiniband", "", name) &&
+	       first_entry("/dev/infiniband", "uverbs", name);
+}
+
+/* Reports RDMA devices that the kernel shows and that programs here cannot use: NCCL, UCX and
+ * libfabric then take sockets, which is many times slower. */
+static void add_rdma(struct exam *x)
+{
+	char device[NAME_MAX + 1], verbs[NAME_MAX + 1], path[PATH_MAX];
+	static const char why[] = "NCCL, UCX and libfabric use sockets instead, and are slower";
+
+	if (!first_entry("/sys/class/infiniband", "", device))
+		return;
+	if (!first_entry("/dev/infiniband", "uverbs", verbs)) {
+		exam_add(x, EXAM_NOTE,
+			 "RDMA: the kernel has %.64s, but /dev/infiniband/uverbs* is missing",
+			 device);
+		exam_why(x, why,
+			 "start the container with docker run --device=/dev/infiniband, or on "
+			 "Kubernetes with an RDMA device plug-in; on the host, run modprobe "
+			 "ib_uverbs");
+		return;
+	}
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", verbs);
+	if (access(path, R_OK | W_OK)) {
+		exam_add(x, EXAM_NOTE, "RDMA: this user cannot open %s: %s", path,
+			 strerror(errno));
+		exam_why(x, why,
+			 "chmod 666 /dev/infiniband/uverbs*; the package rdma-core has "
+			 "a udev rule for it");
+	}
 }
 
 static void add_memlock(struct exam *x)
@@ -196,7 +238,8 @@ static bool add_inodes(struct exam *x, const char *what, const char *dir,
 		 (long long)v->f_favail);
 	snprintf(todo, sizeof(todo), "remove files there; df -i %s shows how many it takes",
 		 dir);
-	exam_why(x, "programs end with \"No space left on device\", although df shows room",
+	exam_why(x,
+		 "programs fail with \"No space left on device\", although df shows free space",
 		 todo);
 	return true;
 }
@@ -213,11 +256,11 @@ static void add_user(struct exam *x)
 	if (!is_named) {
 		exam_add(x, EXAM_NOTE, "the user %u has no name in /etc/passwd", geteuid());
 		exam_why(x,
-			 "torch.compile and others that ask for it end with KeyError: "
+			 "torch.compile and others fail with KeyError: "
 			 "'getpwuid(): uid not found'",
 			 "export USER=trainer HOME=/tmp");
 	} else if (home && access(home, W_OK | X_OK)) {
-		exam_add(x, EXAM_NOTE, "the home %s may not be written", home);
+		exam_add(x, EXAM_NOTE, "the home directory %s is not writable", home);
 		exam_why(x, "torch.compile, Triton, pip and others keep their caches there",
 			 "export HOME=/tmp, or XDG_CACHE_HOME and TRITON_CACHE_DIR");
 	}
@@ -256,9 +299,8 @@ static void add_shm(struct exam *x)
 	exam_add(x, EXAM_BAD, "shared memory: %s, %s free", size_text(all, size),
 		 size_text(free_bytes, left));
 	exam_why(x,
-		 "NCCL, MPI and torch's data loaders keep their buffers there, and die by "
-		 "SIGBUS "
-		 "when it is full",
+		 "NCCL, MPI and torch's data loaders keep their buffers there, and SIGBUS "
+		 "kills them when it is full",
 		 all < SHM_LEAST_MIB * MIB ? "docker run --shm-size=8g, or mount -o "
 					     "remount,size=50% /dev/shm"
 					   : "ls -l /dev/shm; remove files of dead jobs");
@@ -389,13 +431,84 @@ static void add_processors(struct exam *x)
 	cores_mask(mask);
 	may = cores_count(mask);
 	if (quota && quota < may) {
-		exam_add(x, EXAM_NOTE,
-			 "processors: %d, but the control group allows the time of %d", may,
-			 quota);
-		exam_why(x, "the kernel pauses ranks that use more",
+		exam_add(x, EXAM_NOTE, "processors: %d, but the control group's quota is %d",
+			 may, quota);
+		exam_why(x, "the kernel throttles ranks that use more",
 			 "start at most that many ranks, or raise the group's cpu.max");
 	} else {
 		exam_add(x, EXAM_GOOD, "processors: %d", may);
+	}
+}
+
+/* Limits of the process that shells and batch systems set, and that no job expects. */
+static void add_process_limits(struct exam *x)
+{
+	static const struct {
+		int resource;
+		uint64_t least; /* below it nothing works */
+		const char *what, *why, *todo;
+	} all[] = {
+		{ RLIMIT_AS, 8192 * MIB, "address space (virtual memory)",
+		  "imports fail with \"failed to map segment from shared object\"; CUDA "
+		  "reserves "
+		  "far more than it uses",
+		  "run ulimit -v unlimited; batch systems: ask for no h_vmem or pvmem" },
+		{ RLIMIT_DATA, 2048 * MIB, "data segment",
+		  "programs fail with \"Cannot allocate memory\"", "run ulimit -d unlimited" },
+		{ RLIMIT_FSIZE, 64 * MIB, "size of files",
+		  "larger checkpoints and shared memory end a program with SIGXFSZ",
+		  "run ulimit -f unlimited" },
+	};
+	struct rlimit l;
+	char size[32];
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (getrlimit((__rlimit_resource_t)all[i].resource, &l) ||
+		    l.rlim_cur == RLIM_INFINITY)
+			continue;
+		exam_add(x, l.rlim_cur < all[i].least ? EXAM_BAD : EXAM_NOTE, "%s: at most %s",
+			 all[i].what, size_text(l.rlim_cur, size));
+		exam_why(x, all[i].why, all[i].todo);
+	}
+	if (!getrlimit(RLIMIT_CPU, &l) && l.rlim_cur != RLIM_INFINITY) {
+		exam_add(x, EXAM_NOTE, "processor time: at most %llu s for each process",
+			 (unsigned long long)l.rlim_cur);
+		exam_why(x, "the kernel kills it with SIGXCPU", "run ulimit -t unlimited");
+	}
+}
+
+/* Reports a kernel that promises no more memory than it has, as CUDA asks it to. */
+static void add_overcommit(struct exam *x)
+{
+	FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
+	int mode = f ? fgetc(f) : 0;
+
+	if (f)
+		fclose(f);
+	if (mode != '2')
+		return;
+	exam_add(x, EXAM_NOTE,
+		 "memory: the kernel does not overcommit (vm.overcommit_memory=2)");
+	exam_why(x,
+		 "CUDA, and fork() in large processes, fail with \"Cannot allocate memory\" "
+		 "although memory is free",
+		 "sudo sysctl vm.overcommit_memory=0");
+}
+
+/* Reports file systems of the kernel that a chroot or a sandbox lacks. */
+static void add_mounts(struct exam *x)
+{
+	if (access("/proc/self", F_OK)) {
+		exam_add(x, EXAM_BAD, "/proc is not mounted");
+		exam_why(x,
+			 "Python, MPI and CUDA read processes, memory and drivers there; the "
+			 "lines on GPUs and control groups below are incomplete",
+			 "mount -t proc proc /proc");
+	}
+	if (access("/sys/class", F_OK)) {
+		exam_add(x, EXAM_BAD, "/sys is not mounted");
+		exam_why(x, "NCCL, UCX and hwloc find interfaces, GPUs and processors there",
+			 "mount -t sysfs sysfs /sys");
 	}
 }
 
@@ -408,13 +521,17 @@ int exam_limits(struct exam *x, struct err *e)
 			 "--root");
 		return 0;
 	}
+	add_mounts(x);
 	add_user(x);
+	add_rdma(x);
 	add_memlock(x);
 	add_files(x);
 	add_processes(x);
+	add_process_limits(x);
 	add_shm(x);
 	add_temporary(x);
 	add_memory(x);
+	add_overcommit(x);
 	add_processors(x);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
+#include "doctor/misfits.h"
 #include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
 #include "rebuild/modules.h"
@@ -26,7 +27,7 @@
 
 enum { MAX_STATUS = 1 << 20 };
 
-/* Adds a line such as "self, node, tcp; with RINGUP_BACKEND=mpi: Open MPI 4.1.4". */
+/* Reports a line such as "self, node, tcp; with RINGUP_BACKEND=mpi: Open MPI 4.1.4". */
 static void add_backends(struct exam *x, const struct modules_state *states, int n)
 {
 	char line[512] = "", mpis[256] = "";
@@ -97,6 +98,8 @@ int exam_engine(struct exam *x, struct err *e)
 	n = modules_states(x->root, folder, "", x->facts, &states);
 	add_backends(x, states, n);
 	add_impossible(x, states, n, folder);
+	if (exam_is_live(x))
+		exam_places(x);
 	free(states);
 	return 0;
 }
@@ -107,7 +110,7 @@ static const char *version_of(const json_t *facts, const char *python)
 			     "version");
 }
 
-/* Adds the engine that serves the framework @f; having none may be intended. */
+/* Reports the engine that serves the framework @f; having none may be intended. */
 static void add_framework(struct exam *x, const json_t *f)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
@@ -159,256 +162,12 @@ static void add_framework(struct exam *x, const json_t *f)
 	}
 }
 
-/* Adds a Keras that is not the one that this Python's TensorFlow was made for. */
-static void add_keras(struct exam *x, const struct versions *table, const json_t *tensorflow)
-{
-	const char *python = jsonio_string(tensorflow, "python");
-	const json_t *keras = lookup_entry(x->facts, "frameworks", python, "keras");
-	const char *version = jsonio_string(tensorflow, "version");
-	const struct version_fact *f =
-		versions_ask(table, "tensorflow", version, "keras", NULL);
-	char todo[2 * PATH_MAX], word[PATH_MAX];
-
-	if (!f || !keras || versions_in(jsonio_string(keras, "version"), f->value))
-		return;
-	exam_add(x, EXAM_BAD, "keras %s of %s does not fit TensorFlow %s, which needs keras %s",
-		 jsonio_string(keras, "version"), python, version, f->value);
-	snprintf(todo, sizeof(todo), "%s -m pip install 'keras==%.*s.*'",
-		 shell_word(python, word, sizeof(word)), (int)strcspn(f->value, "-,"),
-		 f->value);
-	exam_why(x, "tf.keras imports the installed keras", todo);
-}
-
-/* The distributions in the same site-packages as framework @f; dist_free() them. */
-static struct dists beside(struct rootfs *fs, const json_t *f)
-{
-	const char *location = jsonio_string(f, "location");
-	const char *slash = strrchr(location, '/');
-	struct dists found = { 0 };
-	char site[PATH_MAX];
-
-	snprintf(site, sizeof(site), "%.*s", slash ? (int)(slash - location) : 0, location);
-	if (*site)
-		dist_scan_site(fs, site, &found);
-	return found;
-}
-
-/* Reports a NumPy whose ABI differs from the one that framework @f was built with. */
-static void add_numpy(struct exam *x, struct rootfs *fs, const struct versions *table,
-		      const json_t *f)
-{
-	const char *name = jsonio_string(f, "name"), *version = jsonio_string(f, "version");
-	const struct version_fact *fact = versions_ask(table, name, version, "numpy", NULL);
-	const char *python = jsonio_string(f, "python");
-	char todo[2 * PATH_MAX], word[PATH_MAX];
-	struct dists found = { 0 };
-
-	if (fact)
-		found = beside(fs, f);
-	for (size_t i = 0; i < found.count; i++) {
-		const struct dist *d = &found.at[i];
-
-		if (strcmp(d->name, "numpy") || !*d->version ||
-		    versions_in(d->version, fact->value))
-			continue;
-		exam_add(x, EXAM_BAD,
-			 "numpy %s of %s does not fit %s %s, which was built with numpy %s",
-			 d->version, python, name, version, fact->value);
-		snprintf(todo, sizeof(todo), "%s -m pip install 'numpy<2'",
-			 shell_word(python, word, sizeof(word)));
-		exam_why(x, fact->note, todo);
-	}
-	dist_free(&found);
-}
-
-/* The exact torch version that distribution @d requires, in @out; false if it requires none. */
-static bool exact_torch(struct rootfs *fs, const struct dist *d, char out[64])
-{
-	char dir[PATH_MAX], path[PATH_MAX];
-	size_t len;
-	char *data = *d->folder && rootfs_join(dir, d->site, d->folder) &&
-				     rootfs_join(path, dir, "METADATA")
-			     ? rootfs_read(fs, path, 1 << 20, &len)
-			     : NULL;
-	const char *at = data ? strstr(data, "\nRequires-Dist: torch") : NULL;
-
-	*out = 0;
-	/* "torch==2.8.0", and "torch (==2.8.0)" of older tools; not "torchaudio" */
-	if (at)
-		at += strlen("\nRequires-Dist: torch");
-	if (at && at[strspn(at, " (")] == '=')
-		snprintf(out, 64, "%.*s", (int)strspn(at + strspn(at, " (="), "0123456789."),
-			 at + strspn(at, " (="));
-	free(data);
-	return *out;
-}
-
-/* Reports packages built for another torch than @torch: torchvision, torchaudio. */
-static void add_companions(struct exam *x, struct rootfs *fs, const json_t *torch)
-{
-	const char *version = jsonio_string(torch, "version"),
-		   *python = jsonio_string(torch, "python");
-	struct dists found = beside(fs, torch);
-	char want[64], todo[2 * PATH_MAX], word[PATH_MAX];
-	int plain = (int)strcspn(version, "+");
-
-	for (size_t i = 0; i < found.count; i++) {
-		const struct dist *d = &found.at[i];
-
-		if (strncmp(d->name, "torch", 5) || !d->name[5] || !exact_torch(fs, d, want) ||
-		    ((int)strlen(want) == plain && !strncmp(want, version, (size_t)plain)))
-			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s was built for torch %s, and this is %s",
-			 d->name, d->version, python, want, version);
-		snprintf(todo, sizeof(todo),
-			 "%s -m pip install --upgrade --force-reinstall %s torch==%.*s",
-			 shell_word(python, word, sizeof(word)), d->name, plain, version);
-		exam_why(x,
-			 "its operators are not found or crash (operator torchvision::nms does "
-			 "not exist)",
-			 todo);
-	}
-	dist_free(&found);
-}
-
-/* Reports a processor without AVX, which framework @f needs. */
-static void add_avx(struct exam *x, struct rootfs *fs, const json_t *f)
-{
-	size_t len;
-	char *data = rootfs_read(fs, "/proc/cpuinfo", 1 << 24, &len);
-	char *flags = data ? strstr(data, "\nflags") : NULL;
-
-	if (flags) {
-		flags[strcspn(flags + 1, "\n") + 1] = 0;
-		if (!strstr(flags, " avx")) {
-			exam_add(x, EXAM_BAD,
-				 "%s %s of %s cannot be imported: this processor has no AVX",
-				 jsonio_string(f, "name"), jsonio_string(f, "version"),
-				 jsonio_string(f, "python"));
-			exam_why(x, "it ends with: Illegal instruction (core dumped)",
-				 "give the virtual machine the host's kind of processor, or "
-				 "take another machine");
-		}
-	}
-	free(data);
-}
-
-/* The number that a plug-in of JAX below @jax has in its metadata, if another than jaxlib's. */
-static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax)
-{
-	const char *version = jsonio_string(jax, "version");
-	struct dists found = beside(fs, jax);
-
-	for (size_t i = 0; i < found.count; i++) {
-		const struct dist *d = &found.at[i];
-
-		if (strncmp(d->name, "jax-", 4) || !*version || !*d->version ||
-		    (!strstr(d->name, "-plugin") && !strstr(d->name, "-pjrt")) ||
-		    !release_compare(d->version, version))
-			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s does not fit jaxlib %s", d->name, d->version,
-			 jsonio_string(jax, "python"), version);
-		exam_why(x, "JAX ignores a plug-in of another version, and computes on the CPU",
-			 "install jax, jaxlib and the plug-ins in the same version");
-	}
-	dist_free(&found);
-}
-
-/* Adds a C or C++ library that is older than the framework @f needs. */
-static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
-{
-	static const struct {
-		const char *field, *library, *prefix;
-	} all[] = { { "glibcxx", "libstdc++.so.6", "GLIBCXX_" },
-		    { "glibc", "libc.so.6", "GLIBC_" } };
-	const json_t *needs = json_object_get(f, "needs");
-	const json_t *y = jsonrecord_find(json_object_get(x->facts, "pythons"), "path",
-					  jsonio_string(f, "python"));
-	char first[PATH_MAX] = "", has[64], path[PATH_MAX];
-
-	/* conda's Python is linked so that its environment's libraries come first. */
-	if (!strcmp(jsonio_string(y, "kind"), "conda"))
-		(void)rootfs_join(first, jsonio_string(y, "prefix"), "lib");
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		const char *want = jsonio_string(needs, all[i].field);
-
-		if (!*want ||
-		    !override_newest(fs, jsonio_string(f, "library"), first, all[i].library,
-				     all[i].prefix, has, path) ||
-		    release_compare(has, want) >= 0)
-			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s cannot be imported: it needs %s%s",
-			 jsonio_string(f, "name"), jsonio_string(f, "version"),
-			 jsonio_string(f, "python"), all[i].prefix, want);
-		snprintf(first, sizeof(first), "%.3000s only has symbols up to %s%s", path,
-			 all[i].prefix, has);
-		exam_why(x, first,
-			 i ? "use a newer distribution or an older framework"
-			   : "conda install -c conda-forge libstdcxx-ng, or use a newer "
-			     "distribution");
-		return;
-	}
-}
-
-/* Adds what keeps the frameworks themselves from being imported. */
-static int add_misfits(struct exam *x, const json_t *list, struct err *e)
-{
-	static const char *const below[] = { "lib", "", "python" };
-	json_t *problems = json_array(), *o;
-	struct versions table = { 0 };
-	struct err ignored;
-	struct rootfs fs;
-	size_t i;
-	int rc = rootfs_open(&fs, x->root, problems, e);
-
-	if (rc)
-		goto out;
-	/* Without its table less is said. */
-	(void)versions_load(&table, NULL, &ignored);
-	json_array_foreach(list, i, o) {
-		const char *name = jsonio_string(o, "name");
-		char dir[PATH_MAX], why[OVERRIDE_WHY], todo[PATH_MAX + 128];
-		bool by_path;
-
-		if (!strcmp(name, "tensorflow"))
-			add_keras(x, &table, o);
-		if (!strcmp(name, "jaxlib"))
-			add_jax_plugins(x, &fs, o);
-		if (!strcmp(name, "torch"))
-			add_companions(x, &fs, o);
-		if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))
-			add_avx(x, &fs, o);
-		add_numpy(x, &fs, &table, o);
-		add_too_old(x, &fs, o);
-		for (size_t k = 0; k < sizeof(below) / sizeof(below[0]); k++) {
-			if (!rootfs_join(dir, jsonio_string(o, "location"), below[k]) ||
-			    override_judge(&fs, dir, why, &by_path))
-				continue;
-			exam_add(x, EXAM_BAD, "%s %s of %s cannot be imported", name,
-				 jsonio_string(o, "version"), jsonio_string(o, "python"));
-			snprintf(todo, sizeof(todo),
-				 "%s -m pip install --force-reinstall %s==%s",
-				 jsonio_string(o, "python"), name, jsonio_string(o, "version"));
-			exam_why(
-				x, why,
-				by_path ? "unset LD_LIBRARY_PATH, or remove that folder from it"
-					: todo);
-			break;
-		}
-	}
-	versions_free(&table);
-	rootfs_close(&fs);
-out:
-	json_decref(problems);
-	return rc;
-}
-
 int exam_frameworks(struct exam *x, struct err *e)
 {
 	const json_t *list = json_object_get(x->facts, "frameworks");
 	json_t *o;
 	size_t i;
-	int rc = add_misfits(x, list, e);
+	int rc = misfits_add(x, list, e);
 
 	const char *home = exam_is_live(x) ? conf_env("PYTHONHOME") : NULL;
 

@@ -66,21 +66,22 @@ void hardware_access(struct exam *x, const char *path)
 		close(fd);
 	} else if (errno == EACCES) {
 		g = getgrgid(st.st_gid);
-		exam_add(x, EXAM_BAD, "this user may not use %s, which belongs to the group %s",
-			 path, g ? g->gr_name : "of no name");
-		snprintf(
-			todo, sizeof(todo),
-			"sudo usermod -aG %.64s USER, then log in anew; docker run --group-add "
-			"%u",
-			g ? g->gr_name : "GROUP", st.st_gid);
-		exam_why(x, "programs find no GPU, but as root", todo);
+		exam_add(x, EXAM_BAD, "this user cannot open %s, which belongs to the group %s",
+			 path, g ? g->gr_name : "without a name");
+		snprintf(todo, sizeof(todo),
+			 "sudo usermod -aG %.64s USER, then log in again; docker run "
+			 "--group-add "
+			 "%u",
+			 g ? g->gr_name : "GROUP", st.st_gid);
+		exam_why(x, "only programs of root find GPUs", todo);
 	} else if (errno == EPERM) {
-		exam_add(x, EXAM_BAD, "this container's control group does not let it open %s",
+		exam_add(x, EXAM_BAD, "this container's control group denies access to %s",
 			 path);
 		exam_why(x,
-			 "it has lost its GPUs, as after systemctl daemon-reload on the node: "
+			 "systemctl daemon-reload on the node takes the GPUs of containers "
+			 "away: "
 			 "Failed to initialize NVML: Unknown Error",
-			 "start the container anew");
+			 "restart the container");
 	}
 }
 
@@ -104,15 +105,15 @@ void hardware_files(struct exam *x, struct rootfs *fs, int gpus)
 						: "/dev/nvidia-uvm");
 			exam_why(x,
 				 numbered && has_control
-					 ? "CUDA then finds no GPU, although nvidia-smi lists "
-					   "them"
-					 : "programs then find no GPU",
+					 ? "CUDA finds no GPU without it, although nvidia-smi "
+					   "lists them"
+					 : "programs find no GPU without it",
 				 "sudo nvidia-modprobe -u -c 0; start a container with docker "
 				 "run --gpus all");
 		} else if (numbered < gpus) {
 			exam_add(x, EXAM_NOTE, "%d of %d GPUs have a device file", numbered,
 				 gpus);
-			exam_why(x, "programs here find no more than these", NULL);
+			exam_why(x, "programs find only these", NULL);
 		}
 		hardware_access(x, "/dev/nvidiactl");
 	}
@@ -121,8 +122,7 @@ void hardware_files(struct exam *x, struct rootfs *fs, int gpus)
 	/* A container cannot see whether it runs. */
 	if (n.count && !rootfs_is_file(fs, "/usr/bin/nv-fabricmanager")) {
 		exam_add(x, EXAM_NOTE,
-			 "the GPUs are connected by %zu NVSwitch%s, and no "
-			 "nv-fabricmanager is installed",
+			 "the GPUs use %zu NVSwitch%s, but nv-fabricmanager is not installed",
 			 n.count, n.count == 1 ? "" : "es");
 		exam_why(x,
 			 "unless it runs outside this container, CUDA fails with error 802, "
@@ -142,19 +142,19 @@ static const char *xid_meaning(int xid)
 		int xid;
 		const char *meaning;
 	} all[] = {
-		{ 46, "the GPU stopped to process its work" },
-		{ 48, "an ECC error that could not be corrected" },
+		{ 46, "the GPU stopped processing" },
+		{ 48, "an uncorrectable ECC error" },
 		{ 62, "the GPU's microcontroller halted" },
-		{ 63, "an ECC error: memory rows or pages were replaced" },
-		{ 64, "an ECC error: memory rows or pages could not be replaced" },
+		{ 63, "an ECC error: memory rows or pages were remapped" },
+		{ 64, "an ECC error: memory rows or pages could not be remapped" },
 		{ 74, "an NVLink failed" },
 		{ 79, "the GPU fell off the bus" },
-		{ 92, "many ECC errors that were corrected" },
+		{ 92, "a high rate of corrected ECC errors" },
 		{ 94, "an ECC error that ended one program" },
-		{ 95, "an ECC error that may have spoilt the work of all programs" },
+		{ 95, "an ECC error that may have corrupted data of every program" },
 		{ 119, "the GPU's firmware (GSP) did not answer" },
 		{ 120, "the GPU's firmware (GSP) failed" },
-		{ 140, "an ECC error that could not be corrected" },
+		{ 140, "an uncorrectable ECC error" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -210,7 +210,7 @@ static void add_xids(struct exam *x, int gpus)
 		close(fd);
 	} else if (gpus && (errno == EACCES || errno == EPERM)) {
 		exam_add(x, EXAM_NOTE, "this user may not read the kernel log");
-		exam_why(x, "it has the errors of the GPUs (Xids)", "sudo ringup doctor");
+		exam_why(x, "GPU errors (Xids) are logged there", "sudo ringup doctor");
 	}
 	for (int i = 1; i >= 0; i--) {
 		if (!last[i].times)
@@ -226,7 +226,7 @@ static void add_xids(struct exam *x, int gpus)
 			 i ? "run nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU, or drain "
 			     "the "
 			     "node"
-			   : "look up the number in NVIDIA's list of Xids");
+			   : "look up the number in NVIDIA's Xid catalog");
 	}
 }
 
@@ -256,13 +256,14 @@ static bool add_count(struct rootfs *fs, const char *dir, const char *name, cons
 static void add_ecc(struct exam *x, const char *memory, const struct ecc *c, const char *todo)
 {
 	if (c->lost) {
-		exam_add(x, EXAM_BAD, "%s: %lld ECC error%s could not be corrected", memory,
-			 c->lost, c->lost == 1 ? "" : "s");
-		exam_why(x, "data were lost since this node started", todo);
+		exam_add(x, EXAM_BAD, "%s: %lld uncorrectable ECC error%s", memory, c->lost,
+			 c->lost == 1 ? "" : "s");
+		exam_why(x, "memory has lost data since this node started", todo);
 	} else if (c->corrected) {
 		exam_add(x, EXAM_NOTE, "%s: %lld ECC error%s corrected", memory, c->corrected,
 			 c->corrected == 1 ? " was" : "s were");
-		exam_why(x, "nothing was lost; many of them announce that a module fails",
+		exam_why(x,
+			 "no data was lost, but many such errors mean that a module is failing",
 			 todo);
 	} else if (c->counters) {
 		exam_add(x, EXAM_GOOD, "%s: no ECC errors since this node started", memory);
@@ -312,7 +313,7 @@ static void add_ecc_of_amd(struct exam *x, struct rootfs *fs)
 		rootfs_names_free(&n);
 	}
 	rootfs_names_free(&cards);
-	add_ecc(x, "AMD's GPUs", &sum, "rocm-smi --showrasinfo all names the GPU");
+	add_ecc(x, "AMD GPUs", &sum, "rocm-smi --showrasinfo all names the GPU");
 }
 
 void hardware_faults(struct exam *x, struct rootfs *fs, int gpus)

@@ -32,26 +32,26 @@ int bootstrap_exchange(const struct bootstrap *c, const void *mine, size_t len, 
 	return e->code;
 }
 
-static int told_by(const struct report *report, int rank, struct err *e)
+static int fail_as_reported(const struct report *report, int rank, struct err *e)
 {
 	return fail(e, report->code < 0 ? report->code : RINGUP_ESYSTEM, "rank %d: %.200s",
 		    rank, report->text);
 }
 
-int bootstrap_heard(const void *said, size_t len, int rank, struct err *e)
+int bootstrap_heard(const void *bytes, size_t len, int rank, struct err *e)
 {
 	struct report report;
 
 	if (len != sizeof(report))
 		return 0;
-	memcpy(&report, said, sizeof(report));
-	return report.code ? told_by(&report, rank, e) : 0;
+	memcpy(&report, bytes, sizeof(report));
+	return report.code ? fail_as_reported(&report, rank, e) : 0;
 }
 
 int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e)
 {
 	struct report mine = { 0 }, *all;
-	struct err told;
+	struct err why;
 	int r;
 
 	if (c->size == 1)
@@ -63,10 +63,10 @@ int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e)
 	if (rc)
 		snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1,
 			 e->text);
-	if (bootstrap_exchange(c, &mine, sizeof(mine), all, &told)) {
+	if (bootstrap_exchange(c, &mine, sizeof(mine), all, &why)) {
 		free(all);
 		if (!rc)
-			*e = told;
+			*e = why;
 		return e->code;
 	}
 	for (r = 0; r < c->size && !all[r].code; r++)
@@ -74,7 +74,7 @@ int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e)
 	if (r < c->size && r == c->rank)
 		rc = all[r].code;
 	else if (r < c->size)
-		rc = told_by(&all[r], r, e);
+		rc = fail_as_reported(&all[r], r, e);
 	free(all);
 	return rc;
 }

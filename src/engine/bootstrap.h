@@ -21,8 +21,8 @@ int bootstrap_exchange(const struct bootstrap *c, const void *mine, size_t len, 
 /* bootstrap_agree - all ranks exchange @rc, and fail with the error of the first failed one. */
 int bootstrap_agree(const struct bootstrap *c, int rc, struct err *e);
 
-/* bootstrap_heard - do the @said bytes of @rank report a failure, where other data were due?
+/* bootstrap_heard - do the @bytes bytes of @rank report a failure, where other data were due?
  * Then returns it, in @e, too; else 0. */
-int bootstrap_heard(const void *said, size_t len, int rank, struct err *e);
+int bootstrap_heard(const void *bytes, size_t len, int rank, struct err *e);
 
 #endif

@@ -121,20 +121,18 @@ static bool cannot_go(const struct comm *c, struct ringup_op *op, const uint64_t
 	while (rows[r])
 		r++;
 	if (c->join_sums && s->kind != PLAN_ALLREDUCE) {
-		op->status = fail(
-			&op->why, RINGUP_EMISMATCH,
-			"%.200s[%u]: rank %d has joined, beside which only sums go on (unless "
-			"RINGUP_JOIN=all)",
-			bundle_name_of(op), i, ranks_in_world(c->ranks, r));
+		op->status = fail(&op->why, RINGUP_EMISMATCH,
+				  "%.200s[%u]: rank %d has joined, so only sums may continue "
+				  "(unless RINGUP_JOIN=all)",
+				  bundle_name_of(op), i, ranks_in_world(c->ranks, r));
 		return true;
 	}
-	op->status =
-		fail(&op->why, RINGUP_EMISMATCH,
-		     "%.200s[%u]: rank %d has joined, and nothing scaled by %g leaves a %s "
-		     "of %s as it is",
-		     bundle_name_of(op), i, ranks_in_world(c->ranks, r), s->pre,
-		     reduce_redop_name((enum ringup_redop)s->redop),
-		     reduce_dtype_name((enum ringup_dtype)s->dtype));
+	op->status = fail(&op->why, RINGUP_EMISMATCH,
+			  "%.200s[%u]: rank %d has joined, but no value that is scaled by %g "
+			  "leaves a %s of %s unchanged",
+			  bundle_name_of(op), i, ranks_in_world(c->ranks, r), s->pre,
+			  reduce_redop_name((enum ringup_redop)s->redop),
+			  reduce_dtype_name((enum ringup_dtype)s->dtype));
 	return true;
 }
 

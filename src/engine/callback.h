@@ -15,7 +15,7 @@ struct callback {
 	void (*fn)(void *ctx, int status);
 	void *ctx;
 	struct err why; /* of a failure; its code is the status */
-	bool tended;    /* counted in struct engine's tended    */
+	bool is_eager;  /* counted in struct engine's eager_callbacks    */
 	int64_t queued_ns;
 	struct callback *next;
 };

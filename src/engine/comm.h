@@ -21,18 +21,18 @@ enum { COMM_KEPT = 256, COMM_BACKENDS = 4 };
 
 /* A back end that serves a communicator, and that back end's own memory. */
 struct provider {
-	const struct backend *is;
+	const struct backend *backend;
 	void *self;
 	uint64_t begun; /* plans so far, on all ranks alike             */
 	uint32_t label; /* tracepoint.c's, for its name; 0: none yet; atomic */
 };
 
 /*
- * A plan, and the operations that it completes.  While @by is set, the plan is in flight; it
- * waits to be started while another plan has its slot.
+ * A plan, and the operations that it completes.  While @provider is set, the plan is in flight;
+ * it waits to be started while another plan has its slot.
  */
 struct run {
-	struct provider *by;
+	struct provider *provider;
 	bool started;
 	struct ringup_op *staged; /* no plan runs, but this one's data are copied; or NULL */
 	struct plan plan;
@@ -41,7 +41,7 @@ struct run {
 	int op_count;
 	const char *bad;     /* in what way the ranks disagree about it; else NULL */
 	uint64_t *counts;    /* size entries                              */
-	uint64_t *lack;      /* size entries: ranks without memory for a result */
+	uint64_t *no_memory; /* size entries: ranks without memory for a result */
 	uint64_t *numbers;   /* exchanged between ranks: see plan_tell()  */
 	size_t number_count; /* room in numbers                           */
 	void *spare;         /* in place of a small result without memory; or NULL */
@@ -56,7 +56,7 @@ struct turns {
 	uint64_t number;  /* the proposal, then the number */
 	struct plan plan; /* the allgather */
 	struct piece piece;
-	struct provider *by;
+	struct provider *provider;
 	uint64_t *all, *counts; /* size entries each */
 };
 

@@ -210,6 +210,7 @@ static int start_threads(struct bringup *b, struct err *e)
 					 : -1;
 	c->engine.cause = &c->cause;
 	c->engine.launched = c->launched;
+	c->engine.self = &c->peers[c->rank];
 	c->engine.trace.ranks = c->part_ranks;
 	if (c->world.tree) {
 		c->engine.on_alarm = tell_hosts;
@@ -298,11 +299,11 @@ static pid_t joined;
 /* Argument of the last ringup_state_synced() of this process; like the state, it outlives a
  * context.
  */
-static enum lobby_state state_said = LOBBY_STATE_UNKNOWN;
+static enum lobby_state synced_state = LOBBY_STATE_UNKNOWN;
 
 void context_state_synced(bool synced)
 {
-	__atomic_store_n(&state_said, synced ? LOBBY_STATE_HELD : LOBBY_STATE_NONE,
+	__atomic_store_n(&synced_state, synced ? LOBBY_STATE_HELD : LOBBY_STATE_NONE,
 			 __ATOMIC_RELAXED);
 }
 
@@ -314,9 +315,9 @@ static int meet_generation(struct context *c, const struct discovery *d, struct 
 
 	if (__atomic_load_n(&joined, __ATOMIC_RELAXED) == getpid())
 		return fail(e, RINGUP_EBUSY,
-			    "this process is a rank of the elastic job already: call "
-			    "ringup_fini() before it meets the others again");
-	rc = rendezvous_await(&c->meeting, d, __atomic_load_n(&state_said, __ATOMIC_RELAXED),
+			    "this process already is a rank of the elastic job: call "
+			    "ringup_fini() before it joins again");
+	rc = rendezvous_await(&c->meeting, d, __atomic_load_n(&synced_state, __ATOMIC_RELAXED),
 			      c->conf.start_timeout_ms, &place, e);
 
 	c->generation = place.generation;
@@ -415,7 +416,7 @@ static int part_check(const struct ringup_init *how, struct err *e)
 		return 0;
 	if (!how->part || !how->part_ranks || !how->size)
 		return fail(e, RINGUP_EINVAL,
-			    "a job that is a part of another has a name, a size and ranks");
+			    "a job within another job needs a name, a size and ranks");
 	for (int r = 0; r < how->size; r++)
 		if (how->part_ranks[r] < 0)
 			return fail(e, RINGUP_EINVAL, "rank %d of a job is %d in a larger one",
@@ -472,7 +473,7 @@ static void tear_down(struct context *c)
 static int choose_join(struct conf *conf, const struct ringup_init *how, struct err *e)
 {
 	if (*conf->join && strcmp(conf->join, "sums") && strcmp(conf->join, "all"))
-		return fail(e, RINGUP_EINVAL, "RINGUP_JOIN=%s: it is neither sums nor all",
+		return fail(e, RINGUP_EINVAL, "RINGUP_JOIN=%s: must be sums or all",
 			    conf->join);
 	if (!*conf->join && how && how->join_sums)
 		conf->join = "sums";

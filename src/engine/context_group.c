@@ -26,7 +26,7 @@
 struct crossing {
 	struct context *context;
 	const struct group *group;
-	unsigned char *said; /* buffer for this rank's bytes */
+	unsigned char *message; /* buffer for this rank's bytes */
 	size_t room;
 	bool over;
 };
@@ -54,16 +54,17 @@ static void *cross_world(struct context *c, const void *mine, size_t len)
 	return all;
 }
 
-/* Checks that the @said bytes of @rank at @what are @len bytes, as from the other ranks. */
-static int check_said(struct context *c, int rank, uint64_t said, size_t len, const void *what)
+/* Checks that the @sent bytes of @rank at @what are @len bytes, as from the other ranks. */
+static int check_length(struct context *c, int rank, uint64_t sent, size_t len,
+			const void *what)
 {
-	if (said == len)
+	if (sent == len)
 		return 0;
-	if (bootstrap_heard(what, said, rank, &c->why))
+	if (bootstrap_heard(what, sent, rank, &c->why))
 		return c->why.code;
 	/* A joined rank answers every operation, with nothing. */
 	return fail(&c->why, RINGUP_EMISMATCH, "rank %d %s", rank,
-		    said ? "says something else" : "has joined, and takes no part");
+		    sent ? "sent other data" : "has joined and does not take part");
 }
 
 static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
@@ -75,7 +76,7 @@ static int exchange_in_world(void *ctx, const void *mine, size_t len, void *all)
 	int rc = c->why.code;
 
 	for (int r = 0; r < c->size && !rc; at += counts[r++])
-		rc = check_said(c, r, counts[r], len, (char *)got + at);
+		rc = check_length(c, r, counts[r], len, (char *)got + at);
 	if (!rc)
 		memcpy(all, got, len * (size_t)c->size);
 	free(got);
@@ -91,11 +92,11 @@ static struct bootstrap world_bootstrap(struct context *c)
 static void *crossing_say(struct crossing *x, enum crossing_state state, const void *mine,
 			  size_t len)
 {
-	unsigned char *more = len < x->room ? x->said : realloc(x->said, len + 1);
+	unsigned char *more = len < x->room ? x->message : realloc(x->message, len + 1);
 
 	if (!more)
 		return NULL;
-	x->said = more;
+	x->message = more;
 	x->room = len < x->room ? x->room : len + 1;
 	more[0] = (unsigned char)state;
 	if (len)
@@ -103,14 +104,14 @@ static void *crossing_say(struct crossing *x, enum crossing_state state, const v
 	return more;
 }
 
-/* Checks the @said bytes at @what from @rank of the group, which should be @len bytes. */
-static int check_crossing(struct context *c, int rank, const unsigned char *what, uint64_t said,
+/* Checks the @sent bytes at @what from @rank of the group, which should be @len bytes. */
+static int check_crossing(struct context *c, int rank, const unsigned char *what, uint64_t sent,
 			  size_t len)
 {
-	if (said && *what == CROSS_FAILED)
-		return fail(&c->why, RINGUP_EPEER, "rank %d: %.*s", rank, (int)said - 1,
+	if (sent && *what == CROSS_FAILED)
+		return fail(&c->why, RINGUP_EPEER, "rank %d: %.*s", rank, (int)sent - 1,
 			    what + 1);
-	return check_said(c, rank, said ? said - 1 : 0, len, said ? what + 1 : what);
+	return check_length(c, rank, sent ? sent - 1 : 0, len, sent ? what + 1 : what);
 }
 
 /* One exchange in the group; @len bytes of each rank go to @all, if it is not NULL. */
@@ -162,7 +163,7 @@ static int crossing_end(struct crossing *x, int rc, struct err *e)
 			text = e->text;
 		}
 	} while (!x->over);
-	free(x->said);
+	free(x->message);
 	return rc;
 }
 

@@ -47,9 +47,9 @@ int coordinator_turn(struct coordinator *c, struct err *e)
 
 	while (!rc && host_queue_take(c->host_queue, &id)) {
 		if (host_queue_changed(c->host_queue, id))
-			c->topics[id].dirty = true;
-		c->topics[id].own = true;
-		c->topics[id].taken++;
+			c->names[id].dirty = true;
+		c->names[id].own = true;
+		c->names[id].taken++;
 		coordinator_keep_own_sum(c, id);
 		rc = coordinator_count(c, id, e);
 		last = id;
@@ -146,10 +146,10 @@ static bool allocate(struct coordinator *c, const struct topo *topo, int fanout)
 	c->links = c->first_child + (last > first ? (int)(last - first) : 0);
 	n = (size_t)LEDGER_IDS * (size_t)coordinator_children(c);
 	c->link = calloc((size_t)c->links + 1, sizeof(*c->link));
-	c->topics = calloc(LEDGER_IDS, sizeof(*c->topics));
+	c->names = calloc(LEDGER_IDS, sizeof(*c->names));
 	c->theirs = malloc(n * sizeof(*c->theirs) + 1);
 	c->ranks = subtree(topo, topo->host, fanout, &c->count);
-	if (!c->link || !c->topics || !c->theirs || !c->ranks)
+	if (!c->link || !c->names || !c->theirs || !c->ranks)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		c->theirs[i] = NOT_HERE;
@@ -206,12 +206,12 @@ void coordinator_close(struct coordinator *c)
 		return;
 	for (int i = 0; c->link && i < c->links; i++)
 		close_link(&c->link[i]);
-	for (int i = 0; c->topics && i < LEDGER_IDS; i++) {
-		free(c->topics[i].rows);
-		free(c->topics[i].sums);
+	for (int i = 0; c->names && i < LEDGER_IDS; i++) {
+		free(c->names[i].rows);
+		free(c->names[i].sums);
 	}
 	free(c->link);
-	free(c->topics);
+	free(c->names);
 	free(c->theirs);
 	free(c->ranks);
 	free(c);

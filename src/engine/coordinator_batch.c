@@ -17,16 +17,16 @@ static void put_item(struct coordinator *c, struct frame_out *o, uint32_t id, ui
 	rows = rows && (!bad || mixed);
 	frame_put(o,
 		  theirs | (rows ? ITEM_ROWS : 0) |
-			  (mixed                   ? ITEM_MIXED
-			   : bad                   ? ITEM_BAD
-			   : c->topics[id].travels ? ITEM_DATA
-						   : 0),
+			  (mixed                  ? ITEM_MIXED
+			   : bad                  ? ITEM_BAD
+			   : c->names[id].travels ? ITEM_DATA
+						  : 0),
 		  2);
 	if (bad) {
 		frame_put(o, len, 2);
 		frame_add(o, bad, len);
-	} else if (c->topics[id].travels) {
-		frame_add(o, inline_result(c->ledger, id), c->topics[id].bytes);
+	} else if (c->names[id].travels) {
+		frame_add(o, inline_result(c->ledger, id), c->names[id].bytes);
 	}
 	for (int r = 0; rows && r < c->size; r++)
 		frame_put(o, host_queue_rows(c->host_queue, id)[r], 8);
@@ -61,10 +61,10 @@ void coordinator_finish(struct coordinator *c, uint32_t id)
 		*theirs = NOT_HERE;
 		ledger_drop(c->ledger, id);
 	}
-	if (c->topics[id].called)
+	if (c->names[id].called)
 		ledger_drop(c->ledger, id);
-	c->topics[id].sent = c->topics[id].own = c->topics[id].called = false;
-	c->topics[id].travels = false;
+	c->names[id].sent = c->names[id].own = c->names[id].called = false;
+	c->names[id].travels = false;
 }
 
 /* Children first: their ranks are a message away, this host's ranks hear at once. */
@@ -79,7 +79,7 @@ static void coordinator_run(struct coordinator *c, const uint16_t *ids, int n)
 
 void coordinator_judge(struct coordinator *c, uint32_t id)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 	char bad[SENTENCE];
 	struct op_signatures w = { 0 };
 	bool mixed;
@@ -152,7 +152,7 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 	char bad[SENTENCE];
 	size_t len;
 
-	if (f->bad || id >= LEDGER_IDS || !c->topics[id].sent || c->batch_count == BATCH_ITEMS)
+	if (f->bad || id >= LEDGER_IDS || !c->names[id].sent || c->batch_count == BATCH_ITEMS)
 		return false;
 	if (item & ITEM_BAD) {
 		len = (size_t)frame_get(f, 2);
@@ -166,7 +166,7 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 	    (coordinator_has_rows(c, id) && (!(item & ITEM_BAD) || mixed)))
 		return false;
 	if (item & ITEM_DATA && !mixed) {
-		p = c->topics[id].travels ? frame_bytes(f, c->topics[id].bytes) : NULL;
+		p = c->names[id].travels ? frame_bytes(f, c->names[id].bytes) : NULL;
 		if (!p)
 			return false;
 		inline_take(c->ledger, id, p);
@@ -178,7 +178,7 @@ static bool read_item(struct coordinator *c, struct frame_in *f)
 	if (f->bad)
 		return false;
 	ledger_judge(c->ledger, id, item & ITEM_BAD ? bad : NULL, mixed);
-	c->topics[id].sent = false;
+	c->names[id].sent = false;
 	c->sent_count--;
 	c->batch[c->batch_count++] = (uint16_t)id;
 	return true;

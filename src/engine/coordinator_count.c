@@ -11,9 +11,9 @@
 /* The least distance between the sums of hosts: it aligns elements of any type. */
 enum { SUMS_ALIGN = 64 };
 
-static uint64_t *topic_rows(struct coordinator *c, uint32_t id)
+static uint64_t *name_state_rows(struct coordinator *c, uint32_t id)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 
 	if (!x->rows)
 		x->rows = calloc((size_t)c->size, sizeof(*x->rows));
@@ -34,7 +34,7 @@ void coordinator_gather_signatures(const struct coordinator *c, uint32_t id,
 static void put_rows(struct coordinator *c, struct frame_out *o, uint32_t id)
 {
 	for (int i = 0; i < c->count; i++)
-		frame_put(o, c->topics[id].rows[c->ranks[i]], 8);
+		frame_put(o, c->names[id].rows[c->ranks[i]], 8);
 }
 
 void coordinator_flush_ready(struct coordinator *c)
@@ -65,7 +65,7 @@ static void send_define(struct coordinator *c, uint32_t id, const struct op_sign
 
 static void send_ready(struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &c->topics[id];
+	const struct name_state *x = &c->names[id];
 	bool rows = coordinator_has_rows(c, id);
 	size_t need = 2 + (rows ? (size_t)c->count * 8 : x->travels ? x->bytes : 0);
 
@@ -81,7 +81,8 @@ static void send_ready(struct coordinator *c, uint32_t id)
 /* ---- inline data, which travel with the announcements ---- */
 
 /* Room for the sum of @host, of @bytes; NULL if the data do not travel after all. */
-static unsigned char *sum_room(struct coordinator *c, struct topic *x, int host, uint64_t bytes)
+static unsigned char *sum_room(struct coordinator *c, struct name_state *x, int host,
+			       uint64_t bytes)
 {
 	uint64_t step = (bytes + SUMS_ALIGN) / SUMS_ALIGN * SUMS_ALIGN,
 		 all = step * (uint64_t)c->hosts;
@@ -103,7 +104,7 @@ static unsigned char *sum_room(struct coordinator *c, struct topic *x, int host,
 
 void coordinator_keep_own_sum(struct coordinator *c, uint32_t id)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 	const struct op_signature *s = &ledger_record(c->ledger, id, 0)->signature;
 	unsigned char *to = NULL;
 
@@ -115,7 +116,7 @@ void coordinator_keep_own_sum(struct coordinator *c, uint32_t id)
 static void keep_sum(struct coordinator *c, uint32_t id, int host, const unsigned char *data,
 		     uint64_t bytes)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 	unsigned char *to = data ? sum_room(c, x, host, bytes) : NULL;
 
 	if (to)
@@ -124,7 +125,7 @@ static void keep_sum(struct coordinator *c, uint32_t id, int host, const unsigne
 }
 
 /* All hosts are ready: decides whether the data travel, and resets the marks. */
-static void decide_travel(struct topic *x)
+static void decide_travel(struct name_state *x)
 {
 	x->travels = x->summed && !x->bare && !x->dirty;
 	x->summed = x->bare = false;
@@ -133,11 +134,11 @@ static void decide_travel(struct topic *x)
 /* All participants of this subtree are ready. */
 static int complete(struct coordinator *c, uint32_t id, struct err *e)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 	struct op_signatures w;
 
 	if (coordinator_has_rows(c, id)) {
-		if (!topic_rows(c, id))
+		if (!name_state_rows(c, id))
 			return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 		host_queue_collect(c->host_queue, id, x->rows);
 	}
@@ -171,7 +172,7 @@ static int complete(struct coordinator *c, uint32_t id, struct err *e)
 
 int coordinator_count(struct coordinator *c, uint32_t id, struct err *e)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 
 	c->offer.half += !x->arrived;
 	if (++x->arrived <= coordinator_children(c))
@@ -217,7 +218,7 @@ static int arrive(struct coordinator *c, int link, uint32_t theirs, const unsign
 	n->flying = true;
 	keep_sum(c, n->id, c->host + 1 + link - c->first_child, data,
 		 op_signature_bytes(&n->signatures.signature[0]));
-	to = rows ? topic_rows(c, n->id) : NULL;
+	to = rows ? name_state_rows(c, n->id) : NULL;
 	if (rows && !to)
 		return fail(e, RINGUP_ENOMEM, "no memory for row counts");
 	for (int i = 0; rows && i < l->count; i++)
@@ -304,7 +305,7 @@ int coordinator_take_define(struct coordinator *c, int link, struct frame_in *f,
 	/* Before the arrival is counted; hold() finds this host's id. */
 	if (hold(c, n, e))
 		return e->code;
-	c->topics[n->id].dirty = true;
+	c->names[n->id].dirty = true;
 	ledger_drop(c->ledger, n->id);
 	return arrive(c, link, id, rows, NULL, e);
 }

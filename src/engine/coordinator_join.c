@@ -19,7 +19,7 @@ static void send_call(struct coordinator *c, int k, uint32_t id, const struct op
 int coordinator_call(struct coordinator *c, uint32_t id, const struct op_signature *s,
 		     struct err *e)
 {
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 	uint32_t same, age;
 	int rc;
 
@@ -54,7 +54,7 @@ bool coordinator_any_joined(const struct coordinator *c)
 
 const struct op_signature *coordinator_some_signature(const struct coordinator *c, uint32_t id)
 {
-	for (int k = 0; k < coordinator_children(c) && !c->topics[id].own; k++)
+	for (int k = 0; k < coordinator_children(c) && !c->names[id].own; k++)
 		if (*coordinator_their_id(c, id, k) != NOT_HERE)
 			return &coordinator_child(c, k)
 					->known[*coordinator_their_id(c, id, k)]
@@ -68,7 +68,7 @@ static int call_all(struct coordinator *c, struct err *e)
 	int rc = 0;
 
 	for (uint32_t id = 0; id < LEDGER_IDS && !rc; id++)
-		if (c->topics[id].arrived)
+		if (c->names[id].arrived)
 			rc = coordinator_call(c, id, coordinator_some_signature(c, id), e);
 	return rc;
 }
@@ -84,11 +84,11 @@ int coordinator_tell_joined(struct coordinator *c, struct err *e)
 	     more = here && !c->seen_joined;
 
 	__atomic_store_n(&c->seen_joined, here, __ATOMIC_RELAXED);
-	if (!c->is_root && any != c->told_joined) {
+	if (!c->is_root && any != c->reported_joined) {
 		/* Joined ranks have to be called, and a tensor on offer is not called for. */
 		if (any && c->offer.open)
 			coordinator_decline(c);
-		c->told_joined = any;
+		c->reported_joined = any;
 		frame_begin(&c->out, FRAME_JOINED);
 		frame_put(&c->out, any, 1);
 		coordinator_send(c, 0, &c->out);
@@ -123,7 +123,7 @@ int coordinator_take_call(struct coordinator *c, int link, struct frame_in *f, s
 	rc = ledger_find(c->ledger, (const char *)name, len, &w, &id, &age, e);
 	if (rc)
 		return rc;
-	rc = c->topics[id].sent ? 0 : coordinator_call(c, id, &w, e);
+	rc = c->names[id].sent ? 0 : coordinator_call(c, id, &w, e);
 	ledger_drop(c->ledger, id);
 	return rc;
 }

@@ -30,7 +30,7 @@ enum { MOST_SKIPPED = 63 };
 
 bool coordinator_answers(const struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &c->topics[id];
+	const struct name_state *x = &c->names[id];
 
 	return c->offer.id == id && x->travels && c->offer.bytes == x->bytes;
 }
@@ -54,7 +54,7 @@ static void run_here(struct coordinator *c, uint32_t id)
 void coordinator_accept_offer(struct coordinator *c, const unsigned char *data)
 {
 	uint32_t id = c->offer.id;
-	struct topic *x = &c->topics[id];
+	struct name_state *x = &c->names[id];
 
 	/* The root waits for this announcement. */
 	coordinator_flush_ready(c);
@@ -93,7 +93,7 @@ static const struct known *known_to_child(const struct coordinator *c, uint32_t 
 /* Is @id the only tensor under way? */
 bool coordinator_may_offer(struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &c->topics[id];
+	const struct name_state *x = &c->names[id];
 
 	if (!c->is_root || c->hosts != 2 || c->offer.open || c->running ||
 	    c->due_head != c->due_tail || c->offer.half != 1 || !x->arrived || !x->own ||
@@ -105,7 +105,7 @@ bool coordinator_may_offer(struct coordinator *c, uint32_t id)
 
 void coordinator_send_offer(struct coordinator *c, uint32_t id)
 {
-	const struct topic *x = &c->topics[id];
+	const struct name_state *x = &c->names[id];
 
 	c->offer.open = true;
 	c->offer.id = id;
@@ -128,9 +128,9 @@ int coordinator_take_offer(struct coordinator *c, int link, struct frame_in *f, 
 	o->open = true;
 	o->id = id;
 	o->bytes = len;
-	if (c->topics[id].sent && coordinator_answers(c, id))
+	if (c->names[id].sent && coordinator_answers(c, id))
 		coordinator_accept_offer(c, data);
-	else if (c->sent_count || c->told_joined)
+	else if (c->sent_count || c->reported_joined)
 		coordinator_decline(c);
 	else
 		memcpy(o->data, data, len);
@@ -146,7 +146,7 @@ int coordinator_take_decline(struct coordinator *c, int link, struct frame_in *f
 	o->open = false;
 	o->next_skip = o->next_skip < MOST_SKIPPED ? 2 * o->next_skip + 1 : MOST_SKIPPED;
 	o->skip = o->next_skip;
-	return coordinator_child(c, 0)->joined && c->topics[o->id].arrived
+	return coordinator_child(c, 0)->joined && c->names[o->id].arrived
 		       ? coordinator_call(c, o->id, coordinator_some_signature(c, o->id), e)
 		       : 0;
 }

@@ -48,7 +48,7 @@ struct link {
 };
 
 /* The state of one tensor, by this host's id. */
-struct topic {
+struct name_state {
 	int arrived;
 	bool dirty;     /* signatures have to be compared, or were not equal */
 	bool sent;      /* announced to the parent */
@@ -84,13 +84,13 @@ struct coordinator {
 	bool is_root, left, alarmed;
 	bool has_invited;     /* an invitation has come here             */
 	bool carries;         /* data may travel with the announcements */
-	bool told_joined;     /* to the parent                           */
+	bool reported_joined; /* to the parent                           */
 	uint32_t seen_joined; /* of this host, at the last turn; atomic */
 	uint64_t cap;
 	int *ranks, count; /* of this leader's subtree */
 	struct link *link;
-	struct topic *topics; /* LEDGER_IDS */
-	uint16_t *theirs;     /* by id and child: the child's id, or NOT_HERE */
+	struct name_state *names; /* LEDGER_IDS */
+	uint16_t *theirs;         /* by id and child: the child's id, or NOT_HERE */
 	struct frame_out ready, out;
 	uint16_t batch[BATCH_ITEMS]; /* being received */
 	int batch_count;
@@ -147,7 +147,7 @@ static inline bool coordinator_has_rows(const struct coordinator *c, uint32_t id
 }
 
 /* coordinator_sum_of - the place of the sum of @host. */
-static inline unsigned char *coordinator_sum_of(const struct topic *x, int host)
+static inline unsigned char *coordinator_sum_of(const struct name_state *x, int host)
 {
 	return x->sums + (uint64_t)host * x->step;
 }

@@ -20,6 +20,7 @@
 #include "engine/heartbeat.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/p2p.h"
 #include "engine/stall.h"
 #include "engine/tree.h"
@@ -97,7 +98,7 @@ static void tell_wait(const struct comm *c, const struct ringup_op *op, struct l
 	}
 	w->kind = op->ask.signature.kind;
 	w->like = op_signature_hash(&op->ask.signature);
-	snprintf(w->name, sizeof(w->name), "%s", stall_name_of(op));
+	snprintf(w->name, sizeof(w->name), "%s", op_text_name(op));
 }
 
 static void look_at_wait(struct own_look *look, const struct comm *c,
@@ -359,7 +360,7 @@ static void fit(char *what, size_t room)
 /* "ranks 0, 2 for allreduce one, " in @room bytes; returns its length. */
 static size_t tell_place(const struct deadlock *d, int place, bool *in, char *out, size_t room)
 {
-	char who[RANKS_TEXT], text[STALL_WHAT], what[STALL_WHAT];
+	char who[RANKS_TEXT], text[OP_TEXT_WHAT], what[OP_TEXT_WHAT];
 	size_t n;
 
 	for (int r = 0; r < d->size; r++)
@@ -368,7 +369,7 @@ static size_t tell_place(const struct deadlock *d, int place, bool *in, char *ou
 	who[strlen(who) - strlen(strstr(who, " of "))] = 0;
 	n = (size_t)snprintf(out, room + 1, "%.48s for ", who);
 	snprintf(what, sizeof(what), "%s",
-		 stall_what(d->board[place].kind, d->board[place].name, text));
+		 op_text_what(d->board[place].kind, d->board[place].name, text));
 	fit(what, room - n - 2);
 	n += (size_t)snprintf(out + n, room + 1 - n, "%s, ", what);
 	return n < room ? n : room;

@@ -16,9 +16,11 @@
 #include "engine/comms.h"
 #include "engine/eager.h"
 #include "engine/execute.h"
+#include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/progress.h"
@@ -45,15 +47,16 @@ static struct progress *my_progress(const struct engine *g)
 }
 
 /* Has an eager operation a callback?  Such an operation completes only when a thread looks. */
-static bool engine_has_tended(const struct engine *g)
+static bool engine_has_eager_callbacks(const struct engine *g)
 {
-	return __atomic_load_n(&g->tended, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&g->eager_callbacks, __ATOMIC_SEQ_CST);
 }
 
 static bool progress_is_due(struct engine *g)
 {
-	return !engine_is_dead(g) && (engine_is_alarmed(g) || p2p_is_ready(g->p2p) ||
-				      engine_has_tended(g) || comms_any(g, execute_ready));
+	return !engine_is_dead(g) &&
+	       (engine_is_alarmed(g) || p2p_is_ready(g->p2p) || engine_has_eager_callbacks(g) ||
+		comms_any(g, execute_ready));
 }
 
 static void comms_scan_eager(struct engine *g)
@@ -131,14 +134,15 @@ static void progress_fail_all(struct engine *g)
 static void progress_failed(struct engine *g, const struct err *e)
 {
 	int64_t until = clock_deadline(e->code == RINGUP_EPEER ? VERDICT_MS : 0);
-	int culprit = -1;
+	int culprit = -1, me = g->comms[0]->topo.rank;
+	bool own = e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM;
 	struct err why = *e;
 
 	/* All ranks receive the sentence, so it has to name this rank. */
-	if (e->code == RINGUP_ENOMEM || e->code == RINGUP_ESYSTEM) {
-		culprit = g->comms[0]->topo.rank;
-		fail_in(&why, "rank %d", culprit);
-	}
+	if ((own || e->code == RINGUP_EABORTED) && g->self)
+		fail_in(&why, "rank %d (process %d on %s)", me, g->self->pid, g->self->host);
+	if (own)
+		culprit = me;
 	while (!engine_is_alarmed(g) && clock_ns() < until)
 		clock_sleep_ms(1);
 	notify_alarm(g, culprit, why.code, why.text);
@@ -229,7 +233,7 @@ static bool look_has_news(void *arg)
 		return true;
 	comms_scan_eager(g);
 	if (!op && __atomic_load_n(&g->tending, __ATOMIC_RELAXED))
-		return !engine_has_tended(g) || engine_has_waiters(g);
+		return !engine_has_eager_callbacks(g) || engine_has_waiters(g);
 	return op && op_is_done(op);
 }
 
@@ -271,7 +275,7 @@ static bool progress_rest(struct engine *g, struct comm *mine, struct ringup_op 
 		turn = soon(LONE_MS, deadline_ns);
 		return !wait_news(&r.all, turn) && clock_ns() >= turn;
 	}
-	if (!r.providers && !op && !engine_has_tended(g))
+	if (!r.providers && !op && !engine_has_eager_callbacks(g))
 		return false;
 	look.running = r.providers > 0;
 	r.all.waitset = g->waitset;
@@ -470,7 +474,7 @@ static int not_mine(struct err *e)
 {
 	return fail(
 		e, RINGUP_ESHUTDOWN,
-		"a child of fork() is no rank of the job; ask the process that called init");
+		"a forked child is not a rank of the job; use the process that called init");
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
@@ -586,6 +590,7 @@ int engine_p2p(struct comm *c, const struct p2p_request *q, int64_t deadline_ns,
 		return rc;
 	rc = p2p_begin(g->p2p, op, e);
 	if (rc && op_claim(op)) {
+		op_text_fail(op, e);
 		op_fail(op, e);
 		op_release(op);
 		return rc;
@@ -609,7 +614,7 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 	c->ctx = ctx;
 	rc = callbacks_start(&g->callbacks, e);
 	if (!rc && !op_then(op, c))
-		rc = fail(e, RINGUP_EBUSY, "the operation has a callback already");
+		rc = fail(e, RINGUP_EBUSY, "the operation already has a callback");
 	if (rc)
 		free(c);
 	return rc;

@@ -18,6 +18,7 @@ enum { ENGINE_COMMS = 256 };
 
 struct cause;
 struct comm;
+struct heartbeat_peer;
 struct liveness;
 struct op_late;
 struct p2p;
@@ -50,6 +51,7 @@ struct engine {
 	bool device_busy;
 	struct cause *cause; /* for this rank's report to its launcher; NULL: none */
 	const int *launched; /* of every rank: its number there, or -1; NULL likewise */
+	const struct heartbeat_peer *self; /* this rank's process and host; NULL: unknown */
 	/* Describes what an operation waits for that is not complete in time; or NULL. */
 	void (*describe)(void *ctx, struct comm *comm, const struct op_late *late, char *out,
 			 size_t len);
@@ -59,13 +61,13 @@ struct engine {
 	/* From here on the engine's own: engine.c, comms.c, notify.c. */
 	struct comm *comms[ENGINE_COMMS]; /* atomic; NULL where there is none  */
 	int comm_end;                     /* all communicators are below; atomic       */
-	uint32_t looking; /* threads that go through the communicators; atomic */
-	uint32_t baton;   /* atomic                            */
-	uint32_t waiting; /* threads asleep because another thread has the baton */
-	uint32_t done;    /* futex: an operation completed, or the baton is free */
-	bool dead;        /* everything in flight has failed; atomic         */
-	uint32_t tended;  /* eager operations with a callback; atomic */
-	bool tending;     /* the progress thread waits for those; atomic          */
+	uint32_t looking;         /* threads that go through the communicators; atomic */
+	uint32_t baton;           /* atomic                            */
+	uint32_t waiting;         /* threads asleep because another thread has the baton */
+	uint32_t done;            /* futex: an operation completed, or the baton is free */
+	bool dead;                /* everything in flight has failed; atomic         */
+	uint32_t eager_callbacks; /* eager operations with a callback; atomic */
+	bool tending;             /* the progress thread waits for those; atomic          */
 	struct callbacks callbacks;
 	struct callers callers;
 	struct engine *next_live; /* list of running engines, for engine_describe() */

@@ -42,7 +42,7 @@ static void runs_abort(struct comm *c)
 	turns_done(c);
 	for (int i = 0; i < c->run_count; i++) {
 		stage_abort(c, &c->runs[i]);
-		c->runs[i].by = NULL;
+		c->runs[i].provider = NULL;
 	}
 	runs_count(c, 0);
 	c->fenced = false;
@@ -52,7 +52,7 @@ static void runs_abort(struct comm *c)
 static void message_fail(struct comm *c, struct ringup_op *op, const struct err *why)
 {
 	p2p_cancel(c->engine->p2p, op);
-	op_fail(op, why);
+	op_fail_in(op, why);
 }
 
 static void ops_fail(struct comm *c, const struct err *why, bool messages)
@@ -67,7 +67,7 @@ static void ops_fail(struct comm *c, const struct err *why, bool messages)
 				__atomic_fetch_sub(&c->eager_count, 1, __ATOMIC_RELAXED);
 			if (!op->entry)
 				p2p_cancel(c->engine->p2p, op);
-			op_fail(op, why);
+			op_fail_in(op, why);
 		}
 	__atomic_store_n(&c->join, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->item_count, 0, __ATOMIC_RELAXED);
@@ -129,21 +129,21 @@ static int fail_not_in_flight(struct err *e)
 static struct provider *run_refuse(struct comm *c, struct err *e)
 {
 	struct run *run = c->run;
-	struct provider *by;
+	struct provider *provider;
 
 	for (int i = 0; i < run->op_count; i++) {
 		struct ringup_op *op = run->ops[i];
 
 		op_discard(op);
 		op->status = fail(&op->why, RINGUP_ENOBACKEND,
-				  "%.200s: no back end of this group carries that out",
+				  "%.200s: no back end of this group supports this operation",
 				  op->entry->name);
 	}
 	plan_barrier(c);
-	by = provider_for(c, &c->run->plan);
-	if (!by)
-		fail(e, RINGUP_ENOBACKEND, "no back end carries out a barrier");
-	return by;
+	provider = provider_for(c, &c->run->plan);
+	if (!provider)
+		fail(e, RINGUP_ENOBACKEND, "no back end supports a barrier");
+	return provider;
 }
 
 /* Groups may be added after this point: all ranks of the world run this plan. */
@@ -187,13 +187,13 @@ static int run_make(struct comm *c, struct err *e)
 		rc = plan_make(c, op, it->rows, 1, e);
 	if (rc)
 		return rc;
-	run->by = provider_for(c, &c->run->plan);
-	if (!run->by)
-		run->by = run_refuse(c, e);
-	if (!run->by)
+	run->provider = provider_for(c, &c->run->plan);
+	if (!run->provider)
+		run->provider = run_refuse(c, e);
+	if (!run->provider)
 		return e->code;
-	run->plan.serial = run->by->begun++;
-	run->plan.slot = (int)(run->plan.serial % (uint64_t)run->by->is->slots);
+	run->plan.serial = run->provider->begun++;
+	run->plan.slot = (int)(run->plan.serial % (uint64_t)run->provider->backend->slots);
 	run->started = false;
 	runs_count(c, c->running + 1);
 	c->fenced = at == c->item_at || it->bad || op->ask.signature.kind == OP_JOIN;
@@ -204,7 +204,7 @@ static int run_make(struct comm *c, struct err *e)
 static bool run_has_slot(const struct comm *c, const struct run *run)
 {
 	for (int i = 0; i < c->run_count && c->running > 1; i++)
-		if (c->runs[i].by == run->by && c->runs[i].started &&
+		if (c->runs[i].provider == run->provider && c->runs[i].started &&
 		    c->runs[i].plan.slot == run->plan.slot)
 			return false;
 	return true;
@@ -212,7 +212,7 @@ static bool run_has_slot(const struct comm *c, const struct run *run)
 
 static int run_start(struct comm *c, struct run *run, struct err *e)
 {
-	if (c->turns.wanted && run->by->is->ordered) {
+	if (c->turns.wanted && run->provider->backend->ordered) {
 		int rc = turns_take(c, e);
 
 		if (rc <= 0)
@@ -221,7 +221,7 @@ static int run_start(struct comm *c, struct run *run, struct err *e)
 	if (tracepoint_on(c))
 		tracepoint_begin(c, run);
 	run->started = true;
-	return run->by->is->start(run->by->self, &run->plan, e);
+	return run->provider->backend->start(run->provider->self, &run->plan, e);
 }
 
 /* The plan is done: completes one of its operations.  @why is the reason if the ranks disagree
@@ -261,7 +261,7 @@ static void run_done(struct comm *c, struct run *run)
 
 	if (tracepoint_on(c) && !run->staged)
 		tracepoint_end(c, run);
-	if (run->by && run->by->is->ordered && !run->staged)
+	if (run->provider && run->provider->backend->ordered && !run->staged)
 		turns_done(c);
 	if (stage_end(c, run))
 		return;
@@ -269,9 +269,9 @@ static void run_done(struct comm *c, struct run *run)
 		bundle_verdict(c, run->ops[0], &why);
 	for (int i = 0; i < run->op_count; i++)
 		op_conclude(run, run->ops[i], &why);
-	if (run->by)
+	if (run->provider)
 		runs_count(c, c->running - 1);
-	run->by = NULL;
+	run->provider = NULL;
 	run->staged = NULL;
 	/* The plan made last may be one of several for an operation. */
 	if (run == c->run)
@@ -291,15 +291,15 @@ static int runs_step(struct comm *c, struct err *e)
 	for (int i = 0; i < c->run_count && !rc; i++) {
 		struct run *run = &c->runs[i];
 
-		if (!run->by)
+		if (!run->provider)
 			continue;
 		if (!run->started && run_has_slot(c, run))
 			rc = run_start(c, run, e);
 		if (run->staged)
 			rc = stage_step(c, run, e);
 		else if (run->started && !rc)
-			rc = run->by->is->step(run->by->self, &run->plan, e);
-		if (run->by->is->device)
+			rc = run->provider->backend->step(run->provider->self, &run->plan, e);
+		if (run->provider->backend->device)
 			notify_device(c->engine);
 		if (rc > 0)
 			run_done(c, run);
@@ -315,7 +315,7 @@ static struct run *run_next(struct comm *c)
 
 	if (!c->running)
 		return c->run;
-	if (c->run_count == 1 || c->fenced || (c->run->by && !c->run->started))
+	if (c->run_count == 1 || c->fenced || (c->run->provider && !c->run->started))
 		return NULL;
 	if (c->item_at == c->item_count && !agree_ready(c->agree))
 		return NULL;
@@ -324,10 +324,10 @@ static struct run *run_next(struct comm *c)
 	if (op && (it->bad || it->result || op->ask.signature.kind == OP_JOIN))
 		return NULL;
 	/* An operation of several plans continues in the run in which it has begun. */
-	if (!c->run->by)
+	if (!c->run->provider)
 		return c->run;
 	for (int i = 0; i < c->run_count; i++)
-		if (!c->runs[i].by)
+		if (!c->runs[i].provider)
 			return &c->runs[i];
 	return NULL;
 }
@@ -445,14 +445,14 @@ int execute_open(struct comm *c, struct err *e)
 
 	c->run_count = 1;
 	for (i = 0; i < c->provider_count; i++)
-		if (c->providers[i].is->slots > c->run_count)
-			c->run_count = c->providers[i].is->slots;
+		if (c->providers[i].backend->slots > c->run_count)
+			c->run_count = c->providers[i].backend->slots;
 	c->run = c->runs = calloc((size_t)c->run_count, sizeof(*c->runs));
 	for (i = 0; i < c->run_count && c->runs; i++) {
 		run = &c->runs[i];
 		run->counts = calloc(size, sizeof(*run->counts));
-		run->lack = calloc(size, sizeof(*run->lack));
-		if (!run->counts || !run->lack)
+		run->no_memory = calloc(size, sizeof(*run->no_memory));
+		if (!run->counts || !run->no_memory)
 			break;
 	}
 	return c->runs && i == c->run_count
@@ -466,7 +466,7 @@ void execute_close(struct comm *c)
 	name_table_free(&c->names);
 	for (int i = 0; i < c->run_count && c->runs; i++) {
 		free(c->runs[i].counts);
-		free(c->runs[i].lack);
+		free(c->runs[i].no_memory);
 		free(c->runs[i].numbers);
 		free(c->runs[i].spare);
 	}

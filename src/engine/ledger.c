@@ -172,13 +172,12 @@ static int lock(struct ledger *l, struct err *e)
 			enough = clock_deadline(l->held_ms);
 		}
 		if (enough != INT64_MAX && clock_ns() >= enough)
-			return fail(
-				e, RINGUP_EPEER,
-				"rank %d died or has stood still for %.1f s, in the midst of "
-				"adding a name",
-				ranks_in_world(l->world,
-					       l->of_group ? l->of_group[no - 1] : (int)no - 1),
-				l->held_ms / 1e3);
+			return fail(e, RINGUP_EPEER,
+				    "rank %d died, or has been frozen for %.1f s, while adding "
+				    "a name",
+				    ranks_in_world(l->world, l->of_group ? l->of_group[no - 1]
+									 : (int)no - 1),
+				    l->held_ms / 1e3);
 		sched_yield();
 		no = 0;
 	}
@@ -301,7 +300,7 @@ int ledger_find(struct ledger *l, const char *name, size_t len, const struct op_
 	return id < LEDGER_IDS
 		       ? 0
 		       : fail(e, RINGUP_ENOMEM,
-			      "%d names are in flight already: wait for some of them first",
+			      "%d names are already in flight: wait for some of them first",
 			      LEDGER_IDS);
 }
 
@@ -588,7 +587,7 @@ void ledger_tell_when(const struct eager_slots *at, int rank, bool gathers, int6
 		__atomic_store_n(place, when, __ATOMIC_RELAXED);
 }
 
-int64_t ledger_told(const struct eager_slots *at, int rank, bool gathers)
+int64_t ledger_published_when(const struct eager_slots *at, int rank, bool gathers)
 {
 	const int64_t *place = when_of(at, rank, gathers);
 

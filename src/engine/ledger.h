@@ -304,9 +304,9 @@ static inline void ledger_put(const struct eager_slots *at, int rank, uint32_t r
 /*
  * ledger_asks - has a rank of this host a timeline, so that it wants the others' arrival times?
  * ledger_ask - this rank wants them, or no longer does.  ledger_tell_when - publish the time in
- * a slot that is about to be filled.  ledger_told - the time that @rank published there, an
- * arbitrary value if it published none.  ledger_record_when - the same for @rank's last post
- * of @id, on which this rank has an operation in flight.
+ * a slot that is about to be filled.  ledger_published_when - the time that @rank published
+ * there, an arbitrary value if it published none.  ledger_record_when - the same for @rank's
+ * last post of @id, on which this rank has an operation in flight.
  *
  * The time stands behind mark and rows; in a slot of one cache line it takes the place of the
  * rows, unless the operation has rows.
@@ -317,7 +317,7 @@ static inline bool ledger_asks(const struct ledger *l)
 }
 void ledger_ask(struct ledger *l, bool ask);
 void ledger_tell_when(const struct eager_slots *at, int rank, bool gathers, int64_t when);
-int64_t ledger_told(const struct eager_slots *at, int rank, bool gathers);
+int64_t ledger_published_when(const struct eager_slots *at, int rank, bool gathers);
 int64_t ledger_record_when(const struct ledger *l, uint32_t id, int rank);
 
 /* ledger_join - this rank has joined, or takes part again. */

@@ -27,7 +27,8 @@ struct name_entry {
 	bool kept;                     /* id is held between operations, too            */
 	bool repeats;         /* the last was a sum of submit_eager(): see submit_repeat() */
 	struct ringup_op *op; /* in flight, or NULL; atomic                   */
-	uint32_t label, told; /* for a timeline: label of the name; session with the shape */
+	uint32_t label,
+		reported; /* for a timeline: label of the name; session with the shape */
 };
 
 enum {

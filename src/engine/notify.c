@@ -60,8 +60,9 @@ void notify_blind(struct engine *g, int rank, const char *cannot)
 	char why[160];
 
 	snprintf(why, sizeof(why),
-		 "rank %d %s: poll: %s; was its limit of open files (ulimit -n) lowered?", rank,
-		 cannot, strerror(errno));
+		 "rank %d %s: poll: %s; check whether its limit of open files (ulimit -n) was "
+		 "lowered",
+		 rank, cannot, strerror(errno));
 	notify_alarm(g, -1, RINGUP_ESYSTEM, why);
 }
 

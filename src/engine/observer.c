@@ -13,6 +13,7 @@
 #include "engine/heartbeat.h"
 #include "engine/ledger.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/p2p.h"
 #include "engine/stall.h"
 #include "engine/submit.h"
@@ -108,7 +109,7 @@ static void list_missing(const struct comm *c, const struct ringup_op *op,
 static void see_op(struct sight *x, const struct comm *c, struct ringup_op *op)
 {
 	struct observe_wait *w;
-	char what[STALL_WHAT];
+	char what[OP_TEXT_WHAT];
 	bool awaited;
 
 	if (op->proxy || __atomic_load_n(&op->state, __ATOMIC_ACQUIRE) != OP_FLYING)
@@ -129,13 +130,13 @@ static void see_op(struct sight *x, const struct comm *c, struct ringup_op *op)
 				    .size = c->topo.size };
 	if (op->entry) {
 		snprintf(w->what, sizeof(w->what), "%s",
-			 stall_what(op->ask.signature.kind, stall_name_of(op), what));
+			 op_text_what(op->ask.signature.kind, op_text_name(op), what));
 		list_missing(c, op, w);
 		return;
 	}
 	w->flags |= OBSERVE_MESSAGE;
 	w->peer = op->p2p.peer;
-	p2p_text(op, w->what, sizeof(w->what));
+	op_text_message(&op->p2p, &op->ask.signature, w->what, sizeof(w->what));
 }
 
 /* Adds what has begun since the last look; c->lock is held. */
@@ -188,7 +189,7 @@ static void see_recent(struct sight *x, struct comm *c)
 	uint32_t all = l ? __atomic_load_n(&l->recents, __ATOMIC_ACQUIRE) : 0;
 	uint32_t n = all - c->recorded, ids[LEDGER_RECENT];
 	const struct name_entry *t;
-	char what[STALL_WHAT];
+	char what[OP_TEXT_WHAT];
 
 	c->recorded = all;
 	n = n < LEDGER_RECENT ? n : LEDGER_RECENT;
@@ -209,7 +210,7 @@ static void see_recent(struct sight *x, struct comm *c)
 				  count_later(ids + i + 1, n - i - 1, ids[i]),
 		};
 		snprintf(r->what, sizeof(r->what), "%s",
-			 stall_what(t->signature.kind, stall_name(t), what));
+			 op_text_what(t->signature.kind, op_text_entry(t), what));
 	}
 }
 

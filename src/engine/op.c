@@ -11,6 +11,7 @@
 #include "engine/engine_state.h"
 #include "engine/ledger.h"
 #include "engine/notify.h"
+#include "engine/op_text.h"
 #include "engine/provider.h"
 #include "engine/tracepoint.h"
 
@@ -100,21 +101,21 @@ bool op_then(struct ringup_op *op, struct callback *c)
 {
 	struct engine *g = op->engine;
 	struct callback *was = NULL;
-	bool tended = op_is_eager(op);
+	bool is_eager = op_is_eager(op);
 
 	/* Before the operation can complete with it, after which @c is gone. */
-	c->tended = tended;
-	if (tended)
-		__atomic_fetch_add(&g->tended, 1, __ATOMIC_SEQ_CST);
+	c->is_eager = is_eager;
+	if (is_eager)
+		__atomic_fetch_add(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
 		/* Perhaps no thread waits for it: then the progress thread has to. */
-		if (tended)
+		if (is_eager)
 			notify_news(g);
 		return true;
 	}
-	if (tended)
-		__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
+	if (is_eager)
+		__atomic_fetch_sub(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 	if (was != &completed ||
 	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
@@ -144,8 +145,8 @@ void op_complete(struct ringup_op *op, int status)
 		set_why(done, op);
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 	if (done) {
-		if (done->tended)
-			__atomic_fetch_sub(&g->tended, 1, __ATOMIC_SEQ_CST);
+		if (done->is_eager)
+			__atomic_fetch_sub(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 		callbacks_push(&g->callbacks, done);
 	}
 	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
@@ -188,6 +189,14 @@ void op_fail(struct ringup_op *op, const struct err *why)
 	op_discard(op);
 	op->why = *why;
 	op_complete(op, why->code);
+}
+
+void op_fail_in(struct ringup_op *op, const struct err *why)
+{
+	struct err e = *why;
+
+	op_text_fail(op, &e);
+	op_fail(op, &e);
 }
 
 void op_deliver(struct ringup_op *op)

@@ -57,8 +57,10 @@ void op_deliver(struct ringup_op *op);
 /* op_empty - free the memory of @op and its members. */
 void op_empty(struct ringup_op *op);
 
-/* op_fail - with the claim: complete @op with a failure. */
+/* op_fail - with the claim: complete @op with a failure.  op_fail_in - likewise, with the
+ * operation in front of the reason: see op_text_fail(). */
 void op_fail(struct ringup_op *op, const struct err *why);
+void op_fail_in(struct ringup_op *op, const struct err *why);
 
 /*
  * The pool of a communicator; with its lock, except op_release() and op_hand_over(), which take

@@ -115,7 +115,7 @@ void op_signature_get(const unsigned char *from, struct op_signature *s)
 		s->shape[i] = pack_get64(from + 48 + 8 * i);
 }
 
-static uint64_t beside(const struct op_signature *member)
+static uint64_t bundled_size(const struct op_signature *member)
 {
 	if (!op_signature_is_of_host(member))
 		return COUNT_MOST;
@@ -136,7 +136,7 @@ void op_signature_member(struct op_signature *s, const struct op_signature *memb
 {
 	unsigned char bytes[OP_SIGNATURE_WIRE + 8];
 	struct op_signature what = *member;
-	uint64_t room = beside(member);
+	uint64_t room = bundled_size(member);
 
 	/* Ranks may differ in the kinds of memory: see stage.h. */
 	if (s->beyond || member->memory) {
@@ -213,9 +213,8 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 		break;
 	case OP_JOIN:
 		n = snprintf(out, len, "join%s",
-			     s->redop
-				     ? ", beside which only sums go on (unless RINGUP_JOIN=all)"
-				     : "");
+			     s->redop ? ", so only sums may continue (unless RINGUP_JOIN=all)"
+				      : "");
 		break;
 	case PLAN_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",

@@ -116,7 +116,7 @@ void p2p_op_end_left(struct p2p *x, struct ringup_op *op, int rank)
 	if (!op_claim(op))
 		return;
 	fail_left(x, &why, rank);
-	op_fail(op, &why);
+	op_fail_in(op, &why);
 	x->completed = true;
 }
 
@@ -348,7 +348,7 @@ static int begin_receive(struct p2p *x, struct ringup_op *op, struct err *e)
 	if (!m && p && p->gone)
 		return fail_left(x, e, p->rank);
 	if (!m && op->p2p.peer == P2P_ANY && is_alone(x, op->comm))
-		return fail(e, RINGUP_ESHUTDOWN, "each other rank has left the job");
+		return fail(e, RINGUP_ESHUTDOWN, "all other ranks have left the job");
 	if (!m) {
 		rc = expect_peer(x, op, e);
 		if (!rc)

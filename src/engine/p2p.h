@@ -125,7 +125,4 @@ enum p2p_answer { P2P_SILENT, P2P_STARTED, P2P_NOT_STARTED };
 enum { P2P_ASK_MS = 500 };
 bool p2p_ask(struct p2p *x, struct comm *c, const struct ringup_op *op, unsigned char *answer);
 
-/* p2p_text - "receive of 10 f32 from rank 2 with tag 7". */
-void p2p_text(const struct ringup_op *op, char *out, size_t len);
-
 #endif

@@ -99,37 +99,19 @@ void p2p_op_end(struct p2p *x, struct ringup_op *op)
 	x->completed = true;
 }
 
-static void count_text(uint64_t count, int dtype, char *out, size_t len)
-{
-	snprintf(out, len, "%llu %s", (unsigned long long)count,
-		 reduce_dtype_name((enum ringup_dtype)dtype));
-}
-
-void p2p_text(const struct ringup_op *op, char *out, size_t len)
-{
-	char what[64], rank[32];
-
-	count_text(op->ask.signature.count, op->ask.signature.dtype, what, sizeof(what));
-	snprintf(rank, sizeof(rank), op->p2p.peer < 0 ? "any rank" : "rank %d", op->p2p.peer);
-	snprintf(out, len, "%s of %s %s %s with tag %d", op->p2p.is_send ? "send" : "receive",
-		 what, op->p2p.is_send ? "to" : "from", rank, op->p2p.tag);
-}
-
 /* Ends @op with a failure: the other side, @rank, has @count elements of @dtype. */
 void p2p_op_end_mismatch(struct p2p *x, struct ringup_op *op, int rank, uint64_t count,
 			 int dtype)
 {
-	char what[128], other[64];
 	struct err why;
 
 	if (!op_claim(op))
 		return;
 	p2p_op_moves(op, rank, NULL);
-	p2p_text(op, what, sizeof(what));
-	count_text(count, dtype, other, sizeof(other));
-	fail(&why, RINGUP_EMISMATCH, "%s: rank %d %s %s", what, rank,
-	     op->p2p.is_send ? "receives" : "sends", other);
-	op_fail(op, &why);
+	fail(&why, RINGUP_EMISMATCH, "rank %d %s %llu %s", rank,
+	     op->p2p.is_send ? "receives" : "sends", (unsigned long long)count,
+	     reduce_dtype_name((enum ringup_dtype)dtype));
+	op_fail_in(op, &why);
 	x->completed = true;
 }
 

@@ -235,7 +235,7 @@ const char *p2p_head_check(const struct p2p_head *h)
 	if (__builtin_mul_overflow(h->count, reduce_dtype_bytes((enum ringup_dtype)h->dtype),
 				   &bytes) ||
 	    bytes > PTRDIFF_MAX)
-		return "no memory has so many elements";
+		return "so many elements do not fit in memory";
 	if (h->kind == P2P_EAGER)
 		return h->bytes == bytes && bytes <= P2P_EAGER_BYTES ? NULL : "wrong length";
 	if (h->kind == P2P_DATA)
@@ -252,7 +252,7 @@ static void read_eager(struct p2p *x, struct p2p_peer *p)
 	struct ringup_op *op;
 
 	if (p2p_message_charge(h->bytes) > P2P_CREDIT_BYTES - p->held - p->owed) {
-		p2p_fail_peer(x, p, "more than it may send before that is received");
+		p2p_fail_peer(x, p, "more than it may send before the receiver confirms");
 		return;
 	}
 	p->held += p2p_message_charge(h->bytes);

@@ -122,9 +122,9 @@ static int plan_ask(struct comm *c, struct ringup_op *op)
 
 	for (int r = 0; r < c->topo.size; r++)
 		c->run->counts[r] = 1;
-	c->run->lack[c->topo.rank] = !op->result;
+	c->run->no_memory[c->topo.rank] = !op->result;
 	plan_begin(c, PLAN_ALLGATHER, &number);
-	plan_add(c, c->run->lack + c->topo.rank, c->run->lack, 1);
+	plan_add(c, c->run->no_memory + c->topo.rank, c->run->no_memory, 1);
 	c->run->plan.counts = c->run->counts;
 	op->asked = true;
 	return 1;
@@ -135,14 +135,14 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < c->topo.size && !c->run->lack[r]; r++)
+	for (r = 0; r < c->topo.size && !c->run->no_memory[r]; r++)
 		;
 	op->asked = false;
 	if (r == c->topo.size)
 		return 0;
 	op_discard(op);
 	op->status =
-		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d has no memory for the result",
+		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d is out of memory for the result",
 		     op->entry->name, ranks_in_world(c->ranks, r));
 	plan_barrier(c);
 	plan_ends(c, op);
@@ -180,10 +180,10 @@ static int plan_all_room(struct comm *c, struct ringup_op *op, uint64_t all, int
 		return plan_ask(c, op);
 	if (!rc || !c->run->spare)
 		return rc;
-	op->status =
-		fail(&op->why, RINGUP_ENOMEM,
-		     "%.200s: rank %d has no memory for the result; the others have theirs",
-		     op->entry->name, ranks_in_world(c->ranks, c->topo.rank));
+	op->status = fail(
+		&op->why, RINGUP_ENOMEM,
+		"%.200s: rank %d is out of memory for the result; the other ranks have theirs",
+		op->entry->name, ranks_in_world(c->ranks, c->topo.rank));
 	return 0;
 }
 
@@ -213,8 +213,8 @@ static int plan_make_room(struct comm *c, struct ringup_op *op, const uint64_t *
 			total = UINT64_MAX;
 	}
 	if (__builtin_mul_overflow(total, element(s), &bytes) || bytes > SIZE_MAX / 2)
-		return fail(e, RINGUP_EMISMATCH, "%.200s: the blocks are too large together",
-			    op->entry->name);
+		return fail(e, RINGUP_EMISMATCH,
+			    "%.200s: the blocks of all ranks are too large", op->entry->name);
 	/* The result goes to the caller's memory on a device. */
 	if (op->far)
 		op->far->bytes = bytes;
@@ -340,7 +340,7 @@ static int plan_alltoall(struct comm *c, struct ringup_op *op, struct err *e)
 	for (i = 0; i < n * n; i++)
 		if (__builtin_mul_overflow(c->run->numbers[i], s->count, &c->run->numbers[i]))
 			return fail(e, RINGUP_EMISMATCH,
-				    "%.200s: the blocks are too large together",
+				    "%.200s: the blocks of all ranks are too large",
 				    op->entry->name);
 	for (i = 0; i < n; i++)
 		mine += c->run->numbers[me * n + i];
@@ -437,7 +437,7 @@ int plan_make(struct comm *c, struct ringup_op *op, const uint64_t *rows, size_t
 		plan_barrier(c);
 		break;
 	default:
-		return fail(e, RINGUP_EINVAL, "%.200s: no plan is made of collective %u",
+		return fail(e, RINGUP_EINVAL, "%.200s: collective %u is unknown",
 			    op->entry->name, (unsigned int)s->kind);
 	}
 	plan_ends(c, op);

@@ -21,7 +21,7 @@ static int provider_open(struct comm *c, const struct backend *b, struct err *wh
 		return fail(e, RINGUP_ENOMEM, "no memory for the back end");
 	rc = b->open(v->self, &c->topo, why);
 	if (!rc) {
-		v->is = b;
+		v->backend = b;
 		c->by_host |= b->by_host && !(c->memory & MEMORY_HOST);
 		c->memory |= b->memory;
 		c->provider_count++;
@@ -49,8 +49,8 @@ static int no_such_provider(const char *name, struct err *e)
 					   : " and ",
 			 backends[i]->name);
 	}
-	return fail(e, RINGUP_EINVAL, "RINGUP_BACKEND=%.15s: no such back end; %s are", name,
-		    list);
+	return fail(e, RINGUP_EINVAL, "RINGUP_BACKEND=%.15s: no such back end; available: %s",
+		    name, list);
 }
 
 /* The kinds of memory that back ends of the list take. */
@@ -110,7 +110,7 @@ struct provider *provider_for(struct comm *c, const struct plan *p)
 	for (int i = 0; i < c->provider_count; i++) {
 		struct provider *v = &c->providers[i];
 
-		if (v->is->memory >> p->memory & 1 && v->is->can(v->self, p))
+		if (v->backend->memory >> p->memory & 1 && v->backend->can(v->self, p))
 			return v;
 	}
 	return NULL;
@@ -119,15 +119,15 @@ struct provider *provider_for(struct comm *c, const struct plan *p)
 const char *provider_name(const struct comm *c)
 {
 	for (int i = 0; i < c->provider_count; i++)
-		if (c->providers[i].is->memory & MEMORY_HOST)
-			return c->providers[i].is->name;
+		if (c->providers[i].backend->memory & MEMORY_HOST)
+			return c->providers[i].backend->name;
 	return "none";
 }
 
 struct provider *provider_of_device(const struct comm *c)
 {
 	for (int i = 0; i < c->provider_count; i++)
-		if (c->providers[i].is->device)
+		if (c->providers[i].backend->device)
 			return (struct provider *)&c->providers[i];
 	return NULL;
 }
@@ -137,20 +137,20 @@ const struct backend_device *provider_device(const struct comm *c, void **self)
 	const struct provider *v = provider_of_device(c);
 
 	*self = v ? v->self : NULL;
-	return v ? v->is->device : NULL;
+	return v ? v->backend->device : NULL;
 }
 
 void providers_abort(struct comm *c, bool devices)
 {
 	for (int i = 0; i < c->provider_count; i++)
-		if (!devices || c->providers[i].is->device)
-			c->providers[i].is->abort(c->providers[i].self);
+		if (!devices || c->providers[i].backend->device)
+			c->providers[i].backend->abort(c->providers[i].self);
 }
 
 void providers_close(struct provider *v, int count)
 {
 	while (count-- > 0) {
-		v[count].is->close(v[count].self);
+		v[count].backend->close(v[count].self);
 		free(v[count].self);
 	}
 }

@@ -67,12 +67,12 @@ static void rest_ask_comm(struct comm *c, struct rest *r)
 	for (int i = 0; i < c->provider_count && c->running; i++) {
 		struct provider *v = &c->providers[i];
 
-		for (k = 0; k < c->run_count && c->runs[k].by != v; k++)
+		for (k = 0; k < c->run_count && c->runs[k].provider != v; k++)
 			;
 		if (k == c->run_count)
 			continue;
 		memset(&one, 0, sizeof(one));
-		if (v->is->wait(v->self, &one))
+		if (v->backend->wait(v->self, &one))
 			rest_add(c->engine, r, &one);
 		else
 			r->again = true;

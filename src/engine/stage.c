@@ -93,7 +93,7 @@ static struct ringup_op *next_part(const struct ringup_op *op)
 static void run_copies(struct comm *c, struct run *run, struct ringup_op *op)
 {
 	run->staged = op;
-	run->by = provider_of_device(c);
+	run->provider = provider_of_device(c);
 	run->started = true;
 }
 
@@ -133,7 +133,7 @@ bool stage_end(struct comm *c, struct run *run)
 /* One tensor: 1 when it is copied. */
 static int copy_part(struct comm *c, const struct run *run, struct ringup_op *op, struct err *e)
 {
-	struct provider *v = run->by;
+	struct provider *v = run->provider;
 	struct op_far *f = op->far;
 	const void *from = f->in;
 	void *to = f->near;
@@ -144,7 +144,7 @@ static int copy_part(struct comm *c, const struct run *run, struct ringup_op *op
 		to = op->result ? f->into : f->out;
 		bytes = to ? out_bytes(c, op) : 0;
 	}
-	return v->is->device->copy(v->self, to, from, bytes, op->ready, &f->mark, e);
+	return v->backend->device->copy(v->self, to, from, bytes, op->ready, &f->mark, e);
 }
 
 int stage_step(struct comm *c, struct run *run, struct err *e)

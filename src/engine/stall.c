@@ -20,6 +20,7 @@
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/tree.h"
@@ -69,30 +70,6 @@ void stall_close(struct stall *s)
 	memset(s, 0, sizeof(*s));
 }
 
-static const char *kind_name(uint32_t kind)
-{
-	switch (kind) {
-	case OP_BUNDLE:
-		return "group";
-	case OP_KINDS:
-		return "";
-	default:
-		return collective_word(kind);
-	}
-}
-
-/* The library's own names are not shown to the user. */
-const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT])
-{
-	if (!strcmp(name, NAME_GROUP))
-		return "adding or removing a group";
-	if (kind == OP_JOIN)
-		name = "";
-	snprintf(out, STALL_WHAT, "%s%s%.*s", kind_name(kind),
-		 *name && kind != OP_KINDS ? " " : "", STALL_NAME, name);
-	return out;
-}
-
 /* "ranks 0, 1 of 3 wait for rank 2 (process 123 on node-b)" */
 static void say_who(const struct stall *s, const bool *waiting, const bool *missing, char *out,
 		    size_t size)
@@ -114,7 +91,7 @@ static void say_who(const struct stall *s, const bool *waiting, const bool *miss
 		snprintf(out, size, "%s wait%s for %s", here,
 			 strncmp(here, "ranks", 5) ? "s" : "", there);
 	else
-		snprintf(out, size, "all ranks have submitted it, and it does not end");
+		snprintf(out, size, "all ranks have submitted it, but it does not complete");
 }
 
 /* Has @rank, of this host, submitted @op? */
@@ -136,17 +113,6 @@ static bool look_who(const struct comm *c, const struct ringup_op *op, bool *in)
 		first = in[r] ? r : first;
 	}
 	return first == c->topo.rank;
-}
-
-/* An unnamed one has a number behind a NUL. */
-const char *stall_name(const struct name_entry *t)
-{
-	return *t->name || t->len < 2 ? t->name : t->name + 1;
-}
-
-const char *stall_name_of(const struct ringup_op *op)
-{
-	return stall_name(op->entry);
 }
 
 const char *stall_match(const char *name)
@@ -198,7 +164,7 @@ static int find_other_name(const struct comm *c, const struct ringup_op *op, con
 static void note(const struct stall *s, const struct comm *c, const struct ringup_op *op,
 		 int64_t now_ns, struct finding *f)
 {
-	char who[320], what[STALL_WHAT], names[320] = "", other[STALL_NAME];
+	char who[320], what[OP_TEXT_WHAT], names[320] = "", other[STALL_NAME];
 	int theirs;
 	bool in[COORDINATOR_RANKS], waiting[COORDINATOR_RANKS] = { false },
 				    missing[COORDINATOR_RANKS] = { false };
@@ -217,10 +183,10 @@ static void note(const struct stall *s, const struct comm *c, const struct ringu
 	say_who(s, waiting, missing, who, sizeof(who));
 	theirs = find_other_name(c, op, in, other, sizeof(other));
 	if (theirs >= 0)
-		say_names(ranks_in_world(c->ranks, c->topo.rank), stall_name_of(op),
+		say_names(ranks_in_world(c->ranks, c->topo.rank), op_text_name(op),
 			  ranks_in_world(c->ranks, theirs), other, names, sizeof(names));
 	snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s%s",
-		 stall_what(op->ask.signature.kind, stall_name_of(op), what),
+		 op_text_what(op->ask.signature.kind, op_text_name(op), what),
 		 (double)(now_ns - op->since_ns) / 1e9, who, names);
 }
 
@@ -285,7 +251,7 @@ static void describe_message(const struct stall *s, const struct comm *c,
 	bool peer[COORDINATOR_RANKS] = { false };
 	char what[128], who[128] = "no rank", state[64] = "";
 
-	p2p_text(op, what, sizeof(what));
+	op_text_message(&op->p2p, &op->ask.signature, what, sizeof(what));
 	if (op->p2p.peer >= 0) {
 		rank_text(s, op->p2p.peer, who, sizeof(who));
 		peer[op->p2p.peer] = true;
@@ -376,7 +342,7 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
 {
 	bool missing[COORDINATOR_RANKS] = { false }, silent[COORDINATOR_RANKS] = { false };
 	const struct ringup_op *op = late->op;
-	char what[STALL_WHAT];
+	char what[OP_TEXT_WHAT];
 	struct err why;
 	int n;
 
@@ -384,7 +350,7 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
 		describe_message(s, c, op, out, len);
 		return;
 	}
-	stall_what(op->ask.signature.kind, stall_name_of(op), what);
+	op_text_what(op->ask.signature.kind, op_text_name(op), what);
 	n = snprintf(out, len, "%.*s is not complete in time: ", STALL_NAME, what);
 	out += n;
 	len -= (size_t)n;
@@ -489,12 +455,12 @@ static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t 
 	const struct ledger *of = c->ledger;
 	uint32_t id, used = ledger_used(of);
 	bool going_on = goes_on(c, of);
-	int told = 0;
+	int reported = 0;
 
 	/* Groups come and go; without memory for this group now, a later look may have some. */
 	if (!c->seen)
 		c->seen = calloc(LEDGER_IDS, sizeof(*c->seen));
-	for (id = 0; c->seen && id < used && told < STALL_BOARD; id++) {
+	for (id = 0; c->seen && id < used && reported < STALL_BOARD; id++) {
 		uint64_t arrived = ledger_arrived(of, id);
 		struct stall_seen *x = &c->seen[id];
 
@@ -505,23 +471,23 @@ static void look_at_host(struct stall *s, struct comm *c, bool silence, int64_t 
 		}
 		if (now_ns - x->since_ns < (limit < early ? limit : early))
 			continue;
-		told += report(c, id, now_ns - x->since_ns);
+		reported += report(c, id, now_ns - x->since_ns);
 	}
 }
 
 /* A tensor that no leader reports any more is complete. */
-static bool is_old(const struct stall *s, const struct stall_topic *t, int64_t now_ns)
+static bool is_old(const struct stall *s, const struct stall_entry *t, int64_t now_ns)
 {
 	return now_ns - t->last_ns > 4 * s->tick_ns;
 }
 
-static struct stall_topic *topic(struct stall *s, uint64_t group, const char *name,
-				 int64_t now_ns)
+static struct stall_entry *stall_entry_of(struct stall *s, uint64_t group, const char *name,
+					  int64_t now_ns)
 {
-	struct stall_topic *spare = NULL;
+	struct stall_entry *spare = NULL;
 
 	for (int i = 0; i < STALL_BOARD; i++) {
-		struct stall_topic *t = &s->board[i];
+		struct stall_entry *t = &s->board[i];
 
 		if (t->first_ns && is_old(s, t, now_ns))
 			t->first_ns = 0;
@@ -535,7 +501,7 @@ static struct stall_topic *topic(struct stall *s, uint64_t group, const char *na
 
 void stall_take(struct stall *s, const void *data, size_t len)
 {
-	struct stall_topic *t;
+	struct stall_entry *t;
 	struct report r;
 	uint32_t pair[2], i;
 	int64_t now = clock_ns();
@@ -547,7 +513,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 	if (r.pairs > PAIRS || len != sizeof(r) + r.pairs * sizeof(pair))
 		return;
 	pthread_mutex_lock(&s->lock);
-	t = topic(s, r.group, r.name, now);
+	t = stall_entry_of(s, r.group, r.name, now);
 	if (t && !t->first_ns) {
 		t->group = r.group;
 		memcpy(t->name, r.name, sizeof(t->name));
@@ -569,7 +535,7 @@ void stall_take(struct stall *s, const void *data, size_t len)
 }
 
 /* Is a warning due?  Other leaders get two ticks to report the tensor, too. */
-static bool is_due(const struct stall *s, struct stall_topic *t, int64_t now_ns)
+static bool is_due(const struct stall *s, struct stall_entry *t, int64_t now_ns)
 {
 	int64_t age = now_ns - t->since_ns;
 
@@ -601,10 +567,10 @@ static int first_in(const struct stall *s, const bool *in)
 }
 
 /* At the root: says so if other ranks have submitted the same as @t under another name. */
-static void say_other_name(const struct stall *s, const struct stall_topic *t, int64_t now_ns,
+static void say_other_name(const struct stall *s, const struct stall_entry *t, int64_t now_ns,
 			   char *out, size_t size)
 {
-	const struct stall_topic *x;
+	const struct stall_entry *x;
 	bool both;
 
 	*out = 0;
@@ -627,12 +593,12 @@ static void say_other_name(const struct stall *s, const struct stall_topic *t, i
 static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 			  struct finding *f)
 {
-	char who[320], what[STALL_WHAT], names[320];
+	char who[320], what[OP_TEXT_WHAT], names[320];
 	bool missing[COORDINATOR_RANKS] = { false };
 
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < STALL_BOARD && !f->fatal; i++) {
-		struct stall_topic *t = &s->board[i];
+		struct stall_entry *t = &s->board[i];
 
 		if (!t->first_ns || t->group != c->serial || !is_due(s, t, now_ns))
 			continue;
@@ -650,7 +616,7 @@ static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 		say_who(s, t->in, missing, who, sizeof(who));
 		say_other_name(s, t, now_ns, names, sizeof(names));
 		snprintf(f->text[f->shown++], TEXT, "%s has stalled for %.1f s: %s%s",
-			 stall_what(t->kind, t->name, what),
+			 op_text_what(t->kind, t->name, what),
 			 (double)(now_ns - t->since_ns) / 1e9, who, names);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -659,12 +625,12 @@ static void look_at_board(struct stall *s, const struct comm *c, int64_t now_ns,
 int stall_reported(struct stall *s, const struct comm *c, int64_t now_ns,
 		   struct observe_wait *out, int most)
 {
-	char what[STALL_WHAT];
+	char what[OP_TEXT_WHAT];
 	int n = 0, rank;
 
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < STALL_BOARD && n < most; i++) {
-		const struct stall_topic *t = &s->board[i];
+		const struct stall_entry *t = &s->board[i];
 		struct observe_wait *w = &out[n];
 
 		if (!t->first_ns || t->group != c->serial || is_old(s, t, now_ns) ||
@@ -675,7 +641,7 @@ int stall_reported(struct stall *s, const struct comm *c, int64_t now_ns,
 					    .flags = OBSERVE_ALL | OBSERVE_OTHERS,
 					    .peer = -1,
 					    .size = c->topo.size };
-		snprintf(w->what, sizeof(w->what), "%s", stall_what(t->kind, t->name, what));
+		snprintf(w->what, sizeof(w->what), "%s", op_text_what(t->kind, t->name, what));
 		for (int r = 0; r < c->topo.size; r++) {
 			rank = ranks_in_world(c->ranks, r);
 			if (t->in[rank])
@@ -719,7 +685,7 @@ static void look_at_message(struct look *look, struct ringup_op *op)
 		f->more++;
 		return;
 	}
-	p2p_text(op, what, sizeof(what));
+	op_text_message(&op->p2p, &op->ask.signature, what, sizeof(what));
 	snprintf(f->text[f->shown++], TEXT,
 		 "%s has stalled for %.1f s: the other side has not "
 		 "started its part",

@@ -15,7 +15,6 @@ struct engine;
 struct comm;
 struct heartbeat_rules;
 struct op_late;
-struct name_entry;
 struct ringup_op;
 struct observe_wait;
 struct heartbeat_peer;
@@ -36,10 +35,10 @@ struct heartbeat_peer;
  *
  * All run in the watch's thread, except stall_take() and stall_describe().
  */
-enum { STALL_NAME = LIVENESS_NAME, STALL_WHAT = STALL_NAME + 16, STALL_BOARD = 8 };
+enum { STALL_NAME = LIVENESS_NAME, STALL_BOARD = 8 };
 
 /* The root's: a tensor that a rank waits for. */
-struct stall_topic {
+struct stall_entry {
 	uint64_t group; /* its communicator's serial */
 	char name[STALL_NAME];
 	uint32_t kind, like, warnings;
@@ -53,7 +52,7 @@ struct stall {
 	int size;    /* of the world */
 	bool hinted; /* the hint about ending a stall was printed */
 	pthread_mutex_t lock;
-	struct stall_topic board[STALL_BOARD];
+	struct stall_entry board[STALL_BOARD];
 };
 
 /* A leader's, for each id of its communicator's ledger. */
@@ -85,14 +84,8 @@ void stall_describe(const struct stall *s, struct comm *c, const struct op_late 
  * of operations that wait for other hosts then starts again. */
 void stall_look(struct stall *s, struct engine *g, bool silence, int64_t now_ns);
 
-/* stall_name_of - the name of an operation, or its number; stall_name - likewise.  stall_what -
- * "allreduce grad/fc1";
- * @kind OP_KINDS: @name is the text of a message.  stall_match - what to do if ranks call the
- * same operation @name and otherwise. */
-const char *stall_name_of(const struct ringup_op *op);
-const char *stall_name(const struct name_entry *t);
+/* stall_match - what to do if ranks call the same operation @name and otherwise. */
 const char *stall_match(const char *name);
-const char *stall_what(uint32_t kind, const char *name, char out[STALL_WHAT]);
 
 /* stall_reported - at the root of a group that spans hosts: copy at most @most of the
  * operations that its hosts report to @out; returns how many. */

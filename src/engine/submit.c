@@ -14,6 +14,7 @@
 #include "engine/ledger.h"
 #include "engine/notify.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "engine/over.h"
 #include "engine/p2p.h"
 #include "engine/tracepoint.h"
@@ -97,8 +98,8 @@ static struct name_entry *entry_for(struct comm *c, const struct request *r, str
 	if (name && !len) {
 		len = strlen(name);
 		if (!len || len > NAME_BYTES) {
-			fail(e, RINGUP_EINVAL, "a name has 1 to %d bytes, not %zu", NAME_BYTES,
-			     len);
+			fail(e, RINGUP_EINVAL, "a name must have 1 to %d bytes, not %zu",
+			     NAME_BYTES, len);
 			return NULL;
 		}
 	}
@@ -200,14 +201,16 @@ static int entry_check_free(struct comm *c, const struct name_entry *t, const st
 
 	if (!entry_is_free(c, t))
 		return r->name ? fail(e, RINGUP_EBUSY,
-				      "%.200s: an operation of that name is already in flight",
+				      "%.200s: an operation with this name is already in "
+				      "flight",
 				      name)
 			       : fail(e, RINGUP_EBUSY,
 				      "more than %d unnamed operations in flight",
 				      NAME_TABLE_UNNAMED);
 	if (!proxy && __atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
-			    "%.200s: this rank has joined, and starts nothing before all have",
+			    "%.200s: this rank has joined and cannot start operations until "
+			    "all ranks have",
 			    name);
 	return 0;
 }
@@ -221,8 +224,10 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 	int rc;
 
 	*as = ARRIVED_EARLY;
-	if (over_comm(c, e))
+	if (over_comm(c, e)) {
+		op_text_fail_request(r, e);
 		return e->code;
+	}
 	t = entry_for(c, r, e);
 	if (!t)
 		return e->code;
@@ -243,7 +248,7 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 	op_enter(c, op, r, proxy);
 	if (changed) {
 		t->verified = t->repeats = false;
-		t->told = 0;
+		t->reported = 0;
 	}
 	t->signature = r->signature;
 	t->known = true;
@@ -275,26 +280,30 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 int submit_p2p(struct comm *c, const struct p2p_request *q, struct ringup_op **opp,
 	       struct err *e)
 {
+	struct p2p_op m = { .is_send = q->is_send,
+			    .peer = q->peer,
+			    .tag = q->tag,
+			    .source = -1,
+			    .sourcep = q->source };
 	struct request r;
 	struct ringup_op *op;
 
-	if (over_has_failed(c->engine, e) || (over_is_aborted(c) && over_has_left(c, e)))
+	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
+	op_signature_init(&r.signature, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
+	if (over_has_failed(c->engine, e) || (over_is_aborted(c) && over_has_left(c, e))) {
+		op_text_fail_message(&m, &r.signature, e);
 		return e->code;
+	}
 	if (__atomic_load_n(&c->joined, __ATOMIC_RELAXED))
 		return fail(e, RINGUP_EBUSY,
-			    "this rank has joined, and starts nothing before all have");
+			    "this rank has joined and cannot start operations until all ranks "
+			    "have");
 	op = op_new(c);
 	if (!op)
 		return op_no_memory(e);
-	request_init(&r, NULL, q->is_send ? q->data : NULL, q->is_send ? NULL : q->data);
-	op_signature_init(&r.signature, PLAN_BARRIER, (enum ringup_dtype)q->dtype, q->count);
 	op->entry = NULL;
 	op->id = UINT32_MAX;
-	op->p2p = (struct p2p_op){ .is_send = q->is_send,
-				   .peer = q->peer,
-				   .tag = q->tag,
-				   .source = -1,
-				   .sourcep = q->source };
+	op->p2p = m;
 	op_enter(c, op, &r, NULL);
 	c->messages++;
 	if (tracepoint_on(c))

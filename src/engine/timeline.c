@@ -42,7 +42,7 @@ static int name_file(char *out, size_t size, const char *path, int rank, struct 
 		n = snprintf(out, size, "%s.%d", path, rank);
 	return n >= 0 && (size_t)n < size
 		       ? 0
-		       : fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
+		       : fail(e, RINGUP_EINVAL, "the timeline's path is too long: %zu bytes",
 			      strlen(path));
 }
 
@@ -94,7 +94,7 @@ static int start_asked(struct engine *g, const struct timeline_rank *self,
 	if (!path || !*path)
 		return fail(e, RINGUP_EINVAL, "a timeline needs the path of a file");
 	if (flags & ~(RINGUP_TIMELINE_CYCLES | RINGUP_TIMELINE_ALL))
-		return fail(e, RINGUP_EINVAL, "flags %d: a timeline has no such flags", flags);
+		return fail(e, RINGUP_EINVAL, "flags=%d: not valid for a timeline", flags);
 	if (trace_rank(&g->trace, self->rank) && !all)
 		return 0;
 	pthread_mutex_lock(&control);

@@ -158,10 +158,10 @@ static void tell_submitted(struct comm *c, struct name_entry *t, const struct op
 
 	/* A request without a name may be of another kind than the last one with its number, so
 	 * the label is entered again with each new shape. */
-	if (!t->label || (writes && t->told != session && is_unnamed(t->name, t->len)))
+	if (!t->label || (writes && t->reported != session && is_unnamed(t->name, t->len)))
 		t->label = tracepoint_enter(c, t->name, t->len, s);
-	if (writes && t->told != session) {
-		t->told = session;
+	if (writes && t->reported != session) {
+		t->reported = session;
 		tell_shape(c, t, s, ns);
 	}
 	r.label = t->label;
@@ -272,15 +272,16 @@ void tracepoint_begin(struct comm *c, struct run *run)
 {
 	struct trace_record r = { .ns = clock_ns(),
 				  .what = TRACE_BEGIN,
-				  .arg = (uint16_t)(run->by ? run->plan.pieces : 1) };
+				  .arg = (uint16_t)(run->provider ? run->plan.pieces : 1) };
 	const struct ringup_op *op, *last = NULL;
 
 	if (!run->op_count)
 		return;
-	r.word[0] = run->by ? run->plan.count * reduce_dtype_bytes(run->plan.dtype)
-			    : op_signature_bytes(&run->ops[0]->ask.signature);
-	r.rank[2] = (int32_t)(run->by ? label_of(c, &run->by->label, run->by->is->name)
-				      : label_of(c, &c->inlined, "inline"));
+	r.word[0] = run->provider ? run->plan.count * reduce_dtype_bytes(run->plan.dtype)
+				  : op_signature_bytes(&run->ops[0]->ask.signature);
+	r.rank[2] = (int32_t)(run->provider ? label_of(c, &run->provider->label,
+						       run->provider->backend->name)
+					    : label_of(c, &c->inlined, "inline"));
 	r.rank[3] = (int32_t)++c->plans;
 	for (int i = 0; i < run->op_count; i++) {
 		op = run->ops[i]->bundle ? run->ops[i]->bundle : run->ops[i];
@@ -387,7 +388,7 @@ static int64_t by_line(const struct comm *c, const void *arg, int rank)
 	const struct round *r = arg;
 
 	(void)c;
-	return ledger_told(&r->at, rank, r->gathers);
+	return ledger_published_when(&r->at, rank, r->gathers);
 }
 
 static void tell_finished(struct comm *c, const struct name_entry *t,

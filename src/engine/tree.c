@@ -49,14 +49,14 @@ struct tree {
 	struct coordinator *coordinator;
 	struct branch *branch;
 	int branches;
-	int inner;       /* epoll: readable when a neighbour has sent a frame     */
-	int outer;       /* epoll: the same, but silent while a thread attends    */
-	bool armed;      /* outer reports the next event                          */
-	bool attended;   /* the holder of the baton polls                         */
-	bool brief;      /* it is away, but is expected back at once              */
-	int64_t away_ns; /* when it went away                                     */
-	bool told_left;  /* the other hosts know that a rank has left; atomic     */
-	uint32_t looks;  /* of the holder of the baton */
+	int inner;          /* epoll: readable when a neighbour has sent a frame     */
+	int outer;          /* epoll: the same, but silent while a thread attends    */
+	bool armed;         /* outer reports the next event                          */
+	bool attended;      /* the holder of the baton polls                         */
+	bool brief;         /* it is away, but is expected back at once              */
+	int64_t away_ns;    /* when it went away                                     */
+	bool reported_left; /* the other hosts know that a rank has left; atomic     */
+	uint32_t looks;     /* of the holder of the baton */
 };
 
 /* ---- connections ---- */
@@ -109,7 +109,7 @@ static void on_left(void *ctx, int rank)
 {
 	struct tree *t = ctx;
 
-	__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->reported_left, true, __ATOMIC_RELAXED);
 	over_leave(t->left, rank);
 	t->ev.left(t->ev.ctx, rank);
 }
@@ -233,8 +233,8 @@ static void turn(struct tree *t, struct losses *l)
 		l->over = true;
 		l->why = e;
 	}
-	if (left && !t->told_left) {
-		__atomic_store_n(&t->told_left, true, __ATOMIC_RELAXED);
+	if (left && !t->reported_left) {
+		__atomic_store_n(&t->reported_left, true, __ATOMIC_RELAXED);
 		say_why(t);
 		coordinator_leave(t->coordinator, (int)left - 1);
 	}
@@ -310,7 +310,7 @@ bool tree_is_behind(const struct tree *t)
 {
 	return host_queue_pending(t->host_queue) || coordinator_is_behind(t->coordinator) ||
 	       (__atomic_load_n(t->left, __ATOMIC_RELAXED) &&
-		!__atomic_load_n(&t->told_left, __ATOMIC_RELAXED));
+		!__atomic_load_n(&t->reported_left, __ATOMIC_RELAXED));
 }
 
 void tree_poll(struct tree *t)

@@ -54,19 +54,20 @@ static int turns_propose(struct comm *c, struct err *e)
 				 .pieces = 1,
 				 .count = 1,
 				 .counts = o->counts };
-	o->by = provider_for(c, &o->plan);
-	if (!o->by)
-		return fail(e, RINGUP_ENOBACKEND, "no back end orders plans of several groups");
-	o->plan.serial = o->by->begun++;
+	o->provider = provider_for(c, &o->plan);
+	if (!o->provider)
+		return fail(e, RINGUP_ENOBACKEND,
+			    "no back end can order the plans of several groups");
+	o->plan.serial = o->provider->begun++;
 	o->state = TURNS_PROPOSED;
-	return o->by->is->start(o->by->self, &o->plan, e);
+	return o->provider->backend->start(o->provider->self, &o->plan, e);
 }
 
 static int turns_hear(struct comm *c, struct err *e)
 {
 	struct turns *o = &c->turns;
 	uint64_t *clock = turns_clock(c);
-	int rc = o->by->is->step(o->by->self, &o->plan, e);
+	int rc = o->provider->backend->step(o->provider->self, &o->plan, e);
 
 	if (rc <= 0)
 		return rc;
@@ -133,7 +134,7 @@ bool turns_wait(struct comm *c, struct wait_on *w, bool *again)
 	/* Another group's plan comes first: its back end is asked what it waits for. */
 	if (o->state != TURNS_PROPOSED)
 		return false;
-	waits = o->by->is->wait(o->by->self, w);
+	waits = o->provider->backend->wait(o->provider->self, w);
 	*again = !waits;
 	return waits;
 }

@@ -208,8 +208,8 @@ static void look_at_beats(struct watch *w, int64_t now)
 static bool look_at_silence(struct watch *w, int64_t now)
 {
 	/* A large frame that does not get through holds up all frames behind it. */
-	static const char because[] = "its process, its host or the network between stands "
-				      "still, or drops large packets (MTU)";
+	static const char because[] = "its process or host is frozen, or the network between "
+				      "is down or drops large packets (MTU)";
 	int64_t pause = (int64_t)w->topo->mesh->pause_ms * MS;
 	uint64_t heard;
 	bool gone, late = false;
@@ -254,8 +254,8 @@ struct data_look {
  * packets only.  While tree neighbours are silent, too, that is what is reported. */
 static void look_at_data(struct comm *c, void *arg)
 {
-	static const char because[] = "its host or the network between stands still, or large "
-				      "packets do not get through (MTU)";
+	static const char because[] = "its host is frozen, or the network between is down or "
+				      "drops large packets (MTU)";
 	const struct data_look *look = arg;
 	struct watch *w = look->watch;
 	const struct mesh *m = c->topo.mesh;
@@ -433,8 +433,8 @@ static void tell_of_alarm(struct watch *w)
 	if (!engine_is_alarmed(w->engine))
 		return;
 	pthread_mutex_lock(&w->lock);
-	if (w->told > 0 && !w->has_told)
-		w->has_told = write(w->told, &one, sizeof(one)) == sizeof(one);
+	if (w->alarm_fd > 0 && !w->alarm_fd_set)
+		w->alarm_fd_set = write(w->alarm_fd, &one, sizeof(one)) == sizeof(one);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -656,9 +656,9 @@ int watch_alarm_fd(struct watch *w, struct err *e)
 	if (!w->has_thread)
 		return fail(e, RINGUP_EINVAL, "this job has no watch thread");
 	pthread_mutex_lock(&w->lock);
-	if (w->told <= 0)
-		w->told = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	fd = w->told;
+	if (w->alarm_fd <= 0)
+		w->alarm_fd = file_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	fd = w->alarm_fd;
 	pthread_mutex_unlock(&w->lock);
 	tell_of_alarm(w);
 	return fd > 0 ? fd : fail_os(e, "eventfd");
@@ -689,8 +689,8 @@ void watch_stop(struct watch *w)
 		close(w->wake);
 	if (w->launcher > 0)
 		close(w->launcher);
-	if (w->told > 0)
-		close(w->told);
+	if (w->alarm_fd > 0)
+		close(w->alarm_fd);
 	ras_server_close(&w->ras);
 	stall_close(&w->stall);
 	deadlock_close(&w->deadlock);

@@ -47,10 +47,10 @@ struct watch {
 	int launcher;      /* pidfd of the process that started this one, or -1 */
 	int launcher_pid;
 	char launcher_name[16];
-	struct oom oom; /* at the start */
-	int wake;       /* eventfd                      */
-	int told;       /* watch_alarm_fd()'s eventfd; 0: none yet; by lock */
-	bool has_told;  /* it is readable; by lock      */
+	struct oom oom;    /* at the start */
+	int wake;          /* eventfd                      */
+	int alarm_fd;      /* watch_alarm_fd()'s eventfd; 0: none yet; by lock */
+	bool alarm_fd_set; /* it is readable; by lock      */
 	bool stop, has_thread;
 	struct tree *world; /* or NULL */
 	uint64_t *heard;    /* frames from each of its neighbours, at the last tick */

@@ -3,6 +3,7 @@
 #include "frameworks/collective.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +24,31 @@ int collective_fail(struct collective_run *run, int status, const char *format, 
 	return status;
 }
 
+/* What messages call the collective. */
+static const char *title(const struct collective_run *run)
+{
+	return run->plan.name[0] ? run->plan.name : collective_word(run->plan.kind);
+}
+
+/* Does a message of the library begin with the operation, "grouped allreduce 'x': "? */
+static bool names_one(const char *text, const char *word)
+{
+	size_t many = strlen("grouped "), len = strlen(word);
+
+	text += strncmp(text, "grouped ", many) ? 0 : many;
+	return !strncmp(text, word, len) &&
+	       (!strncmp(text + len, " '", 2) || !strncmp(text + len, " #", 2));
+}
+
 /* The library's own sentence for @status. */
 static int library_failed(struct collective_run *run, int status)
 {
-	const struct collective_plan *p = &run->plan;
-	const char *said = ringup_error();
+	const char *text = ringup_explain();
 
-	return collective_fail(run, status, "%s: %s",
-			       p->name[0] ? p->name : collective_word(p->kind),
-			       said[0] ? said : ringup_strerror(status));
+	if (names_one(text, collective_word(run->plan.kind)))
+		return collective_fail(run, status, "%s", text);
+	return collective_fail(run, status, "%s: %s", title(run),
+			       text[0] ? text : ringup_strerror(status));
 }
 
 int collective_prepare(struct collective_run *run, const struct collective_plan *plan,
@@ -68,14 +85,12 @@ int collective_group(struct collective_run *run, struct ringup *job)
 	run->group = ringup_group_get(job, p->group);
 	if (!run->group)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "%s: no process set %d; hvd.init() or "
-				       "hvd.add_process_set() makes one",
-				       p->name[0] ? p->name : collective_word(p->kind),
-				       p->group);
+				       "%s: no process set %d; add it with hvd.init() or "
+				       "hvd.add_process_set()",
+				       title(run), p->group);
 	if (ringup_rank(run->group) < 0)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "%s: rank %d is not in process set %d",
-				       p->name[0] ? p->name : collective_word(p->kind),
+				       "%s: rank %d is not in process set %d", title(run),
 				       ringup_rank(ringup_world(job)), p->group);
 	return 0;
 }
@@ -99,7 +114,7 @@ static uint64_t elements(const struct collective_tensor *t, int first)
 
 /* The number of dimensions of @t from @first on, as passed to the library.  A type whose
  * elements the library carries in parts has one more. */
-static int dims_told(struct collective_tensor *t, int first)
+static int dims_passed(struct collective_tensor *t, int first)
 {
 	int dims = t->dims - first;
 
@@ -148,7 +163,7 @@ static struct ringup_gather gather_of(const struct collective_run *run,
 				       .out = &t->result,
 				       .counts = t->counts,
 				       .shape = t->shape + 1,
-				       .dims = dims_told(t, 1),
+				       .dims = dims_passed(t, 1),
 				       .memory = t->memory,
 				       .stream = t->stream };
 }
@@ -174,44 +189,6 @@ static struct ringup_scatter scatter_of(const struct collective_run *run,
 					.stream = t->stream };
 }
 
-static int start_allreduce(struct collective_run *run)
-{
-	struct ringup_reduce one, *all;
-	int rc;
-
-	if (!run->plan.many) {
-		one = reduce_of(run, run->tensors);
-		return ringup_allreduce(run->group, &one, &run->op);
-	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = reduce_of(run, &run->tensors[i]);
-	rc = ringup_allreduce_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
-
-static int start_reducescatter(struct collective_run *run)
-{
-	struct ringup_scatter one, *all;
-	int rc;
-
-	if (!run->plan.many) {
-		one = scatter_of(run, run->tensors);
-		return ringup_reducescatter(run->group, &one, &run->op);
-	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = scatter_of(run, &run->tensors[i]);
-	rc = ringup_reducescatter_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
-
 /* Room for the rows that come from each rank, for each tensor. */
 static int make_counts(struct collective_run *run)
 {
@@ -230,27 +207,33 @@ static int make_counts(struct collective_run *run)
 	return 0;
 }
 
-static int start_allgather(struct collective_run *run)
-{
-	struct ringup_gather one, *all;
-	int rc;
+/* The collectives of one tensor, or of several that complete together: X(word, type, maker). */
+#define STARTS(X)                              \
+	X(allreduce, ringup_reduce, reduce_of) \
+	X(allgather, ringup_gather, gather_of) \
+	X(reducescatter, ringup_scatter, scatter_of)
 
-	rc = make_counts(run);
-	if (rc < 0)
-		return rc;
-	if (!run->plan.many) {
-		one = gather_of(run, run->tensors);
-		return ringup_allgather(run->group, &one, &run->op);
+#define X(word, type, of)                                                         \
+	static int start_##word(struct collective_run *run)                       \
+	{                                                                         \
+		struct type one, *all;                                            \
+		int rc;                                                           \
+                                                                                  \
+		if (!run->plan.many) {                                            \
+			one = of(run, run->tensors);                              \
+			return ringup_##word(run->group, &one, &run->op);         \
+		}                                                                 \
+		all = malloc((size_t)run->count * sizeof(*all));                  \
+		if (!all)                                                         \
+			return RINGUP_ENOMEM;                                     \
+		for (int i = 0; i < run->count; i++)                              \
+			all[i] = of(run, &run->tensors[i]);                       \
+		rc = ringup_##word##_many(run->group, all, run->count, &run->op); \
+		free(all);                                                        \
+		return rc;                                                        \
 	}
-	all = malloc((size_t)run->count * sizeof(*all));
-	if (!all)
-		return RINGUP_ENOMEM;
-	for (int i = 0; i < run->count; i++)
-		all[i] = gather_of(run, &run->tensors[i]);
-	rc = ringup_allgather_many(run->group, all, run->count, &run->op);
-	free(all);
-	return rc;
-}
+STARTS(X)
+#undef X
 
 /* The group's rank of the root, which is given as a rank of the job; -1: not in the group. */
 static int place_of_root(const struct collective_run *run)
@@ -276,7 +259,7 @@ static int start_broadcast(struct collective_run *run)
 				  .dtype = t->dtype,
 				  .root = place_of_root(run),
 				  .shape = t->shape,
-				  .dims = dims_told(t, 0),
+				  .dims = dims_passed(t, 0),
 				  .memory = t->memory,
 				  .stream = t->stream };
 
@@ -300,8 +283,8 @@ static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, 
 	for (i = 0; i < n; i++) {
 		if (run->splits[i] < 0)
 			return collective_fail(run, RINGUP_EINVAL,
-					       "alltoall: splits[%d] is %d, less than no rows",
-					       i, run->splits[i]);
+					       "alltoall: splits[%d]=%d is negative", i,
+					       run->splits[i]);
 		to[i] = (uint64_t)run->splits[i];
 		*sum += to[i];
 	}
@@ -316,7 +299,7 @@ static int take_splits(struct collective_run *run, uint64_t rows, uint64_t *to, 
 static int start_alltoall(struct collective_run *run)
 {
 	struct collective_tensor *t = run->tensors;
-	int n = ringup_size(run->group), rc;
+	int n = ringup_size(run->group), rc = 0;
 	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
 				     .into = t->out_bytes ? t->out : NULL,
 				     .into_bytes = t->out_bytes,
@@ -326,16 +309,13 @@ static int start_alltoall(struct collective_run *run)
 				     .row = elements(t, 1) * t->each,
 				     .dtype = t->dtype,
 				     .out = &t->result,
+				     .counts = t->counts,
 				     .shape = t->shape + 1,
-				     .dims = dims_told(t, 1),
+				     .dims = dims_passed(t, 1),
 				     .memory = t->memory,
 				     .stream = t->stream };
 	uint64_t *splits = NULL;
 
-	rc = make_counts(run);
-	if (rc < 0)
-		return rc;
-	x.counts = t->counts;
 	if (run->splits) {
 		splits = malloc((size_t)n * sizeof(*splits));
 		if (!splits)
@@ -343,11 +323,10 @@ static int start_alltoall(struct collective_run *run)
 		rc = take_splits(run, t->shape[0], splits, &x.rows);
 		x.splits = splits;
 	} else if (t->shape[0] % (uint64_t)n) {
-		rc = collective_fail(
-			run, RINGUP_EINVAL,
-			"alltoall: %llu rows cannot be dealt out evenly to %d ranks; "
-			"say with splits how many go to each",
-			(unsigned long long)t->shape[0], n);
+		rc = collective_fail(run, RINGUP_EINVAL,
+				     "alltoall: %llu rows cannot be split evenly among %d "
+				     "ranks; pass splits",
+				     (unsigned long long)t->shape[0], n);
 	}
 	if (!rc)
 		rc = ringup_alltoall(run->group, &x, &run->op);
@@ -372,16 +351,15 @@ static int check_tensors(struct collective_run *run)
 	bool rows = collective_is(p->kind, COLLECTIVE_ROWS);
 
 	if (!p->many && run->count > 1)
-		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors, which are no group",
+		return collective_fail(run, RINGUP_EINVAL, "%s: %d tensors are not a group",
 				       collective_word(p->kind), run->count);
 	for (int i = 0; i < run->count; i++) {
 		/* A tensor without dimensions has no rows. */
 		if (rows && !run->tensors[i].dims)
-			return collective_fail(
-				run, RINGUP_EINVAL,
-				"%s works on rows, and a tensor of no dimensions has "
-				"none; reshape it to [1]",
-				collective_word(p->kind));
+			return collective_fail(run, RINGUP_EINVAL,
+					       "%s needs a tensor with at least one dimension; "
+					       "reshape it to [1]",
+					       collective_word(p->kind));
 		if (reduces && run->tensors[i].each != 1)
 			return collective_fail(run, RINGUP_EINVAL,
 					       "%s: elements of this type cannot be reduced",
@@ -402,7 +380,10 @@ int collective_start(struct collective_run *run)
 
 	if (rc < 0)
 		return rc;
-	rc = starts[run->plan.kind](run);
+	if (collective_is(run->plan.kind, COLLECTIVE_GROWS))
+		rc = make_counts(run);
+	if (!rc)
+		rc = starts[run->plan.kind](run);
 	return rc < 0 && !run->status ? library_failed(run, rc) : rc;
 }
 
@@ -436,7 +417,7 @@ int collective_finish(struct collective_run *run)
 	do {
 		if (bridge_is_closing())
 			return collective_fail(run, RINGUP_ESHUTDOWN,
-					       "%s: this process leaves the job",
+					       "%s: this process is leaving the job",
 					       collective_word(run->plan.kind));
 		rc = collective_wait(run, SLICE_MS);
 	} while (rc == RINGUP_ETIMEDOUT);

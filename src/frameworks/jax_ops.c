@@ -45,7 +45,7 @@ static bool api_reaches(const struct xla_api *api, size_t end)
 static struct xla_error *failure(const struct xla_api *api, int status, const char *text)
 {
 	static const char *const names[] = {
-#define X(name, code, said) [-(code)] = #name,
+#define X(name, code, text) [-(code)] = #name,
 		RINGUP_STATUSES(X)
 #undef X
 	};
@@ -99,11 +99,11 @@ static int device_of(const struct xla_frame *f)
 static void name_read(const struct xla_frame *f, enum collective_kind kind,
 		      char name[COLLECTIVE_NAME])
 {
-	const struct xla_text *told = attribute(f, "name", XLA_STRING);
+	const struct xla_text *given = attribute(f, "name", XLA_STRING);
 
 	snprintf(name, COLLECTIVE_NAME, "%s.%.*s", collective_word(kind),
-		 told ? (int)(told->length < 400 ? told->length : 400) : 0,
-		 told ? told->at : "");
+		 given ? (int)(given->length < 400 ? given->length : 400) : 0,
+		 given ? given->at : "");
 }
 
 /* The number that a call outside of compiled code brings, or -1. */
@@ -176,7 +176,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 
 	if (f->arguments.count < 1 || f->arguments.count > 2 || f->results.count != 1)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "one array is reduced or sent at a time");
+				       "only one array can be reduced or sent at a time");
 	in = f->arguments.buffers[0];
 	out = f->results.buffers[0];
 	dtype = xla_api_dtype(in->dtype, &t->each);
@@ -185,7 +185,7 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 				       "arrays of XLA's type %d cannot be sent", in->dtype);
 	if (in->rank > COLLECTIVE_DIMS)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "an array of %d dimensions; %d is the most",
+				       "an array of %d dimensions; at most %d are supported",
 				       (int)in->rank, COLLECTIVE_DIMS);
 	t->dtype = (enum ringup_dtype)dtype;
 	t->dims = (int)in->rank;
@@ -197,10 +197,9 @@ static int tensor_read(const struct xla_frame *f, struct collective_run *run)
 		t->out_bytes = bytes_of(t, out);
 	if (run->plan.kind == COLLECTIVE_REDUCESCATTER && t->dims &&
 	    collective_own_rows(run, t->shape[0]) != (uint64_t)(out->rank ? out->dims[0] : 0))
-		return collective_fail(
-			run, RINGUP_EINVAL,
-			"reducescatter: %d ranks cannot have as many of %d rows each",
-			ringup_size(run->group), (int)t->shape[0]);
+		return collective_fail(run, RINGUP_EINVAL,
+				       "reducescatter: %d ranks cannot split %d rows evenly",
+				       ringup_size(run->group), (int)t->shape[0]);
 	return 0;
 }
 
@@ -211,7 +210,8 @@ static int stream_read(const struct xla_frame *f, struct collective_run *run)
 	struct collective_tensor *t = run->tensors;
 
 	if (!API_HAS(f->api, stream_get) || f->api->stream_get(&a) || !a.stream)
-		return collective_fail(run, RINGUP_EINVAL, "this jaxlib tells no CUDA stream");
+		return collective_fail(run, RINGUP_EINVAL,
+				       "this jaxlib does not provide its CUDA stream");
 	t->memory = RINGUP_CUDA;
 	t->stream = a.stream;
 	return 0;
@@ -228,11 +228,10 @@ static int result_check(struct collective_run *run)
 	}
 	ringup_free(t->result);
 	t->result = NULL;
-	return collective_fail(
-		run, RINGUP_EINVAL,
-		"%s: the ranks brought different numbers of rows, which compiled code "
-		"cannot do",
-		run->plan.name);
+	return collective_fail(run, RINGUP_EINVAL,
+			       "%s: ranks passed different numbers of rows, which compiled "
+			       "code does not support",
+			       run->plan.name);
 }
 
 /* The name may belong to the same operation's last call, which is about to end. */

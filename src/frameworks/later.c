@@ -69,7 +69,7 @@ static int later_try(struct later *l, int ms)
 			ended = 0;
 		else if (rc == RINGUP_ETIMEDOUT)
 			collective_fail(l->runs[i], RINGUP_ESHUTDOWN,
-					"%s: this process leaves the job",
+					"%s: this process is leaving the job",
 					collective_word(l->runs[i]->plan.kind));
 	}
 	return ended;

@@ -71,7 +71,7 @@ struct kept {
 static void report(struct tf_context *ctx, struct tf_status *s, int status, const char *text)
 {
 	static const char *const names[] = {
-#define X(name, code, said) [-(code)] = #name,
+#define X(name, code, text) [-(code)] = #name,
 		RINGUP_STATUSES(X)
 #undef X
 	};
@@ -152,8 +152,8 @@ static int tensor_describe(struct collective_run *run, struct collective_tensor 
 	t->dims = tf.NumDims(from);
 	if (t->dims > COLLECTIVE_DIMS)
 		return collective_fail(run, RINGUP_EINVAL,
-				       "a tensor of %d dimensions; %d is the most", t->dims,
-				       COLLECTIVE_DIMS);
+				       "a tensor of %d dimensions; at most %d are supported",
+				       t->dims, COLLECTIVE_DIMS);
 	for (i = 0; i < t->dims; i++)
 		t->shape[i] = (uint64_t)tf.Dim(from, i);
 	return 0;
@@ -493,8 +493,8 @@ static void wait_compute(void *kernel, struct tf_context *ctx)
 		if (!run) {
 			if (!status)
 				snprintf(text, sizeof(text),
-					 "input %d is not the handle of a collective "
-					 "that is under way",
+					 "input %d is not the handle of a collective in "
+					 "progress",
 					 n + i);
 			status = status ? status : RINGUP_EINVAL;
 			continue;
@@ -643,7 +643,7 @@ static void wait_later_compute(void *kernel, struct tf_context *ctx, void *done)
 		       "this process is not in a job: call hvd.init() first");
 	else if (!w)
 		report(ctx, s, RINGUP_EINVAL,
-		       "an input is not the handle of a collective that is under way");
+		       "an input is not the handle of a collective in progress");
 	else
 		report(ctx, s, RINGUP_ESYSTEM,
 		       "this TensorFlow uses an unknown callback convention; use "

@@ -23,8 +23,7 @@ bool nearend_fault(const struct iface_list *l, const struct iface_ip *ip, char *
 	else if (!(i->flags & IFF_UP))
 		snprintf(out, size, "; %s (%s) is down on this host", i->name, text);
 	else if (!(i->flags & IFF_RUNNING))
-		snprintf(out, size, "; nothing is plugged into %s (%s) of this host", i->name,
-			 text);
+		snprintf(out, size, "; %s (%s) has no link on this host", i->name, text);
 	return out[0];
 }
 

@@ -54,8 +54,8 @@ struct worker {
 };
 
 struct cluster {
-	const struct cluster_how *how;
-	struct fleet_how fleet_how;
+	const struct cluster_options *how;
+	struct fleet_options fleet_options;
 	struct fleet fleet;
 	struct elastic elastic;
 	struct finder finder;
@@ -230,7 +230,7 @@ static int host_threads(const struct cluster *c, int h, int local_size)
 static void guess_place(const struct cluster *c, int i, struct rankenv *r, int *rank)
 {
 	const struct worker *w = &c->worker[i];
-	int k, alive = 0, slots = c->elastic.hosts[w->host].is.slots;
+	int k, alive = 0, slots = c->elastic.hosts[w->host].spec.slots;
 
 	for (k = 0; k < i; k++)
 		alive += c->worker[k].running;
@@ -450,19 +450,19 @@ static void take_ended(void *ctx, int worker, int code, int how, const char *rem
 {
 	struct cluster *c = ctx;
 	int status = ending_status(code, how);
-	bool told;
+	bool was_asked;
 
 	if (worker < 0 || worker >= c->count || !c->worker[worker].running)
 		return;
 	output_drain(c->output, worker);
 	if (c->how->parent)
 		tell_parent(c, worker, code, how, remark);
-	told = c->worker[worker].stage != STAYS;
+	was_asked = c->worker[worker].stage != STAYS;
 	worker_gone(c, worker);
 	failure_ended(&c->failure, worker, c->worker[worker].pid, code, how, remark);
 	if (!c->how->is_elastic)
 		return;
-	if (status && !told && !is_ending(c)) {
+	if (status && !was_asked && !is_ending(c)) {
 		c->worker[worker].status = status;
 		c->worker[worker].held_ns = clock_deadline(failure_awaits(&c->failure, worker));
 		end_judge(c, worker);
@@ -640,12 +640,12 @@ static const char *host_recognize(const struct cluster *c, const struct hostlist
 	const struct elastic *x = &c->elastic;
 
 	for (int i = 0; i < x->host_count; i++)
-		if (!strcmp(x->hosts[i].is.name, name))
+		if (!strcmp(x->hosts[i].spec.name, name))
 			return NULL;
 	for (int i = 0; i < x->host_count; i++)
-		if (!host_is_listed(l, x->hosts[i].is.name) &&
-		    hostlist_is_same(x->hosts[i].is.name, name))
-			return x->hosts[i].is.name;
+		if (!host_is_listed(l, x->hosts[i].spec.name) &&
+		    hostlist_is_same(x->hosts[i].spec.name, name))
+			return x->hosts[i].spec.name;
 	return NULL;
 }
 
@@ -667,7 +667,7 @@ static int hosts_take(struct cluster *c, const struct hostlist *l, struct err *e
 
 	elastic_hosts(&c->elastic, l, clock_ns());
 	while (c->fleet.count < c->elastic.host_count && rc >= 0)
-		rc = fleet_add(&c->fleet, c->elastic.hosts[c->fleet.count].is.name, e);
+		rc = fleet_add(&c->fleet, c->elastic.hosts[c->fleet.count].spec.name, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -687,7 +687,7 @@ static void ask_script(struct cluster *c)
 	if (!c->fleet.count)
 		job_fail(c, &e);
 	else
-		output_say(c->output, "%s; the hosts that are known stay", e.text);
+		output_say(c->output, "%s; the job keeps the hosts that it has", e.text);
 }
 
 /* Signals workers that should have ended; returns when to check again. */
@@ -795,7 +795,7 @@ static void children_ended(struct cluster *c)
 	int rc = fleet_reap(&c->fleet, &e);
 
 	if (rc > 0)
-		output_say(c->output, "the guard of this job was killed; there is another one");
+		output_say(c->output, "the guard of this job was killed and has been replaced");
 	else if (rc)
 		output_say(c->output,
 			   "the guard of this job was killed and could not be replaced: %s",
@@ -940,7 +940,7 @@ static int open_meeting(struct cluster *c, struct err *e)
 /* Raises the limit of descriptors: each rank needs connections to lobby and meeting point, each
  * host two pipes; ranks of this process also need pipes and files. A limit that is too low is
  * an error before any rank starts. */
-static int raise_limit(const struct cluster_how *j, struct err *e)
+static int raise_limit(const struct cluster_options *j, struct err *e)
 {
 	rlim_t need = j->is_here ? (rlim_t)j->size * (j->output_dir ? 10 : 8) + 64
 				 : 3 * (rlim_t)j->size + 1024;
@@ -961,7 +961,7 @@ static int raise_limit(const struct cluster_how *j, struct err *e)
 
 static int cluster_prepare(struct cluster *c, struct err *e)
 {
-	const struct cluster_how *j = c->how;
+	const struct cluster_options *j = c->how;
 	struct fleet_owner owner = {
 		.up = take_up,
 		.lost = take_lost,
@@ -989,7 +989,7 @@ static int cluster_prepare(struct cluster *c, struct err *e)
 		rc = rankenv_port(&c->port_fd, &c->port, e);
 	if (rc)
 		return rc;
-	c->fleet_how = (struct fleet_how){
+	c->fleet_options = (struct fleet_options){
 		.start = j->start,
 		.start_ms = j->start_ms,
 		.cwd = c->cwd,
@@ -1002,7 +1002,7 @@ static int cluster_prepare(struct cluster *c, struct err *e)
 		/* A terminal stops a daemon outside its session. */
 		.gives_stdin = !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFL) >= 0,
 	};
-	fleet_open(&c->fleet, &c->fleet_how, owner);
+	fleet_open(&c->fleet, &c->fleet_options, owner);
 	if (!j->is_elastic)
 		return plan(c, e);
 	if (j->script) {
@@ -1029,7 +1029,7 @@ static void cluster_close(struct cluster *c)
 	failure_close(&c->failure);
 }
 
-int cluster_run(const struct cluster_how *j, struct err *e)
+int cluster_run(const struct cluster_options *j, struct err *e)
 {
 	struct cluster c = {
 		.how = j,

@@ -15,15 +15,15 @@ struct err;
 struct parent;
 
 /* The job.  Zero-initialise, then set the fields that are needed. */
-struct cluster_how {
+struct cluster_options {
 	int size;        /* ranks                                               */
 	bool is_here;    /* on this host alone, as children of this process     */
 	bool is_elastic; /* ranks may be lost and added, see elastic            */
-	struct elastic_how elastic;
+	struct elastic_options elastic;
 	const struct hostlist *hosts; /* fixed ones                                      */
 	const char *script;           /* or a command that prints them; NULL: none           */
 	int slots;                    /* of a host that the script prints without a number   */
-	struct starter_how start;     /* of daemons on other hosts                           */
+	struct starter_options start; /* of daemons on other hosts                           */
 	struct parent *parent;        /* has connections to daemons; NULL: none              */
 	int64_t start_ms;             /* for daemons to answer                               */
 	const struct conf *conf;
@@ -59,6 +59,6 @@ struct cluster_how {
  * elastic job has too few ranks or has reached its reset limit; or a negative code if the job
  * could not be started.
  */
-int cluster_run(const struct cluster_how *j, struct err *e);
+int cluster_run(const struct cluster_options *j, struct err *e);
 
 #endif

@@ -69,7 +69,7 @@ int crew_open(struct crew *c, const struct secret *secret, struct err *e)
 		stray_add(&c->stray, getpid());
 	/* Without the pipe, the first observed exit counts as the cause. */
 	if (cause_create(&c->cause, e)) {
-		log_warn("%s; so the first rank that is seen to end is named", e->text);
+		log_warn("%s; the first rank seen to end is named instead", e->text);
 		e->code = 0;
 	}
 	if (c->is_daemon)

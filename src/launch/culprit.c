@@ -94,7 +94,7 @@ void culprit_describe(const struct culprit_end *x, char *out, size_t size)
 	ending_describe(x->code, x->status, out, size);
 	n = strlen(out);
 	if (!has_failed(x))
-		snprintf(out + n, size - n, " in the midst of the job, without ringup_fini()");
+		snprintf(out + n, size - n, " during the job, without ringup_fini()");
 }
 
 int culprit_status(const struct culprit_end *x)

@@ -44,7 +44,7 @@ enum {
 /* culprit_find - the one of @count ranks that failed first. */
 struct culprit culprit_find(const struct culprit_end *ends, int count);
 
-/* culprit_has_died - has it ended in the midst of the job, without ringup_fini()? */
+/* culprit_has_died - has it ended during the job, without ringup_fini()? */
 bool culprit_has_died(const struct culprit_end *end);
 
 /* culprit_patience_ms - how long after the first failure *@c may still change. */

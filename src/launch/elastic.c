@@ -16,7 +16,8 @@ static int64_t after(int64_t now, int64_t ms)
 	return now + ms * 1000000;
 }
 
-int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed, struct err *e)
+int elastic_init(struct elastic *x, const struct elastic_options *how, uint32_t seed,
+		 struct err *e)
 {
 	*x = (struct elastic){ .how = *how, .random = seed ? seed : 1 };
 	x->members = calloc(1, sizeof(*x->members));
@@ -42,7 +43,7 @@ static bool host_is_usable(const struct elastic_host *h)
 static int host_slots(const struct elastic *x, int host)
 {
 	const struct elastic_host *h = &x->hosts[host];
-	int slots = host_is_usable(h) ? h->is.slots : 0;
+	int slots = host_is_usable(h) ? h->spec.slots : 0;
 
 	if (!x->generation)
 		slots -= h->spoiled;
@@ -77,12 +78,12 @@ static bool worker_has_place(const struct elastic *x, const struct elastic_worke
 	const struct elastic_host *h = &x->hosts[w->host];
 	int before = 0;
 
-	if (!host_is_usable(h) || w->slot < h->is.slots)
+	if (!host_is_usable(h) || w->slot < h->spec.slots)
 		return host_is_usable(h);
 	for (int i = 0; i < x->worker_count; i++)
 		before += is_alive(&x->workers[i]) && x->workers[i].host == w->host &&
 			  x->workers[i].slot < w->slot;
-	return before < h->is.slots;
+	return before < h->spec.slots;
 }
 
 /* Is the worker known to have the state?  Until a worker reports it for the first time, every
@@ -167,13 +168,13 @@ static int host_find(struct elastic *x, const char *name)
 	int i;
 
 	for (i = 0; i < x->host_count; i++)
-		if (!strcmp(x->hosts[i].is.name, name))
+		if (!strcmp(x->hosts[i].spec.name, name))
 			return i;
 	h = array_more(&x->hosts, &x->host_count, sizeof(*h));
 	x->out_of_memory |= !h;
 	if (!h)
 		return -1;
-	snprintf(h->is.name, sizeof(h->is.name), "%s", name);
+	snprintf(h->spec.name, sizeof(h->spec.name), "%s", name);
 	return i;
 }
 
@@ -188,7 +189,7 @@ void elastic_hosts(struct elastic *x, const struct hostlist *l, int64_t now)
 		if (h < 0)
 			return;
 		x->hosts[h].listed = true;
-		x->hosts[h].is.slots = l->host[i].slots;
+		x->hosts[h].spec.slots = l->host[i].slots;
 	}
 	(void)now;
 }
@@ -282,8 +283,8 @@ static void host_failed(struct elastic *x, const struct elastic_worker *w, int64
 	h->rest_ns = h->blacklisted && !cools ? INT64_MAX : after(now, ms);
 	if (h->blacklisted && !x->succeeded)
 		snprintf(x->say, sizeof(x->say),
-			 "host %.120s is used no more%s, since a rank failed there", h->is.name,
-			 cools ? " for a while" : "");
+			 "host %.120s is no longer used%s, since a rank failed there",
+			 h->spec.name, cools ? " for a while" : "");
 }
 
 void elastic_exit(struct elastic *x, int worker, int status, int64_t now)
@@ -366,7 +367,7 @@ static bool end_one(struct elastic *x, struct elastic_action *a)
 		if (w->state == ELASTIC_MEMBER)
 			generation_break(x);
 		snprintf(a->why, sizeof(a->why), "host %.120s is no longer part of the job",
-			 h->is.name);
+			 h->spec.name);
 		act_end(x, i, a);
 		return true;
 	}
@@ -408,8 +409,8 @@ static bool end_late(struct elastic *x, int64_t now, struct elastic_action *a, i
 	if (i < 0) {
 		x->waiting_ns = now;
 		snprintf(a->why, sizeof(a->why),
-			 "no rank with the state of the job has come to meet the others for "
-			 "%lld s; waiting for one",
+			 "no rank with the job's state has joined the rendezvous for %lld s; "
+			 "still waiting",
 			 (long long)(ms / 1000));
 		a->act = ELASTIC_SAY;
 		return true;
@@ -428,7 +429,7 @@ static int free_slot(const struct elastic *x, int host)
 {
 	int i;
 
-	for (int slot = 0; slot < x->hosts[host].is.slots; slot++) {
+	for (int slot = 0; slot < x->hosts[host].spec.slots; slot++) {
 		for (i = 0; i < x->worker_count; i++)
 			if (x->workers[i].host == host && x->workers[i].slot == slot &&
 			    x->workers[i].state != ELASTIC_ENDED)
@@ -542,7 +543,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 
 	if (x->generation && x->how.reset_limit >= 0 && x->resets >= x->how.reset_limit) {
 		snprintf(a->why, sizeof(a->why),
-			 "the ranks have met again %d times, as often as --reset-limit allows",
+			 "the ranks have met again %d times, the limit of --reset-limit",
 			 x->resets);
 		act_fail(x, a);
 		return;
@@ -555,7 +556,7 @@ static void form(struct elastic *x, int64_t now, struct elastic_action *a)
 	x->resets += x->generation > 0;
 	x->generation++;
 	x->broken = x->to_break = false;
-	x->bits = x->told = 0;
+	x->bits = x->reported = 0;
 	x->final = 0;
 	x->waiting_ns = x->short_ns = 0;
 	/* Workers that are not in this generation lose the rank of the one before, and those
@@ -680,8 +681,8 @@ static bool end_badly(struct elastic *x, struct elastic_action *a)
 	}
 	if (!x->generation && count_alive(x, true) < x->how.min_np && !has_hope(x)) {
 		snprintf(a->why, sizeof(a->why),
-			 "too many ranks failed before they had met: %d left, at least %d are "
-			 "needed",
+			 "too many ranks failed before they had met: %d left, but at "
+			 "least %d are needed",
 			 count_alive(x, true), x->how.min_np);
 		act_fail(x, a);
 		return true;
@@ -778,8 +779,8 @@ void elastic_next(struct elastic *x, int64_t now, struct elastic_action *a, int6
 	    form_or_wait(x, now, a, until_ns))
 		return;
 	notice_bits(x, now, until_ns);
-	if (x->bits & ~x->told) {
-		x->told = x->bits;
+	if (x->bits & ~x->reported) {
+		x->reported = x->bits;
 		a->act = ELASTIC_NOTICE;
 		a->bits = x->bits;
 	}

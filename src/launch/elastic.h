@@ -30,7 +30,7 @@
  * blacklisted if the other hosts have slots enough for the job.  Otherwise it is used again
  * after a pause that doubles from failure to failure.
  */
-struct elastic_how {
+struct elastic_options {
 	int np;                  /* slots that must be there at the start          */
 	int min_np, max_np;      /* ranks of a generation; max_np 0: no limit      */
 	int reset_limit;         /* generations after the first; negative: any     */
@@ -66,8 +66,8 @@ struct elastic_worker {
 };
 
 struct elastic_host {
-	struct hostlist_host is;
-	bool listed; /* it is among the hosts now, with is.slots     */
+	struct hostlist_host spec;
+	bool listed; /* it is among the hosts now, with spec.slots   */
 	bool blacklisted;
 	int failures;    /* in a row, of its workers                     */
 	int64_t rest_ns; /* nothing is started there before this         */
@@ -94,7 +94,7 @@ struct elastic_action {
 };
 
 struct elastic {
-	struct elastic_how how;
+	struct elastic_options how;
 	struct elastic_host *hosts;
 	int host_count;
 	struct elastic_worker *workers;
@@ -102,23 +102,23 @@ struct elastic {
 	int *members;
 	uint32_t generation; /* 0: none yet */
 	int resets;
-	bool broken;         /* the generation                             */
-	bool to_break;       /* ELASTIC_BREAK is due                       */
-	bool succeeded;      /* a worker has ended with 0: no more meetings */
-	bool started;        /* slots for np ranks have been there          */
-	bool kept;           /* a worker has come to the lobby with the state */
-	int failed;          /* status of the first failure                */
-	int final;           /* status of the first failure in this generation */
-	int64_t short_ns;    /* since when slots are too few; 0: there are enough */
-	int64_t waiting_ns;  /* since when a worker waits for others       */
-	unsigned bits, told; /* changes; those in the last ELASTIC_NOTICE  */
+	bool broken;             /* the generation                             */
+	bool to_break;           /* ELASTIC_BREAK is due                       */
+	bool succeeded;          /* a worker has ended with 0: no more meetings */
+	bool started;            /* slots for np ranks have been there          */
+	bool kept;               /* a worker has come to the lobby with the state */
+	int failed;              /* status of the first failure                */
+	int final;               /* status of the first failure in this generation */
+	int64_t short_ns;        /* since when slots are too few; 0: there are enough */
+	int64_t waiting_ns;      /* since when a worker waits for others       */
+	unsigned bits, reported; /* changes; those in the last ELASTIC_NOTICE  */
 	bool over, out_of_memory;
 	uint32_t random;
 	char say[256];
 };
 
 /* elastic_init - @seed is for the random part of cooldowns. */
-int elastic_init(struct elastic *x, const struct elastic_how *how, uint32_t seed,
+int elastic_init(struct elastic *x, const struct elastic_options *how, uint32_t seed,
 		 struct err *e);
 void elastic_fini(struct elastic *x);
 

@@ -75,11 +75,23 @@ static const char *predicate_of(const char *why)
 	return end ? end + 2 : why;
 }
 
+/* What has failed on that rank, in "rank 3 (process 4711 on node-b): allreduce 'x': ..."; NULL:
+ * the sentence is not of that form. */
+static const char *reason_of(const char *why)
+{
+	int n = 0;
+
+	if (sscanf(why, "rank %*d (process %*d on %*[^)]): %n", &n) < 0 || !n)
+		return NULL;
+	return why + n;
+}
+
 /* How it ended, with the other ranks' notes about it. */
 static void describe_end(const struct failure *f, int rank, char *out, size_t size)
 {
 	const struct cause_seen *seen = witness_of(f, rank), *own = &f->ends[rank].cause;
 	const char *remark = f->ranks[rank].remark ? f->ranks[rank].remark : "";
+	const char *reason = seen && seen->why ? reason_of(seen->why) : NULL;
 	char who[FAILURE_WHO], how[160];
 
 	f->owner.describe(f->owner.ctx, rank, who, sizeof(who));
@@ -87,6 +99,8 @@ static void describe_end(const struct failure *f, int rank, char *out, size_t si
 	if (seen && seen->stillness != ALARM_MOVES)
 		snprintf(out, size, "%s %s; it %s%s", who, predicate_of(seen->why), how,
 			 remark);
+	else if (reason)
+		snprintf(out, size, "%s %s%s: %s", who, how, remark, reason);
 	else if (seen && seen->code == RINGUP_EABORTED)
 		snprintf(out, size, "%s %s%s: it %s", who, how, remark,
 			 predicate_of(seen->why));

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/build.h"
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "launch/parent.h"
@@ -27,7 +28,7 @@
 
 enum { END_MS = 1000, WORDS_MS = 500 };
 
-void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner)
+void fleet_open(struct fleet *f, const struct fleet_options *how, struct fleet_owner owner)
 {
 	*f = (struct fleet){ .how = how, .owner = owner };
 	f->ping_ns = clock_deadline(RANKD_PING_MS);
@@ -41,7 +42,7 @@ int fleet_add(struct fleet *f, const char *name, struct err *e)
 		return fail(e, RINGUP_ENOMEM, "no memory for %d hosts", f->count + 1);
 	*h = (struct fleet_host){
 		.starter = { .pidfd = -1, .fd = -1, .errors = -1 },
-		.order = { .in = -1, .out = -1 },
+		.order = { .stream = { .in = -1, .out = -1 } },
 		.is_local = !f->how->parent && hostlist_is_local(name),
 	};
 	snprintf(h->name, sizeof(h->name), "%s", name);
@@ -80,10 +81,11 @@ static void host_hear_errors(struct fleet_host *h)
 		for (line = text; (end = strpbrk(line, "\r\n")); line = end + 1) {
 			*end = 0;
 			if (*line)
-				order_text(h->said, sizeof(h->said), line, strlen(line));
+				order_text(h->last_line, sizeof(h->last_line), line,
+					   strlen(line));
 		}
 		if (*line)
-			order_text(h->said, sizeof(h->said), line, strlen(line));
+			order_text(h->last_line, sizeof(h->last_line), line, strlen(line));
 	}
 	if (n == 0 && h->starter.errors >= 0) {
 		close(h->starter.errors);
@@ -97,24 +99,25 @@ static bool has(const char *text, const char *part)
 }
 
 /* The cure for a message of ssh or of the shell on that host. */
-static const char *remedy(const char *said)
+static const char *remedy(const char *last_line)
 {
-	if (has(said, "permission denied") || has(said, "too many authentication"))
+	if (has(last_line, "permission denied") || has(last_line, "too many authentication"))
 		return "; give that host this user's key (ssh-copy-id), or name another with "
 		       "--ssh-identity-file";
-	if (has(said, "host key verification"))
+	if (has(last_line, "host key verification"))
 		return "; connect once manually and accept the host's key";
-	if (has(said, "unknown command"))
-		return "; another version of ringup is installed there: install the same on "
-		       "all hosts";
-	if (has(said, "command not found") || has(said, "no such file") ||
-	    has(said, "not found"))
+	if (has(last_line, "unknown command"))
+		return "; another version of ringup is installed there: install the same "
+		       "version on all hosts";
+	if (has(last_line, "command not found") || has(last_line, "no such file") ||
+	    has(last_line, "not found"))
 		return "; install ringup there, at the same path as here";
-	if (has(said, "could not resolve") || has(said, "name or service not known"))
+	if (has(last_line, "could not resolve") || has(last_line, "name or service not known"))
 		return "; is the name right?";
-	if (has(said, "no route") || has(said, "timed out") || has(said, "unreachable"))
+	if (has(last_line, "no route") || has(last_line, "timed out") ||
+	    has(last_line, "unreachable"))
 		return "; is it up, and does a firewall let ssh through?";
-	if (has(said, "connection refused"))
+	if (has(last_line, "connection refused"))
 		return "; does sshd run there, on that port (--ssh-port)?";
 	return "";
 }
@@ -135,17 +138,18 @@ static void host_hear_out(struct fleet_host *h)
 
 static void host_ended(struct fleet *f, struct fleet_host *h, const struct err *e)
 {
-	const char *said;
+	const char *last_line;
 	char text[512];
 
 	host_hear_out(h);
-	said = *h->said ? h->said : h->order.noise;
-	if (h->state == FLEET_STARTING && *said)
-		snprintf(text, sizeof(text), "%s%s", said, remedy(said));
+	last_line = *h->last_line ? h->last_line : h->order.noise;
+	if (h->state == FLEET_STARTING && *last_line)
+		snprintf(text, sizeof(text), "%s%s", last_line, remedy(last_line));
 	else if (h->state == FLEET_STARTING)
 		snprintf(text, sizeof(text), "ringup does not start there");
 	else
-		snprintf(text, sizeof(text), "%s%s%s", e->text, *said ? ": " : "", said);
+		snprintf(text, sizeof(text), "%s%s%s", e->text, *last_line ? ": " : "",
+			 last_line);
 	host_lose(f, h, text);
 }
 
@@ -161,7 +165,7 @@ static void host_say(struct fleet *f, struct fleet_host *h, enum order_kind kind
 /* The secret, then strings: see rankd.c. */
 static int host_set_up(struct fleet *f, struct fleet_host *h, bool reads, struct err *e)
 {
-	const struct fleet_how *how = f->how;
+	const struct fleet_options *how = f->how;
 	size_t len = SECRET_BYTES, n;
 	uint32_t flags = reads;
 	unsigned char *data, *p;
@@ -297,8 +301,8 @@ static int local_begin(struct fleet_host *h, bool reads, struct err *e)
 			      .nfds = reads ? 4 : 3,
 			      .session = 1 };
 
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (data_program(self, e))
+		return e->code;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk))
 		return fail_os(e, "socketpair");
 	fds[0] = fds[1] = talk[1];
@@ -327,7 +331,7 @@ int fleet_begin(struct fleet *f, int i, struct err *e)
 	if (f->how->is_here)
 		return here_begin(f, h, e);
 	h->starter = (struct starter){ .pidfd = -1, .fd = -1, .errors = -1 };
-	*h->said = 0;
+	*h->last_line = 0;
 	h->unread = 0;
 	if (f->how->parent)
 		rc = h->starter.fd = parent_connect(f->how->parent, h->name, &key, e);
@@ -456,7 +460,7 @@ bool fleet_is_done(const struct fleet *f)
 
 /* -- frames of daemons -------------------------------------------------------- */
 
-static const char *const breach = "it does not keep to the protocol";
+static const char *const breach = "it violates the protocol";
 
 static void take_hello(struct fleet *f, struct fleet_host *h, const unsigned char *data,
 		       size_t len)
@@ -597,8 +601,8 @@ static void host_late(struct fleet *f, struct fleet_host *h)
 {
 	char text[512];
 
-	if (*h->said)
-		snprintf(text, sizeof(text), "%s%s", h->said, remedy(h->said));
+	if (*h->last_line)
+		snprintf(text, sizeof(text), "%s%s", h->last_line, remedy(h->last_line));
 	else
 		snprintf(text, sizeof(text),
 			 "no answer after %lld s; is it up? (--start-timeout)",
@@ -614,12 +618,12 @@ static void host_serve(struct fleet *f, int i)
 	size_t len;
 	int kind = 0, rc;
 
-	if (order_events(&h->order) && order_flush(&h->order, &e) < 0) {
+	if (stream_events(&h->order.stream) && stream_flush(&h->order.stream, &e) < 0) {
 		host_ended(f, h, &e);
 		return;
 	}
 	host_hear_errors(h);
-	rc = order_read(&h->order, &e);
+	rc = stream_read(&h->order.stream, &e);
 	while (is_open(h) && (kind = order_next(&h->order, &data, &len, &e)) > 0) {
 		take_word(f, h, kind, data, len);
 		h = &f->host[i];
@@ -653,8 +657,9 @@ size_t fleet_poll(const struct fleet *f, struct pollfd *p)
 						  POLLIN, 0 };
 			continue;
 		}
-		p[n++] = (struct pollfd){ h->order.in,
-					  (short)(POLLIN | order_events(&h->order)), 0 };
+		p[n++] =
+			(struct pollfd){ h->order.stream.in,
+					 (short)(POLLIN | stream_events(&h->order.stream)), 0 };
 		if (h->starter.errors >= 0)
 			p[n++] = (struct pollfd){ h->starter.errors, POLLIN, 0 };
 	}
@@ -673,7 +678,8 @@ int64_t fleet_until(const struct fleet *f)
 
 static bool is_ready(const struct fleet_host *h)
 {
-	struct pollfd p = { h->order.in, (short)(POLLIN | order_events(&h->order)), 0 };
+	struct pollfd p = { h->order.stream.in,
+			    (short)(POLLIN | stream_events(&h->order.stream)), 0 };
 
 	return poll(&p, 1, 0) > 0 || (h->state == FLEET_STARTING && clock_ns() >= h->late_ns);
 }

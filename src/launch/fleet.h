@@ -36,8 +36,8 @@ enum fleet_state {
 
 enum { FLEET_SAID = 200, FLEET_CLOCK_S = 300 };
 
-struct fleet_how {
-	struct starter_how start;
+struct fleet_options {
+	struct starter_options start;
 	int64_t start_ms; /* for a daemon to answer       */
 	const char *cwd;
 	const char *interface; /* the launcher's setting, or NULL   */
@@ -76,13 +76,13 @@ struct fleet_host {
 	int cores;
 	struct starter starter;
 	struct order order;
-	char said[FLEET_SAID]; /* the last line of its stderr */
+	char last_line[FLEET_SAID]; /* the last line of its stderr */
 	int64_t late_ns;
 	uint32_t unread; /* bytes of output to be acknowledged */
 };
 
 struct fleet {
-	const struct fleet_how *how;
+	const struct fleet_options *how;
 	struct fleet_owner owner;
 	struct fleet_host *host;
 	int count;
@@ -95,7 +95,7 @@ struct fleet {
 	int queued;
 };
 
-void fleet_open(struct fleet *f, const struct fleet_how *how, struct fleet_owner owner);
+void fleet_open(struct fleet *f, const struct fleet_options *how, struct fleet_owner owner);
 
 /* fleet_add - a host called @name; its number, or a negative code. */
 int fleet_add(struct fleet *f, const char *name, struct err *e);

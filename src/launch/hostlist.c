@@ -146,7 +146,7 @@ static int line_read(struct hostlist *l, const char *line, const char *end, int 
 		} else if (!(n > 10 && !memcmp(word, "max_slots=", 10)) &&
 			   !(n > 10 && !memcmp(word, "max-slots=", 10))) {
 			return fail(e, RINGUP_EINVAL,
-				    "%.*s: not understood; a line is HOST slots=N or HOST:N",
+				    "%.*s: not of the form HOST slots=N or HOST:N",
 				    (int)(n < 80 ? n : 80), word);
 		}
 	}

@@ -9,8 +9,8 @@
 
 #include "wire/secret.h"
 #include "wire/shake.h"
+#include "wire/stream.h"
 
-struct chan;
 struct err;
 
 /*
@@ -25,7 +25,6 @@ struct err;
 
 enum {
 	ORDER_BYTES = 4 << 20, /* longest payload                    */
-	ORDER_QUEUE = 64 << 20,
 	ORDER_NOISE = 160,
 	ORDER_VERSION = 32,
 };
@@ -65,11 +64,7 @@ enum order_whom {
 
 /* Caller's storage; order_open() fills it. */
 struct order {
-	int in, out;       /* equal for a socket; not closed here         */
-	struct chan *chan; /* carries the bytes, if not NULL              */
-	bool chan_left;    /* it still has something to send              */
-	unsigned char *inbox, *outbox;
-	size_t in_len, in_room, in_used, out_len, out_room, out_sent;
+	struct stream stream;        /* its descriptors are not closed here */
 	bool greets;                 /* the greeting has still to come */
 	char version[ORDER_VERSION]; /* of the daemon, after its greeting */
 	char noise[ORDER_NOISE];
@@ -89,19 +84,11 @@ int order_greet(struct order *o, struct err *e);
  * order_say - queue a frame of @n numbers and @len bytes, and send as much as goes without
  * blocking.
  *
- * Returns 0, 1 if something is left (order_flush() when poll(2) says so), RINGUP_EPEER,
+ * Returns 0, 1 if something is left (stream_flush() when poll(2) says so), RINGUP_EPEER,
  * RINGUP_ENOMEM.
  */
 int order_say(struct order *o, enum order_kind kind, const uint32_t *numbers, int n,
 	      const void *data, size_t len, struct err *e);
-int order_flush(struct order *o, struct err *e);
-
-/* order_events - for poll(2) on o->out; o->in is always to be read. */
-short order_events(const struct order *o);
-
-/* order_read - read without blocking; RINGUP_EPEER at the end of the connection, RINGUP_EAUTH
- * if the bytes are not from the other side. */
-int order_read(struct order *o, struct err *e);
 
 /*
  * order_next - the next whole frame: its kind, and its payload in *@datap and *@lenp, which are

@@ -16,6 +16,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/folder.h"
 #include "ringup.h"
 
 enum {
@@ -336,22 +337,6 @@ static int open_file(struct stream *s, const char *dir, int digits, const char *
 	return s->file < 0 ? fail_os(e, "%s", path) : 0;
 }
 
-static int make_dirs(const char *dir, struct err *e)
-{
-	char path[PATH_MAX];
-	char *p;
-
-	if (snprintf(path, sizeof(path), "%s/", dir) >= (int)sizeof(path))
-		return fail(e, RINGUP_EINVAL, "%.80s...: path too long", dir);
-	for (p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-		*p = 0;
-		if (mkdir(path, 0777) && errno != EEXIST)
-			return fail_os(e, "%s", path);
-		*p = '/';
-	}
-	return 0;
-}
-
 /* -- the whole ------------------------------------------------------------ */
 
 static int streams_add(struct output *o, int size, struct err *e)
@@ -392,7 +377,7 @@ int output_open(struct output **op, int size, unsigned prefix, const char *dir, 
 	sink_open(&o->sinks[1], STDERR_FILENO);
 	if (dir) {
 		snprintf(o->dir, sizeof(o->dir), "%s", dir);
-		rc = make_dirs(dir, e);
+		rc = folder_make(dir, 0777, e);
 	}
 	if (!rc)
 		rc = streams_add(o, size, e);
@@ -539,7 +524,7 @@ int output_check(const struct output *o, struct err *e)
 	if (!o || !o->error)
 		return 0;
 	errno = o->error;
-	return fail_os(e, "the output of the ranks is not whole: cannot write to %s", o->lost);
+	return fail_os(e, "the output of the ranks is incomplete: cannot write to %s", o->lost);
 }
 
 void output_drain(struct output *o, int rank)

@@ -20,8 +20,7 @@ int parent_open(struct parent *p, int fd, struct err *e)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) || family != AF_UNIX)
 		return fail(e, RINGUP_EINVAL,
-			    "--parent %d: not a descriptor of a socket of the family AF_UNIX",
-			    fd);
+			    "--parent %d: not the descriptor of an AF_UNIX socket", fd);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	*p = (struct parent){ .fd = fd };
 	order_open(&p->order, fd, fd, false);
@@ -33,8 +32,8 @@ void parent_close(struct parent *p)
 	struct pollfd out = { p->fd, POLLOUT, 0 };
 	int64_t enough = clock_deadline(PARENT_ANSWER_MS);
 
-	while (order_events(&p->order) && poll(&out, 1, clock_left_ms(enough)) > 0)
-		if (order_flush(&p->order, NULL) < 0)
+	while (stream_events(&p->order.stream) && poll(&out, 1, clock_left_ms(enough)) > 0)
+		if (stream_flush(&p->order.stream, NULL) < 0)
 			break;
 	order_close(&p->order);
 }
@@ -83,7 +82,7 @@ int parent_connect(struct parent *p, const char *host, struct secret *key, struc
 	int rc = order_say(&p->order, ORDER_CONNECT, NULL, 0, host, strlen(host), e), fd;
 
 	while (rc > 0 && wait_until(p, POLLOUT, enough))
-		rc = order_flush(&p->order, e);
+		rc = stream_flush(&p->order.stream, e);
 	if (rc < 0)
 		return rc;
 	if (!wait_until(p, POLLIN, enough))
@@ -125,7 +124,7 @@ void parent_ended(struct parent *p, const struct parent_end *end)
 
 struct pollfd parent_poll(const struct parent *p)
 {
-	return (struct pollfd){ p->fd, (short)(POLLIN | order_events(&p->order)), 0 };
+	return (struct pollfd){ p->fd, (short)(POLLIN | stream_events(&p->order.stream)), 0 };
 }
 
 bool parent_serve(struct parent *p)
@@ -133,7 +132,7 @@ bool parent_serve(struct parent *p)
 	char byte;
 	ssize_t n;
 
-	if (order_events(&p->order) && order_flush(&p->order, NULL) < 0)
+	if (stream_events(&p->order.stream) && stream_flush(&p->order.stream, NULL) < 0)
 		return false;
 	n = recv(p->fd, &byte, 1, MSG_DONTWAIT);
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
@@ -141,5 +140,5 @@ bool parent_serve(struct parent *p)
 
 bool parent_is_full(const struct parent *p)
 {
-	return p->order.out_len - p->order.out_sent > PARENT_FULL;
+	return p->order.stream.outbox.len - p->order.stream.outbox.used > PARENT_FULL;
 }

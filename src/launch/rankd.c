@@ -122,7 +122,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 	int rc;
 
 	if (a->setup || !order_numbers(&data, &len, &flags, 1) || len < SECRET_BYTES)
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	memcpy(s.key, data, SECRET_BYTES);
 	rc = daemon_name(a, e);
 	if (!rc)
@@ -137,7 +137,7 @@ static int take_setup(struct rankd *a, const unsigned char *data, size_t len, st
 		memcpy(a->setup, data, len);
 	a->words = a->setup ? order_strings(a->setup, len) : NULL;
 	if (!a->words || !a->words[0] || !a->words[1] || !a->words[2])
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	a->cwd = a->words[0];
 	a->crew.argv = a->task ? a->task->argv : a->words + 2;
 	a->has_stdin = flags & 1;
@@ -224,7 +224,7 @@ static int take_start(struct rankd *a, const unsigned char *data, size_t len, st
 	int rc;
 
 	if (!a->setup || !order_numbers(&data, &len, number, 2))
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	env = order_strings(data, len);
 	if (!env || grow(a)) {
 		free(env);
@@ -252,7 +252,7 @@ static int take_signal(struct rankd *a, const unsigned char *data, size_t len, s
 
 	if (!order_numbers(&data, &len, number, 3) || number[1] > 64 ||
 	    number[2] > ORDER_IF_STOPPED)
-		return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+		return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 	/* ORDER_ALL is -1. */
 	crew_signal(&a->crew, (int)number[0], (int)number[1], number[2]);
 	if (number[1] == SIGSTOP || number[1] == SIGCONT)
@@ -290,7 +290,7 @@ static int take_order(struct rankd *a, int kind, const unsigned char *data, size
 	default:
 		break;
 	}
-	return fail(e, RINGUP_EINVAL, "the launcher does not keep to the protocol");
+	return fail(e, RINGUP_EINVAL, "the launcher violates the protocol");
 }
 
 static int take_orders(struct rankd *a, struct err *e)
@@ -299,7 +299,7 @@ static int take_orders(struct rankd *a, struct err *e)
 	size_t len;
 	int rc;
 
-	rc = order_read(&a->order, e);
+	rc = stream_read(&a->order.stream, e);
 	if (rc) {
 		a->lost = true;
 		return rc == RINGUP_EAUTH ? rc : 0;
@@ -440,8 +440,9 @@ static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 	struct pollfd *p = a->poll;
 	int n = 5, rc = 0;
 
-	p[0] = (struct pollfd){ a->order.in, POLLIN, 0 };
-	p[1] = (struct pollfd){ order_events(&a->order) ? a->order.out : -1, POLLOUT, 0 };
+	p[0] = (struct pollfd){ a->order.stream.in, POLLIN, 0 };
+	p[1] = (struct pollfd){ stream_events(&a->order.stream) ? a->order.stream.out : -1,
+				POLLOUT, 0 };
 	p[2] = (struct pollfd){ a->signal_fd, POLLIN, 0 };
 	p[3] = (struct pollfd){ a->task ? a->task->lifeline : -1, POLLIN, 0 };
 	p[4] = (struct pollfd){ a->crew.cause.in > 0 ? a->crew.cause.in : -1, POLLIN, 0 };
@@ -451,7 +452,7 @@ static int rankd_turn(struct rankd *a, int64_t until, struct err *e)
 				p[n++] = (struct pollfd){ a->worker[i].fd[k], POLLIN, 0 };
 	if (poll(p, (nfds_t)n, clock_left_ms(until)) < 0 && errno != EINTR)
 		return fail_os(e, "poll");
-	if (p[1].revents && order_flush(&a->order, NULL) < 0)
+	if (p[1].revents && stream_flush(&a->order.stream, NULL) < 0)
 		a->lost = true;
 	if (p[3].revents)
 		read_lifeline(a);
@@ -495,11 +496,11 @@ static void say_bye(struct rankd *a)
 	}
 	a->count = 0;
 	rankd_say(a, ORDER_BYE, NULL, 0, NULL, 0);
-	while (!a->lost && order_events(&a->order) && clock_left_ms(enough)) {
-		struct pollfd p = { a->order.out, POLLOUT, 0 };
+	while (!a->lost && stream_events(&a->order.stream) && clock_left_ms(enough)) {
+		struct pollfd p = { a->order.stream.out, POLLOUT, 0 };
 
 		poll(&p, 1, clock_left_ms(enough));
-		if (order_flush(&a->order, NULL) < 0)
+		if (stream_flush(&a->order.stream, NULL) < 0)
 			a->lost = true;
 	}
 }

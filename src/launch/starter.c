@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/proc.h"
 #include "ringup.h"
@@ -55,7 +56,7 @@ static void add_list(struct line *l, const char *const *words, size_t n)
 		starter_add(l, words[i], strlen(words[i]));
 }
 
-static void add_ssh(struct line *l, const struct starter_how *how)
+static void add_ssh(struct line *l, const struct starter_options *how)
 {
 	char port[16];
 
@@ -107,18 +108,18 @@ static bool is_plain(const char *path)
 	return *path && *path != '-';
 }
 
-int starter_words(const struct starter_how *how, const char *node, char *argv[STARTER_WORDS],
-		  char *buf, size_t size, struct err *e)
+int starter_words(const struct starter_options *how, const char *node,
+		  char *argv[STARTER_WORDS], char *buf, size_t size, struct err *e)
 {
 	struct line l = { argv, 0, buf, size, false };
 	char self[PATH_MAX] = "";
 	bool named = false;
 
-	if (!how->ringup && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		return fail_os(e, "/proc/self/exe");
+	if (!how->ringup && data_program(self, e))
+		return e->code;
 	if (!is_plain(how->ringup ? how->ringup : self))
 		return fail(e, RINGUP_EINVAL,
-			    "--ringup %.80s: only letters, digits and /._+-:@%%=, please",
+			    "--ringup %.80s: use only letters, digits and /._+-:@%%=",
 			    how->ringup ? how->ringup : self);
 	if (how->kind == STARTER_MPIRUN)
 		add_list(&l, mpirun, sizeof(mpirun) / sizeof(*mpirun));
@@ -140,7 +141,7 @@ int starter_words(const struct starter_how *how, const char *node, char *argv[ST
 	return l.full ? fail(e, RINGUP_EINVAL, "the command to start agents is too long") : 0;
 }
 
-int starter_begin(struct starter *s, const struct starter_how *how, const char *node,
+int starter_begin(struct starter *s, const struct starter_options *how, const char *node,
 		  struct err *e)
 {
 	char buf[4 * COMMAND], *argv[STARTER_WORDS];

@@ -12,7 +12,7 @@ struct err;
 
 enum starter_kind { STARTER_SSH, STARTER_MPIRUN, STARTER_SRUN };
 
-struct starter_how {
+struct starter_options {
 	enum starter_kind kind;
 	const char *shell;      /* instead of ssh: words, of which "%h" is replaced by the node;
 				 * without one the node follows.  NULL: ssh      */
@@ -38,10 +38,10 @@ enum { STARTER_WORDS = 64 };
  *
  * RINGUP_EINVAL if a shell in between would not take a word literally.
  */
-int starter_words(const struct starter_how *how, const char *node, char *argv[STARTER_WORDS],
-		  char *buf, size_t size, struct err *e);
+int starter_words(const struct starter_options *how, const char *node,
+		  char *argv[STARTER_WORDS], char *buf, size_t size, struct err *e);
 
-int starter_begin(struct starter *s, const struct starter_how *how, const char *node,
+int starter_begin(struct starter *s, const struct starter_options *how, const char *node,
 		  struct err *e);
 
 /* starter_hang_up - close its stdin, which ends the agent. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/batch.h"
 #include "base/err.h"
@@ -292,7 +293,7 @@ static int stage(struct batch *b, const char *root, const struct fix_file *f, co
 	int rc = text ? batch_write(b, root, f->path, 0644, text, strlen(text), e)
 		      : batch_remove(b, root, f->path, f->folders, e);
 
-	if (rc && (e->os == EACCES || e->os == EPERM))
+	if (rc && geteuid() && (e->os == EACCES || e->os == EPERM))
 		return fail(e, rc,
 			    "only root may write %.100s%.60s: sudo, or --ssh 'ssh %%h sudo -n'",
 			    root, f->path);

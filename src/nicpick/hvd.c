@@ -9,7 +9,7 @@
 #include "nicpick/picker.h"
 
 static const char given[] = "--network-interface"; /* of horovodrun */
-static const char told[] = "HOROVOD_GLOO_IFACE";
+static const char gloo_iface[] = "HOROVOD_GLOO_IFACE";
 
 /* The first IPv4 address of that name, in the order of Python's psutil. */
 static const struct iface_addr *first_address(const struct iface_list *l, const char *name,
@@ -34,7 +34,7 @@ static void pick_list(const struct iface_list *l, const char *list, struct picke
 		a = first_address(l, list, (size_t)len, true);
 		if (!a) {
 			picker_refuse(r,
-				      "KeyError: '%.*s': horovodrun takes the names unchecked",
+				      "KeyError: '%.*s': horovodrun does not check the names",
 				      len < 80 ? len : 80, list);
 			return;
 		}
@@ -44,7 +44,7 @@ static void pick_list(const struct iface_list *l, const char *list, struct picke
 	}
 }
 
-static void pick_told(const struct iface_list *l, const char *name, struct picked *p)
+static void pick_named(const struct iface_list *l, const char *name, struct picked *p)
 {
 	const struct iface_addr *a = first_address(l, name, strlen(name), false);
 
@@ -84,13 +84,14 @@ static void pick_probed(const struct iface_list *l, struct picked *p)
 
 static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
 {
-	const struct netconf_row *list = netconf_get(c, given), *one = netconf_get(c, told);
+	const struct netconf_row *list = netconf_get(c, given),
+				 *one = netconf_get(c, gloo_iface);
 	bool probed = false;
 
 	if (list && *list->value) {
 		pick_list(l, list->value, p);
 	} else if (one && *one->value) {
-		pick_told(l, one->value, p);
+		pick_named(l, one->value, p);
 		list = one;
 	} else {
 		pick_probed(l, p);
@@ -115,7 +116,7 @@ static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct
 }
 
 static const char *const roles[] = { "nic", NULL };
-static const char *const listens[] = { given, told, NULL };
+static const char *const listens[] = { given, gloo_iface, NULL };
 
 const struct picker picker_hvd = {
 	.name = "horovod",

@@ -323,11 +323,10 @@ static void nccl_explain(struct picked *p, const struct iface_list *l, int i, en
 static void nccl_refuse(struct pick_role *r, int result, const char *named)
 {
 	if (named)
-		picker_refuse(
-			r,
-			"no interface found that NCCL_SOCKET_IFNAME=%.80s matches: names "
-			"are prefixes, = in front makes them exact, blanks and quotes count",
-			named);
+		picker_refuse(r,
+			      "NCCL_SOCKET_IFNAME=%.80s matches no interface: names are "
+			      "prefixes, a leading = makes them exact, blanks and quotes count",
+			      named);
 	else
 		picker_refuse(r, "no interface found: none has a usable address");
 	picker_result(r, result, results[result]);
@@ -407,8 +406,8 @@ static void tell_plugin(struct picked *p, const struct netconf *c)
 	envplugin_find(&x, c, p->version);
 	if (x.kind == ENVPLUGIN_UNKNOWN)
 		picker_unknown(p,
-			       "the env plug-in %.160s overrides the environment for NCCL, "
-			       "with unknown values",
+			       "the env plug-in %.160s overrides the environment for NCCL; its "
+			       "values are unknown",
 			       x.what);
 	else if (x.kind == ENVPLUGIN_OURS)
 		picker_note(r,

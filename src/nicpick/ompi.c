@@ -342,11 +342,11 @@ static bool pick_btl(const struct known *k, const struct netconf *c, struct pick
 	names_init(&s, k, include, false);
 	if (netconf_get(c, btl_include) && netconf_get(c, btl_exclude)) {
 		btl_refuse(p, "btl_tcp_if_include and btl_tcp_if_exclude are both set: the TCP "
-			      "BTL closes itself");
+			      "BTL disables itself");
 	} else if (s.missing.text) {
 		btl_refuse(p,
-			   "btl_tcp_if_include=%.60s: there is no %.*s, and one unknown name "
-			   "ends the whole TCP BTL",
+			   "btl_tcp_if_include=%.60s: no interface %.*s, and one unknown name "
+			   "disables the whole TCP BTL",
 			   include, shown(&s.missing), s.missing.text);
 	} else {
 		decides = add_included(k, c, p, &s);
@@ -433,6 +433,18 @@ static bool keeps_loopback(const struct known *k, const struct picked *p, const 
 	return true;
 }
 
+static bool is_listed(const struct pick_role *r, const struct iface_ip *ip)
+{
+	char text[IFACE_TEXT];
+
+	iface_text(ip, text);
+	for (int i = 0; i < r->npicks; i++)
+		if (!strcmp(r->picks[i].address, text))
+			return true;
+	return false;
+}
+
+/* The list is one of addresses: that of several interfaces counts once. */
 static void add_control(const struct known *k, struct picked *p, const struct names *s,
 			bool include)
 {
@@ -442,8 +454,8 @@ static void add_control(const struct known *k, struct picked *p, const struct na
 		const struct iface_addr *a = k->at[i];
 
 		if (strncmp(a->label, "vir", 3) && (lo || !is_loopback(k, a)) &&
-		    (!s->n || is_named(k, s, a) == include))
-			picker_add_new(p, &p->roles[1], a->label, &a->ip);
+		    (!s->n || is_named(k, s, a) == include) && !is_listed(&p->roles[1], &a->ip))
+			picker_add(p, &p->roles[1], a->label, &a->ip);
 	}
 }
 
@@ -473,7 +485,7 @@ static struct control pick_oob(const struct known *k, const struct netconf *c, s
 	} else {
 		add_control(k, p, &s, done.include);
 		if (x.include && *x.include && !s.n)
-			picker_note(r, "beware: %.80s has no interface, so it is ignored",
+			picker_note(r, "beware: no interface matches %.80s, so it is ignored",
 				    x.include);
 		if (!r->npicks)
 			oob_refuse(
@@ -507,6 +519,14 @@ static void explain_btl(struct picked *p, const struct known *k, const struct ne
 			    value(c, btl_exclude) ? "" : ", the default");
 }
 
+static bool shares_listed(const struct pick_role *r, const struct known *k, int iface)
+{
+	for (int i = 0; i < k->n; i++)
+		if (k->at[i]->iface == iface && is_listed(r, &k->at[i]->ip))
+			return true;
+	return false;
+}
+
 static void explain_oob(struct picked *p, const struct known *k, int i,
 			const struct control *done)
 {
@@ -514,6 +534,9 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 
 	if (has_iface(&p->roles[1], k, i))
 		picker_rule(p, i, true, "oob: published");
+	else if (shares_listed(&p->roles[1], k, i))
+		picker_rule(p, i, true,
+			    "oob: another interface has its address, which is published");
 	else if (*p->roles[1].error)
 		picker_rule(p, i, false, "oob: nothing is left");
 	else if (!strncmp(f->name, "vir", 3))
@@ -523,7 +546,7 @@ static void explain_oob(struct picked *p, const struct known *k, int i,
 			    "oob: loopback is dropped if another interface exists");
 	else
 		picker_rule(p, i, false, "oob: the %s",
-			    done->include ? "include list does not name it"
+			    done->include ? "not in the include list"
 					  : "exclude list names it");
 }
 
@@ -564,7 +587,7 @@ static void ompi_pick(const struct iface_list *l, const struct netconf *c, struc
 		if (!first_of(&k, i)) {
 			picker_rule(p, i, false, "%s",
 				    l->ifaces[i].flags & IFF_UP
-					    ? "has no address but link-local ones"
+					    ? "has only link-local addresses"
 					    : "is down, and Open MPI uses only interfaces that "
 					      "are up");
 			continue;

@@ -16,8 +16,8 @@ static bool is_of_plan(const struct fix *plan, const struct netconf_row *r)
 }
 
 /* Does the plan set a variable of this library?  It sets none of UCX's if there is RDMA. */
-static bool outcome_is_told(const struct picker *k, const struct fix *plan,
-			    const struct netconf *c)
+static bool outcome_is_set(const struct picker *k, const struct fix *plan,
+			   const struct netconf *c)
 {
 	for (int i = 0; k->settings[i]; i++)
 		for (int n = 0; n < c->nrows; n++)
@@ -104,7 +104,7 @@ static int ask_one(struct outcome *o, const struct picker *k, const struct fix *
 	struct picked p = { 0 };
 	int n, rc = picker_hear(k, then, &heard, e);
 
-	if (!rc && outcome_is_told(k, plan, &heard)) {
+	if (!rc && outcome_is_set(k, plan, &heard)) {
 		rc = picker_run(k, &s->ifaces, then, &p, e);
 		for (n = 0; !rc && n < p.nroles; n++)
 			outcome_judge(o, &p.roles[n], k, s, interface,

@@ -175,7 +175,7 @@ static bool has_address(const struct iface_list *l, int i, const struct own_hint
 				    iface_text(&a->ip, text), where->name, other->name);
 	}
 	if (!any)
-		picker_rule(p, i, false, "has no address that is valid beyond its link");
+		picker_rule(p, i, false, "has only link-local addresses");
 	else if (!other)
 		picker_rule(p, i, false, "has no address in %.64s", h->network);
 	return false;
@@ -471,7 +471,8 @@ static void guess(struct picked *p, const struct iface_list *l, const struct own
 	for (int i = 0; i < l->nifaces; i++)
 		own_enter(&r, l, i, own_judge(l, i, h, p), h);
 	if (r.first < 0 && h->any && !is_set(h->network) && !h->nothers) {
-		choose_loopback(p, l, "this host has no network, and one host needs none");
+		choose_loopback(p, l,
+				"this host has no network; a single host does not need one");
 	} else if (r.first < 0) {
 		refuse_none(p, l, h);
 	} else if (r.second >= 0) {

@@ -159,7 +159,7 @@ void trap_form_cr(struct trap_case *t)
 		if (t->rows[i].grammar != SOURCES_MCA && len &&
 		    t->rows[i].value[len - 1] == '\r')
 			broken(t, &t->rows[i],
-			       "the line ends as on DOS, and its CR is part of the value");
+			       "the line has a DOS ending, and its CR is part of the value");
 	}
 }
 
@@ -213,7 +213,7 @@ void trap_wrong_file(struct trap_case *t)
 		    netnames_find(r->meant) != NETNAMES_NETWORK)
 			continue;
 		r->broken = true;
-		trap_remove(t, r, "%s is no setting of NCCL; export it where the job starts",
+		trap_remove(t, r, "%s is not an NCCL setting; export it where the job starts",
 			    r->meant);
 	}
 }
@@ -228,7 +228,7 @@ void trap_unknown_name(struct trap_case *t)
 			continue;
 		t->rows[i].broken = true;
 		trap_found(t, &t->rows[i], known, t->rows[i].value,
-			   "there is no %s; did you mean %s?", t->rows[i].meant, known);
+			   "no setting %s; did you mean %s?", t->rows[i].meant, known);
 	}
 }
 

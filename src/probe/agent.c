@@ -341,7 +341,7 @@ static int on_reach(struct agent *a, const json_t *msg, struct err *e)
 	if (!rc)
 		rc = a->me < a->plan.nnodes
 			     ? find_hostnames(a, json_object_get(msg, "hostnames"), e)
-			     : fail(e, RINGUP_EINVAL, "the plan is not of this check");
+			     : fail(e, RINGUP_EINVAL, "the plan belongs to another check");
 	if (!rc)
 		rc = reach_run(&r, a->plan.paths, a->plan.npaths, e);
 	if (rc)
@@ -420,7 +420,7 @@ static int on_message(struct agent *a, const json_t *msg, struct err *e)
 		return on_order(a, msg, e);
 	if (op && a->known && !strcmp(op, "error"))
 		return on_refusal(msg, e);
-	return fail(e, RINGUP_EINVAL, "\"%.40s\" is no order for an agent", op ? op : "");
+	return fail(e, RINGUP_EINVAL, "unknown order \"%.40s\"", op ? op : "");
 }
 
 static int agent_hear(struct agent *a, struct err *e)

@@ -21,13 +21,14 @@ void agents_report(const struct agents *c, const char *what, int done, int all)
 void agents_lose(struct agents *c, int i, const char *why)
 {
 	struct agents_member *m = &c->m[i];
-	const char *said = *m->said ? m->said : m->talk.noise;
+	const char *last_line = *m->last_line ? m->last_line : m->talk.noise;
 
 	if (m->lost)
 		return;
 	m->lost = true;
 	m->expect = NULL;
-	snprintf(m->why, sizeof(m->why), "%.90s%s%.150s", why, *said ? ": " : "", said);
+	snprintf(m->why, sizeof(m->why), "%.90s%s%.150s", why, *last_line ? ": " : "",
+		 last_line);
 	starter_hang_up(&m->starter);
 }
 
@@ -54,8 +55,8 @@ static void read_errors(struct agents_member *m)
 	buf[n] = 0;
 	for (line = strtok_r(buf, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
 		if (*line)
-			snprintf(m->said, sizeof(m->said), "%s", line);
-	talk_clean(m->said);
+			snprintf(m->last_line, sizeof(m->last_line), "%s", line);
+	talk_clean(m->last_line);
 }
 
 static int agents_take(struct agents *c, int i, const json_t *msg, struct err *e)
@@ -68,7 +69,7 @@ static int agents_take(struct agents *c, int i, const json_t *msg, struct err *e
 	if (op && !strcmp(op, "error"))
 		return fail(e, RINGUP_EPEER, "its agent says: %.120s", why ? why : "?");
 	if (!op || !expect || strcmp(op, expect) != 0)
-		return fail(e, RINGUP_EINVAL, "its agent says what nobody asked for");
+		return fail(e, RINGUP_EINVAL, "its agent sent an unexpected message");
 	c->m[i].answered = true;
 	return c->owner.take(c->owner.ctx, i, msg, e);
 }

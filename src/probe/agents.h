@@ -22,7 +22,7 @@ enum { AGENTS_START_MS = 6000, AGENTS_END_MS = 1000, AGENTS_WHY = 256, AGENTS_SA
 
 struct agents_how {
 	const struct roster *nodes;
-	struct starter_how start;
+	struct starter_options start;
 	int start_ms; /* how long agents may take to answer; 0: AGENTS_START_MS */
 	void (*progress)(const char *what, int done, int all); /* or NULL     */
 };
@@ -39,9 +39,9 @@ struct agents_member {
 	struct talk talk;
 	const char *expect; /* the "op" of its answer; NULL: nothing is awaited */
 	bool talks, lost;
-	bool answered;          /* at least once                              */
-	char said[AGENTS_SAID]; /* the last line of its starter's stderr      */
-	char why[AGENTS_WHY];   /* why it is lost; foreign bytes, no controls */
+	bool answered;               /* at least once                              */
+	char last_line[AGENTS_SAID]; /* the last line of its starter's stderr      */
+	char why[AGENTS_WHY];        /* why it is lost; foreign bytes, no controls */
 };
 
 /* Caller's storage; zeroed is closed. */

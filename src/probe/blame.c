@@ -141,25 +141,25 @@ static bool is_various(const struct search *s, int t)
 }
 
 /* True where interfaces and networks occur in fixed pairs, so that one trait suffices. */
-static bool is_net_told_by_nic(const struct search *s)
+static bool are_net_and_nic_paired(const struct search *s)
 {
 	static const int none = 0;
 	int *net, *nic, i, a, b;
-	bool told = true;
+	bool paired = true;
 
 	net = calloc(BLAME_VALUES + 1, sizeof(none));
 	nic = calloc(BLAME_VALUES + 1, sizeof(none));
-	for (i = 0; net && nic && told && i < s->n; i++) {
+	for (i = 0; net && nic && paired && i < s->n; i++) {
 		a = s->trials[i].trait[BLAME_NIC];
 		b = s->trials[i].trait[BLAME_NET];
-		told = (!net[a] || net[a] == b) && (!nic[b] || nic[b] == a);
+		paired = (!net[a] || net[a] == b) && (!nic[b] || nic[b] == a);
 		net[a] = b;
 		nic[b] = a;
 	}
-	told = told && net && nic;
+	paired = paired && net && nic;
 	free(net);
 	free(nic);
-	return told;
+	return paired;
 }
 
 static int traits(const struct blame_scope *s)
@@ -318,7 +318,7 @@ int blame_find(struct blame *b, struct blame_trial *trials, int n, int nodes, st
 		trials[i].scope = -1;
 	for (int i = 0; i < BLAME_TRAITS; i++)
 		s.useful |= is_various(&s, i) ? 1u << i : 0;
-	if (s.useful >> BLAME_NET & 1 && is_net_told_by_nic(&s))
+	if (s.useful >> BLAME_NET & 1 && are_net_and_nic_paired(&s))
 		s.useful &= ~(1u << BLAME_NET);
 	b->scopes = calloc(BLAME_SCOPES, sizeof(*b->scopes));
 	if (!b->scopes)

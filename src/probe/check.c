@@ -25,7 +25,7 @@ struct member {
 };
 
 struct check {
-	const struct check_how *how;
+	const struct check_options *how;
 	struct probe_facts *f;
 	struct agents agents;
 	struct member *m;
@@ -44,33 +44,33 @@ static int take_facts(struct check *c, int i, const json_t *msg, struct err *e)
 {
 	struct probe_node *n = &c->f->nodes[i];
 	json_t *listens = json_object_get(msg, "listens");
-	struct probe_facts told = { 0 };
-	int rc = facts_parse(&told, json_object_get(msg, "facts"), e);
+	struct probe_facts answer = { 0 };
+	int rc = facts_parse(&answer, json_object_get(msg, "facts"), e);
 
-	if (!rc && (told.nnodes != 1 || told.npaths || !json_is_array(listens)))
+	if (!rc && (answer.nnodes != 1 || answer.npaths || !json_is_array(listens)))
 		rc = fail(e, RINGUP_EINVAL, "not a node's facts");
 	if (!rc) {
 		struct probe_node mine = *n;
 
-		*n = told.nodes[0];
-		told.nodes[0] = mine;
+		*n = answer.nodes[0];
+		answer.nodes[0] = mine;
 		memcpy(n->name, mine.name, sizeof(n->name));
 		n->error[0] = 0;
 		c->m[i].listens = json_incref(listens);
 	}
-	facts_free(&told);
+	facts_free(&answer);
 	return rc;
 }
 
 /* Adds what the node's resolver says of the other nodes' own host names. */
-static int take_names(struct probe_node *n, const struct probe_node *told, struct err *e)
+static int take_names(struct probe_node *n, const struct probe_node *answer, struct err *e)
 {
-	for (int i = 0; i < told->nresolves; i++) {
-		struct netconf_host *h = facts_add_host(n, told->resolves[i].name);
+	for (int i = 0; i < answer->nresolves; i++) {
+		struct netconf_host *h = facts_add_host(n, answer->resolves[i].name);
 
 		if (!h)
 			return fail(e, RINGUP_ENOMEM, "no memory for names");
-		*h = told->resolves[i];
+		*h = answer->resolves[i];
 	}
 	return 0;
 }
@@ -79,15 +79,15 @@ static int take_names(struct probe_node *n, const struct probe_node *told, struc
 static int take_paths(struct check *c, int i, const json_t *msg, struct err *e)
 {
 	struct member *m = &c->m[i];
-	struct probe_facts told = { 0 };
+	struct probe_facts answer = { 0 };
 	struct probe_path *p, *q;
-	int k, rc = facts_parse(&told, json_object_get(msg, "facts"), e);
+	int k, rc = facts_parse(&answer, json_object_get(msg, "facts"), e);
 
-	if (!rc && (told.npaths != m->npaths || told.nnodes != c->n))
+	if (!rc && (answer.npaths != m->npaths || answer.nnodes != c->n))
 		rc = fail(e, RINGUP_EINVAL, "not the paths to try");
 	for (k = 0; !rc && k < m->npaths; k++) {
 		p = &c->f->paths[m->first + k];
-		q = &told.paths[k];
+		q = &answer.paths[k];
 		memcpy(p->via, q->via, sizeof(p->via));
 		memcpy(p->source, q->source, sizeof(p->source));
 		memcpy(p->seen, q->seen, sizeof(p->seen));
@@ -100,8 +100,8 @@ static int take_paths(struct check *c, int i, const json_t *msg, struct err *e)
 	m->tried = !rc;
 	c->f->nodes[i].is_table_full = json_is_true(json_object_get(msg, "table_full"));
 	if (!rc)
-		rc = take_names(&c->f->nodes[i], &told.nodes[i], e);
-	facts_free(&told);
+		rc = take_names(&c->f->nodes[i], &answer.nodes[i], e);
+	facts_free(&answer);
 	return rc;
 }
 
@@ -149,7 +149,7 @@ static json_t *names_json(const struct check *c)
 
 static void greet(struct check *c, int i, int port)
 {
-	char hex[BYHAND_HEX];
+	char hex[MANUAL_HEX];
 
 	sodium_bin2hex(hex, sizeof(hex), c->secret.key, SECRET_BYTES);
 	agents_say(&c->agents, i,
@@ -168,7 +168,7 @@ static int start_all(struct check *c, struct err *e)
 	int port = FIRST_PORT + (int)randombytes_uniform(PORTS), i, rc = 0;
 
 	if (c->how->by_hand)
-		rc = byhand_gather(&c->agents, c->how->by_hand, &c->secret, e);
+		rc = manual_gather(&c->agents, c->how->by_hand, &c->secret, e);
 	for (i = 0; !rc && i < c->n; i++)
 		if (c->how->by_hand ? !is_lost(c, i) : agents_start(&c->agents, i)) {
 			greet(c, i, port);
@@ -486,7 +486,7 @@ static void clean_up(struct check *c)
 	secret_wipe(&c->secret);
 }
 
-int check_run(const struct check_how *how, struct probe_facts *f, struct err *e)
+int check_run(const struct check_options *how, struct probe_facts *f, struct err *e)
 {
 	struct check c = { .how = how, .f = f, .n = how->agents.nodes->n };
 	int64_t start = clock_ns();

@@ -6,16 +6,16 @@
 #include <stdbool.h>
 
 #include "probe/agents.h"
-#include "probe/byhand.h"
 #include "probe/facts.h"
+#include "probe/manual.h"
 
 struct err;
 
-struct check_how {
+struct check_options {
 	struct agents_how agents;
-	bool quick;                       /* leave bandwidth out */
-	bool reach_only;                  /* measure nothing     */
-	const struct byhand_how *by_hand; /* NULL: agents are started from here */
+	bool quick;                           /* leave bandwidth out */
+	bool reach_only;                      /* measure nothing     */
+	const struct manual_options *by_hand; /* NULL: agents are started from here */
 };
 
 /*
@@ -45,6 +45,6 @@ enum {
  *
  * Ownership: the contents of @f are the caller's until facts_free(), also on failure.
  */
-int check_run(const struct check_how *how, struct probe_facts *f, struct err *e);
+int check_run(const struct check_options *how, struct probe_facts *f, struct err *e);
 
 #endif

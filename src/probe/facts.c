@@ -443,7 +443,8 @@ static int parse_nodes(struct probe_facts *f, const json_t *list, struct err *e)
 	int rc;
 
 	if (!json_is_array(list) || json_array_size(list) > NODES_CAP)
-		return fail(e, RINGUP_EINVAL, "nodes is not a list of at most %d", NODES_CAP);
+		return fail(e, RINGUP_EINVAL, "nodes: not a list, or longer than %d",
+			    NODES_CAP);
 	json_array_foreach(list, i, one) {
 		rc = parse_node(f, one, e);
 		if (rc)
@@ -463,7 +464,8 @@ static int parse_paths(struct probe_facts *f, const json_t *list, struct err *e)
 	if (jsonio_is_absent(list))
 		return 0;
 	if (!json_is_array(list) || json_array_size(list) > PATHS_CAP)
-		return fail(e, RINGUP_EINVAL, "paths is not a list of at most %d", PATHS_CAP);
+		return fail(e, RINGUP_EINVAL, "paths: not a list, or longer than %d",
+			    PATHS_CAP);
 	all = calloc((size_t)f->nnodes + 1, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for the nodes' names");

@@ -157,9 +157,9 @@ static bool is_kept(const struct judge_case *c, int node, const struct probe_use
 static bool is_dropped(const struct judge_case *c, int node, const struct probe_use *use)
 {
 	const struct probe_node *n = &c->f->nodes[node];
-	const char *told = netconf_value(&n->snapshot.settings, "HOROVOD_GLOO_IFACE");
+	const char *pinned = netconf_value(&n->snapshot.settings, "HOROVOD_GLOO_IFACE");
 
-	if (strcmp(use->library, "horovod") != 0 || (told && *told) ||
+	if (strcmp(use->library, "horovod") != 0 || (pinned && *pinned) ||
 	    netconf_value(&n->snapshot.settings, "--network-interface") ||
 	    is_kept(c, node, use))
 		return false;

@@ -27,7 +27,7 @@ struct judge_case {
 void judge_silence(struct judge_case *c);
 
 /* Machines that share an address, a MAC or a name that should be unique. */
-void judge_twins(struct judge_case *c);
+void judge_duplicates(struct judge_case *c);
 
 /* Names that resolve wrongly, and libraries that would announce a loopback address. */
 void judge_names(struct judge_case *c);

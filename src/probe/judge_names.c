@@ -134,7 +134,7 @@ static const struct netconf_host *is_misled(const struct judge_case *c, int on, 
 		return NULL;
 	if (h && h->nips && !owns(n, h))
 		return h;
-	/* A name that several nodes have is another fault: see judge_twins(). */
+	/* A name that several nodes have is another fault: see judge_duplicates(). */
 	for (int i = 0; i < c->f->nnodes; i++)
 		if (i != node && !strcmp(n->hostname, c->f->nodes[i].hostname))
 			return NULL;

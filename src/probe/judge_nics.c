@@ -128,7 +128,7 @@ static void judge_double(struct judge_case *c)
 }
 
 /* True if Open MPI is set by network, and NCCL by node, so that names may differ. */
-static bool judge_nics_is_told(const struct probe_node *n)
+static bool judge_nics_is_set(const struct probe_node *n)
 {
 	return netconf_get(&n->snapshot.settings, "OMPI_MCA_btl_tcp_if_include") &&
 	       netconf_get(&n->snapshot.settings, "NCCL_SOCKET_IFNAME");
@@ -165,17 +165,17 @@ static const char *usual_nic(const char *const *nic, int n)
 }
 
 static void say_names(struct judge_case *c, struct probe_finding *p, const char *net,
-		      const char *usual, bool told)
+		      const char *usual, bool configured)
 {
 	char list[JUDGE_TEXT];
 
-	p->severity = told ? FACTS_NOTE : FACTS_WARNING;
+	p->severity = configured ? FACTS_NOTE : FACTS_WARNING;
 	judge_say(c, &p->what, "%s is named %s on %s, but %s on other nodes", net, p->interface,
 		  judge_list(c, p->nodes, p->nnodes, list), usual);
 	judge_say(c, &p->why,
 		  "A setting that names one interface is wrong on some nodes, and Horovod's "
 		  "launcher needs the same name everywhere.%s",
-		  told ? " The current settings handle this." : "");
+		  configured ? " The current settings handle this." : "");
 	judge_fix(c, p);
 }
 
@@ -183,11 +183,11 @@ static void judge_names_in(struct judge_case *c, const char *net)
 {
 	const char **nic = calloc((size_t)c->f->nnodes + 1, sizeof(*nic)), *usual;
 	struct probe_finding *p = NULL;
-	bool told = true;
+	bool configured = true;
 
 	for (int i = 0; nic && i < c->f->nnodes; i++) {
 		nic[i] = nic_in(c, i, net);
-		told = told && (!*nic[i] || judge_nics_is_told(&c->f->nodes[i]));
+		configured = configured && (!*nic[i] || judge_nics_is_set(&c->f->nodes[i]));
 	}
 	usual = nic ? usual_nic(nic, c->f->nnodes) : "";
 	for (int i = 0; nic && i < c->f->nnodes; i++) {
@@ -200,7 +200,7 @@ static void judge_names_in(struct judge_case *c, const char *net)
 		judge_blame(c, p, i);
 	}
 	if (p && p->nnodes)
-		say_names(c, p, net, usual, told);
+		say_names(c, p, net, usual, configured);
 	c->failed |= !nic;
 	free(nic);
 }
@@ -332,12 +332,12 @@ static void say_astray(struct judge_case *c, const struct probe_path *p,
 /* Reports once for each node that sends by another interface. */
 static void judge_routes(struct judge_case *c, const bool *known)
 {
-	bool *said = calloc((size_t)c->f->nnodes + 1, sizeof(*said));
+	bool *reported = calloc((size_t)c->f->nnodes + 1, sizeof(*reported));
 	struct way *w = sort_ways(c);
 	int who;
 
-	c->failed |= !said || !w;
-	for (int i = 0; said && w && i < c->f->npaths; i++) {
+	c->failed |= !reported || !w;
+	for (int i = 0; reported && w && i < c->f->npaths; i++) {
 		const struct probe_path *p = &c->f->paths[i], *back = NULL;
 
 		if (known[i] || c->explained[i] || !facts_is_live(c->f, p->from) ||
@@ -349,11 +349,11 @@ static void judge_routes(struct judge_case *c, const bool *known)
 				continue;
 		}
 		who = back ? p->to : p->from;
-		if (!said[who])
+		if (!reported[who])
 			say_astray(c, p, back);
-		said[who] = true;
+		reported[who] = true;
 	}
-	free(said);
+	free(reported);
 	free(w);
 }
 

@@ -512,9 +512,9 @@ void judge_silence(struct judge_case *c)
 		p = judge_find(c, "no-agent", FACTS_ERROR);
 		judge_blame(c, p, i);
 		judge_say(c, &p->what, "%s did not answer: %s", n->name, n->error);
-		judge_say(c, &p->why,
-			  "No job would start on this node, and the check knows nothing else "
-			  "about it.");
+		judge_say(
+			c, &p->why,
+			"No job could start on this node, and the check could not examine it.");
 		judge_say(c, &p->next, "make this command work, then check again");
 		judge_say(c, &p->command, "ssh -o BatchMode=yes %s ringup --version",
 			  judge_word(n->name, word));

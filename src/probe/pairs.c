@@ -42,8 +42,8 @@ static const char *main_address(const struct probe_node *n)
 	return NULL;
 }
 
-/* Leaves out link-local addresses, which always work on the same wire, and bridges' twins,
- * which never do: neither must hide the other paths. */
+/* Leaves out link-local addresses, which always work on the same wire, and addresses of bridges
+ * that both nodes have, which never do: neither must hide the other paths. */
 static bool is_main(const struct probe_facts *f, const struct probe_path *p)
 {
 	const char *address = main_address(&f->nodes[p->to]);

@@ -394,7 +394,7 @@ int reach_run(const struct reach *r, struct probe_path *paths, int n, struct err
 		for (i = 0; i < many; i++)
 			reach_begin(&t[i], r, &paths[done + i]);
 		if (run_batch(r, t, many, p))
-			rc = fail(e, RINGUP_EPEER, "nobody wants to know any more");
+			rc = fail(e, RINGUP_EPEER, "canceled");
 		reach_drop(t, many);
 	}
 	free(t);

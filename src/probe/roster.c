@@ -111,7 +111,7 @@ static int add_word(struct roster *r, const char *word, struct err *e)
 	if (!open && !close)
 		return roster_add(r, word, e);
 	if (!open || !close || close < open || strchr(close, '['))
-		return fail(e, RINGUP_EINVAL, "\"%.60s\": brackets that do not match", word);
+		return fail(e, RINGUP_EINVAL, "\"%.60s\": unbalanced brackets", word);
 	snprintf(head, sizeof(head), "%.*s", (int)(open - word), word);
 	return add_ranges(r, head, open + 1, close, close + 1, e);
 }
@@ -159,7 +159,7 @@ int roster_spark(struct roster *r, const char *text, struct err *e)
 	size_t i;
 
 	if (!json_is_array(list))
-		rc = fail(e, RINGUP_EINVAL, "this is not Spark's list of executors");
+		rc = fail(e, RINGUP_EINVAL, "not Spark's list of executors");
 	json_array_foreach(list, i, one) {
 		at = json_string_value(json_object_get(one, "hostPort"));
 		host = json_string_value(json_object_get(one, "host"));

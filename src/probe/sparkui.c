@@ -70,9 +70,9 @@ static int application_read(const char *url, const char *text, char id[ID], stru
 	if (!json_is_array(list))
 		rc = fail(e, RINGUP_EINVAL, "%.200s: this is no Spark", url);
 	else if (!json_array_size(list))
-		rc = fail(e, RINGUP_ESYSTEM, "%.200s: no application runs there", url);
+		rc = fail(e, RINGUP_ESYSTEM, "%.200s: no application is running there", url);
 	else if (!is_id(s))
-		rc = fail(e, RINGUP_EINVAL, "%.200s: the application has no number", url);
+		rc = fail(e, RINGUP_EINVAL, "%.200s: the application has no id", url);
 	else
 		snprintf(id, ID, "%s", s);
 	json_decref(list);

@@ -2,13 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/talk.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "ringup.h"
@@ -18,147 +15,73 @@ static const char family[] = "ringup-agent/", mark[] = "ringup-agent/1 ";
 
 void talk_open(struct talk *t, int in, int out)
 {
-	memset(t, 0, sizeof(*t));
-	t->in = in;
-	t->out = out;
+	*t = (struct talk){ 0 };
+	stream_open(&t->stream, in, out);
 }
 
 void talk_open_chan(struct talk *t, struct chan *c)
 {
 	talk_open(t, -1, -1);
-	t->chan = c;
+	t->stream.chan = t->chan = c;
 }
 
 void talk_close(struct talk *t)
 {
 	chan_close(t->chan);
-	free(t->inbox);
-	free(t->outbox);
+	stream_close(&t->stream);
 	talk_open(t, -1, -1);
 }
 
 int talk_fd(const struct talk *t)
 {
-	return t->chan ? chan_fd(t->chan) : t->in;
+	return t->chan ? chan_fd(t->chan) : t->stream.in;
 }
 
 short talk_events(const struct talk *t)
 {
-	return t->out_len || t->chan_left ? POLLIN | POLLOUT : POLLIN;
-}
-
-/* MSG_NOSIGNAL is for sockets only; SIGPIPE may end an agent whose pipe has no reader. */
-static ssize_t talk_put(int fd, const char *data, size_t len)
-{
-	ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-
-	return n < 0 && errno == ENOTSOCK ? write(fd, data, len) : n;
-}
-
-static int flush_chan(struct talk *t, struct err *e)
-{
-	size_t n;
-	int rc = 0;
-
-	while (rc >= 0 && t->out_sent < t->out_len) {
-		n = t->out_len - t->out_sent;
-		n = n < CHAN_BYTES ? n : CHAN_BYTES;
-		rc = chan_send(t->chan, t->outbox + t->out_sent, n, e);
-		t->out_sent += n;
-	}
-	if (rc >= 0)
-		t->out_len = t->out_sent = 0;
-	rc = rc < 0 ? rc : chan_flush(t->chan, e);
-	t->chan_left = rc > 0;
-	return rc;
+	return (short)(POLLIN | stream_events(&t->stream));
 }
 
 int talk_flush(struct talk *t, struct err *e)
 {
-	ssize_t n;
-
-	if (t->chan)
-		return flush_chan(t, e);
-	while (t->out_sent < t->out_len) {
-		n = talk_put(t->out, t->outbox + t->out_sent, t->out_len - t->out_sent);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return 1;
-		if (n < 0) {
-			t->out_len = t->out_sent = 0;
-			return fail(e, RINGUP_EPEER, "nobody listens: %s", strerror(errno));
-		}
-		t->out_sent += (size_t)n;
-	}
-	t->out_len = t->out_sent = 0;
-	return 0;
+	return stream_flush(&t->stream, e);
 }
 
 int talk_say(struct talk *t, json_t *msg, struct err *e)
 {
-	char *text = msg ? json_dumps(msg, JSON_COMPACT) : NULL, *box;
-	size_t len = text ? strlen(text) : 0, head = sizeof(mark) - 1;
+	char *text = msg ? json_dumps(msg, JSON_COMPACT) : NULL;
+	int rc = text ? 0 : fail(e, RINGUP_ENOMEM, "no memory for a message");
 
 	json_decref(msg);
-	box = text ? realloc(t->outbox, t->out_len + head + len + 1) : NULL;
-	if (!box) {
-		free(text);
-		return fail(e, RINGUP_ENOMEM, "no memory for a message");
-	}
-	memcpy(box + t->out_len, mark, head);
-	memcpy(box + t->out_len + head, text, len);
-	box[t->out_len + head + len] = '\n';
-	t->outbox = box;
-	t->out_len += head + len + 1;
+	if (!rc)
+		rc = stream_put(&t->stream, mark, sizeof(mark) - 1, e);
+	if (!rc)
+		rc = stream_put(&t->stream, text, strlen(text), e);
+	if (!rc)
+		rc = stream_put(&t->stream, "\n", 1, e);
 	free(text);
-	return talk_flush(t, e);
+	return rc ? rc : talk_flush(t, e);
+}
+
+static int check_line(const struct talk *t, struct err *e)
+{
+	return t->stream.inbox.len - t->stream.inbox.used <= TALK_LINE
+		       ? 0
+		       : fail(e, RINGUP_EINVAL, "a line of more than %d bytes", TALK_LINE);
 }
 
 int talk_feed(struct talk *t, const void *data, size_t len, struct err *e)
 {
-	size_t room = t->in_room ? t->in_room : 4096;
-	char *box;
+	int rc = stream_feed(&t->stream, data, len, e);
 
-	if (t->in_used) {
-		memmove(t->inbox, t->inbox + t->in_used, t->in_len - t->in_used);
-		t->in_len -= t->in_used;
-		t->in_seen -= t->in_used;
-		t->in_used = 0;
-	}
-	if (len > TALK_LINE || t->in_len + len > TALK_LINE)
-		return fail(e, RINGUP_EINVAL, "a line of more than %d bytes", TALK_LINE);
-	while (room < t->in_len + len)
-		room *= 2;
-	if (room > t->in_room) {
-		box = realloc(t->inbox, room);
-		if (!box)
-			return fail(e, RINGUP_ENOMEM, "no memory for a message");
-		t->inbox = box;
-		t->in_room = room;
-	}
-	memcpy(t->inbox + t->in_len, data, len);
-	t->in_len += len;
-	return 0;
+	return rc ? rc : check_line(t, e);
 }
 
 int talk_read(struct talk *t, struct err *e)
 {
-	char buf[65536];
-	const void *data = buf;
-	ssize_t n;
+	int rc = stream_read(&t->stream, e);
 
-	if (t->chan)
-		n = chan_recv(t->chan, &data, e);
-	else
-		n = read(t->in, buf, sizeof(buf));
-	if (t->chan && n < 0)
-		return (int)n;
-	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		return fail(e, RINGUP_EPEER, "%s", strerror(errno));
-	if (n == 0 && !t->chan)
-		return fail(e, RINGUP_EPEER, "the connection has ended");
-	return n > 0 ? talk_feed(t, data, (size_t)n, e) : 0;
+	return rc ? rc : check_line(t, e);
 }
 
 void talk_clean(char *text)
@@ -183,33 +106,31 @@ static int talk_parse(const char *line, size_t len, json_t **msgp, struct err *e
 	size_t head = sizeof(mark) - 1;
 
 	if (len < head || memcmp(line, mark, head))
-		return fail(e, RINGUP_EMISMATCH, "the agent is of another version");
+		return fail(e, RINGUP_EMISMATCH, "the agent has another version");
 	*msgp = json_loadb(line + head, len - head, JSON_REJECT_DUPLICATES, NULL);
 	if (json_is_object(*msgp))
 		return 1;
 	json_decref(*msgp);
 	*msgp = NULL;
-	return fail(e, RINGUP_EINVAL, "the agent says something unintelligible");
+	return fail(e, RINGUP_EINVAL, "the agent sent an invalid message");
 }
 
 int talk_next(struct talk *t, json_t **msgp, struct err *e)
 {
+	struct stream_box *s = &t->stream.inbox;
 	const char *line, *end;
-	size_t len;
+	size_t len, left;
 
 	*msgp = NULL;
-	while (t->inbox) {
-		line = t->inbox + t->in_used;
-		end = t->in_seen < t->in_len
-			      ? memchr(t->inbox + t->in_seen, '\n', t->in_len - t->in_seen)
-			      : NULL;
-		if (!end) {
-			t->in_seen = t->in_len;
+	while (s->used < s->len) {
+		line = (const char *)s->data + s->used;
+		left = s->len - s->used;
+		end = memchr(line + t->seen, '\n', left - t->seen);
+		t->seen = end ? 0 : left;
+		if (!end)
 			return 0;
-		}
 		len = (size_t)(end - line);
-		t->in_used += len + 1;
-		t->in_seen = t->in_used;
+		s->used += len + 1;
 		if (len && line[len - 1] == '\r')
 			len--; /* a terminal in between */
 		if (len >= sizeof(family) - 1 && !memcmp(line, family, sizeof(family) - 1))

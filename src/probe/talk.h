@@ -6,8 +6,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-struct chan;
-struct err;
+#include "wire/stream.h"
 
 /*
  * A line is "ringup-agent/1 ", a JSON object and a newline.  Shells and launchers write to the
@@ -18,11 +17,9 @@ enum { TALK_LINE = 16 << 20, TALK_NOISE = 160 };
 
 /* Caller's storage; talk_open() fills it. */
 struct talk {
-	int in, out;       /* equal for a socket; not closed here        */
-	struct chan *chan; /* replaces both, if not NULL; closed here    */
-	char *inbox, *outbox;
-	int chan_left; /* the chan still has something to send */
-	size_t in_len, in_room, in_used, in_seen, out_len, out_sent;
+	struct stream stream; /* its descriptors are not closed here         */
+	struct chan *chan;    /* replaces them, if not NULL; closed here     */
+	size_t seen;          /* bytes of the next line without its end      */
 	char noise[TALK_NOISE];
 };
 

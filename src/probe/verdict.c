@@ -12,8 +12,8 @@
 
 /* In the order of causes; see struct judge_case. */
 static void (*const judges[])(struct judge_case *) = {
-	judge_silence, judge_twins, judge_names, judge_ways,
-	judge_reach,   judge_sizes, judge_nics,  judge_pace,
+	judge_silence, judge_duplicates, judge_names, judge_ways,
+	judge_reach,   judge_sizes,      judge_nics,  judge_pace,
 };
 
 /* Does @a come before @b, which was found later? */

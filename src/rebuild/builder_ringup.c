@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -28,7 +28,7 @@
 #include "rebuild/versions.h"
 #include "ringup.h"
 
-enum { MODULES_WAIT_MS = 600000 };
+enum { MODULES_WAIT_MS = 600000, NEED_MB = 16 };
 
 /*
  * Two places are served, each by a journal of its own: the folder of modules, which belongs to
@@ -80,31 +80,13 @@ static int work_open_dir(struct work *w, struct err *e)
 	return folder_remove(w->home, e) ? e->code : folder_make(w->home, 0700, e);
 }
 
-/* Modules, the package and the files of trial ranks take a few megabytes. */
-static int work_check_space(struct work *w, struct err *e)
-{
-	enum { NEED_MB = 16 };
-	struct statvfs st;
-	long long mb;
-
-	if (statvfs(w->dir, &st))
-		return fail_os(e, "%s", w->dir);
-	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
-	return mb >= NEED_MB ? 0
-			     : rebuild_refuse(w->said, REASON_SPACE, e,
-					      "%.100s has %lld MiB free, but this needs %d: "
-					      "free some space, or set TMPDIR",
-					      w->dir, mb, NEED_MB);
-}
-
 static int work_open(struct work *w, struct err *e)
 {
 	const struct buildplan_compiler *c = &w->plan->compiler;
-	ssize_t len = readlink("/proc/self/exe", w->tool, sizeof(w->tool) - 1);
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	if (work_open_dir(w, e) || work_check_space(w, e))
+	/* Modules, the package and the files of trial ranks take a few megabytes. */
+	if (data_program(w->tool, e) || work_open_dir(w, e) ||
+	    rebuild_check_space(w->said, w->dir, NEED_MB, ", or set TMPDIR", e))
 		return e->code;
 	snprintf(w->said->log, sizeof(w->said->log), "%.2100s/log", w->dir);
 	w->log_fd =

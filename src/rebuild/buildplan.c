@@ -188,6 +188,30 @@ void buildplan_free(struct buildplan *plan)
 	*plan = (struct buildplan){ 0 };
 }
 
+struct textpairs buildplan_world(struct textpool *pool, const struct buildplan *p,
+				 const char *python, const char *keras, const char *cmake,
+				 bool mpi)
+{
+	struct textpairs world = { 0 };
+
+	for (int i = 0; i < p->framework_count; i++)
+		recipe_tell(pool, &world, p->frameworks[i].name, p->frameworks[i].version);
+	if (buildplan_framework(p, "tensorflow"))
+		recipe_tell(pool, &world, "keras", keras);
+	recipe_tell(pool, &world, "python", python);
+	recipe_tell(pool, &world, "cmake", cmake);
+	recipe_tell(pool, &world, p->compiler.family, p->compiler.version);
+	if (p->gpu)
+		textpool_set(pool, &world, "gpu", "");
+	if (mpi)
+		textpool_set(pool, &world, "mpi", "");
+	if (!p->cxx11_abi)
+		textpool_set(pool, &world, "abi0", "");
+	if (p->cxx_standard >= 20)
+		textpool_set(pool, &world, "cxx20", "");
+	return world;
+}
+
 const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
 						      const char *name)
 {

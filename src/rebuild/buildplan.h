@@ -115,6 +115,12 @@ int buildplan_make(const struct buildplan_how *how, const json_t *facts,
 void buildplan_blank(struct buildplan *plan, const char *engine);
 void buildplan_free(struct buildplan *plan);
 
+/* buildplan_world - the names and versions that a recipe's conditions are about.  @keras counts
+ * only where TensorFlow is served. */
+struct textpairs buildplan_world(struct textpool *pool, const struct buildplan *plan,
+				 const char *python, const char *keras, const char *cmake,
+				 bool mpi);
+
 /* buildplan_framework - the plan's framework @name, or NULL. */
 const struct buildplan_framework *buildplan_framework(const struct buildplan *plan,
 						      const char *name);

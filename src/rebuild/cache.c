@@ -196,9 +196,7 @@ static int archive_unpack(int in, const char *into, struct err *e)
 	return archive_run(argv, in, -1, e);
 }
 
-/* Copies what is left of @in to @out, unless that is -1, and hashes it.  -1: read failed, or it
- * is too long; -2: write failed, with errno. */
-static int copy_hash(int in, int out, char sum[CACHE_KEY_BYTES])
+int cache_copy_hash(int in, int out, char sum[CACHE_KEY_BYTES])
 {
 	unsigned char buf[CHUNK], bytes[crypto_hash_sha256_BYTES];
 	crypto_hash_sha256_state h;
@@ -212,10 +210,8 @@ static int copy_hash(int in, int out, char sum[CACHE_KEY_BYTES])
 		total += n > 0 ? (uint64_t)n : 0;
 		if (total > LARGEST)
 			errno = EFBIG;
-		if (n < 0 || total > LARGEST)
+		if (n < 0 || total > LARGEST || (out >= 0 && file_put(out, buf, (size_t)n)))
 			return -1;
-		if (out >= 0 && file_put(out, buf, (size_t)n))
-			return -2;
 		crypto_hash_sha256_update(&h, buf, (unsigned long long)n);
 	}
 	crypto_hash_sha256_final(&h, bytes);
@@ -269,7 +265,7 @@ static enum found entry_read(const struct cache *c, const char *key, int in, con
 	found = head_verify(c, &h, key, why);
 	if (found != FOUND_GOOD || !out)
 		return found;
-	if (lseek(in, (off_t)size, SEEK_SET) < 0 || copy_hash(in, *out, sum)) {
+	if (lseek(in, (off_t)size, SEEK_SET) < 0 || cache_copy_hash(in, *out, sum)) {
 		fail_os(why, "it cannot be copied");
 		return FOUND_NONE;
 	}
@@ -369,7 +365,7 @@ static int entry_write(const struct cache *c, const char *key, int archive, cons
 	int fd, rc = 0;
 
 	memcpy(h.key, key, sizeof(h.key));
-	if (lseek(archive, 0, SEEK_SET) || copy_hash(archive, -1, h.sum))
+	if (lseek(archive, 0, SEEK_SET) || cache_copy_hash(archive, -1, h.sum))
 		return fail_os(e, "the archive");
 	signkey_public_of(&c->ring.key, &own);
 	signkey_line(&own, h.signer);
@@ -378,7 +374,7 @@ static int entry_write(const struct cache *c, const char *key, int archive, cons
 	if (fd < 0)
 		return fail_os(e, "%s", path);
 	if (file_put(fd, text, (size_t)head_print(&h, text)) || lseek(archive, 0, SEEK_SET) ||
-	    copy_hash(archive, fd, sum) || fstat(fd, &st))
+	    cache_copy_hash(archive, fd, sum) || fstat(fd, &st))
 		rc = fail_os(e, "%s", path);
 	fchmod(fd, 0644); /* for other users, whatever our umask; FUSE may refuse */
 	if (close(fd) && !rc)

@@ -53,6 +53,10 @@ void cache_conf(struct cache_how *how, const struct conf *c);
 /* cache_key - the key for @text, which lists all inputs, for instance as canonical JSON. */
 void cache_key(char out[CACHE_KEY_BYTES], const char *text);
 
+/* cache_copy_hash - copy the rest of @in to @out, unless that is -1, and write its SHA-256 to
+ * @sum; -1 with errno: a failure, or more than 4 GiB. */
+int cache_copy_hash(int in, int out, char sum[CACHE_KEY_BYTES]);
+
 /*
  * cache_provide - provide the artefact @key in the folder @into: from the cache, or by @make.
  *

@@ -62,7 +62,7 @@ void draft_find_targets(struct draft *d);
 void draft_plan_mpi(struct draft *d);
 void draft_plan_cuda(struct draft *d);
 
-/* draft_world - the names and versions that a recipe's conditions are about.
+/* draft_world - buildplan_world() of the plan so far, and its MPI.
  * draft_minds - would the recipe decide otherwise if @name had the version @other? */
 struct textpairs draft_world(struct draft *d);
 bool draft_minds(const struct draft *d, const struct textpairs *world, const char *name,

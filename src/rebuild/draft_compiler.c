@@ -19,28 +19,13 @@ struct textpairs draft_world(struct draft *d)
 {
 	const struct probes *probes = d->how->probes;
 	struct buildplan *p = d->plan;
-	struct textpairs w = { 0 };
+	struct textpairs w = buildplan_world(
+		&p->pool, p, p->python.version,
+		jsonio_string(draft_framework(d, d->python, "keras"), "version"),
+		probes ? probes->cmake : NULL, p->mpi_count > 0);
 
-	for (int i = 0; i < d->count; i++) {
-		recipe_tell(&p->pool, &w, d->at[i].plan->name, d->at[i].plan->version);
-		if (!strcmp(d->at[i].plan->name, "tensorflow"))
-			recipe_tell(&p->pool, &w, "keras",
-				    jsonio_string(draft_framework(d, d->python, "keras"),
-						  "version"));
-	}
-	recipe_tell(&p->pool, &w, "python", p->python.version);
-	recipe_tell(&p->pool, &w, "cmake", probes ? probes->cmake : NULL);
-	recipe_tell(&p->pool, &w, p->compiler.family, p->compiler.version);
-	if (p->gpu)
-		textpool_set(&p->pool, &w, "gpu", "");
-	if (!p->cxx11_abi)
-		textpool_set(&p->pool, &w, "abi0", "");
-	if (p->cxx_standard == 20)
-		textpool_set(&p->pool, &w, "cxx20", "");
-	if (p->mpi_count) {
-		textpool_set(&p->pool, &w, "mpi", "");
+	if (p->mpi_count)
 		recipe_tell(&p->pool, &w, p->mpi->flavour, p->mpi->version);
-	}
 	return w;
 }
 

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,106 +12,20 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "base/proc.h"
+#include "base/folder.h"
+#include "rebuild/cache.h"
 #include "ringup.h"
 
-enum { LIST_BYTES = 1 << 24, LIST_MS = 60000, FETCH_MS = 600000, MOST_FILES = 100000 };
-static const long long most_bytes = 2LL << 30;
-
-/* The name in a line of `tar -tv --quoting-style=escape`: mode owner size date time name. */
-static const char *name_in(const char *line, long long *size)
-{
-	const char *p = line;
-
-	for (int word = 0; word < 5; word++) {
-		if (word == 2)
-			*size = atoll(p);
-		p += strcspn(p, " ");
-		p += strspn(p, " ");
-	}
-	return p;
-}
-
-static bool leads_away(const char *name)
-{
-	const char *p;
-
-	if (!*name || *name == '/')
-		return true;
-	for (p = name; *p; p += strcspn(p, "/"), p += *p == '/')
-		if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2]))
-			return true;
-	return false;
-}
-
-int fetch_list_is_sound(const char *list, struct err *e)
-{
-	long long bytes = 0, size = 0;
-	char top[NAME_MAX] = "", line[PATH_MAX];
-	int files = 0;
-	size_t n;
-
-	for (; *list; list += n + (list[n] == '\n')) {
-		const char *name;
-
-		n = strcspn(list, "\n");
-		snprintf(line, sizeof(line), "%.*s", (int)n, list);
-		name = name_in(line, &size);
-		if (n >= sizeof(line) || leads_away(name))
-			return fail(e, RINGUP_EINVAL, "a path in it leads outside: %.80s",
-				    name);
-		if (*line != '-' && *line != 'd')
-			return fail(
-				e, RINGUP_EINVAL,
-				"it contains an entry that is neither file nor folder: %.80s",
-				name);
-		if (!*top)
-			snprintf(top, sizeof(top), "%.*s", (int)strcspn(name, "/"), name);
-		if (strncmp(name, top, strlen(top)) != 0 ||
-		    (name[strlen(top)] && name[strlen(top)] != '/'))
-			return fail(e, RINGUP_EINVAL,
-				    "its files are not all below one folder: %.80s", name);
-		bytes += size;
-		if (size < 0 || bytes > most_bytes || ++files > MOST_FILES)
-			return fail(e, RINGUP_EINVAL,
-				    "it unpacks to more than 2 GiB or %d files", MOST_FILES);
-	}
-	return files ? 0 : fail(e, RINGUP_EINVAL, "it is empty");
-}
-
-static int sha256_of(const char *path, char out[65], struct err *e)
-{
-	unsigned char sum[crypto_hash_sha256_BYTES], part[1 << 16];
-	crypto_hash_sha256_state s;
-	FILE *f = fopen(path, "re");
-	struct stat st;
-	size_t n;
-
-	if (!f)
-		return fail_os(e, "%s", path);
-	if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode)) {
-		fclose(f);
-		return fail(e, RINGUP_EINVAL, "%s is not a file", path);
-	}
-	crypto_hash_sha256_init(&s);
-	while ((n = fread(part, 1, sizeof(part), f)) > 0)
-		crypto_hash_sha256_update(&s, part, n);
-	if (ferror(f)) {
-		fail_os(e, "%s", path);
-		fclose(f);
-		return RINGUP_ESYSTEM;
-	}
-	fclose(f);
-	crypto_hash_sha256_final(&s, sum);
-	sodium_bin2hex(out, 65, sum, sizeof(sum));
-	return 0;
-}
+enum { FETCH_MS = 600000 };
 
 static int check_sum(const struct fetch_how *how, const char *path, struct err *e)
 {
-	char sum[65];
-	int rc = sha256_of(path, sum, e);
+	char sum[CACHE_KEY_BYTES];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = fd < 0 || cache_copy_hash(fd, -1, sum) ? fail_os(e, "%s", path) : 0;
 
+	if (fd >= 0)
+		close(fd);
 	if (!rc && strcmp(sum, how->recipe->sha256) != 0)
 		return fail(
 			e, RINGUP_EINVAL,
@@ -193,29 +106,15 @@ static int download(const struct fetch_how *how, struct err *e)
 /* Makes a private copy, so that no process can swap the checked file. */
 static int copy_file(const char *from, const char *to, struct err *e)
 {
-	char part[1 << 16];
-	int in = open(from, O_RDONLY | O_CLOEXEC), out, rc = 0;
-	ssize_t n = 0;
+	char real[PATH_MAX];
 
-	if (in < 0)
-		return fail_os(e, "%s", from);
-	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (out < 0)
-		rc = fail_os(e, "%s", to);
-	while (!rc && (n = read(in, part, sizeof(part))) > 0)
-		if (file_put(out, part, (size_t)n))
-			rc = fail_os(e, "%s", to);
-	if (!rc && n < 0)
-		rc = fail_os(e, "%s", from);
-	if (out >= 0)
-		close(out);
-	close(in);
-	return rc;
+	return realpath(from, real) ? folder_copy_file(real, to, 0644, e)
+				    : fail_os(e, "%s", from);
 }
 
+/* The file has the recipe's SHA-256, so its entries are known. */
 static int unpack(const struct fetch_how *how, const char *file, struct err *e)
 {
-	const char *list[] = { "tar", "--quoting-style=escape", "-tvf", file, NULL };
 	const char *out[] = { "tar",
 			      "-xf",
 			      file,
@@ -225,18 +124,7 @@ static int unpack(const struct fetch_how *how, const char *file, struct err *e)
 			      "--no-same-owner",
 			      "--no-same-permissions",
 			      NULL };
-	char *text = NULL;
-	int status = 0, rc;
 
-	rc = proc_capture((char *const *)(uintptr_t)list, LIST_BYTES, LIST_MS, &text, &status,
-			  e);
-	if (!rc && status)
-		rc = fail(e, RINGUP_EINVAL, "tar cannot read it");
-	if (!rc)
-		rc = fetch_list_is_sound(text, e);
-	free(text);
-	if (rc)
-		return fail_in(e, "refusing to unpack %s", file);
 	return do_it(how, out, false, "tar could not unpack the sources: is the disk full?", e);
 }
 

@@ -28,14 +28,10 @@ int fetch_foresee(const struct recipe *recipe, const char *source, bool offline,
  * fetch_sources - fresh sources in dir/src.
  *
  * A file is accepted only with the recipe's SHA-256, a folder as it is: then the edits, which
- * have to match exactly, prove that it is the recipe's version.  An archive is unpacked only if
- * it has nothing but files and folders below one folder, and is not absurdly large.
+ * have to match exactly, prove that it is the recipe's version.
  *
  * Returns 0, RINGUP_EINVAL for wrong sources, or RINGUP_ESYSTEM.
  */
 int fetch_sources(const struct fetch_how *how, struct err *e);
-
-/* fetch_list_is_sound - is the output of `tar -tv` harmless?  If not, @e says why. */
-int fetch_list_is_sound(const char *list, struct err *e);
 
 #endif

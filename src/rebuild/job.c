@@ -415,6 +415,14 @@ int job_run_all(const struct job *jobs, int n, int *status, struct err *e)
 	return rc;
 }
 
+void job_keep_first(void *arg, const char *line)
+{
+	char *first = arg;
+
+	if (!*first)
+		snprintf(first, JOB_LINE, "%s", line);
+}
+
 int job_run(const struct job *job, int *status, struct err *e)
 {
 	return job_run_all(job, 1, status, e);

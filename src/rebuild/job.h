@@ -39,6 +39,11 @@ struct job {
  */
 int job_run(const struct job *job, int *status, struct err *e);
 
+/* job_keep_first - as job.line: keep the first line in @arg, an array of JOB_LINE bytes that
+ * begins empty. */
+enum { JOB_LINE = 512 };
+void job_keep_first(void *arg, const char *line);
+
 enum { JOB_MOST = 16 };
 
 /*

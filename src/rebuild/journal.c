@@ -281,9 +281,7 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e)
 {
 	path_in(out, j, "next");
 	folder_remove(out, NULL);
-	if (mkdir(out, 0755))
-		return fail_os(e, "%s", out);
-	return 0;
+	return mkdir(out, 0755) ? fail_os(e, "%s", out) : 0;
 }
 
 /*
@@ -403,6 +401,23 @@ int journal_switch(struct journal *j, const json_t *moves, struct err *e)
 		fail_in(e, "%s; restoring the previous state failed, too", why.text);
 	json_decref(journal);
 	return rc;
+}
+
+bool journal_moves(json_t *moves, const char *from, const char *to)
+{
+	DIR *dir = opendir(from);
+	struct dirent *d;
+	char a[2 * PATH_MAX], b[2 * PATH_MAX];
+
+	while (dir && (d = readdir(dir))) {
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
+		    !strcmp(d->d_name, "__pycache__"))
+			continue;
+		snprintf(a, sizeof(a), "%s/%s", from, d->d_name);
+		snprintf(b, sizeof(b), "%s/%s", to, d->d_name);
+		json_array_append_new(moves, json_pack("{ss ss}", "to", b, "new", a));
+	}
+	return dir && !closedir(dir);
 }
 
 int journal_undo(struct journal *j, struct err *e)

@@ -41,6 +41,10 @@ int journal_stage(struct journal *j, char out[PATH_MAX], struct err *e);
  */
 int journal_switch(struct journal *j, const json_t *moves, struct err *e);
 
+/* journal_moves - add a move from the folder @from to @to for each of its entries but bytecode;
+ * false with errno if @from cannot be read. */
+bool journal_moves(json_t *moves, const char *from, const char *to);
+
 /* journal_undo - restore the state before the last switch; 1: nothing to undo. */
 int journal_undo(struct journal *j, struct err *e);
 

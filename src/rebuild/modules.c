@@ -57,11 +57,9 @@ int modules_folder(char out[PATH_MAX], const char *root, struct err *e)
 	} tries[] = { { ".libs/libringup.so.0", ".libs" },
 		      { LIB_FROM_BIN "/libringup.so.0", LIB_FROM_BIN "/ringup" } };
 	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (len < 0)
-		return fail_os(e, "/proc/self/exe");
-	self[len] = 0;
+	if (data_program(self, e))
+		return e->code;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; !*root && i < sizeof(tries) / sizeof(tries[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", self, tries[i].library);

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/package.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@
 #include "rebuild/stamp.h"
 #include "ringup.h"
 
-enum { MAX_FILE = 1 << 20, RUN_MS = 60000, FIRST_LINE = 512 };
+enum { MAX_FILE = 1 << 20, RUN_MS = 60000 };
 
 static bool has_package(const char *site)
 {
@@ -173,14 +172,6 @@ static int package_run(const struct package_how *how, const char *const *argv,
 		      : 0;
 }
 
-/* Sets @out to this program, or to "". */
-static void this_program(char out[PATH_MAX])
-{
-	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
-
-	out[len < 0 ? 0 : len] = 0;
-}
-
 void package_of_wheel(char out[PATH_MAX])
 {
 	static const char *const looks[] = { "../lib*/python3*/*-packages/ringup",
@@ -190,7 +181,7 @@ void package_of_wheel(char out[PATH_MAX])
 	glob_t found;
 
 	*out = 0;
-	this_program(self);
+	(void)data_program(self, NULL);
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && !*out && i < 2; i++) {
 		snprintf(pattern, sizeof(pattern), "%.*s%s/libringup.so.0",
@@ -225,13 +216,13 @@ void package_library(char out[PATH_MAX], const char *folder)
 	snprintf(out, PATH_MAX, "%s", ours);
 }
 
-/* Keeps the first line of foreign.py's output. */
-static void note_first(void *arg, const char *line)
+/* Keeps the first sentence of foreign.py; a sitecustomize may print, too. */
+static void keep_sentence(void *arg, const char *line)
 {
-	char *first = arg;
+	static const char mark[] = "ringup: ";
 
-	if (!*first)
-		snprintf(first, FIRST_LINE, "%s", line);
+	if (!strncmp(line, mark, strlen(mark)))
+		job_keep_first(arg, line + strlen(mark));
 }
 
 /* Does pip know of a Horovod in @site?  That one can be put away and brought back. */
@@ -250,7 +241,7 @@ static bool is_pips(const char *site)
 
 int package_foreign(const struct package_how *how, const char *site, struct err *e)
 {
-	char script[PATH_MAX], first[FIRST_LINE] = "";
+	char script[PATH_MAX], first[JOB_LINE] = "";
 	const char *argv[] = { how->python, script, NULL };
 	json_t *env = job_env(how->home, false);
 	struct job job = { .argv = argv,
@@ -258,7 +249,7 @@ int package_foreign(const struct package_how *how, const char *site, struct err 
 			   .dir = how->home,
 			   .log_fd = how->log_fd,
 			   .limit_ms = RUN_MS,
-			   .line = note_first,
+			   .line = keep_sentence,
 			   .arg = first };
 	int status = 0, rc = data_find(script, "compat/python/ringup/foreign.py", e);
 
@@ -304,7 +295,7 @@ static bool has_this_program(const json_t *old)
 	const json_t *one;
 	size_t i;
 
-	this_program(self);
+	(void)data_program(self, NULL);
 	json_array_foreach(old, i, one)
 		if (!strcmp(json_string_value(one), self))
 			return true;
@@ -333,21 +324,11 @@ static int add_old(json_t *moves, const char *site, const char *prefix, const ch
 int package_moves(const char *from, const char *site, const char *prefix, json_t **moves,
 		  struct err *e)
 {
-	char to[PATH_MAX], new[PATH_MAX];
-	DIR *dir = opendir(from);
-	struct dirent *d;
 	int rc;
 
 	*moves = json_array();
-	if (!dir)
+	if (!journal_moves(*moves, from, site))
 		return fail_os(e, "%s", from);
-	while ((d = readdir(dir)))
-		if (*d->d_name != '.' &&
-		    snprintf(to, sizeof(to), "%s/%s", site, d->d_name) < PATH_MAX &&
-		    snprintf(new, sizeof(new), "%s/%s", from, d->d_name) < PATH_MAX)
-			json_array_append_new(*moves,
-					      json_pack("{ss ss}", "to", to, "new", new));
-	closedir(dir);
 	/* Two packages called horovod, or sparkdl, cannot coexist: the other one goes, and undo
 	 * brings it back. */
 	rc = add_old(*moves, site, prefix, "ringup", e);

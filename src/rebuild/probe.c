@@ -17,6 +17,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/jsonio.h"
 #include "base/proc.h"
 #include "detect/elfinfo.h"
@@ -34,7 +35,7 @@ enum {
 	ROUNDS = 6,
 	WORDS = 24
 };
-enum { SAID_BYTES = 4096, ANSWER = 120 };
+enum { SAID_BYTES = 4096 };
 
 static const char prefix[] = "ringup-probe.";
 
@@ -45,25 +46,11 @@ struct room {
 	int fd; /* of the folder; holds the lock */
 };
 
-static void room_empty(int dir)
-{
-	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *all = again < 0 ? NULL : fdopendir(again);
-	struct dirent *d;
-
-	while (all && (d = readdir(all)))
-		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			unlinkat(dir, d->d_name, 0);
-	if (all)
-		closedir(all);
-	else if (again >= 0)
-		close(again);
-}
-
 /* Removes folders of killed runs in @tmp: those of this user that are not locked. */
 static void rooms_sweep(const char *tmp)
 {
 	DIR *all = opendir(tmp);
+	char path[PATH_MAX];
 	struct dirent *d;
 	struct stat st;
 	int fd;
@@ -71,16 +58,13 @@ static void rooms_sweep(const char *tmp)
 	while (all && (d = readdir(all))) {
 		if (strncmp(d->d_name, prefix, sizeof(prefix) - 1))
 			continue;
-		fd = openat(dirfd(all), d->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (!fstat(fd, &st) && st.st_uid == geteuid() &&
-		    !flock(fd, LOCK_EX | LOCK_NB)) {
-			room_empty(fd);
-			unlinkat(dirfd(all), d->d_name, AT_REMOVEDIR);
-		}
-		close(fd);
+		snprintf(path, sizeof(path), "%.*s/%s", PATH_MAX / 2, tmp, d->d_name);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() &&
+		    !flock(fd, LOCK_EX | LOCK_NB))
+			folder_remove(path, NULL);
+		if (fd >= 0)
+			close(fd);
 	}
 	if (all)
 		closedir(all);
@@ -100,19 +84,15 @@ static int room_open(struct room *r, struct err *e)
 		return fail_os(e, "a folder in %s", tmp);
 	}
 	r->fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (r->fd < 0 || flock(r->fd, LOCK_EX | LOCK_NB))
-		return fail_os(e, "%s", r->dir);
-	return 0;
+	return r->fd < 0 || flock(r->fd, LOCK_EX | LOCK_NB) ? fail_os(e, "%s", r->dir) : 0;
 }
 
 static void room_close(struct room *r)
 {
-	if (r->fd >= 0) {
-		room_empty(r->fd);
-		close(r->fd);
-	}
 	if (*r->dir)
-		rmdir(r->dir);
+		folder_remove(r->dir, NULL);
+	if (r->fd >= 0)
+		close(r->fd);
 }
 
 /* Running a compiler. */
@@ -484,15 +464,6 @@ static bool plan_try(struct probes *p, const struct buildplan *plan, int *rc, st
 	return true;
 }
 
-/* Keeps the first line of a failing program's output. */
-static void hear_first(void *arg, const char *line)
-{
-	char *first = arg;
-
-	if (!*first)
-		snprintf(first, ANSWER, "%s", line);
-}
-
 /* mpicc is a wrapper: conda's calls a compiler that may be missing. */
 static void probe_mpi(json_t *facts)
 {
@@ -501,7 +472,7 @@ static void probe_mpi(json_t *facts)
 
 	json_array_foreach(json_object_get(facts, "mpi"), i, m) {
 		const char *argv[] = { jsonio_string(m, "mpicc"), "--version", NULL };
-		char said[ANSWER] = "", fault[2 * ANSWER];
+		char said[JOB_LINE] = "", fault[240];
 		struct err ignored = { 0 };
 		int status = -1;
 		struct job job = { .argv = argv,
@@ -510,12 +481,12 @@ static void probe_mpi(json_t *facts)
 				   .user = job_owner(argv[0]),
 				   .log_fd = -1,
 				   .limit_ms = ASK_MS,
-				   .line = hear_first,
+				   .line = job_keep_first,
 				   .arg = said };
 
 		if (!*argv[0] || job_run(&job, &status, &ignored) || !status)
 			continue;
-		snprintf(fault, sizeof(fault), "it ended with status %d%s%s", status,
+		snprintf(fault, sizeof(fault), "it ended with status %d%s%.120s", status,
 			 *said ? ": " : "", said);
 		json_object_set_new(m, "mpicc_fault", jsonio_text(fault));
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -282,6 +283,22 @@ int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct e
 	else if (fd >= 0)
 		close(fd);
 	return rc;
+}
+
+int rebuild_check_space(struct rebuild_said *said, const char *path, int need_mb,
+			const char *other, struct err *e)
+{
+	struct statvfs st;
+	long long mb;
+
+	if (statvfs(path, &st))
+		return fail_os(e, "%s", path);
+	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
+	return mb >= need_mb ? 0
+			     : rebuild_refuse(said, REASON_SPACE, e,
+					      "%.100s has %lld MiB free, but this needs %d: "
+					      "free some space%s",
+					      path, mb, need_mb, other);
 }
 
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e)

@@ -120,6 +120,11 @@ int rebuild_blame(struct rebuild_said *said, enum reason reason, const struct er
 const char *rebuild_place(void);
 int rebuild_lock(struct rebuild_said *said, const char *dir, int *lock, struct err *e);
 
+/* rebuild_check_space - 0, or a refusal if the disk of @path has not @need_mb MiB free; @other
+ * ends its sentence. */
+int rebuild_check_space(struct rebuild_said *said, const char *path, int need_mb,
+			const char *other, struct err *e);
+
 /* rebuild_may_write - 0, or a refusal if this user cannot write to the site-packages @site. */
 int rebuild_may_write(struct rebuild_said *said, const char *site, struct err *e);
 

@@ -20,64 +20,42 @@ enum { RECIPE_BYTES = 1 << 18, WORLD_WORD = 64 };
 
 static const char operators[] = "<>=!";
 
-/* Evaluates one word: `name`, `!name`, `name OP version`; *@ok is false if it is malformed. */
-static bool word_holds(const char *word, const struct textpairs *world, bool *ok)
+/* Evaluates one word: `name`, `!name`, `name OP version`. */
+static bool word_holds(const char *word, const struct textpairs *world)
 {
-	bool negated = *word == '!';
-	char name[WORLD_WORD], op[3] = "";
-	const char *at = word + negated, *is;
-	size_t n = strcspn(at, operators), m;
+	char name[WORLD_WORD], op[3];
+	size_t n, m;
+	const char *is;
 	int order;
 
-	m = strspn(at + n, operators);
-	*ok = n && n < sizeof(name) && m < sizeof(op) && !(negated && m) && (!m || at[n + m]);
-	if (!*ok)
-		return false;
-	snprintf(name, sizeof(name), "%.*s", (int)n, at);
-	snprintf(op, sizeof(op), "%.*s", (int)m, at + n);
+	if (*word == '!')
+		return !world || !textpool_get(world, word + 1);
+	n = strcspn(word, operators);
+	m = strspn(word + n, operators);
+	snprintf(name, sizeof(name), "%.*s", (int)n, word);
+	snprintf(op, sizeof(op), "%.*s", (int)m, word + n);
 	is = world ? textpool_get(world, name) : NULL;
-	if (!m)
-		return negated ? !is : is != NULL;
-	*ok = !strcmp(op, "<") || !strcmp(op, ">") || !strcmp(op, "<=") || !strcmp(op, ">=") ||
-	      !strcmp(op, "==") || !strcmp(op, "!=");
-	if (!*ok || !is || !*is)
-		return false;
-	order = release_compare(is, at + n + m);
-	if (!strcmp(op, "=="))
-		return order == 0;
+	if (!is || !m || !*is)
+		return is && !m;
+	order = release_compare(is, word + n + m);
 	if (!strcmp(op, "!="))
 		return order != 0;
 	return (order < 0 && *op == '<') || (order > 0 && *op == '>') || (!order && op[1]);
 }
 
-/* Do all words hold?  *@ok tells whether each of them is well-formed. */
-static bool words_hold(const char *when, const struct textpairs *world, bool *ok)
-{
-	char word[2 * WORLD_WORD];
-	bool all = true;
-	size_t n;
-
-	*ok = true;
-	for (when = when ? when : ""; *ok && *when; when += n) {
-		when += strspn(when, " \t");
-		n = strcspn(when, " \t");
-		if (!n)
-			break;
-		*ok = n < sizeof(word);
-		if (!*ok)
-			return false;
-		snprintf(word, sizeof(word), "%.*s", (int)n, when);
-		if (!word_holds(word, world, ok))
-			all = false;
-	}
-	return *ok && all;
-}
-
 bool recipe_holds(const char *when, const struct textpairs *world)
 {
-	bool ok;
+	char word[2 * WORLD_WORD];
+	size_t n;
 
-	return words_hold(when, world, &ok);
+	for (when = when ? when : ""; *when; when += n) {
+		when += strspn(when, " \t");
+		n = strcspn(when, " \t");
+		snprintf(word, sizeof(word), "%.*s", (int)n, when);
+		if (n && !word_holds(word, world))
+			return false;
+	}
+	return true;
 }
 
 void recipe_tell(struct textpool *pool, struct textpairs *world, const char *name,
@@ -87,50 +65,7 @@ void recipe_tell(struct textpool *pool, struct textpairs *world, const char *nam
 		textpool_set(pool, world, name, version);
 }
 
-static bool is_condition(const char *when)
-{
-	bool ok;
-
-	words_hold(when, NULL, &ok);
-	return ok;
-}
-
 /* Reading. */
-
-/* Do all objects of the list @name have the texts @keys, and conditions that are some? */
-static bool list_is_sound(const json_t *root, const char *name, const char *const *keys)
-{
-	const json_t *list = json_object_get(root, name);
-	json_t *o;
-	size_t i;
-
-	json_array_foreach(list, i, o) {
-		for (int k = 0; keys[k]; k++)
-			if (!json_is_string(json_object_get(o, keys[k])))
-				return false;
-		if (!is_condition(jsonio_string(o, "when")))
-			return false;
-	}
-	return json_is_array(list);
-}
-
-static bool recipe_is_sound(struct recipe *r)
-{
-	static const struct {
-		const char *name, *keys[6];
-	} lists[] = { { "advisories", { "id", "text" } },
-		      { "bad", { "when", "why", "instead" } },
-		      { "env", { "name", "value" } },
-		      { "adds", { "to", "from" } },
-		      { "edits", { "name", "file", "why", "match", "with" } } };
-	bool sound = !json_unpack(r->root, "{ss ss ss ss ss ss}", "name", &r->name, "version",
-				  &r->version, "index", &r->index, "file", &r->file, "sha256",
-				  &r->sha256, "needs", &r->needs);
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		sound = sound && list_is_sound(r->root, lists[i].name, lists[i].keys);
-	return sound;
-}
 
 int recipe_parse(struct recipe *r, const char *path, const char *text, size_t len,
 		 struct err *e)
@@ -141,9 +76,11 @@ int recipe_parse(struct recipe *r, const char *path, const char *text, size_t le
 	snprintf(r->path, sizeof(r->path), "%s", path);
 	if (!r->root)
 		return fail(e, RINGUP_EINVAL, "%s: line %d: %s", path, why.line, why.text);
-	return recipe_is_sound(r) ? 0
-				  : fail(e, RINGUP_EINVAL,
-					 "%s: a part is missing, or a condition is none", path);
+	return json_unpack(r->root, "{ss ss ss ss ss ss}", "name", &r->name, "version",
+			   &r->version, "index", &r->index, "file", &r->file, "sha256",
+			   &r->sha256, "needs", &r->needs)
+		       ? fail(e, RINGUP_EINVAL, "%s: a part is missing", path)
+		       : 0;
 }
 
 int recipe_open(struct recipe *r, struct err *e)

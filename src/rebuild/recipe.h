@@ -37,8 +37,8 @@ struct recipe {
 	const char *name, *version, *index, *file, *sha256, *needs;
 };
 
-/* recipe_parse - parse @len bytes of text; @path is for messages.  A missing part is refused.
- * recipe_free() in any case. */
+/* recipe_parse - parse @len bytes of text; @path is for messages.  A missing text is refused;
+ * tests/py/test_tables.py checks the lists.  recipe_free() in any case. */
 int recipe_parse(struct recipe *r, const char *path, const char *text, size_t len,
 		 struct err *e);
 

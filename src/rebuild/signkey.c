@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "ringup.h"
+#include "wire/secret.h"
 
 /* RFC 8410: the constant bytes before the 32 bytes of a key. */
 static const unsigned char private_head[] = { 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
@@ -29,13 +30,6 @@ static const struct form form_private = { "PRIVATE KEY", private_head, sizeof(pr
 static const struct form form_public = { "PUBLIC KEY", public_head, sizeof(public_head) };
 
 enum { LARGEST_FILE = 4096, LARGEST_DER = 64 };
-
-static int ready(struct err *e)
-{
-	return sodium_init() < 0
-		       ? fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers")
-		       : 0;
-}
 
 /* The text between the lines BEGIN and END of @text, or NULL. */
 static const char *body(const char *text, const char *label, size_t *len)
@@ -98,7 +92,7 @@ static int read_file(const struct form *f, const char *from, unsigned char out[S
 static int read_key(const struct form *f, const char *from, unsigned char out[SIGNKEY_BYTES],
 		    struct err *e)
 {
-	int rc = ready(e);
+	int rc = secret_ready(e);
 
 	if (rc)
 		return rc;
@@ -118,7 +112,7 @@ static int read_key(const struct form *f, const char *from, unsigned char out[SI
 int signkey_new(struct signkey_private *k, struct err *e)
 {
 	unsigned char pub[SIGNKEY_BYTES];
-	int rc = ready(e);
+	int rc = secret_ready(e);
 
 	if (!rc)
 		crypto_sign_keypair(pub, k->key);

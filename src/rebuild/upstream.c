@@ -23,30 +23,6 @@ const struct buildplan_mpi *upstream_mpi(const struct upstream *u)
 	return NULL;
 }
 
-static struct textpairs upstream_world(struct upstream *u)
-{
-	const struct buildplan *p = u->plan;
-	struct textpairs world = { 0 };
-
-	for (int i = 0; i < p->framework_count; i++)
-		recipe_tell(&u->pool, &world, p->frameworks[i].name, p->frameworks[i].version);
-	/* Keras counts only where TensorFlow is served, at its installed version. */
-	if (buildplan_framework(p, "tensorflow"))
-		recipe_tell(&u->pool, &world, "keras", u->told.keras);
-	recipe_tell(&u->pool, &world, "python", u->told.full);
-	recipe_tell(&u->pool, &world, p->compiler.family, p->compiler.version);
-	recipe_tell(&u->pool, &world, "cmake", u->cmake);
-	if (p->gpu)
-		textpool_set(&u->pool, &world, "gpu", "");
-	if (upstream_mpi(u))
-		textpool_set(&u->pool, &world, "mpi", "");
-	if (!p->cxx11_abi)
-		textpool_set(&u->pool, &world, "abi0", "");
-	if (p->cxx_standard >= 20)
-		textpool_set(&u->pool, &world, "cxx20", "");
-	return world;
-}
-
 static bool is_among(const char *words, const char *id)
 {
 	size_t n;
@@ -86,7 +62,8 @@ int upstream_check_advisories(const struct rebuild_how *how, const struct textpa
 /* Repeats the foreseen decision, now with Python's own answers. */
 int upstream_decide(struct upstream *u, struct err *e)
 {
-	struct textpairs world = upstream_world(u);
+	struct textpairs world = buildplan_world(&u->pool, u->plan, u->told.full, u->told.keras,
+						 u->cmake, upstream_mpi(u) != NULL);
 
 	recipe_decide(&u->recipe, &world, &u->pool, &u->decided);
 	if (u->pool.is_short)

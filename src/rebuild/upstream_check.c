@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
@@ -171,23 +170,6 @@ static int check_memory(struct upstream *u, struct err *e)
 	return 0;
 }
 
-static int check_disk(struct upstream *u, const char *path, long need, const char *other,
-		      struct err *e)
-{
-	struct statvfs st;
-	long long mb;
-
-	if (statvfs(path, &st))
-		return fail_os(e, "%s", path);
-	mb = (long long)st.f_bavail * (long long)st.f_frsize >> 20;
-	if (mb < need)
-		return rebuild_refuse(
-			u->said, REASON_SPACE, e,
-			"%.100s has %lld MiB free, but this needs %ld: free some space%s", path,
-			mb, need, other);
-	return 0;
-}
-
 /* Horovod's CMake files read four lines of Python's output; one more breaks them. */
 static int check_noise(struct upstream *u, struct err *e)
 {
@@ -299,8 +281,8 @@ int upstream_check(struct upstream *u, struct err *e)
 	if (!rc)
 		rc = check_memory(u, e);
 	if (!rc)
-		rc = check_disk(u, u->dir, BUILD_DISK_MB, ", or set TMPDIR", e);
+		rc = rebuild_check_space(u->said, u->dir, BUILD_DISK_MB, ", or set TMPDIR", e);
 	if (!rc)
-		rc = check_disk(u, u->told.site, SITE_DISK_MB, " there", e);
+		rc = rebuild_check_space(u->said, u->told.site, SITE_DISK_MB, " there", e);
 	return rc ? rc : check_noise(u, e);
 }

@@ -224,25 +224,6 @@ int upstream_prove(struct upstream *u, const char *site, struct err *e)
 	return rc;
 }
 
-/* Adds [{to, new}] of all files in @from. */
-static void moves_of(json_t *moves, const char *from, const char *to)
-{
-	DIR *dir = opendir(from);
-	struct dirent *d;
-	char a[2 * PATH_MAX], b[2 * PATH_MAX];
-
-	while (dir && (d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
-		    !strcmp(d->d_name, "__pycache__"))
-			continue;
-		snprintf(a, sizeof(a), "%s/%s", from, d->d_name);
-		snprintf(b, sizeof(b), "%s/%s", to, d->d_name);
-		json_array_append_new(moves, json_pack("{ss ss}", "to", b, "new", a));
-	}
-	if (dir)
-		closedir(dir);
-}
-
 /* Adds removals for the files of both distributions with a package horovod. */
 static int moves_out(struct upstream *u, json_t *moves, struct err *e)
 {
@@ -275,10 +256,10 @@ int upstream_replace(struct upstream *u, const char *prefix, const char *site, s
 	int rc;
 
 	rebuild_step(u->how, "put in place", 0, 0);
-	moves_of(moves, site, u->told.site);
+	journal_moves(moves, site, u->told.site);
 	for (size_t i = 0; i < sizeof(bins) / sizeof(bins[0]); i++) {
 		snprintf(bin, sizeof(bin), "%.*s/%s", PATH_MAX - 16, prefix, bins[i]);
-		moves_of(moves, bin, u->told.scripts);
+		journal_moves(moves, bin, u->told.scripts);
 	}
 	rc = moves_out(u, moves, e);
 	if (!rc)

@@ -25,7 +25,6 @@ struct version_fact {
 	char *attr, *variant;        /* "cxx11_abi", "cu126"; variant may be empty           */
 	char *value, *source, *note; /* note may be empty                                    */
 	enum version_trust trust;
-	int line;
 };
 
 struct versions {
@@ -37,9 +36,8 @@ struct versions {
 /*
  * versions_parse - parse @len bytes of @text; @name is for messages.
  *
- * Refused, with the line: an unknown subject, attribute or trust, a value that is not of its
- * attribute's kind, a range whose end is before its start, lines out of order, and two facts of
- * equal trust about overlapping ranges that differ.
+ * Refused, with the line: other than eight fields, and an unknown trust.  The table comes with
+ * this program, and tests/py/test_tables.py checks it.
  *
  * Ownership: versions_free() also after a failure.
  */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "host/pins.h"
@@ -30,11 +31,9 @@ static bool find_beside(char out[PATH_MAX])
 {
 	static const char *const tries[] = { ".libs", LIB_FROM_BIN, "../share/ringup/lib" };
 	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (len < 0)
+	if (data_program(self, NULL))
 		return false;
-	self[len] = 0;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s/" PINS_PLUGIN, self, tries[i]);
@@ -58,5 +57,5 @@ int pinlib_find(const char *root, char out[PATH_MAX], struct err *e)
 	if (file_exists(root, out))
 		return 0;
 	return fail(e, RINGUP_ESYSTEM,
-		    "%.120s is missing, so no setting could be pinned: reinstall ringup", out);
+		    "cannot pin settings: %.120s is missing; reinstall ringup", out);
 }

@@ -13,7 +13,7 @@
 
 /* Agents that write. */
 struct work {
-	const struct settle_how *how;
+	const struct settle_options *how;
 	struct settle *s;
 	struct agents agents;
 };
@@ -112,8 +112,8 @@ static void settle_check_reach(struct settle *s)
 		}
 }
 
-static void settle_take_choice(const struct settle_how *how, struct settle *s, const int *who,
-			       const struct common_node *c, int n)
+static void settle_take_choice(const struct settle_options *how, struct settle *s,
+			       const int *who, const struct common_node *c, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct pick *p = &c[i].own.roles[0].picks[0];
@@ -121,14 +121,14 @@ static void settle_take_choice(const struct settle_how *how, struct settle *s, c
 		struct settle_node *node = &s->node[who[i]];
 
 		if (!f || (f->flags & IFF_LOOPBACK && !how->ask.interface))
-			settle_refuse(s, false, c[i].name, "there is no network", "");
+			settle_refuse(s, false, c[i].name, "it has no network", "");
 
 		snprintf(node->interface, sizeof(node->interface), "%s", p->interface);
 		snprintf(node->address, sizeof(node->address), "%s", p->address);
 	}
 }
 
-static int settle_choose(const struct settle_how *how, struct settle *s, struct err *e)
+static int settle_choose(const struct settle_options *how, struct settle *s, struct err *e)
 {
 	struct common_node *c = calloc((size_t)s->n + 1, sizeof(*c));
 	char(*address)[IFACE_TEXT] = calloc((size_t)s->n + 1, sizeof(*address));
@@ -164,9 +164,9 @@ static int settle_choose(const struct settle_how *how, struct settle *s, struct 
 
 /* Gathering facts. */
 
-static int settle_gather(const struct settle_how *how, struct settle *s, struct err *e)
+static int settle_gather(const struct settle_options *how, struct settle *s, struct err *e)
 {
-	struct check_how check = { .agents = how->agents, .reach_only = true };
+	struct check_options check = { .agents = how->agents, .reach_only = true };
 	int i, left = 0, rc = check_run(&check, &s->facts, e);
 
 	for (i = 0; !rc && i < s->n; i++) {
@@ -259,7 +259,7 @@ static void nodes_tell(struct work *w, const char *op, const char *expect, const
 		     "its agent did not answer after writing");
 }
 
-static int nodes_write(const struct settle_how *how, struct settle *s, struct err *e)
+static int nodes_write(const struct settle_options *how, struct settle *s, struct err *e)
 {
 	struct work w = { .how = how, .s = s };
 	int rc = agents_open(&w.agents, &how->agents, (struct agents_owner){ reply_take, &w },
@@ -279,7 +279,7 @@ static int nodes_write(const struct settle_how *how, struct settle *s, struct er
 	return rc;
 }
 
-int settle_run(const struct settle_how *how, struct settle *s, struct err *e)
+int settle_run(const struct settle_options *how, struct settle *s, struct err *e)
 {
 	int rc = 0;
 

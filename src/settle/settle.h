@@ -14,7 +14,7 @@ struct err;
 
 enum { SETTLE_WRITE_MS = 10000, SETTLE_WHY = 600 };
 
-struct settle_how {
+struct settle_options {
 	struct agents_how agents;
 	struct common_ask ask;
 	bool undo, dry_run;
@@ -51,7 +51,7 @@ struct settle {
  *
  * Ownership: the contents of @s are the caller's until settle_free(), also on failure.
  */
-int settle_run(const struct settle_how *how, struct settle *s, struct err *e);
+int settle_run(const struct settle_options *how, struct settle *s, struct err *e);
 void settle_free(struct settle *s);
 
 #endif

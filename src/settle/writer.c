@@ -78,7 +78,7 @@ static int writer_stage(struct writer *w, const json_t *msg, json_t **replyp, st
 	    !message_name(msg, "interface", w->interface, sizeof(w->interface),
 			  &w->want.interface) ||
 	    !message_name(msg, "network", w->network, sizeof(w->network), &w->want.network))
-		return fail(e, RINGUP_EINVAL, "not a change that can be staged");
+		return fail(e, RINGUP_EINVAL, "invalid change");
 	w->want.pin = NULL;
 	if (json_is_true(json_object_get(msg, "pin")) && w->want.interface) {
 		rc = pinlib_find(w->root, w->pin, e);
@@ -134,7 +134,7 @@ static int writer_obey(void *self, const json_t *msg, json_t **replyp, struct er
 		*replyp = json_pack("{ss}", "op", "kept");
 		return 0;
 	}
-	return fail(e, RINGUP_EINVAL, "\"%.40s\" is not what comes now", op);
+	return fail(e, RINGUP_EINVAL, "unexpected message \"%.40s\"", op);
 }
 
 struct agent_orders writer_orders(struct writer *w)

@@ -37,7 +37,7 @@ struct tick {
 struct chrome_tensor {
 	uint32_t label, process;
 	enum state state;
-	uint8_t kind, dtype, dims, dims_told;
+	uint8_t kind, dtype, dims, dims_given;
 	bool leads;     /* the shape begins with the rows, which only the end tells */
 	bool submitted; /* by this rank, and not complete                           */
 	uint64_t shape[TRACE_DIMS];
@@ -381,7 +381,7 @@ static void close_all(struct chrome *c, struct chrome_tensor *t, int64_t ns, boo
 	if (t->state == ACTIVE || t->state == CARRIED) {
 		begin_event(c, t, 'E');
 		place_event(c, t, not_before(t, ns));
-		if (known && t->dtype < DTYPE_COUNT && t->dims_told >= t->dims)
+		if (known && t->dtype < DTYPE_COUNT && t->dims_given >= t->dims)
 			put_shape(c, t, rows);
 		chrome_put(c, "}");
 	}
@@ -409,12 +409,12 @@ static void take_shape(struct chrome_tensor *t, const struct trace_record *r)
 	if (first == 0) {
 		t->dtype = r->kind;
 		t->dims = (uint8_t)(record_dims(r) < TRACE_DIMS ? record_dims(r) : TRACE_DIMS);
-		t->dims_told = 0;
+		t->dims_given = 0;
 		t->leads = r->arg & TRACE_ROWS_LEAD;
 	}
 	/* Only the next dimensions: if others are missing, their records were dropped. */
-	for (i = 0; i < 2 && first == t->dims_told - i && first + i < t->dims;
-	     i++, t->dims_told++)
+	for (i = 0; i < 2 && first == t->dims_given - i && first + i < t->dims;
+	     i++, t->dims_given++)
 		t->shape[first + i] = r->word[i];
 }
 
@@ -608,7 +608,7 @@ static void begin_message(struct chrome *c, struct chrome_tensor *t,
 	t->round = 0;
 	t->leads = false;
 	t->dtype = r->arg < DTYPE_COUNT ? (uint8_t)r->arg : DTYPE_COUNT;
-	t->dims = t->dims_told = 1;
+	t->dims = t->dims_given = 1;
 	t->shape[0] = r->word[0];
 	t->number = r->rank[3];
 	t->submitted = true;

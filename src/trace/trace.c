@@ -48,9 +48,9 @@ struct recorder {
 	char path[PATH_MAX];
 	struct tracefile *file; /* NULL: none */
 	struct chrome chrome;
-	uint64_t dropped; /* records, before this file was begun   */
-	uint64_t told;    /* records that the file says are dropped */
-	uint64_t lost;    /* records for which there was no memory  */
+	uint64_t dropped;  /* records, before this file was begun   */
+	uint64_t reported; /* records that the file says are dropped */
+	uint64_t lost;     /* records for which there was no memory  */
 	int64_t flushed_ns;
 	bool broken; /* the file cannot be written any more; atomic */
 };
@@ -247,9 +247,9 @@ static void flush(struct recorder *w, bool last)
 	w->lost += w->chrome.failed;
 	w->chrome.failed = false;
 	dropped = count_dropped(w) - w->dropped;
-	if (dropped != w->told)
+	if (dropped != w->reported)
 		chrome_dropped(&w->chrome, dropped, now);
-	w->told = dropped;
+	w->reported = dropped;
 	write_text(w);
 }
 
@@ -352,7 +352,7 @@ static int begin_file(struct recorder *w, struct tracefile *file,
 	w->chrome = c;
 	w->file = file;
 	w->flushed_ns = o.since_ns;
-	w->told = 0;
+	w->reported = 0;
 	w->dropped = count_dropped(w);
 	__atomic_store_n(&w->broken, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&w->stop, false, __ATOMIC_RELAXED);
@@ -380,7 +380,7 @@ int trace_start(struct trace *t, const char *path, uint32_t on, const struct tra
 	if (!w)
 		return fail(e, RINGUP_ENOMEM, "no memory for a timeline");
 	if (strlen(path) >= sizeof(w->path))
-		return fail(e, RINGUP_EINVAL, "the path of a timeline has %zu bytes",
+		return fail(e, RINGUP_EINVAL, "the timeline's path is too long: %zu bytes",
 			    strlen(path));
 	if (w->runs && !is_broken(w) && !strcmp(w->path, path)) {
 		set_file(t, on);

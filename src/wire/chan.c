@@ -173,10 +173,10 @@ int chan_send(struct chan *c, const void *data, size_t len, struct err *e)
 	if (s->broken.code)
 		return break_side(s, e);
 	if (len == 0 || len > CHAN_BYTES)
-		return fail(e, RINGUP_EINVAL, "a frame has 1 to %d bytes, not %zu", CHAN_BYTES,
-			    len);
+		return fail(e, RINGUP_EINVAL, "a frame must have 1 to %d bytes, not %zu",
+			    CHAN_BYTES, len);
 	if (s->buf.end - s->buf.first + HEAD + len > CHAN_QUEUE) {
-		fail(&s->broken, RINGUP_EPEER, "the other side does not read its messages");
+		fail(&s->broken, RINGUP_EPEER, "the peer does not read its messages");
 		return break_side(s, e);
 	}
 	rc = buffer_reserve(&s->buf, HEAD + len, e);
@@ -284,7 +284,7 @@ static int check_frame(struct side *s, bool sealed, struct err *e)
 
 	if (pack_get64(head + AT_SEQ) != s->seq ||
 	    !(sealed ? open_frame(s, head, len) : mac_is_right(s, head, len)))
-		return fail(e, RINGUP_EAUTH, "frame %llu was not sent by the other side",
+		return fail(e, RINGUP_EAUTH, "frame %llu did not come from the peer",
 			    (unsigned long long)s->seq);
 	s->seq++;
 	return (int)len;

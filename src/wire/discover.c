@@ -261,7 +261,8 @@ static int listen_to(const struct source *s, struct claim *c, struct err *e)
 	if (!rc)
 		rc = discover_number(rank, 0, DISCOVER_RANKS - 1, &c->rank, e);
 	if (!rc && c->rank >= c->size)
-		rc = fail(e, RINGUP_EINVAL, "%s=%d, but %s=%d: a rank is below the size", rank,
+		rc = fail(e, RINGUP_EINVAL,
+			  "%s=%d, but %s=%d: the rank must be less than the size", rank,
 			  c->rank, size, c->size);
 	return rc ? rc : 1;
 }
@@ -371,8 +372,8 @@ static int check_pmix(const struct claim *c, struct err *e)
 		return rc;
 	if (!c->from)
 		return fail(e, RINGUP_EINVAL,
-			    "PMIX_RANK=%d, but nothing tells how many ranks there are: set "
-			    "RINGUP_RANK and RINGUP_SIZE, or unset PMIX_RANK",
+			    "PMIX_RANK=%d, but the number of ranks is unknown: set RINGUP_RANK "
+			    "and RINGUP_SIZE, or unset PMIX_RANK",
 			    rank);
 	if (rank != c->rank)
 		return fail(e, RINGUP_EINVAL,

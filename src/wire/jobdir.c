@@ -33,8 +33,6 @@
  */
 enum { OFFER_BYTES = 512, PROCESS_BYTES = 24, SWEEP_ENTRIES = 4096 };
 
-static const char head[] = "ringup offer 2\n";
-
 /* Is the process that made the file in @fd gone? */
 static bool is_dead(int fd)
 {
@@ -81,9 +79,9 @@ static int open_dir(const char *path, int make, struct err *e)
 	if (st.st_uid != geteuid() || st.st_mode & 022) {
 		close(fd);
 		return fail(e, RINGUP_EINVAL,
-			    "%s: not safe to meet in: it must belong to this user and be "
-			    "writable by nobody else, but it is user %u's, with mode %03o; "
-			    "remove it, or set RINGUP_MEET to a folder of this user's",
+			    "%s: unsafe: it must belong to this user and be writable by nobody "
+			    "else, but it belongs to user %u and has mode %03o; remove it, or "
+			    "set RINGUP_MEET to a folder of this user",
 			    path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
 	}
 	return fd;
@@ -95,8 +93,10 @@ static int offer_name(const char *key, unsigned round, char *out, size_t size, s
 	unsigned char sum[16];
 	char hex[2 * sizeof(sum) + 1];
 
-	if (sodium_init() < 0)
-		return fail(e, RINGUP_ESYSTEM, "libsodium cannot be initialised");
+	int rc = secret_ready(e);
+
+	if (rc)
+		return rc;
 	crypto_generichash(sum, sizeof(sum), (const unsigned char *)key, strlen(key), NULL, 0);
 	sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum));
 	snprintf(out, size, "offer-%s-%u", hex, round);
@@ -105,40 +105,23 @@ static int offer_name(const char *key, unsigned round, char *out, size_t size, s
 
 /* -- offers --------------------------------------------------------------- */
 
-/* The rest of the line "@word ..." at *text, to @out; *text then points to the next line. */
-static int field(char **text, const char *word, char *out, size_t size)
+static int offer_parse(const char *text, char *process, char *where, struct secret *s)
 {
-	size_t len = strlen(word), value;
-
-	if (strncmp(*text, word, len) || (*text)[len] != ' ')
-		return -1;
-	value = strcspn(*text + len + 1, "\n");
-	if (value >= size || (*text)[len + 1 + value] != '\n')
-		return -1;
-	memcpy(out, *text + len + 1, value);
-	out[value] = 0;
-	*text += len + value + 2;
-	return 0;
-}
-
-static int offer_parse(char *text, char *process, char *where, struct secret *s)
-{
-	char hex[2 * SECRET_BYTES + 1];
+	char hex[2 * SECRET_BYTES + 2];
 	size_t len;
-	int rc = -1;
+	int end = 0, rc = -1;
 
-	if (strncmp(text, head, sizeof(head) - 1))
-		return -1;
-	text += sizeof(head) - 1;
-	if (!field(&text, "where", where, JOBDIR_WHERE_BYTES) &&
-	    !field(&text, "process", process, PROCESS_BYTES) &&
-	    !field(&text, "secret", hex, sizeof(hex)) &&
-	    !sodium_hex2bin(s->key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) &&
+	if (sscanf(text,
+		   "ringup offer 2\nwhere %127[^\n]\nprocess %23[^\n]\nsecret %65[^\n]\n%n",
+		   where, process, hex, &end) == 3 &&
+	    end && !sodium_hex2bin(s->key, SECRET_BYTES, hex, strlen(hex), NULL, &len, NULL) &&
 	    len == SECRET_BYTES)
 		rc = 0;
 	sodium_memzero(hex, sizeof(hex));
 	return rc;
 }
+_Static_assert(JOBDIR_WHERE_BYTES == 128 && PROCESS_BYTES == 24 && SECRET_BYTES == 32,
+	       "what sscanf() writes fits");
 
 /* Returns 0, or -1 if there is no such file or it is no offer of a living process of this
  * user's. */
@@ -175,8 +158,8 @@ static int offer_write(struct jobdir *j, int dir, const char *where, const struc
 	snprintf(part, sizeof(part), "new-%08x%08x", randombytes_random(),
 		 randombytes_random());
 	sodium_bin2hex(hex, sizeof(hex), s->key, SECRET_BYTES);
-	n = snprintf(text, sizeof(text), "%swhere %s\nprocess %d\nsecret %s\n", head, where,
-		     (int)getpid(), hex);
+	n = snprintf(text, sizeof(text), "ringup offer 2\nwhere %s\nprocess %d\nsecret %s\n",
+		     where, (int)getpid(), hex);
 	sodium_memzero(hex, sizeof(hex));
 	rc = memory_permit((uint64_t)n, "an offer to meet", e);
 	if (rc)
@@ -250,7 +233,7 @@ static int publish_in(struct jobdir *j, const char *path, const char *where,
 			sodium_memzero(&theirs, sizeof(theirs));
 			close(fd);
 			return fail(e, RINGUP_EBUSY,
-				    "%s: process %s is rank 0 of this job already", path, by);
+				    "%s: process %s already is rank 0 of this job", path, by);
 		}
 		rc = offer_write(j, fd, where, s, e);
 		if (!rc) {

@@ -249,8 +249,6 @@ int lobby_open(struct lobby **lp, const char *address, const struct secret *s,
 	struct lobby *l = NULL;
 	int rc = secret_check(s, e);
 
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return rc;
 	l = calloc(1, sizeof(*l));
@@ -357,7 +355,7 @@ static int place_read(const unsigned char *p, size_t len, struct lobby_place *pl
 
 	*place = (struct lobby_place){ 0 };
 	if (len < PLACE_HEAD || len - PLACE_HEAD >= sizeof(place->where))
-		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+		return fail(e, RINGUP_EPEER, "it violates the protocol");
 	place->generation = pack_get32(p + 1);
 	place->rank = pack_get32(p + 5);
 	place->size = pack_get32(p + 9);
@@ -366,7 +364,7 @@ static int place_read(const unsigned char *p, size_t len, struct lobby_place *pl
 	if (!place->generation || place->generation > INT32_MAX || place->size < 1 ||
 	    place->size > LOBBY_WORKERS || place->rank >= place->size ||
 	    place->slot > INT32_MAX || (place->size > 1 && sock_parse(place->where, &a, NULL)))
-		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+		return fail(e, RINGUP_EPEER, "it violates the protocol");
 	return 0;
 }
 
@@ -375,7 +373,7 @@ static int refusal_read(const unsigned char *p, size_t len, struct err *e)
 	int code = (int)pack_get32(p + 1);
 
 	if (code >= 0)
-		return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+		return fail(e, RINGUP_EPEER, "it violates the protocol");
 	return fail(e, code, "%.*s", (int)(len - REFUSAL_HEAD), (const char *)p + REFUSAL_HEAD);
 }
 
@@ -436,7 +434,7 @@ static int place_await(struct chan *c, uint32_t worker, enum lobby_state state,
 		if (rc)
 			return rc;
 	}
-	return fail(e, RINGUP_EPEER, "it does not keep to the protocol");
+	return fail(e, RINGUP_EPEER, "it violates the protocol");
 }
 
 int lobby_join(const char *where, uint32_t worker, enum lobby_state state,

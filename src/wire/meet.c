@@ -253,7 +253,7 @@ static void take_bytes(struct meet_server *s, int rank, const unsigned char *dat
 		return;
 	}
 	if (!s->round && round_new(s, len)) {
-		fail(&e, RINGUP_ENOMEM, "the meeting point has no memory for %zu bytes", len);
+		fail(&e, RINGUP_ENOMEM, "the rendezvous is out of memory for %zu bytes", len);
 		meet_server_refuse(s, g, &e);
 		return;
 	}
@@ -261,7 +261,7 @@ static void take_bytes(struct meet_server *s, int rank, const unsigned char *dat
 	s->came[rank] = true;
 	s->round->given++;
 	if (len != s->round->len) {
-		fail(&e, RINGUP_EMISMATCH, "rank %d gives %zu bytes, others %zu", rank, len,
+		fail(&e, RINGUP_EMISMATCH, "rank %d sends %zu bytes, others %zu", rank, len,
 		     s->round->len);
 		refuse_all(s, &e);
 		return;
@@ -340,9 +340,8 @@ static int meet_admit(void *ctx, const struct shake *h)
 	if (g->chan)
 		return RINGUP_EBUSY;
 	if (shake_agree(h, NULL)) {
-		fail(&e, RINGUP_EMISMATCH,
-		     "rank %u runs ringup %s, the meeting point ringup %s", h->peer.rank,
-		     h->peer.version, h->me.version);
+		fail(&e, RINGUP_EMISMATCH, "rank %u runs ringup %s, the rendezvous ringup %s",
+		     h->peer.rank, h->peer.version, h->me.version);
 		complain(s, (int)h->peer.rank, &e);
 		return RINGUP_EMISMATCH;
 	}
@@ -393,7 +392,7 @@ static void tell_missing(struct meet_server *s, struct guest *g)
 	if (*absent)
 		fail(&e, RINGUP_ETIMEDOUT, "%s did not join within %s", absent, time);
 	else
-		fail(&e, RINGUP_ETIMEDOUT, "%s came and left again within %s", gone, time);
+		fail(&e, RINGUP_ETIMEDOUT, "%s arrived and left again within %s", gone, time);
 	meet_server_refuse(s, g, &e);
 }
 
@@ -504,8 +503,6 @@ int meet_serve(const char *address, int size, const struct secret *s, struct mee
 
 	if (!rc && (size < 1 || size > MAX_SIZE))
 		rc = fail(e, RINGUP_EINVAL, "%d ranks: not 1 to %d", size, MAX_SIZE);
-	if (!rc && sodium_init() < 0)
-		rc = fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (rc)
 		return fail_in(e, "meeting point");
 	m = calloc(1, sizeof(*m));
@@ -569,7 +566,7 @@ static int meet_hear(struct meet *m, enum kind kind, const unsigned char **datap
 	if (p[0] == FAIL && rc > FAIL_HEAD && p[FAIL_HEAD] && (int32_t)pack_get32(p + 1) < 0)
 		return fail(e, (int32_t)pack_get32(p + 1), "%.*s", rc - FAIL_HEAD,
 			    (const char *)p + FAIL_HEAD);
-	return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+	return lose(m, RINGUP_EPEER, "it violates the protocol", e);
 }
 
 static int meet_hello(struct meet *m, int64_t deadline, struct err *e)
@@ -627,7 +624,7 @@ static int meet_gather(struct meet *m, unsigned char *all, size_t total, int64_t
 			return rc;
 		rc--;
 		if ((size_t)rc > total - got || (rc == 0 && total))
-			return lose(m, RINGUP_EPEER, "it does not keep to the protocol", e);
+			return lose(m, RINGUP_EPEER, "it violates the protocol", e);
 		if (rc)
 			memcpy(all + got, data, (size_t)rc);
 		got += (size_t)rc;
@@ -643,7 +640,7 @@ int meet_exchange(struct meet *m, const void *mine, size_t len, void *all, int64
 	int64_t deadline = deadline_ns;
 
 	if (len > MEET_BYTES)
-		return fail(e, RINGUP_EINVAL, "meeting point: %zu bytes, at most %d", len,
+		return fail(e, RINGUP_EINVAL, "rendezvous: %zu bytes, at most %d", len,
 			    MEET_BYTES);
 	if (m->broken.code)
 		return fail(e, m->broken.code, "meeting point: %s", m->broken.text);

@@ -22,12 +22,11 @@ int memory_permit(uint64_t bytes, const char *what, struct err *e)
 	uint64_t most = memory_most();
 
 	if (bytes > most)
-		return fail(
-			e, RINGUP_ESYSTEM,
-			"%llu KiB of %s: files have %llu KiB at most here; raise that limit "
-			"(ulimit -f)",
-			(unsigned long long)(bytes + 1023) >> 10, what,
-			(unsigned long long)most >> 10);
+		return fail(e, RINGUP_ESYSTEM,
+			    "%llu KiB of %s: files are limited to %llu KiB; raise that limit "
+			    "(ulimit -f)",
+			    (unsigned long long)(bytes + 1023) >> 10, what,
+			    (unsigned long long)most >> 10);
 	return 0;
 }
 

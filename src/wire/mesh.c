@@ -659,10 +659,7 @@ int mesh_open(struct mesh *m, const struct mesh_shape *s, const char *address,
 	rc = check_shape(s, e);
 	if (rc)
 		return rc;
-	if (s->size > 1)
-		rc = secret_check(secret, &why);
-	if (!rc && sodium_init() < 0)
-		rc = fail(&why, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
+	rc = s->size > 1 ? secret_check(secret, &why) : secret_ready(&why);
 	if (!rc)
 		rc = make_links(&o, &why);
 	if (!rc && s->size > 1) {

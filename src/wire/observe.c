@@ -87,7 +87,7 @@ static int copy(int fd, struct observe_page *p, struct err *e)
 			return 0;
 		clock_sleep_ms(1);
 	}
-	return fail(e, RINGUP_EBUSY, "the rank writes its observe page and does not finish");
+	return fail(e, RINGUP_EBUSY, "the rank does not finish writing its observe page");
 }
 
 static void end_text(char *text, size_t size)

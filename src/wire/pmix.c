@@ -92,8 +92,8 @@ static int load(struct pmix_abi *a, struct err *e)
 		handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return fail(e, RINGUP_ESYSTEM,
-			    "the launcher keeps its store by PMIx, and there is no %s on this "
-			    "host: install libpmix2, or name its folder in LD_LIBRARY_PATH",
+			    "the launcher's store uses PMIx, but this host has no %s: install "
+			    "libpmix2, or name its folder in LD_LIBRARY_PATH",
 			    soname);
 	/* The library is never unloaded: it has threads. */
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -160,7 +160,7 @@ static int pmix_get(const char *key, char *value, struct err *e)
 		return rc;
 	if (!v || v->type != PMIX_ABI_STRING || !v->data.string ||
 	    strlen(v->data.string) >= KVS_VALUE_BYTES)
-		return fail(e, RINGUP_EMISMATCH, "the launcher's store: %s is no text", key);
+		return fail(e, RINGUP_EMISMATCH, "the launcher's store: %s is not text", key);
 	snprintf(value, KVS_VALUE_BYTES, "%s", v->data.string);
 	explicit_bzero(v->data.string, strlen(v->data.string));
 	free(v->data.string);

@@ -49,8 +49,8 @@ static int join_launcher(struct rendezvous *r, const struct discovery *d, struct
 
 	if (d->secret_fd < 0)
 		return fail(e, RINGUP_EINVAL,
-			    "RINGUP_MEET=%.64s, but RINGUP_SECRET_FD is not set: an address is "
-			    "for `ringup run` to give; name a directory instead",
+			    "RINGUP_MEET=%.64s, but RINGUP_SECRET_FD is not set: only `ringup "
+			    "run` sets an address; use a directory instead",
 			    d->meet);
 	rc = secret_from_fd(&r->secret, d->secret_fd, e);
 	if (rc)
@@ -123,11 +123,10 @@ static int check_secret(const char *text, struct err *e)
 {
 	if (!*text || strlen(text) >= RENDEZVOUS_SECRET_LEAST)
 		return 0;
-	return fail(
-		e, RINGUP_EINVAL,
-		"RINGUP_SECRET has %zu characters, and it can be guessed with less than %d: "
-		"`openssl rand -hex 32` makes a good one",
-		strlen(text), RENDEZVOUS_SECRET_LEAST);
+	return fail(e, RINGUP_EINVAL,
+		    "RINGUP_SECRET has %zu characters, but needs at least %d: create one with "
+		    "`openssl rand -hex 32`",
+		    strlen(text), RENDEZVOUS_SECRET_LEAST);
 }
 
 /* Rank 0 hosts the meeting point; if it cannot, its offer says why. */
@@ -191,10 +190,10 @@ static int no_way(const struct discovery *d, struct err *e)
 	static const struct {
 		const char *source, *advice;
 	} launchers[] = {
-		{ "Slurm", "start them by `srun --mpi=pmix` or `srun --mpi=pmi2`" },
+		{ "Slurm", "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`" },
 		{ "torchrun", "use the Python package, whose ranks meet in torch's store" },
-		{ "Horovod", "start them by ringup's own horovodrun" },
-		{ NULL, "start them by `ringup run -H HOST:SLOTS,...` or horovodrun" },
+		{ "Horovod", "start them with ringup's own horovodrun" },
+		{ NULL, "start them with `ringup run -H HOST:SLOTS,...` or horovodrun" },
 	};
 	int i = 0;
 
@@ -202,13 +201,13 @@ static int no_way(const struct discovery *d, struct err *e)
 		i++;
 	if (d->spans_hosts)
 		return fail(e, RINGUP_EINVAL,
-			    "%d ranks on several hosts (%s) cannot meet, for their launcher "
-			    "keeps no PMI or PMIx store: %s, or set RINGUP_MEET to a directory "
+			    "%d ranks on several hosts (%s) cannot meet, since their launcher "
+			    "has no PMI or PMIx store: %s, or set RINGUP_MEET to a directory "
 			    "of yours that all hosts share",
 			    d->size, d->source, launchers[i].advice);
 	return fail(e, RINGUP_EINVAL,
-		    "%d ranks (%s), but nothing names their job: set RINGUP_JOB to the same "
-		    "text on all ranks, or start them with `ringup run`",
+		    "%d ranks (%s), but their job has no name: set RINGUP_JOB to the same text "
+		    "on all ranks, or start them with `ringup run`",
 		    d->size, d->source);
 }
 

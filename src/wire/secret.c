@@ -14,12 +14,20 @@
 #include "ringup.h"
 #include "wire/memory.h"
 
+int secret_ready(struct err *e)
+{
+	return sodium_init() < 0
+		       ? fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers")
+		       : 0;
+}
+
 int secret_new(struct secret *s, struct err *e)
 {
-	if (sodium_init() < 0)
-		return fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
-	randombytes_buf(s->key, sizeof(s->key));
-	return 0;
+	int rc = secret_ready(e);
+
+	if (!rc)
+		randombytes_buf(s->key, sizeof(s->key));
+	return rc;
 }
 
 /* A file of this size is written in one go or not at all. */
@@ -57,8 +65,6 @@ int secret_from_fd(struct secret *s, int fd, struct err *e)
 	struct stat st;
 	ssize_t n;
 
-	if (sodium_init() < 0)
-		return fail(e, RINGUP_ESYSTEM, "libsodium has no source of random numbers");
 	if (fstat(fd, &st))
 		return fail_os(e, "job's secret, descriptor %d", fd);
 	if (!S_ISREG(st.st_mode) || st.st_size != SECRET_BYTES)
@@ -87,7 +93,7 @@ void secret_wipe(struct secret *s)
 int secret_check(const struct secret *s, struct err *e)
 {
 	if (!sodium_is_zero(s->key, sizeof(s->key)))
-		return 0;
+		return secret_ready(e);
 	return fail(e, RINGUP_EINVAL, "the job has no secret");
 }
 

@@ -14,6 +14,9 @@ struct secret {
 	unsigned char key[SECRET_BYTES];
 };
 
+/* secret_ready - prepare libsodium; secret_check() and the other functions do it, too. */
+int secret_ready(struct err *e);
+
 /* secret_new - from the kernel's random numbers. */
 int secret_new(struct secret *s, struct err *e);
 

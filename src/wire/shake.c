@@ -187,7 +187,7 @@ static void read_hello(struct shake *h, const unsigned char *p)
 
 static int fail_secret(struct err *e)
 {
-	return fail(e, RINGUP_EAUTH, "the other side does not know this job's secret");
+	return fail(e, RINGUP_EAUTH, "the peer does not know this job's secret");
 }
 
 int shake_agree(const struct shake *h, struct err *e)
@@ -227,7 +227,7 @@ static int server_hello(struct shake *h, struct err *e)
 
 	memcpy(theirs, h->in, SHAKE_HELLO);
 	if (memcmp(theirs, magic, sizeof(magic)) || theirs[AT_ROLE] != SHAKE_CLIENT)
-		return fail(e, RINGUP_EAUTH, "the other side does not speak ringup");
+		return fail(e, RINGUP_EAUTH, "the peer does not speak ringup's protocol");
 	read_hello(h, theirs);
 	h->me.channel = h->peer.channel;
 	make_hello(h, mine);
@@ -273,7 +273,7 @@ static int client_hello(struct shake *h, struct err *e)
 
 	memcpy(theirs, h->in, SHAKE_HELLO);
 	if (memcmp(theirs, magic, sizeof(magic)))
-		return fail(e, RINGUP_EAUTH, "the other side does not speak ringup");
+		return fail(e, RINGUP_EAUTH, "the peer does not speak ringup's protocol");
 	read_hello(h, theirs);
 	protocol = pack_get16(theirs + AT_PROTOCOL);
 	if (protocol != SHAKE_PROTOCOL)
@@ -281,7 +281,7 @@ static int client_hello(struct shake *h, struct err *e)
 	/* Not a reflection of this side's own hello. */
 	if (theirs[AT_ROLE] != SHAKE_SERVER ||
 	    !memcmp(mine + AT_NONCE, theirs + AT_NONCE, NONCE_BYTES))
-		return fail(e, RINGUP_EAUTH, "the other side only echoes messages");
+		return fail(e, RINGUP_EAUTH, "the peer only echoes messages");
 	if (memcmp(mine + AT_JOB, theirs + AT_JOB, JOB_BYTES))
 		return fail_secret(e);
 	want(h, WANT_PROOF, SHAKE_PROOF);
@@ -311,7 +311,7 @@ static int client_verdict(struct shake *h, struct err *e)
 		return fail_secret(e);
 	h->refusal = (signed char)h->in[0];
 	if (h->refusal > 0)
-		return fail(e, RINGUP_EAUTH, "the other side does not speak ringup");
+		return fail(e, RINGUP_EAUTH, "the peer does not speak ringup's protocol");
 	if (h->refusal)
 		return fail_refused(h, e);
 	rc = shake_agree(h, e);
@@ -370,7 +370,7 @@ size_t shake_wants(const struct shake *h)
 int shake_take(struct shake *h, const void *data, size_t len, struct err *e)
 {
 	if (len > shake_wants(h))
-		return fail(e, RINGUP_EINVAL, "more bytes than the handshake wants");
+		return fail(e, RINGUP_EINVAL, "too many bytes in the handshake");
 	if (len)
 		memcpy(h->in + h->in_len, data, len);
 	h->in_len += len;

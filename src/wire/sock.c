@@ -219,7 +219,7 @@ int sock_listen(const char *address, char *where, struct err *e)
 		return rc;
 	if (!is_single(&a))
 		return fail(e, RINGUP_EINVAL,
-			    "%s: will not listen there; give one address of one interface",
+			    "%s: cannot listen there; give one address of one interface",
 			    address);
 	fd = file_lift(socket(a.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)

@@ -122,8 +122,8 @@ static int await_work(int64_t deadline_ns, struct err *e)
 		return 0;
 	}
 	return fail(e, RINGUP_ETIMEDOUT,
-		    "not all ranks have come to the launcher's store (%s): does each rank of "
-		    "this job call ringup_init() or hvd.init()?",
+		    "not all ranks have used the launcher's store (%s): check that each rank "
+		    "of this job calls ringup_init() or hvd.init()",
 		    store.kvs->name);
 }
 
@@ -136,7 +136,7 @@ static int store_prepare(int rank, int size, struct err *e)
 	if (store.owner && store.owner != getpid())
 		return fail(e, RINGUP_EINVAL,
 			    "this process is a child of process %d, which is connected to the "
-			    "launcher: start ranks by the launcher alone",
+			    "launcher: start ranks only with the launcher",
 			    (int)store.owner);
 	if (k)
 		return 0;
@@ -146,9 +146,9 @@ static int store_prepare(int rank, int size, struct err *e)
 			    "call ringup_init() or hvd.init() before it");
 	k = store_find(rank, size);
 	if (!k)
-		return fail(e, RINGUP_EINVAL, "the launcher keeps no store for its ranks");
+		return fail(e, RINGUP_EINVAL, "the launcher has no store for its ranks");
 	if (atexit(store_part))
-		return fail(e, RINGUP_ENOMEM, "no memory to part from the launcher");
+		return fail(e, RINGUP_ENOMEM, "no memory to disconnect from the launcher");
 	store.kvs = k;
 	store.owner = getpid();
 	store.rank = rank;
@@ -169,7 +169,7 @@ static int store_begin(const char *mine, struct err *e)
 	rc = thread_start(&store.thread, work, NULL);
 	if (rc) {
 		store.is_busy = false;
-		return limits_fail(e, rc, "no thread to talk to the launcher");
+		return limits_fail(e, rc, "cannot create a thread for the launcher's store");
 	}
 	store.has_thread = true;
 	return 0;

@@ -173,7 +173,7 @@ setup() { mkdir -p "$node"; }
   dist torch 2.2.0
   detect
   expect_json '[.frameworks[].version]' '["2.2.0"]'
-  expect_json '[.problems[].reason]' '["torch 1.13.0 is hidden by the one in /root/.local/lib/python3.11/site-packages"]'
+  expect_json '[.problems[].reason]' '["torch 1.13.0 is hidden by the one in /root/.local/lib/python3.11/site-packages, which this user installed: set PYTHONNOUSERSITE=1, or uninstall it"]'
 }
 
 @test "two distributions that claim one folder" {
@@ -202,7 +202,7 @@ setup() { mkdir -p "$node"; }
   detect
   expect_json .cuda '{"toolkits":[{"path":"/usr/local/cuda-12.4","version":"12.4.1","nvcc":"/usr/local/cuda-12.4/bin/nvcc"}],"driver":{"version":"550.54.15","library":null,"library_version":null},"gpu_count":1}'
   expect_json '[.nccl[] | [.version, .source]]' '[["2.21.5","system"],["2.20.5","/usr/bin/python3.11"]]'
-  expect_json '[.problems[].reason]' '["of NCCL 2.18.3, while /usr/lib/x86_64-linux-gnu/libnccl.so.2 is 2.21.5"]'
+  expect_json '[.problems[].reason]' '["this header is for NCCL 2.18.3, but /usr/lib/x86_64-linux-gnu/libnccl.so.2 is NCCL 2.21.5"]'
 }
 
 @test "Open MPI and MPICH side by side, as Debian has them" {
@@ -314,7 +314,7 @@ setup() { mkdir -p "$node"; }
   echo 'torch/lib/libc10.so,sha256=abc,12' >"$site/torch-2.7.0.dist-info/RECORD"
   detect
   expect_json '.frameworks[].cxx11_abi' 1
-  expect_json '[.problems[].reason | test("RECORD says 12")]' '[true]'
+  expect_json '[.problems[].reason | test("RECORD lists 12")]' '[true]'
   printf 'torch/__init__.py,sha256=abc,12\ntorch/lib/lib' >"$site/torch-2.7.0.dist-info/RECORD"
   detect
   expect_json '[.problems[].reason | test("^damaged")]' '[true]'
@@ -389,7 +389,7 @@ setup() { mkdir -p "$node"; }
     rm -f "$name"/bin/python3.*
     run ringup detect --python "$name"
     expect_status 3
-    [[ $output == *"$name: the Python that created this environment is gone; recreate it"* ]]
+    [[ $output == *"$name: its Python "*" was removed; recreate the environment"* ]]
   done
 }
 

@@ -70,7 +70,7 @@ EOF
   for log in "$src"/tests/diagnose/healthy/*.log; do
     run ringup diagnose "$log"
     expect_status 0
-    [[ $output == "nothing known is wrong in $log ("* ]] || { echo "$output"; return 1; }
+    [[ $output == "no known problem in $log ("* ]] || { echo "$output"; return 1; }
   done
   run ringup diagnose --json "$src"/tests/diagnose/healthy/*.log
   expect_status 0
@@ -124,7 +124,7 @@ EOF
   { echo 'ERROR:ckpt:could not write /ckpt/1.pt, trying again'; printf 'step %s loss 1.0\n' 1 2 3 4 5; } >"$BATS_TEST_TMPDIR/log"
   run ringup diagnose "$BATS_TEST_TMPDIR/log"
   expect_status 0
-  [[ ${lines[0]} == "1 complaint, the job went on" ]]
+  [[ ${lines[0]} == "1 complaint, but the job continued" ]]
   run bash -c 'ringup diagnose --json "$1" | jq -r "[.outcome, .processes[0].step] | join(\" \")"' _ "$BATS_TEST_TMPDIR/log"
   [[ $output == "well 5" ]]
   echo 'Traceback (most recent call last):' >>"$BATS_TEST_TMPDIR/log"
@@ -149,7 +149,7 @@ EOF
   echo 'frob: x' >>"$BATS_TEST_TMPDIR/a.rules"
   run ringup diagnose --rules "$BATS_TEST_TMPDIR/a.rules" "$BATS_TEST_TMPDIR/log"
   expect_status 3
-  [[ $output == *"a.rules:8: \"frob\" is none of"* ]] || { echo "$output"; return 1; }
+  [[ $output == *"a.rules:8: \"frob\" is not one of"* ]] || { echo "$output"; return 1; }
   run ringup diagnose --list-rules
   expect_status 0
   [[ ${lines[0]} == "rule: N1" ]]
@@ -168,7 +168,7 @@ EOF
   printf 'step %s loss 1.0\n' 1 2 3 4 >"$BATS_TEST_TMPDIR/good"
   printf '%s\n' 'step 9 loss 7' 'queue 3 is growing' 'queue 4 is growing' >"$BATS_TEST_TMPDIR/log"
   run ringup diagnose --compare "$BATS_TEST_TMPDIR/good" "$BATS_TEST_TMPDIR/log"
-  expect_line "1 kind of lines that $BATS_TEST_TMPDIR/good does not have"
+  expect_line "1 kind of lines that $BATS_TEST_TMPDIR/good does not contain"
   expect_line "  $BATS_TEST_TMPDIR/log:2: queue 3 is growing (2 times)"
   run bash -c 'ringup diagnose --json --compare "$1/good" "$1/log" | jq -c "[.new[] | .line, .count]"' _ "$BATS_TEST_TMPDIR"
   [[ $output == '[2,2]' ]]
@@ -266,7 +266,7 @@ EOT
   [[ $output == *"$BATS_TEST_TMPDIR/none: open: No such file or directory"* ]]
   run ringup diagnose "$BATS_TEST_TMPDIR"
   expect_status 3
-  [[ $output == *"name the logs in it"* ]]
+  [[ $output == *"name the logs inside"* ]]
   run ringup diagnose "$BATS_TEST_TMPDIR/none" "$logs/gloo-docker0.log"
   expect_status 3
   [[ $output == *"[Gloo, G3]"* && $output == *"No such file"* ]]
@@ -314,15 +314,15 @@ EOT
   run ringup diagnose log
   [[ $status -eq 0 ]]
   run ringup diagnose --status 2 log
-  [[ $status -eq 1 && ${lines[0]} == "the job ended with status 2; no line says why"* ]]
+  [[ $status -eq 1 && ${lines[0]} == "the job ended with status 2; the log does not show why"* ]]
   [[ ${lines[2]} == *"missing section MESH" ]]
   run ringup diagnose --status 137 log
-  [[ $status -eq 1 && ${lines[0]} == "signal 9 ended the job; no line says why"* ]]
+  [[ $status -eq 1 && ${lines[0]} == "signal 9 ended the job; the log does not show why"* ]]
   printf 'KeyError: 1\n' >>log
   ids --status 2 log
   [[ $status -eq 1 && $output == X2 ]] || { echo "$output"; return 1; }
   run ringup diagnose --status 0 log
-  [[ $status -eq 0 && ${lines[0]} == "1 complaint, the job went on" ]]
+  [[ $status -eq 0 && ${lines[0]} == "1 complaint, but the job continued" ]]
 }
 
 @test "one rank that ends in another way than all others is a finding" {

@@ -407,6 +407,30 @@ lib() {
   grep -q 'bad   jax-cuda12-plugin 0.4.36 of .* does not fit jaxlib 0.5.3' <<<"$output"
 }
 
+@test "a jaxlib newer than jax, and a required package that is missing or too old, are bad" {
+  python_at /opt/py 3.11
+  dist jax 0.4.30
+  dist jaxlib 0.4.30
+  dist torch 2.9.1
+  mkdir -p "$site"/{jax,jaxlib,torch}
+  # under the line that ends the headers is free text
+  printf '%s\n' 'Requires-Dist: typing-extensions >=4.10.0' 'Requires-Dist: pyreadline3; sys_platform == "win32"' '' \
+    'Requires-Dist: nothing' >>"$site/torch-2.9.1.dist-info/METADATA"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   torch 2.9.1 of .* cannot be imported: typing-extensions is not installed' <<<"$output"
+  not grep -qE 'pyreadline|nothing|newer than jax' <<<"$output"
+  dist typing_extensions 4.7.1
+  touch "$site/typing_extensions.py"
+  mv "$site/jaxlib-0.4.30.dist-info" "$site/jaxlib-0.4.31.dist-info"
+  sed -i s/0.4.30/0.4.31/ "$site/jaxlib-0.4.31.dist-info/METADATA"
+  run ringup doctor --root "$node"
+  expect_status 1
+  grep -q 'bad   typing-extensions 4.7.1 of .* does not fit torch 2.9.1, which requires typing-extensions>=4.10.0' <<<"$output"
+  grep -q 'bad   jaxlib 0.4.31 of .* is newer than jax 0.4.30' <<<"$output"
+  grep -q "fix: .*-m pip install 'jaxlib==0.4.30'" <<<"$output"
+}
+
 @test "a library in LD_LIBRARY_PATH that lacks what torch needs is bad; with an RPATH torch is safe" {
   command -v gcc >/dev/null || skip "gcc is not installed"
   local d=$BATS_TEST_TMPDIR/live how want
@@ -526,7 +550,7 @@ lib() {
   not grep -q '^ *bad .*/dev/nvidia' <<<"$output"
   opened 660 setpriv --reuid=64987 --clear-groups env USER=trainer HOME=/tmp "$(command -v ringup)" doctor
   expect_status 1
-  grep -q 'bad   this user may not use /dev/nvidiactl, which belongs to the group video' <<<"$output"
+  grep -q 'bad   this user cannot open /dev/nvidiactl, which belongs to the group video' <<<"$output"
 }
 
 @test "GPUs on the bus: without the kernel's module bad, with another's driver named, without any driver a note" {
@@ -540,14 +564,14 @@ lib() {
   gpu good 'no GPUs'
   echo 0x030200 >"$d/class"
   doctor 0
-  gpu note '1 GPU by NVIDIA on the bus, and no driver here'
+  gpu note '1 NVIDIA GPU, but no NVIDIA driver'
   lib libcuda.so.570.10.1
   ln -s libcuda.so.570.10.1 "$node/usr/lib/x86_64-linux-gnu/libcuda.so.1"
   doctor 1
-  gpu bad "1 GPU by NVIDIA, and the kernel's module nvidia is not loaded"
+  gpu bad "1 NVIDIA GPU, but the kernel module nvidia is not loaded"
   ln -s ../../../../bus/pci/drivers/nouveau "$d/driver"
   doctor 1
-  gpu bad "1 GPU by NVIDIA, and the kernel's module nvidia is not loaded, but nouveau"
+  gpu bad "1 NVIDIA GPU, but the kernel module nvidia is not loaded; the driver in use is nouveau"
 }
 
 @test "GPUs: a torch for a CUDA that has no programs for them is bad" {
@@ -632,7 +656,7 @@ lib() {
   touch "$node/proc/driver/nvidia-nvswitch/devices/0000:c1:00.0"
   doctor 0
   expect_json '[.findings[] | select(.section == "gpus" and .state == "note") | .text]' \
-    '["1 of 2 GPUs have a device file","the GPUs are connected by 1 NVSwitch, and no nv-fabricmanager is installed"]'
+    '["1 of 2 GPUs have a device file","the GPUs use 1 NVSwitch, but nv-fabricmanager is not installed"]'
   touch "$node/usr/bin/nv-fabricmanager"
   rm "$node/dev/nvidia0"
   doctor 1
@@ -657,7 +681,7 @@ lib() {
   printf '%s\n' 'ue: 0' 'ce: 1' >"$ras/umc_err_count"
   printf '%s\n' 'ue: 0' 'ce: 0' >"$ras/gfx_err_count"
   doctor 1
-  [[ $(ecc) == '["note","AMD'\''s GPUs: 1 ECC error was corrected","bad","main memory: 1 ECC error could not be corrected"]' ]]
+  [[ $(ecc) == '["note","AMD GPUs: 1 ECC error was corrected","bad","main memory: 1 uncorrectable ECC error"]' ]]
 }
 
 @test "Xids in the kernel's log: those of hardware are bad, with the number, those of programs a note" {
@@ -676,7 +700,7 @@ lib() {
   grep -q 'bad   the kernel log has 2 Xids for hardware faults; the last one is 79, on PCI:0000:86:00: GPU has fallen off the bus' <<<"$output"
   grep -q 'why: the GPU fell off the bus' <<<"$output"
   told '4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=python3, DBE (double bit error)'
-  grep -q 'why: an ECC error that could not be corrected' <<<"$output"
+  grep -q 'why: an uncorrectable ECC error' <<<"$output"
   told '6,1,1000,-;eth0: link becomes ready'
   not grep -q Xid <<<"$output"
 }
@@ -684,7 +708,7 @@ lib() {
 @test "a removed VIRTUAL_ENV is named, and an editable torch is no broken installation" {
   mkdir -p "$BATS_TEST_TMPDIR/env"
   run env VIRTUAL_ENV="$BATS_TEST_TMPDIR/gone" ringup doctor
-  grep -q "note  $BATS_TEST_TMPDIR/gone: VIRTUAL_ENV points here, but the environment is gone" <<<"$output"
+  grep -q "note  $BATS_TEST_TMPDIR/gone: VIRTUAL_ENV names this environment, which was removed" <<<"$output"
   python_at /opt/py 3.11
   dist torch 2.9.1
   mkdir -p "$node/srv/pytorch/torch"
@@ -706,11 +730,35 @@ lib() {
     gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
   gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
   run ringup doctor --root "$node"
-  grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2" <<<"$output"
+  grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2: libtorch_cuda.so needs it" <<<"$output"
   run ringup detect --root "$node"
   [[ $(grep -c '^NCCL ' <<<"$output") -eq 1 ]]
   grep -q '^NCCL  *2.27.5 ' <<<"$output"
   grep -q 'problem: .*both nvidia-nccl-cu1. .* and another NCCL wheel installed this file, which is NCCL 2.27.5' <<<"$output"
+}
+
+@test "an NCCL for a CUDA that the driver is too old for, though the framework's own is not" {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  mkdir -p "$site/nvidia/nccl/lib"
+  gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
+  nccl_for() {
+    printf 'const char v[] __attribute__((used)) = "NCCL version 2.28.9+cuda%s";' "$1" |
+      gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
+  }
+  said='NCCL 2.28.9 of torch 2.9.1+cu128 needs driver 580.65.06 for CUDA 13.0; this node has 570.10.1'
+  nccl_for 13.0
+  gpus 570.10.1
+  run ringup doctor --root "$node"
+  grep -qF "bad   $said" <<<"$output" || { echo "$output"; return 1; }
+  gpus 580.65.06
+  run ringup doctor --root "$node"
+  not grep -qF 'needs driver' <<<"$output"
+  gpus 570.10.1
+  nccl_for 12.9
+  run ringup doctor --root "$node"
+  not grep -qF 'needs driver' <<<"$output"
 }
 
 @test "temporary files, few processes, a loopback that is down, a read-only /dev/shm are bad, with the cure" {
@@ -740,7 +788,7 @@ lib() {
   grep -q '^limits' <<<"$output"
   not grep -q 'has no name' <<<"$output"
   run "${who[@]}" USER=trainer HOME=/root ringup doctor
-  grep -q 'note  the home /root may not be written' <<<"$output"
+  grep -q 'note  the home directory /root is not writable' <<<"$output"
 }
 
 @test "--report: a page to paste, with settings and without secrets" {

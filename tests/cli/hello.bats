@@ -15,7 +15,7 @@ setup() {
 @test "alone it is the only rank" {
   run ringup hello -c 3
   expect_status 0
-  [[ $output == "1 rank on 1 host by the back end self: the sum of 3 numbers is right, after "* ]]
+  [[ $output == "1 rank on 1 host, back end self: the sum of 3 numbers is correct ("* ]]
 }
 
 @test "ranks of ringup run add up, and rank 0 tells" {
@@ -31,7 +31,7 @@ setup() {
   run timeout -k 5 200 "$RINGUP_TEST_OPENMPI" --allow-run-as-root --oversubscribe -np 2 \
     -x RINGUP_BACKEND -x RINGUP_MPI="${builddir:-.}/.libs/ringup-mpi-openmpi.so" ringup hello
   expect_status 0
-  grep -q '^2 ranks on 1 host by the back end mpi: ' <<<"$output"
+  grep -q '^2 ranks on 1 host, back end mpi: ' <<<"$output"
 }
 
 @test "a rank that cannot join says why and fails" {
@@ -52,7 +52,7 @@ setup() {
 @test "a single number is enough" {
   run ringup hello --count 1
   expect_status 0
-  [[ $output == *"the sum of 1 number is right"* ]]
+  [[ $output == *"the sum of 1 number is correct"* ]]
 }
 
 @test "fewer ranks than there should be: says so and fails" {

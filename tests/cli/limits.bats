@@ -32,7 +32,7 @@ teardown() {
   run setpriv --reuid 54321 --regid 54321 --clear-groups \
     bash -c 'cd /; ulimit -u 3; exec -a ringup /proc/self/fd/9 run -np 8 -- sleep 60' 9<"$(command -v ringup)"
   [[ $status -ne 0 ]]
-  [[ $output == *'Resource temporarily unavailable; user 54321 may have 3 processes and threads: raise that limit (ulimit -u)'* ]]
+  [[ $output == *'Resource temporarily unavailable; user 54321 is limited to 3 processes and threads: raise that limit (ulimit -u)'* ]]
 }
 
 @test "too few processes in a control group: the limit is named" {
@@ -43,12 +43,12 @@ teardown() {
   echo 6 >"$group/pids.max"
   run bash -c 'echo $$ >"$0/cgroup.procs"; exec ringup run -np 8 -- sleep 60' "$group"
   [[ $status -ne 0 ]]
-  [[ $output == *"Resource temporarily unavailable; control group /ringup.$$.few may have 6 processes and threads: raise its pids.max"* ]]
+  [[ $output == *"Resource temporarily unavailable; control group /ringup.$$.few is limited to 6 processes and threads: raise its pids.max"* ]]
   # And by a rank, whose threads are the ones too many.
   echo 8 >"$group/pids.max"
   run bash -c 'echo $$ >"$0/cgroup.procs"; exec ringup run -np 4 -- tests/programs/sum' "$group"
   [[ $status -ne 0 ]]
-  [[ $output == *"thread: Resource temporarily unavailable; control group /ringup.$$.few may have 8 processes"* ]]
+  [[ $output == *"thread: Resource temporarily unavailable; control group /ringup.$$.few is limited to 8 processes"* ]]
 }
 
 @test "without pidfds a job runs, and a death is seen" {

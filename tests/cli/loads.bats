@@ -115,13 +115,13 @@ expect_fault() {
   shared "$extension" 'extern "C" int v2(); extern "C" int PyInit_x() { return v2(); }' -nostdlib "$BATS_TEST_TMPDIR/new/libstdc++.so.6"
   expect_loads # the tree has no libc, so its like is not missed
   versions "$node/usr/lib/libstdc++.so.6" libstdc++.so.6 GLIBCXX_3.4 GLIBCXX_3.4.9
-  expect_fault 'it needs GLIBCXX_3.4.30, but /usr/lib/libstdc++.so.6 ends with GLIBCXX_3.4.9'
+  expect_fault 'it needs GLIBCXX_3.4.30, but /usr/lib/libstdc++.so.6 only has versions up to GLIBCXX_3.4.9'
   cp "$BATS_TEST_TMPDIR/new/libstdc++.so.6" "$node/usr/lib"
   expect_loads
   # conda's own comes before the system's.
   mkdir "$node/opt/env/conda-meta"
   versions "$node/opt/env/lib/libstdc++.so.6" libstdc++.so.6 GLIBCXX_3.4 GLIBCXX_3.4.21
-  expect_fault 'it needs GLIBCXX_3.4.30, but /opt/env/lib/libstdc++.so.6 ends with GLIBCXX_3.4.21'
+  expect_fault 'it needs GLIBCXX_3.4.30, but /opt/env/lib/libstdc++.so.6 only has versions up to GLIBCXX_3.4.21'
   # A library without versions is taken by the loader, with a warning.
   shared "$node/opt/env/lib/libstdc++.so.6" 'extern "C" int v2() { return 0; }' -nostdlib -Wl,-soname,libstdc++.so.6
   expect_loads

@@ -69,7 +69,7 @@ launch() {
     [[ -x $modules/ringup-mpi-$(kind "$flavour")-$version.so ]]
     RINGUP_BACKEND=mpi run launch "$flavour" 2 "$ringup" hello --ranks 2
     expect_status 0
-    grep -q '^2 ranks on 1 host by the back end mpi: ' <<<"$output"
+    grep -q '^2 ranks on 1 host, back end mpi: ' <<<"$output"
   done <<<"$mpis"
   jq -e '.schema == 1 and .engine == "ringup"' "$modules/modules.json"
   run "$ringup" doctor
@@ -183,7 +183,7 @@ launch() {
   not grep -q 'two ranks that add up by openmpi' <<<"$output"
   # each has its own words in the log, in the order of the modules
   log=$(sed -n 's/^log: //p' <<<"$output")
-  [[ $(grep -n '2 ranks on 1 host by the back end mpi' "$log" | head -n 1 | cut -d: -f1) -lt \
+  [[ $(grep -n '2 ranks on 1 host, back end mpi' "$log" | head -n 1 | cut -d: -f1) -lt \
     $(grep -n -i 'rank' "$log" | tail -n 1 | cut -d: -f1) ]]
   [[ -z $(find "$modules" -maxdepth 1 -name 'ringup-mpi-*.so') ]]
 }

@@ -51,7 +51,7 @@ owner() {
 refused() {
   needs "$1"
   run launch "$1" 2 "$programs/$2" single
-  [[ $status -ne 0 && $output == *"MPI was initialised for one thread only"* ]]
+  [[ $status -ne 0 && $output == *"MPI was initialized for one thread only"* ]]
   run launch "$1" 2 "$programs/$2" early
   [[ $status -ne 0 && $output == *"sum: "*"MPI_Finalize was called before ringup_fini"* ]]
   if [[ $1 == openmpi ]]; then export RINGUP_MPI=mpich; else export RINGUP_MPI=openmpi; fi

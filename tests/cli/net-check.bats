@@ -28,7 +28,7 @@ setup() { seeds=$src/tests/fuzz/seeds/facts; }
   [[ $output == *node-a*node-b* ]]
   run ringup net check --spark "$BATS_TEST_TMPDIR/hosts" --ssh false
   expect_status 3
-  [[ $output == *"this is not Spark's list of executors"* ]]
+  [[ $output == *"not Spark's list of executors"* ]]
 }
 
 # A port of its own, and what it serves; curl is not asked to use a proxy for it.
@@ -76,9 +76,9 @@ stop_server() {
   run ringup net check --spark "$url/master" --ssh false
   [[ $status -eq 1 && $output == *node-w* && $output == *node-y* && $output != *node-x* ]] || { stop_server; echo "$output"; return 1; }
   run ringup net check --spark "$url/idle" --ssh false
-  [[ $status -eq 3 && $output == *"no application runs there"* ]] || { stop_server; echo "$output"; return 1; }
+  [[ $status -eq 3 && $output == *"no application is running there"* ]] || { stop_server; echo "$output"; return 1; }
   run ringup net check --spark "$url/other" --ssh false
-  [[ $status -eq 3 && $output == *"the application has no number"* ]] || { stop_server; echo "$output"; return 1; }
+  [[ $status -eq 3 && $output == *"the application has no id"* ]] || { stop_server; echo "$output"; return 1; }
   stop_server
   run ringup net check --spark "$url" --ssh false
   expect_status 3

@@ -113,7 +113,7 @@ sums() {
   mkdir "$root"
   NCCL_SOCKET_IFNAME=^docker0 run ringup net fix --root "$root" --interface "$name"
   expect_status 1
-  expect_line "ringup net fix: NCCL will not take $name as it is: environment: NCCL_SOCKET_IFNAME=^docker0 overrides the setting"
+  expect_line "ringup net fix: NCCL will not use $name in its current state: environment: NCCL_SOCKET_IFNAME=^docker0 overrides the setting"
   grep -qx "NCCL_SOCKET_IFNAME==$name" "$root/etc/nccl.conf"
   run env -u NCCL_SOCKET_IFNAME ringup net fix --root "$root" --interface "$name"
   expect_status 0

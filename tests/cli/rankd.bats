@@ -19,11 +19,11 @@ load ../lib/helper
 @test "what is no order ends it with an error" {
   run bash -c 'printf "GET / HTTP/1.0\r\n\r\n" | ringup rankd >/dev/null'
   expect_status 3
-  expect_line "ringup rankd: the other side does not keep to the protocol"
+  expect_line "ringup rankd: the peer violates the protocol"
   # A rank before the setup; numbers that are missing.
   run bash -c 'printf "\x08\0\0\0\x02\0\0\0\0\0\0\0\0" | ringup rankd >/dev/null'
   expect_status 3
-  expect_line "ringup rankd: the launcher does not keep to the protocol"
+  expect_line "ringup rankd: the launcher violates the protocol"
   run bash -c 'printf "\x04\0\0\0\x03\0\0\0\0" | ringup rankd >/dev/null'
   expect_status 3
 }
@@ -33,14 +33,14 @@ load ../lib/helper
   printf '%032d' 1 >"$key"
   run bash -c 'ringup rankd -- true </dev/null'
   expect_status 2
-  expect_line "ringup rankd: a command, but no --lifeline or no --seal"
+  expect_line "ringup rankd: a command needs --lifeline and --seal"
   run bash -c 'ringup rankd --lifeline 7 -- true </dev/null 7</dev/null'
   expect_status 2
   run bash -c "ringup rankd --lifeline 7 --seal 9 </dev/null 7</dev/null 9<$key"
   expect_status 2
   run bash -c "ringup rankd --lifeline 7 --seal 9 -- true </dev/null 7<&- 9<$key"
   expect_status 2
-  expect_line "ringup rankd: --lifeline 7: there is no such descriptor"
+  expect_line "ringup rankd: --lifeline 7: no such descriptor"
   run bash -c 'ringup rankd --lifeline 7 --seal 9 -- true </dev/null 7</dev/null 9<&-'
   expect_status 2
   run bash -c "ringup rankd --lifeline 7 --seal 9 --keep 8 -- true </dev/null 7</dev/null 8<&- 9<$key"
@@ -55,5 +55,5 @@ load ../lib/helper
   expect_status 2
   run bash -c 'ringup run --parent 7 -H a:2 -- true 7</dev/null'
   expect_status 3
-  [[ $output == *"--parent 7: not a descriptor of a socket of the family AF_UNIX"* ]]
+  [[ $output == *"--parent 7: not the descriptor of an AF_UNIX socket"* ]]
 }

@@ -114,15 +114,11 @@ watch_programs() {
   [[ $(jq -r '[.reason, .error] | join(" ")' <<<"$output") == "space "*"0 MiB free, but this needs "*": free some space, or set TMPDIR"* ]]
 }
 
-@test "a release with another SHA-256, and one that leads out of its folder, are not unpacked" {
+@test "a release with another SHA-256 is not unpacked" {
   cp "$sdist" "$BATS_TEST_TMPDIR/other.tar.gz"
   echo more >>"$BATS_TEST_TMPDIR/other.tar.gz"
   build 1 --source "$BATS_TEST_TMPDIR/other.tar.gz" --accept TEST-1
   [[ $stderr == *"SHA-256"* && $(version) == 0.1 ]]
-  ln -s /etc "$sources/escape"
-  engine_pack ''
-  because source 1 --source "$sdist" --accept TEST-1
-  [[ $(jq -r .error <<<"$output") == *"neither file nor folder"* ]]
 }
 
 @test "sources that the recipe does not know are not built" {
@@ -206,9 +202,11 @@ watch_programs() {
   local dir=$site/horovod/torch
   # linked NAME - the extension that is there needs this library.
   linked() {
+    local -a cc
+    read -ra cc <<<"${CC:-cc}" # it may be "ccache gcc"
     mkdir -p "$dir"
-    echo 'int x;' | "${CC:-cc}" -shared -fPIC -Wl,-soname,"$1" -x c -o "$BATS_TEST_TMPDIR/$1" -
-    echo 'extern int x; int *y = &x;' | "${CC:-cc}" -shared -fPIC -x c -o "$dir/mpi_lib_v2.so" - -x none "$BATS_TEST_TMPDIR/$1"
+    echo 'int x;' | "${cc[@]}" -shared -fPIC -Wl,-soname,"$1" -x c -o "$BATS_TEST_TMPDIR/$1" -
+    echo 'extern int x; int *y = &x;' | "${cc[@]}" -shared -fPIC -x c -o "$dir/mpi_lib_v2.so" - -x none "$BATS_TEST_TMPDIR/$1"
   }
   linked libnccl.so.2
   run --separate-stderr ringup rebuild --engine horovod --dry-run --without-mpi --python "$venv" --source "$sdist"

@@ -26,8 +26,8 @@ named() {
 # Each way to fail, the launcher's status, and what is said of the rank.
 ways='exit3 3 exited with status 3
 _exit4 4 exited with status 4
-exit0 1 exited with status 0 in the midst of the job, without ringup_fini()
-_exit0 1 exited with status 0 in the midst of the job, without ringup_fini()
+exit0 1 exited with status 0 during the job, without ringup_fini()
+_exit0 1 exited with status 0 during the job, without ringup_fini()
 abort 134 was killed by signal 6 (Aborted)
 signal11 139 was killed by signal 11 (Segmentation fault)
 signal9 137 was killed by signal 9 (Killed)

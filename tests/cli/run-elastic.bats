@@ -68,7 +68,7 @@ teardown() { launcher_teardown; }
   touch twice stop
   run ringup run -np 2 --min-np 1 -- "$regroup" .
   expect_status 0
-  [[ $(grep -c 'again: -3 ringup_init: this process is a rank of the elastic job already' <<<"$output") -eq 2 ]]
+  [[ $(grep -c 'again: -3 ringup_init: this process already is a rank of the elastic job' <<<"$output") -eq 2 ]]
   grep -q 'generation 1 rank 1 of 2' <<<"$output"
 }
 
@@ -85,7 +85,7 @@ teardown() { launcher_teardown; }
   await met 1 3
   kill -KILL "$(pid_of 1 1)"
   over 137
-  told "the ranks have met again 0 times, as often as --reset-limit allows"
+  told "the ranks have met again 0 times, the limit of --reset-limit"
 }
 
 @test "too few ranks for too long end the job" {
@@ -175,7 +175,7 @@ teardown() { launcher_teardown; }
   elastic -np 2 --min-np 1 --host-discovery-script 'echo x >>asked; cat hosts'
   await met 1 2
   rm hosts
-  await told "host discovery script echo x >>asked; cat hosts: it ended with status 1; the hosts that are known stay"
+  await told "host discovery script echo x >>asked; cat hosts: it ended with status 1; the job keeps the hosts that it has"
   asked_again() { [[ $(wc -l <asked) -ge $1 ]]; }
   await asked_again $(($(wc -l <asked) + 2))
   ends 0
@@ -190,7 +190,7 @@ teardown() { launcher_teardown; }
   await met 1 2
   asked_again() { [[ $(wc -l <asked) -ge $((was + 3)) ]]; }
   : >hosts
-  await told "host discovery script echo x >>asked; cat hosts: it printed no host; the hosts that are known stay"
+  await told "host discovery script echo x >>asked; cat hosts: it printed no host; the job keeps the hosts that it has"
   was=$(wc -l <asked)
   await asked_again
   echo localhost:2 >hosts
@@ -226,7 +226,7 @@ teardown() { launcher_teardown; }
   rm late
   await complete 3
   ends 0
-  told "host 127.0.0.1 is used no more, since a rank failed there"
+  told "host 127.0.0.1 is no longer used, since a rank failed there"
   [[ $(pid_of 2 0) == "$(pid_of 1 0)" && $(pid_of 3 0) == "$(pid_of 1 0)" ]]
 }
 
@@ -236,7 +236,7 @@ teardown() { launcher_teardown; }
   [[ $output == *"host discovery script exit 4: it ended with status 4"* ]]
   run ringup run -np 2 --min-np 1 --host-discovery-script 'echo "a b c"' -- true
   expect_status 3
-  [[ $output == *"b: not understood; a line is HOST slots=N or HOST:N"* ]]
+  [[ $output == *"b: not of the form HOST slots=N or HOST:N"* ]]
 }
 
 @test "a host on which a rank fails is blacklisted if the others have room" {
@@ -245,7 +245,7 @@ teardown() { launcher_teardown; }
   kill -KILL "$(pid_of 1 1)"
   await complete 2
   ends 0
-  told "host localhost is used no more, since a rank failed there"
+  told "host localhost is no longer used, since a rank failed there"
   [[ $(pid_of 2 0) == "$(pid_of 1 2)" && $(pid_of 2 1) == "$(pid_of 1 3)" ]]
 }
 
@@ -255,7 +255,7 @@ teardown() { launcher_teardown; }
   kill -KILL "$(pid_of 1 1)"
   await complete 4
   ends 0
-  told "host localhost is used no more for a while, since a rank failed there"
+  told "host localhost is no longer used for a while, since a rank failed there"
 }
 
 @test "a host whose daemon is lost is lost with its ranks" {
@@ -318,7 +318,7 @@ teardown() { launcher_teardown; }
 @test "options that do not go together are named" {
   run ringup run -np 2 --max-np 3 true
   expect_status 2
-  expect_line "ringup run: --max-np is for an elastic job: say --min-np, too"
+  expect_line "ringup run: --max-np needs an elastic job: add --min-np"
   run ringup run -np 2 --min-np 3 true
   expect_status 2
   run ringup run -np 4 --min-np 1 --max-np 3 true

@@ -278,7 +278,7 @@ time.sleep(300)'
   await lines 6 pids
   guard=$(guard_of "$launcher")
   kill -KILL "$guard"
-  await said 'the guard of this job was killed; there is another one'
+  await said 'the guard of this job was killed and has been replaced'
   kill -KILL "$launcher"
   mapfile -t pids <pids
   await gone "${pids[@]}"
@@ -451,14 +451,14 @@ time.sleep(300)'
   run bash -c "ulimit -f 100; exec timeout 200 ringup run -np 2 -o dir -- bash -c '$rank' 2>&1 >/dev/null"
   expect_status 3
   [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
-  expect_line "ringup run: the output of the ranks is not whole: cannot write to dir: File too large"
+  expect_line "ringup run: the output of the ranks is incomplete: cannot write to dir: File too large"
   expect_line "ringup run: the output of rank 1 is no longer written to dir: File too large"
   run bash -c "ulimit -f 100; timeout 200 ringup run -np 2 -- bash -c '$rank' 2>&1 >file | cat; exit \${PIPESTATUS[0]}"
   expect_status 3
   [[ $(grep -c 'alive$' <<<"$output") -eq 2 ]]
   run bash -c "ulimit -f 0; timeout 200 ringup run -np 2 -- true 2>&1 | cat; exit \${PIPESTATUS[0]}"
   expect_status 3
-  expect_line "ringup run: 1 KiB of memory for the job's secret: files have 0 KiB at most here; raise that limit (ulimit -f)"
+  expect_line "ringup run: 1 KiB of memory for the job's secret: files are limited to 0 KiB; raise that limit (ulimit -f)"
   # The ranks themselves die of it as they would without us.
   run bash -c "ulimit -f 1; timeout 200 ringup run -np 1 -- sh -c 'exec head -c 5000 /dev/zero >file' 2>&1"
   expect_status $((128 + 25))
@@ -501,7 +501,7 @@ settled() {
   expect_status 2
   run ringup run true
   expect_status 2
-  expect_line "ringup run: how many ranks? -np N says it"
+  expect_line "ringup run: -np is missing: give the number of ranks, as in -np 4"
   run ringup run -np 2
   expect_status 2
   run ringup run -np 0 true
@@ -552,6 +552,6 @@ settled() {
 @test "--help tells the exit statuses of a job, and no option for programs" {
   run ringup run --help
   expect_status 0
-  [[ $output == *'exit status: 0 all ranks succeeded, else that of the first that failed;'* ]]
+  [[ $output == *'exit status: 0 all ranks succeeded, else the status of the first that failed;'* ]]
   [[ $output != *'1 negative result'* && $output != *--parent* ]]
 }

@@ -33,7 +33,7 @@ events() { jq "map(select($2)) | length" "$1"; }
   [[ $(events t.json '.name == "CYCLE_START" and .s == "g"') -gt 0 ]]
   run ringup run -np 2 --timeline-mark-cycles -- true
   expect_status 2
-  expect_line 'ringup run: --timeline-mark-cycles: where? --timeline-filename FILE says it'
+  expect_line 'ringup run: --timeline-mark-cycles needs --timeline-filename FILE'
 }
 
 @test "Horovod's variables do the same" {

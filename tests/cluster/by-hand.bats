@@ -79,10 +79,10 @@ ended_well() {
   expect_status 3
   run at n2 sh -c "echo $(printf '%064d' 1)00 | ringup net agent --connect $where"
   expect_status 3
-  [[ $output == *"this is not the secret"* ]]
+  [[ $output == *"not the secret that"* ]]
   run at n2 sh -c "$line --name n7"
   expect_status 3
-  [[ $output == *"no node of this check is called n7; say --name=NODE"* ]]
+  [[ $output == *"no node of this check is named n7; use --name=NODE"* ]]
   paste_on n1
   await grep -q joined n1.agent
   run at n2 sh -c "$line --name n1"
@@ -99,6 +99,6 @@ ended_well() {
   paste_on n1
   ended
   [[ $status -eq 1 ]]
-  [[ $(jq -r '.nodes[1].error' facts) == 'nobody has started an agent there in time' ]]
+  [[ $(jq -r '.nodes[1].error' facts) == 'no agent was started there in time' ]]
   grep -q 'within 3 seconds' said
 }

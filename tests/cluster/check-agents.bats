@@ -34,8 +34,8 @@ EOT
   expect open paths "$n2" "$n1"
   expect 'no agent started: bash: ringup: command not found' jq -r '.nodes[] | select(.name == "missing").error' <<<"$facts"
   expect 'its agent does not answer' jq -r '.nodes[] | select(.name == "silent").error' <<<"$facts"
-  expect 'the agent says something unintelligible' jq -r '.nodes[] | select(.name == "torn").error' <<<"$facts"
-  expect 'the agent is of another version' jq -r '.nodes[] | select(.name == "older").error' <<<"$facts"
+  expect 'the agent sent an invalid message' jq -r '.nodes[] | select(.name == "torn").error' <<<"$facts"
+  expect 'the agent has another version' jq -r '.nodes[] | select(.name == "older").error' <<<"$facts"
   expect 'its agent did not answer after trying connections' jq -r '.nodes[] | select(.name == "liar").error' <<<"$facts"
   expect 'no agent started: ?[31mno?[0m' jq -r '.nodes[] | select(.name == "rude").error' <<<"$facts"
   await no_agents

@@ -57,7 +57,7 @@ meets() {
   cluster_up 2
   launch "$1" ringup hello
   expect_status 0
-  [[ $output == *'4 ranks on 2 hosts by the back end tcp: the sum of 65536 numbers is right'* ]]
+  [[ $output == *'4 ranks on 2 hosts, back end tcp: the sum of 65536 numbers is correct'* ]]
   # Alone, again and again, from a thread, too; and with MPI in the same process, before and after.
   beside "$1" thread sum fini join sum fini
   case $1 in
@@ -101,7 +101,7 @@ meets() {
   cluster_up 2
   given+=(RINGUP_START_TIMEOUT_MS=1500)
   launch openmpi -x RINGUP_START_TIMEOUT_MS sh -c '[ "$OMPI_COMM_WORLD_RANK" = 3 ] || exec ringup hello; exec sleep 60'
-  [[ $status -ne 0 && $output == *'not all ranks have come to the launcher'?'s store (PMIx): does each rank of this job call ringup_init() or hvd.init()?'* ]]
+  [[ $status -ne 0 && $output == *'not all ranks have used the launcher'?'s store (PMIx): check that each rank of this job calls ringup_init() or hvd.init()'* ]]
 }
 
 # steps KIND - a step of training by Horovod's interface: all ranks have the same weights afterwards.

@@ -140,7 +140,9 @@ filed() {
 plugin() {
   plugins=$BATS_TEST_TMPDIR/plugins
   mkdir -p "$plugins"
-  "${CC:-cc}" -shared -fPIC -DINTERFACE="$2" -o "$plugins/$1" "$src/tests/net/env_plugin.c"
+  local -a cc
+  read -ra cc <<<"${CC:-cc}"
+  "${cc[@]}" -shared -fPIC -DINTERFACE="$2" -o "$plugins/$1" "$src/tests/net/env_plugin.c"
 }
 
 # with_etc COMMAND... - in $here, where /etc is $etc.
@@ -176,7 +178,7 @@ is() {
 
 @test "NCCL: an env plug-in decides, and explain says that it cannot know; ringup's own pins" {
   need_nccl
-  need_programs "${CC:-cc}"
+  need_programs "${CC%% *}"
   local ours f
   etc=$BATS_TEST_TMPDIR/etc
   mkdir -p "$etc"

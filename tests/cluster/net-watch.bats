@@ -42,15 +42,15 @@ told() {
   ip -n "$space" addr add 10.0.0.5/24 dev eth0
   ip -n "$space" link set eth0 up
   told ' eth0 has 10.0.0.5/24$'
-  told ' NCCL \(bootstrap\) would now take eth0 10.0.0.5, took lo 127.0.0.1$'
+  told ' NCCL \(bootstrap\) would now pick eth0 10.0.0.5 instead of lo 127.0.0.1$'
   ip -n "$space" route add default via 10.0.0.1
   told ' the default route by eth0 via 10.0.0.1 is new$'
-  told ' no library would choose otherwise$'
+  told ' no library would pick another interface$'
   ip -n "$space" link set eth0 mtu 9000
   told ' eth0 has mtu 9000, had 1500$'
   ip -n "$space" link set peer0 down
   told ' eth0 is idle, was running$'
-  told ' NCCL \(bootstrap\) would now take lo 127.0.0.1, took eth0 10.0.0.5$'
+  told ' NCCL \(bootstrap\) would now pick lo 127.0.0.1 instead of eth0 10.0.0.5$'
   ip -n "$space" link del eth0
   told ' eth0 is gone$'
   grep -qvE '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z ' "$log" && { cat "$log"; return 1; }
@@ -65,7 +65,7 @@ told() {
   ip -n "$space" addr add 172.17.0.1/16 dev docker0
   ip -n "$space" link set docker0 up
   told 'docker0 is idle|docker0 is new, idle'
-  told 'Open MPI \(btl\) would now take docker0 172.17.0.1'
+  told 'Open MPI \(btl\) would now pick docker0 172.17.0.1'
   kill -INT "$watcher"
   wait "$watcher"
   jq -es 'all(.[]; .schema == "ringup.net.watch/1" and (.changes | length > 0) and (.time | endswith("Z")))' "$log"

@@ -134,7 +134,7 @@ down:No route to host; is it up
 bare:command not found; install ringup there
 silent:no answer after 2 s
 old:another version of ringup is installed there
-other:it does not keep to the protocol
+other:it violates the protocol
 late:its clock is
 torn:
 EOT
@@ -168,7 +168,7 @@ EOT
   await complete 2
   [[ $(on "$n1" | wc -l) -eq 2 ]]
   ends 0
-  told "host $n2 is used no more, since a rank failed there"
+  told "host $n2 is no longer used, since a rank failed there"
   told "host $n3: connection lost"
   [[ -z $(on "$n1")$(on "$n2")$(on "$n3") ]]
 }
@@ -180,7 +180,7 @@ EOT
   run_from_1 -np 3 --min-np 2 -H "$n1:1,$n2:1,$n3:1" -- python3 "$src/tests/py/elastic_job_of_a_rank.py" \
     "$(jq -nc --arg events "$PWD/events" '{events: $events, steps: 20, until: 2, end: [[5, 1, "kill"]]}')"
   expect_status 0
-  expect_line "ringup run: host $n2 is used no more, since a rank failed there"
+  expect_line "ringup run: host $n2 is no longer used, since a rank failed there"
   # Rank 0 stayed in its process, and both have the sum of the ranks of all steps.
   jq -es '[.[] | select(.what == "done")] as $done | [.[] | select(.what == "begin" and .generation == 1)] as $first |
     ($done | length) == 2 and ($done | all(.size == 2 and .weights == [.sizes, .sizes, .sizes] and .reset > 0)) and

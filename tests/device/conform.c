@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asks.h"
 #include "frameworks/xla_api.h"
 #include "ringup.h"
 
@@ -230,15 +231,10 @@ static bool scales_exactly(int t, int op, int scale)
 static void one_sum(int t, int op, int scale, uint64_t count, bool in_place)
 {
 	size_t bytes = count * types[t].bytes;
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "sum",
-				   .in = here,
-				   .out = host,
-				   .count = count,
-				   .dtype = types[t].type,
-				   .redop = (enum ringup_redop)op,
-				   .pre = scales[scale].pre,
-				   .post = scales[scale].post };
+	struct ringup_reduce a =
+		ASK_REDUCE("sum", here, host, count, .dtype = types[t].type,
+			   .redop = (enum ringup_redop)op, .pre = scales[scale].pre,
+			   .post = scales[scale].post);
 	int rc;
 
 	data_fill(t, here, count);
@@ -285,12 +281,9 @@ static void many(int t)
 	for (int i = 0; i < TENSORS; i++) {
 		uint64_t n = 1 + (uint64_t)(i * 7) % 113;
 
-		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-					       .name = "many",
-					       .in = here + first * types[t].bytes,
-					       .out = host + first * types[t].bytes,
-					       .count = n,
-					       .dtype = types[t].type };
+		a[i] = (struct ringup_reduce)ASK_REDUCE("many", here + first * types[t].bytes,
+							host + first * types[t].bytes, n,
+							.dtype = types[t].type);
 		g[i] = a[i];
 		g[i].name = "many of a GPU's";
 		g[i].in = (unsigned char *)gpu_in + first * types[t].bytes;
@@ -320,16 +313,11 @@ static void fused(int t)
 		for (int i = 0; i < TENSORS; i++) {
 			unsigned char *in = round ? gpu_in : here,
 				      *out = round ? gpu_out : host;
-			struct ringup_reduce a = {
-				.bytes = sizeof(struct ringup_reduce),
-				.name = name,
-				.in = in + (size_t)i * bytes,
-				.out = out + (size_t)i * bytes,
-				.count = each,
+			struct ringup_reduce a = ASK_REDUCE(
+				name, in + (size_t)i * bytes, out + (size_t)i * bytes, each,
 				.dtype = types[t].type,
 				.redop = is_floating(t) ? RINGUP_SUM : RINGUP_AVERAGE,
-				.memory = round ? RINGUP_CUDA : RINGUP_HOST,
-			};
+				.memory = round ? RINGUP_CUDA : RINGUP_HOST);
 
 			if (types[t].type == RINGUP_BOOL)
 				a.redop = RINGUP_MAX;
@@ -348,13 +336,8 @@ static void fused(int t)
 static void broadcasts(int t)
 {
 	for (int root = 0; root < size; root++) {
-		struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-					  .name = "broadcast",
-					  .in = here,
-					  .out = host,
-					  .count = COUNT,
-					  .dtype = types[t].type,
-					  .root = root };
+		struct ringup_bcast b = ASK_BCAST("broadcast", here, host, COUNT,
+						  .dtype = types[t].type, .root = root);
 		size_t bytes = COUNT * types[t].bytes;
 
 		data_fill(t, here, COUNT);
@@ -375,16 +358,9 @@ static void gathers(int t, bool uneven)
 {
 	uint64_t counts[RANKS], got[RANKS], rows = uneven ? (uint64_t)rank * 3 % 7 : 5, all = 0;
 	void *to = host, *out = NULL;
-	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
-				   .name = "gather",
-				   .in = here,
-				   .rows = rows,
-				   .row = 11,
-				   .dtype = types[t].type,
-				   .out = &to,
-				   .counts = counts,
-				   .into = host,
-				   .into_bytes = sizeof(host) / 2 };
+	struct ringup_gather a =
+		ASK_GATHER("gather", here, rows, 11, &to, counts, .dtype = types[t].type,
+			   .into = host, .into_bytes = sizeof(host) / 2);
 	int rc;
 
 	data_fill(t, here, rows * 11);
@@ -410,16 +386,9 @@ static void exchanges(int t, bool uneven)
 {
 	uint64_t splits[RANKS], counts[RANKS], got[RANKS], rows = 0, all = 0;
 	void *to = host, *out = NULL;
-	struct ringup_exchange a = { .bytes = sizeof(struct ringup_exchange),
-				     .name = "exchange",
-				     .in = here,
-				     .row = 5,
-				     .splits = uneven ? splits : NULL,
-				     .dtype = types[t].type,
-				     .out = &to,
-				     .counts = counts,
-				     .into = host,
-				     .into_bytes = sizeof(host) / 2 };
+	struct ringup_exchange a = ASK_EXCHANGE(
+		"exchange", here, 0, 5, &to, counts, .dtype = types[t].type,
+		.splits = uneven ? splits : NULL, .into = host, .into_bytes = sizeof(host) / 2);
 	int rc;
 
 	for (int r = 0; r < size; r++) {
@@ -449,15 +418,9 @@ static void exchanges(int t, bool uneven)
 static void scatters(int t, int op, uint64_t rows, double pre)
 {
 	uint64_t mine = rows / (uint64_t)size + ((uint64_t)rank < rows % (uint64_t)size);
-	struct ringup_scatter a = { .bytes = sizeof(struct ringup_scatter),
-				    .name = "scatter",
-				    .in = here,
-				    .rows = rows,
-				    .row = 7,
-				    .out = host,
-				    .dtype = types[t].type,
-				    .redop = (enum ringup_redop)op,
-				    .pre = pre };
+	struct ringup_scatter a =
+		ASK_SCATTER("scatter", here, rows, 7, host, .dtype = types[t].type,
+			    .redop = (enum ringup_redop)op, .pre = pre);
 
 	if (types[t].type == RINGUP_BOOL && (op == RINGUP_AVERAGE || pre != 0))
 		return;
@@ -482,13 +445,8 @@ static void scatters(int t, int op, uint64_t rows, double pre)
 /* The other ranks join; rank 0's sum is its own. */
 static void joins(int t)
 {
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "joined",
-				   .in = gpu_in,
-				   .out = gpu_out,
-				   .count = COUNT,
-				   .dtype = types[t].type,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a = ASK_REDUCE("joined", gpu_in, gpu_out, COUNT,
+					    .dtype = types[t].type, .memory = RINGUP_CUDA);
 	int last = -1, rc = 0;
 	size_t bytes = COUNT * types[t].bytes;
 
@@ -676,12 +634,9 @@ static int schedule(uint64_t seed, int rounds)
 			struct ringup_group *g = group[order[i]];
 			struct flight *f = &flight[at++ % IN_FLIGHT];
 			char name[32];
-			struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-						   .name = name,
-						   .count = 2,
-						   .dtype = RINGUP_F32,
-						   .memory = RINGUP_CUDA,
-						   .stream = drawn() % 2 ? f->stream : NULL };
+			struct ringup_reduce a = ASK_REDUCE(
+				name, NULL, NULL, 2, .dtype = RINGUP_F32, .memory = RINGUP_CUDA,
+				.stream = drawn() % 2 ? f->stream : NULL);
 
 			if (ringup_rank(g) < 0)
 				continue;
@@ -757,13 +712,8 @@ static int again(void)
  * took; the program's stream goes on. */
 static int fault(double seconds)
 {
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "gradient",
-				   .in = gpu_in,
-				   .out = gpu_in,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a = ASK_REDUCE("gradient", gpu_in, gpu_in, COUNT,
+					    .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	int64_t most = now() + (int64_t)(seconds * 1e9);
 	int64_t since = 0;
 	char text[1024];
@@ -945,7 +895,7 @@ static int jax(const char *path)
 		check(good, "JAX's %s%s%s", word, ": ", xla_said);
 	}
 	check(xla_carry_out(lib, "allreduce", 9, 9, false) &&
-		      strstr(xla_said, "no CUDA stream"),
+		      strstr(xla_said, "does not provide its CUDA stream"),
 	      "%s%s%s", "a jaxlib without streams: ", xla_said, "");
 	/* One rank does not come: the others hear why, as XLA's ABORTED. */
 	if (rank == size - 1)
@@ -962,14 +912,9 @@ static int jax(const char *path)
 /* Some sums, then nothing for a while: tells the processor time that this took. */
 static int idle(double seconds)
 {
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "gradient",
-				   .in = gpu_in,
-				   .out = gpu_in,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA,
-				   .stream = stream };
+	struct ringup_reduce a =
+		ASK_REDUCE("gradient", gpu_in, gpu_in, COUNT, .dtype = RINGUP_F32,
+			   .memory = RINGUP_CUDA, .stream = stream);
 	struct timespec before, after;
 	char text[32];
 
@@ -1018,12 +963,7 @@ static void *nccl_open(void)
 	};
 	void *lib = dlopen("libnccl.so.2", RTLD_NOW), *call, *comm = NULL;
 	struct nccl_id id;
-	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-				  .name = "id",
-				  .in = &id,
-				  .out = &id,
-				  .count = sizeof(id),
-				  .dtype = RINGUP_U8 };
+	struct ringup_bcast b = ASK_BCAST("id", &id, &id, sizeof(id), .dtype = RINGUP_U8);
 
 	must(!lib, "no libnccl.so.2");
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -1048,14 +988,9 @@ static int by_value(const void *a, const void *b)
 /* The median in microseconds of one sum and the wait for it, of a few. */
 static double pace(void *comm, void *at, size_t bytes, int times)
 {
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "pace",
-				   .in = at,
-				   .out = at,
-				   .count = bytes / sizeof(float),
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA,
-				   .stream = stream };
+	struct ringup_reduce a =
+		ASK_REDUCE("pace", at, at, bytes / sizeof(float), .dtype = RINGUP_F32,
+			   .memory = RINGUP_CUDA, .stream = stream);
 	double took[PACES];
 
 	for (int i = -3; i < times; i++) {

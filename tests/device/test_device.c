@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 enum { COUNT = 1000, LATE_MS = 120000 };
@@ -37,13 +38,8 @@ static bool all_are(const void *at, float value, size_t count)
 static void reduces(struct ringup *r, int rank, int size)
 {
 	float *in = filled((float)rank + 1, COUNT), *out = filled(0, COUNT);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "sum",
-				   .in = in,
-				   .out = out,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a =
+		ASK_REDUCE("sum", in, out, COUNT, .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	int i, sum = size * (size + 1) / 2;
 
 	check(!strcmp(ringup_backend(ringup_world(r)),
@@ -59,12 +55,8 @@ static void reduces(struct ringup *r, int rank, int size)
 	/* The same name, with data of the host. */
 	{
 		float small[2] = { 1, 2 };
-		struct ringup_reduce host = { .bytes = sizeof(struct ringup_reduce),
-					      .name = "sum",
-					      .in = small,
-					      .out = small,
-					      .count = 2,
-					      .dtype = RINGUP_F32 };
+		struct ringup_reduce host =
+			ASK_REDUCE("sum", small, small, 2, .dtype = RINGUP_F32);
 
 		check(!ringup_allreduce(ringup_world(r), &host, NULL) &&
 			      small[0] == (float)size && small[1] == 2 * (float)size,
@@ -80,42 +72,16 @@ static void moves(struct ringup *r, int rank, int size)
 	uint64_t counts[RANKS_MAX];
 	float *one = filled((float)rank, COUNT), *all = filled(-1, COUNT * (size_t)size);
 	void *got = NULL;
-	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-				  .name = "broadcast",
-				  .in = one,
-				  .out = one,
-				  .count = COUNT,
-				  .dtype = RINGUP_F32,
-				  .root = size - 1,
-				  .memory = RINGUP_CUDA };
-	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
-				   .name = "gather",
-				   .in = one,
-				   .rows = COUNT / 10,
-				   .row = 10,
-				   .dtype = RINGUP_F32,
-				   .out = &got,
-				   .counts = counts,
-				   .into = all,
-				   .into_bytes = COUNT * (uint64_t)size * sizeof(float),
-				   .memory = RINGUP_CUDA };
-	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
-				     .name = "exchange",
-				     .in = all,
-				     .rows = (uint64_t)size,
-				     .row = 10,
-				     .dtype = RINGUP_F32,
-				     .out = &got,
-				     .counts = counts,
-				     .memory = RINGUP_CUDA };
-	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
-				    .name = "scatter",
-				    .in = all,
-				    .rows = (uint64_t)size,
-				    .row = 10,
-				    .out = one,
-				    .dtype = RINGUP_F32,
-				    .memory = RINGUP_CUDA };
+	struct ringup_bcast b = ASK_BCAST("broadcast", one, one, COUNT, .dtype = RINGUP_F32,
+					  .root = size - 1, .memory = RINGUP_CUDA);
+	struct ringup_gather a = ASK_GATHER(
+		"gather", one, COUNT / 10, 10, &got, counts, .dtype = RINGUP_F32, .into = all,
+		.into_bytes = COUNT * (uint64_t)size * sizeof(float), .memory = RINGUP_CUDA);
+	struct ringup_exchange x =
+		ASK_EXCHANGE("exchange", all, (uint64_t)size, 10, &got, counts,
+			     .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
+	struct ringup_scatter s = ASK_SCATTER("scatter", all, (uint64_t)size, 10, one,
+					      .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	float *room = filled(-1, (size_t)size * 10);
 	int i;
 
@@ -144,13 +110,9 @@ static void bundles(struct ringup *r, int rank, int size)
 	for (i = 0; i < 3; i++) {
 		float *at = filled((float)(rank + i), COUNT);
 
-		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-					       .name = "many",
-					       .in = at,
-					       .out = at,
-					       .count = COUNT,
-					       .dtype = RINGUP_F32,
-					       .memory = i ? RINGUP_CUDA : RINGUP_HOST };
+		a[i] = (struct ringup_reduce)ASK_REDUCE(
+			"many", at, at, COUNT, .dtype = RINGUP_F32,
+			.memory = i ? RINGUP_CUDA : RINGUP_HOST);
 	}
 	a[0].in = a[0].out = device_host(a[0].out);
 	check(!ringup_allreduce_many(ringup_world(r), a, 3, NULL), "a group of tensors", rank);
@@ -169,22 +131,10 @@ static void refusals(struct ringup *r, int rank, int size)
 	float *at = filled(1, COUNT);
 	uint64_t counts[RANKS_MAX];
 	void *got = NULL;
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "mixed",
-				   .in = at,
-				   .out = at,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
-	struct ringup_gather no_room = { .bytes = sizeof(struct ringup_gather),
-					 .name = "no room",
-					 .in = at,
-					 .rows = COUNT,
-					 .row = 1,
-					 .dtype = RINGUP_F32,
-					 .out = &got,
-					 .counts = counts,
-					 .memory = RINGUP_CUDA };
+	struct ringup_reduce a =
+		ASK_REDUCE("mixed", at, at, COUNT, .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
+	struct ringup_gather no_room = ASK_GATHER("no room", at, COUNT, 1, &got, counts,
+						  .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	int rc;
 
 	if (rank == 0) {
@@ -226,14 +176,8 @@ static void streams(struct ringup *r, int rank, int size)
 {
 	struct device_stream *s = device_stream_new();
 	float *at = filled(-1, COUNT);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "stream",
-				   .in = at,
-				   .out = at,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA,
-				   .stream = s };
+	struct ringup_reduce a = ASK_REDUCE("stream", at, at, COUNT, .dtype = RINGUP_F32,
+					    .memory = RINGUP_CUDA, .stream = s);
 	struct ringup_op *op = NULL;
 	static int begun;
 
@@ -262,13 +206,9 @@ static void several(struct ringup *r, int rank, int size)
 	int i, most = 0;
 
 	for (i = 0; i < MANY; i++) {
-		struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-					  .name = name[i],
-					  .count = COUNT,
-					  .dtype = RINGUP_F32,
-					  .root = i % size,
-					  .memory = RINGUP_CUDA,
-					  .stream = i ? NULL : s };
+		struct ringup_bcast b = ASK_BCAST(
+			name[i], NULL, NULL, COUNT, .dtype = RINGUP_F32, .root = i % size,
+			.memory = RINGUP_CUDA, .stream = i ? NULL : s);
 
 		snprintf(name[i], sizeof(name[i]), "several %d", i);
 		at[i] = filled((float)(rank * MANY + i), COUNT);
@@ -310,14 +250,9 @@ static void disputes(struct ringup *r, int rank, int size)
 		at[i] = filled(1, COUNT);
 	for (round = 0; round < ROUNDS; round++) {
 		for (i = 0; i < MANY; i++) {
-			struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-						  .name = name[i],
-						  .in = at[i],
-						  .out = at[i],
-						  .count = COUNT - (i == BAD && !rank),
-						  .dtype = RINGUP_F32,
-						  .root = i % size,
-						  .memory = RINGUP_CUDA };
+			struct ringup_bcast b = ASK_BCAST(
+				name[i], at[i], at[i], COUNT - (i == BAD && !rank),
+				.dtype = RINGUP_F32, .root = i % size, .memory = RINGUP_CUDA);
 
 			snprintf(name[i], sizeof(name[i]), "%s %d", i == BAD ? "bad" : "good",
 				 i);
@@ -357,12 +292,9 @@ static void joins_among(struct ringup *r, int rank, int size)
 		bool early = rank == 0 && round % 2;
 
 		for (i = 0; i < MANY && !early; i++) {
-			struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-						   .name = name[i],
-						   .count = COUNT,
-						   .dtype = RINGUP_F32,
-						   .memory =
-							   i % 2 ? RINGUP_CUDA : RINGUP_HOST };
+			struct ringup_reduce a =
+				ASK_REDUCE(name[i], NULL, NULL, COUNT, .dtype = RINGUP_F32,
+					   .memory = i % 2 ? RINGUP_CUDA : RINGUP_HOST);
 
 			at[i] = filled((float)(rank + i), COUNT);
 			a.in = a.out = i % 2 ? at[i] : device_host(at[i]);
@@ -389,13 +321,8 @@ static void joins_among(struct ringup *r, int rank, int size)
 static void joins(struct ringup *r, int rank, int size)
 {
 	float *at = filled((float)rank, COUNT);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "joined",
-				   .in = at,
-				   .out = at,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a =
+		ASK_REDUCE("joined", at, at, COUNT, .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	int last = -1;
 
 	if (rank)
@@ -412,13 +339,8 @@ static void groups(struct ringup *r, int rank, int size)
 	int ranks[RANKS_MAX], i;
 	struct ringup_group *g = NULL;
 	float *at = filled(1, COUNT);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "group",
-				   .in = at,
-				   .out = at,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a =
+		ASK_REDUCE("group", at, at, COUNT, .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 
 	for (i = 1; i < size; i++)
 		ranks[i - 1] = i;
@@ -436,13 +358,8 @@ static void ends(struct ringup *r, int rank, int size)
 {
 	struct device_stream *s = device_stream_new();
 	float *at = filled((float)rank, COUNT);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "ends",
-				   .in = at,
-				   .out = at,
-				   .count = COUNT,
-				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+	struct ringup_reduce a =
+		ASK_REDUCE("ends", at, at, COUNT, .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
 	struct ringup_op *op = NULL;
 	int rc;
 

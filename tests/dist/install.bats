@@ -5,6 +5,8 @@
 
 load ../lib/helper
 
+read -ra cc <<<"${CC:-cc}" # it may be "ccache gcc"
+
 # mk ARG... - make in the build folder, independent of the make that runs this test.
 mk() {
   env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$builddir" "$@"
@@ -62,7 +64,7 @@ setup() {
 int main(void) { puts(ringup_version()); return 0; }
 EOF
   # shellcheck disable=SC2046 # flags are words
-  "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
+  "${cc[@]}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
     $(PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
       PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs ringup)
   [[ $(ringup --version) == "ringup $(LD_LIBRARY_PATH=$lib "$BATS_TEST_TMPDIR/x")+"* ]]
@@ -81,7 +83,7 @@ EOF
 int main(void) { struct ringup *r; return ringup_init(0, &r) ? 1 : (ringup_fini(r), 0); }
 EOF
   # shellcheck disable=SC2046 # flags are words
-  "${CC:-cc}" -I"$prefix/include" -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
+  "${cc[@]}" -I"$prefix/include" -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/x.c" \
     $(PKG_CONFIG_PATH=${pc%/*} pkg-config --define-variable=libdir="$static" --static --libs ringup)
   not grep -q libringup <<<"$(readelf -d "$BATS_TEST_TMPDIR/x")"
   "$BATS_TEST_TMPDIR/x"
@@ -96,7 +98,7 @@ EOF
     cmp "$f" "$doc/${f##*/}"
     f=${f##*/} f=${f%.c}
     # shellcheck disable=SC2046 # flags are words
-    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/$f" "$doc/$f.c" \
+    "${cc[@]}" -std=c99 -Wall -Wextra -Werror -pedantic -o "$BATS_TEST_TMPDIR/$f" "$doc/$f.c" \
       $(PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
         PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs ringup)
   done

@@ -489,7 +489,7 @@ static void refuses(struct ringup *r, int rank, int size)
 
 	gpu_sit(&s, rank);
 	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL &&
-		      strstr(ringup_error(), "no memory of a GPU"),
+		      strstr(ringup_error(), "is not GPU memory"),
 	      "the host's memory as a GPU's", rank);
 	a.in = a.out = far = gpu_new(&s, sizeof(host));
 	a.stream = s.stream;

@@ -8,7 +8,8 @@
 
 enum { COUNT = 100, DEADLINE_MS = 400, LATE_MS = 3000 };
 
-static const char *expected; /* in the sentence of each rank */
+static const char operation[] = "allreduce 'gradient'";
+static const char *expected; /* in the sentence of each rank, as the operation is */
 static int expected_code;
 static enum ringup_redop redop;
 static bool queued; /* operations have a stream: they end before the GPU is done */
@@ -16,6 +17,15 @@ static bool queued; /* operations have a stream: they end before the GPU is done
 static int64_t ms_since(int64_t then)
 {
 	return (clock_ns() - then) / 1000000;
+}
+
+/* Does the sentence say of which rank it is, and where that runs? */
+static bool names_a_rank(const char *text)
+{
+	int rank, pid, n = 0;
+
+	return sscanf(text, "rank %d (process %d on %*[^)]): %n", &rank, &pid, &n) == 2 && n &&
+	       rank >= 0 && rank < 3 && pid > 1;
 }
 
 /* Sums until one fails, and at last says how. */
@@ -43,10 +53,13 @@ static void fails(struct ringup *r, int rank, int size)
 	}
 	check(rc == expected_code, "the status", rank);
 	check(strstr(ringup_error(), expected) != NULL, expected, rank);
+	check(strstr(ringup_error(), operation) != NULL, operation, rank);
+	check(names_a_rank(ringup_error()), "the rank, its process and its host", rank);
 	/* The stream of the program goes on: no kernel of NCCL's holds it. */
 	through = gpu_sync(&s, 2000);
 	check(through, "the stream goes on", rank);
 	check(ringup_allreduce(ringup_world(r), &a, NULL) == rc, "for good", rank);
+	check(strstr(ringup_error(), operation) != NULL, "and by name", rank);
 	gpu_drop(&s, a.out);
 	gpu_stand(&s);
 }
@@ -112,7 +125,8 @@ static void abort_one(struct ringup *r, int rank, int size)
 		check(!ringup_group_abort(hung), "an abort", rank);
 	if (!queued)
 		check(ringup_wait(op, -1) == RINGUP_EABORTED &&
-			      strstr(ringup_error(), "rank 1 has aborted group"),
+			      strstr(ringup_error(),
+				     "allreduce 'gradient': rank 1 has aborted group"),
 		      "ends the operation", rank);
 	while (!(rc = ringup_group_error(hung)) && ms_since(since) < LATE_MS)
 		clock_sleep_ms(1);

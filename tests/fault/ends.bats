@@ -26,7 +26,7 @@ ways='exit3 3 exited with status 3
 signal9 137 was killed by signal 9 (Killed)
 abort 134 was killed by signal 6 (Aborted)
 fini5 5 exited with status 5
-exit0 1 exited with status 0 in the midst of the job, without ringup_fini()
+exit0 1 exited with status 0 during the job, without ringup_fini()
 signal19 137 has *: it*is stopped (state T)
 memory 137 was killed by signal 9 (Killed); out of memory'
 

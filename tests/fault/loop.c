@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asks.h"
 #include "ringup.h"
 
 /*
@@ -78,14 +79,8 @@ static void rest(long ms)
 
 static int sum(struct ringup_group *of, const char *name, float *v, uint64_t count)
 {
-	struct ringup_reduce r = {
-		.name = name,
-		.in = v,
-		.out = v,
-		.count = count,
-		.dtype = RINGUP_F32,
-		.redop = RINGUP_SUM,
-	};
+	struct ringup_reduce r =
+		ASK_REDUCE(name, v, v, count, .dtype = RINGUP_F32, .redop = RINGUP_SUM);
 
 	return ringup_allreduce(of, &r, NULL);
 }
@@ -94,17 +89,9 @@ static int gather(const char *name, const float *v, uint64_t count)
 {
 	uint64_t counts[64];
 	void *out;
-	struct ringup_gather a = {
-		.name = name,
-		.in = v,
-		.rows = count,
-		.row = 1,
-		.dtype = RINGUP_F32,
-		.out = &out,
-		.counts = counts,
-		.into = all,
-		.into_bytes = (uint64_t)size * count * sizeof(*all),
-	};
+	struct ringup_gather a =
+		ASK_GATHER(name, v, count, 1, &out, counts, .dtype = RINGUP_F32, .into = all,
+			   .into_bytes = (uint64_t)size * count * sizeof(*all));
 
 	return ringup_allgather(world, &a, NULL);
 }

@@ -52,7 +52,7 @@ teardown() { hosts_teardown; }
   # Without heartbeats nothing else would make that host's first rank look.
   RINGUP_LIVENESS=off spread -s 2 -l 3
   await said 2 error
-  [[ $(grep -cE '^error [01] [0-9]+ [0-9]+ -[0-9]+ rank 3 has left the job$' out) -eq 2 ]] || { cat out err; return 1; }
+  [[ $(grep -cE "^error [01] [0-9]+ [0-9]+ -[0-9]+ allreduce '[a-z]+': rank 3 has left the job\$" out) -eq 2 ]] || { cat out err; return 1; }
   not grep -qE '^(error|done) 2 ' out
   "$strike" 9 "$(pid_of 2)"
   wait

@@ -84,7 +84,7 @@ leader_killed() {
   drop "$a" input 'iifname "eth0" meta length > 300'
   at=$("$strike" 0)
   both_sides "$at"
-  [[ $(grep -c '^error .* has confirmed no data for .* large packets do not get through (MTU)' out) -eq 4 ]] || { cat out err; return 1; }
+  [[ $(grep -c '^error .* has confirmed no data for .* drops large packets (MTU)' out) -eq 4 ]] || { cat out err; return 1; }
 }
 
 @test "F8 a partition while nothing is under way" {

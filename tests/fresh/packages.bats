@@ -101,7 +101,7 @@ EOT
       env/bin/ringup doctor --python env || true'
     echo "$output"
     expect_status 0
-    [[ $(grep -c 'sum 2.0' <<<"$output") -eq 2 && $output == *"nothing known is wrong in log"* ]]
+    [[ $(grep -c 'sum 2.0' <<<"$output") -eq 2 && $output == *"no known problem in log"* ]]
     grep -q '^engine  *good  ringup' <<<"$output"
   done
 }

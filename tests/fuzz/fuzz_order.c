@@ -39,7 +39,7 @@ static int listen_to(const uint8_t *bytes, size_t len, size_t step, int *rc)
 	for (at = 0; *rc >= 0 && at < len; at += n) {
 		n = len - at < step ? len - at : step;
 		fuzz_require(write(ends[1], bytes + at, n) == (ssize_t)n);
-		*rc = order_read(&o, &e);
+		*rc = stream_read(&o.stream, &e);
 		while (*rc >= 0 && (*rc = order_next(&o, &data, &got, &e)) > 0) {
 			check(&o, *rc, data, got);
 			count++;

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	now = clock_ns();
 	for (i = 0; i < STALL_BOARD; i++) {
-		const struct stall_topic *t = &s.board[i];
+		const struct stall_entry *t = &s.board[i];
 
 		fuzz_require(memchr(t->name, 0, sizeof(t->name)) || !t->first_ns);
 		fuzz_require(t->first_ns <= now && t->last_ns <= now && t->since_ns <= now);

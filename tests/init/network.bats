@@ -24,11 +24,11 @@ setup() { release_setup; }
   expect_status 61
   NET='--interface=eth7: no such interface; this host has eth0' RINGUP_INTERFACE=eth7 run "$init" --root "$root" network
   expect_status 62
-  NET='there is no network' NET_STATUS=1 DB_DRIVER_IP=10.1.2.1 run "$init" --root "$root" network
+  NET='nothing to configure: this host has no network' NET_STATUS=1 DB_DRIVER_IP=10.1.2.1 run "$init" --root "$root" network
   expect_status 60
-  NET='there is no network' NET_STATUS=1 run "$init" --root "$root" network
+  NET='nothing to configure: this host has no network' NET_STATUS=1 run "$init" --root "$root" network
   expect_status 0
-  [[ $output == *"skipped: there is no network"* ]]
+  [[ $output == *"skipped: nothing to configure: this host has no network"* ]]
 }
 
 # peers_fact - what the verify step says of other nodes.

@@ -90,7 +90,7 @@ executors() { env "$@" bash -c '. "$0"; echo "${PYSPARK_PYTHON:-none}"' "$env_fi
   rm -r "$root/databricks"
   run "$init" --root "$root" spark
   expect_status 0
-  [[ $output == *"65-spark: Spark is not this node's"* ]]
+  [[ $output == *"65-spark: the platform does not run Spark on this node"* ]]
 }
 
 @test "a dry run says what it would write, and writes nothing" {

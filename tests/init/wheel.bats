@@ -90,7 +90,7 @@ refused() {
   wheel "$RINGUP_SOURCE" "${files[@]}" "ringup-9.9.data/data//evil=$T/library"
   refused 30 "refusing to unpack"
   head -c 900 "$RINGUP_SOURCE" >"$T/half" && mv "$T/half" "$RINGUP_SOURCE"
-  refused 30 "is not a wheel of ringup with its engine"
+  refused 30 "is not a ringup wheel with an engine"
   touch "$T/broken"
   wheel "$RINGUP_SOURCE" "${files[@]}"
   refused 30 "does not start on this node: ringup: no GLIBC_2.99"

@@ -148,11 +148,11 @@ no_clock() {
   export RINGUP_LIVENESS=off RINGUP_STALL_CHECK=off
 }
 
-# blamed N RANK CODE [WORDS] - N ranks have failed with CODE, and all name RANK and its process,
+# blamed N RANK CODE [WORDS] - N ranks have failed with CODE, and all name their operation, and RANK and its process,
 # which did what WORDS say.
 blamed() {
   local n
-  n=$(grep -cE "^error [0-9]+ [0-9]+ [0-9]+ $3 .*rank $2 \(process $(pid_of "$2") on [^)]*\)${4+ $4}" out) || true
+  n=$(grep -cE "^error [0-9]+ [0-9]+ [0-9]+ $3 [a-z ]+ ('[^']+':|#[0-9]+:|[^ ]+ has stalled) .*rank $2 \(process $(pid_of "$2") on [^)]*\)${4+ $4}" out) || true
   [[ $n -eq $1 ]] || { echo "$n of $1 blame rank $2"; cat out err; return 1; }
 }
 

@@ -39,12 +39,14 @@ prose() { python3 "$src/tests/lint/prose.py" "$src/tests/lint/retired" "$@"; }
 @test "an article that was left behind, a variable of former times and a retired word are found" {
   local d=$BATS_TEST_TMPDIR/src/engine
   mkdir -p "$d"
-  printf '%s\n' '/* Copies a' ' * info of l->run; a one and an hour pass. */' 'int seat(struct comm *c);' >"$d/x.c"
+  printf '%s\n' '/* Copies a' ' * info of l->run; a one and an hour pass. */' 'int seat(struct comm *c);' \
+    'bool told; /* told */ char *s = "told";' >"$d/x.c"
   echo 'An progress thread. An `x` thread, a `y` item.' >"$d/x.md"
   run prose "$d/x.c" "$d/x.md"
   echo "$output"
-  [[ $status = 0 && ${#lines[@]} = 4 && ${lines[0]} == "$d/x.c:1: article: a  "*info && ${lines[1]} == "$d/x.c:2: "*"l->" &&
-    ${lines[2]} == "$d/x.c:3: say waiter: seat" && ${lines[3]} == "$d/x.md:1: article: An progress" ]]
+  [[ $status = 0 && ${#lines[@]} = 5 && ${lines[0]} == "$d/x.c:1: article: a  "*info && ${lines[1]} == "$d/x.c:2: "*"l->" &&
+    ${lines[2]} == "$d/x.c:3: say waiter: seat" && ${lines[3]} == "$d/x.c:4: say reported: told" &&
+    ${lines[4]} == "$d/x.md:1: article: An progress" ]]
 }
 
 # A backtrace of `take <- step <- look` tells nothing; a static function has its object in its name.

@@ -155,7 +155,7 @@ static int serve(struct ringup *r, struct measure *m, int fd, struct err *e)
 static int join(const char *path, const char *words, bool shared, struct err *e)
 {
 	static struct groups groups;
-	struct measure_how how = { &groups, shared };
+	struct measure_options how = { &groups, shared };
 	struct measure *m = NULL;
 	struct ringup *r = NULL;
 	int rc = ringup_init(NULL, &r), fd;

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asks.h"
 #include "ringup.h"
 
 enum { RANKS = 64 };
@@ -176,9 +177,8 @@ static void stop_launcher(void)
 
 static int learn_pids(void)
 {
-	struct ringup_gather g = {
-		.name = "pids", .in = &my_pid, .rows = 1, .row = 1, .dtype = RINGUP_I64
-	};
+	struct ringup_gather g =
+		ASK_GATHER("pids", &my_pid, 1, 1, NULL, NULL, .dtype = RINGUP_I64);
 	uint64_t counts[RANKS];
 	void *all = NULL;
 	int rc;
@@ -209,11 +209,8 @@ int main(int argc, char **argv)
 	if (ringup_size(world) > RANKS || learn_pids())
 		return 91;
 	for (i = 0;; i++) {
-		struct ringup_reduce a = { .name = "x",
-					   .in = values,
-					   .out = values,
-					   .count = 2000,
-					   .dtype = RINGUP_F64 };
+		struct ringup_reduce a =
+			ASK_REDUCE("x", values, values, 2000, .dtype = RINGUP_F64);
 
 		if (i == 20 && culprit < 0)
 			fputs("ready\n", stderr);

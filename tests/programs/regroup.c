@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asks.h"
 #include "ringup.h"
 
 /*
@@ -63,12 +64,8 @@ struct votes {
 static int step(struct ringup *r, struct votes *sum)
 {
 	struct votes mine = { 1, has("stop"), ringup_hosts_changed(r) != 0 };
-	struct ringup_reduce how = { .name = "votes",
-				     .in = &mine,
-				     .out = sum,
-				     .count = 3,
-				     .dtype = RINGUP_F64,
-				     .redop = RINGUP_SUM };
+	struct ringup_reduce how =
+		ASK_REDUCE("votes", &mine, sum, 3, .dtype = RINGUP_F64, .redop = RINGUP_SUM);
 
 	return ringup_allreduce(ringup_world(r), &how, NULL);
 }
@@ -103,9 +100,7 @@ static double state;
 
 static int sync_state(struct ringup *r)
 {
-	struct ringup_bcast how = {
-		.name = "state", .in = &state, .out = &state, .count = 1, .dtype = RINGUP_F64
-	};
+	struct ringup_bcast how = ASK_BCAST("state", &state, &state, 1, .dtype = RINGUP_F64);
 	int rc = ringup_broadcast(ringup_world(r), &how, NULL);
 
 	if (!rc)

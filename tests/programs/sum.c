@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asks.h"
 #include "ringup.h"
 
 #ifdef WITH_MPI
@@ -34,15 +35,8 @@ static int tell(const char *what, int rc)
 /* Start and finish the sum of one float32 vector, element i being rank + i. */
 static int sum(const char *name, uint64_t count, float *v)
 {
-	struct ringup_reduce r = {
-		.bytes = sizeof(struct ringup_reduce),
-		.name = name,
-		.in = v,
-		.out = v,
-		.count = count,
-		.dtype = RINGUP_F32,
-		.redop = RINGUP_SUM,
-	};
+	struct ringup_reduce r =
+		ASK_REDUCE(name, v, v, count, .dtype = RINGUP_F32, .redop = RINGUP_SUM);
 	struct ringup_op *op;
 	uint64_t i;
 	int rc;
@@ -64,15 +58,7 @@ static int sum(const char *name, uint64_t count, float *v)
 static int broadcast(int root)
 {
 	int64_t v = rank == root ? 42 + root : -1;
-	struct ringup_bcast b = {
-		.bytes = sizeof(struct ringup_bcast),
-		.name = "root",
-		.in = &v,
-		.out = &v,
-		.count = 1,
-		.dtype = RINGUP_I64,
-		.root = root,
-	};
+	struct ringup_bcast b = ASK_BCAST("root", &v, &v, 1, .dtype = RINGUP_I64, .root = root);
 	struct ringup_op *op;
 	int rc = ringup_broadcast(world, &b, &op);
 
@@ -90,16 +76,8 @@ static int gather(void)
 {
 	uint64_t *counts = calloc((size_t)size, sizeof(*counts)), i, at = 0;
 	unsigned char *mine = malloc(2 * (size_t)rank + 1), *all = NULL;
-	struct ringup_gather g = {
-		.bytes = sizeof(struct ringup_gather),
-		.name = "rows",
-		.in = mine,
-		.rows = (uint64_t)rank,
-		.row = 2,
-		.dtype = RINGUP_U8,
-		.out = (void **)&all,
-		.counts = counts,
-	};
+	struct ringup_gather g = ASK_GATHER("rows", mine, (uint64_t)rank, 2, (void **)&all,
+					    counts, .dtype = RINGUP_U8);
 	struct ringup_op *op;
 	int rc, r;
 
@@ -127,23 +105,9 @@ static int together(float *v)
 {
 	int64_t one = 1;
 	struct ringup_reduce s[3] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "together",
-		  .in = v,
-		  .out = v,
-		  .count = COUNT,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = &one,
-		  .out = &one,
-		  .count = 1,
-		  .dtype = RINGUP_I64 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v,
-		  .out = v,
-		  .count = 0,
-		  .dtype = RINGUP_F32,
-		  .redop = RINGUP_MIN },
+		ASK_REDUCE("together", v, v, COUNT, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, &one, &one, 1, .dtype = RINGUP_I64),
+		ASK_REDUCE(NULL, v, v, 0, .dtype = RINGUP_F32, .redop = RINGUP_MIN),
 	};
 	int rc, i;
 
@@ -171,13 +135,7 @@ static int gather_together(void)
 		  .row = 1,
 		  .out = &out[0],
 		  .counts = counts },
-		{ .bytes = sizeof(struct ringup_gather),
-		  .in = pair,
-		  .rows = 1,
-		  .row = 2,
-		  .dtype = RINGUP_I64,
-		  .out = &out[1],
-		  .counts = counts + size },
+		ASK_GATHER(NULL, pair, 1, 2, &out[1], counts + size, .dtype = RINGUP_I64),
 	};
 	int rc, r;
 
@@ -235,12 +193,8 @@ static int joining(void)
 	for (round = 0; round < ROUNDS && !rc; round++) {
 		k = (round * 5 + 3) % SUMS;
 		for (i = 0; i < (rank == size - 1 ? k : SUMS) && !rc; i++) {
-			struct ringup_reduce r = { .bytes = sizeof(struct ringup_reduce),
-						   .name = names[i % 2],
-						   .in = &x,
-						   .out = &x,
-						   .count = 1,
-						   .dtype = RINGUP_F64 };
+			struct ringup_reduce r =
+				ASK_REDUCE(names[i % 2], &x, &x, 1, .dtype = RINGUP_F64);
 
 			x = rank + 1;
 			rc = tell("joining", ringup_allreduce(world, &r, NULL));

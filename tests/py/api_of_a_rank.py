@@ -62,7 +62,7 @@ def the_user_decides_what_joined_ranks_do():
     n, r = hvd.size(), hvd.rank()
     hvd.barrier(), hvd.shutdown()
     os.environ["RINGUP_JOIN"] = "some"
-    raises(ValueError, hvd.init, says="neither sums nor all")
+    raises(ValueError, hvd.init, says="must be sums or all")
     os.environ["RINGUP_JOIN"] = "all"
     hvd.init()
     if r or n == 1:

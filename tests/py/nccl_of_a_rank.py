@@ -303,7 +303,7 @@ def killed(sign):
             hvd.allreduce(a, None, f"more.{i}", Sum, 1.0, 1.0, WORLD).numpy()
         raise AssertionError("nobody says so")
     except HorovodInternalError as e:
-        assert "rank 1 " in str(e), e
+        assert "rank 1 (process " in str(e) and "allreduce 'allreduce.more." in str(e), e
         print(f"told after {time.monotonic() - since:.2f} s: {e}", flush=True)
     # The program's stream goes on.
     call("cuStreamSynchronize", LEGACY)

@@ -163,7 +163,7 @@ def exchanges():
     got, received = hvd.alltoall(torch.empty(0, 3), [0] * n)
     assert got.shape == (0, 3) and received.tolist() == [0] * n
     assert hvd.alltoall(torch.empty(0)).shape == (0,)
-    raises(ValueError, hvd.alltoall, torch.tensor(1.0), says="no dimensions")
+    raises(ValueError, hvd.alltoall, torch.tensor(1.0), says="at least one dimension")
     raises(ValueError, hvd.alltoall, torch.ones(2), [2] + [0] * n, says="splits")
     raises(ValueError, hvd.alltoall, torch.ones(2), [3] + [0] * (n - 1), says="rows")
     raises(ValueError, hvd.alltoall, torch.ones(n, 1), torch.ones(n), says="whole")
@@ -202,7 +202,7 @@ def reduced_and_dealt_out():
     equal(a, n * x[2 * r:2 * r + 2]), equal(b, n * x[2 * r:2 * r + 2].int())
     equal(hvd.synchronize(hvd.reducescatter_async(x.view(n, 2).t().contiguous().t())),
           x[2 * r:2 * r + 2].view(1, 2))
-    raises(ValueError, hvd.reducescatter, torch.tensor(1.0), says="no dimensions")
+    raises(ValueError, hvd.reducescatter, torch.tensor(1.0), says="at least one dimension")
     y = torch.ones(2 * n, requires_grad=True)
     (hvd.reducescatter(y, op=hvd.Sum) * (r + 1)).sum().backward()
     equal(y.grad, n * torch.arange(1.0, n + 1).repeat(2, 1).t().flatten())

@@ -118,7 +118,7 @@ def rows_of_all_ranks():
         xs = [tf.cast(x, dtype) for x in xs]
         for f in both(hvd.allgather):
             equal(f(xs[r]), tf.concat(xs, 0))
-    raises(tf.errors.InvalidArgumentError, hvd.allgather, tf.constant(1.0), says="no dimensions")
+    raises(tf.errors.InvalidArgumentError, hvd.allgather, tf.constant(1.0), says="at least one dimension")
 
 
 @check

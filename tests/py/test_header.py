@@ -125,3 +125,21 @@ def test_versions_agree():
     from ringup import __version__
     with open(os.path.join(ROOT, "configure.ac"), encoding="utf-8") as f:
         assert f"AC_INIT([ringup], [{__version__}])" in f.read()
+
+
+@pytest.mark.parametrize("text, ours", [
+    ("rank 1 has left the job", True), ("x: rank 0 wants a sum, rank 1 a product", True),
+    ("allreduce 'x': rank 1 died", False), ("grouped allreduce 'x': rank 1 died", False),
+    ("allreduce #3: rank 1 died", False), ("allreduce x has stalled for 2.0 s: rank 0", False),
+    ("receive of 10 f32 from rank 2 with tag 7: rank 2 died", False)])
+def test_an_error_names_its_operation_once(text, ours):
+    class Library:
+        """What failure() asks of the library."""
+
+        @staticmethod
+        def ringup_error():
+            return text.encode()
+
+    error = _c.failure(Library, _c.STATUS["EPEER"], "allreduce 'x'")
+    assert isinstance(error, errors.PeerLost)
+    assert str(error) == (f"allreduce 'x': {text}" if ours else text)

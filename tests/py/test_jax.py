@@ -78,4 +78,5 @@ def test_a_rank_that_is_killed_is_named(way, tmp_path):
     assert p.codes == [0, -9], p.text
     said = p.results[0]["said"]
     assert "rank 1" in said and "EPEER" in said, said
+    assert said.count("allreduce '") == 1, said
     assert is_consequence(["JaxRuntimeError"], said), said

@@ -49,7 +49,7 @@ def test_a_job_of_two_builds_of_one_number_is_refused(tmp_path):
     p = start(["ringup", "run", "-np", "2", "--", "sh", "-c", mixed, "sh", sys.executable, WHERE],
               RINGUP_TEST_RESULTS=str(tmp_path))
     assert p.returncode and not list(tmp_path.glob("rank.*")), p.stderr
-    said = re.findall(r"rank 1 runs ringup \S+\+(\w+), the meeting point ringup \S+\+(\w+)",
+    said = re.findall(r"rank 1 runs ringup \S+\+(\w+), the rendezvous ringup \S+\+(\w+)",
                       p.stderr)
     assert said and set(said) == {(other.decode(), build.decode())}, p.stderr
 

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # needs: cpu
-# tests: src/backend src/device src/engine compat/python tests/fakegpu tests/py
+# tests: src/backend src/device src/engine compat/python tests/fakegpu tests/peers tests/py
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
-from conftest import HERE, launcher, start
+from conftest import HERE, ROOT, launcher, start
 
 BUILD = os.path.dirname(os.path.realpath(shutil.which("ringup") or "/none"))
 BUILD = BUILD[:-len("/.libs")] if BUILD.endswith("/.libs") else BUILD
@@ -29,8 +30,34 @@ def ranks(n, what, nccl="2.28.9", backend="nccl", more=(), options=(), **env):
                  timeout=100, LD_LIBRARY_PATH=path, RINGUP_BACKEND=backend, **env)
 
 
+def training(*program, nccl="2.28.9", doomed=()):
+    """Run nccl_training_of_a_rank.py by a launcher; returns how that ended."""
+    script = os.path.join(HERE, "nccl_training_of_a_rank.py")
+    return start([*program, sys.executable, script, *map(str, doomed)], timeout=100,
+                 LD_LIBRARY_PATH=f"{FAKES}/cuda:{FAKES}/nccl-{nccl}", RINGUP_BACKEND="nccl")
+
+
+@pytest.mark.parametrize("n, program, nccl", [
+    (2, ["horovodrun", "-np", "2"], "2.28.9"),
+    (3, ["ringup", "run", "-np", "3", "--"], "2.18.3")])
+def test_a_training_has_the_weights_of_one_process(n, program, nccl):
+    p = training(*program, nccl=nccl)
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert p.stdout.count(f"of {n} has the weights of one process") == n, p.stdout + p.stderr
+    assert "left at exit" not in p.stderr, p.stderr
+
+
+def test_an_elastic_training_that_loses_a_rank_has_them_too():
+    p = training("horovodrun", "-np", "3", "--min-np", "2", doomed=[1])
+    said = p.stdout + p.stderr
+    assert p.returncode == 0 and p.stdout.count("a job of 3 has ended with ") >= 2, said
+    assert p.stdout.count("has the weights of one process") >= 2, said
+    died = r"allreduce 'allreduce\.gradient\.\w+': rank 1 \(process \d+ on [^)]*\) died; the ranks"
+    assert re.search(died, p.stderr), said
+
+
 @pytest.mark.parametrize("n, nccl", [(2, "2.28.9"), (3, "2.18.3")])
-def test_a_training_loop(n, nccl):
+def test_the_steps_of_a_training(n, nccl):
     p = ranks(n, "train", nccl)
     assert p.returncode == 0, p.stdout + p.stderr
     assert p.stdout.count("is through") == n
@@ -109,6 +136,16 @@ def test_all_ranks_have_one_version_of_nccl():
     p = ranks(2, "versions", more=[f"{FAKES}/nccl-2.18.3/libnccl.so.2"])
     said = "rank 0 has NCCL 2.28.9, rank 1 has 2.18.3"
     assert p.returncode == 0 and p.stdout.count(said) == 2, p.stdout + p.stderr
+
+
+@pytest.mark.parametrize("program", ["gpu_train.py", "gpu_resnet.py"])
+def test_what_the_script_for_a_real_gpu_trains_runs_on_cpus(program, tmp_path):
+    if program == "gpu_resnet.py" and os.environ.get("RINGUP_TEST_LONG") != "1":
+        pytest.skip("this takes half a minute: RINGUP_TEST_LONG=1")
+    script = os.path.join(ROOT, "tests", "peers", program)
+    p = start(["horovodrun", "-np", "2", sys.executable, script, str(tmp_path), "1"],
+              CUDA_VISIBLE_DEVICES="")
+    assert p.returncode == 0 and " 0 wrong" in p.stdout, p.stdout + p.stderr
 
 
 def test_no_driver_and_no_nccl_are_named():

@@ -121,7 +121,7 @@ def test_files_whose_rows_differ_in_length_are_not_joined(tmp_path):
     ([WHEN] * 6, pa.timestamp("us", "UTC"), "dates or times"),
     ([WHEN] * 6, pa.timestamp("ns"), "dates or times"),
     ([WHEN.date()] * 6, pa.date32(), "dates or times"),
-    (["1"] * 6, pa.string(), "values of type str, but a model takes numbers"),
+    (["1"] * 6, pa.string(), "values of type str, but models need numbers"),
     ([[b"1"]] * 6, pa.list_(pa.binary()), "values of type bytes"),
     ([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int32()), "values of type "),
 ])

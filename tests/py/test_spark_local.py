@@ -309,7 +309,7 @@ def test_only_rank_0_s_value_is_pickled():
 
     assert HorovodRunner(np=-2).run(main) == 5
     assert TorchDistributor(2, use_gpu=False).run(main) == 5
-    with pytest.raises(JobFailed, match="^rank 1 on .* what the function returned, lock"):
+    with pytest.raises(JobFailed, match="^rank 1 on .* the function's result, lock"):
         job.run_here(job.Job.of_function(2, main))
 
 
@@ -413,7 +413,7 @@ def test_variables_that_differ_are_named_where_none_travel(monkeypatch):
 
 
 def test_what_returns_cannot_be_sent_is_told():
-    with pytest.raises(JobFailed, match="what the function returned, lock, cannot be sent"):
+    with pytest.raises(JobFailed, match="the function's result, lock, cannot be sent"):
         HorovodRunner(np=-2).run(lambda: __import__("threading").Lock())
 
 
@@ -854,7 +854,7 @@ def test_a_daemon_refuses_a_launcher_that_does_not_know_the_key():
     daemon.near.sendall(b"\xff" * 200)
     status, said = daemon.ends()
     os.close(daemon.lifeline)
-    assert status == 3 and "the other side does not know the key" in said
+    assert status == 3 and "the peer does not know the key" in said
 
 
 def test_a_daemon_refuses_what_is_no_key():

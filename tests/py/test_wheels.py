@@ -287,13 +287,19 @@ def test_one_wheel_serves_each_python_from_3_8(unpacked, wheels, tmp_path):
             assert "not in '>=3.8'" in out
 
 
+VERSION = "import importlib.metadata as m; print(m.version('ringup'))"
+
+
 @LONG
 def test_rebuild_and_undo_in_an_environment_with_the_wheel(installed):
     ringup = os.path.join(installed, "ringup")  # noqa: F811
     python = os.path.join(installed, "python")
     before = hashes(os.path.dirname(installed))
+    number = run(python, "-c", VERSION)
     run(ringup, "rebuild", "--engine", "ringup", "--without-mpi", "--python", python)
     assert os.access(ringup, os.X_OK)
+    # else pip would take the wheel for another version, and ringup-horovod would lack it
+    assert run(python, "-c", VERSION) == number
     assert f"({site(python)}/ringup/libringup.so.0)" in run(python, "-m", "ringup")
     assert run(python, "-c", "import horovod; print(horovod.__file__)").startswith(site(python))
     run(ringup, "rebuild", "--engine", "ringup", "--python", python, "--undo")

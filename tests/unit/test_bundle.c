@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "api/call.h"
+#include "asks.h"
 #include "coll/reduce.h"
 #include "engine/comm.h"
 #include "engine/ledger.h"
@@ -82,11 +83,9 @@ static void reductions(struct ringup_group *g, int n, int first, int rank, int s
 	int i;
 
 	for (i = 0; i < n; i++) {
-		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-					       .name = i ? NULL : "reductions",
-					       .count = count_of(i),
-					       .dtype = type_of(i),
-					       .redop = i % 5 == 3 ? RINGUP_MAX : RINGUP_SUM };
+		a[i] = (struct ringup_reduce)ASK_REDUCE(
+			i ? NULL : "reductions", NULL, NULL, count_of(i), .dtype = type_of(i),
+			.redop = i % 5 == 3 ? RINGUP_MAX : RINGUP_SUM);
 		a[i].out = malloc(count_of(i) * 8 + 1);
 		a[i].in = a[i].out;
 		set(a[i].out, a[i].dtype, a[i].count, number(rank, i));
@@ -117,17 +116,8 @@ static void adasum_among(struct ringup *r, int rank, int size)
 {
 	double v[5], w[3] = { 1, 2, 3 };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = w,
-		  .out = w,
-		  .count = 3,
-		  .dtype = RINGUP_F64 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v,
-		  .out = v,
-		  .count = 5,
-		  .dtype = RINGUP_F64,
-		  .redop = RINGUP_ADASUM },
+		ASK_REDUCE(NULL, w, w, 3, .dtype = RINGUP_F64),
+		ASK_REDUCE(NULL, v, v, 5, .dtype = RINGUP_F64, .redop = RINGUP_ADASUM),
 	};
 	int i;
 
@@ -184,16 +174,10 @@ static void gathers(struct ringup_group *g, int first, int rank, int size, bool 
 
 		in[i] = malloc(n * 8 + 1);
 		set(in[i], type_of(i), n, number(rank, i));
-		a[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
-					       .name = i ? NULL : "gathers",
-					       .in = in[i],
-					       .rows = rows_of(rank, i, much),
-					       .row = (uint64_t)(i + 1),
-					       .dtype = type_of(i),
-					       .out = &out[i],
-					       .counts = counts[i],
-					       .into = i == 3 ? into : NULL,
-					       .into_bytes = 100 };
+		a[i] = (struct ringup_gather)ASK_GATHER(
+			i ? NULL : "gathers", in[i], rows_of(rank, i, much), (uint64_t)(i + 1),
+			&out[i], counts[i], .dtype = type_of(i), .into = i == 3 ? into : NULL,
+			.into_bytes = 100);
 	}
 	check(!ringup_allgather_many(g, a, N, NULL), "gathers", rank);
 	/* Of the fourth, a row is four bytes. */
@@ -221,13 +205,8 @@ static void scatters(struct ringup_group *g, int first, int rank, int size, bool
 		in[i] = malloc(ROWS * row * 8 + 1);
 		out[i] = malloc(mine * row * 8 + 1);
 		set(in[i], type_of(i), ROWS * row, number(rank, i));
-		a[i] = (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
-						.name = i ? NULL : "scatters",
-						.in = in[i],
-						.out = out[i],
-						.rows = ROWS,
-						.row = row,
-						.dtype = type_of(i) };
+		a[i] = (struct ringup_scatter)ASK_SCATTER(i ? NULL : "scatters", in[i], ROWS,
+							  row, out[i], .dtype = type_of(i));
 	}
 	check(!ringup_reducescatter_many(g, a, N, NULL), "scatters", rank);
 	for (i = 0; i < N; i++) {
@@ -294,28 +273,10 @@ static void all_or_nothing(struct ringup *r, int rank, int size)
 	float v[2][2] = { { 1, 1 }, { 1, 1 } };
 	int32_t w[2] = { 1, 1 };
 	struct ringup_reduce a[2][2] = {
-		{ { .bytes = sizeof(struct ringup_reduce),
-		    .name = "a",
-		    .in = v[0],
-		    .out = v[0],
-		    .count = 2,
-		    .dtype = RINGUP_F32 },
-		  { .bytes = sizeof(struct ringup_reduce),
-		    .in = &w[0],
-		    .out = &w[0],
-		    .count = 1,
-		    .dtype = RINGUP_I32 } },
-		{ { .bytes = sizeof(struct ringup_reduce),
-		    .name = "b",
-		    .in = v[1],
-		    .out = v[1],
-		    .count = 2,
-		    .dtype = RINGUP_F32 },
-		  { .bytes = sizeof(struct ringup_reduce),
-		    .in = &w[1],
-		    .out = &w[1],
-		    .count = 1,
-		    .dtype = RINGUP_I32 } },
+		{ ASK_REDUCE("a", v[0], v[0], 2, .dtype = RINGUP_F32),
+		  ASK_REDUCE(NULL, &w[0], &w[0], 1, .dtype = RINGUP_I32) },
+		{ ASK_REDUCE("b", v[1], v[1], 2, .dtype = RINGUP_F32),
+		  ASK_REDUCE(NULL, &w[1], &w[1], 1, .dtype = RINGUP_I32) },
 	};
 	struct ringup_op *op[2];
 	int i, k;
@@ -424,12 +385,7 @@ static void invalid(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[2] = { 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "invalid",
-		  .in = v,
-		  .out = v,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("invalid", v, v, 1, .dtype = RINGUP_F32),
 		{ .bytes = sizeof(struct ringup_reduce),
 		  .in = v + 1,
 		  .count = 1,
@@ -453,17 +409,8 @@ static void joined(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[2] = { 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "beside",
-		  .in = v,
-		  .out = v,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v + 1,
-		  .out = v + 1,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("beside", v, v, 1, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, v + 1, v + 1, 1, .dtype = RINGUP_F32),
 	};
 	int last = -1, round;
 

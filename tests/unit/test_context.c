@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "asks.h"
 #include "backend/backend.h"
 #include "family.h"
 #include "tap.h"
@@ -35,9 +36,7 @@ static int again(void)
 
 	for (k = 0; k < 5; k++) {
 		float v = 1;
-		struct ringup_reduce a = {
-			.in = &v, .out = &v, .count = 1, .dtype = RINGUP_F32
-		};
+		struct ringup_reduce a = ASK_REDUCE(NULL, &v, &v, 1, .dtype = RINGUP_F32);
 
 		if (family_join(&r))
 			return complain("init");
@@ -77,12 +76,8 @@ static int alone(void)
 {
 	struct ringup *r;
 	double v[2] = { 3, 4 };
-	struct ringup_reduce a = { .in = v,
-				   .out = v,
-				   .count = 2,
-				   .dtype = RINGUP_F64,
-				   .redop = RINGUP_AVERAGE,
-				   .pre = 2 };
+	struct ringup_reduce a = ASK_REDUCE(NULL, v, v, 2, .dtype = RINGUP_F64,
+					    .redop = RINGUP_AVERAGE, .pre = 2);
 
 	if (ringup_init(NULL, &r))
 		return complain("init");
@@ -101,9 +96,7 @@ static int forked(void)
 {
 	struct ringup *r;
 	float v = 1;
-	struct ringup_reduce a = {
-		.name = "x", .in = &v, .out = &v, .count = 1, .dtype = RINGUP_F32
-	};
+	struct ringup_reduce a = ASK_REDUCE("x", &v, &v, 1, .dtype = RINGUP_F32);
 	int status;
 	pid_t child;
 
@@ -298,12 +291,8 @@ static int beside_a_plan(void)
 	struct ringup_group *g;
 	struct ringup_op *op;
 	float *v = calloc(COUNT, sizeof(*v)), x = 1;
-	struct ringup_reduce a = {
-		.name = "all", .in = v, .out = v, .count = COUNT, .dtype = RINGUP_F32
-	};
-	struct ringup_reduce two = {
-		.name = "two", .in = &x, .out = &x, .count = 1, .dtype = RINGUP_F32
-	};
+	struct ringup_reduce a = ASK_REDUCE("all", v, v, COUNT, .dtype = RINGUP_F32);
+	struct ringup_reduce two = ASK_REDUCE("two", &x, &x, 1, .dtype = RINGUP_F32);
 	int *note = (int *)family->note, i, rc = 0;
 
 	if (!v || family_join(&r) || ringup_group_add(r, (int[]){ 0, 1 }, 2, &g))

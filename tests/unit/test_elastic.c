@@ -11,7 +11,7 @@ static struct elastic x;
 static int64_t now;
 static char said[4096];
 
-static void begin(struct elastic_how how, const char *hosts)
+static void begin(struct elastic_options how, const char *hosts)
 {
 	struct hostlist l = { 0 };
 	struct err e = { 0 };
@@ -63,7 +63,7 @@ static const char *acts(void)
 		elastic_next(&x, now, &a, &until);
 		if (a.act == ELASTIC_START)
 			snprintf(at, room, "start(%d %s/%d) ", a.worker,
-				 x.hosts[a.host].is.name, x.workers[a.worker].slot);
+				 x.hosts[a.host].spec.name, x.workers[a.worker].slot);
 		else if (a.act == ELASTIC_END)
 			snprintf(at, room, "end(%d) ", a.worker);
 		else if (a.act == ELASTIC_BREAK)
@@ -101,7 +101,7 @@ static void arrive(int from, int to)
 }
 
 /* @n workers have met. */
-static void met(struct elastic_how how, const char *hosts, int n)
+static void met(struct elastic_options how, const char *hosts, int n)
 {
 	begin(how, hosts);
 	acts();
@@ -116,37 +116,39 @@ static void after_ms(int64_t ms)
 
 static void test_start(void)
 {
-	begin((struct elastic_how){ .np = 3, .min_np = 2, .reset_limit = -1 }, "a:2,b:1");
+	begin((struct elastic_options){ .np = 3, .min_np = 2, .reset_limit = -1 }, "a:2,b:1");
 	ok(are("start(0 a/0) start(1 a/1) start(2 b/0)"), "one worker for each slot");
 	arrive(0, 1);
 	ok(are(""), "all that were started are waited for");
 	arrive(2, 2);
 	ok(are("form1(0,1,2)"), "then they are the first generation, in their order");
 	ok(are(""), "and nothing else happens");
-	begin((struct elastic_how){ .np = 2, .min_np = 1, .max_np = 2, .reset_limit = -1 },
+	begin((struct elastic_options){ .np = 2, .min_np = 1, .max_np = 2, .reset_limit = -1 },
 	      "a:4");
 	ok(are("start(0 a/0) start(1 a/1)"), "never more than were wanted");
-	begin((struct elastic_how){ .np = 3,
-				    .min_np = 2,
-				    .reset_limit = -1,
-				    .discovers = true,
-				    .timeout_ms = 5000 },
+	begin((struct elastic_options){ .np = 3,
+					.min_np = 2,
+					.reset_limit = -1,
+					.discovers = true,
+					.timeout_ms = 5000 },
 	      "a:2");
 	ok(are(""), "as many slots as were asked for have to be there first");
 	hosts_are("a:2,b:2");
 	ok(are("start(0 a/0) start(1 a/1) start(2 b/0) start(3 b/1)"),
 	   "and then all are filled");
-	begin((struct elastic_how){ .np = 3,
-				    .min_np = 2,
-				    .reset_limit = -1,
-				    .discovers = true,
-				    .timeout_ms = 5000 },
+	begin((struct elastic_options){ .np = 3,
+					.min_np = 2,
+					.reset_limit = -1,
+					.discovers = true,
+					.timeout_ms = 5000 },
 	      "a:2");
 	acts();
 	after_ms(5000);
 	ok(are("done(1)"), "for so long and no longer");
-	begin((struct elastic_how){ .np = 3, .min_np = 2, .start_ms = 3000, .reset_limit = -1 },
-	      "a:3");
+	begin(
+		(struct elastic_options){
+			.np = 3, .min_np = 2, .start_ms = 3000, .reset_limit = -1 },
+		"a:3");
 	acts();
 	arrive(0, 1);
 	acts();
@@ -156,7 +158,7 @@ static void test_start(void)
 
 static void test_lost(void)
 {
-	struct elastic_how how = { .np = 4, .min_np = 2, .reset_limit = -1 };
+	struct elastic_options how = { .np = 4, .min_np = 2, .reset_limit = -1 };
 
 	met(how, "a:4", 4);
 	elastic_exit(&x, 1, 137, now);
@@ -220,7 +222,7 @@ static void test_lost(void)
 
 static void test_pause(void)
 {
-	struct elastic_how how = { .np = 2, .min_np = 1, .reset_limit = -1 };
+	struct elastic_options how = { .np = 2, .min_np = 1, .reset_limit = -1 };
 
 	met(how, "a:2", 2);
 	elastic_exit(&x, 1, 1, now);
@@ -243,7 +245,7 @@ static void test_pause(void)
 
 static void test_blacklist(void)
 {
-	struct elastic_how how = { .np = 4, .min_np = 2, .reset_limit = -1 };
+	struct elastic_options how = { .np = 4, .min_np = 2, .reset_limit = -1 };
 
 	met(how, "a:2,b:2", 4);
 	elastic_exit(&x, 0, 137, now);
@@ -272,7 +274,9 @@ static void test_blacklist(void)
 
 static void test_hosts(void)
 {
-	struct elastic_how how = { .np = 2, .min_np = 1, .reset_limit = -1, .discovers = true };
+	struct elastic_options how = {
+		.np = 2, .min_np = 1, .reset_limit = -1, .discovers = true
+	};
 
 	met(how, "a:2", 2);
 	hosts_are("a:2,b:1");
@@ -300,7 +304,7 @@ static void test_hosts(void)
 /* What is added together is met together. */
 static void test_together(void)
 {
-	struct elastic_how how = {
+	struct elastic_options how = {
 		.np = 2, .min_np = 1, .reset_limit = -1, .discovers = true, .start_ms = 3000
 	};
 
@@ -373,7 +377,7 @@ static void test_together(void)
 
 static void test_end(void)
 {
-	struct elastic_how how = { .np = 3, .min_np = 2, .reset_limit = 1 };
+	struct elastic_options how = { .np = 3, .min_np = 2, .reset_limit = 1 };
 
 	met(how, "a:3", 3);
 	elastic_exit(&x, 0, 0, now);
@@ -657,7 +661,8 @@ static bool walk_settles(void)
 	if (walk_over)
 		return true;
 	for (int i = 0; i < x.host_count; i++)
-		want += x.hosts[i].listed && !x.hosts[i].blacklisted ? x.hosts[i].is.slots : 0;
+		want += x.hosts[i].listed && !x.hosts[i].blacklisted ? x.hosts[i].spec.slots
+								     : 0;
 	if (x.how.max_np && want > x.how.max_np)
 		want = x.how.max_np;
 	for (int i = 0; i < walk_size; i++) {
@@ -671,12 +676,12 @@ static bool walk_settles(void)
 
 static void walk_begin(void)
 {
-	struct elastic_how how = { .np = 2,
-				   .min_np = 1 + draw(2),
-				   .max_np = draw(3) ? 0 : 2 + draw(3),
-				   .reset_limit = -1,
-				   .discovers = true,
-				   .cooldown_min_ms = draw(2) ? 0 : 1000 };
+	struct elastic_options how = { .np = 2,
+				       .min_np = 1 + draw(2),
+				       .max_np = draw(3) ? 0 : 2 + draw(3),
+				       .reset_limit = -1,
+				       .discovers = true,
+				       .cooldown_min_ms = draw(2) ? 0 : 1000 };
 
 	how.cooldown_max_ms = how.cooldown_min_ms * 10;
 	memset(walk_slots, 0, sizeof(walk_slots));

@@ -13,17 +13,14 @@
 #include "rounds.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 static int sum_f32(struct ringup_group *g, const char *name, float *v, uint64_t n,
 		   struct ringup_op **opp)
 {
-	struct ringup_reduce a = { .name = name,
-				   .in = v,
-				   .out = v,
-				   .count = n,
-				   .dtype = RINGUP_F32,
-				   .redop = RINGUP_SUM };
+	struct ringup_reduce a =
+		ASK_REDUCE(name, v, v, n, .dtype = RINGUP_F32, .redop = RINGUP_SUM);
 
 	return ringup_allreduce(g, &a, opp);
 }
@@ -215,12 +212,8 @@ static void others(struct ringup *r, int rank, int size)
 		n = lengths[k];
 		for (root = 0; root < size; root++) {
 			int32_t *v = malloc(n * sizeof(*v));
-			struct ringup_bcast b = { .name = "b",
-						  .in = v,
-						  .out = v,
-						  .count = n,
-						  .dtype = RINGUP_I32,
-						  .root = root };
+			struct ringup_bcast b =
+				ASK_BCAST("b", v, v, n, .dtype = RINGUP_I32, .root = root);
 
 			for (i = 0; i < n; i++)
 				v[i] = rank == root ? (int32_t)(i * 3 + (uint64_t)root) : -1;
@@ -235,13 +228,9 @@ static void others(struct ringup *r, int rank, int size)
 			 */
 			uint64_t rows = root == 2 ? 0 : n * (uint64_t)rank, at = 0;
 			int64_t *v = malloc((rows * 3 + 1) * sizeof(*v)), *out = NULL;
-			struct ringup_gather a = { .name = root ? NULL : "gather",
-						   .in = v,
-						   .rows = rows,
-						   .row = 3,
-						   .dtype = RINGUP_I64,
-						   .out = (void **)&out,
-						   .counts = counts };
+			struct ringup_gather a =
+				ASK_GATHER(root ? NULL : "gather", v, rows, 3, (void **)&out,
+					   counts, .dtype = RINGUP_I64);
 
 			for (i = 0; i < rows * 3; i++)
 				v[i] = (int64_t)(i * 100 + (uint64_t)rank);
@@ -265,24 +254,12 @@ static void others(struct ringup *r, int rank, int size)
 static int gather_into(struct ringup_group *g, bool exchange, int32_t *in, uint64_t n,
 		       int32_t **out, uint64_t *counts, int32_t *into, uint64_t bytes)
 {
-	struct ringup_gather a = { .name = "into",
-				   .in = in,
-				   .rows = n,
-				   .row = 1,
-				   .dtype = RINGUP_I32,
-				   .out = (void **)out,
-				   .counts = counts,
-				   .into = into,
-				   .into_bytes = bytes };
-	struct ringup_exchange x = { .name = "exchange into",
-				     .in = in,
-				     .rows = n * (uint64_t)ringup_size(g),
-				     .row = 1,
-				     .dtype = RINGUP_I32,
-				     .out = (void **)out,
-				     .counts = counts,
-				     .into = into,
-				     .into_bytes = bytes };
+	struct ringup_gather a =
+		ASK_GATHER("into", in, n, 1, (void **)out, counts, .dtype = RINGUP_I32,
+			   .into = into, .into_bytes = bytes);
+	struct ringup_exchange x =
+		ASK_EXCHANGE("exchange into", in, n * (uint64_t)ringup_size(g), 1, (void **)out,
+			     counts, .dtype = RINGUP_I32, .into = into, .into_bytes = bytes);
 
 	return exchange ? ringup_alltoall(g, &x, NULL) : ringup_allgather(g, &a, NULL);
 }
@@ -377,14 +354,11 @@ static void deal_in_place(struct ringup *r, int rank, int size)
 		for (i = 0; i < rows * 3; i++)
 			in[i] = (int32_t)(i + k) * size + rank;
 		out = k & 1 ? in + first * 3 : in;
-		check(!ringup_reducescatter(g,
-					    &(struct ringup_scatter){ .name = "in place",
-								      .in = in,
-								      .rows = rows,
-								      .row = 3,
-								      .out = out,
-								      .dtype = RINGUP_I32 },
-					    NULL),
+		check(!ringup_reducescatter(
+			      g,
+			      &(struct ringup_scatter)ASK_SCATTER("in place", in, rows, 3, out,
+								  .dtype = RINGUP_I32),
+			      NULL),
 		      "in place", rank);
 		for (bad = i = 0; i < mine * 3; i++)
 			bad += out[i] != (int32_t)(first * 3 + i + k) * size * size +
@@ -403,14 +377,10 @@ static void operations(struct ringup *r, int rank, int size)
 		for (k = 0; k < 2; k++) {
 			double v[3] = { rank + 1, -rank, 2 }, sum = size * (size + 1) / 2,
 			       product = 1;
-			struct ringup_reduce a = { .name = k ? "scaled" : "plain",
-						   .in = v,
-						   .out = v,
-						   .count = 3,
-						   .dtype = RINGUP_F64,
-						   .redop = (enum ringup_redop)op,
-						   .pre = k ? 2 : 0,
-						   .post = k ? 0.5 : 0 };
+			struct ringup_reduce a =
+				ASK_REDUCE(k ? "scaled" : "plain", v, v, 3, .dtype = RINGUP_F64,
+					   .redop = (enum ringup_redop)op, .pre = k ? 2 : 0,
+					   .post = k ? 0.5 : 0);
 			double want, f = k ? 2 : 1;
 			int i;
 
@@ -439,11 +409,8 @@ static void within(struct ringup *r, int rank, int size)
 	size_t k;
 
 	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
-		struct ringup_reduce a = { .name = "within",
-					   .in = x,
-					   .out = x,
-					   .count = counts[k],
-					   .dtype = RINGUP_F32 };
+		struct ringup_reduce a =
+			ASK_REDUCE("within", x, x, counts[k], .dtype = RINGUP_F32);
 		struct ringup_op *op = NULL;
 
 		for (i = bad = 0; i < a.count; i++)
@@ -471,12 +438,8 @@ static void nearly_again(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	char name[8] = "again";
 	float in[8] = { 1, 2, 3, 4 }, out[8] = { 0 };
-	struct ringup_reduce usual = { .name = name,
-				       .in = in,
-				       .out = out,
-				       .count = 4,
-				       .dtype = RINGUP_F32,
-				       .redop = RINGUP_SUM },
+	struct ringup_reduce usual = ASK_REDUCE(name, in, out, 4, .dtype = RINGUP_F32,
+						.redop = RINGUP_SUM),
 			     a;
 	int i;
 
@@ -628,21 +591,11 @@ static void arguments(struct ringup *r, int rank, int size)
 	float v[RANKS_MAX + 8] = { 1 };
 	uint64_t counts[RANKS_MAX];
 	void *out;
-	struct ringup_scatter part = { .name = "part",
-				       .in = v,
-				       .rows = (uint64_t)size,
-				       .row = 2,
-				       .out = v + 1,
-				       .dtype = RINGUP_F32 };
-	struct ringup_exchange rows = { .name = "rows",
-					.in = v + 1,
-					.rows = (uint64_t)size,
-					.row = 1,
-					.dtype = RINGUP_F32,
-					.out = &out,
-					.counts = counts,
-					.into = v,
-					.into_bytes = 2 * sizeof(*v) };
+	struct ringup_scatter part =
+		ASK_SCATTER("part", v, (uint64_t)size, 2, v + 1, .dtype = RINGUP_F32);
+	struct ringup_exchange rows =
+		ASK_EXCHANGE("rows", v + 1, (uint64_t)size, 1, &out, counts,
+			     .dtype = RINGUP_F32, .into = v, .into_bytes = 2 * sizeof(*v));
 	char name[600];
 
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "empty name", rank);
@@ -653,15 +606,11 @@ static void arguments(struct ringup *r, int rank, int size)
 	name[511] = 0;
 	a = (struct ringup_reduce){ .name = name, .count = 1, .out = v };
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "no in", rank);
-	a = (struct ringup_reduce){
-		.name = name, .in = v, .out = v + 1, .count = 3, .dtype = RINGUP_F32
-	};
+	a = (struct ringup_reduce)ASK_REDUCE(name, v, v + 1, 3, .dtype = RINGUP_F32);
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "overlap", rank);
 	a.dtype = (enum ringup_dtype)99;
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "dtype", rank);
-	a = (struct ringup_reduce){
-		.name = name, .in = v, .out = v, .count = 3, .dtype = RINGUP_F32
-	};
+	a = (struct ringup_reduce)ASK_REDUCE(name, v, v, 3, .dtype = RINGUP_F32);
 	a.redop = (enum ringup_redop)99;
 	check(ringup_allreduce(g, &a, &op) == RINGUP_EINVAL, "redop", rank);
 	check(ringup_reducescatter(g, &part, &op) == RINGUP_EINVAL, "a part elsewhere", rank);

@@ -161,6 +161,16 @@ static void others(struct output *o)
 		   "job: the loss is NaN\n"),
 	   "%s", text);
 	begin(o);
+	blames(0, 1, ALARM_MOVES, RINGUP_ESYSTEM,
+	       "rank 1 (process 101 on h): allreduce 'x': the GPU (7) is lost");
+	ends(0, CLD_EXITED, 1, "");
+	ends(1, CLD_EXITED, 6, "");
+	ok(failure_look(&f, 2) == 6, "a rank on which the system has failed");
+	text = lines();
+	ok(!strcmp(text, "ringup run: rank 1 (pid 101) on h exited with status 6: allreduce "
+			 "'x': the GPU (7) is lost\n"),
+	   "%s", text);
+	begin(o);
 	blames(0, -1, ALARM_MOVES, RINGUP_EDEADLOCK, "all ranks wait for each other");
 	ends(0, CLD_EXITED, 1, "");
 	ok(failure_look(&f, 0) == 1 &&

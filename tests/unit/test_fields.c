@@ -108,6 +108,10 @@ int main(void)
 	check_mark("[3]<stdout>:x", 3, "x");
 	check_mark("[rank7]: x", 7, " x");
 	check_mark("[default0]:x", 0, "x");
+	check_mark("[default3]:[rank11]: x", 11, " x");
+	check_mark("1: [rank9]:x", 9, "x");
+	check_mark("1: [rank]: x", 1, "[rank]: x");
+	check_mark("[1,2]<stderr>:[rank", 2, "[rank");
 	check_mark("12: x", 12, "x");
 	check_mark("[node:5] x", -1, "[node:5] x");
 	check_mark("[1,", -1, "[1,");

@@ -20,17 +20,13 @@
 #include "rounds.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 static int sum(struct ringup_group *g, const char *name, float *v, uint64_t n,
 	       struct ringup_op **opp)
 {
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = name,
-				   .in = v,
-				   .out = v,
-				   .count = n,
-				   .dtype = RINGUP_F32 };
+	struct ringup_reduce a = ASK_REDUCE(name, v, v, n, .dtype = RINGUP_F32);
 
 	return ringup_allreduce(g, &a, opp);
 }
@@ -135,13 +131,8 @@ static void scatter_without(struct ringup_group *g, uint64_t rows, uint64_t row,
 	int ranks = size * (size - 1) / 2 - (gone < 0 ? 0 : gone);
 	uint64_t n = (uint64_t)size, first, mine, i, bad = 0, count = rows * row;
 	int32_t *in = malloc((count + 1) * sizeof(*in)), *out = malloc((count + 1) * 4);
-	struct ringup_scatter a = { .bytes = sizeof(struct ringup_scatter),
-				    .name = "scatter",
-				    .in = in,
-				    .rows = rows,
-				    .row = row,
-				    .out = out,
-				    .dtype = RINGUP_I32 };
+	struct ringup_scatter a =
+		ASK_SCATTER("scatter", in, rows, row, out, .dtype = RINGUP_I32);
 
 	mine = rows / n + ((uint64_t)rank < rows % n);
 	first = rows / n * (uint64_t)rank +
@@ -187,13 +178,8 @@ static void adasum(struct ringup *r, int rank, int size)
 {
 	struct ringup_group *g = ringup_world(r);
 	double v[5], one[4] = { 0 };
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "same",
-				   .in = v,
-				   .out = v,
-				   .count = 5,
-				   .dtype = RINGUP_F64,
-				   .redop = RINGUP_ADASUM };
+	struct ringup_reduce a =
+		ASK_REDUCE("same", v, v, 5, .dtype = RINGUP_F64, .redop = RINGUP_ADASUM);
 	int i;
 
 	/* Equal vectors come out as they went in, orthogonal ones as their sum. */
@@ -201,12 +187,8 @@ static void adasum(struct ringup *r, int rank, int size)
 		v[i] = i + 1;
 	check(!ringup_allreduce(g, &a, NULL) && v[4] == 5 && v[0] == 1, "equal", rank);
 	one[rank % 4] = 3;
-	a = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-				    .in = one,
-				    .out = one,
-				    .count = 4,
-				    .dtype = RINGUP_F64,
-				    .redop = RINGUP_ADASUM };
+	a = (struct ringup_reduce)ASK_REDUCE(NULL, one, one, 4, .dtype = RINGUP_F64,
+					     .redop = RINGUP_ADASUM);
 	check(!ringup_allreduce(g, &a, NULL), "orthogonal", rank);
 	for (i = 0; i < size && size <= 4; i++)
 		check(one[i] == 3, "orthogonal values", rank);
@@ -234,12 +216,9 @@ static void together(struct ringup *r, int rank, int size)
 
 			for (k = 0; k < i * 7 + 1; k++)
 				v[i][k] = (float)(rank + i);
-			a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-						       .name = i ? NULL : "many",
-						       .in = v[i],
-						       .out = v[i],
-						       .count = (uint64_t)(i * 7),
-						       .dtype = RINGUP_F32 };
+			a[i] = (struct ringup_reduce)ASK_REDUCE(i ? NULL : "many", v[i], v[i],
+								(uint64_t)(i * 7),
+								.dtype = RINGUP_F32);
 		}
 		/* Another operation, in another order on each rank. */
 		if (rank % 2)
@@ -506,17 +485,8 @@ static void remembered(struct ringup *r, int rank, int size)
 	struct ringup_op *op[OPS], *many, *odd, *other;
 	float v[OPS], w[2] = { 1, 1 }, x = 1;
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "many",
-		  .in = w,
-		  .out = w,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = w + 1,
-		  .out = w + 1,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("many", w, w, 1, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, w + 1, w + 1, 1, .dtype = RINGUP_F32),
 	};
 	int both[] = { size - 2, size - 1 }, i;
 	char name[24];
@@ -678,7 +648,7 @@ static int as_child(struct ringup *r, struct ringup_op *op)
 	ringup_abort(r, "no rank of this job");
 	bad += ringup_wait(op, -1) != RINGUP_ESHUTDOWN;
 	bad += sum(ringup_world(r), "known", &v, 1, NULL) != RINGUP_ESHUTDOWN;
-	bad += !strstr(ringup_error(), "a child of fork() is no rank");
+	bad += !strstr(ringup_error(), "a forked child is not a rank");
 	bad += ringup_group_add(r, (int[]){ 0 }, 1, &g) != RINGUP_ESHUTDOWN;
 	bad += ringup_group_remove(ringup_group_get(r, 1)) != RINGUP_ESHUTDOWN;
 	bad += ringup_rank(ringup_world(r)) != 0;
@@ -723,21 +693,10 @@ static void join_with(struct ringup *r, int rank, int size, uint64_t n)
 
 	for (round = 0; round <= rank; round++) {
 		float want = 0, least = (float)round;
-		struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-					   .name = "min",
-					   .in = v,
-					   .out = v,
-					   .count = n,
-					   .dtype = RINGUP_F32,
-					   .redop = RINGUP_MIN };
-		struct ringup_gather all = { .bytes = sizeof(struct ringup_gather),
-					     .name = "all",
-					     .in = v,
-					     .rows = 1,
-					     .row = 1,
-					     .dtype = RINGUP_F32,
-					     .out = (void **)&out,
-					     .counts = counts };
+		struct ringup_reduce a =
+			ASK_REDUCE("min", v, v, n, .dtype = RINGUP_F32, .redop = RINGUP_MIN);
+		struct ringup_gather all =
+			ASK_GATHER("all", v, 1, 1, (void **)&out, counts, .dtype = RINGUP_F32);
 
 		for (q = round; q < size; q++)
 			want += (float)(q + 1);
@@ -781,25 +740,10 @@ static void join_others(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float v[6] = { 1, 2, 3, 4, 5, 6 };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "pair",
-		  .in = v,
-		  .out = v,
-		  .count = 2,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v + 2,
-		  .out = v + 2,
-		  .count = 4,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("pair", v, v, 2, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, v + 2, v + 2, 4, .dtype = RINGUP_F32),
 	};
-	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-				  .name = "b",
-				  .in = v,
-				  .out = v,
-				  .count = 6,
-				  .dtype = RINGUP_F32,
-				  .root = 1 };
+	struct ringup_bcast b = ASK_BCAST("b", v, v, 6, .dtype = RINGUP_F32, .root = 1);
 	struct ringup_op *op;
 	int last;
 
@@ -829,42 +773,15 @@ static void join_refuses(struct ringup_group *g, uint64_t n, int rank, int size)
 {
 	float *v = calloc(n, sizeof(*v)), *out = NULL;
 	uint64_t counts[RANKS_MAX];
-	struct ringup_gather all = { .bytes = sizeof(struct ringup_gather),
-				     .name = "all",
-				     .in = v,
-				     .rows = 1,
-				     .row = n,
-				     .dtype = RINGUP_F32,
-				     .out = (void **)&out,
-				     .counts = counts };
+	struct ringup_gather all =
+		ASK_GATHER("all", v, 1, n, (void **)&out, counts, .dtype = RINGUP_F32);
 	struct ringup_gather both[2] = { all, all };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "pair",
-		  .in = v,
-		  .out = v,
-		  .count = 1,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v + 1,
-		  .out = v + 1,
-		  .count = n - 1,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("pair", v, v, 1, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, v + 1, v + 1, n - 1, .dtype = RINGUP_F32),
 	};
-	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-				  .name = "b",
-				  .in = v,
-				  .out = v,
-				  .count = n,
-				  .dtype = RINGUP_F32,
-				  .root = 1 };
-	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
-				    .name = "s",
-				    .in = v,
-				    .out = v,
-				    .rows = n,
-				    .row = 1,
-				    .dtype = RINGUP_F32 };
+	struct ringup_bcast b = ASK_BCAST("b", v, v, n, .dtype = RINGUP_F32, .root = 1);
+	struct ringup_scatter s = ASK_SCATTER("s", v, n, 1, v, .dtype = RINGUP_F32);
 	int round;
 
 	for (round = 0; round < 2; round++) {
@@ -906,17 +823,8 @@ static void join_flying(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	float one = 1, two = 1, again = 1, v[6] = { 1, 1, 1, 1, 1, 1 };
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "pair",
-		  .in = v,
-		  .out = v,
-		  .count = 2,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = v + 2,
-		  .out = v + 2,
-		  .count = 2,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE("pair", v, v, 2, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, v + 2, v + 2, 2, .dtype = RINGUP_F32),
 	};
 	struct ringup_op *op[2];
 	int last = -1;
@@ -1018,13 +926,7 @@ static void reduce_without(struct ringup_group *g, uint64_t n, enum ringup_redop
 	int me = ringup_rank(g);
 	float *v = malloc(n * sizeof(*v));
 	char name[16];
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = name,
-				   .in = v,
-				   .out = v,
-				   .count = n,
-				   .dtype = RINGUP_F32,
-				   .redop = redop };
+	struct ringup_reduce a = ASK_REDUCE(name, v, v, n, .dtype = RINGUP_F32, .redop = redop);
 	uint64_t i;
 
 	snprintf(name, sizeof(name), "%d.%d", (int)redop, (int)n);
@@ -1068,14 +970,9 @@ static void gather_without(struct ringup_group *g, uint64_t n, int gone)
 	for (k = 0; k < n; k++)
 		in[k] = me;
 	for (i = 0; i < 2; i++)
-		a[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
-					       .name = i ? NULL : "blocks",
-					       .in = in,
-					       .rows = n,
-					       .row = 1,
-					       .dtype = RINGUP_I32,
-					       .out = (void **)&out[i],
-					       .counts = counts[i] };
+		a[i] = (struct ringup_gather)ASK_GATHER(i ? NULL : "blocks", in, n, 1,
+							(void **)&out[i], counts[i],
+							.dtype = RINGUP_I32);
 	check(!ringup_allgather_many(g, a, 2, NULL), "gather", me);
 	for (i = 0; i < 2 && out[i]; i++)
 		for (at = 0, q = 0; q < size; q++) {

@@ -154,6 +154,9 @@ int main(void)
 	read_logs(src ? src : ".", "outcomes.txt");
 	read_logs(src ? src : ".", "threads.txt");
 	read_logs(src ? src : ".", "runs.txt");
+	read_logs(src ? src : ".", "sight.txt");
+	read_logs(src ? src : ".", "sight2.txt");
+	read_logs(src ? src : ".", "sight3.txt");
 	check_table();
 	check_routine();
 	conclude_free(&found);

@@ -31,24 +31,26 @@ int main(void)
 	if (!mkdtemp(root))
 		return 1;
 	ok(!*say(-1), "no limit is known: %s", said);
-	ok(strstr(say(50), "may have 50 processes and threads: raise that limit (ulimit -u)"),
+	ok(strstr(say(50),
+		  "is limited to 50 processes and threads: raise that limit (ulimit -u)"),
 	   "the user's: %s", said);
 	put("/proc/self/cgroup", "0::/pod/box\n");
 	put("/sys/fs/cgroup/pod/pids.max", "40\n");
 	put("/sys/fs/cgroup/pod/pids.current", "40\n");
 	put("/sys/fs/cgroup/pod/box/pids.max", "max\n");
 	put("/sys/fs/cgroup/pod/box/pids.current", "30\n");
-	ok(!strcmp(say(-1), "; control group /pod may have 40 processes and threads: raise its "
-			    "pids.max"),
+	ok(!strcmp(say(-1),
+		   "; control group /pod is limited to 40 processes and threads: raise its "
+		   "pids.max"),
 	   "a group's above: %s", said);
-	ok(strstr(say(30), "control group /pod may have 40"),
+	ok(strstr(say(30), "control group /pod is limited to 40"),
 	   "it is full, so it is the one: %s", said);
 	put("/sys/fs/cgroup/pod/pids.current", "20\n");
-	ok(strstr(say(30), "may have 30 processes"),
+	ok(strstr(say(30), "is limited to 30 processes"),
 	   "it is not, and the user may have fewer: %s", said);
 	ok(strstr(say(100), "control group /pod"), "the user may have more: %s", said);
 	put("/sys/fs/cgroup/pod/box/pids.max", "31\n");
-	ok(strstr(say(-1), "control group /pod/box may have 31"),
+	ok(strstr(say(-1), "control group /pod/box is limited to 31"),
 	   "the one with the fewest left: %s", said);
 	ok(limits_fail(&e, ENOENT, "thread %d", 3) == RINGUP_ESYSTEM &&
 		   !strcmp(e.text, "thread 3: No such file or directory"),

@@ -43,7 +43,7 @@ static void measure(struct measure *m, const char *name, bool in_place, bool une
 int main(void)
 {
 	struct ringup_init how = { .rank = 0, .size = 1, .exchange = exchange };
-	struct measure_how ours = { 0 };
+	struct measure_options ours = { 0 };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	struct err e = { 0 };

@@ -34,7 +34,7 @@ int main(void)
 	   "a mebibyte");
 	limit(4 << 20);
 	ok(memory_size(fd, 5 << 20, &e) == RINGUP_ESYSTEM &&
-		   strstr(e.text, "5120 KiB of memory to share: files have 4096 KiB at most"),
+		   strstr(e.text, "5120 KiB of memory to share: files are limited to 4096 KiB"),
 	   "too much under the limit");
 	ok(!memory_size(fd, 4 << 20, &e), "as much as it permits");
 	close(fd);
@@ -42,7 +42,7 @@ int main(void)
 	code = memory_permit(1, "something", &e);
 	limit(RLIM_INFINITY);
 	ok(code == RINGUP_ESYSTEM &&
-		   strstr(e.text, "1 KiB of something: files have 0 KiB at most"),
+		   strstr(e.text, "1 KiB of something: files are limited to 0 KiB"),
 	   "nothing permitted, not even a byte: %s", e.text);
 	limit(0);
 	code = memory_permit(0, "something", &e);

@@ -46,7 +46,7 @@ int main(void)
 	check(&none, "127.0.1.1", NODES_LOOPBACK,
 	      "127.0.1.1 is the loopback: each node reaches itself");
 	check(&none, "172.17.0.1", NODES_SHARED,
-	      "172.17.0.1 is what docker gives its bridge on every node");
+	      "172.17.0.1 is the default bridge address of docker on every node");
 	check(&none, "nonsense", NODES_UNKNOWN, "");
 	ok(nodes_shared(&none, said, sizeof(said)) == NODES_UNKNOWN && !*said,
 	   "nobody shares nothing");
@@ -56,7 +56,7 @@ int main(void)
 	check(&l, "10.0.0.2", NODES_ONE, "10.0.0.2 is eth0 of b");
 	check(&l, "172.17.0.1", NODES_SHARED,
 	      "172.17.0.1 is docker0 of a and docker0 of b: of every node");
-	check(&l, "10.0.0.9", NODES_UNKNOWN, "10.0.0.9 is no address of these nodes");
+	check(&l, "10.0.0.9", NODES_UNKNOWN, "10.0.0.9 is not an address of these nodes");
 	add(&l, "c", "10.0.0.2");
 	check(&l, "10.0.0.2", NODES_SHARED, "10.0.0.2 is eth0 of b and eth0 of c");
 	ok(nodes_shared(&l, said, sizeof(said)) == NODES_SHARED &&

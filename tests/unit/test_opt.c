@@ -112,7 +112,7 @@ int main(void)
 		   parse("x -host h1") == RINGUP_EINVAL && parse("x -qh") == RINGUP_EINVAL,
 	   "-h stands alone: %s", e.text);
 	ok(parse("x -oversubscribe cmd") == RINGUP_EINVAL && !dir &&
-		   strstr(e.text, "stands apart: -o versubscribe"),
+		   strstr(e.text, "separate the value with a blank: -o versubscribe"),
 	   "a long name of others is no value: %s", e.text);
 	ok(parse("x -n-by-node") == RINGUP_EINVAL && parse("x -qo-by-node") == RINGUP_EINVAL,
 	   "with dashes in it neither: %s", e.text);

@@ -1,4 +1,5 @@
 /* test_order.c - orders arrive whole, after whatever a shell says, or are refused. */
+/* tests: src/launch/order.c src/wire/stream.c */
 #include "launch/order.h"
 
 #include <stdio.h>
@@ -39,7 +40,7 @@ static int hear(const unsigned char **data, size_t *len)
 
 	if (rc)
 		return rc;
-	rc = order_read(&a, &e);
+	rc = stream_read(&a.stream, &e);
 	return rc ? rc : order_next(&a, data, len, &e);
 }
 
@@ -106,7 +107,8 @@ static void test_hostile(void)
 	connect_both(true);
 	text = calloc(1, 200000);
 	memset(text, 'x', 200000);
-	while (!order_next(&a, &data, &len, &e) && put(text, 20000) && !order_read(&a, &e))
+	while (!order_next(&a, &data, &len, &e) && put(text, 20000) &&
+	       !stream_read(&a.stream, &e))
 		;
 	ok(e.code == RINGUP_EINVAL, "a greeting without an end: %s", e.text);
 	free(text);
@@ -141,8 +143,8 @@ static void test_sealed(void)
 		   order_say(&b, ORDER_OUTPUT, NULL, 0, text, sizeof(text), &e) >= 0,
 	   "an order of several frames is said");
 	while (!rc && !(rc = order_next(&a, &data, &len, &e)))
-		if ((rc = order_flush(&b, &e)) >= 0)
-			rc = order_read(&a, &e);
+		if ((rc = stream_flush(&b.stream, &e)) >= 0)
+			rc = stream_read(&a.stream, &e);
 	ok(rc == ORDER_OUTPUT && len == sizeof(text) && !memcmp(data, text, len),
 	   "and arrives whole, behind the greeting of ringup %s", a.version);
 	ok(!order_say(&a, ORDER_SETUP, NULL, 0, "the job's secret", 16, &e) &&

@@ -367,7 +367,7 @@ static void with_secrets(void)
 	job(&a, s);
 	ok(s[RANKS - 1] == 100 - RINGUP_EAUTH, "and one that has the only one");
 	a = act("short", "short");
-	a.why = "can be guessed";
+	a.why = "but needs at least";
 	job(&a, s);
 	ok(s[0] == 100 - RINGUP_EINVAL && are_all(s + 1, RANKS - 1, RINGUP_EPEER),
 	   "a secret that can be guessed is refused, as all ranks are told");
@@ -385,7 +385,7 @@ static void in_vain(void)
 	ok(are_all(s + 1, RANKS - 1, RINGUP_EPEER), "and the others are told why");
 	a = act("", "");
 	a.is_absent = true;
-	a.why = "not all ranks have come";
+	a.why = "not all ranks have used";
 	job(&a, s);
 	ok(are_all(s, RANKS - 1, RINGUP_ETIMEDOUT), "without one rank the others give up");
 	a = act("", "");
@@ -394,7 +394,7 @@ static void in_vain(void)
 	ok(are_all(s, RANKS, 0), "ranks that try again meet one that came too late");
 	a = act("", "");
 	a.has_no_size = true;
-	a.why = "keeps no PMI or PMIx store: start them by `ringup run -H";
+	a.why = "has no PMI or PMIx store: start them with `ringup run -H";
 	job(&a, s);
 	ok(are_all(s, RANKS, RINGUP_EINVAL), "PMI's variables of another job are not taken");
 }

@@ -79,7 +79,7 @@ static const char *name_for(struct comm *c, enum plan_kind kind, enum ringup_mem
 	struct plan p = { .kind = kind, .memory = memory };
 	const struct provider *v = provider_for(c, &p);
 
-	return v ? v->is->name : "none";
+	return v ? v->backend->name : "none";
 }
 
 static void close_comm(struct comm *c)
@@ -117,8 +117,8 @@ int main(void)
 
 	l.topo.size = 2;
 	ok(providers_open(&l, "nobody", &e) == RINGUP_EINVAL &&
-		   strstr(e.text, "=nobody: no such back end; shy, gone, sum, more, host, last "
-				  "and all are"),
+		   strstr(e.text, "=nobody: no such back end; available: shy, gone, sum, more, "
+				  "host, last and all"),
 	   "a name that there is not: %s", e.text);
 	e.code = 0;
 	ok(providers_open(&l, "gone", &e) == RINGUP_ENOBACKEND &&

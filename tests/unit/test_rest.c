@@ -46,11 +46,11 @@ static void add(int i)
 	self[i].look_ns = 1000 * (COMMS - i);
 	comm[i].engine = &g;
 	comm[i].waitset = &set[i];
-	comm[i].providers[0] = (struct provider){ .is = &waiting, .self = &self[i] };
+	comm[i].providers[0] = (struct provider){ .backend = &waiting, .self = &self[i] };
 	comm[i].provider_count = 1;
 	comm[i].runs = comm[i].run = &run[i];
 	comm[i].run_count = 1;
-	run[i].by = &comm[i].providers[0];
+	run[i].provider = &comm[i].providers[0];
 	comm[i].running = 1;
 	ok(comms_add(&g, &comm[i], &e) == i, "a communicator with a plan in flight");
 }

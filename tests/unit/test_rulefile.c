@@ -109,11 +109,11 @@ int main(void)
 	check_all();
 	check_explains();
 	check_refused("text: x\n", "begins with a line \"rule: ID\"");
-	check_refused("rule: a\nfrob: x\n", "\"frob\" is none of");
+	check_refused("rule: a\nfrob: x\n", "\"frob\" is not one of");
 	check_refused("rule: a\nkind: bad\n", "kind \"bad\"");
-	check_refused("rule: a\nflags: bad\n", "no flag \"bad\"");
-	check_refused("rule: a\nno colon\n", "no \"key: value\"");
-	check_refused("rule: a b\ntext: 12345678\ncause: x\nfix: y\n", "an id has");
+	check_refused("rule: a\nflags: bad\n", "unknown flag \"bad\"");
+	check_refused("rule: a\nno colon\n", "not of the form \"key: value\"");
+	check_refused("rule: a b\ntext: 12345678\ncause: x\nfix: y\n", "an id must have");
 	check_refused("rule: a\ncause: x\nfix: y\n", "no text");
 	check_refused("rule: a\ntext: short\ncause: x\nfix: y\n", "7 literal");
 	check_refused("rule: a\ntext: literal {frob}\ncause: x\nfix: y\n", "unknown field");
@@ -125,7 +125,7 @@ int main(void)
 	check_refused("rule: M1\ntext: literal\ncause: x\nfix: y\n", "a built-in rule");
 	check_refused("rule: a\ntext: literal\ncause: x\nfix: y\nrule: a\ntext: literal\n"
 		      "cause: x\nfix: y\n",
-		      "a rule of this id");
+		      "duplicate rule id");
 	check_stub("KeyError: 'labels'", "KeyError: 'labels'");
 	check_stub("[rank3]: ValueError: 17 gizmos in 4 rows",
 		   "ValueError: {errno} gizmos in {errno} rows");

@@ -14,7 +14,7 @@
 #include "ringup.h"
 #include "tap.h"
 
-static const char *words(struct starter_how how)
+static const char *words(struct starter_options how)
 {
 	static char out[2048];
 	char buf[2048], *argv[STARTER_WORDS];
@@ -30,7 +30,7 @@ static const char *words(struct starter_how how)
 	return out;
 }
 
-static bool is(struct starter_how how, const char *want)
+static bool is(struct starter_options how, const char *want)
 {
 	return !strcmp(words(how), want);
 }
@@ -39,33 +39,34 @@ static void test_words(void)
 {
 	char self[1024] = "";
 
-	ok(is((struct starter_how){ .ringup = "/r" },
+	ok(is((struct starter_options){ .ringup = "/r" },
 	      "ssh -T -o BatchMode=yes -o ConnectTimeout=5 -o LogLevel=ERROR n1 /r net agent"),
 	   "ssh");
-	ok(is((struct starter_how){ .ringup = "/r", .shell = "pdsh  -w" },
+	ok(is((struct starter_options){ .ringup = "/r", .shell = "pdsh  -w" },
 	      "pdsh -w n1 /r net agent"),
 	   "somebody's command");
-	ok(is((struct starter_how){ .ringup = "/r", .shell = "nsenter --net=/run/netns/%h --" },
+	ok(is((struct starter_options){ .ringup = "/r",
+					.shell = "nsenter --net=/run/netns/%h --" },
 	      "nsenter --net=/run/netns/n1 -- /r net agent"),
 	   "with the node in the midst of it");
-	ok(is((struct starter_how){ .kind = STARTER_MPIRUN, .ringup = "/r" },
+	ok(is((struct starter_options){ .kind = STARTER_MPIRUN, .ringup = "/r" },
 	      "mpirun -np 1 --host n1 /r net agent"),
 	   "mpirun");
-	ok(is((struct starter_how){ .kind = STARTER_SRUN, .ringup = "/r" },
+	ok(is((struct starter_options){ .kind = STARTER_SRUN, .ringup = "/r" },
 	      "srun -N1 -n1 --overlap --input=0 -w n1 /r net agent"),
 	   "srun");
-	ok(is((struct starter_how){ .ringup = "/r;reboot" }, "!") &&
-		   is((struct starter_how){ .ringup = "/my r" }, "!"),
+	ok(is((struct starter_options){ .ringup = "/r;reboot" }, "!") &&
+		   is((struct starter_options){ .ringup = "/my r" }, "!"),
 	   "no path that a shell would read otherwise");
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0)
-		ok(strstr(words((struct starter_how){ 0 }), self) != NULL,
+		ok(strstr(words((struct starter_options){ 0 }), self) != NULL,
 		   "this program's path");
 }
 
 static void test_end(void)
 {
-	struct starter_how how = { .shell = "sh -c cat;exec${IFS}sleep${IFS}100 --",
-				   .ringup = "x" };
+	struct starter_options how = { .shell = "sh -c cat;exec${IFS}sleep${IFS}100 --",
+				       .ringup = "x" };
 	int64_t start = clock_ns();
 	struct starter s;
 	struct err e = { 0 };

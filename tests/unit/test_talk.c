@@ -1,4 +1,5 @@
 /* test_talk.c - messages come out of noise whole; nonsense is an error. */
+/* tests: src/probe/talk.c src/wire/stream.c */
 #include "probe/talk.h"
 
 #include <string.h>

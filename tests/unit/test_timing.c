@@ -14,7 +14,7 @@ static int exchange(void *ctx, const void *mine, size_t len, void *all)
 	return 0;
 }
 
-static void take(struct measure *m, const char *name, uint64_t bytes, struct timing_how how)
+static void take(struct measure *m, const char *name, uint64_t bytes, struct timing_options how)
 {
 	struct task t = { .dtype = RINGUP_F32 };
 	struct timing x = { 0 };
@@ -36,7 +36,7 @@ static void take(struct measure *m, const char *name, uint64_t bytes, struct tim
 int main(void)
 {
 	struct ringup_init how = { .rank = 0, .size = 1, .exchange = exchange };
-	struct measure_how ours = { 0 };
+	struct measure_options ours = { 0 };
 	struct ringup *r = NULL;
 	struct measure *m = NULL;
 	struct err e = { 0 };
@@ -47,12 +47,12 @@ int main(void)
 		rc = measure_open(r, &ours, &m, &e);
 	ok(!rc, "ready: %s", e.text);
 	if (!rc) {
-		take(m, "allreduce", 8, (struct timing_how){ .samples = 1, .check = true });
-		take(m, "allreduce", 8, (struct timing_how){ .samples = 40 });
+		take(m, "allreduce", 8, (struct timing_options){ .samples = 1, .check = true });
+		take(m, "allreduce", 8, (struct timing_options){ .samples = 40 });
 		take(m, "allgather", 1 << 20,
-		     (struct timing_how){ .samples = 17, .check = true });
-		take(m, "broadcast", 1 << 10, (struct timing_how){ .seconds = 0 });
-		take(m, "barrier", 0, (struct timing_how){ .seconds = 0.01 });
+		     (struct timing_options){ .samples = 17, .check = true });
+		take(m, "broadcast", 1 << 10, (struct timing_options){ .seconds = 0 });
+		take(m, "barrier", 0, (struct timing_options){ .seconds = 0.01 });
 	}
 	measure_close(m);
 	ringup_fini(r);

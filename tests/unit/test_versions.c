@@ -17,45 +17,16 @@ static void test_refused(void)
 	static const struct {
 		const char *text, *says;
 	} rows[] = {
-		{ "torch\t1\t2\n", "3 fields instead of 8" },
-		{ "torhc\t1\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no subject 'torhc'" },
-		{ "torch\t1\t2\tcxx11abi\t0\tdoc\tx\t\n", "did you mean 'cxx11_abi'?" },
-		{ "torch\t1\t2\tflavour_of_the_day\t0\tdoc\tx\t\n", "no attribute" },
-		{ "torch\t2\t1\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },
-		{ "torch\t1.\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },
-		{ "torch\tv1\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },
-		{ "torch\t\t2\tcxx11_abi\t0\tdoc\tx\t\n", "no range" },
-		{ "torch\t1\t2\tcxx11_abi\t2\tdoc\tx\t\n", "no value for cxx11_abi" },
-		{ "torch\t1\t2\tcxx_standard\t15\tdoc\tx\t\n", "no value for cxx_standard" },
-		{ "torch\t1\t2\tcompiler\tgcc\tdoc\tx\t\n", "no value for compiler" },
-		{ "torch\t1\t2\tcompiler\ticc 19\tdoc\tx\t\n", "no value for compiler" },
-		{ "torch\t1\t2\tpython\t3.9-3.8\tdoc\tx\t\n", "no value for python" },
-		{ "torch\t1\t2\tpython\t3.9,\tdoc\tx\t\n", "no value for python" },
-		{ "torch\t1\t2\tpython\t\tdoc\tx\t\n", "no value for python" },
-		{ "torch\t1\t2\tcxx11_abi\t0\tsure\tx\t\n", "no confidence 'sure'" },
-		{ "torch\t1\t2\tcxx11_abi\t0\tdoc\t\t\n", "no source" },
-		{ "torch\t1\t2\tcxx11_abi@\t0\tdoc\tx\t\n", "no variant" },
-		{ "torch\t1\t2\tcxx11_abi@CU 118\t0\tdoc\tx\t\n", "no variant" },
-		{ "torch\t2\t-\tcxx11_abi\t1\tdoc\tx\t\ntorch\t1\t1\tcxx11_abi\t0\tdoc\tx\t\n",
-		  ":3: out of order" },
-		{ "torch\t1\t2.5\tcxx11_abi\t0\tdoc\tx\t\ntorch\t2.5.1\t-\tcxx11_"
-		  "abi\t1\tdoc\tx\t"
-		  "\n",
-		  ":3: contradicts line 2" },
-		{ "torch\t-\t2.5\tcxx11_abi\t0\tdoc\tx\t\ntorch\t1\t1\tcxx11_"
-		  "abi\t1\tdoc\tx\t\n",
-		  "contradicts" },
+		{ HEAD "torch\t1\t2\n", "table:2: 3 fields instead of 8" },
+		{ HEAD "torch\t1\t2\tcxx11_abi\t0\tsure\tx\t\n", "no confidence 'sure'" },
 	};
-	char text[512];
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct err e = { 0 };
-		int rc;
 
-		snprintf(text, sizeof(text), HEAD "%s", rows[i].text);
-		rc = versions_parse(&t, "table", text, strlen(text), &e);
-		ok(rc && strstr(e.text, rows[i].says), "%s: %s", rows[i].says, e.text);
+		ok(versions_parse(&t, "table", rows[i].text, strlen(rows[i].text), &e) &&
+			   strstr(e.text, rows[i].says),
+		   "%s: %s", rows[i].says, e.text);
 		versions_free(&t);
 	}
 	ok(versions_parse(&t, "table", "a\0b", 3, NULL), "no text");
@@ -105,8 +76,7 @@ static void test_in(void)
 	ok(!versions_in("1", "") && !versions_in("", "1"), "nothing");
 }
 
-/* The one that is installed: it parses, which is what refuses contradictions, and says what
- * everything else builds upon. */
+/* The one that is installed says what everything else builds upon. */
 static void test_ours(void)
 {
 	static const struct {

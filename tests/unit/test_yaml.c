@@ -79,15 +79,15 @@ int main(void)
 	check_wrong("a: 1\n  b: 2\n", "no section precedes it");
 	check_wrong("a:\n  b: 1\n    c: 2\n", "line 3: not indented as the line above");
 	check_wrong("a:\n  b:\n    c: 2\n", "line 3: not indented as the line above");
-	check_wrong("a: 'b\n", "a quote without its end");
-	check_wrong("a: \"b\\n\"\n", "behind \\ only");
+	check_wrong("a: 'b\n", "a quote is not closed");
+	check_wrong("a: \"b\\n\"\n", "may follow \\");
 	check_wrong("a: 'b' c\n", "something behind the value");
 	check_wrong("a: 1\n---\nb: 2\n", "line 2: a second document");
 	check_wrong("a: b\x01\n", "a control character");
 	memset(much, 'a', 100);
-	check_wrong(much, "a key is shorter");
+	check_wrong(much, "a key must be shorter");
 	snprintf(much, sizeof(much), "a: %01500d\n", 0);
-	check_wrong(much, "a value is shorter");
+	check_wrong(much, "a value must be shorter");
 	ok(yaml_read("a\0: b", 5, note, NULL, &e) == RINGUP_EINVAL, "a NUL byte is refused");
 	ok(yaml_read(NULL, YAML_FILE_BYTES + 1, note, NULL, &e) == RINGUP_EINVAL,
 	   "a long file is refused unread");

@@ -14,6 +14,7 @@
 #include "rounds.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "base/kinds.h"
 #include "ranks.h"
 
@@ -404,35 +405,16 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 	for (i = 0; i < a->tensors; i++) {
 		const char *name = i || !*f->name ? NULL : f->name;
 
-		reduce[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-						    .name = name,
-						    .in = f->in[i],
-						    .out = f->out[i],
-						    .count = t[i].rows * t[i].row,
-						    .dtype = t[i].dtype,
-						    .redop = t[i].redop,
-						    .pre = t[i].pre,
-						    .post = t[i].post };
-		scatter[i] = (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
-						      .name = name,
-						      .in = f->in[i],
-						      .out = f->out[i],
-						      .rows = t[i].rows,
-						      .row = t[i].row,
-						      .dtype = t[i].dtype,
-						      .redop = t[i].redop,
-						      .pre = t[i].pre,
-						      .post = t[i].post };
-		gather[i] = (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
-						    .name = name,
-						    .in = f->in[i],
-						    .rows = rows_of(a, i, s->rank, s->size),
-						    .row = t[i].row,
-						    .dtype = t[i].dtype,
-						    .out = (void **)&f->made[i],
-						    .counts = f->counts[i],
-						    .into = f->room[i],
-						    .into_bytes = f->room_bytes[i] };
+		reduce[i] = (struct ringup_reduce)ASK_REDUCE(
+			name, f->in[i], f->out[i], t[i].rows * t[i].row, .dtype = t[i].dtype,
+			.redop = t[i].redop, .pre = t[i].pre, .post = t[i].post);
+		scatter[i] = (struct ringup_scatter)ASK_SCATTER(
+			name, f->in[i], t[i].rows, t[i].row, f->out[i], .dtype = t[i].dtype,
+			.redop = t[i].redop, .pre = t[i].pre, .post = t[i].post);
+		gather[i] = (struct ringup_gather)ASK_GATHER(
+			name, f->in[i], rows_of(a, i, s->rank, s->size), t[i].row,
+			(void **)&f->made[i], f->counts[i], .dtype = t[i].dtype,
+			.into = f->room[i], .into_bytes = f->room_bytes[i]);
 	}
 	switch (a->kind) {
 	case REDUCE:
@@ -450,29 +432,20 @@ static int ask(struct in_flight *f, const struct side *s, struct ringup_op **opp
 	case SPREAD:
 		return ringup_broadcast(
 			s->group,
-			&(struct ringup_bcast){ .bytes = sizeof(struct ringup_bcast),
-						.name = *f->name ? f->name : NULL,
-						.in = f->in[0],
-						.out = f->out[0],
-						.count = reduce->count,
-						.dtype = t->dtype,
-						.root = a->root },
+			&(struct ringup_bcast)ASK_BCAST(*f->name ? f->name : NULL, f->in[0],
+							f->out[0], reduce->count,
+							.dtype = t->dtype, .root = a->root),
 			opp);
 	case EXCHANGE:
 		for (i = 0; i < s->size; i++)
 			f->splits[i] = split_of(a, s->rank, i);
-		return ringup_alltoall(
-			s->group,
-			&(struct ringup_exchange){ .bytes = sizeof(struct ringup_exchange),
-						   .name = *f->name ? f->name : NULL,
-						   .in = f->in[0],
-						   .rows = gather->rows,
-						   .row = t->row,
-						   .splits = f->splits,
-						   .dtype = t->dtype,
-						   .out = gather->out,
-						   .counts = gather->counts },
-			opp);
+		return ringup_alltoall(s->group,
+				       &(struct ringup_exchange)ASK_EXCHANGE(
+					       *f->name ? f->name : NULL, f->in[0],
+					       gather->rows, t->row, gather->out,
+					       gather->counts, .dtype = t->dtype,
+					       .splits = f->splits),
+				       opp);
 	default:
 		return ringup_barrier(s->group, *f->name ? f->name : NULL, opp);
 	}
@@ -870,14 +843,8 @@ static void compare_digests(const struct job *j)
 {
 	uint64_t *all, counts[RANKS_MAX];
 	int round, r, first;
-	struct ringup_gather mine = { .bytes = sizeof(struct ringup_gather),
-				      .name = "digests",
-				      .in = j->digest,
-				      .rows = sizeof(j->digest),
-				      .row = 1,
-				      .dtype = RINGUP_U8,
-				      .out = (void **)&all,
-				      .counts = counts };
+	struct ringup_gather mine = ASK_GATHER("digests", j->digest, sizeof(j->digest), 1,
+					       (void **)&all, counts, .dtype = RINGUP_U8);
 
 	if (ringup_allgather(j->side[0].group, &mine, NULL)) {
 		check(0, "digests", j->rank);

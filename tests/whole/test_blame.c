@@ -38,7 +38,7 @@ static void come(int at)
 
 static int fails(const char *what)
 {
-	printf("# rank %d: %s: %s\n", family_rank, what, ringup_error());
+	printf("# rank %d: %s: %s\n", family_rank, what, ringup_explain());
 	return 1;
 }
 
@@ -76,7 +76,7 @@ static int check_first(struct ringup *r)
 {
 	char text[600];
 
-	snprintf(text, sizeof(text), "%s", ringup_error());
+	snprintf(text, sizeof(text), "%s", ringup_explain());
 	if (check_blame(text))
 		return 1;
 	if (ends)
@@ -104,7 +104,7 @@ static int wait_in_vain(struct ringup *r)
 	while (!ringup_poll(op) && clock_ns() < enough)
 		clock_sleep_ms(1);
 	if (family_rank || !ends)
-		bad = (ends ? check_blame : check_blame_or_none)(ringup_error());
+		bad = (ends ? check_blame : check_blame_or_none)(ringup_explain());
 	come(2);
 	return bad | ((ringup_wait(op, HANG_MS) != 0) != ends);
 }
@@ -190,9 +190,9 @@ static int await_stopped(struct ringup *r)
 		return fails("start");
 	bad = ringup_wait(op, SHORT_MS) != RINGUP_ETIMEDOUT;
 	snprintf(named, sizeof(named), "rank 0 (process %d on ", family->note[7]);
-	bad |= !strstr(ringup_error(), named) ||
-	       !strstr(ringup_error(), " has started it, and ") ||
-	       !strstr(ringup_error(), "is stopped (state T)");
+	bad |= !strstr(ringup_explain(), named) ||
+	       !strstr(ringup_explain(), " has started it, and ") ||
+	       !strstr(ringup_explain(), "is stopped (state T)");
 	if (bad)
 		fails("rank 0 is not blamed");
 	come(0);

@@ -2,6 +2,7 @@
 /* tests: src/engine/submit.c src/engine/op.c src/engine/deadlock.c src/engine/watch.c */
 #include <stdbool.h>
 
+#include "asks.h"
 #include "base/clock.h"
 #include "base/pidstat.h"
 #include "family.h"
@@ -35,7 +36,7 @@ static bool await_stopped(int pid)
 /* A failure that is told where it can be read. */
 static int fails(const char *what)
 {
-	printf("# rank %d: %s: %s\n", family_rank, what, ringup_error());
+	printf("# rank %d: %s: %s\n", family_rank, what, ringup_explain());
 	fflush(stdout);
 	return 1;
 }
@@ -44,9 +45,7 @@ static float *data;
 
 static int start_sum(const char *name, uint64_t count, struct ringup_op **opp)
 {
-	struct ringup_reduce a = {
-		.name = name, .in = data, .out = data, .count = count, .dtype = RINGUP_F32
-	};
+	struct ringup_reduce a = ASK_REDUCE(name, data, data, count, .dtype = RINGUP_F32);
 
 	return ringup_allreduce(g, &a, opp);
 }
@@ -72,13 +71,8 @@ static int start_all(struct ringup_op **op)
 {
 	static void *rows;
 	static uint64_t counts[SIZE];
-	struct ringup_gather a = { .name = "rows",
-				   .in = data,
-				   .rows = LARGE,
-				   .row = 1,
-				   .dtype = RINGUP_F32,
-				   .out = &rows,
-				   .counts = counts };
+	struct ringup_gather a =
+		ASK_GATHER("rows", data, LARGE, 1, &rows, counts, .dtype = RINGUP_F32);
 
 	op[4] = op[5] = NULL;
 	return start_sum("step", 4, &op[0]) || start_sum("large", LARGE, &op[1]) ||
@@ -107,10 +101,12 @@ static int check_late(struct ringup_op *op, int i, int pid)
 	if (ringup_wait(op, SHORT_MS) != RINGUP_ETIMEDOUT)
 		return fails("it should be late");
 	snprintf(who, sizeof(who), "rank 1 (process %d on ", pid);
-	if (strncmp(ringup_error(), name_of[i], strlen(name_of[i])) ||
-	    !strstr(ringup_error(), "is not complete in time: ") ||
-	    !((strstr(ringup_error(), who) && strstr(ringup_error(), how)) ||
-	      (is_far && strstr(ringup_error(), "do not answer"))))
+	if (strstr(ringup_error(), "is not complete in time: "))
+		return fails("ringup_error() has asked");
+	if (strncmp(ringup_explain(), name_of[i], strlen(name_of[i])) ||
+	    !strstr(ringup_explain(), "is not complete in time: ") ||
+	    !((strstr(ringup_explain(), who) && strstr(ringup_explain(), how)) ||
+	      (is_far && strstr(ringup_explain(), "do not answer"))))
 		return fails("the sentence");
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "ringup.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 /* FEW_MEMBERS of api_coll.c: requests that take no memory. */
@@ -28,12 +29,7 @@ enum { FEW_MEMBERS = 32, MOST = BATCH_ITEMS + 2 };
 
 static struct ringup_reduce sum_of(const char *name, float *v, uint64_t count)
 {
-	return (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-				       .name = name,
-				       .in = v,
-				       .out = v,
-				       .count = count,
-				       .dtype = RINGUP_F32 };
+	return (struct ringup_reduce)ASK_REDUCE(name, v, v, count, .dtype = RINGUP_F32);
 }
 
 /* ---- names and shapes ---- */

@@ -11,6 +11,7 @@
 #include "rounds.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 /*
@@ -103,39 +104,17 @@ static void collectives(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	uint64_t all = LARGE * (uint64_t)size, counts[RANKS];
 	unsigned char *in = big_make(all), *out = big_make(all), *made = NULL;
-	struct ringup_reduce sum = {
-		.name = "sum", .in = in, .out = out, .count = LARGE, .dtype = RINGUP_U8
-	};
-	struct ringup_bcast spread = { .name = "spread",
-				       .in = in,
-				       .out = out,
-				       .count = LARGE,
-				       .dtype = RINGUP_U8,
-				       .root = 1 };
-	struct ringup_gather gather = { .name = "gather",
-					.in = in,
-					.rows = LARGE,
-					.row = 1,
-					.dtype = RINGUP_U8,
-					.out = (void **)&made,
-					.counts = counts,
-					.into = out,
-					.into_bytes = all };
-	struct ringup_exchange exchange = { .name = "exchange",
-					    .in = in,
-					    .rows = all,
-					    .row = 1,
-					    .dtype = RINGUP_U8,
-					    .out = (void **)&made,
-					    .counts = counts,
-					    .into = out,
-					    .into_bytes = all };
-	struct ringup_scatter scatter = { .name = "scatter",
-					  .in = in,
-					  .rows = all,
-					  .row = 1,
-					  .out = out,
-					  .dtype = RINGUP_U8 };
+	struct ringup_reduce sum = ASK_REDUCE("sum", in, out, LARGE, .dtype = RINGUP_U8);
+	struct ringup_bcast spread =
+		ASK_BCAST("spread", in, out, LARGE, .dtype = RINGUP_U8, .root = 1);
+	struct ringup_gather gather =
+		ASK_GATHER("gather", in, LARGE, 1, (void **)&made, counts, .dtype = RINGUP_U8,
+			   .into = out, .into_bytes = all);
+	struct ringup_exchange exchange =
+		ASK_EXCHANGE("exchange", in, all, 1, (void **)&made, counts, .dtype = RINGUP_U8,
+			     .into = out, .into_bytes = all);
+	struct ringup_scatter scatter =
+		ASK_SCATTER("scatter", in, all, 1, out, .dtype = RINGUP_U8);
 
 	check(in && out, "addresses", rank);
 	if (in && out) {

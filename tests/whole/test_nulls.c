@@ -207,7 +207,8 @@ static void memories(void)
 /* Is each function of the header called above? */
 static void all_are_called(void)
 {
-	static const char *const others[] = { "ringup_init", "ringup_error", "ringup_strerror",
+	static const char *const others[] = { "ringup_init",    "ringup_error",
+					      "ringup_explain", "ringup_strerror",
 					      "ringup_version", "ringup_alloc" };
 	const char *src = getenv("srcdir");
 	char path[4096], header[4096], word[64], text[1 << 16] = "", line[512];

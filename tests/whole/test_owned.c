@@ -11,6 +11,7 @@
 #include "ringup.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "ranks.h"
 
 /*
@@ -85,30 +86,19 @@ static char *name_of(struct asked *k, const char *name)
 
 static struct ringup_reduce reduce_of(struct asked *k, const char *name)
 {
-	return (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-				       .name = name_of(k, name),
-				       .in = some(k, rows),
-				       .out = some(k, rows),
-				       .count = rows * ROW,
-				       .dtype = k->dtype };
+	return (struct ringup_reduce)ASK_REDUCE(name_of(k, name), some(k, rows), some(k, rows),
+						rows * ROW, .dtype = k->dtype);
 }
 
 static struct ringup_gather gather_of(struct asked *k, const char *name, bool into)
 {
 	uint64_t all = rows * (uint64_t)k->size;
 
-	return (struct ringup_gather){
-		.bytes = sizeof(struct ringup_gather),
-		.name = name_of(k, name),
-		.in = some(k, rows),
-		.rows = rows,
-		.row = ROW,
-		.dtype = k->dtype,
-		.out = memory_get(&k->memory, sizeof(void *)),
-		.counts = memory_get(&k->memory, sizeof(uint64_t) * (size_t)k->size),
-		.into = into ? some(k, all) : NULL,
-		.into_bytes = into ? bytes_of(all) : 0,
-	};
+	return (struct ringup_gather)ASK_GATHER(
+		name_of(k, name), some(k, rows), rows, ROW,
+		memory_get(&k->memory, sizeof(void *)),
+		memory_get(&k->memory, sizeof(uint64_t) * (size_t)k->size), .dtype = k->dtype,
+		.into = into ? some(k, all) : NULL, .into_bytes = into ? bytes_of(all) : 0);
 }
 
 static struct ringup_exchange exchange_of(struct asked *k, const char *name, bool into)
@@ -117,30 +107,19 @@ static struct ringup_exchange exchange_of(struct asked *k, const char *name, boo
 
 	for (int i = 0; i < k->size; i++)
 		splits[i] = rows;
-	return (struct ringup_exchange){
-		.bytes = sizeof(struct ringup_exchange),
-		.name = name_of(k, name),
-		.in = some(k, rows * (uint64_t)k->size),
-		.rows = rows * (uint64_t)k->size,
-		.row = ROW,
-		.splits = splits,
-		.dtype = k->dtype,
-		.out = memory_get(&k->memory, sizeof(void *)),
-		.counts = memory_get(&k->memory, sizeof(uint64_t) * (size_t)k->size),
-		.into = into ? some(k, rows * (uint64_t)k->size) : NULL,
-		.into_bytes = into ? bytes_of(rows * (uint64_t)k->size) : 0,
-	};
+	return (struct ringup_exchange)ASK_EXCHANGE(
+		name_of(k, name), some(k, rows * (uint64_t)k->size), rows * (uint64_t)k->size,
+		ROW, memory_get(&k->memory, sizeof(void *)),
+		memory_get(&k->memory, sizeof(uint64_t) * (size_t)k->size), .dtype = k->dtype,
+		.splits = splits, .into = into ? some(k, rows * (uint64_t)k->size) : NULL,
+		.into_bytes = into ? bytes_of(rows * (uint64_t)k->size) : 0);
 }
 
 static struct ringup_scatter scatter_of(struct asked *k, const char *name)
 {
-	return (struct ringup_scatter){ .bytes = sizeof(struct ringup_scatter),
-					.name = name_of(k, name),
-					.in = some(k, rows * (uint64_t)k->size),
-					.rows = rows * (uint64_t)k->size,
-					.row = ROW,
-					.out = some(k, rows),
-					.dtype = k->dtype };
+	return (struct ringup_scatter)ASK_SCATTER(
+		name_of(k, name), some(k, rows * (uint64_t)k->size), rows * (uint64_t)k->size,
+		ROW, some(k, rows), .dtype = k->dtype);
 }
 
 /* ---- each public operation ---- */
@@ -176,12 +155,8 @@ static int reduce_to(struct asked *k, struct ringup_op **op)
 
 static int broadcast(struct asked *k, struct ringup_op **op)
 {
-	struct ringup_bcast a = { .bytes = sizeof(struct ringup_bcast),
-				  .name = name_of(k, "broadcast"),
-				  .in = some(k, rows),
-				  .out = some(k, rows),
-				  .count = rows * ROW,
-				  .dtype = k->dtype };
+	struct ringup_bcast a = ASK_BCAST(name_of(k, "broadcast"), some(k, rows), some(k, rows),
+					  rows * ROW, .dtype = k->dtype);
 
 	return ringup_broadcast(k->g, &a, op);
 }

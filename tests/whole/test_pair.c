@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "asks.h"
 #include "family.h"
 #include "rounds.h"
 #include "tap.h"
@@ -70,12 +71,8 @@ static int spread(struct ringup_group *g, int turn)
 	uint64_t n = some_bytes();
 	int root = rand_r(&seed) % 2;
 	bool in_place = rand_r(&seed) % 2;
-	struct ringup_bcast b = { .name = "spread",
-				  .in = in_place ? out : in,
-				  .out = out,
-				  .count = n,
-				  .dtype = RINGUP_U8,
-				  .root = root };
+	struct ringup_bcast b = ASK_BCAST("spread", in_place ? out : in, out, n,
+					  .dtype = RINGUP_U8, .root = root);
 
 	if (family_rank == root)
 		fill(in_place ? out : in, root, turn, 0, n);
@@ -87,15 +84,9 @@ static int gather(struct ringup_group *g, int turn)
 {
 	uint64_t n[2] = { some_bytes(), some_bytes() }, counts[2];
 	void *result;
-	struct ringup_gather a = { .name = "gather",
-				   .in = in,
-				   .rows = n[family_rank],
-				   .row = 1,
-				   .dtype = RINGUP_U8,
-				   .out = &result,
-				   .counts = counts,
-				   .into = turn % 4 ? out : NULL,
-				   .into_bytes = 2 * MOST };
+	struct ringup_gather a =
+		ASK_GATHER("gather", in, n[family_rank], 1, &result, counts, .dtype = RINGUP_U8,
+			   .into = turn % 4 ? out : NULL, .into_bytes = 2 * MOST);
 	int good;
 
 	fill(in, family_rank, turn, 0, n[family_rank]);
@@ -114,16 +105,9 @@ static int exchange(struct ringup_group *g, int turn)
 			     { some_bytes() / 2, some_bytes() / 2 } };
 	uint64_t counts[2], *mine = n[family_rank], from0 = n[0][family_rank];
 	void *result;
-	struct ringup_exchange a = { .name = "exchange",
-				     .in = in,
-				     .rows = mine[0] + mine[1],
-				     .row = 1,
-				     .splits = mine,
-				     .dtype = RINGUP_U8,
-				     .out = &result,
-				     .counts = counts,
-				     .into = out,
-				     .into_bytes = 2 * MOST };
+	struct ringup_exchange a = ASK_EXCHANGE("exchange", in, mine[0] + mine[1], 1, &result,
+						counts, .dtype = RINGUP_U8, .splits = mine,
+						.into = out, .into_bytes = 2 * MOST);
 
 	fill(in, family_rank, turn, 0, mine[0] + mine[1]);
 	if (ringup_alltoall(g, &a, NULL) || result != out)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "asks.h"
 #include "family.h"
 #include "rounds.h"
 #include "tap.h"
@@ -248,12 +249,8 @@ static int ask(struct ringup_group *g, struct ringup_op **opp)
 	int i;
 
 	for (i = 0; i < job->tensors; i++)
-		a[i] = (struct ringup_reduce){ .bytes = sizeof(struct ringup_reduce),
-					       .name = i ? NULL : "quiet",
-					       .in = v[i],
-					       .out = v[i],
-					       .count = job->count,
-					       .dtype = RINGUP_F32 };
+		a[i] = (struct ringup_reduce)ASK_REDUCE(i ? NULL : "quiet", v[i], v[i],
+							job->count, .dtype = RINGUP_F32);
 	return job->tensors > 1 ? ringup_allreduce_many(g, a, job->tensors, opp)
 				: ringup_allreduce(g, a, opp);
 }

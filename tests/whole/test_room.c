@@ -10,6 +10,7 @@
 #include "ringup.h"
 #include "tap.h"
 
+#include "asks.h"
 #include "nomemory.h"
 #include "ranks.h"
 
@@ -44,7 +45,8 @@ static unsigned char byte[16];
 /* Every rank hears that rank 1 had no room. */
 static void count_told(int rc, int rank)
 {
-	bool is_named = strstr(ringup_error(), "rank 1 has no memory for the result") != NULL;
+	bool is_named =
+		strstr(ringup_error(), "rank 1 is out of memory for the result") != NULL;
 
 	as_told[rank] += rc == RINGUP_ENOMEM;
 	named[rank] += is_named;
@@ -60,18 +62,10 @@ static struct ringup_gather huge(const char *name, int rank, int size, void **ou
 	uint64_t rows = FAR_TOO_MUCH / (uint64_t)size;
 	uintptr_t room = 1 << 20;
 
-	return (struct ringup_gather){
-		.bytes = sizeof(struct ringup_gather),
-		.name = name,
-		.in = (void *)(room + (uintptr_t)rank * rows),
-		.rows = rows,
-		.row = 1,
-		.dtype = RINGUP_U8,
-		.out = out,
-		.counts = counts,
-		.into = rank == 1 ? NULL : (void *)room,
-		.into_bytes = rank == 1 ? 0 : FAR_TOO_MUCH,
-	};
+	return (struct ringup_gather)ASK_GATHER(name, (void *)(room + (uintptr_t)rank * rows),
+						rows, 1, out, counts, .dtype = RINGUP_U8,
+						.into = rank == 1 ? NULL : (void *)room,
+						.into_bytes = rank == 1 ? 0 : FAR_TOO_MUCH);
 }
 
 static void gather(struct ringup_group *g, int rank, int size)
@@ -94,17 +88,8 @@ static void alltoall(struct ringup_group *g, int rank, int size)
 {
 	void *out = NULL;
 	uint64_t counts[RANKS_MAX], splits[RANKS_MAX] = { 0 };
-	struct ringup_exchange a = {
-		.bytes = sizeof(struct ringup_exchange),
-		.name = "alltoall",
-		.in = byte,
-		.rows = FAR_TOO_MUCH,
-		.row = 1,
-		.splits = splits,
-		.dtype = RINGUP_U8,
-		.out = &out,
-		.counts = counts,
-	};
+	struct ringup_exchange a = ASK_EXCHANGE("alltoall", byte, FAR_TOO_MUCH, 1, &out, counts,
+						.dtype = RINGUP_U8, .splits = splits);
 
 	/* All that there is goes to rank 1. */
 	splits[1] = a.rows;
@@ -114,33 +99,20 @@ static void alltoall(struct ringup_group *g, int rank, int size)
 
 static void adasum(struct ringup_group *g, int rank)
 {
-	struct ringup_reduce a = {
-		.bytes = sizeof(struct ringup_reduce),
-		.name = "adasum",
-		.in = byte,
-		.out = byte,
-		.count = FAR_TOO_MUCH,
-		.dtype = RINGUP_F32,
-		.redop = RINGUP_ADASUM,
-	};
+	struct ringup_reduce a = ASK_REDUCE("adasum", byte, byte, FAR_TOO_MUCH,
+					    .dtype = RINGUP_F32, .redop = RINGUP_ADASUM);
 	int rc = ringup_allreduce(g, &a, NULL);
 
 	as_told[rank] += rc == RINGUP_ENOMEM;
-	named[rank] += strstr(ringup_error(), "has no memory for the result") != NULL;
+	named[rank] += strstr(ringup_error(), "is out of memory for the result") != NULL;
 }
 
 /* A gather of @rows bytes from each rank. */
 static struct ringup_gather bytes_of(const char *name, const void *in, uint64_t rows,
 				     unsigned char **out, uint64_t *counts)
 {
-	return (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
-				       .name = name,
-				       .in = in,
-				       .rows = rows,
-				       .row = 1,
-				       .dtype = RINGUP_U8,
-				       .out = (void **)out,
-				       .counts = counts };
+	return (struct ringup_gather)ASK_GATHER(name, in, rows, 1, (void **)out, counts,
+						.dtype = RINGUP_U8);
 }
 
 /* A large one that has room, and a small one. */
@@ -166,7 +138,7 @@ static void count_lack(int rc, int rank, bool good)
 {
 	char own[64];
 
-	snprintf(own, sizeof(own), "rank %d has no memory for the result", rank);
+	snprintf(own, sizeof(own), "rank %d is out of memory for the result", rank);
 	if (rc == RINGUP_ENOMEM && strstr(ringup_error(), own))
 		__atomic_fetch_add(&lacked, 1, __ATOMIC_RELAXED);
 	else if (!rc && good)
@@ -222,15 +194,8 @@ static void small_exchange(struct ringup_group *g, int rank, int size)
 {
 	uint64_t rows = SMALL / (uint64_t)size, counts[RANKS_MAX], splits[RANKS_MAX];
 	unsigned char *mine = calloc(1, SMALL), *out = NULL;
-	struct ringup_exchange a = { .bytes = sizeof(struct ringup_exchange),
-				     .name = "small exchange",
-				     .in = mine,
-				     .rows = SMALL,
-				     .row = 1,
-				     .splits = splits,
-				     .dtype = RINGUP_U8,
-				     .out = (void **)&out,
-				     .counts = counts };
+	struct ringup_exchange a = ASK_EXCHANGE("small exchange", mine, SMALL, 1, (void **)&out,
+						counts, .dtype = RINGUP_U8, .splits = splits);
 	int rc, i;
 
 	memset(mine, rank + 1, SMALL);
@@ -247,13 +212,8 @@ static void small_adasum(struct ringup_group *g, int rank, int size)
 {
 	uint64_t count = SMALL / (uint64_t)size / sizeof(float), i;
 	float *mine = calloc(count, sizeof(*mine));
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "small adasum",
-				   .in = mine,
-				   .out = mine,
-				   .count = count,
-				   .dtype = RINGUP_F32,
-				   .redop = RINGUP_ADASUM };
+	struct ringup_reduce a = ASK_REDUCE("small adasum", mine, mine, count,
+					    .dtype = RINGUP_F32, .redop = RINGUP_ADASUM);
 	bool good = true;
 	int rc;
 
@@ -272,12 +232,8 @@ static void small_adasum(struct ringup_group *g, int rank, int size)
 static bool small_to_root(struct ringup_group *g, int rank, int size)
 {
 	unsigned char *mine = calloc(1, SMALL), *sum = calloc(1, SMALL);
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = "small to root",
-				   .in = mine,
-				   .out = sum,
-				   .count = SMALL,
-				   .dtype = RINGUP_U8 };
+	struct ringup_reduce a =
+		ASK_REDUCE("small to root", mine, sum, SMALL, .dtype = RINGUP_U8);
 	bool good;
 
 	memset(mine, rank + 1, SMALL);

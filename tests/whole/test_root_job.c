@@ -1,6 +1,7 @@
 /* test_root_job.c - reductions, gathers and scatters with one rank at the end. */
 #include <stdbool.h>
 
+#include "asks.h"
 #include "ranks.h"
 #include "rounds.h"
 
@@ -36,14 +37,10 @@ static void reduce_all(struct ringup *r, int rank, int size)
 					out[i] = GUARD;
 				}
 				name_it(name, "reduce", root, k);
-				struct ringup_reduce a = { .name = round % 2 ? name : NULL,
-							   .in = in,
-							   .out = rank == root || round ? out
-											: NULL,
-							   .count = counts[k],
-							   .dtype = RINGUP_F32,
-							   .pre = 2,
-							   .post = 0.5 };
+				struct ringup_reduce a = ASK_REDUCE(
+					round % 2 ? name : NULL, in,
+					rank == root || round ? out : NULL, counts[k],
+					.dtype = RINGUP_F32, .pre = 2, .post = 0.5);
 
 				op = NULL;
 				check(!ringup_reduce_to(g, &a, root, round < 2 ? &op : NULL),
@@ -66,9 +63,8 @@ static void reduce_types(struct ringup *r, int rank, int size)
 	struct ringup_group *g = ringup_world(r);
 	int64_t v = rank == 1 ? -5 : rank, out = GUARD;
 	uint8_t yes = rank == size - 1, any = 0;
-	struct ringup_reduce a = {
-		.in = &v, .out = &out, .count = 1, .dtype = RINGUP_I64, .redop = RINGUP_MIN
-	};
+	struct ringup_reduce a =
+		ASK_REDUCE(NULL, &v, &out, 1, .dtype = RINGUP_I64, .redop = RINGUP_MIN);
 
 	check(!ringup_reduce_to(g, &a, 0, NULL) && out == (rank ? GUARD : -5), "minimum", rank);
 	a.redop = RINGUP_MAX;
@@ -98,11 +94,9 @@ static void gather_all(struct ringup *r, int rank, int size)
 				out = NULL;
 				op = NULL;
 				name_it(name, "gather", root, k);
-				struct ringup_gather a = { .name = round % 2 ? name : NULL,
-							   .in = in,
-							   .rows = rows,
-							   .row = 2,
-							   .dtype = RINGUP_I32 };
+				struct ringup_gather a =
+					ASK_GATHER(round % 2 ? name : NULL, in, rows, 2, NULL,
+						   NULL, .dtype = RINGUP_I32);
 
 				if (rank == root) {
 					a.out = (void **)&out;
@@ -148,18 +142,12 @@ static void scatter_all(struct ringup *r, int rank, int size)
 				op = NULL;
 				out = NULL;
 				name_it(name, "scatter", root, k);
-				struct ringup_exchange a = {
-					.name = round % 2 ? name : NULL,
-					.in = rank == root ? in : NULL,
-					.rows = rank == root ? rows : 0,
-					.row = 1,
-					.splits = rank == root ? splits : NULL,
+				struct ringup_exchange a = ASK_EXCHANGE(
+					round % 2 ? name : NULL, rank == root ? in : NULL,
+					rank == root ? rows : 0, 1, &out, got,
 					.dtype = RINGUP_I64,
-					.out = &out,
-					.counts = got,
-					.into = into,
-					.into_bytes = splits[rank] * sizeof(*into)
-				};
+					.splits = rank == root ? splits : NULL, .into = into,
+					.into_bytes = splits[rank] * sizeof(*into));
 
 				check(!ringup_scatter_from(g, &a, root, round < 2 ? &op : NULL),
 				      "scatter", rank);
@@ -185,16 +173,8 @@ static void roots_differ(struct ringup *r, int rank, int size)
 	float in = 1, out = GUARD;
 	uint64_t got[RANKS_MAX];
 	void *rows = NULL;
-	struct ringup_reduce a = {
-		.name = "sum", .in = &in, .out = &out, .count = 1, .dtype = RINGUP_F32
-	};
-	struct ringup_gather b = { .name = "rows",
-				   .in = &in,
-				   .rows = 1,
-				   .row = 1,
-				   .dtype = RINGUP_F32,
-				   .out = &rows,
-				   .counts = got };
+	struct ringup_reduce a = ASK_REDUCE("sum", &in, &out, 1, .dtype = RINGUP_F32);
+	struct ringup_gather b = ASK_GATHER("rows", &in, 1, 1, &rows, got, .dtype = RINGUP_F32);
 
 	check(ringup_reduce_to(g, &a, rank ? 1 : 0, NULL) == RINGUP_EMISMATCH && out == GUARD,
 	      "which root", rank);

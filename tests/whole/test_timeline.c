@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/wait.h>
 
+#include "asks.h"
 #include "backend/backend.h"
 #include "base/err.h"
 #include "engine/name_table.h"
@@ -39,14 +40,8 @@ static void went(int rc)
 static void reduce(struct ringup_group *g, const char *name, float *x, uint64_t count)
 {
 	uint64_t shape[2] = { count / 2, 2 };
-	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-				   .name = name,
-				   .in = x,
-				   .out = x,
-				   .count = count,
-				   .dtype = RINGUP_F32,
-				   .shape = shape,
-				   .dims = 2 };
+	struct ringup_reduce a =
+		ASK_REDUCE(name, x, x, count, .dtype = RINGUP_F32, .shape = shape, .dims = 2);
 
 	went(ringup_allreduce(g, &a, NULL));
 }
@@ -55,16 +50,8 @@ static void gather(struct ringup_group *g, const char *name, const float *x, int
 {
 	uint64_t counts[SIZE], row = 3;
 	void *out = NULL;
-	struct ringup_gather a = { .bytes = sizeof(struct ringup_gather),
-				   .name = name,
-				   .in = x,
-				   .rows = (uint64_t)rows,
-				   .row = row,
-				   .dtype = RINGUP_F32,
-				   .out = &out,
-				   .counts = counts,
-				   .shape = &row,
-				   .dims = 1 };
+	struct ringup_gather a = ASK_GATHER(name, x, (uint64_t)rows, row, &out, counts,
+					    .dtype = RINGUP_F32, .shape = &row, .dims = 1);
 
 	went(ringup_allgather(g, &a, NULL));
 	ringup_free(out);
@@ -78,12 +65,8 @@ static void reduce_some(struct ringup_group *g, float *x)
 	int i;
 
 	for (i = 0; i < 4; i++) {
-		struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
-					   .name = name[i],
-					   .in = x + i * 5000,
-					   .out = x + i * 5000,
-					   .count = 5000,
-					   .dtype = RINGUP_F32 };
+		struct ringup_reduce a = ASK_REDUCE(name[i], x + i * 5000, x + i * 5000, 5000,
+						    .dtype = RINGUP_F32);
 
 		snprintf(name[i], sizeof(name[i]), "some.%d", i);
 		went(ringup_allreduce(g, &a, &op[i]));
@@ -98,49 +81,16 @@ static void do_all(struct ringup *r, int rank)
 	float *x = calloc(LARGE, sizeof(*x));
 	uint64_t counts[SIZE], split[SIZE] = { 1, 1, 1 };
 	void *out = NULL;
-	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
-				  .name = "bcast",
-				  .in = x,
-				  .out = x,
-				  .count = 7,
-				  .dtype = RINGUP_I64,
-				  .root = 1 };
-	struct ringup_exchange t = { .bytes = sizeof(struct ringup_exchange),
-				     .name = "alltoall",
-				     .in = x,
-				     .rows = SIZE,
-				     .row = 2,
-				     .splits = split,
-				     .dtype = RINGUP_U8,
-				     .out = &out,
-				     .counts = counts };
-	struct ringup_scatter s = { .bytes = sizeof(struct ringup_scatter),
-				    .name = "scatter",
-				    .in = x,
-				    .rows = 7,
-				    .row = 2,
-				    .out = x + 1000,
-				    .dtype = RINGUP_F64 };
-	struct ringup_reduce adasum = { .bytes = sizeof(struct ringup_reduce),
-					.name = "adasum",
-					.in = x,
-					.out = x,
-					.count = 10,
-					.dtype = RINGUP_F32,
-					.redop = RINGUP_ADASUM };
+	struct ringup_bcast b = ASK_BCAST("bcast", x, x, 7, .dtype = RINGUP_I64, .root = 1);
+	struct ringup_exchange t = ASK_EXCHANGE("alltoall", x, SIZE, 2, &out, counts,
+						.dtype = RINGUP_U8, .splits = split);
+	struct ringup_scatter s =
+		ASK_SCATTER("scatter", x, 7, 2, x + 1000, .dtype = RINGUP_F64);
+	struct ringup_reduce adasum =
+		ASK_REDUCE("adasum", x, x, 10, .dtype = RINGUP_F32, .redop = RINGUP_ADASUM);
 	struct ringup_reduce two[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "two",
-		  .in = x,
-		  .out = x,
-		  .count = 100,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .name = "two",
-		  .in = x + 100,
-		  .out = x + 100,
-		  .count = 9,
-		  .dtype = RINGUP_I32 },
+		ASK_REDUCE("two", x, x, 100, .dtype = RINGUP_F32),
+		ASK_REDUCE("two", x + 100, x + 100, 9, .dtype = RINGUP_I32),
 	};
 	int i;
 
@@ -166,16 +116,8 @@ static void do_all(struct ringup *r, int rank)
 static void reduce_unnamed(struct ringup_group *g, float *x)
 {
 	struct ringup_reduce a[2] = {
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = x,
-		  .out = x,
-		  .count = 2,
-		  .dtype = RINGUP_F32 },
-		{ .bytes = sizeof(struct ringup_reduce),
-		  .in = x + 2,
-		  .out = x + 2,
-		  .count = 2,
-		  .dtype = RINGUP_F32 },
+		ASK_REDUCE(NULL, x, x, 2, .dtype = RINGUP_F32),
+		ASK_REDUCE(NULL, x + 2, x + 2, 2, .dtype = RINGUP_F32),
 	};
 	int i;
 

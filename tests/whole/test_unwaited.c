@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include "asks.h"
 #include "ranks.h"
 #include "rounds.h"
 
@@ -29,22 +30,15 @@ static int gather(struct ringup_group *g, uint64_t rows, struct ringup_op **opp,
 {
 	static float in[MANY];
 	static uint64_t counts[RANKS_MAX][RANKS_MAX];
-	struct ringup_gather a = { .name = "rows",
-				   .in = in,
-				   .rows = rows,
-				   .row = 1,
-				   .dtype = RINGUP_F32,
-				   .out = out,
-				   .counts = counts[ringup_rank(g)] };
+	struct ringup_gather a = ASK_GATHER("rows", in, rows, 1, out, counts[ringup_rank(g)],
+					    .dtype = RINGUP_F32);
 
 	return ringup_allgather(g, &a, opp);
 }
 
 static int sum(struct ringup_group *g, const char *name, float *v, struct ringup_op **opp)
 {
-	struct ringup_reduce a = {
-		.name = name, .in = v, .out = v, .count = FEW, .dtype = RINGUP_F32
-	};
+	struct ringup_reduce a = ASK_REDUCE(name, v, v, FEW, .dtype = RINGUP_F32);
 
 	return ringup_allreduce(g, &a, opp);
 }

@@ -25,5 +25,6 @@ from .errors import (Aborted, Deadlock, InvalidArgument, Mismatch, NameInUse, No
                      TimedOut)
 from .job import (abort, backend, host_count, host_rank, init, is_homogeneous, is_initialized,
                   local_rank, local_size, rank, shutdown, size)
+from .objects import broadcast as broadcast_object
 
 drift.warn()

@@ -8,7 +8,7 @@ import sys
 
 
 def problems():
-    """Sentences about what is wrong; empty if nothing is."""
+    """Return a sentence for each problem."""
     from . import foreign
 
     out = foreign.problems() if foreign.has_drop_in() else list(filter(None, [foreign.yielded()]))
@@ -21,7 +21,7 @@ def problems():
 
 
 def say_program():
-    """Where the command is; pip may have put it where the shell does not look."""
+    """Print where the command is; pip may have installed it outside the shell's PATH."""
     from . import program
 
     try:

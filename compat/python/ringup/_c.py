@@ -5,6 +5,7 @@
 import ctypes
 import ctypes.util
 import os
+import re
 import types
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t,
                     c_uint64, c_void_p)
@@ -126,6 +127,7 @@ PROTOTYPES = {
     "ringup_version": (c_char_p, []),
     "ringup_strerror": (c_char_p, [c_int]),
     "ringup_error": (c_char_p, []),
+    "ringup_explain": (c_char_p, []),
     "ringup_init": (c_int, [POINTER(Init), POINTER(c_void_p)]),
     "ringup_fini": (None, [c_void_p]),
     "ringup_alarm_fd": (c_int, [c_void_p]),
@@ -186,7 +188,8 @@ SONAME = "libringup.so.0"
 
 
 def candidates():
-    """Where the library may be, best first: told, bundled, installed, known to ld.so."""
+    """Return where the library may be, best first: RINGUP_LIBRARY, bundled, installed, known to
+    ld.so."""
     told = os.environ.get("RINGUP_LIBRARY")
     if told:
         return [told]
@@ -196,7 +199,7 @@ def candidates():
 
 
 def functions(path):
-    """The functions of the library in that file, by their names."""
+    """Return the functions of the library in a file, by name."""
     waiting, prompt, lib = ctypes.CDLL(path), ctypes.PyDLL(path), types.SimpleNamespace()
     for name, (result, arguments) in (*PROTOTYPES.items(), *LAUNCHER.items()):
         f = getattr(prompt if name in PROMPT else waiting, name)
@@ -206,7 +209,7 @@ def functions(path):
 
 
 def load(version):
-    """Open the library; it must be of the same minor version as the package."""
+    """Load the library, whose minor version must match the package's."""
     why = []
     for path in candidates():
         try:
@@ -225,31 +228,38 @@ def load(version):
 
 
 def of_framework(path, name, takes=(c_void_p,)):
-    """A function void name(struct ringup *), or of nothing, of a library that belongs to a
-    framework; it may block while operations end."""
+    """Return a function void name(struct ringup *) of a framework's library, or a function
+    without effect; it may block until operations end."""
     f = getattr(ctypes.CDLL(path), name)
     f.restype, f.argtypes = None, takes
     return f
 
 
 def foreign_function(path, name):
-    """A function of a library, for a framework that takes addresses."""
+    """Return a function of a library as an address, for a framework."""
     return getattr(ctypes.CDLL(path), name)
 
 
 def error(name, text):
-    """The exception for a status of that name."""
+    """Return the exception for a status with this name."""
     e = errors.BY_NAME.get(name, errors.RingupError)(text)
     e.status = STATUS.get(name, 0)
     return e
 
 
+# How the library's sentence begins if it names the operation.
+_NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of "
+                        r"|[a-z]+ \S+ (has stalled|is not complete)")
+
+
 def failure(lib, status, doing):
-    """The exception for a negative status, with the library's own sentence."""
+    """Return the exception for a negative status, with the library's message.
+
+    If the message does not name the operation, `doing` comes before it."""
     name = next((n for n, code in STATUS.items() if code == status), None)
-    text = lib.ringup_error().decode(errors="replace")
+    text = lib.ringup_explain().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
-    e = error(name, f"{doing}: {text}")
+    e = error(name, text if _NAMES_ONE.match(text) else f"{doing}: {text}")
     e.status = status
     return e
 
@@ -264,8 +274,8 @@ def exchange(allgather, size):
             blocks = [bytes(b) for b in allgather(ctypes.string_at(mine, length))]
             lengths = [len(b) for b in blocks]
             if len(blocks) != (size or len(blocks)) or set(lengths) != {length}:
-                raise ValueError(f"allgather() must return {length} bytes of each rank; it "
-                                 f"returned {len(blocks)} blocks, of {lengths} bytes")
+                raise ValueError(f"allgather() must return {length} bytes from each rank, but it "
+                                 f"returned {len(blocks)} blocks of {lengths} bytes")
             ctypes.memmove(everybody, b"".join(blocks), length * len(blocks))
             return 0
         except BaseException as e:  # it must not unwind through C
@@ -276,9 +286,9 @@ def exchange(allgather, size):
 
 
 def view(lib, address, nbytes):
-    """A writable memoryview on memory of the library's, given back when it and all that was made
-    of it (casts, slices, arrays) are gone.  Arrays refer to what a memoryview is made from, not to
-    the memoryview."""
+    """Return a writable memoryview on memory of the library, which is released when the view and
+    everything made from it (casts, slices, arrays) are gone.  Arrays refer to the object behind
+    a memoryview, not to the memoryview."""
     import weakref
 
     if nbytes == 0:  # cannot be cast

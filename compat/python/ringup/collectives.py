@@ -28,7 +28,7 @@ def _name(name):
 
 
 def _reduction(op):
-    """The library's number of "sum" or ringup.SUM."""
+    """The library's code for "sum", ringup.SUM and so on."""
     number = REDUCTIONS.get(op, op) if isinstance(op, str) else op
     if number not in REDUCTIONS.values():
         raise ValueError(f"op={op!r} is not one of {', '.join(REDUCTIONS)}")
@@ -40,7 +40,7 @@ def _end(started, async_op):
 
 
 def _array_of(like, block, shape):
-    """An array of like's library and type over a block of memory, None if it is empty."""
+    """Return an array of like's library and dtype over a block of memory; None if it is empty."""
     block = bytearray() if block is None else block
     torch, numpy = sys.modules.get("torch"), None
     if torch is not None and isinstance(like, torch.Tensor):
@@ -61,8 +61,8 @@ def _array_of(like, block, shape):
 
 
 def _rows(data, what):
-    """(memory, what operation.py is told of its rows) of an array that is cut along its first
-    dimension."""
+    """Return the memory of an array that is split along its first dimension, and the arguments
+    that operation.py needs for its rows."""
     m = memory.of(data)
     if not m.shape:
         raise ValueError(f"{what} needs an array with at least one dimension")
@@ -75,22 +75,24 @@ def _rows(data, what):
 
 
 class Group:
-    """Some ranks of the job, which communicate among themselves.  new_group() makes one; WORLD has
-    all ranks of the job.  Ranks in arguments are counted within the group."""
+    """A group of ranks that communicate with each other.
+
+    new_group() creates one; WORLD contains all ranks of the job.  Rank arguments are ranks
+    within the group."""
 
     def __init__(self, ranks: Optional[Iterable[int]] = None):
         self._group = None if ranks is None else job.add_group(list(ranks))
 
     def _here(self):
-        return self._group or job.here().world
+        return self._group or job.get_running().world
 
     def _stream(self, stream):
-        """That of an array on a GPU; None where such arrays are not taken."""
+        """Return the stream of an array on a GPU; None if the group does not accept GPU arrays."""
         return (stream or dlpack.LEGACY) if self._here().cuda else None
 
     @property
     def rank(self) -> int:
-        """This process's place in the group; -1: not a member."""
+        """This process's rank in the group; -1 if it is not a member."""
         return self._here().rank
 
     @property
@@ -100,18 +102,19 @@ class Group:
 
     @property
     def ranks(self) -> List[int]:
-        """Their numbers in the world."""
+        """The members' ranks in the world."""
         return list(self._here().ranks)
 
     def allreduce(self, data: Array, op: Op = constants.SUM, name: Optional[str] = None,
                   pre: float = 1.0, post: float = 1.0,
                   async_op: bool = False,
                   stream: Optional[int] = None) -> Union[Array, operation.Operation]:
-        """Combine an array across the ranks, in place; returns it.
+        """Reduce an array over all ranks, in place, and return it.
 
-        op is ringup.SUM or "sum" and so on.  Elements are multiplied by pre before and by post
-        afterwards.  With RINGUP_BACKEND=nccl the array may be on a GPU; it is then complete for
-        what is queued on the stream afterwards, by default CUDA's default stream."""
+        op is ringup.SUM, "sum" and so on.  Elements are multiplied by pre before the reduction
+        and by post after it.  With RINGUP_BACKEND=nccl the array may be on a GPU; the result is
+        then ready for work queued on the stream after this call (by default CUDA's default
+        stream)."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         memory.check_reducible(m)
         reduction = operation.Reduction(_name(name), m.count, m.dtype, _reduction(op), pre, post)
@@ -121,7 +124,8 @@ class Group:
     def broadcast(self, data: Array, root: int = 0, name: Optional[str] = None,
                   async_op: bool = False,
                   stream: Optional[int] = None) -> Union[Array, operation.Operation]:
-        """Give every rank root's elements, in place; returns the array.  GPUs as in allreduce()."""
+        """Copy root's elements into every rank's array, in place, and return it.  GPU arrays are
+        handled as in allreduce()."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         dtype, each = m.carried
         return _end(operation.broadcast(m.address, m.address, m.count * each, dtype, root,
@@ -130,9 +134,8 @@ class Group:
 
     def allgather(self, data: Array, name: Optional[str] = None,
                   async_op: bool = False) -> Any:
-        """Concatenate the ranks' arrays along the first dimension, which may differ between them.
-
-        bytes give a list of each rank's bytes."""
+        """Concatenate the arrays of all ranks along the first dimension, whose size may differ
+        between ranks.  For bytes, return a list with the bytes of each rank."""
         if isinstance(data, (bytes, bytearray)):
             return self._allgather_bytes(bytes(data), name, async_op)
         m, block = _rows(data, "allgather")
@@ -156,8 +159,9 @@ class Group:
 
     def alltoall(self, data: Array, splits: Optional[Sequence[int]] = None,
                  name: Optional[str] = None, async_op: bool = False) -> Any:
-        """Send splits[i] rows of an array to rank i, by default as many to each; returns (the rows
-        received, in rank order, and how many came from each rank)."""
+        """Send splits[i] rows of an array to rank i; by default all ranks get the same number.
+
+        Returns (received rows in rank order, number of rows received from each rank)."""
         m, block = _rows(data, "alltoall")
         if splits is not None:
             splits = [int(n) for n in splits]
@@ -172,8 +176,8 @@ class Group:
     def reducescatter(self, data: Array, op: Op = constants.SUM, name: Optional[str] = None,
                       pre: float = 1.0, post: float = 1.0,
                       async_op: bool = False) -> Union[Array, operation.Operation]:
-        """Combine an array across the ranks and return this rank's rows of it; if they do not
-        divide evenly, the first ranks get one more."""
+        """Reduce an array over all ranks and return this rank's rows of the result.  If the rows
+        do not divide evenly, the first ranks get one more."""
         m, block = _rows(data, "reducescatter")
         memory.check_reducible(m)
         own = m.like((operation.own_rows(m.shape[0], self._here()), *m.shape[1:]))
@@ -190,7 +194,7 @@ class Group:
                     async_op)
 
     def recv(self, data: Any, source: int = constants.ANY_SOURCE, tag: int = 0) -> int:
-        """Receive into an array; returns the rank that sent it."""
+        """Receive into an array; return the rank of the sender."""
         m = memory.of(data, writable=True)
         dtype, each = m.carried
         started, came_from = operation.receive(m.address, m.count * each, dtype, source, tag,
@@ -200,16 +204,17 @@ class Group:
 
     def barrier(self, name: Optional[str] = None,
                 async_op: bool = False) -> Optional[operation.Operation]:
-        """Wait until every rank of the group has called it."""
+        """Block until all ranks of the group have called barrier()."""
         return _end(operation.barrier(_name(name), self._group), async_op)
 
     def join(self) -> int:
-        """Take no further part: other ranks' reductions go on without this one's data.  Returns
-        the last rank to join, once all have."""
+        """Stop contributing data.  Reductions of the other ranks continue without this rank.
+
+        Blocks until all ranks have joined; returns the rank that joined last."""
         return operation.join(self._group).wait()
 
     def remove(self) -> None:
-        """End the group; all ranks of the job call it."""
+        """Remove the group.  All ranks of the job must call it."""
         if self._group is None:
             raise ValueError("WORLD contains all ranks and cannot be removed; shutdown() ends the "
                              "job")
@@ -224,14 +229,16 @@ reducescatter, send, recv, barrier, join = (WORLD.reducescatter, WORLD.send, WOR
 
 
 def new_group(ranks: Iterable[int]) -> Group:
-    """Make a group of some ranks; all ranks of the job call it, members or not."""
+    """Create a group of the given ranks.  All ranks of the job must call it, members or not."""
     return Group(ranks)
 
 
 def alloc(nbytes: int) -> memoryview:
-    """Memory that the ranks of this host share, as a memoryview: what is reduced in it is not
-    copied.  numpy.frombuffer() and torch.frombuffer() make arrays and tensors of it."""
+    """Allocate memory that the ranks of this host share, as a memoryview.  Reductions in it need no
+    copy.
+
+    Use numpy.frombuffer() or torch.frombuffer() to get an array or a tensor."""
     address = lib.ringup_alloc(nbytes)
     if not address:
-        raise MemoryError(f"no memory for {nbytes} bytes that ranks can share")
+        raise MemoryError(f"cannot allocate {nbytes} bytes of memory that ranks can share")
     return _c.view(lib, address, nbytes)

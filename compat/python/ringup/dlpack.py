@@ -31,7 +31,7 @@ _pointer_of.restype, _pointer_of.argtypes = c_void_p, [ctypes.py_object, ctypes.
 
 
 def _is_contiguous(shape, strides):
-    """Do the elements lie one after the other, the last dimension's next to each other?"""
+    """Return whether the elements are contiguous, in row-major order."""
     step = 1
     for n, stride in zip(reversed(shape), reversed(strides)):
         if n != 1 and stride != step:

@@ -15,7 +15,7 @@ _LONGEST = 65536
 
 
 def changed(directory):
-    """What was there and is not any more, or is another: ["torch 2.13.0"]."""
+    """Return what has been removed or replaced: ["torch 2.13.0"]."""
     try:
         with open(os.path.join(directory, "watch"), encoding="utf-8") as f:
             lines = f.read(_LONGEST).splitlines()
@@ -37,7 +37,7 @@ def changed(directory):
 
 
 def sentence(what):
-    """What is wrong, and the one command that cures it."""
+    """Return a sentence with the problem and the command that fixes it."""
     return (f"{' and '.join(what)}, which ringup was installed for, is missing or has changed: "
             f"`ringup rebuild --engine ringup --python {sys.executable}` updates ringup "
             "(RINGUP_DRIFT=off turns this message off)")

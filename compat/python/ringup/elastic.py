@@ -39,7 +39,7 @@ LOST = (errors.PeerLost, errors.NotRunning, errors.Aborted)
 
 
 class HostsChanged(RuntimeError):
-    """Hosts have come or are about to go.  skip_sync: no new rank needs the state."""
+    """Hosts were added or are about to be removed.  skip_sync: no new rank needs the state."""
 
     def __init__(self, skip_sync=False):
         super().__init__("the hosts of the job have changed")
@@ -47,8 +47,8 @@ class HostsChanged(RuntimeError):
 
 
 def hosts_changed():
-    """The changes of hosts since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
-    current = job.current()
+    """Return the changes of hosts since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
+    current = job.get_or_none()
     if current is None or not current.running:
         return 0
     return job.lib.ringup_hosts_changed(current.handle)
@@ -61,42 +61,42 @@ def meet_again():
 
 
 def state_synced(synced):
-    """Tell the launcher, when this process meets the others again, whether it has the state."""
+    """Record whether this process has the state; the launcher is told at the next rendezvous."""
     job.lib.ringup_state_synced(int(synced))
 
 
 def is_elastic():
-    """Was this process started by a launcher that lets ranks meet again?"""
+    """Return whether the launcher of this process runs elastic jobs."""
     return setting.is_on("RINGUP_ELASTIC", default=setting.is_on("HOROVOD_ELASTIC"))
 
 
 class Notifications:
-    """Tells states that hosts have changed.  There are no messages: a state asks by poll()."""
+    """Notifies states of changed hosts.  No messages are sent: a state asks by calling poll()."""
 
     def __init__(self, ask=hosts_changed):
         self._ask, self._listeners, self._lock = ask, set(), threading.Lock()
         self._told = None  # (the job, its answer) that the listeners know of
 
     def init(self, *_args, **_kwargs):
-        """Nothing to do; Horovod connects to a service of the launcher here."""
+        """Do nothing; Horovod connects to a service of the launcher here."""
 
     def register_listener(self, listener):
-        """Tell listener.on_hosts_updated(timestamp, bits) of changes from now on."""
+        """Call listener.on_hosts_updated(timestamp, bits) for each change from now on."""
         self._listeners.add(listener)
 
     def remove_listener(self, listener):
-        """Tell it no more."""
+        """Stop notifying the listener."""
         self._listeners.remove(listener)
 
     def handle_hosts_updated(self, timestamp, bits):
-        """Tell every listener."""
+        """Notify all listeners."""
         for listener in list(self._listeners):
             listener.on_hosts_updated(timestamp, bits)
 
     def poll(self):
-        """Ask for changes, and tell the listeners of new ones."""
+        """Check for changes, and notify the listeners of new ones."""
         with self._lock:
-            bits, current = self._ask(), job.current()
+            bits, current = self._ask(), job.get_or_none()
             news = bits > 0 and self._told != (current, bits)
             if news:
                 self._told = current, bits
@@ -108,21 +108,21 @@ notifications = Notifications()
 
 
 class _Messages(queue.Queue):
-    """The changes that a state has been told of: pairs of a time and bits."""
+    """The changes that a state was notified of, as pairs of a time and bits."""
 
     def empty(self):
-        """Ask for changes first; True if there is none."""
+        """Check for changes; return True if there are none."""
         notifications.poll()
         return super().empty()
 
 
 class State:
-    """The values that ranks have in common.  Subclasses save, restore and synchronize them."""
+    """Values that all ranks share.  Subclasses save, restore and synchronize them."""
 
     Interrupt = HostsChanged  # raised when hosts have changed
 
     def __init__(self, broadcast):
-        """broadcast(object) returns the object of rank 0 on every rank."""
+        """broadcast(object) must return the object of rank 0 on every rank."""
         self._bcast_object = broadcast
         self._host_messages = _Messages()
         self._last_updated_timestamp = 0
@@ -130,12 +130,12 @@ class State:
         self._commits = 0  # of this process
 
     def register_reset_callbacks(self, callbacks):
-        """Call these functions, without arguments, each time the ranks have met again and before
-        the state is synchronized.  A rank that has just been started does not call them."""
+        """Register functions without arguments to be called after each rendezvous, before the
+        state is synchronized.  A new rank does not call them."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """The ranks have met again."""
+        """Called after a rendezvous."""
         # Messages of the last generation are answered by this one.  Times start anew as well: rank
         # 0 may be a process on another host now, whose clock is behind.
         self._host_messages, self._last_updated_timestamp = _Messages(), 0
@@ -144,23 +144,22 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp, bits):
-        """Note a change; check_host_updates() acts on it."""
+        """Record a change; check_host_updates() acts on it."""
         self._host_messages.put((timestamp, bits))
 
     def commit(self):
         """Save the state, then let the ranks meet again if hosts have changed.
 
-        When a rank is lost, the others repeat the steps after their last commit.  Saving costs
-        time, so a program may commit after every tenth step, say, and call check_host_updates()
-        after the others.
-        """
+        When a rank is lost, the others repeat the steps after their last commit.  Saving takes
+        time, so a program may commit every ten steps, for example, and call check_host_updates()
+        after the others."""
         self.save()
         self._commits += 1
         self.check_host_updates()
 
     def check_host_updates(self):
-        """Raise Interrupt if hosts have changed; every rank calls it, and all of them or none
-        raise, as rank 0 decides."""
+        """Raise an exception if hosts have changed.  Every rank must call it; rank 0 decides for
+        all."""
         before = last = self._last_updated_timestamp
         bits = 0
         while not self._host_messages.empty():
@@ -172,15 +171,15 @@ class State:
             raise self.Interrupt(bits == REMOVED)
 
     def save(self):
-        """Keep a copy that restore() goes back to."""
+        """Save a copy for restore()."""
         raise NotImplementedError
 
     def restore(self):
-        """Go back to the state of the last save() or sync()."""
+        """Restore the state of the last save() or sync()."""
         raise NotImplementedError
 
     def sync(self):
-        """Give every rank the state of rank 0, and save it."""
+        """Copy the state of rank 0 to all ranks, and save it."""
         raise NotImplementedError
 
     def reset(self):
@@ -214,7 +213,7 @@ class Values:
 
 
 class ObjectState(Values, State):
-    """Values that ranks have in common: ObjectState(weights=w, step=0) has .weights and .step."""
+    """Values that all ranks share: ObjectState(weights=w, step=0) has .weights and .step."""
 
     def __init__(self, broadcast=objects.broadcast, **values):
         self._saved_state = values
@@ -223,7 +222,7 @@ class ObjectState(Values, State):
 
 
 def any_rank(flag):
-    """Is the flag set on any rank?  Every rank asks."""
+    """Return whether the flag is set on any rank.  All ranks must call it."""
     if not job.is_initialized() or job.size() == 1:
         return flag
     flags = bytearray([flag])
@@ -249,13 +248,13 @@ def _meet(meet):
 
 
 def _tell(why):
-    """Print one line, on rank 0, for the log of the job."""
+    """Print one line to the job's log, on rank 0 only."""
     if job.is_initialized() and job.rank() == 0 and job.size() > 1:
         print(f"ringup: {why}; the ranks meet again", file=sys.stderr, flush=True)
 
 
 def _cause(e):
-    """The library's error that has caused an exception, or the exception."""
+    """Return the library's error that caused an exception, or the exception itself."""
     return e.__cause__ if isinstance(e.__cause__, errors.RingupError) else e
 
 
@@ -306,8 +305,8 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
 
 
 def run(train):
-    """Decorate train(state, ...), the part of a program that all ranks do together, so that it is
-    called again when the ranks had to meet again."""
+    """Decorate train(state, ...), the part of a program that all ranks run together, so that it
+    is called again after each rendezvous."""
     @functools.wraps(train)
     def wrapper(state, *args, **kwargs):
         return rerun(lambda: train(state, *args, **kwargs), state)

@@ -3,37 +3,37 @@
 
 
 class RingupError(RuntimeError):
-    """Base of all; .status is the library's code, str() its sentence."""
+    """Base class.  status is the library's error code, str() its message."""
 
     status = 0
 
 
 class InvalidArgument(RingupError, ValueError):
-    """An argument that no rank could accept."""
+    """An argument is invalid on any rank."""
 
 
 class OutOfMemory(RingupError, MemoryError):
-    """No memory, or too many operations in flight."""
+    """Out of memory, or too many operations in flight."""
 
 
 class NameInUse(RingupError, ValueError):
-    """This rank already has an operation of that name in flight."""
+    """This rank already has an operation with this name in flight."""
 
 
 class Mismatch(RingupError):
-    """The ranks disagree about an operation; nothing was touched, the next one works."""
+    """The ranks passed different arguments.  No data were changed, and later operations work."""
 
 
 class PeerLost(RingupError):
-    """A rank died; the sentence names it."""
+    """A rank died; the message names it."""
 
 
 class NotRunning(RingupError):
-    """This rank is not in a job, or another rank has left it."""
+    """This process is not in a job, or another rank has left it."""
 
 
 class NoBackend(RingupError):
-    """No back end can carry the operation out."""
+    """No back end supports the operation."""
 
 
 class SystemRefused(RingupError, OSError):
@@ -41,15 +41,15 @@ class SystemRefused(RingupError, OSError):
 
 
 class TimedOut(RingupError, TimeoutError):
-    """Not in time."""
+    """The deadline expired."""
 
 
 class Deadlock(RingupError):
-    """All ranks wait, each for what another never starts; the job is over."""
+    """All ranks waited for operations that other ranks never started; the job has ended."""
 
 
 class NotAuthentic(RingupError):
-    """Somebody without the job's secret answered."""
+    """A peer does not know the job's secret."""
 
 
 class Aborted(RingupError):

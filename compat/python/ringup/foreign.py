@@ -9,14 +9,14 @@ import sys
 
 
 def distributions(path=None, name="horovod"):
-    """[(version, directory)] of every distribution of that name."""
+    """Return [(version, directory)] of every distribution with this name."""
     where = {"path": [path]} if path else {}
     found = importlib.metadata.distributions(name=name, **where)
     return [(d.version, str(d.locate_file(""))) for d in found if d.version]
 
 
 def package(path=None):
-    """The directory that `import horovod` would take, or None."""
+    """Return the directory that `import horovod` would use, or None."""
     if path:
         at = os.path.join(path, "horovod")
         return at if os.path.isdir(at) else None
@@ -26,7 +26,7 @@ def package(path=None):
 
 
 def is_ours(directory):
-    """Does the package there come with ringup?"""
+    """Return whether the package there comes with ringup."""
     try:
         with open(os.path.join(directory, "__init__.py"), encoding="utf-8") as f:
             return "ringup" in f.readline() + f.readline() + f.readline()
@@ -35,7 +35,8 @@ def is_ours(directory):
 
 
 def yielded():
-    """Why ringup-horovod does not serve `import horovod`, or None: it does, or is not installed."""
+    """Return why ringup-horovod does not provide `import horovod`; None if it does or is not
+    installed."""
     at = package()
     if not distributions(name="ringup-horovod") or (at and is_ours(at)):
         return None
@@ -49,7 +50,7 @@ def yielded():
 
 
 def has_drop_in():
-    """Does an installed ringup bring a package horovod, so that another one is in its way?"""
+    """Return whether an installed ringup contains a package horovod, which hides another one."""
     try:
         files = importlib.metadata.files("ringup") or []
     except importlib.metadata.PackageNotFoundError:
@@ -58,7 +59,7 @@ def has_drop_in():
 
 
 def problems(path=None):
-    """Sentences, one for each other Horovod or sparkdl; empty if there is none."""
+    """Return a sentence for each other Horovod or sparkdl."""
     out = [f"Horovod {version} is installed in {where}; two packages called horovod cannot "
            "coexist: `pip uninstall horovod` removes that one, `pip uninstall ringup` this one"
            for version, where in distributions(path)]
@@ -75,5 +76,6 @@ def problems(path=None):
 
 if __name__ == "__main__":
     found = problems(*sys.argv[1:])
-    print(*found, sep="\n", end="\n" if found else "")
+    for sentence in found:
+        print("ringup:", sentence)  # marked, for sitecustomize may print, too
     sys.exit(1 if found else 0)

@@ -39,7 +39,7 @@ NAME = "libringup_jax.so"
 
 
 def _load():
-    """Tell JAX of the functions, and them of the job."""
+    """Register the functions with JAX, and give them the job."""
     if not hasattr(jax, "ffi"):
         raise ImportError(f"ringup.jax needs JAX 0.5 or later, not {jax.__version__}: "
                           "pip install --upgrade jax")
@@ -55,12 +55,13 @@ _call = _load()
 
 
 def _is_key(x):
-    """Is it an array of jax.random.key()?"""
+    """Return whether this is an array of jax.random.key()."""
     return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _carries_keys(collective):
-    """A collective that only moves elements moves random keys as the integers they consist of."""
+    """Let a collective that only moves elements carry random keys as the integers they consist
+    of."""
 
     @functools.wraps(collective)
     def call(x, *args, **kwargs):
@@ -94,20 +95,21 @@ def _size(group):
 
 def _rows(x, what):
     if not x.shape:
-        raise ValueError(f"{what} works on rows, and an array of no dimensions has none; reshape "
-                         "it to (1,)")
+        raise ValueError(f"{what} needs an array with at least one dimension; reshape it to (1,)")
     return x.shape[0]
 
 
 def allreduce(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
-    """Combine an array across all ranks; differentiable.  group is the number of a group of ranks;
-    pre and post are factors."""
+    """Reduce an array over all ranks; differentiable.
+
+    group is the number of a group of ranks; pre and post are factors."""
     x = _check_reducible(x, "allreduce")
     return _call("allreduce", x, None, name, **_factors(op, group, pre, post))
 
 
 def allgather(x, name=None, group=0):
-    """Concatenate the ranks' arrays, which have as many rows each; differentiable."""
+    """Concatenate the arrays of all ranks, which must have the same number of rows;
+    differentiable."""
     x = x if _is_key(x) else jnp.asarray(x)
     _rows(x, "allgather")
     return _allgather(x, name, int(group))
@@ -120,12 +122,12 @@ def _allgather(x, name, group):
 
 @_carries_keys
 def broadcast(x, root=0, name=None, group=0):
-    """Root's array on every rank; differentiable.  The root is a rank of the job."""
+    """Return root's array on every rank; differentiable.  root is a rank of the job."""
     return _call("broadcast", x, None, name, root_rank=int(root), process_set_id=int(group))
 
 
 def alltoall(x, name=None, group=0):
-    """Send as many rows to each rank, and return those received; differentiable."""
+    """Send the same number of rows to each rank, and return the received rows; differentiable."""
     x = x if _is_key(x) else jnp.asarray(x)
     if _rows(x, "alltoall") % _size(group):
         raise ValueError(f"alltoall: {x.shape[0]} rows cannot be split evenly among "
@@ -139,7 +141,7 @@ def _alltoall(x, name, group):
 
 
 def reducescatter(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
-    """Combine an array across all ranks, and return this rank's rows, which are as many on each;
+    """Reduce an array over all ranks and return this rank's rows, the same number on each rank;
     differentiable."""
     x = _check_reducible(x, "reducescatter")
     if _rows(x, "reducescatter") % _size(group):
@@ -152,37 +154,38 @@ def reducescatter(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
 # Pytrees
 
 def _each_leaf(tree, name, carry_out):
-    """The tree with carry_out(leaf, its name) in the place of each leaf."""
+    """Return the tree with each leaf replaced by carry_out(leaf, its name)."""
     pairs, shape = jax.tree_util.tree_flatten_with_path(tree)
     return shape.unflatten([carry_out(leaf, f"{name}{jax.tree_util.keystr(path)}")
                             for path, leaf in pairs])
 
 
 def _has_no_derivative(leaf):
-    """Is it the gradient that jax.grad(allow_int=True) gives to an integer or a random key?"""
+    """Return whether this is the gradient that jax.grad(allow_int=True) gives for an integer or
+    a random key."""
     return getattr(leaf, "dtype", None) == jax.dtypes.float0
 
 
 def allreduce_gradients(grads, op=AVERAGE, name="gradients", group=0):
-    """A pytree of gradients, combined across the ranks.  All are under way at once; they are
-    matched by their place in the tree."""
+    """Reduce a pytree of gradients over all ranks.  All reductions run concurrently; ranks match
+    them by their place in the tree."""
     return _each_leaf(grads, name, lambda leaf, called: leaf if _has_no_derivative(leaf) else
                       allreduce(leaf, op, called, group))
 
 
 def _is_tracing():
-    """Does this call belong to a program that is being traced?"""
+    """Return whether this call belongs to a program that is being traced."""
     return isinstance(jax.lax.full((), 0), jax.core.Tracer)
 
 
 def _from_root(leaf, root, name, group):
-    """Root's leaf.  Arrays of numpy and numbers of Python stay what they are, with all their
-    bits: JAX would keep 32 of 64."""
+    """Return root's leaf.  NumPy arrays and Python numbers keep their type and all their bits:
+    JAX would keep only 32 of 64."""
     if isinstance(leaf, jax.Array) or _is_key(leaf) or _is_tracing():
         return broadcast(leaf, root, name, group)
     if not isinstance(leaf, (numpy.ndarray, numpy.generic, numbers.Number)):
-        raise TypeError(f"{name} is of the type {type(leaf).__name__}, and only arrays and numbers "
-                        "can be broadcast; ringup.broadcast_object() takes everything else")
+        raise TypeError(f"{name} is of the type {type(leaf).__name__}, but only arrays and numbers "
+                        "can be broadcast; use ringup.broadcast_object() for other objects")
     if _has_no_derivative(leaf):
         return leaf
     got = jax_host.collective("broadcast", numpy.asarray(leaf), numpy.shape(leaf), name,
@@ -191,14 +194,14 @@ def _from_root(leaf, root, name, group):
 
 
 def broadcast_parameters(params, root=0, name="parameters", group=0):
-    """A pytree of parameters, which are root's on every rank.  Leaves may be arrays, random keys
-    and numbers."""
+    """Return root's pytree of parameters on every rank.  Leaves may be arrays, random keys and
+    numbers."""
     return _each_leaf(params, name,
                       lambda leaf, called: _from_root(leaf, root, called, group))
 
 
 def _checksum(leaf):
-    """A number that depends on each bit of an array."""
+    """Return a number that depends on every bit of an array."""
     x = jax.random.key_data(leaf) if _is_key(leaf) else jnp.asarray(leaf)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([x.real, x.imag])
@@ -219,7 +222,7 @@ def check_weights(params, every=None, group=0):
         return
     if not _is_tracing():
         # Each call is a program of its own, so calls for the same tree are counted here.
-        calls = job.here().calls.setdefault((group, shape), itertools.count(1))
+        calls = job.get_running().calls.setdefault((group, shape), itertools.count(1))
         if next(calls) % every:
             return
         every = 1
@@ -230,8 +233,10 @@ def check_weights(params, every=None, group=0):
 
 
 def distributed(optimizer, op=AVERAGE, group=0):
-    """An optax optimizer that combines gradients across the ranks first.  RINGUP_CHECK_WEIGHTS=N
-    compares the params that every N-th update gets, as check_weights() does."""
+    """Return an optax optimizer that first reduces gradients over all ranks.
+
+    With RINGUP_CHECK_WEIGHTS=N it compares the parameters of every N-th update, as
+    check_weights() does."""
     import optax
 
     checks = setting.number("RINGUP_CHECK_WEIGHTS")

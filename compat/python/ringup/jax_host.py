@@ -19,13 +19,13 @@ _STATUSES = {cls: name for name, cls in errors.BY_NAME.items()}
 
 
 def _memory(array):
-    """Where the elements of an array are."""
+    """Return the Memory of an array."""
     return Memory(array.ctypes.data, _DTYPES.get(array.dtype.name), array.itemsize, array.shape,
                   array)
 
 
 def _row(m):
-    """(the library's number of a type, how many of it make a row)"""
+    """Return (the library's type, how many of it make a row)."""
     dtype, each = m.carried
     return dtype, each * (m.count // m.shape[0] if m.count else 0)
 
@@ -47,7 +47,8 @@ def _broadcast(x, out, name, group, how):
 
 
 def _rows(start):
-    """An operation whose result is rows of the ranks; they have to fit where JAX wants them."""
+    """Run an operation whose result is rows of the ranks; they must fit the array that JAX
+    provides."""
 
     def of_rows(x, out, name, group, how):
         del how
@@ -68,8 +69,8 @@ def _rows(start):
 
 def _reducescatter(x, out, name, group, how):
     if operation.own_rows(x.shape[0], group) != out.shape[0]:
-        raise errors.InvalidArgument(f"reducescatter: {group.size} ranks cannot have as many of "
-                                     f"{x.shape[0]} rows each")
+        raise errors.InvalidArgument(f"reducescatter: {group.size} ranks cannot split {x.shape[0]} "
+                                     "rows evenly")
     dtype, row = _row(x)
     return operation.reducescatter(
         name, group, keep=(x, out), source=x.address, rows=x.shape[0], row=row, target=out.address,
@@ -82,7 +83,7 @@ _STARTS = {"allreduce": _allreduce, "broadcast": _broadcast, "reducescatter": _r
 
 
 def _differing(mine, group, name):
-    """Indices of the numbers that are not the same on all ranks, and everybody's numbers."""
+    """Return the indices of the numbers that differ between ranks, and the numbers of all ranks."""
     how = {"reduction": constants.MAX, "prescale_factor": 1.0, "postscale_factor": 1.0}
     both = numpy.stack([mine, -mine])  # the largest of -x is - of the smallest x
     most = numpy.empty_like(both)
@@ -95,8 +96,9 @@ def _differing(mine, group, name):
 
 
 def _check_weights(mine, group, name, how):
-    """Raise on all ranks, in every how["every"]-th call of that name, if their checksums differ."""
-    count = next(job.here().calls.setdefault((group.number, name), itertools.count(1)))
+    """Raise on all ranks if their checksums differ, in every how["every"]-th call with that
+    name."""
+    count = next(job.get_running().calls.setdefault((group.number, name), itertools.count(1)))
     if count % how["every"]:
         return
     differ, everybody = _differing(mine.astype("int64"), group, name)
@@ -117,7 +119,7 @@ def _check_weights(mine, group, name, how):
 
 
 def collective(word, x, shape, name, how):
-    """Carry out a collective on an array; a new one of that shape is its result."""
+    """Run a collective on an array; return a new array with the result."""
     x = numpy.ascontiguousarray(x).reshape(numpy.shape(x))  # the former adds a dimension to none
     out = numpy.empty(shape, x.dtype)
     try:

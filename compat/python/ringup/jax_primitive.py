@@ -72,14 +72,15 @@ def load(path):
 # Where the arrays are
 
 def by_cpu(word, x, number, shape, name, how, program):
-    """The functions of libringup_jax.so, which XLA calls."""
+    """Return the functions of libringup_jax.so for XLA on CPUs."""
     first = min(d.id for d in jax.local_devices(backend="cpu"))
     return _foreign(word, (x, *number), shape, name, how, program, first)
 
 
 def by_cuda(word, x, number, shape, name, how, program):
-    """The same on the stream of a GPU, if the group takes its memory (RINGUP_BACKEND=nccl).  There
-    a call waits until it is queued on all ranks, so it needs no number to be told apart."""
+    """Do the same on the stream of a GPU, if the group supports its memory
+    (RINGUP_BACKEND=nccl). A call there waits until it is queued on all ranks, so its name needs
+    no number."""
     if (not job.group(how["process_set_id"]).cuda or how.get("reduction") == ADASUM
             or _is_of_several_devices()):
         return by_host(word, x, number, shape, name, how, program)
@@ -87,7 +88,7 @@ def by_cuda(word, x, number, shape, name, how, program):
 
 
 def _foreign(word, arrays, shape, name, how, program, first):
-    """A call of a function of libringup_jax.so."""
+    """Return a call of a function of libringup_jax.so."""
     told = {key: numpy.int64(v) if isinstance(v, int) else numpy.float64(v)
             for key, v in how.items()}
     call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, arrays[0].dtype),
@@ -97,7 +98,7 @@ def _foreign(word, arrays, shape, name, how, program, first):
 
 
 def by_host(word, x, number, shape, name, how, _program):
-    """A function of Python, which XLA calls with a copy of the array."""
+    """Return a Python function that XLA calls with a copy of the array."""
     several = _is_of_several_devices()
 
     def call(x, *number):
@@ -115,7 +116,7 @@ def by_host(word, x, number, shape, name, how, _program):
 
 
 def _is_of_several_devices():
-    """Does the program that is being lowered run once on each of several devices?"""
+    """Return whether the program being lowered runs once on each of several devices."""
     ask = getattr(jax.sharding, "get_abstract_mesh", None)
     mesh = ask() if ask else None
     axes = getattr(mesh, "manual_axes", None)
@@ -125,7 +126,7 @@ def _is_of_several_devices():
 
 
 def _check_place(word, x):
-    """Complain about an array of which each of several devices has a part, or a copy."""
+    """Raise an exception for an array that is split or copied over several devices."""
     if not isinstance(x, jax.core.Tracer) and len(x.devices()) > 1:
         raise ValueError(f"ringup.jax: the array of this {word} lies on {len(x.devices())} devices "
                          "of this process; call it inside a jax.shard_map over them, or move the "
@@ -135,8 +136,8 @@ def _check_place(word, x):
 # Names
 
 def _number(group):
-    """The number of a call outside of compiled code, among those of its group."""
-    numbers = job.here().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
+    """Return the number of a call outside compiled code, among those of its group."""
+    numbers = job.get_running().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
     return numpy.uint32(next(numbers))
 
 
@@ -159,7 +160,7 @@ class _Module:
         return kept[cls]
 
     def place(self, name):
-        """The name of its next collective, which has that name or none."""
+        """Return the name of its next collective, named or unnamed."""
         before = self.seen[name]
         self.seen[name] += 1
         if name is None:
@@ -168,15 +169,15 @@ class _Module:
 
 
 def _derived(name, what):
-    """The name of a derivative of a collective."""
+    """Return the name of a derivative of a collective."""
     return name and f"{name.removesuffix('.tangent') if what == 'gradient' else name}.{what}"
 
 
 # The primitive
 
 def collective(word, x, rows, name, **how):
-    """A collective on an array, in the program that is being traced or right now.  rows: how many
-    its result has, None: it has the shape of x."""
+    """Add a collective on an array to the program being traced, or run it now.  rows is the
+    number of rows of the result; None: it has the shape of x."""
     x = jnp.asarray(x)
     _check_place(word, x)
     return _collective.bind(x, word=word, rows=rows, name=name, how=tuple(how.items()))
@@ -184,7 +185,7 @@ def collective(word, x, rows, name, **how):
 
 @functools.lru_cache(_PROGRAMS)
 def _program(**how):
-    """A compiled program of one collective."""
+    """Compile a program of one collective."""
     return jax.jit(lambda *x: _collective.bind(*x, **how))
 
 
@@ -287,7 +288,7 @@ def _refused_batch(args, dims, *, rows, **how):
 
 
 def _define():
-    """Tell JAX what it asks of a primitive."""
+    """Define the rules of the primitive for JAX."""
     # Equal calls in one program are not one call.
     apart = ({"cacheable": False}
              if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {})

@@ -26,7 +26,8 @@ meeting = torchrun.meeting
 
 
 class Group:
-    """Some ranks of the job: who they are, and this process's place (-1: not among them)."""
+    """A group of ranks of the job: its members, and this process's rank in it (-1 if not a
+    member)."""
 
     __slots__ = ("handle", "job", "number", "ranks", "rank", "size", "cuda")
 
@@ -65,37 +66,37 @@ class Job:
         self.backend = lib.ringup_backend(self.world.handle).decode()
 
     def abort(self, why):
-        """Fail all operations of all its ranks, now and from now on.  Any thread may call it."""
+        """Fail all current and future operations on all ranks.  Thread-safe."""
         lib.ringup_abort(self.handle, str(why)[:200].encode())
 
     def close(self):
-        """Leave it; operations in flight fail, also on the other ranks.  No other thread may be
-        waiting for one; a second call does nothing."""
+        """Leave the job.  Operations in flight fail, also on the other ranks.
+
+        No other thread may be waiting for an operation.  A second call does nothing."""
         if self.running:
             self.stop()
             lib.ringup_fini(self.handle)
             self.forget()
 
     def stop(self):
-        """Be a rank of it no more."""
+        """Stop being a rank of the job."""
         self.running = False
         _jobs.discard(self)
 
     def forget(self):
-        """What was started is over, for this process."""
+        """Forget the operations that this process has started."""
         self.under_way.clear()
         self.fresh.clear()
         self.unnamed.clear()
 
 
 def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=None):
-    """Join a job and return it; the caller closes it.  At exit it is closed for the caller.
+    """Join a job and return it.  The caller closes it; otherwise it is closed at exit.
 
-    rank and size, and allgather(bytes) -> list of bytes, one for each rank, are struct
-    ringup_init's; without a size they come from the launcher.  groups and join_sums are as in
-    init().  part is a pair for timelines, if the job is a part of a larger one: its name, and the
-    numbers of its ranks there.  Blocks until all ranks have called it.
-    """
+    rank, size and allgather(bytes) -> list with the bytes of each rank are as in struct
+    ringup_init; without a size, rank and size come from the launcher.  groups and join_sums are
+    as in init().  If the job is part of a larger one, part gives timelines its name and the
+    ranks of its members there.  Blocks until all ranks have called open_job()."""
     how = _c.Init(rank=rank, size=size)
     sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
     how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
@@ -125,13 +126,12 @@ def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=No
 
 
 def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
-    """Join the job; nothing happens if this process is in one, or was forked from a rank of one.
+    """Join the job.  Does nothing if this process is already in a job, or was forked from a rank.
 
-    Without arguments rank and size come from the launcher.  allgather(bytes) -> list of
-    bytes, one for each rank, replaces ringup's own meeting point.  groups are lists of ranks,
-    the same on all ranks; group(1) is the first of them.  join_sums lets a rank that has joined
-    take part in sums and barriers only, as Horovod does; RINGUP_JOIN overrules it.
-    """
+    Without arguments, rank and size come from the launcher.  allgather(bytes) -> list with the
+    bytes of each rank replaces ringup's own rendezvous.  groups are lists of ranks, the same on
+    all ranks; group(1) is the first of them.  With join_sums a rank that has joined takes part
+    in sums and barriers only, as in Horovod; RINGUP_JOIN overrides it."""
     global _job, _last_rank
     if is_initialized():
         return
@@ -144,7 +144,7 @@ def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
 
 
 def shutdown():
-    """Leave the job; operations in flight fail, also on the other ranks."""
+    """Leave the job.  Operations in flight fail, also on the other ranks."""
     global _job
     if _job is not None:
         job, _job = _job, None
@@ -157,7 +157,7 @@ def shutdown():
 
 
 def beside(name, who):
-    """The path of a library that is installed beside the libringup.so of this process."""
+    """Return the path of a library in the same folder as this process's libringup.so."""
     candidates = [library_path, os.path.realpath(library_path)]
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         candidates += [line.split(None, 5)[-1].strip() for line in maps if "libringup.so" in line]
@@ -166,20 +166,20 @@ def beside(name, who):
     for path in tried:
         if os.path.exists(path):
             return path
-    raise ImportError(f"{who} needs {name}, which belongs beside libringup.so, but there is no "
-                      f"{' and no '.join(tried)}; reinstall ringup with `make install`, or "
-                      "rebuild it with `ringup rebuild --engine ringup`")
+    raise ImportError(f"{who} needs {name}, which belongs in the folder of libringup.so, but it "
+                      f"was not found: {', '.join(tried)}; reinstall ringup with `make install`, "
+                      "or rebuild it with `ringup rebuild --engine ringup`")
 
 
 def function_of(path, name):
-    """A function of a library, for a framework to call."""
+    """Return a function of a library, for a framework to call."""
     return _c.foreign_function(path, name)
 
 
 def attach(path, name, closed=None):
-    """Let the library in that file, which starts operations itself, know the job: its function
-    name() is called with the handle of each job that init() joins, and with None before
-    shutdown() leaves one; its function closed(), if any, when shutdown() has left it."""
+    """Connect a library that starts operations itself to the job: call its function name() with
+    the handle of each job that init() joins, and with None before shutdown() leaves one; call
+    its function closed(), if it has one, after shutdown()."""
     tell = _c.of_framework(path, name)
     _followers.append((tell, _c.of_framework(path, closed, ()) if closed else lambda: None))
     if _job is not None and _job.running:
@@ -187,12 +187,12 @@ def attach(path, name, closed=None):
 
 
 def call_at_exit(function):
-    """Call a function at exit, before jobs are closed: it may still use them."""
+    """Call a function at exit, before jobs are closed, so that it can still use them."""
     _before_end.append(function)
 
 
 def _close_all():
-    """Called at exit."""
+    """Close all jobs at exit."""
     for function in _before_end:
         function()
     shutdown()
@@ -205,17 +205,17 @@ def _ints(numbers):
 
 
 def group(number):
-    """The group of that number; 0 is all ranks."""
-    job = here()
+    """Return the group with this number; 0 is the group of all ranks."""
+    job = get_running()
     handle = lib.ringup_group_get(job.handle, number)
     if not handle:
-        raise errors.InvalidArgument(f"there is no group {number}")
+        raise errors.InvalidArgument(f"no group {number}")
     return Group(job, handle)
 
 
 def add_group(ranks):
-    """Let some ranks be a group; every rank of the job says so, members or not."""
-    job, g = here(), ctypes.c_void_p()
+    """Create a group of ranks.  All ranks of the job must call it, members or not."""
+    job, g = get_running(), ctypes.c_void_p()
     status = lib.ringup_group_add(job.handle, _ints(ranks), len(ranks), ctypes.byref(g))
     if status < 0:
         raise _c.failure(lib, status, f"a group of ranks {ranks}")
@@ -223,15 +223,15 @@ def add_group(ranks):
 
 
 def remove_group(which):
-    """End a group; every rank of the job says so."""
-    here()
+    """Remove a group.  All ranks of the job must call it."""
+    get_running()
     status = lib.ringup_group_remove(which.handle)
     if status < 0:
         raise _c.failure(lib, status, f"removing group {which.number}")
 
 
 def _forked():
-    """Called in a child: it is no rank, and what is under way is its parent's."""
+    """Run in a forked child: it is not a rank, and operations in flight belong to its parent."""
     for job in list(_jobs):
         job.stop()
         job.forget()
@@ -241,14 +241,14 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def abort_all(error):
-    """Tell the other ranks that this one is about to end because of an exception."""
+    """Notify the other ranks that this rank is ending because of an exception."""
     for job in list(_jobs):
         if job.world.size > 1:
             job.abort(f"{type(error).__name__}: {error}")
 
 
 def _last_words(kind, value, trace):
-    """sys.excepthook: the same, and what stood there before."""
+    """sys.excepthook: abort_all(), then the previous hook."""
     abort_all(value)
     _last_words.before(kind, value, trace)
 
@@ -257,76 +257,76 @@ _last_words.installed = False  # once: a hook that replaces this one may call it
 
 
 def abort(why):
-    """Fail all operations of all ranks, now and from now on."""
-    here().abort(why)
+    """Fail all current and future operations on all ranks."""
+    get_running().abort(why)
 
 
 def is_initialized():
-    """Is this process in a job, or was it forked from one that is?"""
+    """Return whether this process is in a job, or was forked from a process that is."""
     return _job is not None
 
 
-def current():
-    """The job that joined() would return, or None."""
+def get_or_none():
+    """Return the job, or None if there is none."""
     return _job
 
 
-def joined():
-    """The job that this process is in, or that it was forked from a rank of."""
+def get():
+    """Return the job of this process, or of the rank that it was forked from."""
     if _job is None:
         raise errors.NotRunning("this process is not in a job: call init() first")
     return _job
 
 
-def here():
-    """The job that this process is a rank of."""
-    job = joined()
+def get_running():
+    """Return the job of this process, which must be a rank and not a forked child."""
+    job = get()
     if not job.running:
-        raise errors.NotRunning("this process was forked from a rank, but is not a rank: "
-                                "communicate from the process that called init()")
+        raise errors.NotRunning("a forked child is not a rank of the job: communicate from the "
+                                "process that called init()")
     return job
 
 
 def rank():
-    """This process's place among all ranks."""
-    return joined().world.rank
+    """Return the rank of this process in the job."""
+    return get().world.rank
 
 
 def last_rank():
-    """The same, also after shutdown(); None if there has been no job."""
+    """Return the rank of this process, also after shutdown(); None if it never joined a job."""
     return _last_rank
 
 
 def size():
-    """How many ranks there are."""
-    return joined().world.size
+    """Return the number of ranks."""
+    return get().world.size
 
 
 def local_rank():
-    """This process's place among the ranks of its host."""
-    return joined().local_rank
+    """Return the rank of this process on its host."""
+    return get().local_rank
 
 
 def local_size():
-    """How many ranks this host has."""
-    return joined().local_size
+    """Return the number of ranks on this host."""
+    return get().local_size
 
 
 def host_rank():
-    """This host's place among the hosts."""
-    return joined().host_rank
+    """Return the index of this host among the hosts of the job."""
+    return get().host_rank
 
 
 def host_count():
-    """How many hosts there are."""
-    return joined().host_count
+    """Return the number of hosts."""
+    return get().host_count
 
 
 def is_homogeneous():
-    """Has every host the same number of ranks?"""
-    return joined().is_homogeneous
+    """Return whether all hosts have the same number of ranks."""
+    return get().is_homogeneous
 
 
 def backend():
-    """Who carries the collectives out: "self", "node", "tcp"."""
-    return joined().backend
+    """Return the name of the back end that runs the collectives: "self", "node" or "tcp"."""
+    return get().backend

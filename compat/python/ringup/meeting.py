@@ -38,7 +38,7 @@ class _State:
 
 
 def _parse(text, size):
-    """A state from the Store; None if the next meeting has no name yet."""
+    """Return a state from the Store; None if the next meeting has no name yet."""
     if not text:
         return None
     try:
@@ -55,7 +55,7 @@ def _parse(text, size):
 
 
 def _compare_set(store, key, expected, wanted):
-    """The value of a key, after it has been changed if it was the expected one."""
+    """Set a key if it has the expected value; return its value afterwards."""
     try:
         return store.compare_set(key, expected, wanted).decode(errors="replace")
     except (AttributeError, NotImplementedError, RuntimeError):
@@ -64,7 +64,7 @@ def _compare_set(store, key, expected, wanted):
 
 
 def _compare_set_locked(store, key, expected, wanted):
-    """The same in a store without compare_set(), as one that is written in Python may be."""
+    """Do the same in a store without compare_set(), such as one written in Python."""
     while store.add(f"{key}/lock", 1) != 1:
         store.add(f"{key}/lock", -1)
         time.sleep(random.uniform(0.005, 0.02))
@@ -92,7 +92,7 @@ def _change(store, size, seen, change):
 
 
 def delete(store, *keys):
-    """Remove keys from a Store, or what they hold from one that removes none."""
+    """Delete keys from a Store, or clear their values if the Store cannot delete keys."""
     for key in keys:
         try:
             store.delete_key(key)
@@ -121,18 +121,18 @@ class Meeting:
 
     @property
     def name(self):
-        """What tells it from all others in the Store."""
+        """The name that distinguishes it from all other meetings in the Store."""
         return self._state.name
 
     def _others(self, bits):
-        """The other ranks in a set."""
+        """Return the other ranks in a set."""
         return [r for r in range(self._size) if bits >> r & 1 and r != self._rank]
 
     def _is_full(self, state):
         return state.here == (1 << self._size) - 1
 
     def come(self):
-        """Return when all ranks are here; TimedOut names those that are not."""
+        """Return when all ranks have arrived; TimedOut names the missing ones."""
         mine, begin = 1 << self._rank, time.monotonic()
 
         def join(state):
@@ -160,7 +160,7 @@ class Meeting:
                 time.monotonic() - begin)
 
     def _wait(self, keys, seconds):
-        """Wait for keys; raises what the Store raises when the time is up or it has gone."""
+        """Wait for keys; raise the Store's exception if the time is up or the Store is gone."""
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
@@ -205,7 +205,7 @@ class Meeting:
             "group again")
 
     def _absent(self, state):
-        """The error that names the missing ranks."""
+        """Return the error that names the missing ranks."""
         missing = self._others(~state.here)
         gone = [r for r in missing if state.left >> r & 1]
         absent = [r for r in missing if r not in gone]
@@ -219,7 +219,7 @@ class Meeting:
         return errors.TimedOut("; ".join(said))
 
     def _others_left(self, state, seconds):
-        """The error that says that others gave up."""
+        """Return the error that reports that other ranks gave up."""
         gone, absent = self._others(state.left), self._others(~(state.here | state.left))
         came = f" {seconds:.1f} s after this rank joined" if seconds else ""
         not_here = f"{_listed(absent)} of {self._what} did not join, and " if absent else ""
@@ -227,9 +227,9 @@ class Meeting:
                                f"create {self._what} again on all its ranks")
 
     def allgather(self, mine):
-        """The bytes that each rank gives, on all; the meeting has begun.
+        """Return the bytes of all ranks; the meeting has begun.
 
-        Rank 0 may end as soon as it is through, and the store with it: it lets the others read
+        Rank 0 may exit as soon as it returns, and the store with it, so it lets the others read
         first."""
         n, store = f"{self.name}/{next(self._rounds)}", self._store
         keys = [f"{n}/{r}" for r in range(self._size)]
@@ -248,7 +248,8 @@ class Meeting:
         return everybody
 
     def _clear(self, n, keys):
-        """Wait until all have read a round of allgather(), and remove the keys of the meeting."""
+        """Wait until all ranks have read a round of allgather(), and delete the keys of the
+        meeting."""
         store = self._store
         try:
             self._wait([f"{n}/over"], self._patience)
@@ -259,7 +260,7 @@ class Meeting:
             delete(store, _STATE)
 
     def _await(self, keys):
-        """Wait for what all ranks tell."""
+        """Wait for the values of all ranks."""
         try:
             self._wait(keys, self._patience)
         except _ERRORS as e:

@@ -43,14 +43,15 @@ class Memory:
 
     @property
     def bytes(self):
-        """A writable memoryview on the elements."""
+        """Return a writable memoryview of the elements."""
         n = self.count * self.itemsize
         if n == 0:
             return memoryview(bytearray())
         return memoryview((ctypes.c_ubyte * n).from_address(self.address)).cast("B")
 
     def like(self, shape, block=None):
-        """Memory for elements of this kind: of another shape, in a block of bytes or new."""
+        """Return memory for elements of this type, with another shape, in the given block or in
+        a new one."""
         n = math.prod(shape) * self.itemsize
         if block is None:
             block = bytearray(n)
@@ -59,7 +60,7 @@ class Memory:
 
 
 def _of_buffer(m, writable):
-    """The memory of a memoryview."""
+    """Return the Memory of a memoryview."""
     if not m.c_contiguous:
         raise ValueError("the buffer is not contiguous; copy it first")
     if writable and m.readonly:
@@ -70,7 +71,7 @@ def _of_buffer(m, writable):
 
 
 def _address(m):
-    """The address of a contiguous memoryview, also of a read-only one."""
+    """Return the address of a contiguous memoryview, which may be read-only."""
     if not m.readonly:
         return ctypes.addressof(ctypes.c_char.from_buffer(m))
     if isinstance(m.obj, bytes):
@@ -82,8 +83,10 @@ def _address(m):
 
 
 def of(data, writable=False, stream=None):
-    """The memory of an object.  What lies on a GPU is read and written in the order of a stream, a
-    number; without one it is refused."""
+    """Return the Memory of an object.
+
+    GPU memory is read and written in the order of a stream, given as a number; without a stream
+    it is rejected."""
     if isinstance(data, Memory):
         return data
     try:
@@ -102,7 +105,7 @@ def of(data, writable=False, stream=None):
 
 
 def check_reducible(memory):
-    """Complain about elements that the library cannot reckon with."""
+    """Raise an exception if the library cannot reduce elements of this type."""
     if memory.dtype is None:
         raise ValueError(f"elements of type {memory.native!r} cannot be reduced; these can: "
                          + " ".join(name.lower() for name in constants.DTYPES))

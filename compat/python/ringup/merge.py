@@ -50,7 +50,7 @@ class Events:
         return bool(read)
 
     def look(self):
-        """The next non-blank character; "" at the end."""
+        """Return the next non-blank character; "" at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.at += 1
@@ -61,7 +61,7 @@ class Events:
         return Failed(f"{self.path}: event {self.count + 1}: {why}")
 
     def ends(self):
-        """Is the object at this position complete, even if malformed?"""
+        """Return whether the object at this position is complete, even if malformed."""
         depth, quoted, escaped = 0, False, False
         for c in self.text[self.at:self.at + EVENT]:
             if quoted:
@@ -76,7 +76,7 @@ class Events:
         return False
 
     def take(self):
-        """The object at this position; None if the file ends within it."""
+        """Return the object at this position; None if the file ends within it."""
         while True:
             try:
                 event, end = Events.decode(self.text, self.at)
@@ -159,21 +159,22 @@ class File:
         self.events, self.cut = events.count, events.cut
 
     def take_origin(self, event):
-        """Reads the rank, the host and the clock from the first event."""
+        """Read the rank, the host and the clock from the first event."""
         args = arguments_of(event)
         epoch, start = args.get("start_time_since_epoch_in_micros"), args.get("start_ns")
         rank = args.get("rank", self.rank)
         if event["ph"] != "M" or not is_number(epoch):
             raise Failed(f"{self.path}: not a timeline: it has no start time")
         if type(rank) is not int or not 0 <= rank < 1 << 31:
-            raise Failed(f"{self.path}: event 1: no valid rank")
+            raise Failed(f"{self.path}: event 1: invalid rank")
         self.rank = rank
         self.epoch_us, self.start_us = epoch, start / 1000 if is_number(start) else 0
         self.host, self.clock = (x if isinstance(x, str) else ""
                                  for x in (args.get("host"), args.get("clock")))
 
     def take(self, event, rounds, numbers):
-        """Notes tensor names, and per round when this rank submitted it and when all had."""
+        """Record tensor names and, for each round, when this rank submitted it and when all
+        ranks had."""
         phase, name, pid = event["ph"], event.get("name"), event["pid"]
         if phase == "M" and name == "process_name":
             text = arguments_of(event).get("name")
@@ -191,7 +192,7 @@ class File:
                                                                  self.start_us + event["ts"])
 
     def begins(self):
-        """The start on the first file's clock."""
+        """Return the start time on the first file's clock."""
         return self.start_us - self.ahead_us
 
     def has_clock_of(self, other):
@@ -199,7 +200,8 @@ class File:
 
 
 def rounds_of(files):
-    """For ranks with one clock: when the last one submitted, and when the first knew of all."""
+    """Return, for ranks that share a clock, when the last rank submitted a round and when the
+    first one knew that all had."""
     rounds = {}
     for file in files:
         for key, (submitted, ready) in file.rounds.items():
@@ -232,9 +234,9 @@ def settle_clocks(files):
 
 
 def read(paths):
-    """The files in rank order, and the tensors' numbers by name, from 1."""
+    """Return the files in rank order, and the numbers of the tensors by name, from 1."""
     if not 0 < len(paths) <= FILES:
-        raise Failed(f"{len(paths)} timelines: from 1 to {FILES}")
+        raise Failed(f"{len(paths)} timelines: give from 1 to {FILES}")
     numbers = {}
     files = sorted((File(path, i, numbers) for i, path in enumerate(paths)), key=lambda f: f.rank)
     for one, other in zip(files, files[1:]):
@@ -245,7 +247,7 @@ def read(paths):
 
 
 class Writer:
-    """Writes the merged file; time 0 is the earliest start."""
+    """Write the merged file; time 0 is the earliest start."""
 
     def __init__(self, to, files, numbers):
         self.to, self.events, self.introduced = to, 0, set()
@@ -270,7 +272,7 @@ class Writer:
         self.put({**event, "args": args})
 
     def introduce(self, rank, tensor):
-        """Names a tensor, and this rank in it, before their first events."""
+        """Name a tensor, and this rank in it, before their first events."""
         if tensor and tensor not in self.introduced:
             self.introduced.add(tensor)
             self.metadata("process_name", tensor, None, name=self.names[tensor])
@@ -333,7 +335,7 @@ def show(files, events, as_json):
 
 
 def clean(text):
-    """Untrusted text on one line, without control characters."""
+    """Return untrusted text as one line without control characters."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 

@@ -9,7 +9,7 @@ from . import collectives, job
 
 
 def dumps(value):
-    """The bytes of an object; cloudpickle knows the functions and classes of __main__, too."""
+    """Pickle an object; cloudpickle also handles functions and classes of __main__."""
     try:
         from cloudpickle import dumps as of_cloudpickle
     except ImportError:
@@ -18,7 +18,7 @@ def dumps(value):
 
 
 def broadcast(value, root=0, name="object"):
-    """Return the root's object on every rank; on the root it is the same one."""
+    """Return root's object on every rank; on root itself, the same object."""
     if job.size() == 1:
         return value
     data = bytearray(dumps(value)) if job.rank() == root else None

@@ -30,9 +30,9 @@ UNNAMED = 1024
 
 
 class Operation:
-    """One collective under way: a handle to poll() and wait().
+    """A handle of one collective in flight, for poll() and wait().
 
-    keep stays alive until it has completed, also without a wait(); finish(keep) makes the
+    keep stays alive until it has completed, even without a wait(); finish(keep) makes the
     result."""
 
     __slots__ = ("op", "job", "called", "keep", "finish")
@@ -41,17 +41,18 @@ class Operation:
         self.op, self.job, self.called, self.keep, self.finish = op, job_, called, keep, finish
 
     def poll(self):
-        """Has it completed, well or badly?  True also once it has been waited for."""
+        """Return whether it has completed or failed; also True after wait()."""
         done = self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
         if done:
             self.job.fresh.clear()
         return done
 
     def wait(self, within_ms=-1):
-        """Block until it has completed; returns its result, or None if that was done before.
+        """Block until it has completed; return its result, or None if wait() has already returned
+        it.
 
-        After within_ms milliseconds, which are unlimited if negative, TimedOut is raised: the
-        operation goes on then, and still uses its memory."""
+        After within_ms milliseconds (negative: no limit) it raises TimedOut, but the operation
+        continues and still uses its memory."""
         if self.op is None:
             return None
         if not self.job.running:
@@ -71,7 +72,7 @@ class Operation:
         return finish(keep) if finish else None
 
     def _forget(self):
-        """There is no operation any more."""
+        """Drop the finished operation."""
         self.op = self.keep = self.finish = None
         self.job.under_way.discard(self)
 
@@ -91,20 +92,20 @@ def _go_on(op, within_ms):
 
 
 def _words(called):
-    """An operation's kind and name, for messages."""
+    """Return an operation's kind and name, for messages."""
     what, name = called
     return f"{what} {name.decode(errors='replace')!r}" if name else what
 
 
 def _check_fresh(group, called):
-    """Complain about a name that has been used a moment ago."""
+    """Raise an exception for a name that was used a moment ago."""
     if time.monotonic() - group.job.fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
-        raise _c.error("EBUSY", f"{_words(called)}: an operation of that name is already in "
-                                "flight")
+        raise _c.error("EBUSY", f"{_words(called)}: an operation with this name is already in "
+                       "flight")
 
 
 def _make_room(group, called):
-    """Wait for the oldest operation without a name; False: there is none to wait for."""
+    """Wait for the oldest unnamed operation; return False if there is none."""
     line = () if called[1] else group.job.unnamed.get(group.number, ())
     while line and line[0].poll():
         line.popleft()
@@ -116,8 +117,8 @@ def _make_room(group, called):
 
 
 def _start(call, group, called, keep, finish, *args):
-    """Start an operation of a group; returns it."""
-    group, op = group or job.here().world, ctypes.c_void_p()
+    """Start an operation of a group, and return it."""
+    group, op = group or job.get_running().world, ctypes.c_void_p()
     if group.job.fresh:
         _check_fresh(group, called)
     status = call(group.handle, *args, ctypes.byref(op))
@@ -150,13 +151,13 @@ def _shape(shape):
 
 
 def _scaled(pre, post):
-    """The library takes 0 for 1."""
+    """Replace 0, which the library takes for 1."""
     if not pre or not post:
         raise ValueError("a scale factor of 0 gives zeros; multiply by 0 yourself")
 
 
 def _far(a, stream):
-    """The library's struct, with its data in a GPU's memory."""
+    """Return the library's struct, with its data in GPU memory."""
     a.memory, a.stream = CUDA, stream
     return a
 
@@ -172,28 +173,27 @@ class Reduction:
         self.pattern = _c.Reduce(name, None, None, count, dtype, op, pre, post, *_shape(shape))
 
     def at(self, source, target, stream=None):
-        """The library's struct for these addresses.  It points into the pattern: keep that."""
+        """Return the library's struct for these addresses.  It refers to the Reduction, which
+        must stay alive."""
         a = _c.Reduce.from_buffer_copy(self.pattern)
         setattr(a, "in", source)
         a.out = target
         return a if stream is None else _far(a, stream)
 
     def start(self, source, target, group=None, keep=None, finish=None, stream=None):
-        """Start it between two addresses, which may be the same; in a GPU's memory, with a
-        stream."""
+        """Start it between two addresses, which may be equal; with a stream if they are in GPU
+        memory."""
         return _start(lib.ringup_allreduce, group, self.called, keep, finish,
                       ctypes.byref(self.at(source, target, stream)))
 
     def start_to(self, root, source, target, group=None, keep=None, finish=None):
-        """The same, but only root, a place in the group, gets the result."""
+        """Start it so that only root, a rank of the group, gets the result."""
         return _start(lib.ringup_reduce_to, group, ("reduce", self.called[1]), keep, finish,
                       ctypes.byref(self.at(source, target)), root)
 
     def carry_out(self, source, target, group, keep, within_ms=-1):
-        """Start it and wait for it, without the price of an Operation; returns None.
-
-        If it has not completed within_ms milliseconds later, its Operation is returned; that
-        goes on."""
+        """Start it and wait for it, without the cost of an Operation; return None.  If it has
+        not completed after within_ms milliseconds, return its Operation, which continues."""
         a, op = self.at(source, target), ctypes.c_void_p()
         if group.job.fresh:
             _check_fresh(group, self.called)
@@ -217,17 +217,17 @@ class Reduction:
         return None
 
     def _leave(self, op, group, keep):
-        """The Operation of a call that returns before it has completed."""
+        """Return the Operation of a call that returns before it has completed."""
         operation = Operation(op, group.job, self.called, keep, None)
         group.job.under_way.add(operation)
         return operation
 
 
 class Later:
-    """An operation that another one's result is needed to start: a handle like an Operation.
+    """An operation that needs the result of another one, with the handle of an Operation.
 
-    start(result) returns it; a thread of the library's calls that when the first has completed, so
-    it does not matter which handle the program waits for first."""
+    A thread of the library calls start(result), which returns the Operation, when the first has
+    completed; so the program may wait for the handles in any order."""
 
     going = set()  # the library calls back, whether the program keeps the handle or not
 
@@ -250,11 +250,11 @@ class Later:
         self.going.discard(self)
 
     def poll(self):
-        """Has it completed, well or badly?"""
+        """Return whether it has completed or failed."""
         return self.begun.is_set() and (self.next is None or self.next.poll())
 
     def wait(self, within_ms=-1):
-        """As an Operation's."""
+        """Wait as for an Operation."""
         until = None if within_ms < 0 else time.monotonic() + within_ms / 1000
         while not self.begun.wait(SLICE_MS / 1000 if until is None
                                   else max(0, min(SLICE_MS / 1000, until - time.monotonic()))):
@@ -270,20 +270,20 @@ class Later:
 
 
 def _start_many(call, group, called, keep, finish, members):
-    """Start operations that are one; members are structs of one type."""
+    """Start several operations as one; members are structs of one type."""
     a = (type(members[0]) * len(members))(*members)
     return _start(call, group, called, keep, finish, a, len(a))
 
 
 def allreduce_many(reductions, addresses, group=None, keep=None, finish=None, stream=None):
-    """Start reductions that are one, by the name of the first; addresses are pairs."""
+    """Start several reductions as one, with the name of the first; addresses are pairs."""
     return _start_many(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish,
                        [r.at(*where, stream) for r, where in zip(reductions, addresses)])
 
 
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
               finish=None, stream=None):
-    """Start a broadcast; root is a place in the group, source is read there only."""
+    """Start a broadcast; root is a rank of the group, and source is read there only."""
     b = _c.Bcast(name, source, target, count, dtype, root, *_carried(shape, count))
     if stream is not None:
         _far(b, stream)
@@ -291,16 +291,16 @@ def broadcast(source, target, count, dtype, root, name=None, shape=(), group=Non
 
 
 def _result(group):
-    """Where the library writes the address of a result, and the rows of each rank in it."""
-    return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.here().world).size)()
+    """Return where the library writes the address of a result, and the rows of each rank in it."""
+    return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.get_running().world).size)()
 
 
 NOWHERE = None, 0  # no room of the caller's for the result
 
 
 def _received(out, counts, bytes_of_row, into):
-    """(memory, rows of each rank) that an operation has left; the memory is None if it is empty or
-    the caller's own."""
+    """Return (memory, rows of each rank) of a finished operation; memory is None if it is empty
+    or the caller's own."""
     rows = list(counts)
     if not out.value or out.value == into[0]:
         return None, rows
@@ -308,7 +308,7 @@ def _received(out, counts, bytes_of_row, into):
 
 
 def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHERE, stream=None):
-    """The library's struct, and a function that returns the result."""
+    """Return the library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Gather(name, source, rows, row, dtype, ctypes.pointer(out), counts,
                   *_carried(shape, row), *into)
@@ -329,8 +329,8 @@ def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=No
 
 
 def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
-    """Start gatherings that are one; blocks are the first arguments of allgather() and the shape,
-    by their names; finish() gets a list of what its finish() gets."""
+    """Start several gathers as one; blocks are the arguments of allgather() and the shape, as
+    dicts; finish() gets a list of the arguments for each."""
     made = [_gathering(group, name=name, **block) for block in blocks]
     return _start_many(lib.ringup_allgather_many, group, ("allgather", name), keep,
                        lambda _: finish([received() for _a, received in made]),
@@ -338,7 +338,7 @@ def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
 
 
 def _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stream=None):
-    """The library's struct, and a function that returns the result."""
+    """Return the library's struct, and a function that returns the result."""
     out, counts = _result(group)
     a = _c.Exchange(name, source, rows, row, splits and (ctypes.c_uint64 * len(splits))(*splits),
                     dtype, ctypes.pointer(out), counts, *_carried(shape, row), *into)
@@ -349,8 +349,8 @@ def _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stre
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
              finish=None, into=NOWHERE, stream=None):
-    """Start an exchange: splits[i] rows for rank i, or as many for each; finish and into are as
-    above."""
+    """Start an alltoall: splits[i] rows for rank i, or the same number for each; finish and into
+    are as in allgather()."""
     a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stream)
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
@@ -358,7 +358,7 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
 
 def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, keep=None,
               finish=None, into=NOWHERE):
-    """Start an allgather() whose result only root gets; on other ranks all rows are 0."""
+    """Start an allgather() whose result only root gets; on other ranks all row counts are 0."""
     a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
     return _start(lib.ringup_gather_to, group, ("gather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a), root)
@@ -366,8 +366,8 @@ def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, k
 
 def scatter_from(root, source, rows, row, dtype, splits=None, name=None, shape=(), group=None,
                  keep=None, finish=None, into=NOWHERE):
-    """Start an alltoall() in which only root has rows; of the others source, rows and splits are
-    not looked at."""
+    """Start an alltoall() in which only root has rows; source, rows and splits of other ranks
+    are ignored."""
     a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into)
     return _start(lib.ringup_scatter_from, group, ("scatter", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a), root)
@@ -375,27 +375,28 @@ def scatter_from(root, source, rows, row, dtype, splits=None, name=None, shape=(
 
 def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1.0, shape=(),
                 stream=None):
-    """The library's struct."""
+    """Return the library's struct."""
     _scaled(pre, post)
     a = _c.Scatter(name, source, rows, row, target, dtype, op, pre, post, *_shape(shape))
     return a if stream is None else _far(a, stream)
 
 
 def reducescatter(name=None, group=None, keep=None, finish=None, **tensor):
-    """Start a reduce-scatter of rows rows; this rank gets own_rows() of them in target."""
+    """Start a reduce-scatter of the given number of rows; this rank gets own_rows() of them in
+    target."""
     return _start(lib.ringup_reducescatter, group, ("reducescatter", name), keep, finish,
                   ctypes.byref(_scattering(name=name, **tensor)))
 
 
 def reducescatter_many(tensors, name=None, group=None, keep=None, finish=None):
-    """Start such reductions that are one; tensors are arguments of reducescatter(), by name."""
+    """Start several reduce-scatters as one; tensors are arguments of reducescatter(), as dicts."""
     return _start_many(lib.ringup_reducescatter_many, group, ("reducescatter", name), keep, finish,
                        [_scattering(name=name, **tensor) for tensor in tensors])
 
 
 def numbers(mine, name, group, start):
-    """Give every rank this one's list of numbers; start(all ranks' lists) starts what needs them,
-    and returns its Operation."""
+    """Exchange lists of numbers: start(lists of all ranks) starts the next operation, and
+    returns it."""
     sent = (ctypes.c_int64 * len(mine))(*mine)
     first = allgather(ctypes.addressof(sent), 1, len(mine), I64, name, (), group, sent,
                       lambda block, _rows: memoryview(block).cast("B").cast("q").tolist())
@@ -404,12 +405,12 @@ def numbers(mine, name, group, start):
 
 
 def own_rows(rows, group):
-    """How many rows of a reducescatter() come to this rank."""
+    """Return how many rows of a reducescatter() this rank gets."""
     return rows // group.size + (group.rank < rows % group.size)
 
 
 def join(group=None):
-    """Start a join: the others may go on; the result is the last rank to join."""
+    """Start a join: other ranks may continue; the result is the rank that joined last."""
     last = ctypes.c_int(-1)
     return _start(lib.ringup_join, group, ("join", None), last, lambda _last: last.value,
                   ctypes.byref(last))
@@ -421,7 +422,7 @@ def barrier(name=None, group=None):
 
 
 def _start_message(call, group, called, keep, finish, a):
-    """Start a message, which is not counted among the operations without a name."""
+    """Start a message, which is not counted among the unnamed operations."""
     op = ctypes.c_void_p()
     status = call(group.handle, ctypes.byref(a), ctypes.byref(op))
     if status < 0:
@@ -438,8 +439,8 @@ def send(source, count, dtype, to, tag, group, keep=None):
 
 
 def receive(target, count, dtype, source, tag, group, keep=None, finish=None):
-    """Start to receive elements from a rank of the group, or constants.ANY_SOURCE; returns
-    (operation, a function that tells the rank it came from, once it has completed)."""
+    """Start to receive elements from a rank of the group, or constants.ANY_SOURCE; return
+    (operation, a function that returns the sender once it has completed)."""
     came_from = ctypes.c_int(-1)
     a = _c.Recv(target, count, dtype, source, tag, ctypes.pointer(came_from))
     named = "any rank" if source == ANY_SOURCE else f"rank {source}"

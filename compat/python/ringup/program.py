@@ -9,7 +9,7 @@ FOLDERS = ("/opt/ringup/current/bin", "/usr/local/bin")
 
 
 def beside():
-    """The folders where pip puts the program of a wheel that has this package."""
+    """Return the folders where pip puts the program of a wheel that has this package."""
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if not os.path.exists(os.path.join(site, "ringup", "libringup.so.0")):
         return []
@@ -18,7 +18,8 @@ def beside():
 
 
 def find():
-    """The path of the program: of this package's own wheel, in PATH, or where it is installed."""
+    """Return the path of the program: from this package's own wheel, from PATH, or where it is
+    installed."""
     first = shutil.which("ringup")
     for folder in beside() + ([os.path.dirname(first)] if first else []) + list(FOLDERS):
         path = os.path.join(folder, "ringup")
@@ -29,5 +30,6 @@ def find():
 
 
 def horovodrun():
-    """The first words of a command line of horovodrun: another Horovod may have the name."""
+    """Return the first words of a horovodrun command line, since another Horovod may own that
+    name."""
     return [find(), "horovodrun"]

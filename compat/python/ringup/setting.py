@@ -9,7 +9,7 @@ _OFF = ("0", "off", "no", "false")
 
 
 def number(name):
-    """The value of a setting that counts; 0 if it is not set or no number."""
+    """Return the value of a numeric setting; 0 if it is not set or not a number."""
     try:
         return max(0, int(os.environ.get(name) or 0))
     except ValueError:
@@ -17,13 +17,14 @@ def number(name):
 
 
 def is_on(name, default=False):
-    """The value of a setting that is on or off; the default if it is not set or says neither."""
+    """Return the value of an on/off setting; the default if it is not set or neither."""
     said = os.environ.get(name, "").lower()
     return said in _ON or (default and said not in _OFF)
 
 
 def size(name, default):
-    """The value of a setting of bytes, as 64K, 2M or 1G; the default if it is not set or wrong."""
+    """Return the value of a size such as 64K, 2M or 1G, in bytes; the default if it is not set
+    or invalid."""
     said = os.environ.get(name, "").strip().upper().rstrip("B")
     unit = "KMGT".find(said[-1:]) + 1 if said else 0
     digits = said[:-1] if unit else said

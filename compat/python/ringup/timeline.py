@@ -10,34 +10,34 @@ import os
 import select
 
 from . import _c
-from .job import here, lib
+from .job import get_running, lib
 
 CYCLES, ALL_RANKS = 1, 2
 
 
 def start(path, mark_cycles=False, all_ranks=False):
-    """Record all operations in a file from now on; only rank 0 writes one, unless all_ranks.
+    """Start recording all operations in a file.
 
-    Then each rank that calls writes PATH.RANK, or PATH with its number in the place of "%r".
-    """
+    Only rank 0 writes a file, unless all_ranks is set: then each rank that calls start() writes
+    PATH.RANK, or PATH with "%r" replaced by its rank."""
     flags = (CYCLES if mark_cycles else 0) | (ALL_RANKS if all_ranks else 0)
-    status = lib.ringup_timeline_start(here().handle, os.fsencode(path), flags)
+    status = lib.ringup_timeline_start(get_running().handle, os.fsencode(path), flags)
     if status < 0:
         raise _c.failure(lib, status, f"timeline {os.fspath(path)}")
 
 
 def stop():
-    """End the recording; returns when the file is complete."""
-    status = lib.ringup_timeline_stop(here().handle)
+    """Stop recording.  Returns when the file is complete."""
+    status = lib.ringup_timeline_stop(get_running().handle)
     if status < 0:
         raise _c.failure(lib, status, "timeline")
 
 
 def keep_points(job):
-    """Remember when operations of a job come to their points, from now on.
+    """Start recording when each operation of a job reaches its stages.
 
     Returns the ctypes.c_uint64 in which the library counts the operations that this rank starts:
-    its value is the number of the latest.  It is there until the job ends."""
+    its value is the number of the latest one.  It is valid until the job ends."""
     count = ctypes.POINTER(ctypes.c_uint64)()
     status = lib.ringup_points_keep(job.handle, ctypes.byref(count))
     if status < 0:
@@ -46,8 +46,8 @@ def keep_points(job):
 
 
 def points(job, first, count):
-    """The points of a job's operations first to first + count - 1; 0 is a point that one has not
-    come to, or that is not known any more."""
+    """Return the recorded times of a job's operations first to first + count - 1.  A time is 0
+    if the operation has not reached that stage, or if the record has been overwritten."""
     found = (_c.Points * count)()
     status = lib.ringup_points_get(job.handle, first, count, found,
                                    ctypes.sizeof(_c.Points))
@@ -57,13 +57,13 @@ def points(job, first, count):
 
 
 def alarm_fd(job):
-    """A descriptor that can be read from when a job has failed, until the job is closed; negative:
-    there is none."""
+    """Return a descriptor that becomes readable when the job fails; valid until the job is
+    closed.  Negative if the library has none."""
     return lib.ringup_alarm_fd(job.handle) if job.running else -1
 
 
 def has_failed(job):
-    """Has a rank died, or ended the job?"""
+    """Return whether a rank has died or has ended the job."""
     fd = alarm_fd(job)
     poll = select.poll()
     if fd >= 0:

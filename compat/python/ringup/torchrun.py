@@ -12,10 +12,10 @@ SECONDS = 60  # within which all ranks have to come
 
 
 def meeting():
-    """(rank, size, allgather) if torchrun started us on several hosts, else three times None.
+    """Return (rank, size, allgather) if torchrun started this process on several hosts, else (None,
+    None, None).
 
-    On one host the library finds the other ranks by itself, so torch is not imported.
-    """
+    On one host the library finds the other ranks itself, so torch is not imported."""
     env = os.environ
     if any(name not in env for name in _NEEDED):
         return None, None, None
@@ -29,8 +29,10 @@ def meeting():
 
 @functools.lru_cache(None)
 def _base(rank, size):
-    """torchrun's store.  Rank 0 serves it where no agent does, as long as its process lives: the
-    others may be on their way into another init() already, or have a use of their own for it."""
+    """Return torchrun's store.
+
+    If no agent serves it, rank 0 does, as long as its process lives: the other ranks may already
+    be in another init(), or may still use the store."""
     from torch.distributed import TCPStore
 
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -40,7 +42,7 @@ def _base(rank, size):
 
 
 def store(rank, size):
-    """The same, with keys of our own for this attempt of torchrun's."""
+    """Return the store with a key prefix of this attempt of torchrun."""
     from torch.distributed import PrefixStore
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

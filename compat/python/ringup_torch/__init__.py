@@ -15,11 +15,10 @@ NAME = "ringup"
 
 
 def register():
-    """Make the back end known to torch.distributed; a second call changes nothing.
+    """Register the back end with torch.distributed.  A second call changes nothing.
 
-    Never raises: torch turns an exception from here into one of `import torch`.  If torch has no
-    distributed package, or refuses the name, init_process_group("ringup") says so.
-    """
+    Never raises: torch would turn the exception into an error of `import torch`.  If torch has
+    no distributed package, or refuses the name, init_process_group("ringup") reports it."""
     try:
         from torch.distributed import Backend
 
@@ -32,7 +31,7 @@ def register():
 
 
 def _register(register_backend):
-    """Call torch's function, which knows no devices before torch 2.0."""
+    """Call torch's function, which takes no devices before torch 2.0."""
     try:
         register_backend(NAME, _create, extended_api=True, devices=["cpu"])
     except TypeError:
@@ -40,7 +39,7 @@ def _register(register_backend):
 
 
 def _create(options, _backend_options):
-    """The process group that torch asks for; blocks until all its ranks ask for it."""
+    """Return the process group that torch requests; blocks until all its ranks request it."""
     import sys
 
     from .dynamo import hide

@@ -11,7 +11,7 @@ import threading
 
 
 class Alarms:
-    """The jobs of this process whose failure is waited for, and the thread that does."""
+    """Watches this process's jobs for failure, in one thread."""
 
     def __init__(self, function):
         self._function = function
@@ -22,7 +22,7 @@ class Alarms:
         self._fds, self._thread, self._wake, self._is_over = set(), None, None, False
 
     def add(self, fd):
-        """Call the function when a descriptor can be read from; returns what remove() takes."""
+        """Call the function when a descriptor becomes readable; return a handle for remove()."""
         mine = os.dup(fd)  # the library closes its own with the job
         with self._lock:
             self._fds.add(mine)
@@ -35,7 +35,7 @@ class Alarms:
         return mine
 
     def remove(self, mine):
-        """Wait for it no longer."""
+        """Stop watching the descriptor."""
         with self._lock:
             if mine in self._fds:
                 self._fds.remove(mine)
@@ -43,7 +43,7 @@ class Alarms:
                 self._stir()
 
     def _stir(self):
-        """Let the thread look at the descriptors anew; the lock is held."""
+        """Make the thread reread its list of descriptors.  The caller holds the lock."""
         if self._wake is not None:
             os.write(self._wake[1], b"x")
 
@@ -66,7 +66,7 @@ class Alarms:
                 self._function()
 
     def end(self, seconds):
-        """End the thread; wait so long for it."""
+        """Stop the thread, and wait for it up to this time."""
         with self._lock:
             self._is_over = True
             self._stir()
@@ -75,7 +75,7 @@ class Alarms:
             thread.join(seconds)
 
     def forked(self):
-        """Called in a child, which has no thread and is no rank."""
+        """Run in a forked child, which has no thread and is not a rank."""
         for fd in (*self._fds, *(self._wake or ())):
             os.close(fd)
         self._reset()

@@ -29,7 +29,7 @@ _hook = None  # the handle of the hook, as long as it is there
 
 
 def watch(rank, size):
-    """Look at the first steps of optimizers, in a world that has just been created."""
+    """Watch the first steps of optimizers in a newly created world."""
     global _hook
     forget()
     register = getattr(sys.modules.get("torch.optim.optimizer"),
@@ -53,14 +53,14 @@ def watch(rank, size):
 
 
 def _others_may_combine():
-    """Is there anything besides ringup's process groups that may combine gradients?"""
+    """Return whether anything except ringup's process groups may reduce gradients."""
     named = {part.rpartition(":")[2] for backend, _store in c10d._world.pg_map.values()
              for part in str(backend).split(",")}
     return job.is_initialized() or named != {"ringup"}
 
 
 def forget():
-    """Look at no more steps."""
+    """Stop watching steps."""
     global _hook
     if _hook is not None:
         _hook.remove()

@@ -24,7 +24,8 @@ _MOST_PREPARED = 4096  # reductions of different types and sizes
 
 
 def only(items):
-    """The element of a list of one: torch passes lists, since a process once had many devices."""
+    """Return the element of a list of length one: torch passes lists, since a process could once
+    have many devices."""
     if isinstance(items, torch.Tensor):
         return items
     if len(items) != 1:
@@ -34,23 +35,23 @@ def only(items):
 
 
 def _redop(opts):
-    """The reduce operation of options, or the operation itself."""
+    """Return the reduce operation in options, or the operation itself."""
     return ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
 
 
 def _root(opts):
-    """The root of options, or the root itself."""
+    """Return the root in options, or the root itself."""
     return 0 if opts is None else getattr(opts, "rootRank", opts)
 
 
 def _deliver(pairs):
-    """Finish an operation: copy what the library wrote elsewhere than it belongs."""
+    """Finish an operation: copy results that the library wrote to a staging buffer."""
     for place, tensor in pairs:
         tensors.deliver(place, tensor)
 
 
 def _check_counts(rows, expected, what):
-    """Complain about ranks that brought other amounts than the tensors have room for."""
+    """Raise an exception if the ranks sent other amounts than the tensors have room for."""
     wrong = [r for r, (n, m) in enumerate(zip(rows, expected)) if n != m]
     if wrong:
         text = ", ".join(f"rank {r} of the group has {rows[r]} instead of {expected[r]}"
@@ -59,7 +60,7 @@ def _check_counts(rows, expected, what):
 
 
 class Collectives(GroupBase):
-    """A process group that has all collectives."""
+    """A process group with all collectives."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -68,7 +69,7 @@ class Collectives(GroupBase):
     # ---- every rank gets a reduction ----
 
     def _reduction(self, op, tensor):
-        """The prepared reduction of a tensor; None if the library has none like it."""
+        """Return the prepared reduction of a tensor; None if the library does not support it."""
         number = reductions.number_of(op)
         pre = reductions.factor_of(op) if number == reductions.PREMUL_SUM else 1.0
         key = number, pre, tensor.dtype, tensor.numel()
@@ -78,7 +79,7 @@ class Collectives(GroupBase):
             return self._prepare(key)
 
     def _prepare(self, key):
-        """Make one and keep it: a training repeats it."""
+        """Prepare a reduction and cache it, since training repeats it."""
         number, pre, dtype, count = key
         if len(self._prepared) >= _MOST_PREPARED:
             self._prepared.clear()
@@ -91,7 +92,7 @@ class Collectives(GroupBase):
         return made
 
     def allreduce(self, inputs, opts=None, _timeout=None):
-        """Combine a tensor of every rank, in place on all of them.
+        """Reduce a tensor over all ranks, in place.
 
         torch: dist.all_reduce(); ringup.h: ringup_allreduce()."""
         tensor, op = only(inputs), _redop(opts)
@@ -117,7 +118,7 @@ class Collectives(GroupBase):
         return None
 
     def allreduce_coalesced(self, inputs, opts=None):
-        """The same of several tensors, all of them or none.
+        """Reduce several tensors, all or none of them.
 
         torch: dist.all_reduce_coalesced(); ringup.h: ringup_allreduce_many()."""
         op = _redop(opts)
@@ -134,14 +135,14 @@ class Collectives(GroupBase):
         return self._under_way(started, list(inputs), opts, entry)
 
     def _allreduce_composed(self, tensor, op, opts, entry):
-        """A reduction that the library lacks: gather, and combine here."""
+        """Run a reduction that the library does not support: gather, then reduce here."""
         if tensor.is_sparse:
             return self._under_way(self._gather_sparse(tensor, op), [tensor], opts, entry)
         started = self._reduce_composed(tensors.readable(tensor), tensor, op)
         return self._under_way(started, [tensor], opts, entry)
 
     def _reduce_composed(self, place, tensor, op):
-        """Start a reduction in place on every rank, into a tensor if one is given."""
+        """Start such a reduction, in place on every rank or into a tensor if one is given."""
         number = reductions.number_of(op)
         reductions.check_bitwise(number, place.dtype)
         every = torch.empty((self._size, place.numel()), dtype=place.dtype)
@@ -154,7 +155,7 @@ class Collectives(GroupBase):
         return self._gather_into(place, every, keep=(place, every), finish=finish)
 
     def _gather_sparse(self, tensor, op):
-        """Start to sum sparse tensors, whose ranks may have different numbers of elements."""
+        """Start a sum of sparse tensors, whose numbers of elements may differ between ranks."""
         if reductions.number_of(op) != reductions.SUM:
             raise ValueError("sparse tensors can only be summed: use ReduceOp.SUM, or to_dense()")
         mine = tensor.coalesce()
@@ -181,7 +182,7 @@ class Collectives(GroupBase):
     # ---- one rank's tensor goes to all, or the other way round ----
 
     def broadcast(self, inputs, opts=None, _timeout=None):
-        """Copy a tensor from one rank of the group to all others, in place.
+        """Copy a tensor from one rank to all others, in place.
 
         torch: dist.broadcast(); ringup.h: ringup_broadcast()."""
         tensor, root = only(inputs), _root(opts)
@@ -195,7 +196,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [tensor], opts, entry)
 
     def reduce(self, inputs, opts=None, _op=None, _timeout=None):
-        """Combine a tensor of every rank, in place on the root; other tensors stay as they are.
+        """Reduce a tensor over all ranks, in place on the root; other ranks' tensors are unchanged.
 
         torch: dist.reduce(); ringup.h: ringup_reduce_to()."""
         tensor, root = only(inputs), _root(opts)
@@ -212,7 +213,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [tensor], opts, entry)
 
     def gather(self, outputs, inputs, opts=None, _timeout=None):
-        """Give the root a tensor of every rank; sizes may differ.
+        """Gather the tensors of all ranks on the root; sizes may differ.
 
         torch: dist.gather(); ringup.h: ringup_gather_to()."""
         tensor, root = only(inputs), _root(opts)
@@ -238,7 +239,7 @@ class Collectives(GroupBase):
         return self._under_way(started, targets, opts, entry)
 
     def scatter(self, outputs, inputs, opts=None, _timeout=None):
-        """Give every rank a tensor of the root's; sizes may differ.
+        """Send one of root's tensors to each rank; sizes may differ.
 
         torch: dist.scatter(); ringup.h: ringup_scatter_from()."""
         tensor, root = only(outputs), _root(opts)
@@ -265,8 +266,8 @@ class Collectives(GroupBase):
     # ---- every rank gets what all have ----
 
     def _gathering(self, source, target):
-        """What to gather where, for operation.allgather() and allgather_many(): as much of every
-        rank into a tensor that has room for all."""
+        """Return the arguments of operation.allgather() and allgather_many() that gather the
+        same amount from each rank into one tensor."""
         tensors.same_type(source, target)
         if target.numel() != source.numel() * self._size:
             raise ValueError(f"{self._size} tensors of {source.numel()} elements do not fit into "
@@ -277,13 +278,13 @@ class Collectives(GroupBase):
                 "dtype": kind, "into": (target.data_ptr(), target.numel() * target.element_size())}
 
     def _gather_into(self, source, target, keep, finish):
-        """Start to gather as much of every rank."""
+        """Start to gather the same amount from each rank."""
         return operation.allgather(group=self._members, keep=keep,
                                    finish=lambda *_result: finish(keep),
                                    **self._gathering(source, target))
 
     def all_gather_single(self, output, tensor, opts=None):
-        """Write the tensors of all ranks, which are of one size, into one, in rank order.
+        """Gather equal-sized tensors of all ranks into one tensor, in rank order.
 
         torch: dist.all_gather_into_tensor(); ringup.h: ringup_allgather()."""
         entry = self._began("_all_gather_base", [tensor], [output])
@@ -293,7 +294,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        """The same of several tensors, all of them or none."""
+        """Gather several tensors like this, all or none of them."""
         entry = self._began("all_gather_into_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
@@ -306,7 +307,7 @@ class Collectives(GroupBase):
         return self._under_way(started, list(outputs), opts, entry)
 
     def allgather(self, outputs, inputs, opts=None, _timeout=None):
-        """Give every rank a tensor of every rank; sizes may differ.
+        """Gather the tensors of all ranks on every rank; sizes may differ.
 
         torch: dist.all_gather(); ringup.h: ringup_allgather()."""
         tensor = only(inputs)
@@ -315,7 +316,7 @@ class Collectives(GroupBase):
                                self._began("all_gather", [tensor], targets))
 
     def _allgather(self, targets, tensor, opts, entry):
-        """Gather a tensor of every rank into as many tensors."""
+        """Gather one tensor of each rank into a list of tensors."""
         if len(targets) != self._size:
             raise ValueError(f"all_gather: {len(targets)} tensors to gather into, but {self._size} "
                              "ranks")
@@ -339,7 +340,7 @@ class Collectives(GroupBase):
         return self._under_way(started, targets, opts, entry)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        """Give every rank several tensors of every rank: outputs[r][i] gets inputs[i] of rank r.
+        """Gather several tensors of each rank: outputs[r][i] gets inputs[i] of rank r.
 
         torch: dist.all_gather_coalesced()."""
         entry = self._began("ALLGATHER_coalesced", inputs, [t for of in outputs for t in of])
@@ -361,14 +362,14 @@ class Collectives(GroupBase):
     # ---- every rank gets a part of a reduction ----
 
     def _check_scatter(self, source, target):
-        """Complain about a tensor that cannot be dealt out as one target for each rank."""
+        """Raise an exception if a tensor cannot be split into one target per rank."""
         tensors.same_type(source, target)
         if source.numel() != target.numel() * self._size:
             raise ValueError(f"a tensor of {source.numel()} elements cannot be split into "
                              f"{self._size} of {target.numel()}")
 
     def _scattering(self, source, target, op):
-        """The arguments of operation.reducescatter() and reducescatter_many()."""
+        """Return the arguments of operation.reducescatter() and reducescatter_many()."""
         self._check_scatter(source, target)
         number = reductions.number_of(op)
         if reductions.is_composed(number, source.dtype):
@@ -380,8 +381,8 @@ class Collectives(GroupBase):
                 "target": target.data_ptr(), "dtype": kind, "op": redop, "pre": pre}
 
     def _scatter_composed(self, source, splits, output, number):
-        """Start a reduction that the library lacks: rank r gets the part of splits[r] elements of
-        every rank's source, and combines them here."""
+        """Start a reduction that the library does not support: rank r gets splits[r] elements of
+        every rank's source, and reduces them here."""
         reductions.check_bitwise(number, output.dtype)
         every = torch.empty((self._size, output.numel()), dtype=output.dtype)
         expected, (kind, each) = [output.numel()] * self._size, tensors.carried(output.dtype)
@@ -396,7 +397,7 @@ class Collectives(GroupBase):
             into=(every.data_ptr(), every.numel() * every.element_size()))
 
     def reduce_scatter_single(self, output, tensor, opts=None):
-        """Combine a tensor of every rank, and give each rank as many of its rows.
+        """Reduce a tensor over all ranks, and give each rank the same number of its rows.
 
         torch: dist.reduce_scatter_tensor(); ringup.h: ringup_reducescatter()."""
         entry = self._began("_reduce_scatter_base", [tensor], [output])
@@ -414,7 +415,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        """The same of several tensors, all of them or none."""
+        """Reduce and scatter several tensors like this, all or none of them."""
         entry = self._began("reduce_scatter_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
@@ -426,8 +427,8 @@ class Collectives(GroupBase):
         return self._under_way(started, list(outputs), opts, entry)
 
     def reduce_scatter(self, outputs, inputs, opts=None, _timeout=None):
-        """Combine lists of tensors, one for each rank, and give each rank its own; sizes may differ
-        between ranks.
+        """Reduce lists of tensors, one tensor per rank, and give each rank its own; sizes may
+        differ.
 
         torch: dist.reduce_scatter(); ringup.h: ringup_reducescatter()."""
         output = only(outputs)
@@ -464,8 +465,8 @@ class Collectives(GroupBase):
     # ---- every rank sends to every rank ----
 
     def _exchange(self, source, splits, targets, expected, dtype, what, row=1):
-        """Start to send splits[r] rows of a flat tensor to each rank r, and to receive expected[r]
-        rows from each into targets, which are filled one after the other."""
+        """Start to send splits[r] rows of a flat tensor to each rank r, and to receive
+        expected[r] rows from each into targets, which are filled in order."""
         place = tensors.room(targets) if targets else torch.empty(0, dtype=dtype)
         kind, each = tensors.carried(dtype)
 
@@ -479,7 +480,7 @@ class Collectives(GroupBase):
             into=(place.data_ptr(), place.numel() * place.element_size()))
 
     def all_to_all_single(self, output, tensor, output_splits=(), input_splits=(), opts=None):
-        """Send rows of a tensor to every rank, and receive rows from every rank into another.
+        """Send rows of a tensor to each rank, and receive rows from each rank into another tensor.
 
         torch: dist.all_to_all_single(); ringup.h: ringup_alltoall()."""
         entry = self._began("all_to_all", [tensor], [output])
@@ -498,7 +499,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def _splits(self, tensor, told, which):
-        """How many rows of a tensor are for or from each rank."""
+        """Return how many rows of a tensor each rank sends or receives."""
         rows = tensor.shape[0] if tensor.dim() else 1
         if not told:
             if rows % self._size:
@@ -511,7 +512,7 @@ class Collectives(GroupBase):
         return list(told)
 
     def alltoall(self, outputs, inputs, opts=None, _timeout=None):
-        """Send a tensor to every rank, and receive one from every rank; sizes may differ.
+        """Send a tensor to each rank and receive one from each rank; sizes may differ.
 
         torch: dist.all_to_all(); ringup.h: ringup_alltoall()."""
         outputs, inputs = list(outputs), list(inputs)
@@ -527,7 +528,7 @@ class Collectives(GroupBase):
     # ---- no data ----
 
     def barrier(self, opts=None, _timeout=None):
-        """Complete when every rank of the group has called it.
+        """Complete when all ranks of the group have called barrier().
 
         torch: dist.barrier(); ringup.h: ringup_barrier()."""
         entry = self._began("barrier", [])
@@ -540,11 +541,11 @@ class Collectives(GroupBase):
         return self._under_way(started, [], opts, entry)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """A barrier that names the ranks that have not come in time; the group ends then.
+        """Run a barrier that names the ranks that did not arrive in time, and then ends the group.
 
-        dist.monitored_barrier() refuses every back end but Gloo: call this method of the group, or
-        dist.barrier(), which names them as well.  All of them are named, whatever wait_all_ranks
-        says."""
+        dist.monitored_barrier() accepts only Gloo: call this method of the group, or
+        dist.barrier(), which names the ranks as well.  It always names all of them, whatever
+        wait_all_ranks is."""
         before = self.timeout_ms
         try:
             if timeout is not None:

@@ -23,18 +23,19 @@ _PATIENCE = 12  # seconds, after the deadline
 
 
 class Evidence:
-    """This process's state of the check of its job on this host."""
+    """Whether and when this process runs `ringup hang` for its job."""
 
     def __init__(self):
         self._fd = -1  # of a file that is locked while the look is taken
         self._is_wanted = are_dumps_wanted()
 
     def lead_ms(self, timeout_ms):
-        """How long before a deadline to call start(); 0: never."""
+        """Return how long before a deadline to call start(); 0: never."""
         return LEAD_MS if timeout_ms >= LEAST_MS and self._fd < 0 and self._is_wanted else 0
 
     def start(self):
-        """Begin to look, unless another rank of this host does; never raises, never blocks."""
+        """Start `ringup hang`, unless another rank of this host has.  Never raises, never
+        blocks."""
         folder = os.path.join(os.path.dirname(prefix()) or ".", f"hang-{os.getppid()}")
         try:
             os.makedirs(os.path.dirname(folder), exist_ok=True)
@@ -54,7 +55,7 @@ class Evidence:
             self._fd = os.open(folder + ".lock", os.O_RDWR)
 
     def finish(self):
-        """Wait until the look has been taken, by this rank or another one of the host."""
+        """Wait until `ringup hang` has ended, started by this rank or another one on the host."""
         until = time.monotonic() + _PATIENCE
         while self._fd >= 0 and time.monotonic() < until:
             try:

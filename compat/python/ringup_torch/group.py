@@ -26,34 +26,33 @@ _open = set()  # the groups of this process, until they are shut down
 
 
 def is_blocking(opts):
-    """Is the caller content with None instead of a Work, as dist.all_reduce(async_op=False) is?
-    torch before 2.8 does not tell."""
+    """Return whether the caller accepts None instead of a Work, as
+    dist.all_reduce(async_op=False) does.  torch before 2.8 does not pass this."""
     return getattr(opts, "asyncOp", True) is False
 
 
 def _part_of_world(ranks, name):
-    """The name of a group of these ranks in timelines; None: it is the world."""
+    """Return the name in timelines of a group with these ranks; None: it is the world."""
     return (f"group {name or ' '.join(map(str, ranks))}", ranks) if ranks else None
 
 
 def _world_of(ranks):
-    """The key that distinguishes the world of a group of these ranks; None: the group is a
+    """Return the key of the world that a group with these ranks belongs to; None: it is the
     world."""
     return getattr(dist.group.WORLD, "meeting", "") if ranks else None
 
 
 class GroupBase(dist.ProcessGroup):
-    """The ranks that have called init_process_group("ringup") or new_group(), without operations.
+    """The ranks that called init_process_group("ringup") or new_group(), without operations.
 
-    An operation that has not completed within the group's time-out ends the group on all ranks;
-    the error says what is missing.
-    """
+    An operation that does not complete within the group's time-out ends the group on all ranks;
+    the error names what is missing."""
 
     def __init__(self, store, rank, size, timeout, ranks=(), name=None):
-        """Meet the other ranks in a torch Store, for timeout at most.
+        """Meet the other ranks in a torch Store, for at most timeout.
 
-        ranks are the numbers of the group's ranks in the world; none: the group is the world.
-        name is the one that torch will give to the group, for timelines."""
+        ranks are the group's ranks in the world; none: the group is the world.  name is the name
+        that torch will give to the group, for timelines."""
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._desc = rank, size, "", "undefined"
         self.set_timeout(timeout)
@@ -79,19 +78,19 @@ class GroupBase(dist.ProcessGroup):
     getBackendName = _get_backend_name = name
 
     def rank(self):
-        """This process's place in the group."""
+        """Return the rank of this process in the group."""
         return self._rank
 
     getRank = rank
 
     def size(self):
-        """How many ranks the group has."""
+        """Return the number of ranks in the group."""
         return self._size
 
     getSize = size
 
     def getGroupName(self):
-        """The name that torch gave to the group, by which functional collectives find it."""
+        """Return torch's name of the group, by which functional collectives find it."""
         return self._name
 
     def setGroupName(self, name):
@@ -101,7 +100,7 @@ class GroupBase(dist.ProcessGroup):
     _set_group_name = setGroupName
 
     def getGroupDesc(self):
-        """The purpose of the group, in the words of the program that made it."""
+        """Return the description of the group that the program gave."""
         return self._desc
 
     def setGroupDesc(self, desc):
@@ -122,37 +121,37 @@ class GroupBase(dist.ProcessGroup):
 
     @property
     def _device_types(self):
-        """The devices of tensors that torch makes for this group."""
+        """Return the device types for which torch creates tensors of this group."""
         return [torch.device("cpu")]
 
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def _get_backend(self, _device):
-        """The group is its own back end."""
+        """Return the group, which is its own back end."""
         return self
 
     def set_timeout(self, timeout):
-        """Change the deadline of waits that begin from now on."""
+        """Set the time-out for waits that start from now on."""
         self.timeout_ms = round(min(timeout, _LONGEST).total_seconds() * 1000)
 
     _set_default_timeout = set_timeout
 
     @property
     def communicator(self):
-        """The ringup.job.Job that carries the operations out."""
+        """The ringup.job.Job that runs the operations."""
         return self._job
 
     # ---- the end ----
 
     def abort(self, why="the process group was aborted"):
-        """Fail all operations of the group on all ranks, now and from now on.  Any thread may."""
+        """Fail all current and future operations of the group on all ranks.  Thread-safe."""
         if self._job.running:
             self._job.abort(why)
 
     def shutdown(self):
         """Leave the group; operations in flight fail on all ranks.
 
-        destroy_process_group() calls it, and so does the end of the process."""
+        Called by destroy_process_group(), and at exit."""
         _open.discard(self)
         pending = [work for work in self._pending if not work.poll()]
         if any(work.needs_abort() for work in pending):
@@ -171,8 +170,9 @@ class GroupBase(dist.ProcessGroup):
     def complete(self, op, within_ms=None):
         """Wait for an operation and return its result.
 
-        If it misses the group's deadline the group ends.  within_ms is a deadline of the caller's
-        own: TimedOut is raised then, too, but the operation and the group go on."""
+        If it misses the group's deadline, the group ends.  within_ms is the caller's own
+        deadline: if it expires first, TimedOut is raised, but the operation and the group
+        continue."""
         if within_ms is not None:
             return op.wait(within_ms)
         lead = evidence.lead_ms(self.timeout_ms)
@@ -183,8 +183,7 @@ class GroupBase(dist.ProcessGroup):
 
     def miss(self, op, lead_ms=0):
         """Treat an operation as one that misses the group's deadline in lead_ms milliseconds.
-
-        An operation that ends before then is not affected; see evidence.py."""
+        An operation that completes before is not affected; see evidence.py."""
         if lead_ms:
             evidence.start()
         try:
@@ -194,7 +193,7 @@ class GroupBase(dist.ProcessGroup):
             raise self._end_with(op, e) from e
 
     def _end_with(self, op, error):
-        """End the group, so that nothing touches the memory of its operations any more; returns the
+        """End the group, so that nothing uses the memory of its operations any more; return the
         exception to raise."""
         self.abort(str(error))
         with contextlib.suppress(errors.RingupError):
@@ -205,12 +204,12 @@ class GroupBase(dist.ProcessGroup):
         return told
 
     def _began(self, name, inputs, outputs=None, is_message=False):
-        """The record of an operation that begins now."""
+        """Return the record of a new operation."""
         return recorder.add(self._record, name, inputs, inputs if outputs is None else outputs,
                             is_message, 2)
 
     def _under_way(self, op, outputs, opts, entry, source=None, is_message=False):
-        """The method's result for an operation that has been started; None: it is over already."""
+        """Return the method's result for a started operation; None: it has already completed."""
         if is_blocking(opts) and self._coalesced is None:
             with entry:
                 if op is not None:
@@ -222,7 +221,8 @@ class GroupBase(dist.ProcessGroup):
         return work
 
     def _keep(self, work):
-        """Let a Work be looked after if the program does not: its memory is given back."""
+        """Let a thread wait for a Work that the program may not wait for, so that its memory is
+        released."""
         pending = self._pending
         with contextlib.suppress(IndexError):  # another thread does the same
             while pending[0].poll():
@@ -232,11 +232,11 @@ class GroupBase(dist.ProcessGroup):
             self._coalesced.append(work)
 
     def _start_coalescing(self, _device=None):
-        """Collect the Works of the operations that follow."""
+        """Collect the Works of the following operations."""
         self._coalesced = []
 
     def _end_coalescing(self, _device=None):
-        """One Work for them."""
+        """Return one Work for the collected ones."""
         works, self._coalesced = self._coalesced or [], None
         return Several(works)
 

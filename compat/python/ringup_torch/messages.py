@@ -11,11 +11,11 @@ from .group import GroupBase
 class Messages(GroupBase):
     """A process group whose ranks send tensors to each other.
 
-    Messages from one rank to another with one tag arrive in their order.  They are apart from the
-    collectives: neither waits for the other."""
+    Messages between two ranks with the same tag arrive in order.  Messages and collectives do
+    not wait for each other."""
 
     def send(self, inputs, dst, tag=0):
-        """Send a tensor to a rank of the group; returns a Work.
+        """Send a tensor to a rank of the group; return a Work.
 
         torch: dist.send(), dist.isend(); ringup.h: ringup_send()."""
         tensor = only(inputs)
@@ -27,7 +27,7 @@ class Messages(GroupBase):
         return self._under_way(op, [tensor], None, entry, None, True)
 
     def recv(self, outputs, src, tag=0):
-        """Receive a tensor from a rank of the group; returns a Work.
+        """Receive a tensor from a rank of the group; return a Work.
 
         torch: dist.recv(), dist.irecv(); ringup.h: ringup_recv()."""
         tensor = only(outputs)
@@ -40,7 +40,7 @@ class Messages(GroupBase):
         return self._under_way(op, [tensor], None, entry, came_from, True)
 
     def recv_anysource(self, outputs, tag=0):
-        """Receive a tensor from any rank; the Work's _source_rank() tells from which one.
+        """Receive a tensor from any rank; the Work's _source_rank() returns the sender.
 
         torch: dist.recv() without src."""
         return self.recv(outputs, constants.ANY_SOURCE, tag)

@@ -24,8 +24,8 @@ _OPERATIONS = [
 
 
 class Asked:
-    """The user's request to torch: {device: back end}, and the process group that torch has
-    begun."""
+    """The arguments of the call to torch: {device: back end}, and the process group that torch
+    is creating."""
 
     def __init__(self, frame):
         """frame is that of torch's function which asks for the process group."""
@@ -39,7 +39,7 @@ class Asked:
 
     @property
     def is_mixed(self):
-        """Is there a device that ringup does not serve?"""
+        """Return whether another back end serves one of the devices."""
         return any(name != NAME for name in self.backends.values())
 
 
@@ -63,17 +63,17 @@ class MixedProcessGroup(ProcessGroup):
 
     @property
     def _device_types(self):
-        """The devices of tensors that torch makes for this group."""
+        """Return the device types for which torch creates tensors of this group."""
         return self._devices
 
     def _get_backend(self, device):
-        """The back end of a device."""
+        """Return the back end of a device."""
         device = torch.device(device)
         other = self._others.get(device.type)
         return other._get_backend(device) if type(other) is dist.ProcessGroup else other or self
 
     def _serving(self, args):
-        """The other process group that serves the first of the tensors; None: this one does."""
+        """Return the process group that serves the first of the tensors; None: this one does."""
         for a in args:
             if isinstance(a, torch.Tensor):
                 return self._others.get(a.device.type)
@@ -82,18 +82,18 @@ class MixedProcessGroup(ProcessGroup):
         return None
 
     def barrier(self, opts=None, timeout=None):
-        """Wait for all ranks; on a device, if torch names one that is not ringup's."""
+        """Wait for all ranks; on a device, if torch names one that another back end serves."""
         device = getattr(opts, "device", None)
         other = self._others.get(device.type) if device is not None else None
         return other.barrier(opts) if other is not None else super().barrier(opts, timeout)
 
     def _start_coalescing(self, device=None):
-        """Collect the Works of the operations that follow."""
+        """Collect the Works of the following operations."""
         other = self._others.get(device.type) if device is not None else None
         return (super() if other is None else other)._start_coalescing(device)
 
     def _end_coalescing(self, device=None):
-        """One Work for them."""
+        """Return one Work for the collected ones."""
         other = self._others.get(device.type) if device is not None else None
         return (super() if other is None else other)._end_coalescing(device)
 
@@ -112,7 +112,7 @@ class MixedProcessGroup(ProcessGroup):
     _set_group_desc = setGroupDesc
 
     def abort(self, why="the process group was aborted"):
-        """Fail all operations of the group on all ranks, now and from now on.  Any thread may."""
+        """Fail all current and future operations of the group on all ranks.  Thread-safe."""
         super().abort(why)
         for backend in self._backends():
             _tell(backend, "abort")

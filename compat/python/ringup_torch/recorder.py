@@ -70,7 +70,7 @@ class Group:
 
 
 def _tell_ranks(error, group):
-    """Say in an error which ranks of the world its ranks are: it counts them within the group."""
+    """Add the ranks in the world to an error, which counts ranks within the group."""
     if not isinstance(error, errors.RingupError) or hasattr(error, "group"):
         return
     text = str(error)
@@ -100,7 +100,7 @@ class Entry:
         self.state, self.failed = _SCHEDULED, None
 
     def end(self, error=None):
-        """It is over; with an error it has failed, and a dump is written."""
+        """Mark the operation finished; on error also write a dump."""
         if error is not None:
             self.state, self.failed = _FAILED, time.time_ns()
             _tell_ranks(error, self.group)
@@ -118,7 +118,7 @@ class Entry:
 
 
 class Recorder:
-    """Keeps the latest operations of all groups of this process."""
+    """Records the latest operations of all groups of this process."""
 
     def __init__(self, size=None):
         if size is None:
@@ -133,7 +133,7 @@ class Recorder:
 
     @property
     def count(self):
-        """How many operations have been recorded, of all groups."""
+        """Return how many operations of all groups have been recorded."""
         return self._count
 
     def group(self, ranks, timeout_ms, is_world=False, job=None):
@@ -191,7 +191,7 @@ class Recorder:
             group.job, group.count = None, ctypes.c_uint64(group.count.value)
 
     def _points(self, group):
-        """The library's records of the group's operations, by number."""
+        """Return the library's records of the group's operations, by number."""
         numbers = [e.what[1] + 1 for e in list(self._entries) if e.group is group]
         if group.job is None or not group.job.running or not numbers:
             return group.points
@@ -205,7 +205,8 @@ class Recorder:
         return {first + i: p for i, p in enumerate(found) if p.submitted}
 
     def _known(self):
-        """(Entry, its points or None, when it was begun at the latest) of all, oldest first."""
+        """Return (Entry, its points or None, latest possible start) of all entries, oldest
+        first."""
         entries = list(self._entries)
         points = {g.number: self._points(g) for g in list(self._groups.values())}
         found, taken = [], set()
@@ -222,7 +223,7 @@ class Recorder:
         return out
 
     def state(self):
-        """All that is recorded, in the form of a dump: dicts, lists, strings and numbers."""
+        """Return all records in the form of a dump: dicts, lists, strings and numbers."""
         groups = [g for g in list(self._groups.values()) if g.ops or not g.number]
         with self._lock:
             both = self._known()
@@ -250,8 +251,9 @@ class Recorder:
         }
 
     def dump(self, path=None):
-        """Write that to a file, whole or not at all; returns its path.  Without one it is where
-        TORCH_FR_DUMP_TEMP_FILE says, else torch's default, with this process's rank behind it."""
+        """Write the records to a file, completely or not at all; return its path.
+
+        Without a path, use TORCH_FR_DUMP_TEMP_FILE or torch's default, followed by the rank."""
         with self._lock:
             return self._dump(path or f"{prefix()}{self.rank}")
 
@@ -270,7 +272,8 @@ class Recorder:
         return path
 
     def dump_failure(self, error):
-        """The same because ranks are lost or late, unless that is not wanted; never raises."""
+        """Write a dump because ranks are lost or late, unless dumps are turned off; never
+        raises."""
         if not isinstance(error, _TOLD):
             return
         self.dump_unless_unwanted()
@@ -287,13 +290,13 @@ class Recorder:
 
 
 def are_dumps_wanted():
-    """Does the environment leave dumps of failures on?"""
+    """Return whether the environment allows dumps after failures."""
     said = os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "1").lower()
     return said not in ("0", "false", "n", "no")
 
 
 def prefix():
-    """The path of dumps without the rank."""
+    """Return the path of dumps without the rank."""
     told = os.environ.get("TORCH_FR_DUMP_TEMP_FILE",
                           os.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"))
     if told:
@@ -303,7 +306,7 @@ def prefix():
 
 
 def _line(code, instruction):
-    """The line of a source that an instruction belongs to."""
+    """Return the source line of an instruction."""
     line = code.co_firstlineno
     if hasattr(code, "co_lines"):
         for begin, end, at in code.co_lines():
@@ -313,31 +316,31 @@ def _line(code, instruction):
 
 
 def _frames(stack):
-    """A stack as dumps have it, newest frame first."""
+    """Return a stack in the format of dumps, newest frame first."""
     return [{"name": code.co_name, "filename": code.co_filename, "line": _line(code, instruction)}
             for code, instruction in stack]
 
 
 def _dtype(dtype):
-    """A type's name in torch's C++."""
+    """Return the name of a type in torch's C++."""
     name = str(dtype).rpartition(".")[2]
     return _DTYPES.get(name, name)
 
 
 def _state(e, p):
-    """How far an Entry has come, in torch's words; p are its points, or None."""
+    """Return the state of an Entry in torch's words; p are its points, or None."""
     if e.state == _COMPLETED or (e.state == _SCHEDULED and p and p.complete and not p.failed):
         return "completed"
     return "started" if p and p.ready else "scheduled"
 
 
 def _has_begun(e, p, _created):
-    """Did the library begin it?  Not if it refused to, or if arguments were wrong."""
+    """Return whether the library started it: not if it rejected the arguments."""
     return p is not None or e.state == _COMPLETED
 
 
 def _event(e, p, created):
-    """An Entry as dumps have it."""
+    """Return an Entry in the format of dumps."""
     number, _before, inputs, outputs, collective, message, op, is_message, stack = e.what
     over = e.state != _SCHEDULED or bool(p and p.complete)
     timed = {"duration_ms": (p.complete - p.begun) / 1e6} if p and p.begun and p.complete else {}
@@ -371,7 +374,7 @@ recorder = Recorder()
 
 
 def _forked():
-    """Called in a child, which is no rank."""
+    """Run in a forked child, which is not a rank."""
     recorder._lock = threading.RLock()
     recorder.alarms.forked()
 

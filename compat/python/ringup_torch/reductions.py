@@ -14,8 +14,8 @@ _NAMES = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_
 
 
 def number_of(op):
-    """torch's number of an operation, given as a ReduceOp or as one of its constants, which are
-    ReduceOps themselves in torch 1.13."""
+    """Return torch's number of an operation, given as a ReduceOp or as one of its constants,
+    which are ReduceOps themselves in torch 1.13."""
     return int(getattr(op, "op", op))
 
 
@@ -31,12 +31,12 @@ BITWISE = {BAND: torch.bitwise_and, BOR: torch.bitwise_or, BXOR: torch.bitwise_x
 
 
 def is_composed(number, dtype):
-    """Is it an operation that the library has none like, so that it is made of others?"""
+    """Return whether the library does not support the operation, so that others replace it."""
     return number in BITWISE and not (dtype is torch.bool and number in _OF_BOOL)
 
 
 def factor_of(op):
-    """The factor of a PREMUL_SUM: a number, or a tensor of one element as a number."""
+    """Return the factor of a PREMUL_SUM, a number or a tensor of one element, as a number."""
     state = op.__getstate__()
     if state is None:  # torch 1.13
         raise ValueError("this torch does not expose the factor of a PREMUL_SUM: multiply the "
@@ -46,9 +46,8 @@ def factor_of(op):
 
 @functools.lru_cache(None)
 def reduction_of(number, dtype):
-    """(the library's type, how many of it make one element, the library's operation).
-
-    ValueError if there is no such operation on elements of that type."""
+    """Return (the library's type, how many of it make one element, the library's operation).
+    Raises ValueError if elements of this type do not support the operation."""
     if dtype is torch.bool and number in _OF_BOOL:
         return constants.BOOL, 1, _OF_BOOL[number]
     if number in _REDOPS:
@@ -64,11 +63,11 @@ def reduction_of(number, dtype):
 
 
 def check_bitwise(number, dtype):
-    """Complain about a bitwise operation on elements that have no bits of their own."""
+    """Raise an exception for a bitwise operation on floating-point elements."""
     if dtype.is_floating_point or dtype.is_complex:
         reduction_of(number, dtype)
 
 
 def bitwise(number, blocks):
-    """Combine flat tensors of one type, bit by bit."""
+    """Reduce flat tensors of one type, bit by bit."""
     return functools.reduce(BITWISE[number], blocks)

@@ -23,7 +23,7 @@ _PORTABLE = 1       # cudaHostRegisterPortable: pinned for all GPUs of this proc
 
 
 def size_class(nbytes):
-    """How large a block for so many bytes is: at most a quarter larger."""
+    """Return the size of the block for this many bytes: at most a quarter larger."""
     if nbytes <= _LEAST:
         return _LEAST
     step = 1 << ((nbytes - 1).bit_length() - 3)
@@ -31,7 +31,7 @@ def size_class(nbytes):
 
 
 def register(address, nbytes):
-    """Pin memory for GPUs; is it pinned?"""
+    """Pin memory for GPUs; return whether that worked."""
     if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, _PORTABLE)) == 0:
         return True
     try:  # the driver keeps the error, and torch takes it for that of the next kernel: this one
@@ -42,17 +42,17 @@ def register(address, nbytes):
 
 
 class Pool:
-    """Blocks of pinned memory.  Threads: any."""
+    """Blocks of pinned memory.  Thread-safe."""
 
     def __init__(self, pin=register):
-        """pin(address, bytes) pins memory and tells whether it could."""
+        """pin(address, bytes) pins memory and returns whether it could."""
         self._pin = pin
         self._free = collections.defaultdict(collections.deque)  # addresses by size
         self._refused = False
 
     def empty(self, shape, dtype):
-        """An uninitialised contiguous host tensor on a block of the pool, which has it back when
-        the tensor and all views of it are gone."""
+        """Return an uninitialized contiguous host tensor on a block of the pool.  The block
+        returns to the pool when the tensor and all its views are gone."""
         count, each = math.prod(shape), torch.empty(0, dtype=dtype).element_size()
         block = self._block(size_class(count * each)) if count else None
         if block is None:
@@ -73,8 +73,8 @@ class Pool:
         return block
 
     def _make(self, nbytes):
-        """The address of a new block, or None.  What fails once is not tried again: it takes long,
-        and does so for the same reason, such as a limit of this process."""
+        """Return the address of a new block, or None.  After a failure it is not tried again: a
+        retry takes long and fails for the same reason, such as a limit of this process."""
         address = job.lib.ringup_alloc(nbytes)
         if address and not self._pin(address, nbytes):
             job.lib.ringup_free(address)
@@ -83,7 +83,7 @@ class Pool:
         return address
 
     def forget(self):
-        """Leave all blocks to the parent, in a child of fork(): both have the same memory."""
+        """In a forked child, leave all blocks to the parent: both have the same memory."""
         self._free = collections.defaultdict(collections.deque)
 
 
@@ -92,5 +92,5 @@ os.register_at_fork(after_in_child=_pool.forget)
 
 
 def empty(shape, dtype):
-    """An uninitialised host tensor for data of a GPU."""
+    """Return an uninitialized host tensor for data of a GPU."""
     return _pool.empty(shape, dtype)

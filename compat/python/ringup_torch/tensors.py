@@ -34,14 +34,14 @@ WRAPPING = {getattr(torch, name): number
 
 
 def carried(dtype):
-    """(the library's number of a type, how many of it make one element), to move elements."""
+    """Return (the library's type, how many of it make one element), for moving elements."""
     if dtype in DTYPES:
         return DTYPES[dtype], 1
     return PAIRS.get(dtype) or (constants.U8, torch.empty(0, dtype=dtype).element_size())
 
 
 def is_direct(tensor):
-    """Can the library work on the tensor's own memory?"""
+    """Return whether the library can work on the tensor's own memory."""
     try:
         return (tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj()
                 and not tensor.is_neg())
@@ -50,7 +50,7 @@ def is_direct(tensor):
 
 
 def copy(tensor):
-    """A contiguous copy in host memory; ValueError for a sparse tensor."""
+    """Return a contiguous copy in host memory; ValueError for a sparse tensor."""
     if tensor.layout is not torch.strided:
         raise ValueError(f"a tensor of layout {tensor.layout} cannot be sent; send "
                          "tensor.to_dense()")
@@ -61,35 +61,34 @@ def copy(tensor):
 
 
 def empty(like, shape=None):
-    """An uninitialised contiguous tensor in host memory for data of a tensor, or of its kind and
-    another shape."""
+    """Return an uninitialized contiguous tensor in host memory with the tensor's type, and its
+    shape or another one."""
     make = staging.empty if like.is_cuda else torch.empty
     return make(like.shape if shape is None else shape, dtype=like.dtype)
 
 
 def readable(tensor):
-    """A tensor with the same elements that the library can read."""
+    """Return a tensor with the same elements that the library can read."""
     return tensor if is_direct(tensor) else copy(tensor)
 
 
 def writable(tensor):
-    """A tensor of the same shape and type that the library can write."""
+    """Return a tensor of the same shape and type that the library can write."""
     if is_direct(tensor):
         return tensor
     return empty(tensor)
 
 
 def deliver(place, tensor):
-    """Copy what the library wrote to its destination, if it was written elsewhere."""
+    """Copy what the library wrote to its destination, unless it was written there."""
     if place is not tensor:
         with torch.no_grad():
             tensor.copy_(place)
 
 
 def flat_view(tensors):
-    """One flat tensor on the memory of several that lie one after the other, or None.
-
-    The tensors are of one type.  It keeps that memory alive, not the tensors."""
+    """Return one flat tensor over several tensors of one type that are adjacent in memory, or
+    None.  It keeps the memory alive, not the tensors."""
     first = next((t for t in tensors if t.numel()), None)
     if first is None:
         return torch.empty(0, dtype=tensors[0].dtype)
@@ -110,7 +109,7 @@ def flat_view(tensors):
 
 
 def joined(tensors):
-    """One flat tensor with the elements of several, on their memory if that can be, to read."""
+    """Return one flat tensor with the elements of several, without a copy if possible, to read."""
     flat = flat_view(tensors)
     if flat is None:
         flat = torch.cat([readable(t).detach().reshape(-1) for t in tensors])
@@ -118,7 +117,7 @@ def joined(tensors):
 
 
 def room(tensors):
-    """One flat tensor to write to, on the memory of several tensors if that can be."""
+    """Return one flat tensor to write to, on the memory of several tensors if possible."""
     flat = flat_view(tensors)
     if flat is None:
         flat = empty(tensors[0], (sum(t.numel() for t in tensors),))
@@ -138,7 +137,7 @@ def spread(flat, tensors):
 
 
 def same_type(*tensors):
-    """Complain unless all tensors are of one type."""
+    """Raise an exception unless all tensors have one type."""
     dtypes = {t.dtype for t in tensors}
     if len(dtypes) > 1:
         raise ValueError("the tensors of one operation have several types: "
@@ -146,5 +145,5 @@ def same_type(*tensors):
 
 
 def row_of(tensor):
-    """How many elements a row along the first dimension has."""
+    """Return how many elements a row along the first dimension has."""
     return math.prod(tensor.shape[1:])

@@ -24,13 +24,13 @@ class Waiters:
         self._threads, self._is_over = set(), False
 
     def add(self, work):
-        """Have one more waited for."""
+        """Queue an item."""
         with self._changed:
             self._queue.append(work)
             self._appoint()
 
     def _appoint(self):
-        """See to it that there is a leader if there is work; the lock is held."""
+        """Start a leader if there is work.  The caller holds the lock."""
         if not self._queue or self._has_leader:
             return
         self._has_leader = True
@@ -43,7 +43,7 @@ class Waiters:
             thread.start()
 
     def _become_leader(self):
-        """Wait for that; returns False if this thread is no longer needed."""
+        """Wait to become the leader; return False if this thread is no longer needed."""
         with self._changed:
             while not self._is_appointed:
                 if self._is_over:
@@ -58,7 +58,7 @@ class Waiters:
             return True
 
     def _lead(self):
-        """Wait for the first in the queue, then let another thread lead."""
+        """Wait for the first item in the queue, then let another thread lead."""
         with self._changed:
             work = self._queue.popleft()
         work.finish()
@@ -82,7 +82,7 @@ class Waiters:
                 thread.join(max(deadline - time.monotonic(), 0))
 
     def _run(self):
-        """A thread's life."""
+        """The main function of a thread."""
         self._lead()
         while self._become_leader():
             self._lead()

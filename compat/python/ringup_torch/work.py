@@ -26,10 +26,10 @@ _UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases
 
 
 class Work(_Work):
-    """A handle to wait for one operation; wait() may be called any number of times, by any thread.
+    """A handle to wait for one operation; any thread may call wait(), any number of times.
 
-    Once its operation is over it refers to large tensors weakly, so a handle that is kept keeps no
-    memory to speak of."""
+    After the operation has completed, it holds only weak references to large tensors, so keeping
+    a handle does not keep their memory."""
 
     def __init__(self, group, operation, outputs, entry, source=None):
         """operation is a ringup.operation.Operation, or None: there was nothing to do; outputs are
@@ -45,10 +45,10 @@ class Work(_Work):
         _recent.append(self)
 
     def wait(self, timeout=None):
-        """Block until the operation has completed; raises what went wrong, else returns True.
+        """Block until the operation has completed; return True, or raise its error.
 
         The deadline is the group's time-out, after which the group is unusable.  If timeout is
-        given and over, TimedOut is raised, the operation goes on, and so does the group."""
+        given and expires first, TimedOut is raised, but the operation and the group continue."""
         if not self._is_over:
             own = timeout is not None and timeout > _UNSET
             self._complete(round(timeout.total_seconds() * 1000) if own else None)
@@ -57,7 +57,7 @@ class Work(_Work):
         return True
 
     def _complete(self, within_ms):
-        """Wait for the operation, and keep how it ended."""
+        """Wait for the operation, and record its outcome."""
         limit = self._group.timeout_ms if within_ms is None else within_ms
         if not self._lock.acquire(timeout=limit / 1000):
             raise errors.TimedOut(f"{self._entry.name}: timed out; another thread waits for it")
@@ -75,7 +75,7 @@ class Work(_Work):
             self._lock.release()
 
     def _end(self, error):
-        """The operation is over."""
+        """Mark the operation complete."""
         self._entry.end(error)
         self._error, self._operation = error, None
         if self._promise is None:
@@ -83,13 +83,13 @@ class Work(_Work):
         self._is_over = True
 
     def _let_go(self):
-        """Refer to tensors weakly from now on; not to small ones, such as those that DDP makes for
-        an operation and asks for by result() only."""
+        """Keep only weak references to tensors from now on; except small ones, such as those
+        that DDP creates for an operation and reads with result() only."""
         self._outputs = [t if t.numel() * t.element_size() <= _SMALL else weakref.ref(t)
                          for t in self.result()]
 
     def poll(self):
-        """Has it completed, well or badly?  Never blocks."""
+        """Return whether it has completed or failed.  Never blocks."""
         if not self._is_over and self._lock.acquire(blocking=False):
             try:
                 if not self._is_over and self._operation.poll():
@@ -104,21 +104,22 @@ class Work(_Work):
     is_completed = poll
 
     def needs_abort(self):
-        """Must the group be aborted before it is closed?  A message that no thread waits for fails
-        by itself, and other messages that have arrived can still be received."""
+        """Return whether the group must be aborted before it is closed.  A message that no
+        thread waits for fails by itself, and other messages that have arrived can still be
+        received."""
         return not self.poll() and (not self.is_message or self._lock.locked())
 
     def is_success(self):
-        """Has it completed well?"""
+        """Return whether it has completed without an error."""
         return self.poll() and self._error is None
 
     def exception(self):
-        """The error, or None."""
+        """Return the error, or None."""
         self.poll()
         return self._error
 
     def result(self):
-        """The tensors that it writes."""
+        """Return the output tensors."""
         found = [t() if isinstance(t, weakref.ref) else t for t in self._outputs]
         return [t for t in found if t is not None]
 
@@ -127,16 +128,15 @@ class Work(_Work):
         self.wait()
 
     def source_rank(self):
-        """The sender of a message; blocks until the message has arrived."""
+        """Return the sender of a message; blocks until it has arrived."""
         self.wait()
         return self._source() if self._source else -1
 
     _source_rank = source_rank
 
     def get_future(self):
-        """A Future of the tensors that the operation writes.
-
-        Its callbacks may start operations and wait for them."""
+        """Return a Future of the output tensors.  Its callbacks may start operations and wait
+        for them."""
         self.poll()
         with _asking:
             if self._future is not None:
@@ -151,7 +151,7 @@ class Work(_Work):
         return future
 
     def finish(self):
-        """Called by a thread of waiters: wait for the operation; raises nothing."""
+        """Called by a thread of Waiters: wait for the operation; never raises."""
         if not self._is_over:
             try:
                 self._complete(None)
@@ -159,7 +159,7 @@ class Work(_Work):
                 self._end(e)
 
     def deliver(self):
-        """Called by it, too: complete the future, which runs callbacks."""
+        """Called by a thread of Waiters: complete the future, which runs callbacks."""
         with _asking:
             promise, value = self._promise, self._error or self.result()
             self._promise = self._future = None
@@ -185,21 +185,21 @@ class Several(_Work):
         _recent.append(self)
 
     def wait(self, timeout=None):
-        """Wait for all; raises what went wrong first."""
+        """Wait for all; raise the first error."""
         for work in self._works:
             work.wait(timeout)
         return True
 
     def is_completed(self):
-        """Have all completed?"""
+        """Return whether all have completed."""
         return all([work.is_completed() for work in self._works])
 
     def is_success(self):
-        """Have all completed well?"""
+        """Return whether all have completed without an error."""
         return all([work.is_success() for work in self._works])
 
     def result(self):
-        """The tensors that they write."""
+        """Return the output tensors."""
         return [t for work in self._works for t in work.result()]
 
     def synchronize(self):

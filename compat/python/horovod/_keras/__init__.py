@@ -224,7 +224,7 @@ def _tape_of(loss, tape):
 
 
 def is_distributed(optimizer):
-    """Does this optimizer combine its gradients across ranks?"""
+    """Return whether this optimizer reduces its gradients over all ranks."""
     return getattr(optimizer, _MARK, None) is not None
 
 

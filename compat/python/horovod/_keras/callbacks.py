@@ -24,12 +24,12 @@ def _optimizer_variables(optimizer):
 
 
 def _same(a, b):
-    """Are these two the same variable, of TensorFlow or around one?"""
+    """Return whether both are, or wrap, the same TensorFlow variable."""
     return a is b or getattr(a, "_value", a) is getattr(b, "_value", b)
 
 
 def _combines(model, optimizer):
-    """Did the first training step of this model combine gradients?"""
+    """Return whether the first training step of this model reduced gradients."""
     inner = (getattr(optimizer, name, None) for name in ("inner_optimizer", "optimizer"))
     if any(is_distributed(o) or type(o).__module__ == "horovod.tensorflow.optimizer"
            for o in (optimizer, *inner)):
@@ -115,7 +115,7 @@ def _numberless(name):
 
 
 def _check_metrics(names):
-    """Complain on all ranks if they have different metrics."""
+    """Raise an exception on all ranks if their metrics differ."""
     everybody = allgather_object([_numberless(name)[0] for name in names], "MetricAverage")
     other = next((r for r, theirs in enumerate(everybody) if theirs != everybody[0]), None)
     if other is not None:

@@ -47,7 +47,7 @@ class TensorFlowReducer:
         return self.combined
 
     def _is_combined(self, grads):
-        """Are these gradients what combine() has returned?"""
+        """Return whether combine() returned these gradients."""
         last, self.combined = self.combined, None
         if last is None:
             return False

@@ -57,7 +57,7 @@ def broadcast(value, root_rank, name, process_set):
 
 
 def broadcast_all(values, root_rank, name, process_set):
-    """Return root's arrays on every rank, all of them under way at once."""
+    """Return root's arrays on every rank; all broadcasts run concurrently."""
     started = [_arrays.broadcast_async(_array(v), None, root_rank, f"{name}.{i}", process_set)
                for i, v in enumerate(values)]
     return [synchronize(s) for s in started]

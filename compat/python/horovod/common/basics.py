@@ -14,12 +14,11 @@ _first_sets = []  # process sets that the last init() was given
 
 
 def init(comm=None, process_sets=None):
-    """Join the job; nothing happens if this process is in one.
+    """Join the job.  Does nothing if this process is already in one.
 
-    comm may be an mpi4py communicator: its ranks are then those of the job, and meet through it.
-    A list must name all ranks that the launcher has started.  process_sets are sets that exist from
-    the start; more can be added later, whether or not it says "dynamic".
-    """
+    comm may be an mpi4py communicator, whose ranks then form the job and meet through it, or a
+    list of all ranks that the launcher started.  process_sets are created at the start; more can
+    be added later, whether "dynamic" or not."""
     dynamic = process_sets is None or isinstance(process_sets, str)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets={process_sets!r}: it is a list of hvd.ProcessSet, or '
@@ -44,7 +43,7 @@ _SOME_RANKS = ("hvd.init(comm={}){}: a job contains all ranks that its launcher 
 
 
 def _check_ranks(comm):
-    """Complain about a list that cannot be all ranks of a job."""
+    """Raise an exception for a list that does not contain all ranks."""
     if comm is None:
         return
     try:
@@ -58,12 +57,12 @@ def _check_ranks(comm):
 
 def init_again():
     """Join the next generation of an elastic job, with the sets of the last init(): new ranks,
-    which run the program from its beginning, ask for the same."""
+    which run the program from its beginning, request the same sets."""
     _sets.begin(_first_sets, again=True)
 
 
 def _asked(question):
-    """A query of the job that raises ValueError before init(), as Horovod's do."""
+    """Query the job; raises ValueError before init(), as Horovod does."""
     @functools.wraps(question)
     def ask(*args, **kwargs):
         try:
@@ -87,11 +86,10 @@ is_homogeneous = _asked(job.is_homogeneous)
 
 @_asked
 def start_timeline(file_path, mark_cycles=False):
-    """Record a timeline in that file from now on; only rank 0 writes one.
+    """Start recording a timeline in this file; only rank 0 writes one.
 
-    HOROVOD_TIMELINE need not be set.  A file that cannot be written is a warning: the job goes
-    on without, as Horovod's does.
-    """
+    HOROVOD_TIMELINE need not be set.  If the file cannot be written, a warning is logged and the
+    job continues, as in Horovod."""
     try:
         timeline.start(file_path, mark_cycles)
     except SystemRefused as e:
@@ -100,7 +98,7 @@ def start_timeline(file_path, mark_cycles=False):
 
 @_asked
 def stop_timeline():
-    """End the recording, if there is one; the file is complete then."""
+    """Stop recording, if a recording is running; the file is then complete."""
     timeline.stop()
 
 
@@ -108,7 +106,7 @@ def stop_timeline():
 # MPI for that, which is what "gloo" stands for in Horovod's vocabulary.
 
 def gloo_built():
-    """Is there a transport that needs no MPI?  Always."""
+    """Return whether a transport without MPI exists: always true."""
     return True
 
 
@@ -116,7 +114,7 @@ gloo_enabled = gloo_built
 
 
 def mpi_built():
-    """Does MPI carry the data?  Never; mpirun may start the ranks all the same."""
+    """Return whether MPI moves the data: always false; mpirun may still start the ranks."""
     return False
 
 
@@ -124,17 +122,17 @@ mpi_enabled = mpi_built
 
 
 def mpi_threads_supported():
-    """May the program use MPI from several threads?  Not ringup's to say."""
+    """Return whether the program may use MPI from several threads; ringup does not decide that."""
     raise ValueError("ringup does not use MPI, so it cannot say whether MPI allows threads")
 
 
 def nccl_built():
-    """NCCL's version code, or 0 without it."""
+    """Return NCCL's version code, or 0 without NCCL."""
     return 0
 
 
 def ddl_built():
-    """IBM's DDL: never."""
+    """Return whether IBM's DDL is available: always false."""
     return False
 
 
@@ -142,7 +140,8 @@ ccl_built = cuda_built = rocm_built = ddl_built
 
 
 class HorovodBasics:
-    """The same as methods: Horovod has one of these in each framework's mpi_ops, as _basics."""
+    """The same functions as methods: Horovod has one such object in each framework's mpi_ops, as
+    _basics."""
 
     Average, Sum, Adasum, Min, Max, Product = Average, Sum, Adasum, Min, Max, Product
 
@@ -154,30 +153,30 @@ class HorovodBasics:
     HOROVOD_PROCESS_SET_ERROR_EXISTING_SET = -6
 
     def __init__(self, pkg_path=None, *args):
-        """Horovod looks for a library of its own there; ringup has one for all."""
+        """Accept the path where Horovod looks for a library of its own; ringup has one for all."""
 
     def _add_process_set_impl(self, ranks):
-        """The number of a new set; None if there is one with these ranks."""
+        """Return the id of a new set; None if a set with these ranks exists."""
         if list(ranks) in _sets.ids_and_ranks().values():
             return None
         return _sets.add_process_set(list(ranks)).process_set_id
 
     def _remove_process_set_impl(self, process_set_id):
-        """The number of a set that is no more; None if there was none, or for the global one."""
+        """Return the id of the removed set; None for an unknown set or the global one."""
         if process_set_id not in _sets.ids_and_ranks():
             return None
         return process_set_id if _sets.remove_process_set(_sets.set_of(process_set_id)) else None
 
     def _process_set_rank(self, process_set_id):
-        """This process's place in a set."""
+        """Return the rank of this process in a set."""
         return _sets.set_of(process_set_id).rank()
 
     def _process_set_size(self, process_set_id):
-        """How many ranks a set has."""
+        """Return the number of ranks in a set."""
         return _sets.set_of(process_set_id).size()
 
     def _get_process_set_ids_and_ranks(self):
-        """{number: ranks} of all sets."""
+        """Return {id: ranks} of all sets."""
         return _sets.ids_and_ranks()
 
     def _comm_process_set_id(self, comm):
@@ -186,7 +185,7 @@ class HorovodBasics:
         for number, others in _sets.ids_and_ranks().items():
             if ranks == others:
                 return number
-        raise ValueError(f"there is no process set of ranks {ranks}")
+        raise ValueError(f"no process set with ranks {ranks}")
 
 
 for _name in ("init", "shutdown", "is_initialized", "start_timeline", "stop_timeline", "size",

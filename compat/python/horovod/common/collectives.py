@@ -67,7 +67,7 @@ class Collectives:
             raise translated(e) from e
 
     def allreduce(self, tensor, output, name, op, pre, post, process_set):
-        """The same, and wait for it, which is cheaper than synchronize()."""
+        """Start it and wait, which is cheaper than synchronize()."""
         try:
             r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
             group = group_of(process_set)
@@ -95,7 +95,7 @@ class Collectives:
                      group, places, lambda all_: [self.deliver(p) for p in all_], stream)
 
     def check_group(self, tensors):
-        """Complain about what cannot be one group."""
+        """Raise an exception for tensors that cannot form one group."""
         if not tensors:
             raise ValueError("a group of no tensors")
         if len({getattr(t, "device", None) for t in tensors}) > 1:
@@ -184,7 +184,7 @@ class Collectives:
         return begin(operation.numbers, mine, before, group, start)
 
     def place_of(self, rows, process_set):
-        """How many rows lie before this rank's in a concatenation."""
+        """Return the number of rows before this rank's in a concatenation."""
         counts = synchronize(begin(
             operation.allgather, None, rows, 0, 0, group=group_of(process_set),
             finish=lambda _out, counts: counts))

@@ -37,10 +37,10 @@ notification_manager = elastic.notifications
 
 
 class State(elastic.State):
-    """The values that ranks have in common; see ringup.elastic.State for its functions.
+    """Values that all ranks share; see ringup.elastic.State for its functions.
 
-    bcast_object(object) returns rank 0's object on every rank; get_rank() this process's rank.
-    """
+    bcast_object(object) returns rank 0's object on every rank; get_rank() returns this process's
+    rank."""
 
     Interrupt = HostsUpdatedInterrupt
 
@@ -50,7 +50,7 @@ class State(elastic.State):
 
 
 class ObjectState(elastic.Values, State):
-    """Objects that ranks have in common: each keyword is an attribute."""
+    """Objects that all ranks share: each keyword is an attribute."""
 
     def __init__(self, bcast_object, get_rank, **kwargs):
         self._saved_state = kwargs
@@ -59,7 +59,7 @@ class ObjectState(elastic.Values, State):
 
 
 def _any_rank(flag):
-    """Is the flag set on any rank?  Raises Horovod's exceptions."""
+    """Return whether the flag is set on any rank.  Raises Horovod's exceptions."""
     try:
         return elastic.any_rank(flag)
     except RingupError as e:
@@ -73,8 +73,8 @@ def meet_again():
 
 
 def run_fn(func, reset):
-    """Wrap func(state, ...) so that it is called again each time the ranks had to meet again;
-    reset() lets them meet."""
+    """Wrap func(state, ...) so that it is called again after each rendezvous; reset() runs the
+    rendezvous."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         return elastic.rerun(lambda: func(state, *args, **kwargs), state, reset,

@@ -6,7 +6,7 @@ from ringup.errors import InvalidArgument, NameInUse
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective failed: a rank died or left, or the ranks disagree."""
+    """A collective failed: a rank died or left, or the ranks passed different arguments."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
@@ -18,13 +18,13 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 def get_version_mismatch_message(name, version, installed_version):
-    """The sentence of HorovodVersionMismatchError."""
+    """Return the message of HorovodVersionMismatchError."""
     return (f"horovod was built for {name} {installed_version}, but {version} is installed: "
             "rebuild it")
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Not raised by ringup, which does not depend on the framework's version."""
+    """Never raised: ringup does not depend on the framework's version."""
 
     def __init__(self, name, version, installed_version):
         super().__init__(get_version_mismatch_message(name, version, installed_version))
@@ -32,6 +32,6 @@ class HorovodVersionMismatchError(ImportError):
 
 
 def translated(e):
-    """Horovod's exception for one of ringup's."""
+    """Return Horovod's exception for one of ringup's."""
     kind = ValueError if isinstance(e, (NameInUse, InvalidArgument)) else HorovodInternalError
     return kind(str(e))

@@ -51,7 +51,7 @@ def optimizer_variables(optimizer):
 
 
 def _is_of_keras_2(variable):
-    """Is it a variable of TensorFlow?"""
+    """Return whether it is a TensorFlow variable."""
     return hasattr(variable, "numpy") and not hasattr(variable, "_value")
 
 

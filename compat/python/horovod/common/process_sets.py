@@ -13,11 +13,10 @@ _free_ids = collections.deque()  # of removed sets; new ones get them in that or
 
 
 class ProcessSet:
-    """Some ranks; to be used it must be given to init() or add_process_set().
+    """A set of ranks.  Pass it to init() or add_process_set() before use.
 
-    One made from an mpi4py communicator has ranks once init(comm) was told of it, which must then
-    have such a set of each rank; different ranks may have different ones.
-    """
+    A set of an mpi4py communicator gets its ranks in init(comm); each rank must then pass such a
+    set, and different ranks may pass different ones."""
 
     process_set_id = ranks = mpi_comm = None
 
@@ -35,15 +34,15 @@ class ProcessSet:
             raise ValueError(f"a ProcessSet takes a list of ranks, not {self.ranks}")
 
     def size(self):
-        """How many ranks it has; None if it has not been added."""
+        """Return the number of ranks; None if the set has not been added."""
         return None if self.process_set_id is None else _group(self).size
 
     def rank(self):
-        """This process's place in it; None if it has not been added."""
+        """Return the rank of this process in the set; None if the set has not been added."""
         return None if self.process_set_id is None else _as_member(_group(self), self).rank
 
     def included(self):
-        """Is this process one of them?  None if its ranks are not known yet."""
+        """Return whether this process is a member; None if the ranks are not known yet."""
         if self.ranks is None:
             return None
         # The world's ranks are known to hvd.init(); others may have joined the job.
@@ -59,7 +58,7 @@ global_process_set.process_set_id = 0
 
 
 def _asked(question, *args):
-    """The result of a function of ringup.job, with its exceptions replaced by Horovod's."""
+    """Call a function of ringup.job, and replace its exceptions by Horovod's."""
     try:
         return question(*args)
     except RingupError as e:
@@ -67,35 +66,35 @@ def _asked(question, *args):
 
 
 def _group(process_set):
-    """The library's group that a set stands for; in a forked child, stood for."""
-    joined = _asked(job.joined)
+    """Return the library's group of a set; in a forked child, the parent's."""
+    current = _asked(job.get)
     if process_set is global_process_set:
-        process_set._group = joined.world
+        process_set._group = current.world
     group = process_set._group
-    if group is None or group.job is not joined:
+    if group is None or group.job is not current:
         raise ValueError(f"add {process_set} with hvd.init() or hvd.add_process_set() before you "
                          "use it")
     return group
 
 
 def _as_member(group, process_set):
-    """The group, if this process is one of its ranks."""
+    """Return the group, if this process is one of its ranks."""
     if group.rank < 0:
         raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
     return group
 
 
 def group_of(process_set):
-    """The library's group for an operation of this process's."""
+    """Return the library's group for an operation of this process."""
     group = process_set._group
     if group is None or not group.job.running:
-        _asked(job.here)
+        _asked(job.get_running)
         group = _group(process_set)
     return _as_member(group, process_set)
 
 
 def _check(process_set):
-    """Complain about what cannot be a set."""
+    """Raise an exception for invalid ranks of a set."""
     ranks = process_set.ranks
     if ranks is None:
         raise NotImplementedError(f"{process_set}: pass a set made from a communicator to "
@@ -106,13 +105,13 @@ def _check(process_set):
 
 
 def _check_new(process_set):
-    """Complain about a set that there is already."""
+    """Raise an exception if the set already exists."""
     if tuple(process_set.ranks) in _added:
         raise ValueError(f"{process_set}: a process set with these ranks already exists")
 
 
 def _next_id():
-    """The id of a new set: the one that has been free longest, or the next new number."""
+    """Return the id of a new set: the one unused for the longest time, or the next new number."""
     if _free_ids:
         return _free_ids.popleft()
     return 1 + max(sets[0].process_set_id for sets in _added.values())
@@ -128,7 +127,7 @@ def _adopt(process_set, group, new_id=None):
 
 
 def _in_order(everybody):
-    """Each of the sets that ranks have named once, in an order that is the same on all ranks."""
+    """Return each set that a rank has passed, once, in an order that is the same on all ranks."""
     longest = max(map(len, everybody), default=0)
     return list(dict.fromkeys(named[i] for i in range(longest) for named in everybody
                               if i < len(named)))
@@ -178,10 +177,10 @@ def _join_job(wanted, comm):
 
 
 def add_process_set(process_set):
-    """Let some ranks be a set, on all ranks of the job at once; returns the set."""
+    """Add a set of ranks, and return it.  All ranks of the job must call this at the same point."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    _asked(job.here)
+    _asked(job.get_running)
     _check(process_set)
     _check_new(process_set)
     _adopt(process_set, _asked(job.add_group, process_set.ranks))
@@ -189,7 +188,8 @@ def add_process_set(process_set):
 
 
 def remove_process_set(process_set):
-    """End a set, on all ranks of the job at once; False if it is not one, or the global one."""
+    """Remove a set; return False for an unknown set or the global one.  All ranks of the job
+    must call this at the same point."""
     if not process_set.process_set_id or tuple(process_set.ranks) not in _added:
         return False
     group = _group(process_set)
@@ -201,13 +201,13 @@ def remove_process_set(process_set):
 
 
 def ids_and_ranks():
-    """{id: ranks} of the sets that there are."""
-    _asked(job.joined)
+    """Return {id: ranks} of all sets."""
+    _asked(job.get)
     return {sets[0].process_set_id: list(ranks) for ranks, sets in _added.items()}
 
 
 def set_of(process_set_id):
-    """The set of that id."""
+    """Return the set with this id."""
     for sets in _added.values():
         if sets[0].process_set_id == process_set_id:
             return sets[0]
@@ -216,12 +216,12 @@ def set_of(process_set_id):
 
 
 def number_of(process_set):
-    """The number of the library's group that a set stands for, by which compiled code finds it."""
+    """Return the number of the library's group of a set, by which compiled code finds it."""
     return 0 if process_set is global_process_set else _group(process_set).number
 
 
 def set_of_number(number):
-    """The set that stands for the library's group of that number."""
+    """Return the set of the library's group with this number."""
     if not number:
         return global_process_set
     for sets in _added.values():

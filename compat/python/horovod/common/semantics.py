@@ -52,14 +52,13 @@ def check_sparse(op):
 
 
 def check_rows(shape, what):
-    """Complain about a tensor that has no rows."""
+    """Raise an exception for a tensor without rows."""
     if not shape:
-        raise ValueError(f"{what} works on rows, and a tensor of no dimensions has none; reshape "
-                         "it to (1,)")
+        raise ValueError(f"{what} needs a tensor with at least one dimension; reshape it to (1,)")
 
 
 def check_scatter(op):
-    """Complain about a reduction that a reducescatter cannot do."""
+    """Raise an exception for a reduction that reducescatter does not support."""
     if op == Adasum:
         raise NotImplementedError("reducescatter does not support Adasum; use hvd.allreduce()")
 
@@ -72,7 +71,8 @@ def root_of(root_rank, group, process_set):
 
 
 def check_splits(splits, rows, group):
-    """How many rows of an alltoall go to each rank, as a list; None if as many to each."""
+    """Return the number of rows of an alltoall for each rank, as a list; None if all get the
+    same number."""
     if splits is None:
         if rows % group.size:
             raise ValueError(f"alltoall: {rows} rows cannot be split evenly among {group.size} "
@@ -101,7 +101,7 @@ def begin(start, *args, **kwargs):
 
 
 def poll(handle):
-    """Would synchronize() return without blocking?"""
+    """Return whether synchronize() would return without blocking."""
     return not hasattr(handle, "poll") or handle.poll()
 
 

@@ -24,17 +24,18 @@ def _cache(f):
 
 
 def get_ext_suffix():
-    """How the file name of a compiled module ends."""
+    """Return the suffix of compiled modules."""
     return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 
 
 def get_extension_full_path(pkg_path, *args):
-    """Where Horovod has the library of a framework.  ringup needs none."""
+    """Return where Horovod has the library of a framework. ringup needs none."""
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
 def extension_available(ext_base_name, verbose=False):
-    """Are the framework and the part of this package for it installed?  Imports neither."""
+    """Return whether the framework and the part of this package for it are installed. Imports
+    neither."""
     there = all(importlib.util.find_spec(name)
                 for name in (ext_base_name, f"horovod.{ext_base_name}"))
     if verbose:
@@ -53,7 +54,7 @@ def check_extension(ext_name, ext_env_var, pkg_path, *args):
 
 @_cache
 def gpu_available(ext_base_name, verbose=False):
-    """Does the framework see a GPU?  Imports it."""
+    """Return whether the framework sees a GPU. Imports it."""
     if not extension_available(ext_base_name, verbose):
         return False
     if ext_base_name == "torch":
@@ -78,13 +79,13 @@ def _built(what, verbose):
 
 @_cache
 def mpi_built(verbose=False):
-    """Does MPI carry the data?"""
+    """Return whether MPI moves the data."""
     return _built("mpi", verbose)
 
 
 @_cache
 def gloo_built(verbose=False):
-    """Is there a transport that needs no MPI?"""
+    """Return whether a transport without MPI exists."""
     return _built("gloo", verbose)
 
 
@@ -96,13 +97,13 @@ def nccl_built(verbose=False):
 
 @_cache
 def ddl_built(verbose=False):
-    """Is IBM's DDL there?"""
+    """Return whether IBM's DDL is available."""
     return _built("ddl", verbose)
 
 
 @_cache
 def ccl_built(verbose=False):
-    """Is oneCCL there?"""
+    """Return whether oneCCL is available."""
     return _built("ccl", verbose)
 
 
@@ -139,7 +140,8 @@ def get_average_backwards_compatibility_fun(reduce_ops):
 
 
 def num_rank_is_power_2(num_rank):
-    """Is the number of ranks a power of two?  Horovod's Adasum asks; ringup's takes any number."""
+    """Return whether the number of ranks is a power of two. Horovod's Adasum needs it; ringup's
+    takes any number."""
     return num_rank != 0 and num_rank & (num_rank - 1) == 0
 
 
@@ -156,7 +158,7 @@ def check_installed_version(name, version, exception=None):
 
 
 def is_iterable(x):
-    """Can one iterate over x?"""
+    """Return whether x is iterable."""
     try:
         iter(x)
     except TypeError:
@@ -166,7 +168,7 @@ def is_iterable(x):
 
 @_cache
 def is_version_greater_equal_than(ver, target):
-    """Is the version ver at least target, which is MAJOR.MINOR.PATCH?"""
+    """Return whether the version ver is at least target, which is MAJOR.MINOR.PATCH."""
     from packaging import version
     if not isinstance(ver, str) or not isinstance(target, str):
         raise ValueError(f"versions are strings, not {ver!r} and {target!r}")

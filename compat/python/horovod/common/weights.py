@@ -31,8 +31,8 @@ def places(turn, count):
 
 
 def complain(names, samples, ranks, cure):
-    """Say on which ranks weights differ: their names, and for each the samples of every rank.
-    cure: how ranks begin alike, and stay so."""
+    """Report on which ranks weights differ: their names, and the samples of every rank.  cure:
+    how ranks begin alike, and stay so."""
     texts = []
     for name, of_rank in list(zip(names, samples))[:4]:
         usual = max(of_rank, key=of_rank.count)

@@ -262,7 +262,7 @@ class ElasticAdapter:
                                   "call run()")
 
     def execute_single(self, fn):
-        """There is no such thing."""
+        """Raise an exception: elastic jobs do not support this."""
         raise NotImplementedError("elastic jobs have no fixed first rank, because ranks change: "
                                   "call execute()")
 

@@ -39,7 +39,7 @@ class _Failure:
             self.kind = USERS
 
     def describe(self):
-        """How it has failed, in a sentence."""
+        """Describe the failure in a sentence."""
         if self.kind == DIED:
             text = " ".join(str(self.error).split())
             return f"{self.member} died: {_NOISE.sub('', text)[:1000]}"

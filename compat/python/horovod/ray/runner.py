@@ -52,7 +52,7 @@ class Coordinator:
 
     @property
     def world_size(self):
-        """How many ranks there are."""
+        """Return the number of ranks."""
         return sum(map(len, self.node_id_by_rank.values()))
 
     @property
@@ -203,7 +203,7 @@ class StaticAdapter:
         return self._execute(callbacks, fn, args or [], kwargs or {})
 
     def run_remote(self, fn, args=None, kwargs=None):
-        """The same, but it does not wait: one ObjectRef for each rank, for ray.get()."""
+        """Start it without waiting; return one ObjectRef per rank, for ray.get()."""
         self._check()
         refs = [a.execute.remote(fn, args or [], kwargs or {}) for a in self.workers]
         threading.Thread(target=failure.watch, daemon=True,
@@ -328,7 +328,7 @@ class RayExecutor:
         return self._call("run_remote", fn=fn, args=args, kwargs=kwargs)
 
     def execute_single(self, fn):
-        """Call fn(executable) on rank 0; returns its result."""
+        """Call fn(executable) on rank 0; return its result."""
         return self._call("execute_single", fn=fn)
 
     def shutdown(self):

@@ -132,7 +132,7 @@ class BaseHorovodWorker:
     def abort(self, why):
         """Fail what the other ranks wait for: this one will not come to it."""
         job = sys.modules.get("ringup.job")
-        current = job and job.current()
+        current = job and job.get_or_none()
         if current and current.running and job.size() > 1:
             current.abort(why)
 

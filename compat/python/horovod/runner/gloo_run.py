@@ -5,7 +5,7 @@ from horovod.runner.util import network  # noqa: F401  tests of upstream replace
 
 
 def _get_min_start_hosts(settings):
-    """How many hosts an elastic job begins with."""
+    """Return the number of hosts with which an elastic job starts."""
     return 1
 
 

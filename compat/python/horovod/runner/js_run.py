@@ -5,7 +5,7 @@ import shutil
 
 
 def is_jsrun_installed():
-    """Is jsrun in PATH?"""
+    """Return whether jsrun is in PATH."""
     return shutil.which("jsrun") is not None
 
 

@@ -223,7 +223,7 @@ def _run_elastic(args):
 
 
 def is_gloo_used(use_gloo=None, use_mpi=None, use_jsrun=None):
-    """Would run_controller() call gloo_run?"""
+    """Return whether run_controller() would call gloo_run."""
     return use_gloo or (not use_mpi and not use_jsrun and not mpi_built())
 
 

@@ -43,22 +43,22 @@ def _get_mpi_implementation_flags(tcp_flag, env=None):
 
 
 def is_open_mpi(env=None):
-    """Is it Open MPI?"""
+    """Return whether it is Open MPI."""
     return _get_mpi_implementation(env) == _OMPI_IMPL
 
 
 def is_spectrum_mpi(env=None):
-    """Is it IBM's?"""
+    """Return whether it is IBM Spectrum MPI."""
     return _get_mpi_implementation(env) == _SMPI_IMPL
 
 
 def is_mpich(env=None):
-    """Is it MPICH?"""
+    """Return whether it is MPICH."""
     return _get_mpi_implementation(env) == _MPICH_IMPL
 
 
 def is_intel_mpi(env=None):
-    """Is it Intel's?"""
+    """Return whether it is Intel MPI."""
     return _get_mpi_implementation(env) == _IMPI_IMPL
 
 

@@ -10,10 +10,9 @@ from horovod.tensorflow.util import _executing_eagerly
 
 
 def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
-    """Overwrite variables with root's; in a graph, return the operation that does.
+    """Overwrite variables with root's; in a graph, return the operation that does so.
 
-    Variables of Keras 3 will do.  inplace is taken for compatibility.
-    """
+    Keras 3 variables are accepted.  inplace is accepted for compatibility."""
     variables = list(variables)
     if _executing_eagerly():
         objects.check_lengths(len(variables), process_set)
@@ -33,10 +32,10 @@ def broadcast_object(obj, root_rank=0, session=None, name=None, process_set=glob
 
 
 def broadcast_object_fn(root_rank=0, session=None, name=None, process_set=global_process_set):
-    """A function broadcast_object(obj), for code of TensorFlow 1."""
+    """Return a function broadcast_object(obj), for TensorFlow 1 code."""
     return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
 
 
 def allgather_object(obj, session=None, name=None, process_set=global_process_set):
-    """Return the list of every rank's object, in rank order.  No session is needed."""
+    """Return the list of the objects of all ranks, in rank order.  No session is needed."""
     return objects.allgather_object(obj, name or "object", process_set)

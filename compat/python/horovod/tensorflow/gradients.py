@@ -52,7 +52,8 @@ def key_of(variable):
 
 
 def combines(process_set):
-    """Is there anything to do?  A graph may outlive a job of one rank in an elastic one."""
+    """Return whether there is anything to reduce. A graph may outlive a one-rank generation of
+    an elastic job."""
     return process_set.included() and (process_set.size() > 1 or is_elastic())
 
 

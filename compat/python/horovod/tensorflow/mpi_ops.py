@@ -45,7 +45,7 @@ def _dense(tensors):
 
 
 def is_session_graph():
-    """Does this code describe a graph for a session, in which nothing orders operations?"""
+    """Return whether this code builds a graph for a session, where operations have no order."""
     graph = tf.compat.v1.get_default_graph()
     return not _executing_eagerly() and not getattr(graph, "building_function", False)
 
@@ -66,7 +66,8 @@ _reductions = set()  # those that the program has asked for so far, by Horovod's
 
 
 def has_reduced():
-    """Has this process reduced any tensor of TensorFlow's, or traced a function that does?"""
+    """Return whether this process has reduced a TensorFlow tensor, or traced a function that
+    does."""
     return bool(_reductions)
 
 
@@ -178,11 +179,10 @@ def ranks_of(process_set):
 def allreduce(tensor, average=None, device_dense="", device_sparse="",
               compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
               name=None, process_set=global_process_set, ignore_name_scope=False):
-    """Combine a tensor, a variable or IndexedSlices across all ranks; differentiable.
+    """Reduce a tensor, a variable or IndexedSlices over all ranks; differentiable.
 
-    device_dense, device_sparse and ignore_name_scope are taken for compatibility and change
-    nothing: collectives work on host memory, and names are what the program says.
-    """
+    device_dense, device_sparse and ignore_name_scope are accepted for compatibility and have no
+    effect: collectives work on host memory, and names are those of the program."""
     op = choose(op, average)
     if isinstance(tensor, tf.IndexedSlices):
         return _reduce_slices(tensor, name, op, prescale_factor != 1 or postscale_factor != 1,
@@ -196,7 +196,7 @@ def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
                       compression=Compression.none, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set,
                       ignore_name_scope=False, name=None):
-    """allreduce() of several tensors: all of them or none; returns a list."""
+    """Reduce several tensors like allreduce(), all or none of them; return a list."""
     if not tensors:
         return tensors
     op, out = choose(op, average), [None] * len(tensors)
@@ -217,10 +217,8 @@ def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
 # allgather
 
 def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """Concatenate the ranks' tensors along the first dimension; differentiable.
-
-    The first dimension may differ between ranks, the others must not.
-    """
+    """Concatenate the tensors of all ranks along the first dimension; differentiable.  Only the
+    first dimension may differ between ranks."""
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, [tensor],
                       tensor_name=_named("Allgather", name),
@@ -228,7 +226,7 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """allgather() of several tensors: all of them or none; returns a list."""
+    """Gather several tensors like allgather(), all or none of them; return a list."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
                       tensor_name=_named("GroupedAllgather", name),
@@ -285,7 +283,7 @@ def _broadcast_start_grad(op, grad, _handle):
 
 
 def assign_all(variables, root_rank, name=None, process_set=global_process_set):
-    """Overwrite variables with root's, all of them under way at once; returns the assignments."""
+    """Overwrite variables with root's, concurrently; return the assignments."""
     if not variables:
         return []
     names = places.of_list(name or "variables", len(variables))
@@ -309,11 +307,10 @@ def _operations(assignments):
 
 def alltoall(tensor, splits=None, name=None, ignore_name_scope=False,
              process_set=global_process_set):
-    """Send splits[i] rows to rank i, and return the rows received; differentiable.
+    """Send splits[i] rows to rank i, and return the received rows; differentiable.
 
-    Without splits each rank gets as many.  With them the result is a pair: the rows, and how
-    many of them came from each rank.
-    """
+    Without splits each rank gets the same number.  With splits the result is a pair: the rows,
+    and the number of rows received from each rank."""
     tensor = tf.convert_to_tensor(tensor)
     told = tf.constant([], tf.int32) if splits is None else tf.convert_to_tensor(splits)
     if told.dtype != tf.int32:
@@ -359,10 +356,9 @@ def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
 def reducescatter(tensor, device_dense="", compression=Compression.none, op=Average, name=None,
                   process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0,
                   postscale_factor=1.0):
-    """Combine a tensor across all ranks, and return this rank's rows of it; differentiable.
+    """Reduce a tensor over all ranks, and return this rank's rows; differentiable.
 
-    Every rank gets as many rows; where that does not work out the first ranks get one more.
-    """
+    If the rows do not divide evenly, the first ranks get one more."""
     small, ctx = compression.compress(tf.convert_to_tensor(tensor))
     return compression.decompress(_reducescatter(small, name, op, ignore_name_scope, process_set,
                                                  prescale_factor, postscale_factor), ctx)
@@ -371,7 +367,7 @@ def reducescatter(tensor, device_dense="", compression=Compression.none, op=Aver
 def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
-    """reducescatter() of several tensors: all of them or none; returns a list."""
+    """Reduce several tensors like reducescatter(), all or none of them; return a list."""
     if not tensors:
         return tensors
     small = [compression.compress(tf.convert_to_tensor(t)) for t in tensors]
@@ -400,12 +396,13 @@ def _reducescatter_start_grad(op, *grads):
 # The rest
 
 def join():
-    """Take part in the others' sums, with zeros, until all ranks have joined; returns the last."""
+    """Contribute zeros to the sums of the other ranks until all ranks have joined; return the
+    rank that joined last."""
     return operations.ringup_join()
 
 
 def barrier(process_set=global_process_set):
-    """Wait until every rank is here."""
+    """Block until all ranks have called barrier()."""
     return operations.ringup_barrier(process_set_id=number_of(process_set))
 
 
@@ -419,27 +416,27 @@ def _query(what, process_set_id, name):
 
 
 def size_op(process_set_id=0, name=None):
-    """The number of ranks, when the graph runs rather than when it is made."""
+    """Return the number of ranks when the graph runs, rather than when it is built."""
     return _query(_SIZE, process_set_id, name)
 
 
 def rank_op(name=None):
-    """This process's rank, when the graph runs."""
+    """Return this process's rank when the graph runs."""
     return _query(_RANK, 0, name)
 
 
 def local_size_op(name=None):
-    """The number of ranks of this host, when the graph runs."""
+    """Return the number of ranks on this host when the graph runs."""
     return _query(_LOCAL_SIZE, 0, name)
 
 
 def local_rank_op(name=None):
-    """This process's place among the ranks of its host, when the graph runs."""
+    """Return this process's rank on its host when the graph runs."""
     return _query(_LOCAL_RANK, 0, name)
 
 
 def process_set_included_op(process_set_id=0, name=None):
-    """1 if this process is in the set, else 0, when the graph runs."""
+    """Return 1 if this process is in the set, else 0, when the graph runs."""
     return _query(_INCLUDED, process_set_id, name)
 
 

@@ -121,7 +121,7 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):
             return tf.constant(True)
 
     def _get_or_make_start(self, variable):
-        """Where a variable was when the ranks were last equal."""
+        """Return the value that a variable had when the ranks were last equal."""
         known = vars(self).setdefault("_starts", {})
         key = gradients.key_of(variable)
         if key not in known:

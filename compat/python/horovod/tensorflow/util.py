@@ -10,7 +10,7 @@ __all__ = ["_cache", "_executing_eagerly", "_make_subgraph", "refs_to_vars", "va
 
 
 def _executing_eagerly():
-    """Does this code run now, rather than describe a graph?"""
+    """Return whether this code runs eagerly, rather than building a graph."""
     return tf.executing_eagerly()
 
 
@@ -34,5 +34,5 @@ def refs_to_vars(refs):
 
 
 def is_elastic():
-    """May the number of ranks change while a graph lives?"""
+    """Return whether the number of ranks may change during the life of a graph."""
     return elastic.is_elastic()

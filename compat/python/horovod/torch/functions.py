@@ -63,11 +63,10 @@ def _places(x):
 
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
-    """Give every rank root's optimizer state: momenta, counters, learning rates.
+    """Copy root's optimizer state to every rank: momenta, counters, learning rates.
 
-    What a rank had before does not matter: a new optimizer takes over a restored one's state, and
-    no step is taken to make room for it.
-    """
+    The previous state of a rank does not matter: a new optimizer takes over a restored one's
+    state, and no step is taken to allocate it."""
     mine, tensors = None, []
     # as in Horovod, an optimizer that is new has gradients, of zero; SparseAdam refuses dense ones
     if not optimizer.state and not isinstance(optimizer, torch.optim.SparseAdam):

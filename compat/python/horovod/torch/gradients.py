@@ -95,7 +95,7 @@ def _note_version(value):
 
 
 def _has_changed(value, version):
-    """Has the program changed a gradient since _note_version()?"""
+    """Return whether the program has changed a gradient since _note_version()."""
     if version is not None:
         return value._version != version
     ref, version = _bases.get(id(value._base), (lambda: None, None))
@@ -112,7 +112,7 @@ class Reduction:
     def __init__(self, unit, parts, compression, visible):
         self.params, self.names = unit.refs, unit.names
         self.parts, self.compression = parts, compression
-        self.job, self.done, self.failed = job.joined(), False, None
+        self.job, self.done, self.failed = job.get(), False, None
         self.values = [p.grad for p in unit.params]
         self.versions = [_note_version(v) for v in self.values]
         self.pending = [None] * len(self.values)
@@ -138,8 +138,8 @@ class Reduction:
         return [None if p is None else p.grad for p in params]
 
     def is_over(self):
-        """Has the job ended in which it was started?"""
-        return not self.job.running or self.job is not job.joined()
+        """Return whether the job in which it was started has ended."""
+        return not self.job.running or self.job is not job.get()
 
     def replaced(self):
         """Names of parameters whose gradient the program has cleared or replaced unseen."""
@@ -155,7 +155,7 @@ class Reduction:
             if _has_changed(value, version)]
 
     def modified(self):
-        """Has the program changed a combined gradient?"""
+        """Return whether the program has changed a reduced gradient."""
         return self.after is not None and any(
             ref() is None or grad is not ref() or _version(grad) != version
             for grad, (ref, version) in zip(self._gradients(), self.after))
@@ -267,7 +267,7 @@ class Unit:
         self.waiting[i] = waiting.reduction = None
 
     def is_under_way(self):
-        """Is there a reduction that has not been waited for?"""
+        """Return whether a reduction has not been waited for yet."""
         return self.reduction is not None and not self.reduction.done
 
     def note(self, i):
@@ -276,7 +276,7 @@ class Unit:
         self.seen[i] = weakref.ref(grad), _version(grad)
 
     def is_new(self, i):
-        """Has the i-th gradient been cleared since the backward() before this one?"""
+        """Return whether the i-th gradient was cleared since the previous backward()."""
         grad, seen, waiting = self.params[i].grad, self.seen[i], self.waiting[i]
         if seen is None or grad.requires_grad:
             return False

@@ -25,7 +25,7 @@ _torch = Collectives(TorchAdapter())
 
 
 def _is_differentiated(tensor):
-    """Does autograd record operations on this tensor?"""
+    """Return whether autograd records operations on this tensor."""
     return tensor.requires_grad and torch.is_grad_enabled()
 
 
@@ -57,7 +57,7 @@ class _GroupedAllreduce(torch.autograd.Function):
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None,
               prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
-    """Combine a tensor across all ranks into a new one; differentiable."""
+    """Reduce a tensor over all ranks into a new one; differentiable."""
     op = choose(op, average)
     if compression is Compression.none and not tensor.requires_grad:
         return _torch.allreduce(tensor, None, name, op, prescale_factor, postscale_factor,
@@ -80,7 +80,7 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
 
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                postscale_factor=1.0, process_set=global_process_set):
-    """Combine a tensor across all ranks in place."""
+    """Reduce a tensor over all ranks in place."""
     return _torch.allreduce(tensor, tensor, name, choose(op, average), prescale_factor,
                             postscale_factor, process_set)
 
@@ -94,7 +94,7 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 
 def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None,
                       prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
-    """Combine several tensors into new ones; returns a list; differentiable."""
+    """Reduce several tensors into new ones; return a list; differentiable."""
     how = choose(op, average), prescale_factor, postscale_factor, process_set
     small = [compression.compress(t) for t in tensors]
     tensors = [t for t, _ in small]
@@ -114,7 +114,7 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
 
 def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                        postscale_factor=1.0, process_set=global_process_set):
-    """Combine several tensors in place; returns them as a list."""
+    """Reduce several tensors in place; return them as a list."""
     return synchronize(_torch.grouped_allreduce_async(
         tensors, tensors, name, choose(op, average), prescale_factor, postscale_factor,
         process_set))
@@ -241,11 +241,11 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 
 def join(device=-1):
-    """Say that this rank has no more data, and help the others until all have said so.
+    """Declare that this rank has no more data, and take part without data until all ranks have
+    joined.
 
     Until then it adds zeros to their sums; averages are still divided by the number of all
-    ranks.  Returns the rank that joined last.
-    """
+    ranks. Returns the rank that joined last."""
     return _join()
 
 
@@ -284,11 +284,9 @@ class _Alltoall(torch.autograd.Function):
 
 
 def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
-    """Send splits[i] rows to rank i, and return the rows received; differentiable.
-
-    Without splits each rank gets as many.  With them the result is a pair: the rows, and how
-    many of them came from each rank.
-    """
+    """Send splits[i] rows to rank i, and return the received rows; differentiable. Without
+    splits each rank gets the same number. With splits the result is a pair: the rows, and the
+    number of rows received from each rank."""
     if _is_differentiated(tensor):
         output, received = _Alltoall.apply(splits, name, process_set, tensor)
     else:
@@ -338,10 +336,8 @@ class _GroupedReducescatter(torch.autograd.Function):
 
 def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
                   process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
-    """Combine a tensor across all ranks, and return this rank's rows of it; differentiable.
-
-    Every rank gets as many rows; where that does not work out the first ranks get one more.
-    """
+    """Reduce a tensor over all ranks, and return this rank's rows; differentiable. If the rows
+    do not divide evenly, the first ranks get one more."""
     how = op, process_set, prescale_factor, postscale_factor
     small, ctx = compression.compress(tensor)
     if _is_differentiated(small):

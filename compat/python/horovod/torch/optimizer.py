@@ -26,7 +26,7 @@ from ringup_torch.dynamo import hidden
 
 
 def _check_groups(groups):
-    """Complain about groups= as Horovod does."""
+    """Raise Horovod's exceptions for an invalid groups=."""
     if groups is None or isinstance(groups, int) and groups > 0:
         return
     if not isinstance(groups, list):
@@ -39,7 +39,7 @@ def _check_groups(groups):
 
 
 def _is_recomputing():
-    """Is this backward() one inside another, of torch.utils.checkpoint?"""
+    """Return whether this backward() runs inside another one, of torch.utils.checkpoint."""
     frame = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -50,7 +50,7 @@ def _is_recomputing():
 
 
 def _has_nonzero(grad):
-    """Is a gradient more than zeros?"""
+    """Return whether a gradient has a nonzero element."""
     return bool((grad.coalesce().values() if grad.is_sparse else grad).any())
 
 
@@ -168,11 +168,11 @@ class _DistributedOptimizer(Wrapped):
             unit.wait_for_others(i, start)
 
     def _complain_of_passes(self, name):
-        """Say why a gradient may not be computed now."""
+        """Raise an exception with the reason why a gradient must not be computed now."""
         if _is_recomputing():
             raise AssertionError(
                 f"{name!r} is used in several parts of the model that torch.utils.checkpoint "
-                "recomputes, so its gradient came in pieces: use checkpoint(..., "
+                "recomputes, so its gradient is computed in several pieces: use checkpoint(..., "
                 "use_reentrant=False), or a backward_passes_per_step as large as "
                 "the number of these parts")
         raise AssertionError(
@@ -293,7 +293,7 @@ class _DistributedOptimizer(Wrapped):
         return None
 
     def _check_owner(self):
-        """Complain about parameters that another optimizer has taken over."""
+        """Raise an exception for parameters that another optimizer has taken over."""
         for unit in self._units:
             for p, name in zip(unit.params, unit.names):
                 owner = parameter_names.owner(p)
@@ -312,7 +312,7 @@ class _DistributedOptimizer(Wrapped):
         self.set_backward_passes_per_step(passes)
 
     def set_backward_passes_per_step(self, passes):
-        """How many backward() add up before gradients are combined."""
+        """Set how many backward() calls are accumulated before gradients are reduced."""
         self._passes = passes
         for unit in self._units:
             if unit.reduction is None:
@@ -439,8 +439,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     change is combined.
     """
     if isinstance(optimizer, Wrapped):
-        raise ValueError("this is already a DistributedOptimizer: wrap torch's optimizer, only "
-                         "once")
+        raise ValueError("already a DistributedOptimizer: wrap torch's optimizer only once")
     if op not in (Average, Sum, Adasum):
         raise ValueError("op must be hvd.Average, hvd.Sum or hvd.Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -33,7 +33,7 @@ class _Name:
         self.shape, self.number = "x".join(map(str, p.shape)), 0
 
     def is_alone(self):
-        """Has no other parameter the same name?"""
+        """Return whether no other parameter has the same name."""
         return len(_named[self.scope, self.name]) == 1
 
     def __str__(self):
@@ -53,13 +53,13 @@ def _enter(name):
 def _follow():
     """Forget what no longer exists, if the job is another one."""
     global _job
-    if _job is job.joined():
+    if _job is job.get():
         return
     if _named:
         gc.collect()  # so that all ranks forget the same
     old = [name for names in _named.values() for name in names]
     _named.clear(), _of.clear()
-    _job = job.joined()
+    _job = job.get()
     for name in old:
         if name.param() is not None:
             _enter(name)

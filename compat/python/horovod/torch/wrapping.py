@@ -62,7 +62,7 @@ class Wrapped:
                 raise ValueError(f"named_parameters leaves {unnamed} of the optimizer's "
                                  f"{len(params)} parameters without a name")
         size()  # complains if hvd.init() has not been called
-        self._job = job.joined()
+        self._job = job.get()
         self._name_parameters()
 
     def _name_parameters(self):
@@ -122,8 +122,8 @@ class Wrapped:
             original._opt_called = True  # a scheduler of it would warn
         if not self._check_every or not self._process_set.included() or size() == 1:
             return
-        if self._job is not job.joined():  # ranks that are new have not counted
-            self._job, self._steps = job.joined(), 0
+        if self._job is not job.get():  # ranks that are new have not counted
+            self._job, self._steps = job.get(), 0
         self._steps += 1
         turn, rest = divmod(self._steps, self._check_every)
         if rest == 0:

@@ -93,10 +93,10 @@ def sequences(args, kwargs):
     if args is None:
         args = ()
     if isinstance(args, (str, bytes, dict)) or not hasattr(args, "__iter__"):
-        raise TypeError(f"args={args!r} is of type {type(args).__name__}; args is a tuple of "
+        raise TypeError(f"args={args!r} is of type {type(args).__name__}; args must be a tuple of "
                         f"arguments: args=({args!r},)")
     if kwargs is None:
         kwargs = {}
     if not isinstance(kwargs, dict) or not all(isinstance(k, str) for k in kwargs):
-        raise TypeError(f"kwargs={kwargs!r}: kwargs is a dict of arguments by name")
+        raise TypeError(f"kwargs={kwargs!r}: kwargs must be a dict of arguments by name")
     return tuple(args), dict(kwargs)

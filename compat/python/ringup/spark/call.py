@@ -71,8 +71,8 @@ def _result(module, result):
     try:
         return module.dumps(result)
     except Exception as e:
-        raise TypeError(f"what the function returned, {type(result).__qualname__}, cannot be "
-                        f"sent to the driver: {e}") from e
+        raise TypeError(f"the function's result, {type(result).__qualname__}, cannot be sent to "
+                        f"the driver: {e}") from e
 
 
 def main(descriptor):

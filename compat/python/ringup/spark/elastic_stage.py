@@ -57,7 +57,7 @@ class Tasks(stage.Lobby):
             return sorted(self.watched)
 
     def wait_for(self, count, seconds):
-        """Have so many come, or do they within this time?"""
+        """Return whether this many tasks have connected, or do so within this time."""
         with self.changed:
             return self.changed.wait_for(lambda: len(self.watched) >= count, seconds)
 
@@ -108,8 +108,8 @@ def _wait_for_tasks(running, tasks, count, seconds):
         if time.monotonic() >= deadline:
             raise JobFailed(
                 f"Timed out waiting for Spark tasks to start: {len(tasks.watched)} of {count} have "
-                f"come within {seconds:g} s.  Please check that you have enough resources to run "
-                "all processes; a longer start timeout is HOROVOD_SPARK_START_TIMEOUT=SECONDS")
+                f"connected within {seconds:g} s.  Please check that you have enough resources to "
+                "run all processes; a longer start timeout is HOROVOD_SPARK_START_TIMEOUT=SECONDS")
 
 
 def _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit):

@@ -38,7 +38,8 @@ MOURNING = 1      # enum ending_phase: until then a rank has ended by itself
 
 
 def is_consequence(type_names, message):
-    """Does an exception of this type (and its bases, by name) tell of another rank's failure?"""
+    """Return whether an exception of this type (and its bases, by name) reports another rank's
+    failure."""
     if CONSEQUENCES.intersection(type_names) or _IN_A_GRAPH.search(message) or \
             _blames(message, None):
         return True
@@ -46,7 +47,7 @@ def is_consequence(type_names, message):
 
 
 def ending_of(exit_status, number, memory=""):
-    """How a process has ended, as part of a sentence."""
+    """Describe how a process ended, as part of a sentence."""
     if number is not None:
         try:
             name = f" ({signal.Signals(number).name})"
@@ -82,7 +83,7 @@ _BLAMES = [
     (re.compile(r"(?P<op>\w+ \S+) has stalled for (?P<t>[\d.]+ s): (?P<who>ranks? [^\n]*?) waits? "
                 r"for rank (?P<r>\d+) \(process (?P<p>\d+) on (?P<h>[^)]*)\)"),
      "rank {r} on {h} (pid {p}) did not join {op}: {who} waited for it for {t}"),
-    (re.compile(r"(?P<op>\w+ '[^']*'|\w+): rank (?P<r>\d+) has left the job"),
+    (re.compile(r"(?P<op>\w+ (?:'[^']*'|#\d+)|\w+): rank (?P<r>\d+) has left the job"),
      "rank {r}{at} has left the job while others wait for it in {op}: its function has returned, "
      "or called hvd.shutdown(), before that of the other ranks.  All ranks need equally many "
      "steps, or hvd.join()"),
@@ -239,17 +240,17 @@ class Ended:
 
     @property
     def has_failed(self):
-        """Has it, by its exception or its end?"""
+        """Return whether it has failed, by its exception or its exit."""
         return bool(self.error or self.exit_status or self.signal is not None)
 
     @property
     def was_ended(self):
-        """Has the launcher ended it, because of another failure?"""
+        """Return whether the launcher ended it because of another failure."""
         return self.phase is not None and self.phase > MOURNING and not self.error
 
     @property
     def only_quotes(self):
-        """Did it raise the same error as another rank that ended before?"""
+        """Return whether it raised the same error as a rank that ended earlier."""
         return bool(self.error) and "aborted the job" in self.error["message"]
 
     @property
@@ -258,7 +259,7 @@ class Ended:
         return f" on {self.host}" if self.host else ""
 
     def describe(self):
-        """How it has failed, in a sentence."""
+        """Describe the failure in a sentence."""
         text = f"rank {self.number}{self.where} "
         if self.error:
             said = self.error["message"]

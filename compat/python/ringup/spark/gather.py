@@ -50,7 +50,7 @@ def installed_paths():
 
 
 def is_standard(path):
-    """Is a folder of sys.path there in each process of this Python?"""
+    """Return whether each process of this Python has this folder in sys.path."""
     name = os.path.basename(path)
     if name == "lib-dynload" or (name.startswith("python3") and name.endswith(".zip")):
         return True
@@ -76,7 +76,7 @@ def _system_roots(*homes):
 
 
 def is_installed(path):
-    """Does a file or folder belong to Python, to installed packages, to Spark or to ringup?"""
+    """Return whether a file or folder belongs to Python, installed packages, Spark or ringup."""
     path = os.path.realpath(path)
     parts = path.split(os.sep)
     if "site-packages" in parts or "dist-packages" in parts or "lib-dynload" in parts:
@@ -135,7 +135,7 @@ def _top_of(name, path):
 
 
 def _needs_driver(module):
-    """Does it hold a session of Spark?  A rank that imported it would start one."""
+    """Return whether it holds a Spark session. A rank that imported it would start one."""
     return any(str(type(v).__module__).startswith("pyspark.") and
                type(v).__name__ in ("SparkSession", "SparkContext", "SQLContext")
                for v in list(vars(module).values()))
@@ -330,7 +330,7 @@ def size_text(count):
 
 
 def _warn(look):
-    """Say once what stays behind."""
+    """Warn once about files that are not sent."""
     names = {p for p in look.left_out if p not in left_out}
     left_out.update(look.left_out)
     if not names:
@@ -360,7 +360,7 @@ def _places(file=None):
 
 
 def here():
-    """Where ranks on this host find the driver's files: where they are."""
+    """Return where ranks on this host find the driver's files: in place."""
     found = _places()
     return unpack.Places([r.path for r in found if not r.behind],
                          [r.path for r in found if r.behind])

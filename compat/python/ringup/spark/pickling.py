@@ -124,7 +124,7 @@ def _is_of_spark(value):
 
 
 def _is_whole(value):
-    """Is it an object of a library, whose parts tell its user nothing?"""
+    """Return whether it is an object of a library, whose parts mean nothing to the user."""
     kind = value if isinstance(value, type) else type(value)
     module = sys.modules.get(str(kind.__module__))
     path = getattr(module, "__file__", None)

@@ -94,7 +94,8 @@ class Session:
         """Send an object that JSON knows."""
         body = json.dumps(message).encode()
         if len(body) > MOST_BYTES:
-            raise ValueError(f"a message of {len(body)} bytes is too long: {MOST_BYTES} at most")
+            raise ValueError(f"a message of {len(body)} bytes is too long: the limit is "
+                             f"{MOST_BYTES}")
         with self.lock:
             _check(_lib().ringup_session_send(self._given(), body, len(body), ANSWER_S * 1000),
                    "send")

@@ -56,8 +56,8 @@ def context():
 
 
 def slots(sc):
-    """How many tasks can run at the same time on the executors that live now; None: Spark Connect
-    does not tell."""
+    """Return how many tasks can run at the same time on the current executors; None: Spark
+    Connect does not report it."""
     if isinstance(sc, connect.Context):
         return sc.slots()
     try:
@@ -167,7 +167,8 @@ class Lobby:
             old[1].close()
 
     def wait(self, seconds):
-        """Have all tasks come, or have they within this time?  JobFailed if one cannot join."""
+        """Return whether all tasks have connected, or do so within this time. Raises JobFailed
+        if one cannot join."""
         with self.changed:
             there = self.changed.wait_for(
                 lambda: self.error or len(self.tasks) == self.size, seconds)
@@ -288,7 +289,7 @@ class Stage:
 
     @property
     def is_over(self):
-        """Has the Spark job ended, one way or the other?"""
+        """Return whether the Spark job has ended."""
         return not self.thread.is_alive()
 
     def cancel(self):
@@ -318,7 +319,7 @@ def _start_failed(stage, lobby, size, seconds):
             from stage.error
     there = len(lobby.tasks)
     raise JobFailed(
-        f"Timed out waiting for Spark tasks to start: {there} of {size} have come within "
+        f"Timed out waiting for Spark tasks to start: {there} of {size} have connected within "
         f"{seconds:g} s.  Please check that you have enough resources to run all processes: other "
         "jobs may keep the slots busy, or the executors cannot connect to the driver at "
         f"{lobby.address[0]} port {lobby.address[1]}.  A longer start timeout is "

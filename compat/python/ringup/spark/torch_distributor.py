@@ -46,8 +46,8 @@ class TorchDistributor:
             if kwargs:
                 raise ValueError("Running pytorch file does not support key-word type arguments.")
             if self.local_mode and not os.path.isfile(train_object):
-                raise FileNotFoundError(f"train_object is {train_object!r}, and there is no such "
-                                        f"file; the current folder is {os.getcwd()}")
+                raise FileNotFoundError(f"train_object={train_object!r}: no such file; the current "
+                                        f"folder is {os.getcwd()}")
             work = job.Job.of_file(self.num_processes, train_object, args, output=output)
         else:
             work = job.Job.of_function(

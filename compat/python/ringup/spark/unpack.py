@@ -68,7 +68,7 @@ def for_children(env, places):
 
 
 def _is_here(archive, root):
-    """Has this host the same files in a folder of that name?"""
+    """Return whether this host has the same files in a folder with this name."""
     names = [n for n in archive.namelist()
              if "/" + n == root or ("/" + n).startswith(root.rstrip("/") + "/")]
     for name in names:

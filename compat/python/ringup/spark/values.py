@@ -79,7 +79,7 @@ class _Source(ast.NodeVisitor):
 
 
 def _is_as_loaded(module, path, tree):
-    """Is the file what the driver has imported?"""
+    """Return whether the file is the one that the driver imported."""
     try:
         with open(getattr(module, "__cached__", None) or "", "rb") as f:
             head = f.read(16)

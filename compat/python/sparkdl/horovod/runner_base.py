@@ -23,7 +23,7 @@ def _spawns():
 
 
 def _is_in_a_job():
-    """Has this process called hvd.init()?"""
+    """Return whether this process has called hvd.init()."""
     found = sys.modules.get("ringup.job")
     return bool(found and found.is_initialized())
 
@@ -59,7 +59,7 @@ class HorovodRunner(object):
         """
         np = arguments.number(self.num_processor, "np")
         if self.driver_log_verbosity not in VERBOSITIES:
-            raise ValueError(f"driver_log_verbosity={self.driver_log_verbosity!r}: it is one of "
+            raise ValueError(f"driver_log_verbosity={self.driver_log_verbosity!r}: must be one of "
                              f"{', '.join(VERBOSITIES)}")
         call = f"HorovodRunner(np={np}).run({{}})"
         arguments.function(main, (), kwargs, call=call)

@@ -9,7 +9,7 @@ class LSFUtils:
 
     @staticmethod
     def using_lsf():
-        """Is this process part of a job of LSF?"""
+        """Return whether this process is part of an LSF job."""
         return "LSB_JOBID" in os.environ
 
     @staticmethod

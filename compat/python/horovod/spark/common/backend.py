@@ -9,7 +9,7 @@ from ringup.spark import job, stage
 
 
 def default_num_proc():
-    """How many ranks the executors of the active session can run at the same time."""
+    """Return how many ranks the executors of the active session can run at the same time."""
     return stage.slots(stage.context())
 
 
@@ -21,7 +21,7 @@ class Backend:
         raise NotImplementedError()
 
     def num_processes(self):
-        """How many ranks run() starts."""
+        """Return the number of ranks that run() starts."""
         raise NotImplementedError()
 
 
@@ -55,5 +55,5 @@ class SparkBackend(Backend):
                           **self._kwargs)
 
     def num_processes(self):
-        """How many ranks run() starts."""
+        """Return the number of ranks that run() starts."""
         return self._num_proc or default_num_proc()

@@ -222,7 +222,7 @@ def _objects(name, array, text):
     if kinds & {"datetime", "date", "timedelta", "time", "datetime64", "timedelta64", "Timestamp"}:
         raise cure("dates or times",
                    f"convert them to numbers, as with col({name!r}).cast('double')")
-    raise cure(f"values of type {', '.join(sorted(kinds))}, but a model takes numbers",
+    raise cure(f"values of type {', '.join(sorted(kinds))}, but models need numbers",
                "convert them to numbers first")
 
 
@@ -262,7 +262,7 @@ class Predict:
         return self.outputs([stack([r[name] for r in rows]) for name in self.features])
 
     def sizes(self, df):
-        """How many elements each output has for a row of df."""
+        """Return the number of elements of each output for a row of df."""
         rows = df.collect()
         return [o.shape[1] for o in self._outputs(rows)] if rows else [1] * len(self.label_types)
 

@@ -159,7 +159,7 @@ class HorovodModel(Model, Parameters, Saved):
             [f"{c}__output" for c in self.getOrDefault("label_columns")]
 
     def get_history(self):
-        """The same as getHistory()."""
+        """Return getHistory()."""
         return self.getOrDefault("history")
 
     def _label_types(self):

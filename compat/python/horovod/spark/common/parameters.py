@@ -51,7 +51,7 @@ def _listed(value):
 
 
 def _is_nothing(value):
-    """Does a parameter with this value change nothing?"""
+    """Return whether a parameter with this value has no effect."""
     return value is None or (isinstance(value, (bool, list, tuple, dict)) and not value)
 
 

@@ -67,7 +67,8 @@ class Store:
         return self._indexed(self._val_path, idx)
 
     def has_own_val_path(self):
-        """Is the folder of get_val_data_path() below prefix_path, and not one that was given?"""
+        """Return whether get_val_data_path() is below prefix_path, rather than given by the
+        user."""
         return self._own_val_path
 
     def get_test_data_path(self, idx=None):
@@ -75,7 +76,7 @@ class Store:
         return self._indexed(self._test_path, idx)
 
     def saving_runs(self):
-        """Are checkpoints kept?"""
+        """Return whether checkpoints are kept."""
         return self._save_runs
 
     def get_runs_path(self):
@@ -115,7 +116,7 @@ class Store:
         return self.checkpoint_filename
 
     def is_parquet_dataset(self, path):
-        """Does a folder have Parquet files that pyarrow can read?"""
+        """Return whether a folder has Parquet files that pyarrow can read."""
         import pyarrow
         import pyarrow.dataset
 
@@ -132,7 +133,7 @@ class Store:
         return pyarrow.parquet.ParquetDataset(path)
 
     def exists(self, path):
-        """Is there such a file or folder?"""
+        """Return whether the file or folder exists."""
         return os.path.exists(path)
 
     def read(self, path):
@@ -175,7 +176,7 @@ class LocalStore(Store):
 
     @classmethod
     def matches(cls, path):
-        """Is it a path of a folder?"""
+        """Return whether it is the path of a folder."""
         return "://" not in str(path) or str(path).startswith("file://")
 
 
@@ -197,7 +198,7 @@ class HDFSStore(Store):
 
     @classmethod
     def matches(cls, path):
-        """Is it a path of HDFS: hdfs://HOST:PORT/FOLDER?"""
+        """Return whether it is an HDFS path: hdfs://HOST:PORT/FOLDER."""
         return str(path).startswith("hdfs://")
 
 

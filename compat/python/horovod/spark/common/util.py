@@ -28,7 +28,7 @@ def to_list(var, length):
 
 
 def is_databricks():
-    """Does this process run on Databricks?"""
+    """Return whether this process runs on Databricks."""
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 

@@ -27,38 +27,38 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def set_epoch(self, epoch):
-        """Begin another epoch, in which no sample has been seen and the order is another."""
+        """Start another epoch, with no sample processed and in another order."""
         self.epoch = epoch
         self.processed_num, self.processed_indices = 0, set()
         self.reset()
 
     def record_batch(self, batch_idx, batch_size):
-        """Count a batch of batch_size samples on every rank as seen."""
+        """Mark a batch of batch_size samples on every rank as processed."""
         self.processed_num += batch_size * self.num_replicas
 
     def record_indices(self, indices):
-        """Count these samples as seen, by this rank: for programs that do not go by batches.  Use
-        it instead of record_batch()."""
+        """Mark these samples of this rank as processed.  Use it instead of record_batch() if the
+        program does not work in batches."""
         self.processed_indices.update(indices)
 
     def get_indices(self, batch_idx, batch_size):
-        """The samples of this rank's batch_idx-th batch of the present iteration."""
+        """Return the samples of this rank's batch_idx-th batch of the current iteration."""
         return self.indices[batch_idx * batch_size:(batch_idx + 1) * batch_size]
 
     def state_dict(self):
-        """The state, for load_state_dict()."""
+        """Return the state for load_state_dict()."""
         return {"epoch": self.epoch, "processed_num": self.processed_num,
                 "processed_indices": set(self.processed_indices)}
 
     def load_state_dict(self, state_dict):
-        """Go on from there, on the ranks that there are now."""
+        """Continue from a state, on the current ranks."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.processed_indices = set(state_dict.get("processed_indices", ()))
         self.reset()
 
     def reset(self):
-        """Deal the samples that have not been seen out to the ranks that there are now."""
+        """Distribute the unprocessed samples over the current ranks."""
         self.num_replicas, self.rank = size(), rank()
         order = list(range(len(self.dataset)))
         if self.shuffle:

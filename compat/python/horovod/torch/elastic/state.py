@@ -27,7 +27,7 @@ class StateHandler:
         raise NotImplementedError
 
     def sync(self):
-        """Give every rank the value of rank 0."""
+        """Copy the value of rank 0 to all ranks."""
         raise NotImplementedError
 
     def reset(self):

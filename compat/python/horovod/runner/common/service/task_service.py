@@ -62,7 +62,7 @@ class WaitForCommandExitCodeRequest:
 
 
 class WaitForCommandExitCodeResponse:
-    """How it ended."""
+    """The exit status."""
 
     def __init__(self, exit_code):
         self.exit_code = exit_code
@@ -194,7 +194,7 @@ class BasicTaskService(network.BasicService):
                     timeout.check_time_out_for("command to run")
 
     def check_for_command_start(self, seconds):
-        """Does a command come within this time?"""
+        """Return whether a command starts within this time."""
         try:
             self.wait_for_command_start(timeout.Timeout(seconds, "Timed out waiting for "
                                                                  "{activity}"))
@@ -207,7 +207,7 @@ class BasicTaskService(network.BasicService):
         self._command_thread.join()
 
     def command_exit_code(self):
-        """How it ended."""
+        """The exit status."""
         return self._command_exit_code
 
     def stream_output(self, stream):
@@ -251,7 +251,7 @@ class BasicTaskClient(network.BasicClient):
         self._send(NotifyInitialRegistrationCompleteRequest())
 
     def command_terminated(self):
-        """Has it ended?"""
+        """Return whether it has ended."""
         return self.command_result()[0]
 
     def command_result(self):
@@ -268,7 +268,7 @@ class BasicTaskClient(network.BasicClient):
         self.wait_for_command_exit_code(delay)
 
     def wait_for_command_exit_code(self, delay=1.0):
-        """The same; returns the exit status, or None."""
+        """Wait for it; return the exit status, or None."""
         try:
             return self._send(WaitForCommandExitCodeRequest(delay)).exit_code
         except Exception:

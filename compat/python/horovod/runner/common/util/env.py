@@ -12,7 +12,7 @@ KUBEFLOW_MPI_EXEC = "/etc/mpi/kubexec.sh"
 
 
 def is_exportable(v):
-    """Is the variable one to pass on to other hosts?"""
+    """Return whether the variable should be passed to other hosts."""
     return not any(re.match(r, v) for r in IGNORE_REGEXES)
 
 
@@ -31,5 +31,5 @@ def get_env_rank_and_size():
 
 
 def is_kubeflow_mpi():
-    """Does Kubeflow's program stand in for ssh?"""
+    """Return whether Kubeflow's program replaces ssh."""
     return os.environ.get("OMPI_MCA_plm_rsh_agent") == KUBEFLOW_MPI_EXEC

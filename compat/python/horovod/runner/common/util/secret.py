@@ -21,5 +21,5 @@ def compute_digest(key, message):
 
 
 def check_digest(key, message, digest):
-    """Is this the signature of the message?"""
+    """Return whether this is the signature of the message."""
     return hmac.compare_digest(compute_digest(key, message), digest)

@@ -25,7 +25,7 @@ class Timeout:
         return max(0, self._end - time.monotonic())
 
     def timed_out(self):
-        """Is it over?"""
+        """Return whether the time is up."""
         return time.monotonic() > self._end
 
     def check_time_out_for(self, activity):

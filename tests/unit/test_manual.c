@@ -1,6 +1,6 @@
-/* test_byhand.c - who comes by hand is known, is asked, and writes nothing. */
+/* test_manual.c - who comes by hand is known, is asked, and writes nothing. */
 /* needs: waits */
-#include "probe/byhand.h"
+#include "probe/manual.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static struct err e;
 static pid_t child;
 static const char *says;
 static bool has_wrong_secret;
-static char root[] = "/tmp/byhand.XXXXXX"; /* nothing is ever written there */
+static char root[] = "/tmp/manual.XXXXXX"; /* nothing is ever written there */
 
 static void agent(const char *where, const char *hex)
 {
@@ -26,10 +26,10 @@ static void agent(const char *where, const char *hex)
 	struct err why;
 
 	alarm(250);
-	if (byhand_read(&s, hex, &why))
+	if (manual_read(&s, hex, &why))
 		_exit(9);
 	s.key[0] ^= has_wrong_secret;
-	if (byhand_join(&t, where, says, &s, &why))
+	if (manual_join(&t, where, says, &s, &why))
 		_exit(7);
 	_exit(agent_run(&t, root, &s, NULL, &why) ? 8 : 0);
 }
@@ -61,14 +61,14 @@ static int end_of_child(void)
 
 static int gather(struct agents *a, const struct agents_how *how, int seconds)
 {
-	struct byhand_how hands = { "127.0.0.1", seconds, invite };
+	struct manual_options hands = { "127.0.0.1", seconds, invite };
 	struct agents_owner owner = { take, NULL };
 	struct secret s;
 	int rc = secret_new(&s, &e);
 
 	if (!rc)
 		rc = agents_open(a, how, owner, &e);
-	return rc ? rc : byhand_gather(a, &hands, &s, &e);
+	return rc ? rc : manual_gather(a, &hands, &s, &e);
 }
 
 static void test_orders(const struct agents_how *how)
@@ -84,8 +84,8 @@ static void test_orders(const struct agents_how *how)
 				     "network", "force", 1, "dry_run", 0),
 			   "staged");
 		agents_await(&a, "", 20000, "it is silent");
-		ok(a.m[0].lost && strstr(a.m[0].why, "is no order for an agent"), "no: %s: %s",
-		   orders[i], a.m[0].why);
+		ok(a.m[0].lost && strstr(a.m[0].why, "unknown order"), "no: %s: %s", orders[i],
+		   a.m[0].why);
 		agents_close(&a);
 		ok(end_of_child() == 8, "and it goes");
 	}
@@ -127,12 +127,12 @@ static void test_read(void)
 		" 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\r\n";
 	struct secret s;
 
-	ok(!byhand_read(&s, good, &e) && s.key[31] == 31, "a secret is read");
-	ok(byhand_read(&s, "", &e) && byhand_read(&s, "0001", &e), "nothing, or half of one");
-	ok(byhand_read(&s, "zz0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+	ok(!manual_read(&s, good, &e) && s.key[31] == 31, "a secret is read");
+	ok(manual_read(&s, "", &e) && manual_read(&s, "0001", &e), "nothing, or half of one");
+	ok(manual_read(&s, "zz0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
 		       &e),
 	   "no digits");
-	ok(byhand_read(&s, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f00",
+	ok(manual_read(&s, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f00",
 		       &e),
 	   "too many digits");
 }

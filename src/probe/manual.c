@@ -1,6 +1,6 @@
-/* byhand.c - agents that the user starts by hand, where the check cannot start them. */
+/* manual.c - agents that the user starts by hand, where the check cannot start them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/byhand.h"
+#include "probe/manual.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -30,13 +30,13 @@ struct gathering {
 	struct pollfd poll[DOOR_FDS + NAMELESS];
 };
 
-static int byhand_admit(void *ctx, const struct shake *h)
+static int manual_admit(void *ctx, const struct shake *h)
 {
 	(void)ctx;
 	return h->peer.channel == SHAKE_AGENT ? 0 : RINGUP_EINVAL;
 }
 
-static void byhand_enter(void *ctx, int fd, const struct shake *h)
+static void manual_enter(void *ctx, int fd, const struct shake *h)
 {
 	struct gathering *g = ctx;
 	struct chan *c;
@@ -76,14 +76,14 @@ static int find_member(const struct agents *a, const json_t *msg, struct err *e)
 			best = i;
 	if (best < 0)
 		return fail(e, RINGUP_EINVAL,
-			    "no node of this check is called %.80s; say --name=NODE", name);
+			    "no node of this check is named %.80s; use --name=NODE", name);
 	if (a->m[best].talks)
 		return fail(e, RINGUP_EBUSY, "%.80s is here already",
 			    a->how->nodes->name[best]);
 	return best;
 }
 
-static void byhand_hear(struct gathering *g, struct nameless *n)
+static void manual_hear(struct gathering *g, struct nameless *n)
 {
 	struct err e = { 0 };
 	json_t *msg = NULL;
@@ -116,7 +116,7 @@ static int count_here(const struct agents *a)
 
 static void wait_once(struct gathering *g, int64_t deadline)
 {
-	const struct door_owner owner = { byhand_admit, byhand_enter, g };
+	const struct door_owner owner = { manual_admit, manual_enter, g };
 	int i, n = door_poll(&g->door, g->poll);
 	int64_t until = door_until(&g->door);
 
@@ -132,20 +132,20 @@ static void wait_once(struct gathering *g, int64_t deadline)
 	poll(g->poll, (nfds_t)(n + NAMELESS), clock_left_ms(until));
 	for (i = 0; i < NAMELESS; i++) {
 		if (g->poll[n + i].revents)
-			byhand_hear(g, &g->nameless[i]);
+			manual_hear(g, &g->nameless[i]);
 		else if (g->nameless[i].talk.chan && clock_ns() >= g->nameless[i].deadline_ns)
 			talk_close(&g->nameless[i].talk);
 	}
 	door_serve(&g->door, g->poll, &owner);
 }
 
-int byhand_gather(struct agents *a, const struct byhand_how *how, const struct secret *s,
+int manual_gather(struct agents *a, const struct manual_options *how, const struct secret *s,
 		  struct err *e)
 {
 	struct gathering g = { .agents = a };
-	int seconds = how->seconds ? how->seconds : BYHAND_SECONDS, here, rc;
+	int seconds = how->seconds ? how->seconds : MANUAL_SECONDS, here, rc;
 	int64_t deadline = clock_deadline(seconds * (int64_t)1000);
-	char where[SOCK_TEXT], hex[BYHAND_HEX];
+	char where[SOCK_TEXT], hex[MANUAL_HEX];
 
 	rc = door_listen(&g.door, how->address, where, 0, s, e);
 	if (rc)
@@ -162,12 +162,12 @@ int byhand_gather(struct agents *a, const struct byhand_how *how, const struct s
 			talk_close(&g.nameless[i].talk);
 	for (int i = 0; i < a->n; i++)
 		if (!a->m[i].talks)
-			agents_lose(a, i, "nobody has started an agent there in time");
+			agents_lose(a, i, "no agent was started there in time");
 	door_close(&g.door);
 	return 0;
 }
 
-int byhand_read(struct secret *s, const char *text, struct err *e)
+int manual_read(struct secret *s, const char *text, struct err *e)
 {
 	static const char blanks[] = " \t\r\n";
 	size_t len;
@@ -178,11 +178,11 @@ int byhand_read(struct secret *s, const char *text, struct err *e)
 			   &end) ||
 	    len != SECRET_BYTES || end[strspn(end, blanks)])
 		return fail(e, RINGUP_EINVAL,
-			    "stdin: this is not the secret that `ringup net check` printed");
+			    "stdin: not the secret that `ringup net check` printed");
 	return 0;
 }
 
-int byhand_join(struct talk *t, const char *where, const char *name, const struct secret *s,
+int manual_join(struct talk *t, const char *where, const char *name, const struct secret *s,
 		struct err *e)
 {
 	struct chan *c;

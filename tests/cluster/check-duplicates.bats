@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# check-twins.bats - `ringup net check` where several nodes have the same address.
+# check-duplicates.bats - `ringup net check` where several nodes have the same address.
 # needs: waits root-net
 # tests: src/probe src/detect/netfacts.c src/settle src/nicpick src/host src/base src/cli/cmd_net.c src/cli/cmd_net_check.c src/cli/cmd_net_agent.c tests/lib/nodes.bash
 

@@ -1,4 +1,4 @@
-/* judge_twins.c - machines tied together wrongly: one address, MAC or name twice. */
+/* judge_duplicates.c - machines tied together wrongly: one address, MAC or name twice. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +212,7 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 }
 
 /* Is the shared address of the same interface already reported, which suffices? */
-static bool judge_twins_is_known(const struct judge_case *c, const struct thing *t, int n)
+static bool judge_duplicates_is_known(const struct judge_case *c, const struct thing *t, int n)
 {
 	const struct iface_list *l;
 	char text[IFACE_TEXT];
@@ -236,7 +236,7 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	char where[JUDGE_TEXT], word[JUDGE_TEXT];
 	struct probe_finding *p;
 
-	if (judge_twins_is_known(c, t, n))
+	if (judge_duplicates_is_known(c, t, n))
 		return;
 	p = judge_find(c, "duplicate-mac", FACTS_ERROR);
 	blame_all(c, p, t, n);
@@ -246,8 +246,8 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	say_where(c, t, n, p, where);
 	judge_say(c, &p->what, "the MAC %s belongs to %s", t->text, where);
 	judge_say(c, &p->why,
-		  "In one network, a switch sends their packets to either of them: connections "
-		  "stall and break at random. Copied virtual machines are the usual cause.");
+		  "On one network, a switch sends their packets to either machine: connections "
+		  "stall and break at random. The usual cause is a copied virtual machine.");
 	judge_say(c, &p->next,
 		  "give each machine its own MAC, preferably in its virtual machine's "
 		  "definition");
@@ -325,7 +325,7 @@ static void collect(struct judge_case *c, int node, struct things *addrs, struct
 			add_thing(c, macs, l->ifaces[i].mac, node, i);
 }
 
-void judge_twins(struct judge_case *c)
+void judge_duplicates(struct judge_case *c)
 {
 	struct things addrs = { 0 }, macs = { 0 }, names = { 0 }, ids = { 0 };
 

@@ -1,0 +1,15 @@
+/* misfits.h - examine what keeps frameworks from being imported, or does not fit them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DOCTOR_MISFITS_H
+#define DOCTOR_MISFITS_H
+
+#include <jansson.h>
+
+struct err;
+struct exam;
+
+/* misfits_add - add what keeps each framework of @list, as find_all() has them, from being
+ * imported, or what it does not fit. */
+int misfits_add(struct exam *x, const json_t *list, struct err *e);
+
+#endif

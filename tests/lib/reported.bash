@@ -1,0 +1,164 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
+# reported.bash - recreates a reported failure in a mount namespace of its own: trees, layers and copies of this machine.
+
+# reported <SCRIPT - run SCRIPT as root in its own mount namespace, with the functions below; fails if an answer is
+# not as expected, and shows what was said.
+reported() {
+  if [[ $EUID -ne 0 ]] || ! unshare -m --propagation private true 2>/dev/null; then
+    skip "needs root and namespaces"
+  fi
+  { printf 'set -u\nT=%q lib=%q\n. "$lib"\nfails=0\n' "$BATS_TEST_TMPDIR" "$src/tests/lib/reported.bash" &&
+    printf 'src=%q\n' "$src" && cat && echo 'exit "$fails"'; } >"$BATS_TEST_TMPDIR/script"
+  run unshare -m --propagation private bash "$BATS_TEST_TMPDIR/script"
+  printf '%s\n' "$output"
+  [[ $status -ne 77 ]] || skip "${lines[-1]}"
+  [[ $status -eq 0 ]]
+}
+
+# cannot WHY - skip the test.
+cannot() {
+  printf '%s\n' "$*"
+  exit 77
+}
+
+# said COMMAND... - run it; what it says is in $out, its status in $rc.
+said() {
+  printf '$ %s\n' "$*"
+  out=$("$@" 2>&1)
+  rc=$?
+  printf '%s\n[%s]\n' "$out" "$rc"
+}
+
+# wants TEXT... - each (an extended regular expression) is in $out.
+wants() {
+  local w
+  for w; do grep -qEi -- "$w" <<<"$out" || { printf 'NOT SAID: %s\n' "$w" && fails=1; }; done
+}
+
+# unsaid TEXT... - none is in $out.
+unsaid() {
+  local w
+  for w; do not_there "$w" || { printf 'SAID WRONGLY: %s\n' "$w" && fails=1; }; done
+}
+
+# not_there TEXT - it is not in $out.
+not_there() {
+  ! grep -qEi -- "$1" <<<"$out"
+}
+
+# ended STATUS - the command ended with it; "bad" stands for any but 0.
+ended() {
+  if [[ $1 == bad ]]; then
+    [[ $rc != 0 ]] || { echo "STATUS 0" && fails=1; }
+  else
+    [[ $rc == "$1" ]] || { echo "STATUS $rc, not $1" && fails=1; }
+  fi
+}
+
+# python_at ROOT PREFIX SERIES - a Python that is only files.
+python_at() {
+  mkdir -p "$1$2/bin" "$1$2/lib/python$3/site-packages" "$1$2/include/python$3"
+  : >"$1$2/bin/python$3"
+  chmod 755 "$1$2/bin/python$3"
+  ln -sf "python$3" "$1$2/bin/python3"
+  printf '#define PY_VERSION "%s.4"\n' "$3" >"$1$2/include/python$3/patchlevel.h"
+  : >"$1$2/include/python$3/Python.h"
+}
+
+# package_at SITE NAME VERSION [LINE...] - pip's notes of a package, with LINEs of metadata.
+package_at() {
+  local at=$1/$2-$3.dist-info
+  mkdir -p "$at"
+  { printf 'Metadata-Version: 2.1\n' && printf '%s\n' "Name: $2" "Version: $3" "${@:4}"; } >"$at/METADATA"
+  echo pip >"$at/INSTALLER"
+  : >"$at/RECORD"
+}
+
+# library_at FILE NAMESPACE [OPTION...] - a shared library with names of C++, as a framework's.
+library_at() {
+  mkdir -p "${1%/*}"
+  printf '#include <string>\nnamespace %s { std::string what(std::string const &s) { return s + "x"; } }\n' "$2" |
+    g++ -x c++ -shared -fPIC "${@:3}" -o "$1" -
+}
+
+# torch_at SITE VERSION [CUDA]
+torch_at() {
+  package_at "$1" torch "$2"
+  mkdir -p "$1/torch/include/torch"
+  : >"$1/torch/__init__.py"
+  : >"$1/torch/include/torch/extension.h"
+  printf "__version__ = '%s'\ncuda = %s\n" "$2" "${3:+"'$3'"}" | sed 's/cuda = $/cuda = None/' >"$1/torch/version.py"
+  library_at "$1/torch/lib/libc10.so" c10
+  cp "$1/torch/lib/libc10.so" "$1/torch/lib/libtorch_cpu.so"
+}
+
+# driver_at FILE [RESULT] - a libcuda.so.1 whose functions return RESULT.
+driver_at() {
+  mkdir -p "${1%/*}"
+  printf 'int cuInit(unsigned f) { return f ? 1 : %s; }\n' "${2:-0}" |
+    gcc -x c -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$1" -
+}
+
+# scratch - a tmpfs at $T/s.
+scratch() {
+  [[ -d $T/s ]] || { mkdir -p "$T/s" && mount -t tmpfs none "$T/s"; } || exit
+}
+
+# layer DIR - what is written to DIR from here on goes elsewhere.
+layer() {
+  local at
+  scratch
+  at=$T/s/layer$RANDOM
+  mkdir -p "$at/upper" "$at/work"
+  mount -t overlay -o "lowerdir=$1,upperdir=$at/upper,workdir=$at/work" none "$1" || cannot "no overlay file systems here"
+}
+
+# torch_env - $venv: an environment with torch, which may be changed.
+torch_env() {
+  venv=$(cd "${RINGUP_TEST_PYTHON%/*}/.." && pwd)
+  site=$(echo "$venv"/lib/python3.*/site-packages)
+  if [[ ! -f $venv/pyvenv.cfg || ! -d $site/torch ]]; then cannot "no environment with torch: set RINGUP_TEST_PYTHON"; fi
+  layer "$venv"
+}
+
+# machine [bare] - $root: a copy of this machine that may be changed; "bare" mounts nothing in it.
+machine() {
+  scratch
+  root=$T/root
+  mkdir -p "$T/s/upper" "$T/s/work" "$root"
+  mount -t overlay -o "lowerdir=/,upperdir=$T/s/upper,workdir=$T/s/work" none "$root" || cannot "no overlay file systems here"
+  mount -t tmpfs none "$root/run"
+  [[ ${1:-} == bare ]] || { mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev"; }
+}
+
+# system LINE... - $root becomes this system, by its os-release, and loses apt.
+system() {
+  rm -f "$root/etc/os-release" "$root/usr/lib/os-release"
+  printf '%s\n' "$@" | tee "$root/etc/os-release" >"$root/usr/lib/os-release"
+  (cd "$root/usr/bin" && rm -f apt apt-get apt-cache dpkg dpkg-query)
+}
+
+# tool NAME <SCRIPT - a program of $root.
+tool() {
+  rm -f "$root/usr/bin/$1"
+  { echo '#!/bin/sh' && cat; } >"$root/usr/bin/$1"
+  chmod 755 "$root/usr/bin/$1"
+}
+
+# within COMMAND... - in $root, without settings.
+within() {
+  said chroot "$root" /usr/bin/env -i HOME=/root LC_ALL=C PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$@"
+}
+
+# packages NAME... - what the step 20-toolchain does to install them in $root.
+packages() {
+  mkdir -p "$root/run/state"
+  within env INIT_HERE="$src/init-scripts" INIT_STATE=/run/state INIT_LOGFILE=/run/state/log STEP=20-toolchain \
+    bash -c 'set -euo pipefail
+      : >"$INIT_LOGFILE"
+      for f in "$INIT_HERE"/lib/*.bash; do . "$f"; done
+      step_code=20
+      set +e
+      pkg_install "$@" 2>&1 | tee -a "$INIT_LOGFILE" | grep -E " (error|next|warn) "
+      exit "${PIPESTATUS[0]}"' _ "$@"
+}
