@@ -484,6 +484,7 @@ BATS_TESTS = \
 	%reldir%/cli/full.bats \
 	%reldir%/cli/hang.bats \
 	%reldir%/cli/hang-hosts.bats \
+	%reldir%/cli/hang-slurm.bats \
 	%reldir%/cli/hang-trials.bats \
 	%reldir%/cli/hello.bats \
 	%reldir%/cli/horovodrun.bats \
@@ -935,7 +936,7 @@ SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
 SHARD_device   = gcc:%reldir%/dist/ptx.bats $(patsubst %,gcc:%,$(FAKEGPU_TESTS) $(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
-SHARD_hang     = gcc:%reldir%/cli/hang-trials.bats
+SHARD_hang     = gcc:%reldir%/cli/hang-hosts.bats gcc:%reldir%/cli/hang-trials.bats
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
 SHARD_bench    = gcc:%reldir%/cli/bench-peers.bats gcc:%reldir%/cli/bench-programs.bats \
 	gcc:%reldir%/cli/bench-results.bats gcc:%reldir%/cli/mpi-plans.bats

@@ -71,9 +71,8 @@ static void look_twice(struct seen *s, struct twice *t, int n, int64_t wait_ms)
 	struct twice_how how = { .wait_ms = wait_ms, .no_stacks = no_stacks, .force = force };
 	struct agents_how agents = targets_agents(&targets, &nodes);
 
-	remote_look(t, n, &how, nodes.n ? &agents : NULL);
-	if (nodes.n)
-		targets_end_progress();
+	remote_look(t, n, &how, &agents);
+	targets_end_progress();
 	for (int i = 0; i < n; i++) {
 		s[i].twice = &t[i];
 		judge(&s[i]);

@@ -66,13 +66,13 @@ static void keep_output(struct collection *c, const char *name, const char *cons
 	int status, ms = item_ms(c);
 
 	if (ms <= 0) {
-		lack(c, name, "no time was left");
+		lack(c, name, "no time left");
 		return;
 	}
 	if (proc_capture((char *const *)(uintptr_t)argv, OUTPUT, ms, &out, &status, &e))
 		lack(c, name, e.text);
 	else if (!*out)
-		lack(c, name, "the program printed nothing");
+		lack(c, name, "no output, which may need root");
 	else
 		keep(c, name, out, strlen(out));
 	free(out);

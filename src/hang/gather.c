@@ -173,15 +173,6 @@ static void take_page(void *arg, int fd)
 
 /* ---- a look ---- */
 
-/* Ranks that have no page yet, while others do, have not reached the initialisation. */
-static void find_before(struct look *l)
-{
-	for (int i = 0; i < l->ranks; i++)
-		if (l->has_page && l->rank[i].phase == ROW_UNKNOWN &&
-		    (l->rank[i].state == ROW_ALIVE || l->rank[i].state == ROW_STOPPED))
-			l->rank[i].phase = ROW_BEFORE;
-}
-
 /* Ranks that are to be on this host, and are not. */
 static void find_absent(struct look *l, const struct hang_job *j)
 {
@@ -217,7 +208,7 @@ void gather_look(struct look *l, const struct hang_job *j)
 			observe_find(j->rank[i].pid, take_page, &p);
 	}
 	find_absent(l, j);
-	find_before(l);
+	look_find_before(l);
 }
 
 /* ---- stacks ---- */
@@ -259,11 +250,18 @@ static bool take_stack(struct row_rank *r, const struct hang_job *j)
 	return true;
 }
 
+/* Ranks of another host may wait for one that does not wait itself. */
+static bool may_be_waited_for(const struct look *l, const struct row_rank *r,
+			      const struct hang_job *j)
+{
+	return is_waited_for(l, r->rank) || (r->phase != ROW_BLOCKED && j->ranks < j->size);
+}
+
 void gather_stacks(struct look *l, const struct hang_job *j)
 {
 	for (int i = 0; i < l->ranks; i++)
 		if (!l->has_page || l->rank[i].phase == ROW_BEFORE ||
-		    is_waited_for(l, l->rank[i].rank))
+		    may_be_waited_for(l, &l->rank[i], j))
 			l->has_stack |= take_stack(&l->rank[i], j);
 }
 

@@ -94,6 +94,14 @@ bool look_advances(const struct look *l, const struct look *later)
 	return false;
 }
 
+void look_find_before(struct look *l)
+{
+	for (int i = 0; i < l->ranks; i++)
+		if (l->has_page && l->rank[i].phase == ROW_UNKNOWN &&
+		    (l->rank[i].state == ROW_ALIVE || l->rank[i].state == ROW_STOPPED))
+			l->rank[i].phase = ROW_BEFORE;
+}
+
 /* Has each rank started the operation of @w?  Sets @has by rank. */
 static void mark_same(const struct look *l, const struct row_wait *w, bool *has)
 {
@@ -111,6 +119,7 @@ void look_compare(struct look *l)
 {
 	static bool has[ROWS_RANKS];
 
+	look_find_before(l);
 	for (int i = 0; i < l->waits; i++) {
 		struct row_wait *w = &l->wait[i];
 

@@ -113,8 +113,12 @@ void look_free(struct look *l);
 /* look_advances - has any rank, of those whose progress is known in both, advanced since @l? */
 bool look_advances(const struct look *l, const struct look *later);
 
+/* look_find_before - ranks that have no page yet, while others do, have not reached the
+ * initialisation. */
+void look_find_before(struct look *l);
+
 /*
- * look_compare - complete the waits of a job whose ranks are on several hosts.
+ * look_compare - complete the phases and waits of a job whose ranks are on several hosts.
  *
  * A rank's page names the ranks of its own host that are missing.  For an operation of all
  * ranks the others' rows tell the rest: who has a page, and no such wait, is missing.

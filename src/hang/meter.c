@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -52,11 +53,16 @@ static void take_page(void *arg, int fd)
 	row->messages += x.page.messages;
 	row->samples += x.page.samples;
 	row->waited += x.page.waited;
-	snprintf(row->host, sizeof(row->host), "%s", x.page.host);
+	if (*x.page.host)
+		snprintf(row->host, sizeof(row->host), "%s", x.page.host);
 	for (int i = 0; i < x.page.waits; i++)
 		if ((x.page.wait[i].flags & OBSERVE_AWAITED) &&
 		    (!oldest || x.page.wait[i].since_ns < oldest->since_ns))
 			oldest = &x.page.wait[i];
+	if (x.page.phase == OBSERVE_MEETING) {
+		snprintf(row->in, sizeof(row->in), "initialization");
+		row->in_ms = (now - x.page.started_ns) / MS;
+	}
 	if (oldest) {
 		memcpy(row->in, oldest->what, sizeof(row->in));
 		row->in_ms = (now - oldest->since_ns) / MS;
@@ -81,6 +87,8 @@ void meter_read(struct meter *m, const struct hang_job *j)
 		r.pid = j->rank[i].pid;
 		m->rank[m->ranks++] =
 			(struct meter_rank){ .rank = r.rank, .pid = r.pid, .missing = -1 };
+		/* A page has no host before ranks have met. */
+		gethostname(m->rank[m->ranks - 1].host, sizeof(m->rank[0].host) - 1);
 		if (observe_find(j->rank[i].pid, take_page, &r) <= 0)
 			m->ranks--;
 	}

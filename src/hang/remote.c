@@ -25,6 +25,7 @@ enum {
 	PATIENCE_MS = 4000, /* for an answer, after the second look                */
 	MOST_WAIT_MS = 3600000,
 	WORDS = 64,
+	LONG_MS = 60000, /* others wait for so long for a rank that no host has */
 	CMDLINE = 32 << 10,
 };
 
@@ -149,9 +150,12 @@ struct remote {
 	struct twice *twice;
 	char shell[1024];
 	bool is_open;
+	char name[TWICE_HOSTS][ROWS_NAME]; /* what sampled hosts call themselves */
+	int names;
+	bool is_empty[TWICE_HOSTS]; /* by agent: no process of this job runs there */
 };
 
-static void host_lost(struct twice *t, const char *name, const char *why)
+static void host_add(struct twice *t, const char *name, const char *why)
 {
 	struct twice_host *h;
 
@@ -160,17 +164,32 @@ static void host_lost(struct twice *t, const char *name, const char *why)
 	h = &t->host[t->hosts++];
 	snprintf(h->name, sizeof(h->name), "%.60s", name);
 	snprintf(h->why, sizeof(h->why), "%s", why);
-	t->silent += *why != 0;
+}
+
+static void remote_sampled(struct remote *a, const char *name)
+{
+	if (*name && a->names < TWICE_HOSTS)
+		snprintf(a->name[a->names++], ROWS_NAME, "%.60s", name);
+}
+
+static bool is_sampled(const struct remote *a, const char *name)
+{
+	for (int i = 0; i < a->names; i++)
+		if (!strcmp(a->name[i], name))
+			return true;
+	return false;
 }
 
 static int take_answer(void *ctx, int i, const json_t *msg, struct err *e)
 {
 	struct remote *a = ctx;
 
-	(void)i;
-	if (!json_is_true(json_object_get(msg, "found")))
-		return fail(e, RINGUP_EINVAL, "no process of this job runs there");
-	remote_take(a->twice, msg);
+	(void)e;
+	remote_sampled(a, jsonio_string(msg, "host"));
+	if (json_is_true(json_object_get(msg, "found")))
+		remote_take(a->twice, msg);
+	else if (i < TWICE_HOSTS)
+		a->is_empty[i] = true;
 	return 0;
 }
 
@@ -181,11 +200,11 @@ static void remote_begin(struct remote *a, struct twice *t, const struct agents_
 	struct err e = { 0 };
 
 	*a = (struct remote){ .twice = t };
-	if (how) {
-		a->how = *how;
-	} else {
+	a->how = *how;
+	if (!how->nodes->n) {
 		remote_ways(t->job, &a->nodes, a->shell, sizeof(a->shell));
 		a->how.nodes = &a->nodes;
+		a->how.start.kind = STARTER_SSH;
 		a->how.start.shell = a->shell;
 	}
 	a->how.start.command[0] = "hang";
@@ -209,16 +228,30 @@ static void remote_begin(struct remote *a, struct twice *t, const struct agents_
 				   "looked");
 }
 
-/* Ranks that all hosts together do not have. */
-static void find_gone(const struct twice *t, struct look *l)
+/* How long ranks have waited in the initialisation. */
+static int64_t met_ms(const struct look *l)
 {
+	int64_t most = 0;
+
+	for (int i = 0; i < l->ranks; i++)
+		if (l->rank[i].phase == ROW_MEETING && l->rank[i].since_ms > most)
+			most = l->rank[i].since_ms;
+	return most;
+}
+
+/* Ranks without a process on their host, if that was sampled.  A rank whose host is not known
+ * may still start, and runs elsewhere if the list of hosts is not @complete. */
+static void find_gone(const struct remote *a, struct look *l, bool complete)
+{
+	bool is_long = met_ms(l) >= LONG_MS;
 	struct row_rank *r;
 
-	for (int rank = 0; rank < t->job->size && rank < ROWS_RANKS; rank++) {
+	for (int rank = 0; rank < a->twice->job->size && rank < ROWS_RANKS; rank++) {
 		r = look_find(l, rank);
 		if (!r)
 			r = look_rank(l, rank);
-		if (r && r->state == ROW_UNSEEN)
+		if (r && r->state == ROW_UNSEEN &&
+		    (*r->host ? is_sampled(a, r->host) : complete && is_long))
 			r->state = ROW_GONE;
 	}
 }
@@ -228,20 +261,29 @@ static void remote_end(struct remote *a, const struct twice_how *looks)
 	struct twice *t = a->twice;
 	int64_t patience = a->how.start_ms ? a->how.start_ms : PATIENCE_MS;
 	int64_t left = looks->wait_ms + patience - t->elapsed_ms;
+	/* The launcher's own list of hosts, unlike that of an option. */
+	bool complete = a->how.nodes == &a->nodes;
+	char here[ROWS_NAME] = "";
 
 	if (a->is_open) {
 		agents_await(&a->agents, "hosts", left > 500 ? left : 500,
 			     "no answer within the time limit");
-		for (int i = 0; i < a->agents.n; i++)
-			host_lost(t, a->how.nodes->name[i],
-				  a->agents.m[i].lost ? a->agents.m[i].why : "");
+		for (int i = 0; i < a->agents.n; i++) {
+			bool lost = a->agents.m[i].lost;
+			const char *why = lost ? a->agents.m[i].why : "";
+
+			t->silent += lost;
+			if (i < TWICE_HOSTS && a->is_empty[i])
+				why = "no process of this job runs there";
+			host_add(t, a->how.nodes->name[i], why);
+		}
 		agents_close(&a->agents);
 		look_compare(&t->before);
 		look_compare(&t->now);
-		if (!t->silent) {
-			find_gone(t, &t->before);
-			find_gone(t, &t->now);
-		}
+		gethostname(here, sizeof(here) - 1);
+		remote_sampled(a, here);
+		find_gone(a, &t->before, complete && !t->silent);
+		find_gone(a, &t->now, complete && !t->silent);
 	}
 	roster_free(&a->nodes);
 }
@@ -311,6 +353,7 @@ static json_t *agent_look(const json_t *ask)
 	struct twice_how how = { .no_stacks = json_is_true(json_object_get(ask, "no_stacks")) };
 	struct hang_jobs l = { 0 };
 	struct twice t = { 0 };
+	char host[ROWS_NAME] = "";
 	json_t *answer;
 	int ms = 0;
 	struct err e = { 0 };
@@ -324,8 +367,10 @@ static json_t *agent_look(const json_t *ask)
 	t.job = choose(&l, ask);
 	if (t.job)
 		twice_look(&t, 1, &how);
-	answer = json_pack("{ss sb so so}", "op", "looked", "found", t.job != NULL, "before",
-			   look_save(&t.before), "now", look_save(&t.now));
+	gethostname(host, sizeof(host) - 1);
+	answer = json_pack("{ss so sb so so}", "op", "looked", "host", jsonio_text(host),
+			   "found", t.job != NULL, "before", look_save(&t.before), "now",
+			   look_save(&t.now));
 	twice_free(&t);
 	jobs_free(&l);
 	return answer;

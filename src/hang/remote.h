@@ -30,7 +30,7 @@ void remote_ways(const struct hang_job *j, struct roster *nodes, char *shell, si
 
 /* remote_look - look twice at the @n jobs of @t, as twice_look() does, and meanwhile at their
  * ranks on other hosts, of which those without an answer are named.  @agents: these hosts, and
- * how to start agents there; NULL: as remote_ways() finds. */
+ * how to start agents there; without hosts: those that remote_ways() finds, in its way. */
 void remote_look(struct twice *t, int n, const struct twice_how *how,
 		 const struct agents_how *agents);
 

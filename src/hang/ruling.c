@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/ranks.h"
+
 enum {
 	BUSY_BYTES =
 		64 << 10, /* read or written between looks by a rank that is busy with that */
@@ -202,12 +204,49 @@ static void name_wait(struct ruling *r, const struct row_wait *w)
 	r->waited_ms = w->since_ms;
 }
 
+/* "rank 2 on m3", "ranks 2, 3" */
+static const char *unseen_ranks(const struct case_ *c, char text[RANKS_TEXT])
+{
+	bool *set = calloc(ROWS_RANKS, sizeof(*set));
+	const struct row_rank *one = NULL;
+	int n = 0;
+
+	for (int i = 0; set && i < c->now->ranks; i++)
+		if (c->now->rank[i].state == ROW_UNSEEN &&
+		    is_known_rank(c->now->rank[i].rank)) {
+			one = &c->now->rank[i];
+			set[one->rank] = true;
+			n++;
+		}
+	snprintf(text, RANKS_TEXT, "some ranks");
+	if (n == 1 && *one->host)
+		snprintf(text, RANKS_TEXT, "rank %d on %.40s", one->rank, one->host);
+	else if (n)
+		ranks_text(text, set, c->r->size);
+	if (strstr(text, " of "))
+		*strstr(text, " of ") = 0;
+	free(set);
+	return text;
+}
+
+/* Do ranks wait for others that wait, too?  Then the operations differ, or one wait is behind
+ * another. */
+static bool waits_differ(const struct wanted *x, const struct row_wait *const *of)
+{
+	for (int rank = 0; rank < ROWS_RANKS; rank++)
+		if (x->rank[rank] && of[rank])
+			return true;
+	return false;
+}
+
 /* Of the ranks that others want and that do not wait themselves, those that do nothing. */
 static bool rule_late(const struct case_ *c, const struct wanted *x,
 		      const struct row_wait *const *of)
 {
+	bool differ = waits_differ(x, of), unseen = false;
 	const struct row_rank *late = NULL;
 	struct ruling *r = c->r;
+	char text[RANKS_TEXT];
 	enum activity a;
 	int runs = 0;
 
@@ -217,18 +256,28 @@ static bool rule_late(const struct case_ *c, const struct wanted *x,
 
 		if (!x->rank[rank] || of[rank])
 			continue;
-		a = row ? activity_of(c, row) : RUNS;
-		if (a == STUCK || (a == RUNS && (!row || row->state == ROW_UNSEEN ||
-						 r->waited_ms >= LONG_MS)))
+		if (!row || row->state == ROW_UNSEEN) {
+			/* The only one that can be late. */
+			if (!differ)
+				ruling_blame(r, rank);
+			unseen = true;
+			continue;
+		}
+		a = activity_of(c, row);
+		if (a == STUCK || (a == RUNS && r->waited_ms >= LONG_MS))
 			ruling_blame(r, rank);
 		else
 			late = row;
 		runs += a == RUNS;
 	}
-	if (!r->culprits && !late)
+	if (!r->culprits && !late && !unseen)
 		return false;
 	if (r->culprits)
 		rule(r, RULING_LATE, 1, "%s", "");
+	else if (!late)
+		rule(r, RULING_UNSURE, 3,
+		     "ranks wait in different operations; not sampled: %.60s",
+		     unseen_ranks(c, text));
 	else if (runs)
 		rule(r, RULING_UNSURE, 3,
 		     "rank %d is late: it computes or spins; only its stack can tell which",
@@ -286,6 +335,7 @@ static void rule_circle(const struct case_ *c, const struct row_wait *const *of)
 
 static bool rule_waits(const struct case_ *c)
 {
+	char text[RANKS_TEXT];
 	const struct row_wait **of = list_waits(c);
 	struct wanted *x = calloc(1, sizeof(*x));
 	bool any = false, known = false, unseen = false;
@@ -303,8 +353,9 @@ static bool rule_waits(const struct case_ *c)
 	for (int i = 0; i < c->now->ranks; i++)
 		unseen |= c->now->rank[i].state == ROW_UNSEEN;
 	if (any && !known && unseen)
-		rule(c->r, RULING_UNSURE, 3, "all ranks on the sampled hosts wait in %.80s",
-		     c->r->what);
+		rule(c->r, RULING_UNSURE, 3,
+		     "all ranks on the sampled hosts wait in %.80s; not sampled: %.60s",
+		     c->r->what, unseen_ranks(c, text));
 	else if (any && !known)
 		rule(c->r, RULING_UNENDING, 3, "%s", "");
 	else if (any && !rule_late(c, x, of))

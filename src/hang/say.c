@@ -164,6 +164,15 @@ static void put_apart(struct text *t, const struct ruling *r, const struct look 
 	}
 }
 
+/* Was a process of any culprit known? */
+static bool any_process(const struct ruling *r, const struct look *now)
+{
+	for (int i = 0; i < now->ranks; i++)
+		if (r->culprit[now->rank[i].rank] && now->rank[i].pid)
+			return true;
+	return false;
+}
+
 static void put_culprits(struct text *t, const struct ruling *r, const struct look *now)
 {
 	put(t, "  ");
@@ -202,8 +211,11 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		break;
 	case RULING_DEAD:
 		put_culprits(&t, r, now);
-		put(&t, " %s died; the other ranks wait for %s\n", one ? "has" : "have",
-		    one ? "it" : "them");
+		if (any_process(r, now))
+			put(&t, " %s died", one ? "has" : "have");
+		else
+			put(&t, " %s no process on the sampled hosts", one ? "has" : "have");
+		put(&t, "; the other ranks wait for %s\n", one ? "it" : "them");
 		break;
 	case RULING_STOPPED:
 		put_culprits(&t, r, now);

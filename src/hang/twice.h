@@ -14,7 +14,8 @@ enum { TWICE_HOSTS = 64, TWICE_WHY = 256 };
 
 /* A host of the job that was asked. */
 struct twice_host {
-	char name[ROWS_NAME], why[TWICE_WHY]; /* why: it did not answer; "": it did */
+	/* why: it did not answer, or has no process of the job; "": it was sampled */
+	char name[ROWS_NAME], why[TWICE_WHY];
 };
 
 struct twice {

@@ -8,8 +8,8 @@ packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-f
   strace ucx-utils util-linux xz-utils)
 # Debian 12 has these, others have others; tests with one that is not there are skipped.
 compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headless)
-# The tests want the program; a machine that runs systemd would start it as a service.
-[[ -d /run/systemd/system ]] || packages+=(openssh-server)
+# The tests want the programs; a machine that runs systemd would start them as services.
+[[ -d /run/systemd/system ]] || packages+=(munge openssh-server slurm-client slurmctld slurmd)
 requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest py-spy)
 python=''
 # A Python for each TensorFlow that the tests want: the variable that names it, and what is installed.

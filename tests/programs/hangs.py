@@ -15,7 +15,7 @@ import time
 
 BACKEND = sys.argv[1]
 EARLY = 20
-rank = int(os.environ["RANK"])
+rank = int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"])
 
 
 def announce(file):

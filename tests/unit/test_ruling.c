@@ -200,6 +200,12 @@ static const struct row table[] = {
 	  "2" },
 	{ "one waits for a subgroup that waits for a sleeper", "wait:a recv:2 sleep wait:a",
 	  NULL, RULING_LATE, "2" },
+	{ "the only rank that can be late is on a host that was not sampled",
+	  "wait:a unseen wait:a", NULL, RULING_LATE, "1" },
+	{ "ranks wait in two operations, for each other and for one that was not sampled",
+	  "wait:a wait:b unseen", NULL, RULING_UNSURE, "" },
+	{ "a chain of receives ends at a rank that was not sampled", "recv:1 recv:2 unseen",
+	  NULL, RULING_UNSURE, "" },
 	{ "a process is gone", "wait:a gone wait:a", NULL, RULING_DEAD, "1" },
 	{ "one is gone, one is late: missing beats late", "wait:a gone sleep", NULL,
 	  RULING_DEAD, "1" },
@@ -238,6 +244,22 @@ static const struct row table[] = {
 	  RULING_SILENT, "1" },
 	{ "NCCL: all are level", "nccl:5 nccl:5", NULL, RULING_UNSURE, "" },
 };
+
+/* Two hosts of a job: a rank without a page on one, those that wait for it on the other. */
+static void check_hosts(void)
+{
+	struct look l = { .size = 3, .has_page = true };
+
+	for (int i = 0; i < 3; i++) {
+		look_rank(&l, i)->state = i == 2 ? ROW_UNSEEN : ROW_ALIVE;
+		look_find(&l, i)->phase = i ? ROW_UNKNOWN : ROW_MEETING;
+	}
+	look_compare(&l);
+	ok(look_find(&l, 0)->phase == ROW_MEETING && look_find(&l, 1)->phase == ROW_BEFORE &&
+		   look_find(&l, 2)->phase == ROW_UNKNOWN,
+	   "a process without a page has not reached the initialisation");
+	look_free(&l);
+}
 
 static void check_table(void)
 {
@@ -305,6 +327,7 @@ static void check_many(void)
 int main(void)
 {
 	check_table();
+	check_hosts();
 	check_many();
 	return tap_done();
 }
