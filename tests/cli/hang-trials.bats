@@ -243,7 +243,7 @@ now_us() { awk '{ printf "%.0f\n", $1 * 1e6 }' /proc/uptime; }
 
 @test "a look costs a job less than a hundredth of its steps' time" {
   local i from looked=() alone=() a b
-  launch ringup run -np 2 -- "$hangs" steps 1 "$PWD/hung" >out 2>&1
+  start_job ringup run -np 2 -- "$hangs" steps 1 "$PWD/hung" >out 2>&1
   await test -e hung
   for ((i = 0; i < times; i++)); do
     from=$(now_us)
