@@ -934,7 +934,7 @@ EXTRA_DIST += $(REBUILD_TESTS) $(UPGRADE_TESTS) %reldir%/lib/upstream.bash
 SHARDS = arm bench big device faults fuzz horovod launch machines model modules races upgrade
 SHARD_arm      = gcc:%reldir%/lint/arm.bats gcc:%reldir%/dist/arm.bats
 SHARD_big      = $(WHOLE_TESTS:%=gcc:%)
-SHARD_device   = gcc:%reldir%/dist/ptx.bats $(patsubst %,gcc:%,$(FAKEGPU_TESTS) $(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
+SHARD_device   = gcc:%reldir%/dist/ptx.bats gcc:%reldir%/py/test_nccl.py $(patsubst %,gcc:%,$(FAKEGPU_TESTS) $(DEVICE_AGAIN) $(filter-out %/test_any,$(DEVICE_TESTS)))
 SHARD_faults   = $(patsubst %,gcc:%,$(filter-out $(KILL_TESTS),$(FAULT_TESTS)) $(GROWTH_TESTS))
 SHARD_hang     = gcc:%reldir%/cli/hang-hosts.bats gcc:%reldir%/cli/hang-trials.bats
 SHARD_fuzz     = gcc:%reldir%/fuzz/search.bats
