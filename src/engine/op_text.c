@@ -98,9 +98,10 @@ static bool says(const char *text, const char *what, bool whole)
 	return at != NULL;
 }
 
+/* A deadlock is about operations of all ranks, and its sentence has no room to spare. */
 static void fail_once(struct err *e, const char *what)
 {
-	if (!says(e->text, what, true))
+	if (e->code != RINGUP_EDEADLOCK && !says(e->text, what, true))
 		fail_in(e, "%s", what);
 }
 
@@ -110,8 +111,6 @@ static bool has_named(const struct err *e, const char *word, uint32_t kind, cons
 	char quoted[NAME_SAME + 32], what[OP_TEXT_WHAT];
 
 	snprintf(quoted, sizeof(quoted), "%s '%.*s", word, NAME_SAME, name);
-	/* A deadlock is about operations of all ranks, and its sentence has no room to spare.
-	 */
 	return e->code == RINGUP_EDEADLOCK ||
 	       says(e->text, quoted, strlen(name) <= NAME_SAME) ||
 	       says(e->text, op_text_what(kind, name, what), true);

@@ -8,8 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
+
+enum {
+	YIELDS = 1000,    /* while another rank raises the alarm */
+	RAISING_MS = 200, /* after them, until that rank counts as dead */
+};
 
 int alarm_raise_still(struct alarm *a, int culprit, enum alarm_stillness stillness, int code,
 		      const char *why)
@@ -43,9 +49,13 @@ int alarm_get(const struct alarm *a, struct err *e)
 
 	if (!word)
 		return 0;
-	/* The rank that raises it may have died while it wrote the sentence. */
-	for (int tries = 0; word == ALARM_RAISING && tries < 1000; tries++) {
-		sched_yield();
+	/* The rank that raises it is writing the sentence.  It may wait for a processor
+	 * meanwhile, or have died. */
+	for (int tries = 0; word == ALARM_RAISING && tries < YIELDS + RAISING_MS; tries++) {
+		if (tries < YIELDS)
+			sched_yield();
+		else
+			clock_sleep_ms(1);
 		word = __atomic_load_n(&a->word, __ATOMIC_ACQUIRE);
 	}
 	if (word == ALARM_RAISING)

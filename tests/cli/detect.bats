@@ -510,7 +510,7 @@ setup() { mkdir -p "$node"; }
   expect_json '[.frameworks[].version]' '["2.0.1"]'
   grep -qF "torch is hidden by the one in $BATS_TEST_TMPDIR/mine, which is in PYTHONPATH" <<<"$json"
   json=$(VIRTUAL_ENV=$BATS_TEST_TMPDIR/gone ringup detect --json)
-  jq -e '.problems[] | select(.path | endswith("/gone")) | .reason | startswith("VIRTUAL_ENV points here")' <<<"$json"
+  jq -e '.problems[] | select(.path | endswith("/gone")) | .reason | startswith("VIRTUAL_ENV names this environment")' <<<"$json"
 }
 
 @test "a free-threaded Python, Red Hat's lib64, and environments of platforms are found" {

@@ -243,7 +243,7 @@ launch() {
   jq -e '.engine == "ringup" and .python.version' "$site/ringup/build.json"
   # others import it who may not write there: bytecode of every module, for its final place
   [[ $(find "$site"/{ringup,horovod} -name '*.py' | wc -l) -eq $(find "$site"/{ringup,horovod} -name '*.pyc' | wc -l) ]]
-  [[ $("$venv/bin/python" -c 'import ringup.job as j; print(j.joined.__code__.co_filename)') == "$site/ringup/job.py" ]]
+  [[ $("$venv/bin/python" -c 'import ringup.job as j; print(j.get.__code__.co_filename)') == "$site/ringup/job.py" ]]
   run "$venv/bin/python" -m ringup
   expect_status 0
   grep -qF "$site/ringup/libringup.so.0" <<<"$output"

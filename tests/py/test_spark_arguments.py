@@ -110,8 +110,9 @@ def test_too_many_arguments_are_told():
 
 
 @pytest.mark.parametrize("args, kwargs, words", [
-    (5, None, r"args=\(5,\)"), ("ab", None, r"args=\('ab',\)"), ({"a": 1}, None, "args is a tuple"),
-    ((), [1], "kwargs is a dict"), ((), {1: 2}, "kwargs is a dict")])
+    (5, None, r"args=\(5,\)"), ("ab", None, r"args=\('ab',\)"),
+    ({"a": 1}, None, "args must be a tuple"),
+    ((), [1], "kwargs must be a dict"), ((), {1: 2}, "kwargs must be a dict")])
 def test_arguments_in_another_form_are_told(args, kwargs, words):
     for run in (horovod.spark.run, horovod.spark.run_elastic, spark_run, horovod.run):
         with pytest.raises(TypeError, match=words):

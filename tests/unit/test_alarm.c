@@ -1,15 +1,29 @@
 /* test_alarm.c - the first sentence counts. */
+#include <pthread.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ringup.h"
 #include "tap.h"
 #include "wire/alarm.h"
 
+/* A rank that waits for a processor in the midst of raising the alarm. */
+static void *finish_late(void *arg)
+{
+	struct alarm *a = arg;
+
+	clock_sleep_ms(20);
+	strcpy(a->why, "rank 4 died");
+	__atomic_store_n(&a->word, 16 - RINGUP_EPEER, __ATOMIC_RELEASE);
+	return NULL;
+}
+
 int main(void)
 {
 	struct alarm a = { 0 };
 	struct err e = { 0 };
+	pthread_t late;
 
 	ok(alarm_get(&a, &e) == 0, "silent at first");
 	ok(alarm_culprit(&a) == -1, "and because of nobody");
@@ -21,6 +35,10 @@ int main(void)
 	a.word = ALARM_RAISING;
 	ok(alarm_get(&a, &e) == RINGUP_EPEER, "a raiser that died in between: %s", e.text);
 	ok(alarm_culprit(&a) == -1, "has named nobody");
+	pthread_create(&late, NULL, finish_late, &a);
+	ok(alarm_get(&a, &e) == RINGUP_EPEER && !strcmp(e.text, "rank 4 died"),
+	   "one that is slow is waited for: %s", e.text);
+	pthread_join(late, NULL);
 	memset(a.why, 'x', sizeof(a.why));
 	a.word = 16 - RINGUP_ESHUTDOWN;
 	ok(alarm_get(&a, &e) == RINGUP_ESHUTDOWN, "a sentence without an end is cut");
