@@ -717,6 +717,7 @@ THREADED_TESTS = \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_unordered \
+	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_backend \
 	%reldir%/unit/test_backends \
 	%reldir%/unit/test_bridge \
