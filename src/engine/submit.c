@@ -239,6 +239,8 @@ int submit_queued(struct comm *c, const struct request *r, void *proxy, bool awa
 		return op_no_memory(e);
 	rc = entry_hold(c, t, &r->signature, e);
 	if (rc) {
+		if (rc == RINGUP_EPEER)
+			op_text_fail_request(r, e);
 		op_free(c, op);
 		return rc;
 	}

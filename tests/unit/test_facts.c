@@ -136,7 +136,7 @@ static void test_refused(void)
 	size_t i;
 
 	refuse("'seconds': 'many'", "seconds");
-	refuse("'nodes': {}", "nodes is not a list");
+	refuse("'nodes': {}", "nodes: not a list");
 	refuse("'nodes': [{}]", "nodes[0]: it has no name");
 	refuse("'nodes': [{'name': 'a', 'uses': 5}]", "nodes[0]");
 	refuse("'nodes': [{'name': 'a', 'firewall': [5]}]", "nodes[0]");

@@ -843,10 +843,10 @@ static void disagreement(void)
 	disagree(&a, &b, "99 x f32 as number 1");
 	b = a;
 	b.p.redop = RINGUP_MAX;
-	disagree(&a, &b, "with other operations, roots, scales or blocks");
+	disagree(&a, &b, "with different operations, roots, scales or blocks");
 	b = a;
 	b.p.post = 0.5;
-	disagree(&a, &b, "with other operations, roots, scales or blocks");
+	disagree(&a, &b, "with different operations, roots, scales or blocks");
 }
 
 /* Whatever a neighbour says, nothing is written where it should not be. */
