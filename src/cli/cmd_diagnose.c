@@ -17,6 +17,10 @@
 #include "diagnose/read.h"
 #include "diagnose/rulefile.h"
 #include "diagnose/sift.h"
+#include "hang/look.h"
+#include "hang/nccllog.h"
+#include "hang/ruling.h"
+#include "hang/say.h"
 
 static int as_json, list_rules;
 static struct opt_list snapshots, rules;
@@ -206,8 +210,31 @@ static bool cmd_diagnose_is_bad(const struct conclusions *c)
 	return c->outcome != JOBEND_WELL && c->n;
 }
 
+/* Sets @text to what NCCL's messages in the logs say of a job that hangs, or to "".  Nothing
+ * says that the job hangs: the log of a job that runs may end at the same place. */
+static void read_nccl(int n, char **logs, char text[SAY_TEXT])
+{
+	struct ruling *r = calloc(1, sizeof(*r));
+	struct nccllog log = { 0 };
+	struct look none = { 0 };
+	struct err e;
+
+	*text = 0;
+	for (int i = 0; r && i < n; i++)
+		if (strcmp(logs[i], "-"))
+			(void)nccllog_file(&log, logs[i], &e);
+	if (r && log.lines) {
+		nccllog_judge(&log, r);
+		if (r->status == 1)
+			say_ruling(r, &none, 0, text, SAY_TEXT);
+	}
+	nccllog_free(&log);
+	free(r);
+}
+
 static void cmd_diagnose_print_text(const struct conclusions *c, const struct sieve *s,
-				    const struct compare *x, char **logs, int n)
+				    const struct compare *x, char **logs, int n,
+				    const char *nccl)
 {
 	const struct proc *list;
 	int processes;
@@ -238,6 +265,8 @@ static void cmd_diagnose_print_text(const struct conclusions *c, const struct si
 			 c->outcome == JOBEND_WELL ? ""
 						   : "; the log does not show how the job "
 						     "ended: add --status N if you know it");
+	if (*nccl)
+		out_text("\nif the job hangs, this is where NCCL waits:\n%s", nccl);
 	if (s->unseen)
 		out_text("\n%ld places skipped: too many known messages\n", s->unseen);
 	print_compared(x, logs);
@@ -316,7 +345,8 @@ static json_t *compared_json(const struct compare *x, char **logs)
 }
 
 static int cmd_diagnose_print_json(const struct conclusions *c, const struct sieve *s,
-				   const struct compare *x, char **logs, struct err *e)
+				   const struct compare *x, char **logs, const char *nccl,
+				   struct err *e)
 {
 	json_t *findings = json_array(), *echoes = json_array(), *processes = json_array();
 	const struct proc *list;
@@ -331,11 +361,11 @@ static int cmd_diagnose_print_json(const struct conclusions *c, const struct sie
 	list = procs_list(s->evidence.procs, &many);
 	for (int i = 0; i < many; i++)
 		json_array_append_new(processes, process_json(&list[i], logs));
-	return out_json(json_pack("{ss ss so so so so sI sI}", "schema", "ringup.diagnose/1",
+	return out_json(json_pack("{ss ss so so so so so sI sI}", "schema", "ringup.diagnose/1",
 				  "outcome", jobend_name(c->outcome), "findings", findings,
 				  "echoes", echoes, "processes", processes, "new",
-				  compared_json(x, logs), "bytes", (json_int_t)s->bytes,
-				  "lines", (json_int_t)s->lines),
+				  compared_json(x, logs), "nccl", out_string_or_null(nccl),
+				  "bytes", (json_int_t)s->bytes, "lines", (json_int_t)s->lines),
 			e);
 }
 
@@ -439,6 +469,7 @@ static int diagnose(int argc, char **argv, struct err *e)
 	struct conclusions c = { 0 };
 	struct compare x = { 0 };
 	struct sieve s = { 0 };
+	char nccl[SAY_TEXT] = "";
 	int failed = 0, rc = read_nodes(&nodes, e);
 
 	if (!rc && good)
@@ -450,11 +481,13 @@ static int diagnose(int argc, char **argv, struct err *e)
 		failed = read_logs(&s, argc, argv, e);
 		rc = conclude(&c, &s.evidence, &nodes, failed ? &(struct err){ 0 } : e);
 	}
+	if (!rc && !c.n && !failed && c.outcome != JOBEND_WELL)
+		read_nccl(argc, argv, nccl);
 	if (!rc && (c.n || !failed)) {
 		if (as_json)
-			rc = cmd_diagnose_print_json(&c, &s, &x, argv, e);
+			rc = cmd_diagnose_print_json(&c, &s, &x, argv, nccl, e);
 		else
-			cmd_diagnose_print_text(&c, &s, &x, argv, argc);
+			cmd_diagnose_print_text(&c, &s, &x, argv, argc, nccl);
 	}
 	if (!rc)
 		rc = failed ? failed : cmd_diagnose_is_bad(&c) ? CMD_NO : 0;
