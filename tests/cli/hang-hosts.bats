@@ -226,7 +226,7 @@ start_gloo() {
 # start_openmpi KIND RANK - the same with Open MPI's mpirun, which starts its daemons by ssh.
 start_openmpi() {
   on_machine 1 timeout 300 env OMPI_MCA_plm_rsh_agent="$ssh_words" OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=eth0 \
-    OMPI_MCA_oob_tcp_if_include=eth0 TMPDIR="$PWD" "$RINGUP_TEST_OPENMPI" --allow-run-as-root -np 3 \
+    OMPI_MCA_oob_tcp_if_include=eth0 OMPI_MCA_orte_tmpdir_base="$PWD" TMPDIR="$PWD" "$RINGUP_TEST_OPENMPI" --allow-run-as-root -np 3 \
     --host 10.9.0.1:1,10.9.0.2:1,10.9.0.3:1 "$mpihangs" "$1" "$2" "$PWD/hung.$1" >"out.$1" 2>&1 3>&- &
   job_pids+=($!)
 }
