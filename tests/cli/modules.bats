@@ -448,7 +448,7 @@ python_for() {
   run "$ringup" doctor --python "$venv"
   expect_status 1
   grep -q "torch was $first when ringup was built for .*, and is $second" <<<"$output"
-  command=$(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
+  command=$(sed -n 's/^ *fix: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
   run "$venv/bin/python" -W always -c 'import ringup'
   expect_status 0
   grep -qF "torch $first, which ringup was installed for" <<<"$output"

@@ -16,7 +16,7 @@ updated() {
   expect_status 1
   echo "$output"
   grep -q "${1%-cpu} was $2[^ ]* when horovod was built for $venv.*, and is $3" <<<"$output"
-  read -ra command < <(sed -n 's/^ *do: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
+  read -ra command < <(sed -n 's/^ *fix: *\(ringup rebuild .*\)/\1/p' <<<"$output" | grep -m 1 -F "$venv")
   [[ ${command[*]} == *"--engine horovod"*"--accept CVE-2024-10190" ]]
   built "${command[@]}" --without-mpi
 }
