@@ -5,9 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diagnose/conclude.h"
-#include "diagnose/read.h"
-#include "diagnose/sift.h"
+#include "sifted.h"
 #include "tap.h"
 
 /* ---- what stands before and behind each line ---- */
@@ -102,26 +100,6 @@ static size_t wrap(const char *said, int which, char *out)
 }
 
 /* ---- what is found ---- */
-
-static struct sieve sieve;
-static struct conclusions found;
-
-static void diagnose(const char *log, size_t len)
-{
-	static const struct nodes nodes;
-	struct reader r = { .fd = -1, .pidfd = -1 };
-	int ends[2];
-
-	conclude_free(&found);
-	evidence_reset(&sieve.evidence);
-	if (pipe2(ends, O_CLOEXEC) || write(ends[1], log, len) != (ssize_t)len)
-		return;
-	close(ends[1]);
-	r.fd = ends[0];
-	if (sift_log(&sieve, &r, 0, NULL) || conclude(&found, &sieve.evidence, &nodes, NULL))
-		found.n = 0;
-	read_close(&r);
-}
 
 static const char *ids(void)
 {
