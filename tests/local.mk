@@ -305,7 +305,7 @@ $(FUZZERS:%=%reldir%/fuzz/fuzz_%): %reldir%/fuzz/fuzz_%: $(FUZZ_FOUND)/objects/%
 	$(AM_V_CCLD)$(FUZZ_CC) -fsanitize=address,undefined,fuzzer -pthread -o $@ $^ $(FUZZ_LIBS)
 $(FUZZ_FOUND)/core.a: $(FUZZ_OBJECTS)
 	$(AM_V_AR)rm -f $@ && $(AR) rc $@ $^
-$(FUZZ_FOUND)/objects/%.o: $(srcdir)/%.c Makefile
+$(FUZZ_FOUND)/objects/%.o: $(srcdir)/%.c Makefile | build_id.h
 	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -c -o $@ $<
 -include $(wildcard $(FUZZ_OBJECTS:.o=.d) $(FUZZERS:%=$(FUZZ_FOUND)/objects/%reldir%/fuzz/fuzz_%.d))
 .PHONY: fuzz $(FUZZERS:%=fuzz-%)
