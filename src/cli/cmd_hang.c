@@ -42,7 +42,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "force", NULL, &force,
 	  "query NCCL RAS even if that may crash this version" },
 	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks, "take no stacks: attach to no process" },
-	TARGETS_OPTS(targets),
+	TARGETS_OPTS(targets, "limit for answers after the second sample (4)"),
 	/* On another host of a job. */
 	{ OPT_FLAG, 0, "agent", NULL, &as_agent, NULL },
 	/* For `ringup run --hang-after`. */
@@ -444,6 +444,9 @@ static int fail_process(pid_t pid, struct err *e)
 {
 	if (kill(pid, 0) && errno == ESRCH)
 		return fail(e, RINGUP_EINVAL, "no process %d on this host", (int)pid);
+	if (!geteuid())
+		return fail(e, RINGUP_EINVAL,
+			    "no permission to inspect process %d: " TWICE_OUTSIDE, (int)pid);
 	return fail(e, RINGUP_EINVAL,
 		    "process %d belongs to another user: run sudo ringup hang %d", (int)pid,
 		    (int)pid);
@@ -466,8 +469,8 @@ static int judge_processes(int argc, char **argv, int64_t wait_ms, int *status, 
 		out_text("no job of this user runs on this host\n");
 	if (!rc && !l.n && l.hidden && !as_json)
 		out_text("not seen: no permission to inspect %d of your processes\n"
-			 "run: sudo ringup hang\n",
-			 l.hidden);
+			 "%s\n",
+			 l.hidden, geteuid() ? "run: sudo ringup hang" : "fix: " TWICE_OUTSIDE);
 	if (!rc && (l.n || as_json))
 		rc = judge_jobs(&l, wait_ms, status, e);
 	jobs_free(&l);

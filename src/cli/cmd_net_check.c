@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,
 	  "with --agent: address for the nodes to connect to (chosen by ringup)" },
 	{ OPT_FLAG, 'q', "quick", NULL, &quick, "do not measure bandwidth" },
-	TARGETS_OPTS(targets),
+	TARGETS_OPTS(targets, "limit for agents to start (6)"),
 	{ 0 },
 };
 
@@ -50,12 +50,12 @@ static void print_finding(const struct probe_finding *p)
 		out_text("  why:  ");
 		out_fold(OUT_PLAIN, 8, 8, "%s", p->why);
 	}
-	if (p->next) {
+	if (p->fix) {
 		out_text("  fix:  ");
-		out_fold(OUT_PLAIN, 8, 8, "%s", p->next);
+		out_fold(OUT_PLAIN, 8, 8, "%s", p->fix);
 	}
-	if (p->command)
-		out_text("  $ %s\n", p->command);
+	if (p->run)
+		out_text("  run:  %s\n", p->run);
 }
 
 static int cmd_net_check_print_text(const struct probe_facts *f, struct err *e)

@@ -44,7 +44,7 @@ static const struct opt opts[] = {
 	{ OPT_LIST, 's', "snapshot", "FILE", &snapshots,
 	  "another node that must be reachable; may be repeated" },
 	{ OPT_FLAG, 'u', "undo", NULL, &undo, "remove the written lines" },
-	TARGETS_OPTS(targets),
+	TARGETS_OPTS(targets, "limit for agents to start (6)"),
 	{ 0 },
 };
 

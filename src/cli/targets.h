@@ -15,8 +15,8 @@ struct targets {
 	int by_slurm, by_mpirun, start_s;
 };
 
-/* Rows of a command's option table, for the struct targets @t. */
-#define TARGETS_OPTS(t)                                                                        \
+/* Rows of a command's option table, for the struct targets @t; @limit explains --timeout. */
+#define TARGETS_OPTS(t, limit)                                                                 \
 	{                                                                                      \
 		OPT_STR, 'H',           "hostfile",                                            \
 		"FILE",  &(t).hostfile, "nodes, one per line, as for mpirun"                   \
@@ -40,8 +40,7 @@ struct targets {
 		  "start agents with this command; %h is replaced by the node, else the node " \
 		  "is appended" },                                                             \
 	{                                                                                      \
-		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s,                                \
-			"limit for agents to start (6)"                                        \
+		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s, limit                          \
 	}
 
 /* targets_are_given - does an option name the nodes? */

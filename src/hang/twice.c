@@ -88,8 +88,7 @@ static void find_unseen(const struct twice *t, const struct twice_how *how, stru
 			 "no permission to inspect %d process%s, such as %d", n,
 			 n == 1 ? "" : "es", (int)hidden->pid);
 		if (root)
-			snprintf(u->fix, sizeof(u->fix),
-				 "run ringup hang outside this container, on its host");
+			snprintf(u->fix, sizeof(u->fix), TWICE_OUTSIDE);
 		else
 			snprintf(u->run, sizeof(u->run), "sudo ringup hang");
 	} else if (how->no_stacks) {

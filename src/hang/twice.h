@@ -12,6 +12,9 @@ struct hang_job;
 
 enum { TWICE_HOSTS = 64, TWICE_WHY = 256 };
 
+/* What root does who may not inspect a process. */
+#define TWICE_OUTSIDE "run ringup hang outside this container, on its host"
+
 /* A host of the job that was asked. */
 struct twice_host {
 	/* why: it did not answer, or has no process of the job; "": it was sampled */

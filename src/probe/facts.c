@@ -108,8 +108,8 @@ static void free_finding(struct probe_finding *p)
 	free(p->nodes);
 	free(p->what);
 	free(p->why);
-	free(p->next);
-	free(p->command);
+	free(p->fix);
+	free(p->run);
 }
 
 void facts_free(struct probe_facts *f)
@@ -253,12 +253,14 @@ static json_t *finding_json(const struct probe_facts *f, const struct probe_find
 
 	for (int i = 0; i < p->nnodes; i++)
 		json_array_append_new(nodes, name_json(f, p->nodes[i]));
-	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
+	/* "next" and "command" are the former keys of "fix" and "run". */
+	return json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "code",
 			 jsonio_text(p->code), "severity", facts_severity_text(p->severity),
 			 "nodes", nodes, "interface", or_null(p->interface), "address",
 			 or_null(p->address), "from", name_json(f, p->from), "to",
 			 name_json(f, p->to), "what", or_null(p->what), "why", or_null(p->why),
-			 "next", or_null(p->next), "command", or_null(p->command));
+			 "fix", or_null(p->fix), "run", or_null(p->run), "next",
+			 or_null(p->fix), "command", or_null(p->run));
 }
 
 json_t *facts_json(const struct probe_facts *f)

@@ -100,8 +100,8 @@ struct probe_finding {
 	int nnodes;
 	char interface[IFACE_NAME], address[IFACE_TEXT]; /* "" if there is none */
 	int from, to;                                    /* -1 if there is none */
-	int stops;                         /* libraries that are affected; FACTS_ALL: any */
-	char *what, *why, *next, *command; /* sentences; NULL if there is none */
+	int stops;                    /* libraries that are affected; FACTS_ALL: any */
+	char *what, *why, *fix, *run; /* sentences; NULL if there is none */
 };
 
 struct probe_facts {

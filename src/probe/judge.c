@@ -99,8 +99,8 @@ const char *judge_list(const struct judge_case *c, const int *nodes, int n,
 
 void judge_fix(struct judge_case *c, struct probe_finding *p)
 {
-	judge_say(c, &p->next, "let ringup choose one network for all libraries on each node");
-	judge_say(c, &p->command, "ringup net fix");
+	judge_say(c, &p->fix, "let ringup choose one network for all libraries on each node");
+	judge_say(c, &p->run, "ringup net fix");
 }
 
 static bool is_among(const int *nodes, int n, int node)

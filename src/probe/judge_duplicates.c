@@ -96,7 +96,7 @@ static void find_same(struct judge_case *c, int a, int b)
 	judge_say(c, &p->why,
 		  "Host name, machine id, MACs and addresses are the same. A job would start "
 		  "the ranks of both nodes on one machine.");
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "name each machine once; if these are two, one is an exact copy and needs "
 		  "its own addresses");
 }
@@ -203,8 +203,8 @@ static void judge_address(struct judge_case *c, const struct thing *t, int n)
 		p->severity = *users ? FACTS_ERROR : FACTS_NOTE;
 		judge_fix(c, p);
 	} else {
-		judge_say(c, &p->next, "change the address on all but one of them");
-		judge_say(c, &p->command, "ssh %s ip address show dev %s",
+		judge_say(c, &p->fix, "change the address on all but one of them");
+		judge_say(c, &p->run, "ssh %s ip address show dev %s",
 			  judge_word(c->f->nodes[t[n - 1].node].name, word),
 			  iface_of(c, &t[n - 1])->name);
 	}
@@ -248,10 +248,10 @@ static void judge_mac(struct judge_case *c, const struct thing *t, int n)
 	judge_say(c, &p->why,
 		  "On one network, a switch sends their packets to either machine: connections "
 		  "stall and break at random. The usual cause is a copied virtual machine.");
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "give each machine its own MAC, preferably in its virtual machine's "
 		  "definition");
-	judge_say(c, &p->command, "ssh %s ip link show dev %s",
+	judge_say(c, &p->run, "ssh %s ip link show dev %s",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word),
 		  iface_of(c, &t[n - 1])->name);
 }
@@ -268,8 +268,8 @@ static void judge_hostname(struct judge_case *c, const struct thing *t, int n)
 		  "Horovod and Open MPI identify machines by it: ranks on different machines "
 		  "get the same local rank, share a GPU or look for shared memory that does "
 		  "not exist.");
-	judge_say(c, &p->next, "give each node its own name");
-	judge_say(c, &p->command, "ssh %s sudo hostnamectl set-hostname NAME",
+	judge_say(c, &p->fix, "give each node its own name");
+	judge_say(c, &p->run, "ssh %s sudo hostnamectl set-hostname NAME",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));
 }
 
@@ -285,8 +285,8 @@ static void judge_machine_id(struct judge_case *c, const struct thing *t, int n)
 	judge_say(c, &p->why,
 		  "They are containers on one host, or copies of one image. Copies may get the "
 		  "same address from a DHCP server.");
-	judge_say(c, &p->next, "if they are copies, create a new id on all but one");
-	judge_say(c, &p->command,
+	judge_say(c, &p->fix, "if they are copies, create a new id on all but one");
+	judge_say(c, &p->run,
 		  "ssh %s 'sudo rm /etc/machine-id && sudo systemd-machine-id-setup'",
 		  judge_word(c->f->nodes[t[n - 1].node].name, word));
 }

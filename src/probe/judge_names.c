@@ -176,8 +176,8 @@ static void judge_peer_name(struct judge_case *c, int node)
 	judge_say(c, &p->why,
 		  "Programs that use this name (mpirun, torchrun's master address, ssh) "
 		  "connect to another machine.");
-	judge_say(c, &p->next, "correct /etc/hosts or the DNS record");
-	judge_say(c, &p->command, "getent ahosts %s", judge_word(first->name, list));
+	judge_say(c, &p->fix, "correct /etc/hosts or the DNS record");
+	judge_say(c, &p->run, "getent ahosts %s", judge_word(first->name, list));
 }
 
 /* Finds libraries that would announce the loopback although a setting could avoid it. */

@@ -71,8 +71,8 @@ static void judge_shared(struct judge_case *c, bool *known)
 		  "The kernel sends through one of them whatever a library chooses, and "
 		  "answers for both addresses on either: NCCL_SOCKET_IFNAME seems to have no "
 		  "effect, and one link is idle.");
-	judge_say(c, &p->next, "give each interface its own subnet, or bond them");
-	judge_say(c, &p->command, "ssh %s ip route show",
+	judge_say(c, &p->fix, "give each interface its own subnet, or bond them");
+	judge_say(c, &p->run, "ssh %s ip route show",
 		  judge_word(c->f->nodes[p->nodes[0]].name, list));
 }
 
@@ -122,8 +122,8 @@ static void judge_double(struct judge_case *c)
 	judge_say(c, &p->why,
 		  "Open MPI 4.1 connects from the first and announces the last, so its jobs "
 		  "hang, whatever interfaces you include (issue 5818); Open MPI 5 does not.");
-	judge_say(c, &p->next, "remove the second address, or upgrade to Open MPI 5");
-	judge_say(c, &p->command, "ssh %s sudo ip address del %s dev %s",
+	judge_say(c, &p->fix, "remove the second address, or upgrade to Open MPI 5");
+	judge_say(c, &p->run, "ssh %s sudo ip address del %s dev %s",
 		  judge_word(c->f->nodes[p->nodes[0]].name, list), p->address, p->interface);
 }
 
@@ -323,9 +323,9 @@ static void say_astray(struct judge_case *c, const struct probe_path *p,
 	judge_say(c, &f->why,
 		  "The route decides the interface, not the library's choice: traffic uses "
 		  "another link than planned, and a strict reverse path filter drops it.");
-	judge_say(c, &f->next, "correct the route or the metric of the interfaces on %s",
+	judge_say(c, &f->fix, "correct the route or the metric of the interfaces on %s",
 		  back ? to : from);
-	judge_say(c, &f->command, "ssh %s ip route get %s", judge_word(back ? to : from, word),
+	judge_say(c, &f->run, "ssh %s ip route get %s", judge_word(back ? to : from, word),
 		  back ? back->address : p->address);
 }
 

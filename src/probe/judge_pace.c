@@ -218,8 +218,8 @@ static void say_latency(struct judge_case *c, const struct blame_scope *s,
 		  groups ? "They are probably in different racks or zones."
 			 : "Every small collective waits for the slowest pair: a busy "
 			   "processor, a power-saving state, a longer route or a bad cable.");
-	judge_say(c, &p->next, "check the load, the interface's error counters, and the route");
-	judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
+	judge_say(c, &p->fix, "check the load, the interface's error counters, and the route");
+	judge_say(c, &p->run, "ssh %s ip -s link show dev %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
 		  *x->via ? x->via : x->interface);
 }
@@ -249,8 +249,8 @@ static void say_bandwidth(struct judge_case *c, const struct blame_scope *s,
 		  groups ? "The link between the groups is slower, as between racks."
 			 : "A ring is as fast as its slowest link. Typical causes: a link that "
 			   "came up at 1 Gb/s or half duplex, another job, lost packets.");
-	judge_say(c, &p->next, "check the interface's speed and error counters");
-	judge_say(c, &p->command, "ssh %s ethtool %s",
+	judge_say(c, &p->fix, "check the interface's speed and error counters");
+	judge_say(c, &p->run, "ssh %s ethtool %s",
 		  judge_word(c->f->nodes[s->a >= 0 ? s->a : x->from].name, who),
 		  *x->via ? x->via : x->interface);
 }
@@ -289,10 +289,9 @@ static void say_link(struct judge_case *c, const struct blame_scope *s,
 	judge_say(c, &p->why,
 		  "Something between the nodes is slower than their links: a switch port, a "
 		  "cloud limit, or other traffic.");
-	judge_say(c, &p->next,
-		  "compare with the bandwidth that the switch or the cloud offers");
-	judge_say(c, &p->command, "ssh %s ethtool %s",
-		  judge_word(c->f->nodes[x->from].name, who), *x->via ? x->via : x->interface);
+	judge_say(c, &p->fix, "compare with the bandwidth that the switch or the cloud offers");
+	judge_say(c, &p->run, "ssh %s ethtool %s", judge_word(c->f->nodes[x->from].name, who),
+		  *x->via ? x->via : x->interface);
 }
 
 /* Marks the paths whose links have a known speed. */
@@ -342,8 +341,8 @@ static void judge_speeds(struct judge_case *c)
 		judge_say(c, &p->what, "%s on %s runs at %.3g Gb/s, others at %.3g", nic[i],
 			  c->f->nodes[i].name, is / 1000, usual_mbps / 1000);
 		judge_say(c, &p->why, "Every collective runs at the speed of this link.");
-		judge_say(c, &p->next, "check the cable, the port and the negotiated speed");
-		judge_say(c, &p->command, "ssh %s ethtool %s",
+		judge_say(c, &p->fix, "check the cable, the port and the negotiated speed");
+		judge_say(c, &p->run, "ssh %s ethtool %s",
 			  judge_word(c->f->nodes[i].name, word), nic[i]);
 		judge_explain(c, i, nic[i]);
 	}

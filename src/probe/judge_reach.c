@@ -280,9 +280,9 @@ static void say_guilt(struct judge_case *c, struct probe_finding *p, const struc
 	if (rule) {
 		judge_blame(c, p, x->ruler);
 		judge_say(c, &p->why, "This rule of %s explains it: %s", name, rule);
-		judge_say(c, &p->next, "allow TCP from the other nodes before this rule on %s",
+		judge_say(c, &p->fix, "allow TCP from the other nodes before this rule on %s",
 			  name);
-		judge_say(c, &p->command, "ssh %s sudo %s", judge_word(name, word),
+		judge_say(c, &p->run, "ssh %s sudo %s", judge_word(name, word),
 			  !strncmp(rule, "iptables", 8)    ? "iptables-save"
 			  : !strncmp(rule, "ip6tables", 9) ? "ip6tables-save"
 							   : "nft list ruleset");
@@ -405,32 +405,32 @@ static void say_next(struct judge_case *c, struct probe_finding *p, const struct
 {
 	char word[JUDGE_TEXT], other[JUDGE_TEXT];
 
-	if (!p->next && !strcmp(p->code, "wrong-interface")) {
+	if (!p->fix && !strcmp(p->code, "wrong-interface")) {
 		judge_fix(c, p);
-	} else if (!p->next && x->s->form == BLAME_BOTH && x->s->trait[BLAME_NIC] &&
+	} else if (!p->fix && x->s->form == BLAME_BOTH && x->s->trait[BLAME_NIC] &&
 		   !x->s->trait[BLAME_PORT] && has_other_way(c, x)) {
 		judge_fix(c, p);
-		judge_say(c, &p->next, "%s; or, if jobs should use %s, open it",
-			  p->next ? p->next : "", x->sample->interface);
-	} else if (!p->next && !strcmp(p->code, "blocked-port")) {
-		judge_say(c, &p->next,
+		judge_say(c, &p->fix, "%s; or, if jobs should use %s, open it",
+			  p->fix ? p->fix : "", x->sample->interface);
+	} else if (!p->fix && !strcmp(p->code, "blocked-port")) {
+		judge_say(c, &p->fix,
 			  "open %s between the nodes in the security group or firewall",
 			  x->ports);
-	} else if (!p->next && x->sample->state == FACTS_UNREACHABLE) {
-		judge_say(c, &p->next,
+	} else if (!p->fix && x->sample->state == FACTS_UNREACHABLE) {
+		judge_say(c, &p->fix,
 			  "compare the routes and networks of both, including source address "
 			  "rules (ip rule)");
-		judge_say(c, &p->command, "ssh %s ip route get %s%s%s",
+		judge_say(c, &p->run, "ssh %s ip route get %s%s%s",
 			  judge_word(c->f->nodes[x->sample->from].name, word),
 			  x->sample->address, *x->sample->source ? " from " : "",
 			  x->sample->source);
-	} else if (!p->next) {
-		judge_say(c, &p->next,
+	} else if (!p->fix) {
+		judge_say(c, &p->fix,
 			  "open all TCP ports between the nodes in the security group or "
 			  "firewall, then check again");
 	}
-	if (!p->command)
-		judge_say(c, &p->command, "ringup net check %s %s",
+	if (!p->run)
+		judge_say(c, &p->run, "ringup net check %s %s",
 			  judge_word(c->f->nodes[x->sample->from].name, word),
 			  judge_word(c->f->nodes[x->sample->to].name, other));
 }
@@ -515,8 +515,8 @@ void judge_silence(struct judge_case *c)
 		judge_say(
 			c, &p->why,
 			"No job could start on this node, and the check could not examine it.");
-		judge_say(c, &p->next, "make this command work, then check again");
-		judge_say(c, &p->command, "ssh -o BatchMode=yes %s ringup --version",
+		judge_say(c, &p->fix, "make this command work, then check again");
+		judge_say(c, &p->run, "ssh -o BatchMode=yes %s ringup --version",
 			  judge_word(n->name, word));
 	}
 }
@@ -546,8 +546,8 @@ static void judge_impostors(struct judge_case *c)
 			  "Another machine has the same address, or a proxy or NAT is in "
 			  "between. %s tried it.",
 			  c->f->nodes[x->from].name);
-		judge_say(c, &p->next, "find out which MAC answers for this address");
-		judge_say(c, &p->command, "ssh %s ip neigh show %s",
+		judge_say(c, &p->fix, "find out which MAC answers for this address");
+		judge_say(c, &p->run, "ssh %s ip neigh show %s",
 			  judge_word(c->f->nodes[x->from].name, word), x->address);
 		for (int k = i; k < c->f->npaths; k++)
 			if (c->f->paths[k].to == x->to &&

@@ -144,8 +144,8 @@ static void say_lower(struct judge_case *c, struct probe_finding *p, struct end 
 			;
 		add_command(c, &command, &e[i], k - i, mtu);
 	}
-	free(p->command);
-	p->command = command;
+	free(p->run);
+	p->run = command;
 }
 
 /* Explains the paths of a node with an unusual MTU; true if one of them lost segments. */
@@ -201,7 +201,7 @@ static void judge_ends(struct judge_case *c, struct end *e, int n)
 		  "on the smaller size when it connects; other protocols (RoCE, UCX over UDP, "
 		  "tunnels) do not.",
 		  most > odd_mtu ? most : odd_mtu);
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "set the smallest one, %d, on all of them; or a larger one, if every switch "
 		  "port between them supports it",
 		  least);
@@ -319,14 +319,14 @@ static void say_lost(struct judge_case *c, const struct blame_scope *s,
 		  "the job hangs, or mpirun fails to start its daemons. Full-size TCP segments "
 		  "did not arrive.");
 	if (!mtu) {
-		judge_say(c, &p->next,
+		judge_say(c, &p->fix,
 			  "look for a bad cable, port or driver: the MTU is already small "
 			  "enough for any network");
-		judge_say(c, &p->command, "ssh %s ip -s link show dev %s",
+		judge_say(c, &p->run, "ssh %s ip -s link show dev %s",
 			  judge_word(c->f->nodes[x->from].name, word), x->via);
 		return;
 	}
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "allow %d bytes on the switch ports in between, or let ICMP \"fragmentation "
 		  "needed\" pass; until then lower the MTU of the interface%s",
 		  x->mtu.link, p->nnodes > 1 ? "s" : "");
@@ -346,7 +346,7 @@ static void say_smaller(struct judge_case *c, const struct blame_scope *s,
 	judge_say(
 		c, &p->why,
 		"TCP adapts; other protocols lose packets, and the large MTU has no benefit.");
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "allow %d bytes on the switch ports in between, or lower the MTU of the "
 		  "interface%s",
 		  x->mtu.link, p->nnodes > 1 ? "s" : "");

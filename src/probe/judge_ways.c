@@ -54,11 +54,11 @@ static void judge_nat(struct judge_case *c, int node)
 		  *x->source ? x->source : "an address of their own",
 		  fails ? "and the other nodes cannot connect to it"
 			: "which differs from the address that Open MPI 4.1 sees");
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "move %s into the network of the others, or route to its network without "
 		  "translation (docker's --network host, hostNetwork in Kubernetes)",
 		  c->f->nodes[node].name);
-	judge_say(c, &p->command, "ssh %s ip route get %s",
+	judge_say(c, &p->run, "ssh %s ip route get %s",
 		  judge_word(c->f->nodes[node].name, word), x->address);
 	explain_to(c, node);
 }
@@ -92,8 +92,8 @@ static void judge_neighbour(struct judge_case *c, const struct probe_path *x)
 	judge_say(c, &p->why,
 		  "Its packets go to another machine or get lost. The entry is stale or "
 		  "permanent, or another machine answers for this address.");
-	judge_say(c, &p->next, "remove the entry on %s, then check again", from);
-	judge_say(c, &p->command, "ssh %s sudo ip neigh del %s dev %s", judge_word(from, word),
+	judge_say(c, &p->fix, "remove the entry on %s, then check again", from);
+	judge_say(c, &p->run, "ssh %s sudo ip neigh del %s dev %s", judge_word(from, word),
 		  x->address, *x->via ? x->via : "eth0");
 	for (int i = 0; i < c->f->npaths; i++) {
 		const struct probe_path *q = &c->f->paths[i];
@@ -117,9 +117,9 @@ static void judge_table(struct judge_case *c, int node)
 	judge_say(c, &p->why,
 		  "The kernel cannot store another neighbor's MAC, so it sends nothing to new "
 		  "ones. Its log says: neighbor table overflow.");
-	judge_say(c, &p->next,
+	judge_say(c, &p->fix,
 		  "raise gc_thresh1, 2 and 3, for example to 8192, 16384 and 32768");
-	judge_say(c, &p->command, "ssh %s sudo sysctl net.ipv4.neigh.default.gc_thresh3=32768",
+	judge_say(c, &p->run, "ssh %s sudo sysctl net.ipv4.neigh.default.gc_thresh3=32768",
 		  judge_word(c->f->nodes[node].name, word));
 	for (int i = 0; i < c->f->npaths; i++)
 		if (c->f->paths[i].from == node && c->f->paths[i].state != FACTS_OPEN)

@@ -115,8 +115,8 @@ static int close_case(struct judge_case *c, struct err *e)
 	free(c->spare.nodes);
 	free(c->spare.what);
 	free(c->spare.why);
-	free(c->spare.next);
-	free(c->spare.command);
+	free(c->spare.fix);
+	free(c->spare.run);
 	return c->failed ? fail(e, RINGUP_ENOMEM, "no memory for the verdict") : 0;
 }
 

@@ -46,8 +46,8 @@ cures() {
   shift
   while ask "$@" && [[ $found != null ]]; do
     got+=("$(jq -r .code <<<"$found")")
-    command=$(jq -r .command <<<"$found")
-    printf '%s\n  %s\n  $ %s\n' "$(jq -r .what <<<"$found")" "$(jq -r .why <<<"$found")" "$command"
+    command=$(jq -r .run <<<"$found")
+    printf '%s\n  %s\n  run: %s\n' "$(jq -r .what <<<"$found")" "$(jq -r .why <<<"$found")" "$command"
     ((${#got[@]} <= 4)) || { echo "in circles: ${got[*]}"; return 1; }
     case $command in
       'ringup net fix') for n; do at "$n" ringup net fix >/dev/null || return 1; done ;;

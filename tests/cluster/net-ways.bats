@@ -75,6 +75,7 @@ finding() { jq -r --arg c "$1" '[.findings[] | select(.code == $c)][0].what' <<<
   [[ $status -eq 1 ]]
   not jq -e '[.findings[] | .what + .why + .next] | any(contains("security group"))' <<<"$facts"
   expect true jq '[.findings[].command] | any(contains("ip route get"))' <<<"$facts"
+  expect true jq '[.findings[] | .next == .fix and .command == .run] | all' <<<"$facts"
 }
 
 @test "a wrong, permanent neighbour entry" {

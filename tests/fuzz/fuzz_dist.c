@@ -1,4 +1,4 @@
-/* fuzz_dist.c - any bytes as METADATA, RECORD, a requirement, a folder's name, small text files. */
+/* fuzz_dist.c - any bytes as METADATA, RECORD, a requirement, a folder's name, small texts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -29,7 +29,7 @@ static void ask_all(const struct versions *t)
 
 		f = &t->at[i];
 		variants[0] = f->variant;
-		/* An open or reversed range, or one of no versions, does not hold its own end. */
+		/* An open or reversed range, or one of no versions, holds no end. */
 		if (!strcmp(f->min, "-") || !release_within(f->min, f->min, f->max))
 			continue;
 		got = versions_ask(t, f->subject, f->min, f->attr, variants);

@@ -596,7 +596,7 @@ static void test_fault(size_t i, int n, int k, int j)
 		       e.text);
 	good = good && verdict_is_well(&f) == faults[i].note;
 	for (s = 0; good && s < f.nfindings; s++)
-		good = f.findings[s].what && f.findings[s].why && f.findings[s].next;
+		good = f.findings[s].what && f.findings[s].why && f.findings[s].fix;
 	/* One cause, one finding of its severity. */
 	for (s = 1; good && s < f.nfindings; s++)
 		good = f.findings[s].severity < f.findings[0].severity;
@@ -646,7 +646,7 @@ static void test_command(void (*put)(struct probe_facts *, int, int), const char
 
 	checks_well(&f, 4);
 	put(&f, 2, 0);
-	command = verdict_find(&f, &e) || !f.nfindings ? NULL : f.findings[0].command;
+	command = verdict_find(&f, &e) || !f.nfindings ? NULL : f.findings[0].run;
 	ok(command && strstr(command, has) && !strstr(command, not ), "%s", command);
 	facts_free(&f);
 }
@@ -782,7 +782,7 @@ static void test_hostile(void)
 	snprintf(f.nodes[2].name, FACTS_NAME, "a'; rm -rf\n/");
 	no_agent(&f, 2, 0);
 	ok(!verdict_find(&f, &e) && !strchr(f.verdict, '\n'), "one line");
-	ok(strstr(f.findings[0].command, "'a'\\''; rm -rf\n/'") != NULL, "quoted: %s",
+	ok(strstr(f.findings[0].run, "'a'\\''; rm -rf\n/'") != NULL, "quoted: %s",
 	   f.findings[0].code);
 	facts_free(&f);
 }
