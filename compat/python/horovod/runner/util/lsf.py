@@ -1,4 +1,4 @@
-# lsf.py - read what LSF says about its job.
+# lsf.py - read LSF's data about its job.
 # SPDX-License-Identifier: Apache-2.0
 
 import os
