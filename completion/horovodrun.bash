@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# horovodrun.bash - completion: everything it knows it asks of `horovodrun --help`.
+# horovodrun.bash - completion: it gets all words from `horovodrun --help`.
 
 # _horovodrun - fill COMPREPLY for the word at COMP_CWORD.
 _horovodrun() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ringup.bash - completion: everything it knows it asks of `ringup help`.
+# ringup.bash - completion: it gets all words from `ringup help`.
 
 # _ringup_ask WORD... - `ringup help WORD...`, also where a setting is misspelt.
 _ringup_ask() {

@@ -1,4 +1,4 @@
-/* checks.h - facts of a check as they would be: of any number of nodes, all well at first. */
+/* checks.h - invented facts of a check, for any number of nodes, all healthy at first. */
 #ifndef CHECKS_H
 #define CHECKS_H
 

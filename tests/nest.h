@@ -1,4 +1,4 @@
-/* nest.h - is a file a Chrome trace whose events nest, and what is in it: for tests. */
+/* nest.h - for tests: check that a file is a Chrome trace whose events nest, and read it. */
 #ifndef NEST_H
 #define NEST_H
 

@@ -1,4 +1,4 @@
-/* nics.h - machines in a line for each interface, for tests of who chooses which. */
+/* nics.h - machines described in one line per interface, for tests of interface choices. */
 #ifndef NICS_H
 #define NICS_H
 

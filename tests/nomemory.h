@@ -1,4 +1,4 @@
-/* nomemory.h - lets malloc() of sanitizers return NULL for more than there can be. */
+/* nomemory.h - makes malloc() of sanitizers return NULL for impossible sizes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_NOMEMORY_H
 #define TESTS_NOMEMORY_H

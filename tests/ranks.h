@@ -1,4 +1,4 @@
-/* ranks.h - ranks as threads of one process, for tests of what is above the wire. */
+/* ranks.h - ranks as threads of one process, for tests of the layers above wire. */
 #ifndef RANKS_H
 #define RANKS_H
 

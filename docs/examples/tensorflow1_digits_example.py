@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tensorflow1_digits_example.py - digits with code as it was written for TensorFlow 1.
+# tensorflow1_digits_example.py - digits with code written for TensorFlow 1.
 # SPDX-License-Identifier: Apache-2.0
 """Sessions, hooks and compute_gradients(), with today's TensorFlow:
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# train_ddp_example.py - DistributedDataParallel with the back end "ringup", however it is started.
+# train_ddp_example.py - DistributedDataParallel with the back end "ringup", under any launcher.
 # SPDX-License-Identifier: Apache-2.0
 """Start it in any of these ways:
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# train_horovod_example.py - the recipe of Horovod's tutorials: a PyTorch training on many ranks.
+# train_horovod_example.py - the recipe of Horovod's tutorials: PyTorch training on many ranks.
 # SPDX-License-Identifier: Apache-2.0
 """Start it in any of these ways:
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# train_timeline_example.py - record a timeline of a training, as a cell of a notebook does.
+# train_timeline_example.py - record a timeline of training, as a notebook cell does.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: python train_timeline_example.py [FOLDER]
 

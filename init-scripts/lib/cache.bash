@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# cache.bash - the engine from the folder that nodes share; see src/rebuild/cache.h for its form.
+# cache.bash - take the engine from the folder that nodes share; see src/rebuild/cache.h for its form.
 #
 # Here it is only looked for and checked, with openssl and sha256sum, since on a fresh node there is
 # no ringup yet; `ringup cache put` publishes what was built.

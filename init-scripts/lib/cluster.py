@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cluster.py - what became of all nodes: their status files as one table, or as JSON.
+# cluster.py - the results of all nodes: their status files as one table, or as JSON.
 # SPDX-License-Identifier: Apache-2.0
 """cluster.py DIR [--json]: every status.json below DIR.  Exit status 0: all nodes are ok; 1: not.
 

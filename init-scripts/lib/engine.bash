@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# engine.bash - what the engine is built from, and where it is once somebody has built it.
+# engine.bash - the sources of the engine, and the place of a finished build.
 
 # engine_inputs - all that matters to what is built.  The compiler is here by its name only: a node
 # that takes what another has built has none.  The runner makes INIT_KEY of them, the key in the

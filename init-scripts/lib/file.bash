@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# file.bash - whole files and links, never torn.
+# file.bash - write files and links atomically.
 
 # slurp FILE - set REPLY to what is in it, or to nothing; starts no program.
 slurp() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# node.bash - what kind of node this is, as far as files and variables say.
+# node.bash - find out from files and variables what kind of node this is.
 
 # node_platform - print databricks, dataproc, emr, slurm or generic.
 node_platform() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# progress.bash - signs of life of a step that takes long: a line that moves on a terminal, else a line now and then.
+# progress.bash - show the progress of a long step: a changing line on a terminal, else a line now and then.
 
 # is_live FD - is it a terminal on which a line can be written anew?
 is_live() { [[ -t $1 && ${TERM:-dumb} != dumb ]]; }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shared.bash - files in a folder where other users can write: no link is followed, no pipe waited for.
+# shared.bash - use files in a folder that other users can write to, without following links or waiting for pipes.
 #
 # A user who can write to a folder can rename its files at any time, so checking a name proves nothing.
 # These functions open files with O_NOFOLLOW, O_NONBLOCK and O_EXCL (dd does) and enter a folder first.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# source.bash - where the sources are, what they are, and a private copy of them.
+# source.bash - find and identify the sources, and make a private copy of them.
 
 # source_kind - print wheel or given (RINGUP_SOURCE), release or clone (around this script), installed
 # (what this script came with: a wheel or a package of the distribution), or none.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# status.bash - what is known about this run, as status.json and as a summary.
+# status.bash - record the state of this run, as status.json and as a summary.
 
 # The runner fills these: per step what it came to, and what it said.
 declare -A result seconds reason said

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# train_check.py - do ranks that train together end with the same weights, and the right ones?
+# train_check.py - check that ranks that train together end with the same, correct weights.
 # SPDX-License-Identifier: Apache-2.0
 """Run it under `ringup run -np N`.  Each rank trains a small model on data of its own, with
 torch and horovod.torch if this Python has them, else in plain Python.  Then

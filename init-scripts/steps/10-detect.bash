@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 10-detect.bash - what node this is: platform, role, system, memory.
+# 10-detect.bash - detect the node's platform, role, system and memory.
 # (Python and frameworks come with 50-frameworks, from `ringup detect`: there is no command yet.)
 
 limits 10 30

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 20-toolchain.bash - the engine from the cache, or what builds it: compiler, make, libraries; a wheel needs neither.
+# 20-toolchain.bash - take the engine from the cache, or install what builds it: compiler, make, libraries; a wheel needs neither.
 
 limits 20 1500
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 30-build.bash - the engine and the command: of a wheel, or built in a private copy, not as root.
+# 30-build.bash - take the engine and the command from a wheel, or build them in a private copy, not as root.
 
 limits 40 1800
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 40-install.bash - put what was built where everybody finds it.
+# 40-install.bash - install the build where all users find it.
 #
 # /opt/ringup/VERSION-HASH holds a version, whole and never changed; the link
 # /opt/ringup/current says which one is in force and is switched by a rename.  All

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 50-frameworks.bash - the frameworks of this node, and ringup's package for their Python.
+# 50-frameworks.bash - find the frameworks of this node, and install ringup's package for their Python.
 
 limits 50 300
 

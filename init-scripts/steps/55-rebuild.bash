@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 55-rebuild.bash - an engine made, and proved, for this node's frameworks and MPIs: `ringup rebuild`.
+# 55-rebuild.bash - build and test an engine for this node's frameworks and MPIs: `ringup rebuild`.
 
 limits 40 1700
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 60-network.bash - one interface for NCCL, Gloo, Open MPI and Horovod, by `ringup net fix`.
+# 60-network.bash - configure one interface for NCCL, Gloo, Open MPI and Horovod: `ringup net fix`.
 
 limits 60 60
 

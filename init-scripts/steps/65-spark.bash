@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 65-spark.bash - Spark's executors run the Python that has the package, unless they are told another.
+# 65-spark.bash - make Spark's executors run the Python that has the package, unless another is set.
 
 limits 50 30
 

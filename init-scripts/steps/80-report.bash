@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 80-report.bash - what came of it, kept as a text for people.
+# 80-report.bash - print the result, and keep it as a text for people.
 
 limits 1 30
 

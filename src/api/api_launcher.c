@@ -1,4 +1,4 @@
-/* api_launcher.c - what ringup's own launchers in Python ask of the library. */
+/* api_launcher.c - functions of the library for ringup's own launchers in Python. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_launcher.h"
 

@@ -1,4 +1,4 @@
-/* api_launcher.h - what ringup's own launchers in Python ask of the library. */
+/* api_launcher.h - functions of the library for ringup's own launchers in Python. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_API_LAUNCHER_H
 #define API_API_LAUNCHER_H

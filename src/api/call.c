@@ -1,4 +1,4 @@
-/* call.c - each thread's last error, for ringup_error() and ringup_explain(). */
+/* call.c - code that all calls of ringup.h share: handles, arguments and errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/call.h"
 

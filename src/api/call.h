@@ -1,4 +1,4 @@
-/* call.h - what each call of ringup.h does with handles, arguments and errors. */
+/* call.h - code that all calls of ringup.h share: handles, arguments and errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_CALL_H
 #define API_CALL_H

@@ -1,4 +1,4 @@
-/* nccl_end.c - ends communicators of NCCL, each in a thread of its own, within a limit. */
+/* nccl_end.c - ends NCCL communicators, each in its own thread, within a time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdlib.h>

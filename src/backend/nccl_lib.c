@@ -1,4 +1,4 @@
-/* nccl_lib.c - NCCL, libnccl.so.2, as it is found when a job starts: the calls in use. */
+/* nccl_lib.c - NCCL, libnccl.so.2, which is found when a job starts: the calls in use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/nccl_lib.h"
 

@@ -1,4 +1,4 @@
-/* nccl_run.c - the back end nccl: NCCL moves and reduces tensors in the memory of GPUs. */
+/* nccl_run.c - the back end nccl: NCCL moves and reduces tensors in GPU memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* node.c - the back end of ranks that share memory: the order of stages of chunks. */
+/* node.c - the back end for ranks that share memory: the order of a chunk's stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 

@@ -1,4 +1,4 @@
-/* node_autotune.c - autotuning of two ranks' moves: the fastest path, the same on both. */
+/* node_autotune.c - autotuning of data movement between two ranks: one path for both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 

@@ -1,4 +1,4 @@
-/* node_begin.c - the start of a plan of the back end `node`, and the start anew. */
+/* node_begin.c - starts and restarts a plan of the back end `node`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

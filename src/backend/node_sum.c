@@ -1,4 +1,4 @@
-/* node_sum.c - sums of ranks that share memory: allreduce and reduce-scatter, by slots. */
+/* node_sum.c - sums over ranks that share memory: allreduce and reduce-scatter, in slots. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 

@@ -1,4 +1,4 @@
-/* pair.c - moves between two ranks of a host by CMA, from buffer to buffer. */
+/* pair.c - data movement between two ranks of a host with CMA, from buffer to buffer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/pair.h"
 

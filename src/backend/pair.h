@@ -1,4 +1,4 @@
-/* pair.h - moves between two ranks of a host by CMA, from buffer to buffer. */
+/* pair.h - data movement between two ranks of a host with CMA, from buffer to buffer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_PAIR_H
 #define BACKEND_PAIR_H

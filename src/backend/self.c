@@ -1,4 +1,4 @@
-/* self.c - the back end of a one-rank job: in to out, scaled. */
+/* self.c - the back end of a one-rank job: copies in to out, scaled. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/backend.h"
 #include "backend/wait.h"

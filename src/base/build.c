@@ -1,4 +1,4 @@
-/* build.c - the version with what tells this build's sources from others of that number. */
+/* build.c - the version, with a suffix that identifies this build's sources. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/build.h"
 

@@ -1,4 +1,4 @@
-/* build.h - the version with what tells this build's sources from others of that number. */
+/* build.h - the version, with a suffix that identifies this build's sources. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_BUILD_H
 #define BASE_BUILD_H

@@ -1,4 +1,4 @@
-/* collectives.h - the table of the collectives: their names, and what is special about each. */
+/* collectives.h - the table of the collectives: their names, and their traits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_COLLECTIVES_H
 #define BASE_COLLECTIVES_H

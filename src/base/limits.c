@@ -1,4 +1,4 @@
-/* limits.c - name the limit of processes that a fork or a new thread has met. */
+/* limits.c - name the process limit that made a fork or a new thread fail. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/limits.h"
 

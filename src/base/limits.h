@@ -1,4 +1,4 @@
-/* limits.h - name the limit of processes that a fork or a new thread has met. */
+/* limits.h - name the process limit that made a fork or a new thread fail. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H

@@ -1,4 +1,4 @@
-/* pidstat.c - what /proc says of a process: its files, and parent, state and start time. */
+/* pidstat.c - read the files, parent, state and start time of a process from /proc. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/pidstat.h"
 

@@ -1,4 +1,4 @@
-/* pidstat.h - what /proc says of a process: its files, and parent, state and start time. */
+/* pidstat.h - read the files, parent, state and start time of a process from /proc. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_PIDSTAT_H
 #define BASE_PIDSTAT_H

@@ -1,4 +1,4 @@
-/* stack.c - stacks of a size that is enough, whatever `ulimit -s` says. */
+/* stack.c - stacks that are large enough, whatever `ulimit -s` says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stack.h"
 

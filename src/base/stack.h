@@ -1,4 +1,4 @@
-/* stack.h - stacks of a size that is enough, whatever `ulimit -s` says. */
+/* stack.h - stacks that are large enough, whatever `ulimit -s` says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_STACK_H
 #define BASE_STACK_H

@@ -1,4 +1,4 @@
-/* thread.c - the library's own threads: they take no signals, and bear a failing poll(2). */
+/* thread.c - the library's own threads: they block signals and tolerate a failing poll(2). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 

@@ -1,4 +1,4 @@
-/* timing.c - time a task: how many calls and samples, and what they took. */
+/* timing.c - time a task: how many calls and samples, and how long they took. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing.h"
 

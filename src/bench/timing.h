@@ -1,4 +1,4 @@
-/* timing.h - time a task: how many calls and samples, and what they took. */
+/* timing.h - time a task: how many calls and samples, and how long they took. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H

@@ -76,7 +76,7 @@ static void print_end(const char *exits, const char *page, FILE *f)
 	fprintf(f,
 		"\nexit status: %s\n"
 		"manual:      man ringup%s%s\n",
-		exits ? exits : "0 success, 1 negative result, 2 wrong usage, 3 failure",
+		exits ? exits : "0 success, 1 negative result, 2 usage error, 3 failure",
 		*page ? "-" : "", page);
 }
 

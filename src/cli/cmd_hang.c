@@ -1,4 +1,4 @@
-/* cmd_hang.c - `ringup hang`: why a job hangs, and because of which rank. */
+/* cmd_hang.c - `ringup hang`: why a job hangs, and which rank is to blame. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
@@ -580,7 +580,7 @@ const struct cmd cmd_hang = {
 		    "ringup hang nccl-0.log nccl-1.log\n"
 		    "ringup hang --collect hang-1\n"
 		    "ringup hang --wait 10 --json",
-	.exits = "0 no job hangs, 1 one does, 2 wrong usage, 3 cannot tell",
+	.exits = "0 no job hangs, 1 one does, 2 usage error, 3 cannot tell",
 	.opts = opts,
 	.max = -1,
 	.run = cmd_hang_run,

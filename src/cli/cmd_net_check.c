@@ -1,4 +1,4 @@
-/* cmd_net_check.c - `ringup net check`: which nodes reach each other, and faults on the way. */
+/* cmd_net_check.c - `ringup net check`: which nodes reach each other, and network faults. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "agent", NULL, &by_hand,
 	  "start no agents; print the command to paste on each node" },
 	{ OPT_STR, 'f', "from", "FILE", &from,
-	  "read the output of an earlier --json instead of checking" },
+	  "read the output of an earlier --json run instead of checking" },
 	{ OPT_STR, 0, "html", "FILE", &html, "also write a web page with diagrams" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,

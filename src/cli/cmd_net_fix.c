@@ -1,4 +1,4 @@
-/* cmd_net_fix.c - `ringup net fix`: settle one interface for all libraries. */
+/* cmd_net_fix.c - `ringup net fix`: make all libraries use one interface. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* cmd_net_watch.c - `ringup net watch`: report changes of the network and their effects. */
+/* cmd_net_watch.c - `ringup net watch`: report changes to the network and their effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <poll.h>
@@ -222,7 +222,7 @@ static int cmd_net_watch_run(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	if (seconds < 0)
-		return cmd_misuse(e, "--for=%d: not 0 or more seconds", seconds);
+		return cmd_misuse(e, "--for=%d: must be 0 or more seconds", seconds);
 	signals = catch_signals(e);
 	changes = signals < 0 ? -1 : linkwatch_open(e);
 	rc = changes < 0 ? RINGUP_ESYSTEM : netfacts_read(&s, &from, e);
@@ -241,7 +241,7 @@ static int cmd_net_watch_run(int argc, char **argv, struct err *e)
 const struct cmd cmd_net_watch = {
 	.name = "watch",
 	.operands = "",
-	.summary = "report changes of links, addresses and routes, and which jobs they affect",
+	.summary = "report changes to links, addresses and routes, and the jobs they affect",
 	.examples = "ringup net watch\n"
 		    "ringup net watch --json --for 3600 >> network.log",
 	.opts = opts,

@@ -1,4 +1,4 @@
-/* cmd_plan.c - `ringup plan`: the build that this node would get, its parts and reasons. */
+/* cmd_plan.c - `ringup plan`: the build planned for this node, its parts and reasons. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <string.h>

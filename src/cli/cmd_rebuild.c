@@ -1,4 +1,4 @@
-/* cmd_rebuild.c - `ringup rebuild`: build an engine for the installed software and prove it. */
+/* cmd_rebuild.c - `ringup rebuild`: build an engine for the installed software and test it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
 	  "torch, tensorflow, jax or mxnet; may be repeated (all that are installed)" },
 	{ OPT_INT, 0, "jobs", "N", &jobs,
-	  "parallel compilers (as processors and memory allow)" },
+	  "number of parallel compilers (as processors and memory allow)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 'o', "offline", NULL, &offline, "use no network" },
 	{ OPT_STR, 'p', "python", "P", &python, "for this Python or environment" },

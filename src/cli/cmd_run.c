@@ -73,7 +73,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
 	{ OPT_STR, 0, "hang-after", "TIME", &hang_after,
 	  "end a job that hangs this long (5m); the reason is in hang-PID" },
-	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "from SIGTERM to SIGKILL (@)" },
+	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "time between SIGTERM and SIGKILL (@)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
 	  "pass output on unchanged, without \"[RANK] \"" },
 	{ OPT_STR, 0, "timeline-filename", "FILE", &timeline,
@@ -447,7 +447,7 @@ const struct cmd cmd_run = {
 		    "ringup run -np 4 --min-np 2 --host-discovery-script ./hosts.sh -- python3 "
 		    "train.py",
 	.exits = "0 all ranks succeeded, else the status of the first that failed;\n"
-		 "             2 wrong usage, 3 not started, 124 timed out, 255 lost a host",
+		 "             2 usage error, 3 not started, 124 timed out, 255 lost a host",
 	.opts = opts,
 	.min = 1,
 	.max = -1,

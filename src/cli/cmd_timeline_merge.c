@@ -25,7 +25,7 @@ static int cmd_timeline_merge_run(int argc, char **argv, struct err *e)
 	char *const *list;
 
 	if (!output || !*output)
-		return cmd_misuse(e, "where to? -o FILE says it");
+		return cmd_misuse(e, "no output file: name it with -o FILE");
 	if (data_find(script, "compat/python/ringup/merge.py", e))
 		return e->code;
 	argv_put(&words, "python3", "-I", script, NULL);

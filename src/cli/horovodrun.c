@@ -1,4 +1,4 @@
-/* horovodrun.c - the program `horovodrun`: upstream's command line for `ringup run`. */
+/* horovodrun.c - Horovod's launcher: the program `ringup` under another name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void usage(FILE *f)
 	      "  horovodrun -np 4 python train.py\n"
 	      "  horovodrun -np 8 -H a.example:4,b.example:4 python train.py\n"
 	      "  horovodrun --check-build\n"
-	      "\nexit status: that of the first rank that failed, else 0; 2 wrong usage, 3 "
+	      "\nexit status: that of the first rank that failed, else 0; 2 usage error, 3 "
 	      "failure\n"
 	      "manual:      man horovodrun, man ringup-run\n",
 	      f);

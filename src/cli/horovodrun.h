@@ -1,4 +1,4 @@
-/* horovodrun.h - Horovod's launcher: the program `ringup` by another name. */
+/* horovodrun.h - Horovod's launcher: the program `ringup` under another name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HOROVODRUN_H
 #define CLI_HOROVODRUN_H

@@ -16,31 +16,31 @@ struct targets {
 };
 
 /* Rows of a command's option table, for the struct targets @t; @limit explains --timeout. */
-#define TARGETS_OPTS(t, limit)                                                                 \
-	{                                                                                      \
-		OPT_STR, 'H',           "hostfile",                                            \
-		"FILE",  &(t).hostfile, "nodes, one per line, as for mpirun"                   \
-	},                                                                                     \
-		{ OPT_FLAG,       0,                                                           \
-		  "mpirun",       NULL,                                                        \
-		  &(t).by_mpirun, "start agents with mpirun instead of ssh" },                 \
-		{ OPT_STR,      0,                                                             \
-		  "ringup",     "PATH",                                                        \
-		  &(t).program, "path of ringup on the nodes (same as here)" },                \
-		{ OPT_FLAG,      0,                                                            \
-		  "slurm",       NULL,                                                         \
-		  &(t).by_slurm, "use the nodes of this Slurm job, by srun" },                 \
-		{ OPT_STR, 0,          "spark",                                                \
-		  "URL",   &(t).spark, "use the hosts of the Spark job with this web UI" },    \
-		{ OPT_STR,                                                                     \
-		  0,                                                                           \
-		  "ssh",                                                                       \
-		  "COMMAND",                                                                   \
-		  &(t).shell,                                                                  \
-		  "start agents with this command; %h is replaced by the node, else the node " \
-		  "is appended" },                                                             \
-	{                                                                                      \
-		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s, limit                          \
+#define TARGETS_OPTS(t, limit)                                                               \
+	{                                                                                    \
+		OPT_STR, 'H',           "hostfile",                                          \
+		"FILE",  &(t).hostfile, "nodes, one per line, as for mpirun"                 \
+	},                                                                                   \
+		{ OPT_FLAG,       0,                                                         \
+		  "mpirun",       NULL,                                                      \
+		  &(t).by_mpirun, "start agents with mpirun instead of ssh" },               \
+		{ OPT_STR,      0,                                                           \
+		  "ringup",     "PATH",                                                      \
+		  &(t).program, "path of ringup on the nodes (same as here)" },              \
+		{ OPT_FLAG,      0,                                                          \
+		  "slurm",       NULL,                                                       \
+		  &(t).by_slurm, "use the nodes of this Slurm job, through srun" },          \
+		{ OPT_STR, 0,          "spark",                                              \
+		  "URL",   &(t).spark, "use the hosts of the Spark job with this web UI" },  \
+		{ OPT_STR,                                                                   \
+		  0,                                                                         \
+		  "ssh",                                                                     \
+		  "COMMAND",                                                                 \
+		  &(t).shell,                                                                \
+		  "start agents with this command; %h is replaced by the node; without %h, " \
+		  "the node is appended" },                                                  \
+	{                                                                                    \
+		OPT_INT, 0, "timeout", "SECONDS", &(t).start_s, limit                        \
 	}
 
 /* targets_are_given - does an option name the nodes? */

@@ -1,4 +1,4 @@
-/* copy.c - memory copies for this processor, and copies scaled by a factor. */
+/* copy.c - memory copies with vector loops: cached, streaming, or owning lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/copy.h"
 

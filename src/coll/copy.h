@@ -1,4 +1,4 @@
-/* copy.h - memory copies by vector loops: cached, by streaming stores, or owning lines. */
+/* copy.h - memory copies with vector loops: cached, streaming, or owning lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLL_COPY_H
 #define COLL_COPY_H

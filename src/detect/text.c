@@ -1,4 +1,4 @@
-/* text.c - make foreign bytes fit to print: valid UTF-8, no control characters. */
+/* text.c - make untrusted bytes printable: valid UTF-8, no control characters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/text.h"
 

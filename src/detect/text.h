@@ -1,4 +1,4 @@
-/* text.h - make foreign bytes fit to print: valid UTF-8, no control characters. */
+/* text.h - make untrusted bytes printable: valid UTF-8, no control characters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DETECT_TEXT_H
 #define DETECT_TEXT_H

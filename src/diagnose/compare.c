@@ -1,4 +1,4 @@
-/* compare.c - lines of a log whose shape the log of a good run never has. */
+/* compare.c - find lines of a log whose form never occurs in the log of a good run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/compare.h"
 

@@ -1,4 +1,4 @@
-/* compare.h - lines of a log whose shape the log of a good run never has. */
+/* compare.h - find lines of a log whose form never occurs in the log of a good run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_COMPARE_H
 #define DIAGNOSE_COMPARE_H

@@ -1,4 +1,4 @@
-/* complaint.c - tell by its form alone whether a line of a log is a complaint. */
+/* complaint.c - tell from its form alone whether a line of a log is a complaint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/complaint.h"
 

@@ -1,4 +1,4 @@
-/* complaint.h - tell by its form alone whether a line of a log is a complaint. */
+/* complaint.h - tell from its form alone whether a line of a log is a complaint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_COMPLAINT_H
 #define DIAGNOSE_COMPLAINT_H

@@ -1,4 +1,4 @@
-/* procs.c - the processes of a job: what each wrote last, how far it came, how it ended. */
+/* procs.c - the processes of a job: what each wrote last, how far it got, how it ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/procs.h"
 

@@ -1,4 +1,4 @@
-/* procs.h - the processes of a job: what each wrote last, how far it came, how it ended. */
+/* procs.h - the processes of a job: what each wrote last, how far it got, how it ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_PROCS_H
 #define DIAGNOSE_PROCS_H

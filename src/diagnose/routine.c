@@ -1,4 +1,4 @@
-/* routine.c - count the lines of a process that differ in numbers only. */
+/* routine.c - count the lines of a process that differ only in their numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/routine.h"
 

@@ -1,4 +1,4 @@
-/* routine.h - count the lines of a process that differ in numbers only. */
+/* routine.h - count the lines of a process that differ only in their numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_ROUTINE_H
 #define DIAGNOSE_ROUTINE_H

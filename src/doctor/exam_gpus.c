@@ -1,4 +1,4 @@
-/* exam_gpus.c - examine GPUs, their driver, and what frameworks make of them. */
+/* exam_gpus.c - examine GPUs, their driver, and whether frameworks can use them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* exam_machine.c - examine network and limits of the node. */
+/* exam_machine.c - examine the node's network and limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>

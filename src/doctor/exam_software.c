@@ -1,4 +1,4 @@
-/* exam_software.c - examine engine, frameworks, drift, and results of ringup-init. */
+/* exam_software.c - examine the engine, the frameworks, drift, and ringup-init's results. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

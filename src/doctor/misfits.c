@@ -1,4 +1,4 @@
-/* misfits.c - examine what keeps frameworks from being imported, or does not fit them. */
+/* misfits.c - find what breaks a framework's import, and packages incompatible with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/misfits.h"
 

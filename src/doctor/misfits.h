@@ -1,4 +1,4 @@
-/* misfits.h - examine what keeps frameworks from being imported, or does not fit them. */
+/* misfits.h - find what breaks a framework's import, and packages incompatible with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DOCTOR_MISFITS_H
 #define DOCTOR_MISFITS_H

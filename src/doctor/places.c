@@ -1,4 +1,4 @@
-/* places.c - examine variables that name a file or a folder which is not there. */
+/* places.c - check for variables that name a nonexistent file or folder. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>

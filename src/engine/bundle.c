@@ -1,4 +1,4 @@
-/* bundle.c - grouped operations: several under one name, carried out all or none. */
+/* bundle.c - grouped operations: several under one name, carried out together or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/bundle.h"
 

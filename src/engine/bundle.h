@@ -1,4 +1,4 @@
-/* bundle.h - grouped operations: several under one name, carried out all or none. */
+/* bundle.h - grouped operations: several under one name, carried out together or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_BUNDLE_H
 #define ENGINE_BUNDLE_H

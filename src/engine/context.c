@@ -1,4 +1,4 @@
-/* context.c - this process as a rank: all between ringup_init() and ringup_fini(). */
+/* context.c - this process as a rank, from ringup_init() to ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/context.h"
 
@@ -329,7 +329,8 @@ static int meet_generation(struct context *c, const struct discovery *d, struct 
 	return d->notice_fd < 0 ? 0 : notice_map(&c->notice, d->notice_fd, e);
 }
 
-/* Tells the observe page what this rank is, as far as that is known before the ranks meet. */
+/* Tells the observation page what this rank is, as far as that is known before the ranks meet.
+ */
 static void observe_self(struct context *c)
 {
 	struct observe_page *p = c->observe.page;

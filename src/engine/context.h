@@ -1,4 +1,4 @@
-/* context.h - this process as a rank: all between ringup_init() and ringup_fini(). */
+/* context.h - this process as a rank, from ringup_init() to ringup_fini(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_CONTEXT_H
 #define ENGINE_CONTEXT_H

@@ -1,4 +1,4 @@
-/* coordinator_join.c - calls ranks that have joined for what other ranks submit. */
+/* coordinator_join.c - asks joined ranks to take part in other ranks' operations. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/coordinator_state.h"
 #include "engine/host_queue.h"

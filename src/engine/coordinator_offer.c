@@ -1,4 +1,4 @@
-/* coordinator_offer.c - with two hosts, sends the root's sum early: one message delay less. */
+/* coordinator_offer.c - with two hosts, sends the root's sum early to save a message delay. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

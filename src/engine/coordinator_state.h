@@ -1,4 +1,4 @@
-/* coordinator_state.h - a leader's state of the tensors and ranks in its subtree. */
+/* coordinator_state.h - a leader's record of the tensors and ranks in its subtree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_COORDINATOR_STATE_H
 #define ENGINE_COORDINATOR_STATE_H

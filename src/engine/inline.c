@@ -1,4 +1,4 @@
-/* inline.c - small sums between hosts: the data travel with the announcement. */
+/* inline.c - small sums between hosts: the data are sent with the announcement. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/inline.h"
 

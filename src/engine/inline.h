@@ -1,4 +1,4 @@
-/* inline.h - small sums between hosts: the data travel with the announcement. */
+/* inline.h - small sums between hosts: the data are sent with the announcement. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_INLINE_H
 #define ENGINE_INLINE_H

@@ -175,8 +175,8 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *s);
 /* The state of a rank's slot; SLOT_CHANGED: the rank has queued the round. */
 enum eager_mark { SLOT_EMPTY, SLOT_DATA, SLOT_CHANGED };
 
-/* ledger_note - keep @id as that of this rank's last round, for the observe page: two threads
- * at once may lose one. */
+/* ledger_note - keep @id as that of this rank's last round, for the observation page: two
+ * threads at once may lose one. */
 static inline void ledger_note(struct ledger *l, uint32_t id)
 {
 	uint32_t n = __atomic_load_n(&l->recents, __ATOMIC_RELAXED);

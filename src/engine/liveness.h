@@ -1,4 +1,4 @@
-/* liveness.h - state of a rank that its host's ranks watch: it runs, it has left. */
+/* liveness.h - a rank's state, which the ranks of its host watch: running or left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_LIVENESS_H
 #define ENGINE_LIVENESS_H

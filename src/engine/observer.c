@@ -1,4 +1,4 @@
-/* observer.c - fills the observe page of this rank (wire/observe.h). */
+/* observer.c - fills the observation page of this rank (wire/observe.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/observer.h"
 

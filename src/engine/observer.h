@@ -1,4 +1,4 @@
-/* observer.h - fills the observe page of this rank (wire/observe.h). */
+/* observer.h - fills the observation page of this rank (wire/observe.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OBSERVER_H
 #define ENGINE_OBSERVER_H

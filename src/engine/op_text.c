@@ -1,4 +1,4 @@
-/* op_text.c - an operation in words, and errors that begin with them. */
+/* op_text.c - describe an operation in words, and begin errors with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/op_text.h"
 

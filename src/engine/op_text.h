@@ -1,4 +1,4 @@
-/* op_text.h - an operation in words, and errors that begin with them. */
+/* op_text.h - describe an operation in words, and begin errors with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OP_TEXT_H
 #define ENGINE_OP_TEXT_H

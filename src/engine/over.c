@@ -1,4 +1,4 @@
-/* over.c - whether the job is over or a rank has left, and why. */
+/* over.c - tell whether the job is over or a rank has left, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/over.h"
 

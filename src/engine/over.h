@@ -1,4 +1,4 @@
-/* over.h - whether the job is over or a rank has left, and why. */
+/* over.h - tell whether the job is over or a rank has left, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_OVER_H
 #define ENGINE_OVER_H

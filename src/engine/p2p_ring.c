@@ -1,4 +1,4 @@
-/* p2p_ring.c - byte rings in shared memory, one from each rank of a host to each other. */
+/* p2p_ring.c - byte rings in shared memory, one from each rank of a host to every other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/p2p_ring.h"
 

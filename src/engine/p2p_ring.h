@@ -1,4 +1,4 @@
-/* p2p_ring.h - byte rings in shared memory, one from each rank of a host to each other. */
+/* p2p_ring.h - byte rings in shared memory, one from each rank of a host to every other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_P2P_RING_H
 #define ENGINE_P2P_RING_H

@@ -1,4 +1,4 @@
-/* ras_report.c - what a job answers in the place of NCCL RAS (wire/ras_server.h). */
+/* ras_report.c - a job's answers in place of NCCL RAS (wire/ras_server.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 

@@ -1,4 +1,4 @@
-/* ras_report.h - what a job answers in the place of NCCL RAS (wire/ras_server.h). */
+/* ras_report.h - a job's answers in place of NCCL RAS (wire/ras_server.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_RAS_REPORT_H
 #define ENGINE_RAS_REPORT_H

@@ -1,4 +1,4 @@
-/* rest.c - merges what all plans in flight wait for into one wait. */
+/* rest.c - merges the waits of all plans in flight into one wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/rest.h"
 

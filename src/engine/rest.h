@@ -1,4 +1,4 @@
-/* rest.h - merges what all plans in flight wait for into one wait. */
+/* rest.h - merges the waits of all plans in flight into one wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_REST_H
 #define ENGINE_REST_H

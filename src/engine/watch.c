@@ -1,4 +1,4 @@
-/* watch.c - failure detector: the thread that notices a rank's death, silence or leave. */
+/* watch.c - failure detector: the thread that notices a rank's death, silence or departure. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/watch.h"
 

@@ -1,4 +1,4 @@
-/* watch.h - failure detector: the thread that notices a rank's death, silence or leave. */
+/* watch.h - failure detector: the thread that notices a rank's death, silence or departure. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_WATCH_H
 #define ENGINE_WATCH_H

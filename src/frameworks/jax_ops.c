@@ -1,4 +1,4 @@
-/* jax_ops.c - XLA custom calls for JAX: each collective on arrays of XLA. */
+/* jax_ops.c - XLA custom calls for JAX: each collective on XLA arrays. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*

@@ -1,4 +1,4 @@
-/* xla_site.c - number the calls of a compiled program that have one name. */
+/* xla_site.c - number the calls of a compiled program that have the same name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frameworks/xla_site.h"
 

@@ -1,4 +1,4 @@
-/* xla_site.h - number the calls of a compiled program that have one name. */
+/* xla_site.h - number the calls of a compiled program that have the same name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FRAMEWORKS_XLA_SITE_H
 #define FRAMEWORKS_XLA_SITE_H

@@ -1,4 +1,4 @@
-/* collect.c - keeps what can be known of a hung job in a folder, within a time limit. */
+/* collect.c - saves all it can learn about a hung job to a folder, within a time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/collect.h"
 

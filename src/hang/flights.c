@@ -1,4 +1,4 @@
-/* flights.c - flight records of torch.distributed: which rank did not start which operation. */
+/* flights.c - torch.distributed flight records: the operations that a rank did not start. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/flights.h"
 

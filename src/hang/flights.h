@@ -1,4 +1,4 @@
-/* flights.h - flight records of torch.distributed: which rank did not start which operation. */
+/* flights.h - torch.distributed flight records: the operations that a rank did not start. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_FLIGHTS_H
 #define HANG_FLIGHTS_H

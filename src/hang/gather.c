@@ -1,4 +1,4 @@
-/* gather.c - one look at a job on this host: observe pages, /proc and stacks become rows. */
+/* gather.c - samples a job on this host: observation pages, /proc and stacks become rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/gather.h"
 
@@ -66,7 +66,7 @@ static void see_process(struct row_rank *r, pid_t pid, uint64_t start)
 		snprintf(r->wchan, sizeof(r->wchan), "%.60s", text);
 }
 
-/* ---- observe pages ---- */
+/* ---- observation pages ---- */
 
 struct page_look {
 	struct look *look;

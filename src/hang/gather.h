@@ -1,4 +1,4 @@
-/* gather.h - one look at a job on this host: observe pages, /proc and stacks become rows. */
+/* gather.h - samples a job on this host: observation pages, /proc and stacks become rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_GATHER_H
 #define HANG_GATHER_H
@@ -9,7 +9,8 @@
 
 struct hang_job;
 
-/* gather_look - fill @l from observe pages and /proc; attaches to no process.  look_free(). */
+/* gather_look - fill @l from observation pages and /proc; attaches to no process.
+ * look_free(). */
 void gather_look(struct look *l, const struct hang_job *j);
 
 /*

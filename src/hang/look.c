@@ -1,4 +1,4 @@
-/* look.c - what is known of a job's ranks at one moment: the input of the verdict. */
+/* look.c - one sample of a job's ranks: the input to the verdict. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/look.h"
 

@@ -1,4 +1,4 @@
-/* look.h - what is known of a job's ranks at one moment: the input of the verdict. */
+/* look.h - one sample of a job's ranks: the input to the verdict. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_LOOK_H
 #define HANG_LOOK_H
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Every source (observe pages, /proc, stacks, NCCL RAS) fills the same rows, and the verdict
- * reads nothing else.  A look is complete in itself; the verdict compares two of them.
+ * Every source (observation pages, /proc, stacks, NCCL RAS) fills the same rows, and the
+ * verdict reads nothing else.  A look is complete in itself; the verdict compares two of them.
  */
 enum {
 	ROWS_RANKS = 8192,
@@ -87,7 +87,7 @@ struct row_count {
 
 struct look {
 	int size;       /* of the job; 0: unknown */
-	bool has_page;  /* observe pages were read */
+	bool has_page;  /* observation pages were read */
 	bool has_stack; /* stacks were asked for, and there were tools for them */
 	bool moved;     /* between this look and the one before, stacks were seen to change */
 	struct row_rank *rank;

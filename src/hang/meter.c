@@ -1,4 +1,4 @@
-/* meter.c - counts of a running job, from its observe pages: for `ringup top` and metrics. */
+/* meter.c - counters of a running job, read from its observation pages, for `ringup top`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/meter.h"
 

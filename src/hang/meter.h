@@ -1,4 +1,4 @@
-/* meter.h - counts of a running job, from its observe pages: for `ringup top` and metrics. */
+/* meter.h - counters of a running job, read from its observation pages, for `ringup top`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_METER_H
 #define HANG_METER_H

@@ -1,4 +1,4 @@
-/* nccllog.c - communicators from NCCL's log: who has reached which step and operation. */
+/* nccllog.c - reads NCCL's log: the step and operation that each rank has reached. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/nccllog.h"
 

@@ -1,4 +1,4 @@
-/* nccllog.h - communicators from NCCL's log: who has reached which step and operation. */
+/* nccllog.h - reads NCCL's log: the step and operation that each rank has reached. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_NCCLLOG_H
 #define HANG_NCCLLOG_H

@@ -1,4 +1,4 @@
-/* pickle.c - reads flight recorders' pickles as JSON values; refuses all that run code. */
+/* pickle.c - reads flight-recorder pickles as JSON values; rejects any that would run code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/pickle.h"
 

@@ -1,4 +1,4 @@
-/* pickle.h - reads flight recorders' pickles as JSON values; refuses all that run code. */
+/* pickle.h - reads flight-recorder pickles as JSON values; rejects any that would run code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_PICKLE_H
 #define HANG_PICKLE_H

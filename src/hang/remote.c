@@ -1,4 +1,4 @@
-/* remote.c - looks at the ranks of a job on its other hosts, by an agent on each. */
+/* remote.c - inspects a job's ranks on its other hosts, through an agent on each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/remote.h"
 

@@ -1,4 +1,4 @@
-/* remote.h - looks at the ranks of a job on its other hosts, by an agent on each. */
+/* remote.h - inspects a job's ranks on its other hosts, through an agent on each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_REMOTE_H
 #define HANG_REMOTE_H

@@ -1,4 +1,4 @@
-/* rows.c - a look as JSON, for people's scripts and for the look at a job of several hosts. */
+/* rows.c - a sample as JSON, for users' scripts and for inspecting multi-host jobs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/rows.h"
 

@@ -1,4 +1,4 @@
-/* rows.h - a look as JSON, for people's scripts and for the look at a job of several hosts. */
+/* rows.h - a sample as JSON, for users' scripts and for inspecting multi-host jobs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_ROWS_H
 #define HANG_ROWS_H

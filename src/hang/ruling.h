@@ -1,4 +1,4 @@
-/* ruling.h - does a job hang, and because of which rank?  A pure function over two looks. */
+/* ruling.h - decides from two samples whether a job hangs, and which rank is to blame. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_RULING_H
 #define HANG_RULING_H

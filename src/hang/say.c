@@ -1,4 +1,4 @@
-/* say.c - a ruling as sentences for people, and what to change or run. */
+/* say.c - puts a verdict into sentences for people, with advice on what to change or run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/say.h"
 

@@ -1,4 +1,4 @@
-/* say.h - a ruling as sentences for people, and what to change or run. */
+/* say.h - puts a verdict into sentences for people, with advice on what to change or run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_SAY_H
 #define HANG_SAY_H

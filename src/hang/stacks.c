@@ -1,4 +1,4 @@
-/* stacks.c - where a process is: its main thread's stack, by py-spy or eu-stack. */
+/* stacks.c - where a process is: its main thread's stack, taken with py-spy or eu-stack. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/stacks.h"
 

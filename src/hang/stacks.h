@@ -1,4 +1,4 @@
-/* stacks.h - where a process is: its main thread's stack, by py-spy or eu-stack. */
+/* stacks.h - where a process is: its main thread's stack, taken with py-spy or eu-stack. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_STACKS_H
 #define HANG_STACKS_H

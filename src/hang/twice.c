@@ -1,4 +1,4 @@
-/* twice.c - two looks at each job, some seconds apart, on this host. */
+/* twice.c - takes two samples of each job on this host, some seconds apart. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang/twice.h"
 

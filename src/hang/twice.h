@@ -1,4 +1,4 @@
-/* twice.h - two looks at each job, some seconds apart, on this host. */
+/* twice.h - takes two samples of each job on this host, some seconds apart. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HANG_TWICE_H
 #define HANG_TWICE_H

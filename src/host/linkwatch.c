@@ -1,4 +1,4 @@
-/* linkwatch.c - notice changes of links, addresses and routes, by netlink. */
+/* linkwatch.c - notice changes to links, addresses and routes, through netlink. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/linkwatch.h"
 

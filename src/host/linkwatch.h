@@ -1,4 +1,4 @@
-/* linkwatch.h - notice changes of links, addresses and routes, by netlink. */
+/* linkwatch.h - notice changes to links, addresses and routes, through netlink. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_LINKWATCH_H
 #define HOST_LINKWATCH_H

@@ -1,4 +1,4 @@
-/* oom.c - the OOM killer's counters: processes killed for want of memory. */
+/* oom.c - the OOM killer's counters: processes killed for lack of memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/oom.h"
 

@@ -1,4 +1,4 @@
-/* oom.h - the OOM killer's counters: processes killed for want of memory. */
+/* oom.h - the OOM killer's counters: processes killed for lack of memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HOST_OOM_H
 #define HOST_OOM_H

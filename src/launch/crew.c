@@ -1,4 +1,4 @@
-/* crew.c - a job's ranks on this host: start, signal and reap them, and end what they leave. */
+/* crew.c - a job's ranks on this host: start, signal and reap them, and clean up after them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/crew.h"
 

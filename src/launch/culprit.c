@@ -1,4 +1,4 @@
-/* culprit.c - root cause: which of the ranks that end one after another failed first. */
+/* culprit.c - root cause: which of the ranks that exit one after another failed first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/culprit.h"
 

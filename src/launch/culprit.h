@@ -1,4 +1,4 @@
-/* culprit.h - root cause: which of the ranks that end one after another failed first. */
+/* culprit.h - root cause: which of the ranks that exit one after another failed first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_CULPRIT_H
 #define LAUNCH_CULPRIT_H

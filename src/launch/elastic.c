@@ -1,4 +1,4 @@
-/* elastic.c - the state machine of an elastic job: which ranks start, meet and end. */
+/* elastic.c - the state machine of an elastic job: which ranks start, join and exit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/elastic.h"
 

@@ -1,4 +1,4 @@
-/* elastic.h - the state machine of an elastic job: which ranks start, meet and end. */
+/* elastic.h - the state machine of an elastic job: which ranks start, join and exit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_ELASTIC_H
 #define LAUNCH_ELASTIC_H

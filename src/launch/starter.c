@@ -1,4 +1,4 @@
-/* starter.c - start an agent on another node, by ssh, mpirun or srun. */
+/* starter.c - start an agent on another node, with ssh, mpirun or srun. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/starter.h"
 

@@ -1,4 +1,4 @@
-/* starter.h - start an agent on another node, by ssh, mpirun or srun. */
+/* starter.h - start an agent on another node, with ssh, mpirun or srun. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LAUNCH_STARTER_H
 #define LAUNCH_STARTER_H

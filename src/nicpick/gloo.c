@@ -1,4 +1,4 @@
-/* gloo.c - the picker for Gloo as torch.distributed opens it: the device of its pairs. */
+/* gloo.c - the picker for Gloo in torch.distributed: the device of its pairs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* traps_nccl.c - checks for settings that NCCL takes differently than intended. */
+/* traps_nccl.c - checks for settings that NCCL interprets differently than intended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <net/if.h>

@@ -1,4 +1,4 @@
-/* traps_ompi.c - checks for settings that Open MPI takes differently than intended. */
+/* traps_ompi.c - checks for settings that Open MPI interprets differently than intended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <net/if.h>

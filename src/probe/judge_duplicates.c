@@ -1,4 +1,4 @@
-/* judge_duplicates.c - machines tied together wrongly: one address, MAC or name twice. */
+/* judge_duplicates.c - machines that share an address, a MAC or a name by mistake. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* judge_nics.c - interfaces that the kernel chooses between, and ways back that differ. */
+/* judge_nics.c - interfaces that the kernel chooses between, and return paths that differ. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <net/if.h>
 #include <stdio.h>

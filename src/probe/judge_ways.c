@@ -1,4 +1,4 @@
-/* judge_ways.c - translated addresses, wrong neighbours, and full tables of them. */
+/* judge_ways.c - translated addresses, wrong neighbours, and full neighbour tables. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* manual.c - agents that the user starts by hand, where the check cannot start them. */
+/* manual.c - agents that the user starts manually, where the check cannot start them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/manual.h"
 

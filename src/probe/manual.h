@@ -1,4 +1,4 @@
-/* manual.h - agents that the user starts by hand, where the check cannot start them. */
+/* manual.h - agents that the user starts manually, where the check cannot start them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_BYHAND_H
 #define PROBE_BYHAND_H

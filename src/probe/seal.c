@@ -1,4 +1,4 @@
-/* seal.c - authenticated questions and answers of probes. */
+/* seal.c - authenticated requests and replies of probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/seal.h"
 

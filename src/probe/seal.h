@@ -1,4 +1,4 @@
-/* seal.h - authenticated questions and answers of probes. */
+/* seal.h - authenticated requests and replies of probes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_SEAL_H
 #define PROBE_SEAL_H

@@ -1,4 +1,4 @@
-/* builder_horovod.c - the engine horovod: builds upstream's sources by a recipe. */
+/* builder_horovod.c - the engine horovod: builds upstream's sources with a recipe. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* job.c - run long external programs: unprivileged, logged, limited, with no strays left. */
+/* job.c - run long external programs: unprivileged, logged, limited, with no processes left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/job.h"
 

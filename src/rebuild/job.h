@@ -1,4 +1,4 @@
-/* job.h - run long external programs: unprivileged, logged, limited, with no strays left. */
+/* job.h - run long external programs: unprivileged, logged, limited, with no processes left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_JOB_H
 #define REBUILD_JOB_H

@@ -1,4 +1,4 @@
-/* journal.c - replace one engine by another with journaled moves that can be undone. */
+/* journal.c - replace one engine with another by journaled moves that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/journal.h"
 

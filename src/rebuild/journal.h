@@ -1,4 +1,4 @@
-/* journal.h - replace one engine by another with journaled moves that can be undone. */
+/* journal.h - replace one engine with another by journaled moves that can be undone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_JOURNAL_H
 #define REBUILD_JOURNAL_H

@@ -1,4 +1,4 @@
-/* jsonrecord.c - C structs to and from JSON objects, by a table of their fields. */
+/* jsonrecord.c - convert C structs to and from JSON objects with a table of their fields. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/jsonrecord.h"
 

@@ -1,4 +1,4 @@
-/* jsonrecord.h - C structs to and from JSON objects, by a table of their fields. */
+/* jsonrecord.h - convert C structs to and from JSON objects with a table of their fields. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_JSONRECORD_H
 #define REBUILD_JSONRECORD_H

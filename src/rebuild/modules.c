@@ -1,4 +1,4 @@
-/* modules.c - the modules of the back end mpi, one for each MPI of a node: build and prove. */
+/* modules.c - build and test the modules of the back end mpi, one for each MPI of a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/modules.h"
 

@@ -1,4 +1,4 @@
-/* modules.h - the modules of the back end mpi, one for each MPI of a node: build and prove. */
+/* modules.h - build and test the modules of the back end mpi, one for each MPI of a node. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_MODULES_H
 #define REBUILD_MODULES_H

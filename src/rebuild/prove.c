@@ -1,4 +1,4 @@
-/* prove.c - prove an engine by training: two ranks, different data, averaged weights. */
+/* prove.c - test an engine by training: two ranks, different data, averaged weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/prove.h"
 

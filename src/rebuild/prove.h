@@ -1,4 +1,4 @@
-/* prove.h - prove an engine by training: two ranks, different data, averaged weights. */
+/* prove.h - test an engine by training: two ranks, different data, averaged weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_PROVE_H
 #define REBUILD_PROVE_H

@@ -1,4 +1,4 @@
-/* recipe.c - the recipe for building Horovod: read it, decide what of it applies. */
+/* recipe.c - the recipe for building Horovod: read it, and select the parts that apply. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/recipe.h"
 

@@ -1,4 +1,4 @@
-/* recipe.h - the recipe for building Horovod: read it, decide what of it applies. */
+/* recipe.h - the recipe for building Horovod: read it, and select the parts that apply. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef REBUILD_RECIPE_H
 #define REBUILD_RECIPE_H

@@ -1,4 +1,4 @@
-/* upstream_put.c - install a Horovod wheel aside, import it, prove it and put it in place. */
+/* upstream_put.c - install a Horovod wheel aside, import it, test it and put it in place. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild/upstream.h"
 

@@ -1,4 +1,4 @@
-/* change.c - the effect of settling an interface on a node's files and libraries. */
+/* change.c - the effect that choosing an interface has on a node's files and libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/change.h"
 

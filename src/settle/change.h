@@ -1,4 +1,4 @@
-/* change.h - the effect of settling an interface on a node's files and libraries. */
+/* change.h - the effect that choosing an interface has on a node's files and libraries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SETTLE_CHANGE_H
 #define SETTLE_CHANGE_H

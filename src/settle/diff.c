@@ -1,4 +1,4 @@
-/* diff.c - the unified difference of two texts, by diff(1). */
+/* diff.c - the unified diff of two texts, from diff(1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/diff.h"
 

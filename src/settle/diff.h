@@ -1,4 +1,4 @@
-/* diff.h - the unified difference of two texts, by diff(1). */
+/* diff.h - the unified diff of two texts, from diff(1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SETTLE_DIFF_H
 #define SETTLE_DIFF_H

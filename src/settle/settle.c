@@ -1,4 +1,4 @@
-/* settle.c - settle one network for all nodes of a job, on all of them or on none. */
+/* settle.c - configure one network on all nodes of a job, or on none of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle/settle.h"
 

@@ -1,4 +1,4 @@
-/* settle.h - settle one network for all nodes of a job, on all of them or on none. */
+/* settle.h - configure one network on all nodes of a job, or on none of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SETTLE_SETTLE_H
 #define SETTLE_SETTLE_H

@@ -1,4 +1,4 @@
-/* label.c - names of tensors as numbers, and sets of ranks likewise. */
+/* label.c - numbers for the names of tensors and for sets of ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/label.h"
 

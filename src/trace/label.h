@@ -1,4 +1,4 @@
-/* label.h - names of tensors as numbers, and sets of ranks likewise. */
+/* label.h - numbers for the names of tensors and for sets of ranks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_LABEL_H
 #define TRACE_LABEL_H

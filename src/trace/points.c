@@ -1,4 +1,4 @@
-/* points.c - the times at which operations came to their trace points, from records. */
+/* points.c - the times at which operations reached their trace points, read from records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/points.h"
 

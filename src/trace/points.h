@@ -1,4 +1,4 @@
-/* points.h - the times at which operations came to their trace points, from records. */
+/* points.h - the times at which operations reached their trace points, read from records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_POINTS_H
 #define TRACE_POINTS_H

@@ -1,4 +1,4 @@
-/* jobdir.c - rendezvous by a directory: rank 0 puts the meeting point's address there. */
+/* jobdir.c - rendezvous through a directory: rank 0 puts the meeting point's address there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/jobdir.h"
 

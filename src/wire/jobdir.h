@@ -1,4 +1,4 @@
-/* jobdir.h - rendezvous by a directory: rank 0 puts the meeting point's address there. */
+/* jobdir.h - rendezvous through a directory: rank 0 puts the meeting point's address there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_JOBDIR_H
 #define WIRE_JOBDIR_H

@@ -1,4 +1,4 @@
-/* observe.c - observe page: what a rank tells other processes of its user about itself. */
+/* observe.c - observation page: a rank's state, which other processes of its user can read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/observe.h"
 
@@ -82,12 +82,12 @@ static int copy(int fd, struct observe_page *p, struct err *e)
 		if (!get(fd, &before, sizeof(before), offsetof(struct observe_page, seq)) ||
 		    !get(fd, p, sizeof(*p), 0) ||
 		    !get(fd, &after, sizeof(after), offsetof(struct observe_page, seq)))
-			return fail(e, RINGUP_EINVAL, "the observe page is too short");
+			return fail(e, RINGUP_EINVAL, "the observation page is too short");
 		if (before == after && !(before & 1))
 			return 0;
 		clock_sleep_ms(1);
 	}
-	return fail(e, RINGUP_EBUSY, "the rank does not finish writing its observe page");
+	return fail(e, RINGUP_EBUSY, "the rank does not finish writing its observation page");
 }
 
 static void end_text(char *text, size_t size)
@@ -134,27 +134,27 @@ int observe_read(int fd, struct observed *x, struct err *e)
 	memset(x, 0, sizeof(*x));
 	if (!get(fd, p, offsetof(struct observe_page, seq), 0) ||
 	    memcmp(p->magic, OBSERVE_MAGIC, sizeof(p->magic)) != 0)
-		return fail(e, RINGUP_EINVAL, "no observe page");
+		return fail(e, RINGUP_EINVAL, "no observation page");
 	if (p->version != OBSERVE_VERSION || p->bytes != sizeof(*p))
-		return fail(
-			e, RINGUP_EMISMATCH,
-			"its observe page has version %u, but this ringup reads version %d: "
-			"use the job's own ringup",
-			p->version, OBSERVE_VERSION);
+		return fail(e, RINGUP_EMISMATCH,
+			    "its observation page has version %u, but this ringup reads "
+			    "version %d: "
+			    "use the job's own ringup",
+			    p->version, OBSERVE_VERSION);
 	rc = copy(fd, p, e);
 	if (rc)
 		return rc;
 	if (!is_sound(p))
-		return fail(e, RINGUP_EINVAL, "its observe page is damaged");
+		return fail(e, RINGUP_EINVAL, "its observation page is damaged");
 	if (p->phase == OBSERVE_MEETING || !p->size)
 		return 0;
 	bytes = (size_t)p->size * sizeof(*x->peers);
 	x->peers = malloc(bytes);
 	if (!x->peers)
-		return fail(e, RINGUP_ENOMEM, "no memory for an observe page");
+		return fail(e, RINGUP_ENOMEM, "no memory for an observation page");
 	if (!get(fd, x->peers, bytes, sizeof(*p))) {
 		observe_free(x);
-		return fail(e, RINGUP_EINVAL, "the observe page is too short");
+		return fail(e, RINGUP_EINVAL, "the observation page is too short");
 	}
 	for (int i = 0; i < p->size; i++) {
 		end_text(x->peers[i].host, sizeof(x->peers[i].host));

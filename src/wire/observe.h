@@ -1,4 +1,4 @@
-/* observe.h - observe page: what a rank tells other processes of its user about itself. */
+/* observe.h - observation page: a rank's state, which other processes of its user can read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_OBSERVE_H
 #define WIRE_OBSERVE_H

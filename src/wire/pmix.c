@@ -1,4 +1,4 @@
-/* pmix.c - the PMIx store of Open MPI, PRRTE and Slurm, by the launcher's libpmix. */
+/* pmix.c - the PMIx store of Open MPI, PRRTE and Slurm, through the launcher's libpmix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <limits.h>

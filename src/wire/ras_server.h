@@ -1,4 +1,4 @@
-/* ras_server.h - the server's side of NCCL RAS: a loopback port that tells a job's counts. */
+/* ras_server.h - the server side of NCCL RAS: a loopback port that reports a job's counts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_RAS_SERVER_H
 #define WIRE_RAS_SERVER_H

@@ -1,4 +1,4 @@
-/* session.c - a connection between two processes that know a secret, from one call. */
+/* session.c - one call that connects two processes which share a secret. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/session.h"
 

@@ -1,4 +1,4 @@
-/* session.h - a connection between two processes that know a secret, from one call. */
+/* session.h - one call that connects two processes which share a secret. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_SESSION_H
 #define WIRE_SESSION_H

@@ -1,4 +1,4 @@
-/* store.c - broadcast of a short text from rank 0, by the launcher's key-value store. */
+/* store.c - broadcast of a short text from rank 0, through the launcher's key-value store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/store.h"
 

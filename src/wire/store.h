@@ -1,4 +1,4 @@
-/* store.h - broadcast of a short text from rank 0, by the launcher's key-value store. */
+/* store.h - broadcast of a short text from rank 0, through the launcher's key-value store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WIRE_STORE_H
 #define WIRE_STORE_H

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# asked.bash - real libraries in $here (space.bash), against what `ringup net explain` says of them.
+# asked.bash - compare real libraries in $here (space.bash) with what `ringup net explain` says about them.
 #
 # What a library did is told as "expect" in tests/net/cases.h.  RINGUP_TEST_RECORD names a
 # file to which every machine asked is appended as a case.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# await.bash - wait for what has to come, however long the machine takes.
+# await.bash - wait for a condition, however long the machine takes.
 
 # await COMMAND... - until it succeeds; two minutes at most, which nothing needs by itself.
 await() {

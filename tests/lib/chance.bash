@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# chance.bash - machines and settings by RANDOM, for real libraries to be asked about (space.bash).
+# chance.bash - random machines and settings, to try on real libraries (space.bash).
 #
 # A test names its seeds.  In the long form there are more of them, and some that nobody has tried.
 # RINGUP_TEST_SEED replaces them all, RINGUP_TEST_ROUNDS says how many machines.

@@ -1,4 +1,4 @@
-# costs.awk - what a run of the tests cost: the slowest, the sum of each kind, and its budget.
+# costs.awk - the cost of a run of the tests: the slowest, the sum of each kind, and its budget.
 #
 # Input: lines "KIND NAME WALL CPU".  Variables: budgets, the file; loop, the CPU seconds that the
 # calibration loop took in this run; part, "table" or "over".

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# elastic.bash - start `ringup run` of the program regroup in the background, and count what it says; after launcher.bash.
+# elastic.bash - start `ringup run` of the program regroup in the background, and count its messages; after launcher.bash.
 
 regroup=$PWD/tests/programs/regroup
 

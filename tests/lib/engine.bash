@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# engine.bash - a small engine with a recipe, and a small torch: what takes seconds to build.
+# engine.bash - a small engine with a recipe, and a small torch, both built in seconds.
 
 # engine_tools - packages that a build without a network needs, and their metadata.
 engine_tools=(pip setuptools _distutils_hack distutils-precedence.pth pkg_resources wheel packaging)

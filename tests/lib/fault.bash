@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# fault.bash - start ranks that loop, break something, and hear what they say.
+# fault.bash - start ranks that loop, break something, and read what they print.
 
 loop=$PWD/tests/fault/loop
 strike=$PWD/tests/fault/strike

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# mpi.bash - start programs by the real Open MPI and the real MPICH that ringup was built with.
+# mpi.bash - start programs with the real Open MPI and the real MPICH that ringup was built with.
 
 # mpi_setup - the back end mpi, and an environment without other launchers' words.
 mpi_setup() {

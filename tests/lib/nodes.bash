@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# nodes.bash - nodes at a switch for `ringup net check`, and what it says of them; after fault.bash and hosts.bash.
+# nodes.bash - nodes on a switch for `ringup net check`, and what it says about them; after fault.bash and hosts.bash.
 
 # nodes_setup - a switch in a network namespace; or skip.
 nodes_setup() {

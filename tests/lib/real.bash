@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# real.bash - the real libraries that tests ask, each of them or a skip that says why.
+# real.bash - find the real libraries that tests use, or skip the test and say why.
 
 # need_programs NAME... - or skip.
 need_programs() {

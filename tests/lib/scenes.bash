@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# scenes.bash - jobs on a cluster that hang for their network; after fault.bash and hosts.bash.
+# scenes.bash - jobs on a cluster that hang because of their network; after fault.bash and hosts.bash.
 
 # scenes_setup - no job has been started.
 scenes_setup() {

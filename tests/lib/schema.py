@@ -1,4 +1,4 @@
-# schema.py - `schema.py SCHEMA <JSON`: does it keep to the schema, and is each of its members described there?
+# schema.py - `schema.py SCHEMA <JSON`: check that it follows the schema, and that each of its members is described there.
 # SPDX-License-Identifier: Apache-2.0
 """Knows the words of JSON Schema that this repository uses, and refuses others.
 

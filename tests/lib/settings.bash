@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# settings.bash - commands run as on a node whose network settings `ringup net fix` has not written.
+# settings.bash - run commands as on a node whose network settings `ringup net fix` has not written.
 
 # settings_hide DIR - sets the array unsettled, which stands before a command that is to see /etc
 # without what `ringup net fix` wrote there.  It is empty if nothing was written.  Copies of the

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# space.bash - $here, a network namespace where libraries are asked, and $there, where its cables end.
+# space.bash - $here, a network namespace in which libraries run, and $there, where its cables end.
 
 # space_open - both, empty but for a loopback that is up; or skip.
 space_open() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# tree.bash - a bare system in a folder, for tests of what a stranger does on it.
+# tree.bash - a bare system in a folder, for tests of a newcomer's steps.
 
 # tree_mirror SUITE - print the address this machine's apt has for its main packages; all suites are there.
 tree_mirror() {

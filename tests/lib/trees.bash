@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2054,SC2154
-# trees.bash - tests/run: the builds, each for what only it finds, and the release.
+# trees.bash - tests/run: the builds, each for the faults that only it finds, and the release.
 #
 #   gcc    -Werror, as users build it: behaviour
 #   asan   clang, -Werror, AddressSanitizer and UndefinedBehaviorSanitizer: memory

@@ -1,4 +1,4 @@
-/* test_observe.c - observe page: what a rank writes, and what a reader believes. */
+/* test_observe.c - observation page: what a rank writes, and what a reader believes. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>

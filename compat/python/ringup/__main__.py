@@ -1,4 +1,4 @@
-# __main__.py - `python -m ringup`: say what is installed here, and whether it is in order.
+# __main__.py - `python -m ringup`: report what is installed here, and problems with it.
 # SPDX-License-Identifier: Apache-2.0
 """Exit status: 0 in order, 1 not."""
 

@@ -1,4 +1,4 @@
-# _c.py - libringup.so by ctypes: the only Python file that knows C.
+# _c.py - libringup.so through ctypes: the only Python file that deals with C.
 # SPDX-License-Identifier: Apache-2.0
 """Mirrors ringup.h.  tests/py/test_header.py compiles the header and compares."""
 

@@ -1,4 +1,4 @@
-# constants.py - the library's numbers of types and reductions.
+# constants.py - the library's numeric codes for types and reductions.
 # SPDX-License-Identifier: Apache-2.0
 """As in ringup.h; tests/py/test_header.py compares them."""
 

@@ -1,4 +1,4 @@
-# drift.py - what this package was installed for, and whether that has changed since.
+# drift.py - find out whether the software that this package was installed for has changed.
 # SPDX-License-Identifier: Apache-2.0
 """`ringup rebuild` leaves the file watch beside this one: a path, a size and what it stands for
 in a line.  Looking at a few files costs microseconds, and no framework is imported."""

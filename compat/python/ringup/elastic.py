@@ -1,4 +1,4 @@
-# elastic.py - training that goes on when ranks of the job are lost or join.
+# elastic.py - training that continues when ranks of the job are lost or join.
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of an elastic job meet again when one is lost or when hosts come and go.  A process
 that lives on stays, with all that it has in memory; its rank and the size of the job are new.

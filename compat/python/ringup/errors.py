@@ -1,4 +1,4 @@
-# errors.py - one exception class for each way a call of the library can fail.
+# errors.py - one exception class for each way a library call can fail.
 # SPDX-License-Identifier: Apache-2.0
 
 

@@ -1,4 +1,4 @@
-# foreign.py - find another Horovod, or another sparkdl, where ours is, or would be.
+# foreign.py - detect a different Horovod or sparkdl installed where ours is or would go.
 # SPDX-License-Identifier: Apache-2.0
 """Needs only the standard library, for compat/install feeds it to a Python without ringup."""
 

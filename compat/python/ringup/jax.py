@@ -1,4 +1,4 @@
-# jax.py - collectives on JAX's arrays, in compiled code.
+# jax.py - collectives on JAX arrays, in compiled code.
 # SPDX-License-Identifier: Apache-2.0
 """Collectives between the ranks of a job, under jit, grad, vmap, scan and shard_map:
 

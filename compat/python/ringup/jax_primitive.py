@@ -1,4 +1,4 @@
-# jax_primitive.py - the operation of JAX that stands for a collective in traced programs.
+# jax_primitive.py - the JAX operation that represents a collective in traced programs.
 # SPDX-License-Identifier: Apache-2.0
 """One primitive carries all collectives.  It is linear, so JAX derives both directions of
 differentiation from its transpose, and vmap needs one collective for a whole batch.

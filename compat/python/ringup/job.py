@@ -1,4 +1,4 @@
-# job.py - this process as a rank of jobs: join, leave, form groups, ask where it is.
+# job.py - this process's membership in jobs: join, leave, form groups, query its rank.
 # SPDX-License-Identifier: Apache-2.0
 """init() joins the job that rank(), size() and the rest are about.  open_job() joins another one
 beside it, as often as is wanted: each has connections, threads and groups of its own."""

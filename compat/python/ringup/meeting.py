@@ -1,4 +1,4 @@
-# meeting.py - ranks meet in a torch Store, and may try again when some did not come.
+# meeting.py - the rendezvous of ranks in a torch Store, repeated if some did not arrive.
 # SPDX-License-Identifier: Apache-2.0
 """A meeting begins when all ranks wait in the Store at one time.  A rank that has waited in vain
 leaves, and can come again; how often each rank has tried before does not matter.

@@ -1,4 +1,4 @@
-# memory.py - elements in memory, whoever owns them: what operations work on.
+# memory.py - elements in memory, whoever owns it, for operations to work on.
 # SPDX-License-Identifier: Apache-2.0
 """of() takes anything that tells where its elements are: by the buffer protocol (numpy, array,
 bytearray, bytes) or by DLPack (torch, jax, tensorflow, cupy), also in a GPU's memory.

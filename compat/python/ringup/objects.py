@@ -1,4 +1,4 @@
-# objects.py - Python objects between ranks of one job.
+# objects.py - exchange Python objects between the ranks of a job.
 # SPDX-License-Identifier: Apache-2.0
 """Objects travel pickled: between ranks of one job, which have proved to each other that they
 belong to it and which run the same program.  Nothing here reads what anybody else has sent."""

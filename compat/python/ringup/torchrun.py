@@ -1,4 +1,4 @@
-# torchrun.py - ranks that torchrun starts on several hosts meet in its store.
+# torchrun.py - the rendezvous in torchrun's store of ranks that it starts on several hosts.
 # SPDX-License-Identifier: Apache-2.0
 
 import datetime

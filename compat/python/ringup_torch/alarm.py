@@ -1,4 +1,4 @@
-# alarm.py - a thread that learns at once when a job of this process has failed.
+# alarm.py - a thread that notices immediately when a job of this process fails.
 # SPDX-License-Identifier: Apache-2.0
 """A rank that computes, or hangs, is in no operation that could tell it of a failure.  This thread
 sleeps in poll(2) on the descriptors of ringup_alarm_fd() until a rank has died or ended the job,

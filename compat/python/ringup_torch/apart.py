@@ -1,4 +1,4 @@
-# apart.py - a warning when ranks train apart: an optimizer steps and nothing is combined.
+# apart.py - warn if ranks train separate models: an optimizer steps and nothing is combined.
 # SPDX-License-Identifier: Apache-2.0
 """Some frameworks wrap a model for the back ends that they know by name, and hand it back as it is
 for another, without a word: auto_model() of pytorch-ignite does.  Each rank then trains a model of

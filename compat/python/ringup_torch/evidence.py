@@ -1,4 +1,4 @@
-# evidence.py - has `ringup hang` look at a job whose operation is about to miss its deadline.
+# evidence.py - run `ringup hang` on a job whose operation is about to miss its deadline.
 # SPDX-License-Identifier: Apache-2.0
 """When a group ends at its deadline, what the ranks wait for is gone with it, and the job ends soon
 after.  So the first rank of each host that is about to miss one runs `ringup hang --collect` some

@@ -1,4 +1,4 @@
-# group.py - what every process group has, whatever it carries: its name, its ranks, its end.
+# group.py - the base class of all process groups: name, ranks and shutdown.
 # SPDX-License-Identifier: Apache-2.0
 """A group is a job of its own (ringup.job): it has connections and threads to itself, and it fails
 alone.  Its operations are matched by their order, which is the same on every rank."""

@@ -1,4 +1,4 @@
-# meeting.py - the ranks of a process group meet in the Store that torch gives them.
+# meeting.py - the rendezvous of a process group's ranks in the Store that torch gives them.
 # SPDX-License-Identifier: Apache-2.0
 """The Store carries what ringup_init() exchanges, the key of the group's connections included,
 until all ranks have read it.  A program that can read the Store then can join the group, as with

@@ -1,4 +1,4 @@
-# process_group.py - the class of process groups: operations by the names of all torch releases.
+# process_group.py - the class of process groups: operations under the names of all torch releases.
 # SPDX-License-Identifier: Apache-2.0
 
 from .collectives import Collectives

@@ -1,4 +1,4 @@
-# reductions.py - torch's reduce operations as the library's; composes those that it lacks.
+# reductions.py - map torch's reduce operations to the library's; compose those that it lacks.
 # SPDX-License-Identifier: Apache-2.0
 
 import functools

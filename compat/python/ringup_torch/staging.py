@@ -1,4 +1,4 @@
-# staging.py - host memory that tensors of a GPU go through: pinned, and shared with other ranks.
+# staging.py - host memory through which GPU tensors pass: pinned, and shared with other ranks.
 # SPDX-License-Identifier: Apache-2.0
 """The driver of a GPU copies to and from pinned memory several times as fast as to other memory,
 and the library reduces in place what lies in ringup_alloc() memory.  A staging tensor is both.

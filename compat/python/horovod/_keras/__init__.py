@@ -1,4 +1,4 @@
-# __init__.py - horovod._keras: what all forms of Keras have in common.
+# __init__.py - horovod._keras: code shared by all forms of Keras.
 # SPDX-License-Identifier: Apache-2.0
 """The optimizer stays what it is, and so a model is saved and loaded as if this package was not
 there: a method of the copy is replaced by one that combines the gradients first.  With Keras 3 that

@@ -1,4 +1,4 @@
-# callbacks.py - Horovod's callbacks, for any Keras; the classes of users inherit them.
+# callbacks.py - Horovod's callbacks, for any Keras; the users' classes inherit from them.
 # SPDX-License-Identifier: Apache-2.0
 
 import re

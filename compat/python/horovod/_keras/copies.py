@@ -1,4 +1,4 @@
-# copies.py - another optimizer of Keras with the same settings.
+# copies.py - copy a Keras optimizer with its settings.
 # SPDX-License-Identifier: Apache-2.0
 """Keras makes one of a configuration, in which a learning rate that follows a schedule is written
 down.  Programs have schedules of their own that cannot be; the copy gets the same object."""

@@ -1,4 +1,4 @@
-# jax_passes.py - gradients of several backward passes, added up in an optimizer of Keras on JAX.
+# jax_passes.py - add up the gradients of several backward passes in a Keras optimizer on JAX.
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code of JAX keeps nothing but what it is given and returns, and Keras gives it the
 optimizer's variables.  So the sums, and how many passes are in them, are variables of the

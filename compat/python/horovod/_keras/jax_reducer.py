@@ -1,4 +1,4 @@
-# jax_reducer.py - an optimizer's step of Keras on JAX.
+# jax_reducer.py - a step of a Keras optimizer on JAX.
 # SPDX-License-Identifier: Apache-2.0
 
 import jax.numpy as jnp

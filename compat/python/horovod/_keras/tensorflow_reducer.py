@@ -1,4 +1,4 @@
-# tensorflow_reducer.py - an optimizer's step of Keras on TensorFlow.
+# tensorflow_reducer.py - a step of a Keras optimizer on TensorFlow.
 # SPDX-License-Identifier: Apache-2.0
 
 import tensorflow as tf

@@ -1,2 +1,2 @@
-# __init__.py - what all frameworks share.
+# __init__.py - code shared by all frameworks.
 # SPDX-License-Identifier: Apache-2.0

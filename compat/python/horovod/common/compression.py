@@ -1,4 +1,4 @@
-# compression.py - what makes gradients smaller on their way, for all frameworks.
+# compression.py - compression of gradients in transit, for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 
 

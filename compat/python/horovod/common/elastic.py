@@ -1,4 +1,4 @@
-# elastic.py - Horovod's elastic training, alike for all frameworks.
+# elastic.py - Horovod's elastic training, the same for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 """ringup.elastic does the work.  Better than in Horovod:
 

@@ -1,4 +1,4 @@
-# keras_state.py - the elastic state of a training with Keras, on any back end.
+# keras_state.py - the elastic state of a Keras training run, on any back end.
 # SPDX-License-Identifier: Apache-2.0
 
 import functools

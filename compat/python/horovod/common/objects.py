@@ -1,4 +1,4 @@
-# objects.py - any Python object, between ranks.
+# objects.py - exchange Python objects between ranks.
 # SPDX-License-Identifier: Apache-2.0
 """Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
 that they belong to it and which run the same program."""

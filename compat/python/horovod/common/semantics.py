@@ -1,4 +1,4 @@
-# semantics.py - what Horovod means by an operation's arguments, whichever framework it is for.
+# semantics.py - Horovod's meaning of an operation's arguments, for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
 
 import functools

@@ -1,4 +1,4 @@
-# util.py - what Horovod's users and tests ask for beside the collectives.
+# util.py - helpers that Horovod's users and tests need besides the collectives.
 # SPDX-License-Identifier: Apache-2.0
 
 import importlib.util

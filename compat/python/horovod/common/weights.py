@@ -1,4 +1,4 @@
-# weights.py - a check that all ranks hold the same weights, by a few samples.
+# weights.py - check with a few samples that all ranks hold the same weights.
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that start with equal weights and apply equal gradients keep equal weights, bit by bit.
 A script that makes them different (another learning rate on one rank, a step that one rank leaves

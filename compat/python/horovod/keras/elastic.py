@@ -1,4 +1,4 @@
-# elastic.py - training with Keras that goes on when ranks are lost or join, on any back end.
+# elastic.py - Keras training that continues when ranks are lost or join, on any back end.
 # SPDX-License-Identifier: Apache-2.0
 
 import keras

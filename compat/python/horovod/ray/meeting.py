@@ -1,4 +1,4 @@
-# meeting.py - where the ranks of a Ray job meet: an actor that passes small bytes around.
+# meeting.py - the rendezvous of a Ray job's ranks: an actor that relays short byte strings.
 # SPDX-License-Identifier: Apache-2.0
 
 import asyncio

@@ -1,4 +1,4 @@
-# ray_logger.py - what ranks tell the callbacks of the driver.
+# ray_logger.py - messages from ranks to the driver's callbacks.
 # SPDX-License-Identifier: Apache-2.0
 
 import base64

@@ -1,4 +1,4 @@
-# strategy.py - room for the ranks: Ray's placement groups.
+# strategy.py - resources for the ranks: Ray's placement groups.
 # SPDX-License-Identifier: Apache-2.0
 
 import ray

@@ -1,4 +1,4 @@
-# gloo_run.py - upstream's launcher without MPI, by name.
+# gloo_run.py - upstream's launcher without MPI, under its name.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.runner.util import network  # noqa: F401  tests of upstream replace parts of it

@@ -1,4 +1,4 @@
-# js_run.py - jsrun, as far as it is asked for.
+# js_run.py - jsrun: the functions that other code imports.
 # SPDX-License-Identifier: Apache-2.0
 
 import shutil

@@ -1,4 +1,4 @@
-# mpi_run.py - which MPI there is.
+# mpi_run.py - find out which MPI is installed.
 # SPDX-License-Identifier: Apache-2.0
 """`horovodrun --mpi` writes the command line of mpirun; there is no function for it here."""
 

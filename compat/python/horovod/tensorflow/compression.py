@@ -1,4 +1,4 @@
-# compression.py - what makes gradients of TensorFlow smaller on their way.
+# compression.py - compression of TensorFlow gradients in transit.
 # SPDX-License-Identifier: Apache-2.0
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# elastic.py - training with TensorFlow that goes on when ranks are lost or join.
+# elastic.py - TensorFlow training that continues when ranks are lost or join.
 # SPDX-License-Identifier: Apache-2.0
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# functions.py - variables and Python objects, between ranks.
+# functions.py - exchange variables and Python objects between ranks.
 # SPDX-License-Identifier: Apache-2.0
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# gradient_aggregation.py - gradients of several steps are added up before ranks combine them.
+# gradient_aggregation.py - add up the gradients of several steps before ranks combine them.
 # SPDX-License-Identifier: Apache-2.0
 """In graphs and in eager code alike: variables count and add, tf.cond decides."""
 

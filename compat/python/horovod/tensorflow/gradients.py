@@ -1,4 +1,4 @@
-# gradients.py - a list of gradients is combined across ranks, all of them under way at once.
+# gradients.py - combine a list of gradients across ranks, all of them at the same time.
 # SPDX-License-Identifier: Apache-2.0
 """Reductions start in reverse order of the variables, which is the order in which gradients are
 ready: TensorFlow keeps the order of stateful operations, so the first to start must not be the last

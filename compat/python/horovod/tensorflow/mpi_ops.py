@@ -1,4 +1,4 @@
-# mpi_ops.py - collectives on TensorFlow's tensors, named and behaving as Horovod's.
+# mpi_ops.py - collectives on TensorFlow tensors, with Horovod's names and behaviour.
 # SPDX-License-Identifier: Apache-2.0
 """Operations of libringup_tf.so carry the collectives out, in eager code and in graphs; this file
 gives them Horovod's arguments and their gradients.

@@ -1,4 +1,4 @@
-# optimizer.py - optimizers of TensorFlow 1, whose gradients are combined across ranks.
+# optimizer.py - TensorFlow 1 optimizers whose gradients are combined across ranks.
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers of Keras are horovod.tensorflow.keras's."""
 

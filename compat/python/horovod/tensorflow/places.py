@@ -1,4 +1,4 @@
-# places.py - names of collectives that follow from their place in a program.
+# places.py - names for collectives, derived from their position in the program.
 # SPDX-License-Identifier: Apache-2.0
 """Ranks match collectives by name.  A name therefore depends only on what all ranks have in common:
 the function that is traced, the kind of collective, and how many of that kind came before in the

@@ -1,4 +1,4 @@
-# util.py - what the modules of horovod.tensorflow, and Horovod's users, ask of TensorFlow.
+# util.py - TensorFlow helpers for horovod.tensorflow and for Horovod's users.
 # SPDX-License-Identifier: Apache-2.0
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# adapter.py - torch's tensors, as the collectives of horovod.common want them.
+# adapter.py - adapts torch tensors to the interface that horovod.common's collectives expect.
 # SPDX-License-Identifier: Apache-2.0
 """A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
 (on a GPU, transposed, channels_last) goes through a contiguous copy in host memory; with

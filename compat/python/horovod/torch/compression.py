@@ -1,4 +1,4 @@
-# compression.py - what makes gradients of torch smaller on their way.
+# compression.py - compression of torch gradients in transit.
 # SPDX-License-Identifier: Apache-2.0
 
 import torch

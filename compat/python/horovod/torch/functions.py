@@ -1,4 +1,4 @@
-# functions.py - the state of models and optimizers, between ranks.
+# functions.py - broadcast the state of models and optimizers between ranks.
 # SPDX-License-Identifier: Apache-2.0
 
 import torch

@@ -1,4 +1,4 @@
-# grad_scaler.py - torch's GradScaler beside optimizers whose gradients are combined.
+# grad_scaler.py - torch's GradScaler, for use with optimizers whose gradients are combined.
 # SPDX-License-Identifier: Apache-2.0
 """GradScaler divides gradients by its scale and looks for infinite ones before it calls step().
 Both must be done with combined gradients, or the ranks do different things."""

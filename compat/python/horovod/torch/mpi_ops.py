@@ -1,4 +1,4 @@
-# mpi_ops.py - collectives on torch tensors, named and behaving as Horovod's.
+# mpi_ops.py - collectives on torch tensors, with Horovod's names and behaviour.
 # SPDX-License-Identifier: Apache-2.0
 """horovod.common carries the collectives out; this file has their gradients."""
 

@@ -1,4 +1,4 @@
-# parameter_names.py - names under which gradients travel: unique among all optimizers of a job.
+# parameter_names.py - names under which gradients are sent: unique among all optimizers of a job.
 # SPDX-License-Identifier: Apache-2.0
 """Ranks match gradients by name.  A name that one parameter alone has is used as it is, as in
 Horovod.  Where parameters of several optimizers have the same one (two layers, the two models of a

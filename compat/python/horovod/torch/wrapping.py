@@ -1,4 +1,4 @@
-# wrapping.py - what all wrapped optimizers share: names, copies, schedulers, the check of weights.
+# wrapping.py - code that all wrapped optimizers share: names, copies, schedulers, the weight check.
 # SPDX-License-Identifier: Apache-2.0
 
 import weakref

@@ -1,4 +1,4 @@
-# arguments.py - judge a function and numbers of ranks before a job starts.
+# arguments.py - check a function and the number of ranks before a job starts.
 # SPDX-License-Identifier: Apache-2.0
 
 import inspect

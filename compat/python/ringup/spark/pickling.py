@@ -1,4 +1,4 @@
-# pickling.py - functions and results as bytes, and what cannot be bytes.
+# pickling.py - convert functions and results to bytes, and name what cannot be converted.
 # SPDX-License-Identifier: Apache-2.0
 """cloudpickle sends what is defined in __main__, a notebook for instance, by value, and the rest
 as names of modules, which ranks import: gather.py sends the driver's files.

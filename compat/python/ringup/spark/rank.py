@@ -1,4 +1,4 @@
-# rank.py - what a rank tells the driver: its result, its exception, lines for the log.
+# rank.py - reports from a rank to the driver: its result, its exception, log lines.
 # SPDX-License-Identifier: Apache-2.0
 """It goes to the descriptor RINGUP_REPORT_FD, which this process does not pass on, in frames: kind
 (1), length (8), bytes.  The rank daemon and the launcher carry them to the driver, over a session

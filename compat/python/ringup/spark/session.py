@@ -1,4 +1,4 @@
-# session.py - encrypted messages between the driver and its tasks, by the C library.
+# session.py - encrypted messages between the driver and its tasks, through the C library.
 # SPDX-License-Identifier: Apache-2.0
 """The driver and each task know a key, which Spark has carried in the task's closure.  A connection
 begins with a handshake in which both prove it (src/wire/shake.h); then come JSON objects, each

@@ -1,4 +1,4 @@
-# stage.py - a job in a barrier stage of Spark: slots, tasks, the way down.
+# stage.py - a job in a barrier stage of Spark: slots, tasks, shutdown.
 # SPDX-License-Identifier: Apache-2.0
 """Spark starts the tasks of a barrier stage together or not at all.  Each connects to the driver
 and tells which host it is on; then the ranks are dealt out host by host and started.  After the

@@ -1,4 +1,4 @@
-# values.py - what the driver has set in its own modules since it imported them.
+# values.py - values that the driver has set in its own modules since it imported them.
 # SPDX-License-Identifier: Apache-2.0
 """Ranks import the driver's modules anew, so `config.LR = 0.1` in a notebook would be lost without
 a word.  Plain values travel with the function: names that the source assigns once, a literal, and

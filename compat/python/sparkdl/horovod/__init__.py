@@ -1,4 +1,4 @@
-# __init__.py - sparkdl.horovod: messages of the ranks for the driver.
+# __init__.py - sparkdl.horovod: messages from the ranks to the driver.
 # SPDX-License-Identifier: Apache-2.0
 
 __all__ = ["log_to_driver"]

@@ -1,4 +1,4 @@
-# runner_base.py - HorovodRunner: a Horovod training on the driver, or on Spark's task slots.
+# runner_base.py - HorovodRunner: Horovod training on the driver, or on Spark's task slots.
 # SPDX-License-Identifier: Apache-2.0
 
 import logging

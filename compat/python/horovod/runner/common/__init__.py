@@ -1,2 +1,2 @@
-# __init__.py - a folder of Horovod's launcher: what launcher and ranks share.
+# __init__.py - a folder of Horovod's launcher: code that launcher and ranks share.
 # SPDX-License-Identifier: Apache-2.0

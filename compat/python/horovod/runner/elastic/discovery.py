@@ -1,4 +1,4 @@
-# discovery.py - which hosts there are.
+# discovery.py - find the available hosts.
 # SPDX-License-Identifier: Apache-2.0
 
 import io

@@ -1,4 +1,4 @@
-# worker.py - notifications of a rank about changes of hosts.
+# worker.py - notify a rank of host changes.
 # SPDX-License-Identifier: Apache-2.0
 
 

@@ -1,4 +1,4 @@
-# cache.py - results that are remembered while a process runs.
+# cache.py - keep results while a process runs.
 # SPDX-License-Identifier: Apache-2.0
 
 import threading

@@ -1,4 +1,4 @@
-# lsf.py - what LSF tells of its job.
+# lsf.py - read LSF's data about its job.
 # SPDX-License-Identifier: Apache-2.0
 
 import os

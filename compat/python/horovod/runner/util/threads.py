@@ -1,4 +1,4 @@
-# threads.py - functions in threads.
+# threads.py - run functions in threads.
 # SPDX-License-Identifier: Apache-2.0
 
 import queue

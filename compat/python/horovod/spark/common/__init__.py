@@ -1,2 +1,2 @@
-# __init__.py - horovod.spark.common: what the estimators share.
+# __init__.py - horovod.spark.common: code that the estimators share.
 # SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-# data.py - the rows of an estimator: to Parquet and back, and through a fitted model.
+# data.py - an estimator's rows: to Parquet and back, and through a fitted model.
 # SPDX-License-Identifier: Apache-2.0
 """A column becomes a numpy array by one rule, stack(), in training and in transform().  Numbers
 become float64, int64 or bool, decimals float64, vectors of Spark ML and lists of equal length an

@@ -1,4 +1,4 @@
-# estimator.py - what the estimators and models of all frameworks share.
+# estimator.py - code that the estimators and models of all frameworks share.
 # SPDX-License-Identifier: Apache-2.0
 """fit() writes the columns that it needs to the store as Parquet, and runs a framework's train() on
 ranks, each of which reads its share into memory.  A subclass knows its framework: what makes the

@@ -1,4 +1,4 @@
-# saved.py - save and load estimators and models, as Spark ML does it.
+# saved.py - save and load estimators and models, as Spark ML does.
 # SPDX-License-Identifier: Apache-2.0
 """Below PATH: metadata, as Spark ML's own stages have it, so that a Pipeline finds the class; and
 values, a Parquet table of the pickled parameters in pieces.  Spark reads and writes both, so PATH

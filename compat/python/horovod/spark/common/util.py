@@ -1,4 +1,4 @@
-# util.py - what programs of Horovod on Spark take from this module.
+# util.py - functions that Horovod programs on Spark import from this module.
 # SPDX-License-Identifier: Apache-2.0
 
 import contextlib

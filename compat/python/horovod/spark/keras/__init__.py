@@ -1,4 +1,4 @@
-# __init__.py - horovod.spark.keras: an estimator of Spark ML for models of Keras.
+# __init__.py - horovod.spark.keras: a Spark ML estimator for Keras models.
 # SPDX-License-Identifier: Apache-2.0
 
 from .estimator import KerasEstimator, KerasModel

@@ -1,4 +1,4 @@
-# estimator.py - KerasEstimator and KerasModel: fit a model of Keras to a DataFrame, and apply it.
+# estimator.py - KerasEstimator and KerasModel: fit a Keras model to a DataFrame, and apply it.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.spark.common import data

@@ -1,4 +1,4 @@
-# parameters.py - what can be set of a KerasEstimator and a KerasModel.
+# parameters.py - the parameters of KerasEstimator and KerasModel.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.spark.common import estimator

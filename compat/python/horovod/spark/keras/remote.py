@@ -1,4 +1,4 @@
-# remote.py - the training of a KerasEstimator on one rank, and models as data.
+# remote.py - train a KerasEstimator's model on one rank; models as data.
 # SPDX-License-Identifier: Apache-2.0
 """Nothing of Keras travels: a model is its JSON and its weights, an optimizer its configuration."""
 

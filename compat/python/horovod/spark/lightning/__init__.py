@@ -1,4 +1,4 @@
-# __init__.py - horovod.spark.lightning: an estimator of Spark ML for modules of Lightning.
+# __init__.py - horovod.spark.lightning: a Spark ML estimator for Lightning modules.
 # SPDX-License-Identifier: Apache-2.0
 
 from .estimator import TorchEstimator, TorchModel

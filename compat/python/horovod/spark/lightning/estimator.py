@@ -1,4 +1,4 @@
-# estimator.py - TorchEstimator of Lightning: fit a module to a DataFrame, and apply it.
+# estimator.py - TorchEstimator for Lightning: fit a module to a DataFrame, and apply it.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.spark.common.estimator import HorovodEstimator

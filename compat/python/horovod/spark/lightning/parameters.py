@@ -1,4 +1,4 @@
-# parameters.py - what can be set of a TorchEstimator of Lightning.
+# parameters.py - the parameters of TorchEstimator for Lightning.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.spark.common import estimator

@@ -1,4 +1,4 @@
-# remote.py - the training of Lightning's TorchEstimator on one rank.
+# remote.py - train the module of a TorchEstimator for Lightning on one rank.
 # SPDX-License-Identifier: Apache-2.0
 """A Trainer of Lightning with DDP over ringup's process group.  To Lightning each rank is a node
 with one device, so that any number of ranks on any host will do."""

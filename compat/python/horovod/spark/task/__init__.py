@@ -1,4 +1,4 @@
-# __init__.py - horovod.spark.task: what Spark has given to the task of a rank.
+# __init__.py - horovod.spark.task: the resources that Spark has given to a rank's task.
 # SPDX-License-Identifier: Apache-2.0
 
 import os

@@ -1,4 +1,4 @@
-# __init__.py - horovod.spark.torch: an estimator of Spark ML for models of torch.
+# __init__.py - horovod.spark.torch: a Spark ML estimator for torch models.
 # SPDX-License-Identifier: Apache-2.0
 
 from .estimator import TorchEstimator, TorchModel

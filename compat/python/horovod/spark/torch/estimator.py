@@ -1,4 +1,4 @@
-# estimator.py - TorchEstimator and TorchModel: fit a model of torch to a DataFrame, and apply it.
+# estimator.py - TorchEstimator and TorchModel: fit a torch model to a DataFrame, and apply it.
 # SPDX-License-Identifier: Apache-2.0
 
 import copy

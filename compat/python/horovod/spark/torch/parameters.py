@@ -1,4 +1,4 @@
-# parameters.py - what can be set of a TorchEstimator and a TorchModel.
+# parameters.py - the parameters of TorchEstimator and TorchModel.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.spark.common import estimator

@@ -1,4 +1,4 @@
-# remote.py - the training of a TorchEstimator on one rank.
+# remote.py - train a TorchEstimator's model on one rank.
 # SPDX-License-Identifier: Apache-2.0
 
 import io

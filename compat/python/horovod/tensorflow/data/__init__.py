@@ -1,4 +1,4 @@
-# __init__.py - horovod.tensorflow.data, which ringup does not have: says what to use instead.
+# __init__.py - horovod.tensorflow.data, which ringup does not provide: says what to use instead.
 # SPDX-License-Identifier: Apache-2.0
 
 raise ImportError(

@@ -1,4 +1,4 @@
-# elastic.py - training with TensorFlow's Keras that goes on when ranks are lost or join.
+# elastic.py - TensorFlow Keras training that continues when ranks are lost or join.
 # SPDX-License-Identifier: Apache-2.0
 
 from tensorflow import keras

@@ -1,4 +1,4 @@
-# __init__.py - horovod.torch.elastic: training that goes on when ranks are lost or join.
+# __init__.py - horovod.torch.elastic: training that continues when ranks are lost or join.
 # SPDX-License-Identifier: Apache-2.0
 
 from horovod.common.elastic import meet_again, run_fn

@@ -1,4 +1,4 @@
-# sampler.py - deals a dataset out to ranks, and its rest again after they have met again.
+# sampler.py - distributes a dataset across ranks, and the rest of it again after a new rendezvous.
 # SPDX-License-Identifier: Apache-2.0
 
 import itertools

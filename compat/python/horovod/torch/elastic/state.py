@@ -1,4 +1,4 @@
-# state.py - a PyTorch training's models, optimizers, samplers and counters as one state.
+# state.py - models, optimizers, samplers and counters of a PyTorch training run as one state.
 # SPDX-License-Identifier: Apache-2.0
 
 import copy

@@ -1,4 +1,4 @@
-# keras.py - LogCallback: a callback of Keras that prints on the driver how a training goes.
+# keras.py - LogCallback: a Keras callback that prints the progress of training on the driver.
 # SPDX-License-Identifier: Apache-2.0
 
 import time

@@ -1,4 +1,4 @@
-# config_parser.py - options as a file has them, and as the ranks are told.
+# config_parser.py - options read from a file, and passed to the ranks.
 # SPDX-License-Identifier: Apache-2.0
 
 # attribute of the arguments: (variable, section and key of the file)

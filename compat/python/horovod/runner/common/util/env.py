@@ -1,4 +1,4 @@
-# env.py - variables: which are passed on, and what they tell a rank.
+# env.py - environment variables: which ones are passed on, and what they mean to a rank.
 # SPDX-License-Identifier: Apache-2.0
 
 import os

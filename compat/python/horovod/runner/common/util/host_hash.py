@@ -1,4 +1,4 @@
-# host_hash.py - a name of this host that no other has.
+# host_hash.py - a unique name for this host.
 # SPDX-License-Identifier: Apache-2.0
 
 import hashlib

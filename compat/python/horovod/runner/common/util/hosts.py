@@ -1,4 +1,4 @@
-# hosts.py - lists of hosts, and which ranks are where.
+# hosts.py - lists of hosts, and the ranks on each.
 # SPDX-License-Identifier: Apache-2.0
 
 import re

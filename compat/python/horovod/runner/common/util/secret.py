@@ -1,4 +1,4 @@
-# secret.py - the key of services, and signatures by it.
+# secret.py - the key of services, and signatures made with it.
 # SPDX-License-Identifier: Apache-2.0
 
 import hashlib

@@ -1,4 +1,4 @@
-# timeout.py - a limit of time.
+# timeout.py - a time limit.
 # SPDX-License-Identifier: Apache-2.0
 
 import time
