@@ -11,12 +11,6 @@ load ../lib/fault
 load ../lib/hosts
 load ../lib/machines
 
-# fail TEXT - show it, and fail.
-fail() {
-  echo "$*"
-  return 1
-}
-
 hangs=$PWD/tests/programs/hangs
 mpihangs=$PWD/tests/programs/mpihangs
 

@@ -211,9 +211,13 @@ ncclras() {
   exec 5>&-
 }
 
+# behind N - does the port say that N ranks have launched what the late one has not?
+behind() { ncclras STATUS | grep -q "^  $1 ranks have launched up to operation "; }
+
 @test "a job of ringup answers as NCCL RAS does, if it is asked to" {
   free_port
   RINGUP_RAS=$port job sleep
+  await behind 2
   run ringup hang --wait 1 --json --ras "127.0.0.1:$port"
   expect_culprit 1 behind
   [[ $(jq -r '.jobs[0].operation' <<<"$output") == "AllReduce "* ]]
