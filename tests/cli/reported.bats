@@ -314,7 +314,6 @@ mkfs.ext4 -q "$T/image"
 mkdir -p "$T/s"
 mount -o loop "$T/image" "$T/s" || cannot "no loop devices here"
 machine
-touch "$root/etc/environment"
 chattr +i "$root/etc/environment" || cannot "no immutable attribute here"
 within "$src/init-scripts/ringup-init" 00-guard
 if [[ $rc == 0 ]]; then

@@ -128,6 +128,9 @@ machine() {
   mkdir -p "$T/s/upper" "$T/s/work" "$root"
   mount -t overlay -o "lowerdir=/,upperdir=$T/s/upper,workdir=$T/s/work" none "$root" || cannot "no overlay file systems here"
   mount -t tmpfs none "$root/run"
+  # This machine may have been set up by ringup-init; the copy has not.
+  rm -rf "$root/var/lib/ringup" "$root/etc/nccl.conf" "$root/etc/profile.d/ringup.sh"
+  : >"$root/etc/environment"
   [[ ${1:-} == bare ]] || { mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev"; }
 }
 
