@@ -110,8 +110,9 @@ static const char *version_of(const json_t *facts, const char *python)
 			     "version");
 }
 
-/* Reports the engine that serves the framework @f; having none may be intended. */
-static void add_framework(struct exam *x, const json_t *f)
+/* Reports the engine that serves the framework @f; having none may be intended.  @is_broken: a
+ * finding says that the framework itself cannot be used. */
+static void add_framework(struct exam *x, const json_t *f, bool is_broken)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
 	const json_t *ours = lookup_entry(x->facts, "engines", python, "ringup");
@@ -122,6 +123,8 @@ static void add_framework(struct exam *x, const json_t *f)
 	bool is_served =
 		!strcmp(name, "torch") || !strcmp(name, "tensorflow") || !strcmp(name, "jax");
 
+	if (is_broken && !(extension && *jsonio_string(extension, "fault")))
+		return;
 	if (ours && !strcmp(name, "jax") &&
 	    versions_in(jsonio_string(f, "version"), JAX_UNSERVED)) {
 		snprintf(todo, sizeof(todo), "%s -m pip install --upgrade jax",
@@ -165,14 +168,14 @@ static void add_framework(struct exam *x, const json_t *f)
 int exam_frameworks(struct exam *x, struct err *e)
 {
 	const json_t *list = json_object_get(x->facts, "frameworks");
-	json_t *o;
+	json_t *told = json_object(), *o;
 	size_t i;
-	int rc = misfits_add(x, list, e);
+	int rc = misfits_add(x, list, told, e);
 
 	const char *home = exam_is_live(x) ? conf_env("PYTHONHOME") : NULL;
 
 	if (rc)
-		return rc;
+		goto out;
 	if (home && *home) {
 		exam_add(x, EXAM_NOTE,
 			 "PYTHONHOME=%s: every Python looks for its standard library there",
@@ -180,7 +183,7 @@ int exam_frameworks(struct exam *x, struct err *e)
 		exam_why(x, "a Python of another version does not start", "unset PYTHONHOME");
 	}
 	json_array_foreach(list, i, o)
-		add_framework(x, o);
+		add_framework(x, o, json_object_get(told, jsonio_string(o, "location")));
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python environment with a framework found");
 		exam_why(x, NULL,
@@ -188,11 +191,14 @@ int exam_frameworks(struct exam *x, struct err *e)
 			 "the environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
-		/* add_framework() has already reported these as faults. */
-		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17))
+		/* Findings say so already: of faults, and of what misfits_add() explains. */
+		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17) &&
+		    !json_is_true(json_object_get(told, jsonio_string(o, "path"))))
 			exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
 				 jsonio_string(o, "reason"));
-	return 0;
+out:
+	json_decref(told);
+	return rc;
 }
 
 int exam_drift(struct exam *x, struct err *e)
