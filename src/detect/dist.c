@@ -369,6 +369,35 @@ bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder)
 	return brings;
 }
 
+bool dist_lists(struct rootfs *fs, const struct dist *d, const char *file)
+{
+	char path[PATH_MAX];
+	size_t len;
+	char *data =
+		own_file(d, "RECORD", path) ? rootfs_read(fs, path, MAX_RECORD, &len) : NULL;
+	bool lists = data && has_line(data, file, ",");
+
+	free(data);
+	return lists;
+}
+
+bool dist_tag(struct rootfs *fs, const struct dist *d, char out[64])
+{
+	char path[PATH_MAX];
+	size_t len;
+	char *data = own_file(d, "WHEEL", path) ? rootfs_read(fs, path, 65536, &len) : NULL;
+	const char *abi;
+	bool is_cp =
+		data && text_field(data, len, "Tag", ':', out, 64) && !strncmp(out, "cp", 2);
+
+	free(data);
+	abi = is_cp ? strchr(out, '-') : NULL;
+	if (!abi || strncmp(abi, "-cp", 3))
+		return false;
+	memmove(out, out + 2, strlen(out + 2) + 1);
+	return true;
+}
+
 bool dist_editable(struct rootfs *fs, const struct dist *d, char out[PATH_MAX])
 {
 	char path[PATH_MAX];

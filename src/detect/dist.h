@@ -52,6 +52,13 @@ void dist_installer(struct rootfs *fs, const struct dist *d, char *out, size_t c
 /* dist_brings - does top_level.txt or RECORD of @d list the package @folder? */
 bool dist_brings(struct rootfs *fs, const struct dist *d, const char *folder);
 
+/* dist_lists - does RECORD of @d list @file, a path below the site? */
+bool dist_lists(struct rootfs *fs, const struct dist *d, const char *file);
+
+/* dist_tag - set @out to what follows "cp" in WHEEL's tag, such as "38-cp38-linux_x86_64";
+ * false if its files are for any Python 3, or WHEEL tells nothing. */
+bool dist_tag(struct rootfs *fs, const struct dist *d, char out[64]);
+
 /* dist_editable - set @out to the source folder of @d if it is an editable install; else
  * false. */
 bool dist_editable(struct rootfs *fs, const struct dist *d, char out[PATH_MAX]);

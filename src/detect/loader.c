@@ -156,3 +156,15 @@ bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
 {
 	return loader_search(fs, NULL, caller, name, out);
 }
+
+bool loader_needs(struct rootfs *fs, const char *caller, const char *name)
+{
+	char origin[PATH_MAX];
+	struct elflink *l = read_caller(fs, caller, origin);
+	bool needs = false;
+
+	for (int i = 0; l && i < l->needed_count; i++)
+		needs |= !strcmp(l->needed[i], name);
+	free(l);
+	return needs;
+}

@@ -25,6 +25,9 @@ bool loader_find(struct rootfs *fs, const char *caller, const char *name, char o
 bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
 		       char out[PATH_MAX]);
 
+/* loader_needs - is @name in DT_NEEDED of the library at @caller? */
+bool loader_needs(struct rootfs *fs, const char *caller, const char *name);
+
 /*
  * loader_find_in - set @out to @name in one of the folders of @list; false if none has it.
  *

@@ -259,22 +259,15 @@ static bool judge_links(struct hunt *h, const struct elflink *l, const char *pat
 /* "mpi_lib_v2.cpython-38-x86_64-linux-gnu.so" is for 3.8. */
 static bool judge_name(struct hunt *h, const char *path)
 {
-	const char *tag = strstr(strrchr(path, '/'), ".cpython-"), *series;
+	static const char mark[] = ".cpython-";
+	const char *tag = strstr(strrchr(path, '/'), mark), *series = h->c->python->series;
 	char is[16];
-	size_t n;
 
-	series = h->c->python->series;
-	if (!tag)
+	if (!tag || !pythons_tag(tag + strlen(mark), is) || !strcmp(is, series))
 		return true;
-	tag += strlen(".cpython-");
-	n = strspn(tag, "0123456789");
-	if (n < 2 || n > 4)
-		return true;
-	snprintf(is, sizeof(is), "%c.%.*s", *tag, (int)n - 1, tag + 1);
-	if (!strcmp(is, series))
-		return true;
+	tag += strlen(mark);
 	snprintf(h->why, LOADS_WHY, "it was built for Python %s (cpython-%.*s), not for %s", is,
-		 (int)n, tag, series);
+		 (int)strspn(tag, "0123456789"), tag, series);
 	return false;
 }
 

@@ -124,19 +124,24 @@ static void add_headers(struct search *s, const char *dir, const char *start, co
 	rootfs_names_free(&n);
 }
 
-/* The flavour of the program: Debian shows it in the name, links in the target. */
-static const char *program_flavour(struct search *s, const char *path)
+/* Debian shows the flavour in the name, links in the target. */
+const char *mpilibs_program(struct rootfs *fs, const char *path)
 {
 	static const struct {
 		const char *part, *flavour;
 	} signs[] = { { "openmpi", "openmpi" }, { "opal_wrapper", "openmpi" },
 		      { "orterun", "openmpi" }, { "prterun", "openmpi" },
-		      { "ompi", "openmpi" },    { "mpich", "mpich" },
+		      { "/ompi", "openmpi" },   { "mpich", "mpich" },
 		      { "hydra", "mpich" } };
 	char real[PATH_MAX];
 
-	if (!rootfs_real(s->fs, path, real))
+	if (!rootfs_real(fs, path, real))
 		return NULL;
+	/* The name of the program, and then those of the folders. */
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (strstr(strrchr(real, '/'), signs[i].part) ||
+		    strstr(strrchr(path, '/'), signs[i].part))
+			return signs[i].flavour;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
 		if (strstr(real, signs[i].part) || strstr(path, signs[i].part))
 			return signs[i].flavour;
@@ -164,7 +169,7 @@ static void add_programs(struct search *s, const char *dir)
 
 		if (!rootfs_join(path, dir, programs[i].name) || !rootfs_is_file(s->fs, path))
 			continue;
-		flavour = program_flavour(s, path);
+		flavour = mpilibs_program(s->fs, path);
 		m = flavour ? entry(s, flavour, "") : NULL;
 		if (!m)
 			continue;

@@ -19,6 +19,10 @@ struct rootfs;
  */
 json_t *mpilibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct pythons *py);
 
+/* mpilibs_program - the flavour of the program at @path, such as mpirun, by its name and by
+ * those of its links; NULL: they do not show it. */
+const char *mpilibs_program(struct rootfs *fs, const char *path);
+
 /* mpilibs_parse_header - flavour and version of an mpi.h; false if it shows neither. */
 bool mpilibs_parse_header(const char *data, size_t len, const char **flavour, char *version,
 			  size_t cap);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/release.h"
@@ -37,6 +38,21 @@ static void close_elf(struct opened *o)
 	if (o->fd >= 0)
 		close(o->fd);
 }
+
+/* A library that the process has loaded, and the first that needed it. */
+struct loaded {
+	char *name, *path, *plain; /* plain: its path without LD_LIBRARY_PATH           */
+	char *rpath;               /* DT_RPATH; NULL: not read yet, or a DT_RUNPATH     */
+	int by;                    /* -1: a file of the framework, or the extension     */
+};
+
+struct process {
+	struct rootfs *fs;
+	const char *location, *first;
+	struct loaded *at;
+	int count;
+	struct override *out;
+};
 
 /* The file that LD_LIBRARY_PATH leads to, and the one without it. */
 struct rivals {
@@ -79,30 +95,91 @@ static bool fits(const struct elflink *user, const char *file, struct rivals *r)
 	return !*r->name;
 }
 
-static bool judge_needed(struct rootfs *fs, const char *path, const struct elflink *user,
-			 const char *name, char *why)
+/* Has the library @r->taken, which the one at @path loads as @name, what the user @user needs
+ * of it? */
+static bool judge_rivals(struct process *p, const char *path, const struct elflink *user,
+			 const struct loaded *at, const struct elflink *taken,
+			 const struct elflink *own)
 {
-	char taken[PATH_MAX], own[PATH_MAX];
-	struct opened a, b;
-	struct rivals r = { 0 };
-	bool good;
+	struct rivals r = { .taken = taken, .own = own };
+	struct override *out = p->out;
+	char plain[PATH_MAX];
 
-	if (!loader_find(fs, path, name, taken) || !loader_find_plain(fs, path, name, own) ||
-	    !strcmp(taken, own))
+	if (!own || fits(user, at->name, &r))
 		return true;
-	a = open_elf(fs, taken);
-	b = open_elf(fs, own);
-	r.taken = a.link;
-	r.own = b.link;
-	good = !a.link || !b.link || fits(user, name, &r);
-	if (!good)
-		snprintf(why, OVERRIDE_WHY,
-			 "%.160s needs %.127s; LD_LIBRARY_PATH puts %.160s, which lacks it, "
-			 "before %.160s, which has it",
-			 strrchr(path, '/') + 1, r.name, taken, own);
-	close_elf(&a);
-	close_elf(&b);
-	return good;
+	out->kind = OVERRIDE_PATH;
+	snprintf(out->library, sizeof(out->library), "%s", at->path);
+	rootfs_real(p->fs, at->plain, plain);
+	snprintf(out->why, sizeof(out->why),
+		 "%.160s needs %.127s; LD_LIBRARY_PATH puts %.300s, which lacks it, "
+		 "before %.300s, which has it",
+		 strrchr(path, '/') + 1, r.name, at->path, plain);
+	return false;
+}
+
+/* The newest version of @l that begins as @want does up to its number: in @out; or "". */
+static void newest_like(const struct elflink *l, const char *want, char out[64])
+{
+	size_t n = strcspn(want, "0123456789");
+
+	*out = 0;
+	for (size_t i = 0; i < l->give_count; i++) {
+		const char *v = l->gives[i];
+
+		if (!strncmp(v, want, n) && isdigit((unsigned char)v[n]) &&
+		    (!*out || release_compare(v + n, out + n) > 0))
+			snprintf(out, 64, "%s", v);
+	}
+}
+
+/* Does the folder that comes first have the file of @name, but not the link of that name? */
+static void find_target(struct process *p, const char *name)
+{
+	struct override *out = p->out;
+	char mark[NAME_MAX + 1];
+	struct names n = { 0 };
+
+	snprintf(mark, sizeof(mark), "%.200s.", name);
+	if (*p->first)
+		n = rootfs_names(p->fs, p->first, mark);
+	if (n.count && rootfs_join(out->link, p->first, name) &&
+	    !rootfs_is_file(p->fs, out->link)) {
+		size_t used = strlen(out->why);
+
+		snprintf(out->target, sizeof(out->target), "%.200s", n.at[n.count - 1]);
+		snprintf(out->why + used, sizeof(out->why) - used,
+			 "; %.300s has %.80s, but not the link %.80s", p->first, out->target,
+			 name);
+	} else {
+		*out->link = 0;
+	}
+	rootfs_names_free(&n);
+}
+
+/* Has @has, loaded as @at, each symbol version that @user at @path needs of it? */
+static bool judge_versions(struct process *p, const char *path, const struct elflink *user,
+			   const struct loaded *at, const struct elflink *has)
+{
+	char newest[64];
+
+	/* A file without any version satisfies the loader. */
+	for (size_t i = 0; i < user->want_count && has->give_count; i++) {
+		const struct elfwant *w = &user->wants[i];
+
+		if (strcmp(w->file, at->name) || gives(has, w->version) ||
+		    has->give_count == ELFLINK_VERSIONS)
+			continue;
+		newest_like(has, w->version, newest);
+		p->out->kind = OVERRIDE_OLD;
+		snprintf(p->out->version, sizeof(p->out->version), "%s", w->version);
+		snprintf(p->out->library, sizeof(p->out->library), "%s", at->path);
+		snprintf(p->out->why, sizeof(p->out->why), "%.160s needs it, and %.300s %s%s",
+			 strrchr(path, '/') + 1, at->path,
+			 *newest ? "only has symbols up to " : "has no such symbols", newest);
+		find_target(p, at->name);
+		return false;
+	}
+	return true;
 }
 
 /* The library in question, and the symbols that are surely its own. */
@@ -122,119 +199,247 @@ static bool is_own_there(void *arg, const char *name)
 	return false;
 }
 
-/* Has the library that @user at @path needs as @name all its symbols that @user takes?  Wheels
- * for two CUDAs write one file, and the last one that was installed stays. */
-static bool judge_own(struct rootfs *fs, const char *path, const struct elflink *user,
-		      const char *name, char *why)
+/* Has @has, loaded as @at, all its symbols that @user at @path takes?  Wheels for two CUDAs
+ * write one file, and the last one that was installed stays. */
+static bool judge_own(struct process *p, const char *path, const struct elflink *user,
+		      const struct loaded *at, const struct elflink *has)
 {
 	static const char *const owners[][2] = { { "libnccl.so.", "nccl" },
 						 { "libcupti.so.", "cupti" },
 						 { "libnvJitLink.so.", "__nvJitLink" } };
-	char taken[PATH_MAX], real[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
-		struct owner o = { .prefix = owners[i][1] };
-		struct opened lib;
+		struct owner o = { .prefix = owners[i][1], .link = has };
 
-		if (strncmp(name, owners[i][0], strlen(owners[i][0])) ||
-		    !loader_find(fs, path, name, taken))
+		if (strncmp(at->name, owners[i][0], strlen(owners[i][0])))
 			continue;
-		lib = open_elf(fs, taken);
-		o.link = lib.link;
-		if (lib.link)
-			elflink_undefined(user, is_own_there, &o);
-		close_elf(&lib);
+		elflink_undefined(user, is_own_there, &o);
 		if (!*o.name)
 			continue;
-		rootfs_real(fs, taken, real);
-		snprintf(why, OVERRIDE_WHY, "%.160s needs %.127s, which %.300s lacks",
-			 strrchr(path, '/') + 1, o.name, real);
+		p->out->kind = OVERRIDE_SYMBOL;
+		rootfs_real(p->fs, at->path, p->out->library);
+		snprintf(p->out->why, sizeof(p->out->why),
+			 "%.160s needs %.127s, which %.300s lacks", strrchr(path, '/') + 1,
+			 o.name, p->out->library);
 		return false;
 	}
 	return true;
 }
 
-/* Is the library of CUDA that a wheel of NVIDIA's brings where the one at @path looks, or where
- * torch's import does, in the packages beside it?  Other names are not judged. */
-static bool judge_found(struct rootfs *fs, const char *path, const char *dir, const char *name,
-			char *why)
+/* Is the library of CUDA that a wheel of NVIDIA's brings, and that the loader does not find for
+ * the one at @path, where torch's import looks, in the packages beside it?  Other names are not
+ * judged, unless only a link is missing. */
+static bool judge_unfound(struct process *p, const char *path, const char *name)
 {
 	static const char *const brought[] = { "libcublas",   "libcudart",    "libcudnn",
 					       "libcufft",    "libcufile",    "libcupti",
 					       "libcurand",   "libcusolver",  "libcusparse",
 					       "libnccl.so.", "libnvJitLink", "libnvrtc" };
 	char top[PATH_MAX], lib[PATH_MAX], found[PATH_MAX];
-	bool is_brought = false, good;
+	bool is_brought = false, is_there;
 	struct names n;
 
 	for (size_t i = 0; i < sizeof(brought) / sizeof(brought[0]); i++)
 		is_brought |= !strncmp(name, brought[i], strlen(brought[i]));
-	if (!is_brought || loader_find(fs, path, name, found))
-		return true;
-	good = !rootfs_join(top, dir, "../../nvidia");
-	n = rootfs_names(fs, top, "");
-	for (size_t i = 0; i < n.count && !good; i++)
-		good = rootfs_join(lib, top, n.at[i]) && rootfs_join(found, lib, "lib") &&
-		       rootfs_join(lib, found, name) && rootfs_is_file(fs, lib);
+	is_there = !rootfs_join(top, p->location, "../nvidia");
+	n = rootfs_names(p->fs, top, "");
+	for (size_t i = 0; i < n.count && !is_there; i++)
+		is_there = rootfs_join(lib, top, n.at[i]) && rootfs_join(found, lib, "lib") &&
+			   rootfs_join(lib, found, name) && rootfs_is_file(p->fs, lib);
 	rootfs_names_free(&n);
-	if (!good)
-		snprintf(why, OVERRIDE_WHY,
-			 "%.160s needs %.127s, which is not where the loader looks",
-			 strrchr(path, '/') + 1, name);
+	if (is_there)
+		return true;
+	p->out->kind = OVERRIDE_GONE;
+	snprintf(p->out->why, sizeof(p->out->why),
+		 "%.160s needs %.127s, which is not where the loader looks",
+		 strrchr(path, '/') + 1, name);
+	find_target(p, name);
+	return !is_brought && !*p->out->link;
+}
+
+static void free_loaded(struct loaded *at)
+{
+	free(at->name);
+	free(at->path);
+	free(at->plain);
+	free(at->rpath);
+}
+
+/* Adds a library to the process; it is not read yet. */
+static struct loaded *add_loaded(struct process *p, const char *name, const char *path,
+				 const char *plain, int by)
+{
+	struct loaded new = { strdup(name), strdup(path), strdup(plain), NULL, by };
+	struct loaded *at = new.name &&new.path &&new.plain
+				    ? array_more(&p->at, &p->count, sizeof(*at))
+				    : NULL;
+
+	if (at)
+		*at = new;
+	else
+		free_loaded(&new);
+	return at;
+}
+
+/* Finds @name for the library @by, by the folders that come before LD_LIBRARY_PATH. */
+static bool find_before(struct process *p, int by, bool has_runpath, const char *name,
+			char out[PATH_MAX])
+{
+	char origin[PATH_MAX];
+
+	if (*p->first && rootfs_join(out, p->first, name) && rootfs_is_file(p->fs, out))
+		return true;
+	while (!has_runpath && by >= 0) {
+		const struct loaded *at = &p->at[by];
+
+		snprintf(origin, sizeof(origin), "%.*s",
+			 (int)(strrchr(at->path, '/') - at->path), at->path);
+		if (loader_find_in(p->fs, at->rpath, ":", origin, NULL, name, out))
+			return true;
+		by = at->by;
+	}
+	return false;
+}
+
+/* The library that the one numbered @by, whose link data are @user, loads as @name; NULL: none
+ * is found. */
+static const struct loaded *find_loaded(struct process *p, int by, const struct elflink *user,
+					const char *name)
+{
+	char path[PATH_MAX], plain[PATH_MAX];
+	const char *caller = p->at[by].path;
+
+	for (int i = 0; i < p->count; i++)
+		if (!strcmp(p->at[i].name, name))
+			return &p->at[i];
+	if (find_before(p, by, *user->runpath, name, path))
+		return add_loaded(p, name, path, path, by);
+	if (!loader_find(p->fs, caller, name, path))
+		return NULL;
+	return add_loaded(p, name, path,
+			  loader_find_plain(p->fs, caller, name, plain) ? plain : path, by);
+}
+
+/* Does the library that number @i loads as @name fit it? */
+static bool judge_needed(struct process *p, int i, const struct elflink *user, const char *name)
+{
+	const struct loaded *at = find_loaded(p, i, user, name);
+	const char *path = p->at[i].path;
+	struct opened has, own = { -1, NULL };
+	bool good;
+
+	if (!at)
+		return p->at[i].by >= 0 || judge_unfound(p, path, name);
+	has = open_elf(p->fs, at->path);
+	if (strcmp(at->path, at->plain))
+		own = open_elf(p->fs, at->plain);
+	good = !has.link || (judge_rivals(p, path, user, at, has.link, own.link) &&
+			     judge_versions(p, path, user, at, has.link) &&
+			     judge_own(p, path, user, at, has.link));
+	close_elf(&own);
+	close_elf(&has);
 	return good;
 }
 
-bool override_judge(struct rootfs *fs, const char *dir, char why[OVERRIDE_WHY], bool *by_path)
+static bool judge_loaded(struct process *p, int i)
 {
-	const char *set = rootfs_is_live(fs) ? conf_env("LD_LIBRARY_PATH") : NULL;
-	char path[PATH_MAX];
+	struct opened o = open_elf(p->fs, p->at[i].path);
 	bool good = true;
-	struct names n;
 
-	*why = 0;
-	*by_path = false;
-	n = rootfs_names(fs, dir, "lib");
-	for (size_t i = 0; i < n.count && good; i++) {
-		struct opened o;
+	if (o.link && *o.link->rpath)
+		p->at[i].rpath = strdup(o.link->rpath);
+	for (int k = 0; good && o.link && k < o.link->needed_count; k++)
+		good = judge_needed(p, i, o.link, o.link->needed[k]);
+	close_elf(&o);
+	return good;
+}
 
-		if (!strstr(n.at[i], ".so") || !rootfs_join(path, dir, n.at[i]) ||
-		    !rootfs_is_file(fs, path))
-			continue;
-		o = open_elf(fs, path);
-		for (int k = 0; good && o.link && k < o.link->needed_count; k++) {
-			const char *name = o.link->needed[k];
+/* Adds the libraries in the folder @dir whose names begin with @prefix. */
+static void add_roots(struct process *p, const char *dir, const char *prefix)
+{
+	struct names n = rootfs_names(p->fs, dir, prefix);
+	char path[PATH_MAX];
 
-			if (set && *set)
-				*by_path = !judge_needed(fs, path, o.link, name, why);
-			good = !*by_path && judge_own(fs, path, o.link, name, why) &&
-			       judge_found(fs, path, dir, name, why);
-		}
-		close_elf(&o);
+	for (size_t i = 0; i < n.count; i++) {
+		const char *so = strstr(n.at[i], ".so");
+
+		/* Not libx.so.debug, which nobody loads. */
+		if (so && (!so[3] || (so[3] == '.' && isdigit((unsigned char)so[4]))) &&
+		    rootfs_join(path, dir, n.at[i]) && rootfs_is_file(p->fs, path))
+			add_loaded(p, n.at[i], path, path, -1);
 	}
 	rootfs_names_free(&n);
+}
+
+/* Adds the libraries of wheels that torch's import loads by their paths before its own: 2.5
+ * does not, and libcusparse then takes the libnvJitLink of LD_LIBRARY_PATH; 2.7 does. */
+static void add_preloaded(struct process *p)
+{
+	static const char *const all[][2] = { { "(\"nvjitlink\", \"libnvJitLink",
+						"libnvJitLink." },
+					      { "(\"cuda_nvrtc\", \"libnvrtc", "libnvrtc." } };
+	char top[PATH_MAX], path[PATH_MAX], dir[PATH_MAX];
+	char *data = rootfs_join(path, p->location, "__init__.py")
+			     ? rootfs_read(p->fs, path, 1 << 20, &(size_t){ 0 })
+			     : NULL;
+	struct names n = { 0 };
+
+	if (data && rootfs_join(top, p->location, "../nvidia"))
+		n = rootfs_names(p->fs, top, "");
+	for (size_t i = 0; i < n.count; i++)
+		for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
+			if (strstr(data, all[k][0]) && rootfs_join(path, top, n.at[i]) &&
+			    rootfs_join(dir, path, "lib"))
+				add_roots(p, dir, all[k][1]);
+	rootfs_names_free(&n);
+	free(data);
+}
+
+bool override_judge(struct rootfs *fs, const char *location, const char *first,
+		    const char *extension, struct override *out)
+{
+	static const char *const below[] = { "lib", "", "python" };
+	struct process all = { fs, location, first, NULL, 0, out }, *p = &all;
+	int i, root = 0, own = -1;
+	bool good = true;
+	char dir[PATH_MAX];
+
+	*out = (struct override){ 0 };
+	for (i = 0; i < 3; i++)
+		if (rootfs_join(dir, location, below[i]))
+			add_roots(p, dir, "");
+	add_preloaded(p);
+	if (extension) {
+		own = p->count;
+		add_loaded(p, strrchr(extension, '/') + 1, extension, extension, -1);
+	}
+	for (i = 0; i < p->count && good; i++) {
+		good = judge_loaded(p, i);
+		for (root = i; p->at[root].by >= 0;)
+			root = p->at[root].by;
+	}
+	out->is_extension = root == own;
+	for (i = 0; i < p->count; i++)
+		free_loaded(&p->at[i]);
+	free(p->at);
 	return good;
 }
 
-bool override_newest(struct rootfs *fs, const char *caller, const char *first, const char *name,
-		     const char *prefix, char out[64], char path[PATH_MAX])
+bool override_newest(struct rootfs *fs, const char *caller, const char *name,
+		     const char *prefix, char out[64])
 {
-	size_t n = strlen(prefix);
+	char path[PATH_MAX], newest[64];
 	struct opened o;
 
 	*out = 0;
-	if (!(*first && rootfs_join(path, first, name) && rootfs_is_file(fs, path)) &&
-	    !loader_find(fs, caller, name, path))
+	if (!loader_find(fs, caller, name, path))
 		return false;
 	o = open_elf(fs, path);
-	for (size_t i = 0; o.link && i < o.link->give_count; i++) {
-		const char *v = o.link->gives[i];
-
-		if (!strncmp(v, prefix, n) && isdigit((unsigned char)v[n]) &&
-		    (!*out || release_compare(v + n, out) > 0))
-			snprintf(out, 64, "%.63s", v + n);
+	if (o.link) {
+		newest_like(o.link, prefix, newest);
+		if (*newest)
+			snprintf(out, 64, "%s", newest + strlen(prefix));
 	}
 	close_elf(&o);
-	if (!*out)
-		*path = 0;
 	return *out;
 }

@@ -86,6 +86,16 @@ bool pythons_series(const char *s, char *out, size_t cap)
 	return true;
 }
 
+bool pythons_tag(const char *s, char out[16])
+{
+	size_t n = strspn(s, "0123456789");
+
+	if (n < 2 || n > 4)
+		return false;
+	snprintf(out, 16, "%c.%.*s", *s, (int)n - 1, s + 1);
+	return true;
+}
+
 /* Cuts the last component; false at the top. */
 static bool parent(char *path)
 {

@@ -52,4 +52,8 @@ json_t *pythons_json(const struct pythons *p);
 /* pythons_series - "3.11" from "python3.11" or "3.11.7"; false if there is none. */
 bool pythons_series(const char *s, char *out, size_t cap);
 
+/* pythons_tag - "3.11" from what follows "cp" or "cpython-" in names of extensions and wheels:
+ * "311-x86_64-linux-gnu.so"; false if there is none. */
+bool pythons_tag(const char *s, char out[16]);
+
 #endif

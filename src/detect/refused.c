@@ -69,10 +69,10 @@ static bool wants_stack(const struct elffile *f)
 static bool refuses_stack(struct rootfs *fs, const char *path)
 {
 	const char *tuned = rootfs_is_live(fs) ? conf_env("GLIBC_TUNABLES") : NULL;
-	char newest[64], libc[PATH_MAX];
+	char newest[64];
 
 	return !(tuned && strstr(tuned, "glibc.rtld.execstack=2")) &&
-	       override_newest(fs, path, "", "libc.so.6", "GLIBC_", newest, libc) &&
+	       override_newest(fs, path, "libc.so.6", "GLIBC_", newest) &&
 	       release_compare(newest, STACK_GLIBC) >= 0;
 }
 

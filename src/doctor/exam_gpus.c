@@ -497,7 +497,7 @@ int exam_gpus(struct exam *x, struct err *e)
 		if (count) {
 			add_driver_library(x, &fs, driver);
 			add_unused(x, &fs, jsonio_string(driver, "version"));
-			hardware_files(x, &fs, count);
+			hardware_files(x, &fs, count, jsonio_string(driver, "version"));
 			add_models(x, &fs);
 			add_visible(x, count);
 		}

@@ -50,6 +50,21 @@ static const char *size_text(uint64_t bytes, char out[32])
 
 /* Network. */
 
+/* Adds where the finding @f is, and the line or command that fixes it. */
+static void why_lint(struct exam *x, const struct lint_finding *f)
+{
+	char why[2048], todo[2048];
+
+	snprintf(why, sizeof(why), "%.300s: %.500s: %.500s", f->where, f->line ? f->line : "",
+		 f->what);
+	snprintf(todo, sizeof(todo), "in %.300s write: %.1000s", f->where,
+		 f->fix ? f->fix : "");
+	exam_why(x, f->line ? why : f->what,
+		 !f->fix            ? "ringup net lint"
+		 : *f->where == '/' ? todo
+				    : f->fix);
+}
+
 static void add_lint(struct exam *x, const struct snapshot *s, struct err *e, int *rc)
 {
 	struct lint_report r = { 0 };
@@ -61,12 +76,14 @@ static void add_lint(struct exam *x, const struct snapshot *s, struct err *e, in
 		warnings += r.findings[i].severity == LINT_WARNING;
 	}
 	if (!*rc && errors + warnings) {
-		exam_add(x, errors ? EXAM_BAD : EXAM_NOTE, "settings: %d error%s, %d warning%s",
-			 errors, errors == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+		exam_add(x, errors ? EXAM_BAD : EXAM_NOTE,
+			 "settings: %d error%s, %d warning%s%s", errors, errors == 1 ? "" : "s",
+			 warnings, warnings == 1 ? "" : "s",
+			 errors + warnings > 1 ? "; ringup net lint lists all" : "");
 		for (i = 0; i < r.n; i++)
 			if (r.findings[i].severity == (errors ? LINT_ERROR : LINT_WARNING))
 				break;
-		exam_why(x, r.findings[i].what, "ringup net lint");
+		why_lint(x, &r.findings[i]);
 	} else if (!*rc) {
 		exam_add(x, EXAM_GOOD, "settings: ok");
 	}

@@ -13,8 +13,9 @@
 #include "base/shell.h"
 #include "config.h"
 #include "detect/dist.h"
+#include "detect/loader.h"
 #include "detect/lookup.h"
-#include "detect/override.h"
+#include "detect/mpilibs.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
@@ -110,8 +111,74 @@ static const char *version_of(const json_t *facts, const char *python)
 			     "version");
 }
 
-/* Reports the engine that serves the framework @f; having none may be intended. */
-static void add_framework(struct exam *x, const json_t *f)
+/* The mpirun beside the library @mpi, or the node's of that flavour; "": unknown. */
+static void mpirun_of(struct exam *x, struct rootfs *fs, const char *mpi, const char *flavour,
+		      char out[PATH_MAX])
+{
+	char dir[PATH_MAX];
+	const char *is;
+	json_t *o;
+	size_t i;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(mpi, '/') - mpi), mpi);
+	*strrchr(dir, '/') = 0;
+	is = rootfs_join(out, dir, "bin/mpirun") ? mpilibs_program(fs, out) : NULL;
+	if (is && !strcmp(is, flavour))
+		return;
+	*out = 0;
+	json_array_foreach(json_object_get(x->facts, "mpi"), i, o)
+		if (!*out && !strcmp(jsonio_string(o, "flavour"), flavour))
+			text_set(out, PATH_MAX, jsonio_string(o, "mpirun"));
+}
+
+/* Reports a first mpirun in PATH that belongs to another MPI than the Horovod @engine is linked
+ * with.  Jobs may name theirs, so it is a note. */
+static void add_mpirun(struct exam *x, const json_t *engine)
+{
+	static const char *const links[][2] = { { "libmpi.so.40", "openmpi" },
+						{ "libmpi.so.12", "mpich" } };
+	const json_t *first = json_array_get(json_object_get(engine, "extensions"), 0);
+	const char *extension = jsonio_string(first, "library");
+	char mpirun[PATH_MAX], mpi[PATH_MAX], right[PATH_MAX], todo[3 * PATH_MAX];
+	json_t *problems = json_array();
+	struct rootfs fs;
+	struct err e;
+
+	if (!exam_is_live(x) || rootfs_open(&fs, "", problems, &e))
+		goto out;
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		const char *is, *flavour = links[i][1];
+
+		if (!loader_needs(&fs, extension, links[i][0]) ||
+		    !loader_find(&fs, extension, links[i][0], mpi) ||
+		    !loader_find_in(&fs, conf_env("PATH"), ":", NULL, NULL, "mpirun", mpirun))
+			continue;
+		is = mpilibs_program(&fs, mpirun);
+		if (!is || !strcmp(is, flavour))
+			continue;
+		exam_add(x, EXAM_NOTE,
+			 "mpirun in PATH, %.200s, is %s's, but Horovod %s of %.200s is linked "
+			 "with %s, %.200s",
+			 mpirun, lookup_mpi_title(is), jsonio_string(engine, "version"),
+			 jsonio_string(engine, "python"), lookup_mpi_title(flavour), mpi);
+		mpirun_of(x, &fs, mpi, flavour, right);
+		if (*right)
+			snprintf(todo, sizeof(todo),
+				 "start jobs with %s, or put %.*s first in PATH", right,
+				 (int)(strrchr(right, '/') - right), right);
+		else
+			snprintf(todo, sizeof(todo), "put the mpirun of %s first in PATH",
+				 lookup_mpi_title(flavour));
+		exam_why(x, "under it each process is rank 0 of 1 and trains alone", todo);
+	}
+	rootfs_close(&fs);
+out:
+	json_decref(problems);
+}
+
+/* Reports the engine that serves the framework @f; having none may be intended.  @is_broken: a
+ * finding says that the framework itself cannot be used. */
+static void add_framework(struct exam *x, const json_t *f, bool is_broken)
 {
 	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
 	const json_t *ours = lookup_entry(x->facts, "engines", python, "ringup");
@@ -122,6 +189,8 @@ static void add_framework(struct exam *x, const json_t *f)
 	bool is_served =
 		!strcmp(name, "torch") || !strcmp(name, "tensorflow") || !strcmp(name, "jax");
 
+	if (is_broken && !(extension && *jsonio_string(extension, "fault")))
+		return;
 	if (ours && !strcmp(name, "jax") &&
 	    versions_in(jsonio_string(f, "version"), JAX_UNSERVED)) {
 		snprintf(todo, sizeof(todo), "%s -m pip install --upgrade jax",
@@ -165,14 +234,14 @@ static void add_framework(struct exam *x, const json_t *f)
 int exam_frameworks(struct exam *x, struct err *e)
 {
 	const json_t *list = json_object_get(x->facts, "frameworks");
-	json_t *o;
+	json_t *told = json_object(), *o;
 	size_t i;
-	int rc = misfits_add(x, list, e);
+	int rc = misfits_add(x, list, told, e);
 
 	const char *home = exam_is_live(x) ? conf_env("PYTHONHOME") : NULL;
 
 	if (rc)
-		return rc;
+		goto out;
 	if (home && *home) {
 		exam_add(x, EXAM_NOTE,
 			 "PYTHONHOME=%s: every Python looks for its standard library there",
@@ -180,7 +249,10 @@ int exam_frameworks(struct exam *x, struct err *e)
 		exam_why(x, "a Python of another version does not start", "unset PYTHONHOME");
 	}
 	json_array_foreach(list, i, o)
-		add_framework(x, o);
+		add_framework(x, o, json_object_get(told, jsonio_string(o, "location")));
+	json_array_foreach(json_object_get(x->facts, "engines"), i, o)
+		if (!strcmp(jsonio_string(o, "name"), "horovod"))
+			add_mpirun(x, o);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python environment with a framework found");
 		exam_why(x, NULL,
@@ -188,11 +260,14 @@ int exam_frameworks(struct exam *x, struct err *e)
 			 "the environment with --python");
 	}
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
-		/* add_framework() has already reported these as faults. */
-		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17))
+		/* Findings say so already: of faults, and of what misfits_add() explains. */
+		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17) &&
+		    !json_is_true(json_object_get(told, jsonio_string(o, "path"))))
 			exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
 				 jsonio_string(o, "reason"));
-	return 0;
+out:
+	json_decref(told);
+	return rc;
 }
 
 int exam_drift(struct exam *x, struct err *e)

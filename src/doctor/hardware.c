@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "detect/rootfs.h"
+#include "detect/text.h"
 #include "doctor/exam.h"
 
 /* The number in a file of @dir; 0: there is none. */
@@ -85,7 +86,94 @@ void hardware_access(struct exam *x, const char *path)
 	}
 }
 
-void hardware_files(struct exam *x, struct rootfs *fs, int gpus)
+/* A fabric manager: the name and the version of its package. */
+struct fabric {
+	char package[64], version[64];
+};
+
+/* Reads dpkg's status: nvidia-fabricmanager, or nvidia-fabricmanager-530. */
+static void read_package(struct rootfs *fs, struct fabric *out)
+{
+	static const char mark[] = "Package: nvidia-fabricmanager";
+	size_t len;
+	char *data = rootfs_read(fs, "/var/lib/dpkg/status", 1 << 26, &len), *at, *end;
+
+	for (at = data; at && (at = strstr(at, mark)); at = end) {
+		char version[64], status[64];
+		const char *name = at + strlen("Package: ");
+		size_t n = strcspn(name, "\n"), stem = strlen(mark) - strlen("Package: ");
+
+		end = strstr(at, "\n\n");
+		end = end ? end : data + len;
+		stem += name[stem] == '-';
+		/* Not nvidia-fabricmanager-dev-530. */
+		if (stem + strspn(name + stem, "0123456789") != n ||
+		    !text_field(at, (size_t)(end - at), "Status", ':', status,
+				sizeof(status)) ||
+		    strcmp(status, "install ok installed") != 0 ||
+		    !text_field(at, (size_t)(end - at), "Version", ':', version,
+				sizeof(version)))
+			continue;
+		text_copy(out->package, sizeof(out->package), name, n);
+		text_copy(out->version, sizeof(out->version), version, strcspn(version, "-"));
+	}
+	free(data);
+}
+
+/* Reads the version that a fabric manager, of whatever package, gave in the last line of its
+ * log when it ended since @driver is another one. */
+static void read_log(struct rootfs *fs, const char *driver, struct fabric *out)
+{
+	static const char mark[] = "driver interface version ";
+	size_t len;
+	char *data = rootfs_read(fs, "/var/log/fabricmanager.log", 1 << 26, &len), *last;
+	char has[64], met[64];
+
+	while (data && len && data[len - 1] == '\n')
+		data[--len] = 0;
+	last = data ? strrchr(data, '\n') : NULL;
+	last = data ? strstr(last ? last : data, mark) : NULL;
+	if (last &&
+	    sscanf(last + strlen(mark), "%63s don't match with driver version %63[0-9.]", has,
+		   met) == 2 &&
+	    text_is_version(has) && !strncmp(met, driver, strlen(driver)))
+		text_set(out->version, sizeof(out->version), has);
+	free(data);
+}
+
+/* Reports a fabric manager of another version than the driver: it ends when it starts. */
+static void add_fabric(struct exam *x, struct rootfs *fs, const char *driver, bool is_needed)
+{
+	struct fabric f = { "", "" };
+	char todo[320], branch[16] = "";
+
+	read_package(fs, &f);
+	if (!*f.version)
+		read_log(fs, driver, &f);
+	if (!*f.version || !*driver || !strcmp(f.version, driver))
+		return;
+	exam_add(x, is_needed ? EXAM_BAD : EXAM_NOTE,
+		 "the fabric manager is version %s, but the driver is %s", f.version, driver);
+	/* nvidia-fabricmanager-530 has the driver's branch in its name. */
+	if (strcmp(f.package, "nvidia-fabricmanager") != 0)
+		snprintf(branch, sizeof(branch), "-%.*s", (int)strcspn(driver, "."), driver);
+	if (*f.package)
+		snprintf(todo, sizeof(todo),
+			 "sudo apt-get install 'nvidia-fabricmanager%s=%.64s*'; sudo systemctl "
+			 "restart nvidia-fabricmanager",
+			 branch, driver);
+	else
+		snprintf(todo, sizeof(todo),
+			 "install nvidia-fabric-manager in version %.64s; sudo systemctl "
+			 "restart nvidia-fabricmanager",
+			 driver);
+	exam_why(x,
+		 "it ends when it starts; CUDA then fails with error 802, system not yet "
+		 "initialized",
+		 todo);
+}
+
+void hardware_files(struct exam *x, struct rootfs *fs, int gpus, const char *driver)
 {
 	struct names n = rootfs_names(fs, "/dev", "nvidia");
 	bool has_control = false, has_memory = false;
@@ -129,6 +217,8 @@ void hardware_files(struct exam *x, struct rootfs *fs, int gpus)
 			 "system not yet initialized",
 			 "install nvidia-fabricmanager in exactly the driver's version, and "
 			 "systemctl enable --now nvidia-fabricmanager");
+	} else {
+		add_fabric(x, fs, driver, n.count);
 	}
 	rootfs_names_free(&n);
 }

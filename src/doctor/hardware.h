@@ -10,9 +10,9 @@ struct rootfs;
  * such as "nouveau", in @driver, or "". */
 int hardware_on_bus(struct rootfs *fs, char driver[64]);
 
-/* hardware_files - add device files and the fabric manager that programs need to reach @gpus
- * GPUs by NVIDIA and that are missing. */
-void hardware_files(struct exam *x, struct rootfs *fs, int gpus);
+/* hardware_files - add device files that programs need to reach @gpus GPUs by NVIDIA and that
+ * are missing, and a fabric manager that is missing or has another version than @driver. */
+void hardware_files(struct exam *x, struct rootfs *fs, int gpus, const char *driver);
 
 /* hardware_access - add the device file @path if this process may not use it; live only. */
 void hardware_access(struct exam *x, const char *path);

@@ -14,13 +14,18 @@
 #include "detect/dist.h"
 #include "detect/lookup.h"
 #include "detect/override.h"
+#include "detect/pythons.h"
 #include "detect/refused.h"
 #include "detect/requires.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
+#include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
 #include "rebuild/versions.h"
+
+/* The folders of a framework that have libraries. */
+static const char *const folders[] = { "lib", "", "python" };
 
 /* Reports a Keras that is not the one that this Python's TensorFlow was made for. */
 static void add_keras(struct exam *x, const struct versions *table, const json_t *tensorflow)
@@ -42,15 +47,15 @@ static void add_keras(struct exam *x, const struct versions *table, const json_t
 	exam_why(x, "tf.keras imports the installed keras", todo);
 }
 
-/* The distributions in the same site-packages as framework @f; dist_free() them. */
-static struct dists beside(struct rootfs *fs, const json_t *f)
+/* The distributions in the same site-packages as framework @f, which is put in @site and
+ * borrowed; dist_free() them. */
+static struct dists beside(struct rootfs *fs, const json_t *f, char site[PATH_MAX])
 {
 	const char *location = jsonio_string(f, "location");
 	const char *slash = strrchr(location, '/');
 	struct dists found = { 0 };
-	char site[PATH_MAX];
 
-	snprintf(site, sizeof(site), "%.*s", slash ? (int)(slash - location) : 0, location);
+	snprintf(site, PATH_MAX, "%.*s", slash ? (int)(slash - location) : 0, location);
 	if (*site)
 		dist_scan_site(fs, site, &found);
 	return found;
@@ -63,11 +68,11 @@ static void add_numpy(struct exam *x, struct rootfs *fs, const struct versions *
 	const char *name = jsonio_string(f, "name"), *version = jsonio_string(f, "version");
 	const struct version_fact *fact = versions_ask(table, name, version, "numpy", NULL);
 	const char *python = jsonio_string(f, "python");
-	char todo[2 * PATH_MAX], word[PATH_MAX];
+	char todo[2 * PATH_MAX], word[PATH_MAX], site[PATH_MAX];
 	struct dists found = { 0 };
 
 	if (fact)
-		found = beside(fs, f);
+		found = beside(fs, f, site);
 	for (size_t i = 0; i < found.count; i++) {
 		const struct dist *d = &found.at[i];
 
@@ -111,8 +116,8 @@ static void add_companions(struct exam *x, struct rootfs *fs, const json_t *torc
 {
 	const char *version = jsonio_string(torch, "version"),
 		   *python = jsonio_string(torch, "python");
-	struct dists found = beside(fs, torch);
-	char want[64], todo[2 * PATH_MAX], word[PATH_MAX];
+	char want[64], todo[2 * PATH_MAX], word[PATH_MAX], site[PATH_MAX];
+	struct dists found = beside(fs, torch, site);
 	int plain = (int)strcspn(version, "+");
 
 	for (size_t i = 0; i < found.count; i++) {
@@ -161,7 +166,8 @@ static void add_avx(struct exam *x, struct rootfs *fs, const json_t *f)
 static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax)
 {
 	const char *version = jsonio_string(jax, "version");
-	struct dists found = beside(fs, jax);
+	char site[PATH_MAX];
+	struct dists found = beside(fs, jax, site);
 
 	for (size_t i = 0; i < found.count; i++) {
 		const struct dist *d = &found.at[i];
@@ -176,42 +182,6 @@ static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax
 			 "install jax, jaxlib and the plug-ins in the same version");
 	}
 	dist_free(&found);
-}
-
-/* Reports a C or C++ library that is older than the framework @f needs. */
-static void add_too_old(struct exam *x, struct rootfs *fs, const json_t *f)
-{
-	static const struct {
-		const char *field, *library, *prefix;
-	} all[] = { { "glibcxx", "libstdc++.so.6", "GLIBCXX_" },
-		    { "glibc", "libc.so.6", "GLIBC_" } };
-	const json_t *needs = json_object_get(f, "needs");
-	const json_t *y = jsonrecord_find(json_object_get(x->facts, "pythons"), "path",
-					  jsonio_string(f, "python"));
-	char first[PATH_MAX] = "", has[64], path[PATH_MAX];
-
-	/* conda's Python is linked so that its environment's libraries come first. */
-	if (!strcmp(jsonio_string(y, "kind"), "conda"))
-		(void)rootfs_join(first, jsonio_string(y, "prefix"), "lib");
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		const char *want = jsonio_string(needs, all[i].field);
-
-		if (!*want ||
-		    !override_newest(fs, jsonio_string(f, "library"), first, all[i].library,
-				     all[i].prefix, has, path) ||
-		    release_compare(has, want) >= 0)
-			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s cannot be imported: it needs %s%s",
-			 jsonio_string(f, "name"), jsonio_string(f, "version"),
-			 jsonio_string(f, "python"), all[i].prefix, want);
-		snprintf(first, sizeof(first), "%.3000s only has symbols up to %s%s", path,
-			 all[i].prefix, has);
-		exam_why(x, first,
-			 i ? "use a newer distribution or an older framework"
-			   : "conda install -c conda-forge libstdcxx-ng, or use a newer "
-			     "distribution");
-		return;
-	}
 }
 
 /* Reports a jaxlib that is newer than this @jax; older ones require none in their metadata. */
@@ -267,7 +237,27 @@ struct asking {
 	struct exam *x;
 	struct rootfs *fs;
 	const json_t *framework, *python;
+	char series[16]; /* of the Python: "3.11" */
 };
+
+/* The next folder of PYTHONPATH, whose rest is @dirs. */
+static bool next_folder(const char **dirs, char dir[PATH_MAX])
+{
+	while (*dirs && **dirs) {
+		size_t n = strcspn(*dirs, ":");
+
+		text_copy(dir, PATH_MAX, *dirs, n);
+		*dirs += n + ((*dirs)[n] == ':');
+		if (*dir == '/')
+			return true;
+	}
+	return false;
+}
+
+static const char *pythonpath(const struct exam *x)
+{
+	return exam_is_live(x) ? conf_env("PYTHONPATH") : NULL;
+}
 
 static bool is_module_in(struct rootfs *fs, const char *dir, const char *module)
 {
@@ -281,41 +271,155 @@ static bool is_module_in(struct rootfs *fs, const char *dir, const char *module)
 /* Would the framework's Python find @module? */
 static bool is_module_there(const struct asking *a, const char *module)
 {
-	const char *dirs = exam_is_live(a->x) ? conf_env("PYTHONPATH") : NULL;
+	const char *dirs = pythonpath(a->x);
 	char dir[PATH_MAX];
 	json_t *site;
-	size_t i, n;
+	size_t i;
 
 	json_array_foreach(json_object_get(a->python, "sites"), i, site)
 		if (is_module_in(a->fs, json_string_value(site), module))
 			return true;
-	for (; dirs && *dirs; dirs += n + (dirs[n] == ':')) {
-		n = strcspn(dirs, ":");
-		text_copy(dir, sizeof(dir), dirs, n);
-		if (*dir == '/' && is_module_in(a->fs, dir, module))
+	while (next_folder(&dirs, dir))
+		if (is_module_in(a->fs, dir, module))
 			return true;
-	}
 	return false;
 }
 
-/* The version of the distribution @name that the framework's Python finds first; "": none. */
-static void installed(const struct asking *a, const char *name, char version[64])
+static bool find_in_site(const struct asking *a, const char *site, const char *name,
+			 struct dist *out)
 {
+	struct dists found = { 0 };
+
+	dist_scan_site(a->fs, site, &found);
+	for (size_t k = 0; k < found.count; k++)
+		if (!strcmp(found.at[k].name, name))
+			*out = found.at[k];
+	dist_free(&found);
+	return *out->name;
+}
+
+/* The distribution @name that the framework's Python finds first, whose site is in @dir or
+ * borrowed; "" in its name: none. */
+static struct dist installed(const struct asking *a, const char *name, char dir[PATH_MAX])
+{
+	const char *dirs = pythonpath(a->x);
+	struct dist d = { 0 };
 	json_t *site;
 	size_t i;
 
-	*version = 0;
-	json_array_foreach(json_object_get(a->python, "sites"), i, site) {
-		struct dists found = { 0 };
-
-		if (*version)
+	while (!*d.name && next_folder(&dirs, dir))
+		find_in_site(a, dir, name, &d);
+	json_array_foreach(json_object_get(a->python, "sites"), i, site)
+		if (*d.name || find_in_site(a, json_string_value(site), name, &d))
 			break;
-		dist_scan_site(a->fs, json_string_value(site), &found);
-		for (size_t k = 0; k < found.count; k++)
-			if (!strcmp(found.at[k].name, name))
-				text_set(version, 64, found.at[k].version);
-		dist_free(&found);
+	return d;
+}
+
+/* The Python that the extensions of @d are for, if it is another one: "3.8" in @is. */
+static bool is_of_other(const struct asking *a, const struct dist *d, char is[16])
+{
+	char tag[64];
+
+	*is = 0;
+	if (!*a->series || !dist_tag(a->fs, d, tag) || !pythons_tag(tag, is) ||
+	    !strcmp(is, a->series))
+		*is = 0;
+	return *is;
+}
+
+/* The same of the framework itself: by names such as _C.cpython-38-x86_64-linux-gnu.so, or by
+ * its distribution. */
+static bool is_other(const struct asking *a, char is[16])
+{
+	static const char mark[] = ".cpython-";
+	const char *at, *by = jsonio_string(a->framework, "distribution");
+	struct dists found;
+	char dir[PATH_MAX], site[PATH_MAX], tag[16];
+
+	*is = 0;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && *a->series; i++) {
+		struct names n = { 0 };
+		bool is_own = false;
+
+		if (rootfs_join(dir, jsonio_string(a->framework, "location"), folders[i]))
+			n = rootfs_names(a->fs, dir, "");
+		for (size_t k = 0; k < n.count; k++) {
+			at = strstr(n.at[k], mark);
+			if (!at || !pythons_tag(at + strlen(mark), tag))
+				continue;
+			is_own |= !strcmp(tag, a->series);
+			text_set(is, 16, tag);
+		}
+		rootfs_names_free(&n);
+		if (is_own)
+			*is = 0;
+		if (is_own || *is)
+			return *is;
 	}
+	found = beside(a->fs, a->framework, site);
+	for (size_t i = 0; i < found.count; i++) {
+		const struct dist *d = &found.at[i];
+
+		if (is_of_other(a, d, tag) &&
+		    (*by ? !strcmp(d->name, by)
+			 : dist_brings(a->fs, d, jsonio_string(a->framework, "name"))))
+			text_set(is, 16, tag);
+	}
+	dist_free(&found);
+	return *is;
+}
+
+/* Adds why @package in the folder @dir is found, and hides the one at @hidden or "", to a
+ * finding about one for another Python. */
+static void why_other(const struct asking *a, const char *package, const char *dir,
+		      const char *hidden)
+{
+	const char *dirs = pythonpath(a->x), *python = jsonio_string(a->framework, "python");
+	char why[3 * PATH_MAX], todo[3 * PATH_MAX], word[PATH_MAX];
+
+	while (next_folder(&dirs, word))
+		if (!strcmp(word, dir)) {
+			snprintf(
+				why, sizeof(why),
+				"PYTHONPATH puts %.3000s before the environment's packages%s%s",
+				dir, *hidden ? ", and hides " : "", hidden);
+			snprintf(todo, sizeof(todo), "unset PYTHONPATH, or remove %s from it",
+				 dir);
+			exam_why(a->x, why, todo);
+			return;
+		}
+	snprintf(why, sizeof(why), "it is in %s", dir);
+	if (strstr(dir, "/.local/lib/python"))
+		snprintf(todo, sizeof(todo), "export PYTHONNOUSERSITE=1, or remove it");
+	else
+		snprintf(todo, sizeof(todo), "%s -m pip install --ignore-installed %s",
+			 shell_word(python, word, sizeof(word)), package);
+	exam_why(a->x, why, todo);
+}
+
+/* Reports a framework that was built for another Python; false: it was not. */
+static bool add_other(const struct asking *a, json_t *told)
+{
+	const char *name = jsonio_string(a->framework, "name");
+	const char *location = jsonio_string(a->framework, "location");
+	char is[16], dir[PATH_MAX], path[PATH_MAX], hidden[PATH_MAX] = "";
+	json_t *site;
+	size_t i;
+
+	if (!is_other(a, is))
+		return false;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(location, '/') - location), location);
+	json_array_foreach(json_object_get(a->python, "sites"), i, site)
+		if (!*hidden && rootfs_join(path, json_string_value(site), name) &&
+		    rootfs_is_dir(a->fs, path) && strcmp(path, location))
+			text_set(hidden, sizeof(hidden), path);
+	exam_add(a->x, EXAM_BAD,
+		 "%s %s of %s cannot be imported: it was built for Python %s, not for %s", name,
+		 jsonio_string(a->framework, "version"), jsonio_string(a->framework, "python"),
+		 is, a->series);
+	why_other(a, name, dir, hidden);
+	json_object_set_new(told, hidden, json_true());
+	return true;
 }
 
 /* Does a framework that requires @r fail with @version?  protobuf promises that code which an
@@ -347,12 +451,23 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	const char *python = jsonio_string(a->framework, "python");
 	const struct imported *m = imported_of(name, r->name);
 	enum requires_fit is = REQUIRES_FITS;
-	char version[64], todo[2 * PATH_MAX], word[PATH_MAX];
+	char version[64], todo[2 * PATH_MAX], word[PATH_MAX], dir[PATH_MAX], series[16];
 	const char *why = "the framework imports that package at startup";
+	struct dist d;
 
 	if (!m)
 		return true;
-	installed(a, r->name, version);
+	d = installed(a, r->name, dir);
+	if (is_of_other(a, &d, series)) {
+		exam_add(a->x, EXAM_BAD,
+			 "%s %s of %s cannot be imported: %s %s was built for Python %s, not "
+			 "for %s",
+			 name, jsonio_string(a->framework, "version"), python, r->name,
+			 d.version, series, a->series);
+		why_other(a, r->name, d.site, "");
+		return true;
+	}
+	text_set(version, sizeof(version), d.version);
 	if (*version)
 		is = requires_compare(version, r->versions);
 	/* add_jaxlib() reports it, also where the metadata do not. */
@@ -381,21 +496,17 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	return true;
 }
 
-/* Reports packages that framework @f imports and that are missing or of another version than it
- * requires. */
-static void add_required(struct exam *x, struct rootfs *fs, const json_t *f)
+/* Reports packages that the framework imports and that are missing, or of another version than
+ * it requires. */
+static void add_required(struct asking *a)
 {
-	const char *python = jsonio_string(f, "python");
-	struct asking a = {
-		x, fs, f, jsonrecord_find(json_object_get(x->facts, "pythons"), "path", python)
-	};
-	struct dists found = beside(fs, f);
-	char series[16] = "";
+	char site[PATH_MAX], version[32];
+	struct dists found = beside(a->fs, a->framework, site);
 
-	snprintf(series, sizeof(series), "%s", jsonio_string(a.python, "version"));
+	snprintf(version, sizeof(version), "%s", jsonio_string(a->python, "version"));
 	for (size_t i = 0; i < found.count; i++)
-		if (!strcmp(found.at[i].name, jsonio_string(f, "distribution")))
-			requires_each(fs, &found.at[i], series, see_requirement, &a);
+		if (!strcmp(found.at[i].name, jsonio_string(a->framework, "distribution")))
+			requires_each(a->fs, &found.at[i], version, see_requirement, a);
 	dist_free(&found);
 }
 
@@ -435,9 +546,149 @@ static bool add_refused(struct exam *x, struct rootfs *fs, const json_t *f, cons
 	return true;
 }
 
-int misfits_add(struct exam *x, const json_t *list, struct err *e)
+/* Packages that all install one file, and the one of them that the framework requires. */
+struct owners {
+	const struct dists *all;
+	const char *file; /* below the site */
+	struct rootfs *fs;
+	char names[256], wanted[320];
+	int count;
+};
+
+static bool see_owner(void *arg, const struct requirement *r)
 {
-	static const char *const below[] = { "lib", "", "python" };
+	struct owners *o = arg;
+
+	for (size_t i = 0; i < o->all->count; i++)
+		if (!strcmp(o->all->at[i].name, r->name) &&
+		    dist_lists(o->fs, &o->all->at[i], o->file)) {
+			snprintf(o->wanted, sizeof(o->wanted), "%s%s", r->name, r->versions);
+			return false;
+		}
+	return true;
+}
+
+/* Sets @todo to the command that installs the library of @u again, and adds the packages to its
+ * reason if several installed it. */
+static void put_again(const struct asking *a, struct override *u, char *todo, size_t cap)
+{
+	const char *library = u->library;
+	struct rootfs *fs = a->fs;
+	const json_t *f = a->framework;
+	const char *python = jsonio_string(f, "python");
+	char word[PATH_MAX], site[PATH_MAX];
+	struct dists found = beside(fs, f, site);
+	struct owners o = { .all = &found, .fs = fs };
+	size_t len = strlen(site);
+
+	shell_word(python, word, sizeof(word));
+	if (len && !strncmp(library, site, len) && library[len] == '/')
+		o.file = library + len + 1;
+	for (size_t i = 0; i < found.count && o.file; i++) {
+		size_t at = strlen(o.names);
+
+		if (dist_lists(fs, &found.at[i], o.file) && ++o.count)
+			snprintf(o.names + at, sizeof(o.names) - at, " %s", found.at[i].name);
+		if (!strcmp(found.at[i].name, jsonio_string(f, "distribution")))
+			requires_each(fs, &found.at[i], a->series, see_owner, &o);
+	}
+	if (!*o.wanted)
+		snprintf(todo, cap, "%s -m pip install --force-reinstall %s==%s", word,
+			 jsonio_string(f, "name"), jsonio_string(f, "version"));
+	else if (o.count > 1)
+		snprintf(todo, cap,
+			 "%s -m pip uninstall -y%s; %s -m pip install --no-deps '%s'", word,
+			 o.names, word, o.wanted);
+	else
+		snprintf(todo, cap, "%s -m pip install --force-reinstall --no-deps '%s'", word,
+			 o.wanted);
+	if (o.count > 1)
+		snprintf(u->why + strlen(u->why), sizeof(u->why) - strlen(u->why),
+			 "; %d packages install that file:%s", o.count, o.names);
+	dist_free(&found);
+}
+
+/* Reports the first library that the framework, or the Horovod for it, would load and that does
+ * not fit. */
+static void add_unfit(const struct asking *a, json_t *told)
+{
+	struct exam *x = a->x;
+	const json_t *f = a->framework;
+	const char *name = jsonio_string(f, "name"), *python = jsonio_string(f, "python");
+	const json_t *horovod = lookup_entry(x->facts, "engines", python, "horovod");
+	const json_t *extension = lookup_extension(horovod, name);
+	const char *base = jsonio_string(a->python, "base_prefix");
+	char first[PATH_MAX], todo[3 * PATH_MAX], word[PATH_MAX];
+	struct override o;
+
+	/* conda's Python is linked so that its own libraries come first. */
+	if (!rootfs_join(first, base, "conda-meta") || !rootfs_is_dir(a->fs, first) ||
+	    !rootfs_join(first, base, "lib"))
+		*first = 0;
+	if (override_judge(a->fs, jsonio_string(f, "location"), first,
+			   extension && !*jsonio_string(extension, "fault")
+				   ? jsonio_string(extension, "library")
+				   : NULL,
+			   &o))
+		return;
+	exam_add(x, EXAM_BAD, "%s %s of %s%s%s cannot be %s%s%s", name,
+		 jsonio_string(f, "version"), python, o.is_extension ? ": Horovod " : "",
+		 o.is_extension ? jsonio_string(horovod, "version") : "",
+		 o.is_extension ? "loaded" : "imported", *o.version ? ": it needs " : "",
+		 o.version);
+	if (*o.link)
+		snprintf(todo, sizeof(todo), "ln -s %s %s",
+			 shell_word(o.target, word, sizeof(word)),
+			 shell_word(o.link, first, sizeof(first)));
+	else if (o.kind == OVERRIDE_PATH)
+		snprintf(todo, sizeof(todo), "unset LD_LIBRARY_PATH, or remove %.*s from it",
+			 (int)(strrchr(o.library, '/') - o.library), o.library);
+	else if (!strncmp(o.version, "GLIBC_", 6))
+		snprintf(todo, sizeof(todo), "use a newer distribution or an older framework");
+	else if (strstr(o.library, "/libstdc++."))
+		snprintf(todo, sizeof(todo),
+			 "conda install -c conda-forge libstdcxx-ng, or use a newer "
+			 "distribution");
+	else if (o.is_extension)
+		drift_command(todo, sizeof(todo), x->root, jsonio_string(horovod, "location"),
+			      python, name);
+	else
+		put_again(a, &o, todo, sizeof(todo));
+	exam_why(x, o.why, todo);
+	json_object_set_new(told, o.library, json_true());
+}
+
+/* Reports what does not fit framework @f alone, or the packages beside it. */
+static void add_misfits(struct asking *a, const struct versions *table, json_t *told)
+{
+	struct exam *x = a->x;
+	const json_t *f = a->framework;
+	const char *name = jsonio_string(f, "name");
+	char dir[PATH_MAX];
+
+	if (add_other(a, told))
+		return;
+	if (!strcmp(name, "tensorflow"))
+		add_keras(x, table, f);
+	if (!strcmp(name, "jaxlib"))
+		add_jax_plugins(x, a->fs, f);
+	if (!strcmp(name, "jax"))
+		add_jaxlib(x, f);
+	if (!strcmp(name, "torch"))
+		add_companions(x, a->fs, f);
+	if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))
+		add_avx(x, a->fs, f);
+	add_numpy(x, a->fs, table, f);
+	add_required(a);
+	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]); k++)
+		if (rootfs_join(dir, jsonio_string(f, "location"), folders[k]) &&
+		    add_refused(x, a->fs, f, dir))
+			return;
+	add_unfit(a, told);
+}
+
+int misfits_add(struct exam *x, const json_t *list, json_t *told, struct err *e)
+{
 	json_t *problems = json_array(), *o;
 	struct versions table = { 0 };
 	struct err ignored;
@@ -450,41 +701,16 @@ int misfits_add(struct exam *x, const json_t *list, struct err *e)
 	/* Without its table less is said. */
 	(void)versions_load(&table, NULL, &ignored);
 	json_array_foreach(list, i, o) {
-		const char *name = jsonio_string(o, "name");
-		char dir[PATH_MAX], why[OVERRIDE_WHY], todo[PATH_MAX + 128];
-		bool by_path;
+		struct asking a = { x, &fs, o,
+				    jsonrecord_find(json_object_get(x->facts, "pythons"),
+						    "path", jsonio_string(o, "python")),
+				    "" };
+		int before = x->bad;
 
-		if (!strcmp(name, "tensorflow"))
-			add_keras(x, &table, o);
-		if (!strcmp(name, "jaxlib"))
-			add_jax_plugins(x, &fs, o);
-		if (!strcmp(name, "jax"))
-			add_jaxlib(x, o);
-		if (!strcmp(name, "torch"))
-			add_companions(x, &fs, o);
-		if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))
-			add_avx(x, &fs, o);
-		add_numpy(x, &fs, &table, o);
-		add_required(x, &fs, o);
-		add_too_old(x, &fs, o);
-		for (size_t k = 0; k < sizeof(below) / sizeof(below[0]); k++) {
-			if (!rootfs_join(dir, jsonio_string(o, "location"), below[k]))
-				continue;
-			if (add_refused(x, &fs, o, dir))
-				break;
-			if (override_judge(&fs, dir, why, &by_path))
-				continue;
-			exam_add(x, EXAM_BAD, "%s %s of %s cannot be imported", name,
-				 jsonio_string(o, "version"), jsonio_string(o, "python"));
-			snprintf(todo, sizeof(todo),
-				 "%s -m pip install --force-reinstall %s==%s",
-				 jsonio_string(o, "python"), name, jsonio_string(o, "version"));
-			exam_why(
-				x, why,
-				by_path ? "unset LD_LIBRARY_PATH, or remove that folder from it"
-					: todo);
-			break;
-		}
+		pythons_series(jsonio_string(a.python, "version"), a.series, sizeof(a.series));
+		add_misfits(&a, &table, told);
+		if (x->bad > before)
+			json_object_set_new(told, jsonio_string(o, "location"), json_false());
 	}
 	versions_free(&table);
 	rootfs_close(&fs);

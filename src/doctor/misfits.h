@@ -8,8 +8,13 @@
 struct err;
 struct exam;
 
-/* misfits_add - add what keeps each framework of @list, as find_all() has them, from being
- * imported, or what it does not fit. */
-int misfits_add(struct exam *x, const json_t *list, struct err *e);
+/*
+ * misfits_add - add what keeps each framework of @list, as find_all() has them, from being
+ * imported, or what it does not fit.
+ *
+ * @told gets the location of each framework with a bad finding (false), and the paths of the
+ * files and packages that findings explain (true).
+ */
+int misfits_add(struct exam *x, const json_t *list, json_t *told, struct err *e);
 
 #endif

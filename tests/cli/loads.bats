@@ -120,7 +120,7 @@ expect_fault() {
   expect_loads
   # conda's own comes before the system's.
   mkdir "$node/opt/env/conda-meta"
-  versions "$node/opt/env/lib/libstdc++.so.6" libstdc++.so.6 GLIBCXX_3.4 GLIBCXX_3.4.21
+  versions "$node/opt/env/lib/libstdc++.so.6" libstdc++.so.6 CXXABI_1.3 GLIBCXX_3.4 GLIBCXX_3.4.21
   expect_fault 'it needs GLIBCXX_3.4.30, but /opt/env/lib/libstdc++.so.6 only has versions up to GLIBCXX_3.4.21'
   # A library without versions is taken by the loader, with a warning.
   shared "$node/opt/env/lib/libstdc++.so.6" 'extern "C" int v2() { return 0; }' -nostdlib -Wl,-soname,libstdc++.so.6

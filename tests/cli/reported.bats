@@ -325,3 +325,224 @@ wants /etc/environment immutable 'chattr -i'
 chattr -i "$root/etc/environment"
 S
 }
+
+@test "C1: LD_LIBRARY_PATH leads a library of a wheel to one of an older CUDA" {
+  reported here <<'S'
+environment
+n=$site/nvidia old=$T/cuda-12.1/lib64
+torch_at "$site" 2.5.1+cu124 12.4
+echo 'int __nvJitLinkComplete_12_4;' | so "$n/nvjitlink/lib/libnvJitLink.so.12"
+echo 'int __nvJitLinkComplete_12_1;' | so "$old/libnvJitLink.so.12"
+echo 'int older;' | so "$old/libcusparse.so.12"
+echo 'extern int cusparse; int *cuda(void) { return &cusparse; }' |
+  so "$site/torch/lib/libtorch_cuda.so" -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../../nvidia/cusparse/lib' -L"$old" -l:libcusparse.so.12
+for how in disable enable; do
+  echo 'extern int __nvJitLinkComplete_12_4; int *cusparse(void) { return &__nvJitLinkComplete_12_4; }' |
+    so "$n/cusparse/lib/libcusparse.so.12" "$n/nvjitlink/lib/libnvJitLink.so.12" "-Wl,--$how-new-dtags,-rpath,\$ORIGIN/../../nvjitlink/lib"
+  said env LD_LIBRARY_PATH="$old:$LD_LIBRARY_PATH" ringup doctor --python "$venv"
+  if [[ $how == enable ]]; then
+    ended 1
+    wants "libcusparse\.so\.12 needs __nvJitLinkComplete_12_4; LD_LIBRARY_PATH puts $old/libnvJitLink" "unset LD_LIBRARY_PATH, or remove $old"
+    unsaid 'no engine installed'
+  else
+    unsaid 'cannot be imported'
+  fi
+done
+said ringup doctor --python "$venv"
+unsaid 'cannot be imported'
+# Newer ones load it themselves.
+echo '_preload_cuda_deps("nvjitlink", "libnvJitLink.so.*[0-9]")' >"$site/torch/__init__.py"
+said env LD_LIBRARY_PATH="$old:$LD_LIBRARY_PATH" ringup doctor --python "$venv"
+unsaid 'cannot be imported'
+# An extension of Horovod, which torch's own libraries do not need.
+echo 'int MPI_Init, MPI_New;' | so "$T/new/libmpi.so.40"
+echo 'int MPI_Init;' | so "$T/mpi/libmpi.so.40"
+horovod_at "$T/new/libmpi.so.40" -Wl,--enable-new-dtags,-rpath,"$T/new" <<<'extern int MPI_New; int *f(void) { return &MPI_New; }'
+said env LD_LIBRARY_PATH="$T/mpi:$LD_LIBRARY_PATH" ringup doctor --python "$venv"
+ended 1
+wants ': Horovod 0.28.1 cannot be loaded' 'needs MPI_New' "or remove $T/mpi from it"
+S
+}
+
+@test "C2: two NCCL wheels own one file, which has what the wrong one installed" {
+  reported here <<'S'
+environment
+l=nvidia/nccl/lib/libnccl.so.2
+torch_at "$site" 2.13.0+cu130 13.0 'Requires-Dist: nvidia-nccl-cu13==2.29.7; platform_system == "Linux"'
+package_at "$site" nvidia_nccl_cu13 2.29.7
+package_at "$site" nvidia_nccl_cu12 2.29.3
+echo "$l,sha256=x,1" | tee "$site"/nvidia_nccl_cu1{2-2.29.3,3-2.29.7}.dist-info/RECORD >/dev/null
+echo 'int ncclCommInitRank, ncclCommResume;' | so "$site/$l"
+echo 'extern int ncclCommResume; int *c10d(void) { return &ncclCommResume; }' |
+  so "$site/torch/lib/libtorch_cuda.so" "$site/$l" '-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib'
+said ringup doctor --python "$venv"
+unsaid 'cannot be imported'
+echo 'int ncclCommInitRank;' | so "$site/$l"
+said ringup doctor --python "$venv"
+ended 1
+wants 'ncclCommResume.*nvidia-nccl-cu12 nvidia-nccl-cu13' "fix: .*pip uninstall -y nvidia-nccl-cu12 nvidia-nccl-cu13; .*pip install --no-deps 'nvidia-nccl-cu13==2.29.7'"
+unsaid 'another NCCL wheel'
+S
+}
+
+@test "C3: torch was upgraded to one with the new C++ ABI, Horovod was not" {
+  reported here <<'S'
+environment
+torch_at "$site" 2.7.1
+package_at "$site" horovod 0.28.1
+library_at "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" c10 -D_GLIBCXX_USE_CXX11_ABI=0
+said ringup doctor --python "$venv"
+ended 1
+wants 'old C\+\+ ABI' "ringup rebuild --engine horovod --python $venv"
+S
+}
+
+@test "C4: mpirun is of another MPI than Horovod's" {
+  reported here <<'S'
+environment
+o=$T/opt/openmpi-4.1.6 m=$T/opt/mpich-4.1.2
+torch_at "$site" 2.7.1
+mkdir -p "$o/bin" "$m/bin"
+cp /bin/true "$o/bin/orterun"
+cp /bin/true "$m/bin/mpiexec.hydra"
+ln -s orterun "$o/bin/mpirun"
+ln -s mpiexec.hydra "$m/bin/mpirun"
+echo 'int MPI_Init;' | so "$o/lib/libmpi.so.40"
+horovod_at "$o/lib/libmpi.so.40" -Wl,-rpath,"$o/lib" <<<'extern int MPI_Init; int *f(void) { return &MPI_Init; }'
+said env PATH="$m/bin:$PATH" ringup doctor --python "$venv"
+wants 'torch 2\.7\.1 of .*: works with Horovod' "mpirun in PATH, $m/bin/mpirun, is MPICH's.*Open MPI, $o/lib/libmpi" 'rank 0 of 1' "start jobs with $o/bin/mpirun"
+said env PATH="$o/bin:$PATH" ringup doctor --python "$venv"
+unsaid 'rank 0 of 1'
+S
+}
+
+@test "C5: the link to conda's libstdc++ was removed" {
+  reported here <<'S'
+t=$T/tree c=/opt/miniforge3 u=$T/tree/usr/lib/x86_64-linux-gnu s=$T/tree/opt/miniforge3/lib/python3.10/site-packages
+python_at "$t" "$c" 3.10
+mkdir -p "$t$c/conda-meta"
+torch_at "$s" 2.6.0
+own=$(objdump -T "$s/torch/lib/libc10.so" | grep -oE '(GLIBCXX|CXXABI)_[0-9.]+' | sort -u)
+# cxx FILE VERSION - a libstdc++ with that version, and those that torch's other libraries need; it has new().
+cxx() {
+  { printf '%s { };\n' $own && echo "$2 { global: new; };"; } >"$T/map"
+  soname=libstdc++.so.6 so "$1" -nostdlib "-Wl,--version-script=$T/map" <<<'void new(void) {}'
+}
+cxx "$u/libstdc++.so.6.0.28" GLIBCXX_3.4.28
+ln -s libstdc++.so.6.0.28 "$u/libstdc++.so.6"
+ln -s usr/lib "$t/lib"
+cxx "$t$c/lib/libstdc++.so.6.0.34" GLIBCXX_3.4.30
+so "$s/torch/lib/libtorch_python.so" -nostdlib "$t$c/lib/libstdc++.so.6.0.34" '-Wl,-rpath,$ORIGIN/../../../..' <<<'void new(void); void python(void) { new(); }'
+said ringup doctor --root "$t"
+ended 1
+wants 'cannot be imported: it needs GLIBCXX_3\.4\.30' 'only has symbols up to GLIBCXX_3\.4\.28.*not the link libstdc\+\+\.so\.6' "ln -s libstdc\+\+\.so\.6\.0\.34 $c/lib/libstdc"
+ln -s libstdc++.so.6.0.34 "$t$c/lib/libstdc++.so.6"
+said ringup doctor --root "$t"
+unsaid 'cannot be imported'
+S
+}
+
+@test "C6: a torch for CUDA 13 and GPUs that CUDA 13 dropped" {
+  reported here <<'S'
+t=$T/tree
+python_at "$t" /opt/venv 3.11
+torch_at "$t/opt/venv/lib/python3.11/site-packages" 2.9.1+cu130 13.0
+gpus_at "$t" 580.95.05 'Tesla V100-SXM2-32GB'
+said ringup doctor --root "$t"
+ended 1
+wants 'V100-SXM2-32GB needs CUDA 12\.9 or earlier, and torch 2\.9\.1\+cu130' 'torch built for that CUDA'
+unsaid 'newer driver'
+S
+}
+
+@test "C7: the fabric manager kept its version when the driver was upgraded" {
+  reported here <<'S'
+t=$T/tree
+gpus_at "$t" 530.41.03 'NVIDIA A100-SXM4-80GB'
+mkdir -p "$t/proc/driver/nvidia-nvswitch/devices/0000:c4:00.0" "$t/usr/bin" "$t/var/lib/dpkg" "$t/var/log"
+: >"$t/usr/bin/nv-fabricmanager"
+# package NAME VERSION - what dpkg knows.
+package() { printf 'Package: %s\nStatus: install ok installed\nVersion: %s\n\n' libcuda1 530.41.03-1 nvidia-fabricmanager-dev-530 530.1-1 "$@" >"$t/var/lib/dpkg/status"; }
+package nvidia-fabricmanager-530 530.41.03-1
+said ringup doctor --root "$t"
+unsaid 'bad .*fabric manager'
+for old in 530:530.30.02 525:525.147.05; do
+  package "nvidia-fabricmanager-${old%:*}" "${old#*:}-1"
+  said ringup doctor --root "$t"
+  ended 1
+  wants "fabric manager is version ${old#*:}, but the driver is 530\.41\.03" "apt-get install 'nvidia-fabricmanager-530=530\.41\.03\*'.*systemctl restart nvidia-fabricmanager"
+done
+# No package of dpkg's; the log says it, if the last start ended so.
+: >"$t/var/lib/dpkg/status"
+echo "[ERROR] fabric manager NVIDIA GPU driver interface version 530.30.02 don't match with driver version 530.41.03. Please update with matching NVIDIA driver package." >"$t/var/log/fabricmanager.log"
+said ringup doctor --root "$t"
+ended 1
+wants 'fabric manager is version 530\.30\.02' 'nvidia-fabric-manager in version 530\.41\.03'
+echo '[INFO] Connected to 1 node.' >>"$t/var/log/fabricmanager.log"
+said ringup doctor --root "$t"
+unsaid 'bad .*fabric manager'
+S
+}
+
+@test "C8: PYTHONPATH leads to packages for another Python" {
+  reported here <<'S'
+environment
+old=$T/apps/lib/python3.8/site-packages
+torch_at "$site" 2.5.1
+: | so "$site/torch/_C.cpython-311-x86_64-linux-gnu.so"
+torch_at "$old" 1.13.1
+: | so "$old/torch/_C.cpython-38-x86_64-linux-gnu.so"
+said env PYTHONPATH="$old" ringup doctor --python "$venv"
+ended 1
+wants 'torch 1\.13\.1 of .* cannot be imported: it was built for Python 3\.8, not for 3\.11' "PYTHONPATH puts $old before.*hides $site/torch" 'fix: unset PYTHONPATH'
+unsaid 'no engine installed'
+said ringup doctor --python "$venv"
+unsaid 'cannot be imported'
+# Their extensions have no such names, but pip notes their kind; and a package that TensorFlow imports.
+package_at "$site" tensorflow 2.15.1 'Requires-Dist: numpy>=1.23'
+package_at "$old" tensorflow 2.4.0
+package_at "$site" numpy 1.26.4
+package_at "$old" numpy 1.23.0
+mkdir -p {"$site","$old"}/{tensorflow,numpy}
+touch {"$site","$old"}/{tensorflow,numpy}/__init__.py
+echo 'Tag: cp38-cp38-manylinux1_x86_64' | tee "$old"/{tensorflow-2.4.0,numpy-1.23.0}.dist-info/WHEEL >/dev/null
+echo 'tensorflow/__init__.py,,' >"$old/tensorflow-2.4.0.dist-info/RECORD"
+said env PYTHONPATH="$old" ringup doctor --python "$venv"
+wants 'tensorflow .* cannot be imported: it was built for Python 3\.8'
+rm -r "$old"/tensorflow*
+said env PYTHONPATH="$old" ringup doctor --python "$venv"
+wants 'tensorflow 2\.15\.1 .* cannot be imported: numpy 1\.23\.0 was built for Python 3\.8'
+echo 'Tag: cp311-cp311-manylinux1_x86_64' >"$old/numpy-1.23.0.dist-info/WHEEL"
+said env PYTHONPATH="$old" ringup doctor --python "$venv"
+unsaid 'tensorflow .* cannot be imported'
+S
+}
+
+@test "C9: a file of settings names an interface that this node does not have" {
+  reported <<'S'
+layer /etc
+printf 'NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=ens1f0np0\n' >/etc/nccl.conf
+said env -u NCCL_SOCKET_IFNAME ringup doctor
+ended 1
+wants "why: /etc/nccl\.conf:2: NCCL_SOCKET_IFNAME=ens1f0np0: 'ens1f0np0' matches no interface" 'fix: (in /etc/nccl\.conf:2 write: NCCL_SOCKET_IFNAME==|ringup net lint)'
+rm /etc/nccl.conf
+said env GLOO_SOCKET_IFNAME=ens1f0np0 ringup doctor
+wants "why: environment: GLOO_SOCKET_IFNAME=ens1f0np0: " 'fix: (export GLOO_SOCKET_IFNAME=|ringup net lint)'
+S
+}
+
+@test "C10: a control group of few processes" {
+  reported <<'S'
+for at in /sys/fs/cgroup/pids /sys/fs/cgroup; do
+  g=$at/ringup.$$.reported
+  mkdir "$g" 2>/dev/null && [[ -e $g/pids.max ]] && break
+  rmdir "$g" 2>/dev/null
+done
+[[ -e $g/pids.max ]] || cannot "no control group with a limit of processes here"
+echo 32 >"$g/pids.max"
+said bash -c 'echo $$ >"$0/cgroup.procs"; exec ringup doctor' "$g"
+rmdir "$g"
+ended 1
+wants 'control group allows only [0-9]+ more' 'pids\.max.*--pids-limit'
+S
+}

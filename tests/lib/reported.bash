@@ -1,15 +1,19 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # reported.bash - recreates a reported failure in a mount namespace of its own: trees, layers and copies of this machine.
 
-# reported <SCRIPT - run SCRIPT as root in its own mount namespace, with the functions below; fails if an answer is
-# not as expected, and shows what was said.
+# reported [here] <SCRIPT - run SCRIPT as root in its own mount namespace, or as this user here, with the functions
+# below; fails if an answer is not as expected, and shows what was said.
 reported() {
-  if [[ $EUID -ne 0 ]] || ! unshare -m --propagation private true 2>/dev/null; then
+  local apart=(unshare -m --propagation private)
+  [[ ${1:-} != here ]] || apart=()
+  if [[ ${1:-} == here ]]; then
+    command -v g++ >/dev/null || skip "g++ is not installed"
+  elif [[ $EUID -ne 0 ]] || ! unshare -m --propagation private true 2>/dev/null; then
     skip "needs root and namespaces"
   fi
   { printf 'set -u\nT=%q lib=%q\n. "$lib"\nfails=0\n' "$BATS_TEST_TMPDIR" "$src/tests/lib/reported.bash" &&
     printf 'src=%q\n' "$src" && cat && echo 'exit "$fails"'; } >"$BATS_TEST_TMPDIR/script"
-  run unshare -m --propagation private bash "$BATS_TEST_TMPDIR/script"
+  run "${apart[@]}" bash "$BATS_TEST_TMPDIR/script"
   printf '%s\n' "$output"
   [[ $status -ne 77 ]] || skip "${lines[-1]}"
   [[ $status -eq 0 ]]
@@ -81,15 +85,43 @@ library_at() {
     g++ -x c++ -shared -fPIC "${@:3}" -o "$1" -
 }
 
-# torch_at SITE VERSION [CUDA]
+# torch_at SITE VERSION [CUDA [LINE...]] - torch, with LINEs of metadata.
 torch_at() {
-  package_at "$1" torch "$2"
+  package_at "$1" torch "$2" "${@:4}"
   mkdir -p "$1/torch/include/torch"
   : >"$1/torch/__init__.py"
   : >"$1/torch/include/torch/extension.h"
   printf "__version__ = '%s'\ncuda = %s\n" "$2" "${3:+"'$3'"}" | sed 's/cuda = $/cuda = None/' >"$1/torch/version.py"
   library_at "$1/torch/lib/libc10.so" c10
   cp "$1/torch/lib/libc10.so" "$1/torch/lib/libtorch_cpu.so"
+}
+
+# so FILE [OPTION...] <SOURCE - a shared library of C, with the name of its file or $soname.
+so() {
+  mkdir -p "${1%/*}"
+  gcc -shared -fPIC "-Wl,-soname,${soname:-${1##*/}}" -o "$1" -x c - -x none -Wl,--no-as-needed,--allow-shlib-undefined "${@:2}"
+}
+
+# environment - $venv, whose packages are in $site: an environment that is only files.
+environment() {
+  venv=$T/venv site=$T/venv/lib/python3.11/site-packages
+  python_at "$T" /venv 3.11
+}
+
+# horovod_at [OPTION...] <SOURCE - a Horovod for torch in $site, whose extension is SOURCE.
+horovod_at() {
+  package_at "$site" horovod 0.28.1
+  so "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" "$@"
+}
+
+# gpus_at ROOT DRIVER MODEL - a GPU, as its driver shows it.
+gpus_at() {
+  local g=$1/proc/driver/nvidia/gpus/0000:1a:00.0
+  mkdir -p "$g"
+  printf 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Thu Mar 16 19:48:20 UTC 2023\n' "$2" >"$1/proc/driver/nvidia/version"
+  printf 'Model: \t\t %s\nDevice Minor: \t 0\n' "$3" >"$g/information"
+  driver_at "$1/usr/lib/x86_64-linux-gnu/libcuda.so.$2"
+  ln -s "libcuda.so.$2" "$1/usr/lib/x86_64-linux-gnu/libcuda.so.1"
 }
 
 # driver_at FILE [RESULT] - a libcuda.so.1 whose functions return RESULT.
