@@ -247,6 +247,8 @@ def error(name, text):
     return e
 
 
+# How a sentence about what the ranks want begins, if not with the bare name of the operation.
+_UNNAMED = "one without a name: "
 # How the library's sentence begins if it names the operation.
 _NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of "
                         r"|[a-z]+ \S+ (has stalled|is not complete)")
@@ -259,7 +261,11 @@ def failure(lib, status, doing):
     name = next((n for n, code in STATUS.items() if code == status), None)
     text = lib.ringup_explain().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
-    e = error(name, text if _NAMES_ONE.match(text) else f"{doing}: {text}")
+    called = re.search("'(.*)'$", doing)
+    bare = f"{called[1]}: " if called else _UNNAMED
+    text = text[len(bare):] if text.startswith(bare) else text
+    named = text.startswith(f"{doing}: ") or _NAMES_ONE.match(text)
+    e = error(name, text if named else f"{doing}: {text}")
     e.status = status
     return e
 
