@@ -191,7 +191,7 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 		if (s->digest == OP_TO_ROOT)
 			snprintf(where, sizeof(where), " to rank %d",
 				 ranks_in_world(world, s->root));
-		n = snprintf(out, len, "%s%s of %llu %s",
+		n = snprintf(out, len, "%s (%s)%s of %llu %s", *where ? "reduce" : "allreduce",
 			     reduce_redop_name((enum ringup_redop)s->redop), where, count,
 			     type);
 		break;
@@ -230,7 +230,7 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 		n = snprintf(out, len, "%s of %llu %s", collective_word(s->kind), count, type);
 	}
 	for (int i = 0; i < s->dims && n > 0 && (size_t)n < len; i++)
-		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : " [",
+		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : ", shape [",
 			      (unsigned long long)s->shape[i],
 			      i + 1 < s->dims ? ""
 			      : s->beyond     ? " in more dimensions]"

@@ -149,8 +149,9 @@ void op_signature_get(const unsigned char *from, struct op_signature *s);
 /* op_signature_hash - equal for equal signatures, on all hosts. */
 uint32_t op_signature_hash(const struct op_signature *s);
 
-/* op_signature_text - "sum of 10 f32 [5,2]", "broadcast from rank 1 of 3 u8".  Here and below,
- * @world has the world rank of each rank of a group; NULL: the group is the world. */
+/* op_signature_text - "allreduce (sum) of 10 f32, shape [5,2]", "broadcast from rank 1 of 3
+ * u8". Here and below, @world has the world rank of each rank of a group; NULL: the group is
+ * the world. */
 void op_signature_text(const struct op_signature *s, const int *world, char *out, size_t len);
 
 /* op_signature_disagree - the sentence about @name when @of[0..size-1] are not equal, with the

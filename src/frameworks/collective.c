@@ -30,11 +30,15 @@ static const char *title(const struct collective_run *run)
 	return run->plan.name[0] ? run->plan.name : collective_word(run->plan.kind);
 }
 
-/* Does a message of the library begin with the operation, "grouped allreduce 'x': "? */
-static bool names_one(const char *text, const char *word)
+/* Does a message of the library begin with the operation, "grouped allreduce 'x': ", or with
+ * the name that it has here, "allreduce.x: "? */
+static bool names_one(const char *text, const char *word, const char *name)
 {
-	size_t many = strlen("grouped "), len = strlen(word);
+	size_t many = strlen("grouped "), len = strlen(name);
 
+	if (!strncmp(text, name, len) && !strncmp(text + len, ": ", 2))
+		return true;
+	len = strlen(word);
 	text += strncmp(text, "grouped ", many) ? 0 : many;
 	return !strncmp(text, word, len) &&
 	       (!strncmp(text + len, " '", 2) || !strncmp(text + len, " #", 2));
@@ -45,7 +49,7 @@ static int library_failed(struct collective_run *run, int status)
 {
 	const char *text = ringup_explain();
 
-	if (names_one(text, collective_word(run->plan.kind)))
+	if (names_one(text, collective_word(run->plan.kind), title(run)))
 		return collective_fail(run, status, "%s", text);
 	return collective_fail(run, status, "%s: %s", title(run),
 			       text[0] ? text : ringup_strerror(status));

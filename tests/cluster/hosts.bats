@@ -223,7 +223,7 @@ job() {
   start "$b" 1 2 differ
   finish 0 1
   expect_status 0
-  [[ $(grep -c 'differ: .*rank 0 wants a sum of 10 f32, rank 1 a sum of 11 f32' <<<"$output") -eq 2 ]]
+  [[ $(grep -c 'differ: .*rank 0 wants an allreduce (sum) of 10 f32, rank 1 an allreduce (sum) of 11 f32' <<<"$output") -eq 2 ]]
 }
 
 @test "three ranks on one host and one on the other: every collective is right" {

@@ -330,24 +330,28 @@ static void disagree(struct ringup *r, int rank, int size)
 	}
 	a[2].count = odd ? 3 : 2;
 	snprintf(why, sizeof(why),
-		 "odd[2]: rank 0 wants a sum of 2 f32, rank %d a sum of 3 f32", size - 1);
+		 "odd[2]: rank 0 wants an allreduce (sum) of 2 f32, rank %d an allreduce (sum) "
+		 "of 3 f32",
+		 size - 1);
 	refused(g, a, 3, why, rank);
 	a[2].count = 2;
 	a[0].dtype = odd ? RINGUP_I32 : RINGUP_F32;
 	a[1].redop = odd ? RINGUP_MAX : RINGUP_SUM;
 	snprintf(why, sizeof(why),
-		 "odd[0]: rank 0 wants a sum of 4 f32, rank %d a sum of 4 i32", size - 1);
+		 "odd[0]: rank 0 wants an allreduce (sum) of 4 f32, rank %d an allreduce (sum) "
+		 "of 4 i32",
+		 size - 1);
 	refused(g, a, 3, why, rank);
 	a[0].dtype = RINGUP_F32;
-	refused(g, a, 3, "odd[1]: rank 0 wants a sum of 4 f32", rank);
+	refused(g, a, 3, "odd[1]: rank 0 wants an allreduce (sum) of 4 f32", rank);
 	a[1].redop = RINGUP_SUM;
 	refused(g, a, odd ? 2 : 3, "odd: rank 0 wants a group of 3 tensors", rank);
 	if (odd)
 		check(ringup_allreduce(g, a, NULL) == RINGUP_EMISMATCH &&
-			      strstr(ringup_error(), "a sum of 4 f32"),
+			      strstr(ringup_error(), "an allreduce (sum) of 4 f32"),
 		      "one alone", rank);
 	else
-		refused(g, a, 3, "a sum of 4 f32", rank);
+		refused(g, a, 3, "an allreduce (sum) of 4 f32", rank);
 	for (i = 0; i < 3; i++)
 		check(all_are(v[i], RINGUP_F32, 4, 1), "touched", rank);
 	check(!ringup_allreduce_many(g, a, 3, NULL) && v[2][1] == (float)size && v[2][2] == 1,
@@ -423,7 +427,10 @@ static void joined(struct ringup *r, int rank, int size)
 	}
 	if (rank > 0 && size > 2) {
 		a[1].redop = rank == 2 ? RINGUP_MIN : RINGUP_SUM;
-		refused(g, a, 2, "beside[1]: rank 1 wants a sum of 1 f32, rank 2 a min", rank);
+		refused(g, a, 2,
+			"beside[1]: rank 1 wants an allreduce (sum) of 1 f32, rank 2 an "
+			"allreduce (min)",
+			rank);
 	}
 	check(!ringup_join(g, &last, NULL) && last > 0, "join", rank);
 	/* And with it, again. */

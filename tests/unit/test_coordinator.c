@@ -601,17 +601,20 @@ static void disagreement(void)
 	for (r = 0; r < 8; r++)
 		hosts_post(r, 1, r == 3 ? &b : r == 7 ? &c : &a, 0, true, &e);
 	ok(!settle(&e) && carry_out(bad, sizeof(bad)) == 1, "it is carried out: %s", e.text);
-	ok(!strcmp(bad, "n1: rank 0 wants a sum of 10 f32, rank 3 a sum of 12 f32"), "%s", bad);
+	ok(!strcmp(bad, "n1: rank 0 wants an allreduce (sum) of 10 f32, rank 3 an allreduce "
+			"(sum) of 12 f32"),
+	   "%s", bad);
 	for (r = 0; r < 8; r++)
 		hosts_post(r, 1, r == 3 ? &b : r == 7 ? &c : &a, 0, false, &e);
 	settle(&e);
 	n = carry_out(bad, sizeof(bad));
-	ok(n == 1 && strstr(bad, "rank 3 a sum of 12 f32"), "once more");
+	ok(n == 1 && strstr(bad, "rank 3 an allreduce (sum) of 12 f32"), "once more");
 	for (r = 0; r < 8; r++)
 		hosts_post(r, 1, r == 7 ? &c : &a, 0, r == 3, &e);
 	settle(&e);
 	n = carry_out(bad, sizeof(bad));
-	ok(n == 1 && strstr(bad, "rank 7 a sum of 13 f32"), "another one: %s", bad);
+	ok(n == 1 && strstr(bad, "rank 7 an allreduce (sum) of 13 f32"), "another one: %s",
+	   bad);
 	for (r = 0; r < 8; r++)
 		hosts_post(r, 1, &a, 0, r == 7, &e);
 	settle(&e);

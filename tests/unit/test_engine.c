@@ -532,8 +532,8 @@ static void mismatch(struct ringup *r, int rank, int size)
 		if (k % 3 == 2) {
 			check(rc == RINGUP_EMISMATCH, "mismatch is reported", rank);
 			check(strstr(ringup_error(),
-				     "odd: rank 0 wants a sum of 10 f32, rank") &&
-				      strstr(ringup_error(), "a sum of 12 f32"),
+				     "odd: rank 0 wants an allreduce (sum) of 10 f32, rank") &&
+				      strstr(ringup_error(), "an allreduce (sum) of 12 f32"),
 			      "with both sides' values", rank);
 			check(v[0] == (float)rank, "and no data is touched", rank);
 		} else {
@@ -574,7 +574,8 @@ static void mismatches(struct ringup *r, int rank, int size)
 		check(!sum_f32(g, name, &v[i], rank ? 0 : 1, &op[i]), "submit", rank);
 	}
 	for (i = 0; i < MANY; i++) {
-		snprintf(begin, sizeof(begin), "wrong/%d: rank 0 wants a sum of 1", i);
+		snprintf(begin, sizeof(begin), "wrong/%d: rank 0 wants an allreduce (sum) of 1",
+			 i);
 		bad += ringup_wait(op[i], -1) != RINGUP_EMISMATCH ||
 		       strncmp(ringup_error(), begin, strlen(begin)) != 0;
 	}

@@ -514,7 +514,8 @@ static void remembered(struct ringup *r, int rank, int size)
 		check(!ringup_wait(many, -1) && w[1] == 2, "many", rank);
 		check(ringup_wait(odd, -1) == RINGUP_EMISMATCH, "a disagreement", rank);
 		snprintf(name, sizeof(name), "rank %d", size - 2);
-		check(strstr(ringup_error(), name) && strstr(ringup_error(), "a sum of 0 f32"),
+		check(strstr(ringup_error(), name) &&
+			      strstr(ringup_error(), "an allreduce (sum) of 0 f32"),
 		      "as the world counts", rank);
 	}
 	check(!ringup_wait(other, -1) && x == (float)size, "other", rank);

@@ -137,7 +137,7 @@ static void disagreement(void)
 			post(r, "odd", r == 1 ? b : a, k == 0, 0, &last);
 		for (r = 0; r < RANKS; r++) {
 			bad += ledger_next(&ledger[r], 1, items) == 1 && items[0].bad &&
-			       strstr(items[0].bad, "rank 1 a sum of 11 f32");
+			       strstr(items[0].bad, "rank 1 an allreduce (sum) of 11 f32");
 			ledger_done(&ledger[r]);
 		}
 		ok(bad == RANKS, "all ranks hear of it, time %d", k + 1);

@@ -30,7 +30,7 @@ static void long_names(void)
 		name[n] = 0;
 		op_signature_disagree(name, of, 2, NULL, text, sizeof(text));
 		bad += text[0] != (n > 1 ? 'A' : 'Z') ||
-		       !strstr(text, "Z: rank 0 wants a sum") ||
+		       !strstr(text, "Z: rank 0 wants an allreduce (sum)") ||
 		       !strstr(text, ",8] scaled by 0.25") ||
 		       !strstr(text, ",9] scaled by 0.25") ||
 		       !strstr(text, "0.5 after, rank 1") ||
@@ -59,9 +59,13 @@ static void sets(void)
 	ok(x.count == 2 && x.rank[0] == 2 && x.rank[1] == 3 && x.signature[1].count == 2,
 	   "the lowest that differs");
 	op_signatures_text(&x, "t", NULL, text, sizeof(text));
-	ok(!strcmp(text, "t: rank 2 wants a sum of 3 f32, rank 3 a sum of 2 f32"), "%s", text);
+	ok(!strcmp(text, "t: rank 2 wants an allreduce (sum) of 3 f32, rank 3 an allreduce "
+			 "(sum) of 2 f32"),
+	   "%s", text);
 	op_signatures_text(&x, "t", (const int[]){ 1, 2, 5, 7, 8, 9 }, text, sizeof(text));
-	ok(!strcmp(text, "t: rank 5 wants a sum of 3 f32, rank 7 a sum of 2 f32"), "%s", text);
+	ok(!strcmp(text, "t: rank 5 wants an allreduce (sum) of 3 f32, rank 7 an allreduce "
+			 "(sum) of 2 f32"),
+	   "%s", text);
 }
 
 /* Another kind of memory is known as such, and hides no other difference, in any order. */
@@ -119,14 +123,16 @@ int main(void)
 	b.post = 0.5;
 	ok(!op_signature_equal(&a, &b), "a scale makes a difference");
 	op_signature_text(&b, NULL, text, sizeof(text));
-	ok(!strcmp(text, "sum of 10 f32 scaled by 1 before and 0.5 after"), "%s", text);
+	ok(!strcmp(text, "allreduce (sum) of 10 f32 scaled by 1 before and 0.5 after"), "%s",
+	   text);
 	b.post = 1 + 0x1p-40;
 	op_signature_text(&b, NULL, text, sizeof(text));
 	ok(strstr(text, " and 1.000000000000909"), "what differs by little reads so: %s", text);
 	b = a;
 	c.count = 12;
 	op_signature_disagree("grad/fc1", of, 3, NULL, text, sizeof(text));
-	ok(!strcmp(text, "grad/fc1: rank 0 wants a sum of 10 f32, rank 2 a sum of 12 f32"),
+	ok(!strcmp(text, "grad/fc1: rank 0 wants an allreduce (sum) of 10 f32, rank 2 an "
+			 "allreduce (sum) of 12 f32"),
 	   "%s", text);
 	b.kind = PLAN_BROADCAST;
 	b.root = 1;
@@ -155,7 +161,8 @@ int main(void)
 	op_signature_shape(&c, (uint64_t[]){ 2, 5 }, 2);
 	op_signature_disagree("m", (const struct op_signature *[]){ &b, &c }, 2, NULL, text,
 			      sizeof(text));
-	ok(!strcmp(text, "m: rank 0 wants a sum of 10 f32 [5,2], rank 1 a sum of 10 f32 [2,5]"),
+	ok(!strcmp(text, "m: rank 0 wants an allreduce (sum) of 10 f32, shape [5,2], rank 1 an "
+			 "allreduce (sum) of 10 f32, shape [2,5]"),
 	   "%s", text);
 	op_signature_shape(&b, (uint64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 5, 2 }, 10);
 	ok(b.dims == OP_SIGNATURE_DIMS && b.shape[OP_SIGNATURE_DIMS - 1] == 10,

@@ -178,7 +178,7 @@ static void roots_differ(struct ringup *r, int rank, int size)
 
 	check(ringup_reduce_to(g, &a, rank ? 1 : 0, NULL) == RINGUP_EMISMATCH && out == GUARD,
 	      "which root", rank);
-	check(strstr(ringup_error(), "rank 0 wants a sum to rank 0 of 1 f32") != NULL,
+	check(strstr(ringup_error(), "rank 0 wants a reduce (sum) to rank 0 of 1 f32") != NULL,
 	      "is told", rank);
 	check(ringup_gather_to(g, &b, rank ? 1 : 0, NULL) == RINGUP_EMISMATCH, "which root",
 	      rank);
