@@ -344,7 +344,8 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 
 	find_front(&f, p, n);
 	for (int i = 0; i < n; i++) {
-		if (p[i].ended_well)
+		if (p[i].ended_well &&
+		    procs_went_on(v->procs, p[i].file, -1, p[i].ended_well) < OWN_STEPS)
 			return NULL;
 		if (p[i].steps && (!still_at || p[i].step_line.time > still_at->step_line.time))
 			still_at = &p[i];
