@@ -316,9 +316,11 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/fields.c %reldir%/diagnose/fields.h \
 	%reldir%/diagnose/lead.c %reldir%/diagnose/lead.h \
 	%reldir%/diagnose/match.c %reldir%/diagnose/match.h \
+	%reldir%/diagnose/missing.c %reldir%/diagnose/missing.h \
 	%reldir%/diagnose/nodes.c %reldir%/diagnose/nodes.h \
 	%reldir%/diagnose/origin.c %reldir%/diagnose/origin.h \
 	%reldir%/diagnose/jobend.c %reldir%/diagnose/jobend.h \
+	%reldir%/diagnose/jobstate.c %reldir%/diagnose/jobstate.h \
 	%reldir%/diagnose/procs.c %reldir%/diagnose/procs.h \
 	%reldir%/diagnose/routine.c %reldir%/diagnose/routine.h \
 	%reldir%/diagnose/stepline.c %reldir%/diagnose/stepline.h \

@@ -373,7 +373,9 @@ UNIT_TESTS += \
 	%reldir%/unit/test_ruling \
 	%reldir%/unit/test_observe \
 	%reldir%/unit/test_stacks \
-	%reldir%/unit/test_wrap
+	%reldir%/unit/test_wrap \
+	%reldir%/unit/test_jobstate \
+	%reldir%/unit/test_missing
 EXTRA_DIST += %reldir%/diagnose
 
 # model: what runs at the same time, in every order; see HACKING.md

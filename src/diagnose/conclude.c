@@ -268,7 +268,7 @@ static bool is_led_to(const struct finding *end, const struct conclusion *other)
 		return false;
 	return other->kind == SIGNATURE_ERROR ||
 	       (other->kind == SIGNATURE_PATH &&
-		!strcmp(f->signature->library, end->signature->library));
+		(!end->ranks || !strcmp(f->signature->library, end->signature->library)));
 }
 
 static void order_exits(struct conclusions *c)
@@ -529,6 +529,12 @@ static void order_overcome(struct conclusions *c, const struct evidence *v)
 			c->list[i].kind = SIGNATURE_NOTE;
 }
 
+/* Did a signal end the process, other than the launcher's? */
+static bool is_killed(const struct conclusion *c)
+{
+	return c->finding->signal && c->finding->signal != 15;
+}
+
 /* Makes a result of what an earlier or later message explains, and a cause of what explains. */
 static void order_explained(struct conclusions *c)
 {
@@ -537,6 +543,7 @@ static void order_explained(struct conclusions *c)
 			struct conclusion *cause = &c->list[i], *result = &c->list[k];
 
 			if (result->kind >= SIGNATURE_NOTE || cause->is_overcome ||
+			    (cause->kind == SIGNATURE_RESULT && is_killed(result)) ||
 			    !signature_explains(cause->finding->signature,
 						result->finding->signature))
 				continue;
@@ -565,6 +572,23 @@ static void limit_checks(struct conclusions *c)
 	for (int i = 1; i < c->n; i++)
 		if (!strncmp(c->list[i].command, check, sizeof(check) - 1))
 			*c->list[i].command = 0;
+}
+
+/* Was a process seen to stand still, with no step since? */
+static bool stands_still(const struct conclusions *c)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->list[i].finding->signature->flags & SIGNATURE_STILL &&
+		    c->list[i].kind < SIGNATURE_NOTE && !c->list[i].is_overcome)
+			return true;
+	return false;
+}
+
+/* Does a message tell why the job ended, or stood still? */
+static bool has_reason(const struct conclusions *c)
+{
+	return c->n && c->list[0].kind < SIGNATURE_NOTE &&
+	       !(c->list[0].finding->signature->flags & SIGNATURE_STILL);
 }
 
 static enum jobend judge(const struct conclusions *c, const struct evidence *v)
@@ -793,7 +817,9 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
 	if (c->outcome == JOBEND_FAILED || !v->status)
 		return 0;
-	if (c->n && c->list[0].kind < SIGNATURE_NOTE)
+	if (c->n && c->list[0].kind < SIGNATURE_NOTE && stands_still(c) && v->status < 0)
+		c->outcome = JOBEND_SILENT;
+	if (has_reason(c))
 		c->outcome = v->status > 0 ? JOBEND_FAILED : c->outcome;
 	else if (!add_hang(c, v))
 		add_end(c, v);

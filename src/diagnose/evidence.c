@@ -63,19 +63,63 @@ static void add_rank(struct finding *f, int rank)
 		f->rank[f->ranks++] = rank;
 }
 
+/* What is shown of a finding. */
+static void evidence_show(struct finding *f, const struct sighting *at)
+{
+	f->file = at->file;
+	f->line = at->line;
+	f->time = at->origin.time;
+	f->status = -1;
+	fields_show(f->proof, sizeof(f->proof), at->text, at->len);
+	if (at->lead)
+		procs_line(&f->lead, at->at, at->lead_line, at->lead, at->lead_end);
+}
+
 static void evidence_begin(struct finding *f, const struct signature *s,
 			   const struct sighting *at)
 {
 	memset(f, 0, sizeof(*f));
 	f->signature = s;
-	f->file = at->file;
 	f->last_file = -1;
-	f->line = at->line;
-	f->time = at->origin.time;
-	f->port = f->status = -1;
-	fields_show(f->proof, sizeof(f->proof), at->text, at->len);
-	if (at->lead)
-		procs_line(&f->lead, at->at, at->lead_line, at->lead, at->lead_end);
+	f->port = -1;
+	evidence_show(f, at);
+}
+
+/* Has the process ended by itself, in a crash? */
+static bool is_crash(int signal)
+{
+	return signal == 4 || signal == 5 || signal == 7 || signal == 8 || signal == 11;
+}
+
+/*
+ * Is @at the end that began the failure, and what @f shows an end by the launcher?  Launchers
+ * end what is left by SIGTERM or SIGKILL, and report all of these processes in the order of
+ * ranks.
+ */
+static bool is_culprit(const struct finding *f, const struct signature *s,
+		       const struct sighting *at)
+{
+	if (s->kind > SIGNATURE_EXIT || at->fields.rank < 0 || f->file != at->file ||
+	    (f->signal != 9 && f->signal != 15))
+		return false;
+	return is_crash(at->fields.signal) ||
+	       (!at->fields.signal && at->fields.status > 0 &&
+		(f->signal == 15 || !strcmp(s->library, "mpich")));
+}
+
+/* Shows this end in place of an earlier one, and its rank and host first. */
+static void evidence_replace(struct finding *f, const struct sighting *at)
+{
+	evidence_show(f, at);
+	f->signal = 0;
+	memmove(f->rank + 1, f->rank, (EVIDENCE_RANKS - 1) * sizeof(f->rank[0]));
+	f->rank[0] = at->fields.rank;
+	f->ranks += f->ranks < EVIDENCE_RANKS;
+	if (at->fields.hosts) {
+		f->hosts = 0;
+		add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]),
+			 at->fields.host[0]);
+	}
 }
 
 /* Marks failures that a library has overcome. */
@@ -111,6 +155,13 @@ static bool evidence_is_told(struct evidence *v, const struct signature *s,
 	return false;
 }
 
+/* The rank that the message is about; of those that others wait for the coordinator writes. */
+static int rank_of(const struct signature *s, const struct sighting *at)
+{
+	return at->fields.rank >= 0 || s->flags & SIGNATURE_MISSING ? at->fields.rank
+								    : at->origin.rank;
+}
+
 /* Adds the values that the message holds. */
 static void see_fields(struct finding *f, const struct sighting *at)
 {
@@ -132,7 +183,7 @@ static void see_fields(struct finding *f, const struct sighting *at)
 	for (int i = 0; i < at->fields.hosts; i++)
 		add_text(f->host[0], &f->hosts, EVIDENCE_HOSTS, sizeof(f->host[0]),
 			 at->fields.host[i]);
-	add_rank(f, at->fields.rank >= 0 ? at->fields.rank : at->origin.rank);
+	add_rank(f, rank_of(f->signature, at));
 }
 
 /* The number after one of the words by which torch's watchdog tells how far a rank came. */
@@ -185,12 +236,14 @@ static void see(struct evidence *v, struct finding *f, const struct signature *s
 {
 	if (!f->count)
 		evidence_begin(f, s, at);
+	else if (is_culprit(f, s, at))
+		evidence_replace(f, at);
 	f->count++;
 	f->well = false;
 	f->is_uncaught |= at->is_uncaught;
 	f->is_caught = at->is_caught;
 	f->last_at = at->at;
-	f->last_rank = at->fields.rank >= 0 ? at->fields.rank : at->origin.rank;
+	f->last_rank = rank_of(s, at);
 	see_process(v, s, at);
 	f->files += f->last_file != at->file;
 	f->last_file = at->file;
@@ -203,7 +256,8 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 		mark_well(v, s, at->file);
 	if (s->flags & SIGNATURE_DONE && at->process)
 		at->process->ended_well = at->at + 1;
-	if (s->flags & SIGNATURE_DONE && s->flags & SIGNATURE_WELL && at->process)
+	if (s->flags & SIGNATURE_DONE && s->flags & SIGNATURE_WELL && at->process &&
+	    !at->is_script)
 		at->process->job_well = at->at + 1;
 	if (s->flags & SIGNATURE_AGAIN && at->process)
 		at->process->again = at->at + 1;

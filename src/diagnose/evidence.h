@@ -62,6 +62,7 @@ struct sighting {
 	size_t len;
 	bool is_uncaught;     /* the traceback begins with the program's outermost line */
 	bool is_caught;       /* a logger wrote it, with a level */
+	bool is_script;       /* what ended well is a batch script */
 	struct proc *process; /* that wrote the line, or NULL */
 	const char *lead, *lead_end; /* the line before it, where it tells of an end; or NULL */
 	long lead_line;

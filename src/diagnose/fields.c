@@ -204,16 +204,30 @@ static const char *host(const char *p, const char *end, struct fields *f)
 	return stop;
 }
 
-/* Parses 9, or SIGKILL. */
+/* Parses 9, SIGKILL, or Killed. */
 static const char *signal_number(const char *p, const char *end, int *out)
 {
 	static const struct {
 		const char *name;
 		int signal;
 	} signals[] = {
-		{ "SIGHUP", 1 },  { "SIGINT", 2 },   { "SIGQUIT", 3 },  { "SIGILL", 4 },
-		{ "SIGTRAP", 5 }, { "SIGABRT", 6 },  { "SIGBUS", 7 },   { "SIGFPE", 8 },
-		{ "SIGKILL", 9 }, { "SIGSEGV", 11 }, { "SIGPIPE", 13 }, { "SIGTERM", 15 },
+		{ "SIGHUP", 1 },
+		{ "SIGINT", 2 },
+		{ "SIGQUIT", 3 },
+		{ "SIGILL", 4 },
+		{ "SIGTRAP", 5 },
+		{ "SIGABRT", 6 },
+		{ "SIGBUS", 7 },
+		{ "SIGFPE", 8 },
+		{ "SIGKILL", 9 },
+		{ "SIGSEGV", 11 },
+		{ "SIGPIPE", 13 },
+		{ "SIGTERM", 15 },
+		{ "Killed", 9 },
+		{ "Bus error", 7 },
+		{ "Segmentation fault", 11 },
+		{ "Floating point exception", 8 },
+		{ "Illegal instruction", 4 },
 	};
 	size_t n;
 
@@ -520,6 +534,18 @@ static const char *inner_mark(const char *at, const char *end, int *rank)
 	return after < end && *after == ':' ? after + 1 : after;
 }
 
+/* The number in "3]" of mpirun, and in "mpirank:3,algo-1]" of SageMaker's. */
+static const char *mpi_rank(const char *p, const char *end, int *n)
+{
+	static const char key[] = "mpirank:";
+	const size_t len = sizeof(key) - 1;
+
+	if ((size_t)(end - p) <= len || memcmp(p, key, len) != 0)
+		return fields_number(p, end, n);
+	p = fields_number(p + len, end, n);
+	return p ? memchr(p, ']', (size_t)(end - p)) : NULL;
+}
+
 /* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [rank 3] of
  * programs, [3] of ringup, "3: " of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
@@ -540,7 +566,7 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 			p += 7;
 		after = fields_number(p, end, &n);
 		if (after && after < end && *after == ',')
-			after = fields_number(after + 1, end, &n);
+			after = mpi_rank(after + 1, end, &n);
 		if (!after || after == end || *after != ']')
 			return at;
 		p = after + 1;

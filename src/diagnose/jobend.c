@@ -80,7 +80,8 @@ bool jobend_went_on(const struct evidence *v, const struct finding *f, enum sign
 	const struct proc *own =
 		f->last_rank >= 0 ? procs_of_rank(v->procs, f->last_file, f->last_rank) : NULL;
 	int steps = procs_went_on(v->procs, f->last_file, f->last_rank, f->last_at);
-	int asked = (own && own->steps) || is_alone(v, f->last_file) ? OWN_STEPS : ANY_STEPS;
+	int asked =
+		(own && own->steps > 1) || is_alone(v, f->last_file) ? OWN_STEPS : ANY_STEPS;
 	uint64_t again = last_start(v, f->last_file);
 
 	/* A batch system puts its report before the output of the job. */
@@ -266,11 +267,34 @@ struct front {
 	const struct proc *first, *slow; /* at the front, and the furthest behind it */
 };
 
-static void find_front(struct front *f, const struct proc *p, int n)
+/* The words that most processes write their steps in. */
+static uint64_t common_shape(const struct proc *p, int n)
 {
-	*f = (struct front){ .most = -1 };
+	uint64_t shape, common = 0;
+	int most = 0, same;
+
 	for (int i = 0; i < n; i++) {
 		if (!is_in_step(&p[i]))
+			continue;
+		shape = p[i].step_line.shape;
+		same = 0;
+		for (int k = 0; k < n && shape != common; k++)
+			same += is_in_step(&p[k]) && p[k].step_line.shape == shape;
+		if (same > most) {
+			most = same;
+			common = shape;
+		}
+	}
+	return common;
+}
+
+static void find_front(struct front *f, const struct proc *p, int n)
+{
+	uint64_t shape = common_shape(p, n);
+
+	*f = (struct front){ .most = -1 };
+	for (int i = 0; i < n; i++) {
+		if (!is_in_step(&p[i]) || p[i].step_line.shape != shape)
 			continue;
 		f->ranks++;
 		if (p[i].step > f->most) {
@@ -279,7 +303,7 @@ static void find_front(struct front *f, const struct proc *p, int n)
 		}
 	}
 	for (int i = 0; i < n; i++) {
-		if (!is_in_step(&p[i]) || p[i].step == f->most)
+		if (!is_in_step(&p[i]) || p[i].step == f->most || p[i].step_line.shape != shape)
 			continue;
 		f->behind++;
 		if (!f->slow || p[i].step < f->slow->step)
@@ -320,7 +344,8 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 
 	find_front(&f, p, n);
 	for (int i = 0; i < n; i++) {
-		if (p[i].ended_well)
+		if (p[i].ended_well &&
+		    procs_went_on(v->procs, p[i].file, -1, p[i].ended_well) < OWN_STEPS)
 			return NULL;
 		if (p[i].steps && (!still_at || p[i].step_line.time > still_at->step_line.time))
 			still_at = &p[i];

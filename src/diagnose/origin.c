@@ -385,6 +385,19 @@ void origin_mark(struct origin_mark *m, const char *line, const char *end)
 		mark_field(m, whole, whole_end);
 }
 
+/* The host of a line that the kernel wrote; others come from collectors, too. */
+static void syslog_host(struct origin *o, const char *line, const char *end)
+{
+	struct origin_mark m = { .rank = -1 };
+	const char *after = mark_syslog(&m, line, end);
+
+	if (!m.host || after - m.host < (ptrdiff_t)m.len + 9 || m.len >= sizeof(o->host) ||
+	    memcmp(m.host + m.len, " kernel: ", 9) != 0)
+		return;
+	memcpy(o->host, m.host, m.len);
+	o->host[m.len] = 0;
+}
+
 void origin_read(struct origin *o, const char *line, size_t len)
 {
 	const char *end = line + len, *p, *after;
@@ -396,6 +409,8 @@ void origin_read(struct origin *o, const char *line, size_t len)
 		end = line + LOOK;
 	line = fields_unmark(line, end, &o->rank);
 	o->time = syslog_time(line, end);
+	if (o->time)
+		syslog_host(o, line, end);
 	for (p = line; p < end && (!o->time || !*o->host || o->rank < 0); p++) {
 		if (!*o->host && *p == '(')
 			actor_at(o, p, end);

@@ -344,6 +344,16 @@ static void finish_line(struct proc_line *l)
 	fields_show(l->text, sizeof(l->text), raw, len);
 }
 
+/* A number for the words of the line of the last step, without the mark of its process. */
+static uint64_t step_shape(const struct proc *x)
+{
+	const char *line = x->step_line.text, *end = line + strlen(line);
+	struct origin_mark m;
+
+	origin_mark(&m, line, end);
+	return x->step_line.line ? routine_shape(0, m.host ? m.host + m.len : line, end) : 0;
+}
+
 void procs_finish(struct procs *p)
 {
 	for (int i = 0; i < p->n; i++) {
@@ -353,6 +363,7 @@ void procs_finish(struct procs *p)
 			finish_line(&x->last[k]);
 		finish_line(&x->first);
 		finish_line(&x->step_line);
+		x->step_line.shape = step_shape(x);
 		fields_show(x->host, sizeof(x->host), x->host, strlen(x->host));
 	}
 	qsort(p->list, (size_t)p->n, sizeof(p->list[0]), procs_compare);
@@ -373,7 +384,8 @@ int procs_went_on(const struct procs *p, int file, int rank, uint64_t at)
 	const struct proc *own = rank >= 0 ? procs_of_rank(p, file, rank) : NULL;
 	int n, most = 0;
 
-	if (own && own->file == file && own->steps)
+	/* One line with a number is none of many steps. */
+	if (own && own->file == file && own->steps > 1)
 		return steps_after(own, at);
 	for (int i = 0; i < p->n; i++) {
 		n = p->list[i].file == file ? steps_after(&p->list[i], at) : 0;

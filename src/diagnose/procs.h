@@ -16,7 +16,8 @@ struct proc_line {
 	uint64_t at; /* bytes before it in the log */
 	long line;   /* 0: none */
 	int64_t time;
-	uint64_t shape; /* its words: see routine.h; 0: not looked at */
+	uint64_t shape; /* its words: see routine.h; 0: not looked at.  Of a step without the
+			   mark */
 	char text[PROCS_TEXT];
 };
 
@@ -108,9 +109,10 @@ bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bo
 long procs_repeats(const struct procs *p, const struct proc *x);
 
 /*
- * procs_went_on - how many different steps the process of @rank, or if none of its lines
- * states that rank or a step, any process of the log, reached after the place @at; at most
- * PROCS_STEPS.
+ * procs_went_on - how many different steps the process of @rank, or if it is not known to write
+ * steps, any process of the log, reached after the place @at; at most PROCS_STEPS.
+ *
+ * The ranks of a job reach steps together, so the others' steps are those of a silent one, too.
  */
 int procs_went_on(const struct procs *p, int file, int rank, uint64_t at);
 

@@ -36,6 +36,8 @@ static const struct {
 	{ "shell", SIGNATURE_SHELL },   { "done", SIGNATURE_DONE },
 	{ "behind", SIGNATURE_BEHIND }, { "again", SIGNATURE_AGAIN },
 	{ "waits", SIGNATURE_WAITS },   { "final", SIGNATURE_FINAL },
+	{ "table", SIGNATURE_TABLE },   { "missing", SIGNATURE_MISSING },
+	{ "still", SIGNATURE_STILL },
 };
 
 /* ---- what a signature has to be ---- */

@@ -10,8 +10,10 @@
 #include "base/err.h"
 #include "diagnose/bare.h"
 #include "diagnose/complaint.h"
+#include "diagnose/jobstate.h"
 #include "diagnose/lead.h"
 #include "diagnose/match.h"
+#include "diagnose/missing.h"
 #include "diagnose/read.h"
 #include "diagnose/unknown.h"
 #include "ringup.h"
@@ -200,6 +202,24 @@ static size_t see_described(const struct place *p, size_t at, struct fields *f)
 	return back;
 }
 
+/* Reads what a signature finds beyond its text; returns whether it fits. */
+static bool see_more(const struct place *p, const struct signature *s, size_t at,
+		     const char *end, struct sighting *seen, size_t *looked)
+{
+	const char *block = p->sieve->block;
+	enum jobstate state;
+
+	if (s->flags & SIGNATURE_BOX)
+		fields_box(block + at, end, &seen->fields, looked);
+	if (s->flags & SIGNATURE_MISSING)
+		missing_read(block + at, end, &seen->fields, looked);
+	if (!(s->flags & SIGNATURE_TABLE))
+		return true;
+	state = jobstate_read(block, block + at, end, looked);
+	seen->is_script = state == JOBSTATE_SCRIPT;
+	return state != JOBSTATE_NONE;
+}
+
 static int on_found(void *ctx, const struct signature *s, const char *rest, size_t at)
 {
 	struct place *p = ctx;
@@ -234,8 +254,8 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		find_line(p, at, &start, &stop);
 		fits = is_meant(p, s, block + at, start, stop);
 	}
-	if (fits && s->flags & SIGNATURE_BOX)
-		fields_box(block + at, end, &seen.fields, &looked);
+	if (fits)
+		fits = see_more(p, s, at, end, &seen, &looked);
 	if (fits && !seen.fields.hosts && !strcmp(s->library, "kubernetes") &&
 	    !memmem(start, (size_t)(stop - start), "pod/", 4))
 		looked += see_described(p, at, &seen.fields);
@@ -279,6 +299,14 @@ static void advance(struct place *p, size_t *from, size_t to, bool is_last)
 	p->counted = *from = keep;
 }
 
+/* Ends the last line of a log that was cut off, so that it is read like any other; the block
+ * has room. */
+static void end_line(struct place *p)
+{
+	if (p->len && p->sieve->block[p->len - 1] != '\n')
+		p->sieve->block[p->len++] = '\n';
+}
+
 int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 {
 	struct place p = { .sieve = s, .file = file, .line = 1, .allowed = SAVED };
@@ -294,6 +322,8 @@ int sift_log(struct sieve *s, struct reader *r, int file, struct err *e)
 			return (int)n;
 		p.len += (size_t)n;
 		s->bytes += (uint64_t)n;
+		if (!n)
+			end_line(&p);
 		if (!n)
 			advance(&p, &from, p.len, true);
 		else if (p.len == BEHIND + BLOCK + AHEAD)

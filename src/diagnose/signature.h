@@ -35,6 +35,9 @@ enum signature_flag {
 	SIGNATURE_AGAIN = 2048,  /* the job, or a part of it, starts again            */
 	SIGNATURE_WAITS = 4096,  /* over once WELL of its library follows, come what may */
 	SIGNATURE_FINAL = 8192,  /* on the whole job: its output may follow the message   */
+	SIGNATURE_TABLE = 16384, /* a record or table of a scheduler: see jobstate_read()  */
+	SIGNATURE_STILL = 65536, /* a process was seen to stand still                   */
+	SIGNATURE_MISSING = 32768, /* "3: [tensor, ...]" of ranks that others wait for follow */
 };
 
 /*

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "diagnose/complaint.h"
 
-enum { LOOK = 256, BETWEEN = 4, DIGITS = 12 };
+enum { LOOK = 256, BETWEEN = 4, WIDE = 12, DIGITS = 12 };
 
 static bool stepline_is_letter(char c)
 {
@@ -59,15 +59,17 @@ bool stepline_is_about_failure(const char *line, const char *end)
 	       complaint_judge(line, end, &said) != COMPLAINT_NONE;
 }
 
-/* The whole number at @p, after at most a few marks; -1 if there is none. */
+/* The whole number at @p, after at most a few marks, or blanks that align it with those of
+ * other lines; -1 if there is none. */
 static long number_after(const char *p, const char *end)
 {
 	const char *start = p;
 	long v = 0;
-	int digits = 0;
+	int digits = 0, marks = 0;
 
-	while (p < end && p - start < BETWEEN && strchr(" =:#[('\"\t", *p) && *p)
-		p++;
+	for (; p < end && p - start < WIDE && *p && strchr(" =:#[('\"\t", *p); p++)
+		if (*p != ' ' && ++marks > BETWEEN)
+			break;
 	for (; p < end && num_is_digit(*p) && digits < DIGITS; digits++)
 		v = 10 * v + (*p++ - '0');
 	return digits && p > start && (p == end || !stepline_is_letter(*p)) ? v : -1;
@@ -92,6 +94,18 @@ static bool is_step_word(const char *p, size_t len)
 	return false;
 }
 
+/* Is it the beginning of what a bar shows: " [5:15:39<6:53:09", " [==>...]" of Keras 2, or a
+ * line that Keras 3 draws? */
+static bool is_bar(const char *q, const char *end)
+{
+	static const char drawn[] = " \xe2\x94\x81";
+
+	if (end - q < 4 || *q != ' ')
+		return false;
+	return (q[1] == '[' && (num_is_digit(q[2]) || strchr("=>", q[2]))) ||
+	       !memcmp(q, drawn, sizeof(drawn) - 1);
+}
+
 /* "366/903 [5:15:39<6:53:09, 46.16s/it]": the number before the slash. */
 static long bar_at(const char *slash, const char *line, const char *end)
 {
@@ -102,8 +116,7 @@ static long bar_at(const char *slash, const char *line, const char *end)
 		q++;
 	while (p > line && num_is_digit(p[-1]) && slash - p < DIGITS)
 		p--;
-	if (p == slash || q == slash + 1 || end - q < 3 || q[0] != ' ' || q[1] != '[' ||
-	    !num_is_digit(q[2]))
+	if (p == slash || q == slash + 1 || !is_bar(q, end))
 		return -1;
 	for (; p < slash; p++)
 		v = 10 * v + (*p - '0');
@@ -186,23 +199,97 @@ static long share_at(const char *slash, const char *line, const char *end)
 	return v;
 }
 
+/* "41\timages/sec: 848.7", in the benchmarks of TensorFlow: the number before a rate that
+ * begins at @rate. */
+static long rate_at(const char *rate, const char *line, const char *end)
+{
+	static const char *const units[] = { "images/sec:", "samples/sec:", "tokens/sec:",
+					     "examples/sec:" };
+	const char *p;
+	long v = 0;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i]);
+
+		if ((size_t)(end - rate) < n || memcmp(rate, units[i], n) != 0)
+			continue;
+		while (rate > line && (rate[-1] == ' ' || rate[-1] == '\t'))
+			rate--;
+		for (p = rate; p > line && num_is_digit(p[-1]) && rate - p < DIGITS; p--)
+			;
+		/* A mark of a rank, or nothing, is before it. */
+		if (p == rate || (p > line && !strchr(" :>]", p[-1])))
+			return -1;
+		for (; p < rate; p++)
+			v = 10 * v + (*p - '0');
+		return v;
+	}
+	return -1;
+}
+
+/* "steps: 120 loss: 2.1 iter time (s): 0.3" of DeepSpeed.  Elsewhere the word counts those that
+ * are to come. */
+static long deepspeed_step(const char *line, const char *end)
+{
+	const char *at = memmem(line, (size_t)(end - line), "steps: ", 7);
+
+	if (!at || (at > line && at[-1] != ' ' && at[-1] != ']') ||
+	    !memmem(at, (size_t)(end - at), " loss: ", 7))
+		return -1;
+	return number_after(at + 5, end);
+}
+
 static long find_step(const char *line, const char *end)
 {
-	const char *p;
+	const char *p, *word;
 	long step;
 
-	for (p = line; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++)
+	for (p = line; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++) {
 		if ((step = bar_at(p, line, end)) >= 0 ||
 		    (step = bracket_at(p, line, end)) >= 0)
 			return step;
+		if (end - p > 4 && !memcmp(p, "/sec:", 5)) {
+			for (word = p; word > line && stepline_is_letter(word[-1]); word--)
+				;
+			if ((step = rate_at(word, line, end)) >= 0)
+				return step;
+		}
+	}
 	p = line;
-	return next_step(&p, end);
+	step = next_step(&p, end);
+	return step >= 0 ? step : deepspeed_step(line, end);
+}
+
+/* Hugging Face's "{'loss': 2.1, 'learning_rate': 1e-05, 'epoch': 0.0}", or NULL.  The names in
+ * it are the program's: 'compile_fail_rate' is no failure. */
+static const char *find_measures(const char *line, const char *end)
+{
+	const char *p = memchr(line, '{', (size_t)(end - line));
+
+	return p && end - p > 9 && p[1] == '\'' && memmem(p, (size_t)(end - p), "'epoch': ", 9)
+		       ? p
+		       : NULL;
+}
+
+/* A number for all that the line measures, since its epoch has few digits. */
+static long measured(const char *p, const char *end)
+{
+	unsigned long h = 0;
+
+	for (; p < end; p++)
+		if (num_is_digit(*p) || *p == 'e' || *p == '-')
+			h = 31 * h + (unsigned char)*p;
+	return (long)(h % 1000000007 + 1);
 }
 
 long stepline_within(const char *line, const char *end)
 {
-	const char *p = line, *slash;
+	const char *p = find_measures(line, end), *slash;
 	long step;
+
+	if (p)
+		return measured(p, end);
+	p = line;
 
 	if (end - line > LOOK)
 		end = line + LOOK;
@@ -217,8 +304,14 @@ long stepline_within(const char *line, const char *end)
 
 long stepline_read(const char *line, const char *end)
 {
+	const char *measures = find_measures(line, end);
 	long step;
 
+	if (measures)
+		return number_after((const char *)memmem(measures, (size_t)(end - measures),
+							 "'epoch': ", 9) +
+					    7,
+				    end);
 	if (end - line > LOOK)
 		end = line + LOOK;
 	step = find_step(line, end);

@@ -260,8 +260,9 @@ static bool is_exception(const char *line, const char *end, ptrdiff_t column)
 	if (level == COMPLAINT_ERROR)
 		level = complaint_judge(said, end, &said);
 	return level == COMPLAINT_EXCEPTION ||
-	       (level == COMPLAINT_NONE && column >= 0 && column < end - line &&
-		unknown_is_name(line + column, end));
+	       (level == COMPLAINT_NONE && column >= 0 &&
+		(unknown_is_name(line, end) ||
+		 (column < end - line && unknown_is_name(line + column, end))));
 }
 
 /* The number of bytes before the word Traceback, or -1. */
@@ -280,6 +281,7 @@ static ptrdiff_t find_traceback(const char *line, const char *end)
 struct chain {
 	const char *stop;
 	const char *exception; /* the line that ends the first traceback, or NULL */
+	const char *wrapper;   /* the same of one that wraps what another process raised */
 	bool in_traceback, is_first, is_uncaught;
 	ptrdiff_t column;
 	struct origin_mark whose; /* lines of other processes may stand between */
@@ -318,11 +320,27 @@ static bool is_torn_exception(const char *line, const char *end, ptrdiff_t colum
 	return n ? is_exception(whole, whole + n, column) : is_exception(line, end, column);
 }
 
+/* Looks for the exception that the last one wraps. */
+static void unknown_unwrap(struct chain *c, ptrdiff_t column)
+{
+	c->wrapper = c->wrapper ? c->wrapper : c->exception;
+	c->exception = NULL;
+	c->in_traceback = true;
+	c->column = column;
+}
+
 /* Does the line up to @eol belong to the chain? */
 static bool is_of_chain(struct chain *c, const char *at, const char *eol)
 {
 	ptrdiff_t column = find_traceback(at, eol);
 
+	/* What was raised in another process or thread follows the exception that wraps it. */
+	if (has(at, eol, "Original Traceback (most") ||
+	    has(at, eol, "terminated with the following error:")) {
+		column -= column >= 9 ? 9 : 0;
+		unknown_unwrap(c, column);
+		return true;
+	}
 	if (column >= 0 || has(at, eol, "During handling of the above") ||
 	    has(at, eol, "The above exception was the")) {
 		c->in_traceback = true;
@@ -335,6 +353,9 @@ static bool is_of_chain(struct chain *c, const char *at, const char *eol)
 		if (c->in_traceback && !c->exception)
 			c->exception = at;
 		c->in_traceback = false;
+		/* Ray's has no line "Traceback" before the stack of the task. */
+		if (has(at, eol, "RayTaskError("))
+			unknown_unwrap(c, c->column);
 		return true;
 	}
 	return unknown_is_blank(at, eol) || has(at, eol, "\tat ") || has(at, eol, "    at ") ||
@@ -383,6 +404,7 @@ static void find_chain(struct chain *c, const char *line, const char *at, const 
 		if (!c->in_traceback && !unknown_is_blank(at, eol))
 			c->stop = eol;
 	}
+	c->exception = c->exception ? c->exception : c->wrapper;
 }
 
 /* Does the line go on with the message before it, but for a frame of Java's stack? */

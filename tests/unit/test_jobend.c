@@ -58,7 +58,7 @@ static void read_logs(const char *folder, const char *name)
 {
 	char path[4096];
 	static const char mark[] = "\n#### ";
-	static char all[512 << 10], head[512];
+	static char all[768 << 10], head[512];
 	FILE *f;
 	size_t len, n;
 	char *at, *log, *next;
@@ -135,6 +135,7 @@ int main(void)
 	read_logs(src ? src : ".", "sight.txt");
 	read_logs(src ? src : ".", "sight2.txt");
 	read_logs(src ? src : ".", "sight3.txt");
+	read_logs(src ? src : ".", "sight4.txt");
 	check_table();
 	check_routine();
 	conclude_free(&found);

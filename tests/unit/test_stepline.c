@@ -26,6 +26,8 @@ static void check_within(const char *line, long within)
 int main(void)
 {
 	static const char waits[] = "rank 0 waits";
+	static const char one[] = "{'loss': 0.41, 'learning_rate': 1e-05, 'epoch': 0.0}";
+	static const char two[] = "{'loss': 0.39, 'learning_rate': 1e-05, 'epoch': 0.0}";
 
 	check("step 120 loss 1.0", 120);
 	check("[1,3]<stdout>:Step: 7 loss 1.0", 7);
@@ -38,6 +40,16 @@ int main(void)
 	      3);
 	check("26/03/11 10:00:00 INFO DAGScheduler: Job 2 finished: collect, took 2 s", 2);
 	check("cycle 5 dt 1.8e-05", 5);
+	check(" iteration     1600/  500000 | lm loss: 3.1E+00 |", 1600);
+	check("[1,0]<stdout>:41\timages/sec: 847.5 +/- 0.6 (jitter = 1.9)\t9.227", 41);
+	check("total images/sec: 3371.84", -1);
+	check("steps: 120 loss: 2.1063 iter time (s): 0.3 samples/sec: 90.1", 120);
+	check("warmup steps: 120", -1);
+	check("120/938 [==>...........................] - ETA: 4s - loss: 0.5", 120);
+	check("938/938 \xe2\x94\x81\xe2\x94\x81 5s 5ms/step - loss: 0.3", 938);
+	check("{'loss': 0.4, 'rewards/compile_fail_rate': 0.5, 'epoch': 0.02}", 0);
+	check("{'eval_loss': 0.4, 'eval_runtime': 9.1, 'epoch': 2.0}", 2);
+	check("[batch=120/4800]:", 120);
 	check("still waiting at step 121", -1);
 	check("ERROR: step 5 went wrong", -1);
 	check("step 5 failed, trying again", -1);
@@ -50,6 +62,8 @@ int main(void)
 	check_within("INFO | train_inner | epoch 001:    50 / 900 loss=2.1", 50);
 	check_within("Epoch 3: loss 2.0", 0);
 	check_within("loss 1/2", 0);
+	ok(stepline_within(one, one + strlen(one)) != stepline_within(two, two + strlen(two)),
+	   "two lines with one epoch are two steps");
 	ok(stepline_waits(waits, waits + sizeof(waits) - 1), "a line that waits");
 	return tap_done();
 }
