@@ -44,13 +44,14 @@ def jax():
 def run(binding):
     rank, step = globals()[binding]()
     step()
-    print(f"ready {rank} {os.getpid()}", flush=True)
+    # In one write(2): print() makes two, and lines of several ranks would mix.
+    os.write(1, f"ready {rank} {os.getpid()}\n".encode())
     try:
         while True:
             step()
     except Exception as e:
         text = " ".join(str(e).split())
-        print(f"error {rank} {text}", flush=True)
+        os.write(1, f"error {rank} {text}\n".encode())
         raise
 
 

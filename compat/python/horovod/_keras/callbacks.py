@@ -126,8 +126,9 @@ def _check_metrics(names):
 
 
 class LearningRateScheduleCallbackImpl:
-    """Sets the learning rate to initial_lr times multiplier, which may be a function of the epoch,
-    between two epochs."""
+    """Sets the learning rate to initial_lr times multiplier(epoch) from start_epoch until
+    end_epoch.  A constant multiplier stands for multiplier ** (epoch - start_epoch), as in
+    Horovod 0.28.1, whose documentation says that it is constant."""
 
     def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True,
                  momentum_correction=True, steps_per_epoch=None):
@@ -138,11 +139,8 @@ class LearningRateScheduleCallbackImpl:
         self.momentum_correction, self.steps_per_epoch = momentum_correction, steps_per_epoch
         self.initial_lr, self.current_epoch = initial_lr, None
         self._momentum = None  # to be restored after the batch
-        if callable(multiplier):
-            self.multiplier = multiplier
-        else:
-            self.staircase = True
-            self.multiplier = lambda epoch: multiplier
+        self.multiplier = multiplier if callable(multiplier) else (
+            lambda epoch: multiplier ** (epoch - start_epoch))
 
     def _steps(self):
         """Batches of an epoch."""
