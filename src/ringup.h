@@ -741,8 +741,8 @@ RINGUP_API int ringup_reducescatter(struct ringup_group *g, const struct ringup_
  * scale run as their concatenation.
  *
  * If ranks disagree about a tensor, no data change, and ringup_error() names it, counted
- * from 0: "grads[2]: rank 0 wants an allreduce (sum) of 10 f32, rank 1 an allreduce (sum) of 11
- *f32".  If one fails later, all fail, and their outs are undefined.
+ * from 0: "grads[2]: rank 0 wants an allreduce (sum) of 3 f32, rank 1 an allgather of rows of
+ * 4 f32".  If one fails later, all fail, and their outs are undefined.
  *
  * Ownership:  @a is copied; the memory that it points to is treated as in
  *	       ringup_allreduce().

@@ -159,7 +159,7 @@ def test_a_rank_that_torch_has_waited_for_is_named():
 
 
 def test_ranks_that_contradict_each_other_are_told_in_their_own_words():
-    said = "allreduce 'g': rank 0 wants an allreduce (average) of 3 f32, shape [3], rank 1 an allreduce (average) of 4 f32, shape [4]"
+    said = "allreduce 'g': rank 0 wants a reduce (sum) of 3 f32, rank 1 a reduce (sum) of 4 f32"
     ranks = [lost_one(0, f"rank 1 aborted the job: HorovodInternalError: {said}", order=0),
              lost_one(1, said, order=1)]
     text, blamed, shown = word(ranks, ["rank 1 (pid 11) on h exited with status 1",
