@@ -91,8 +91,10 @@ static bool is_whole(struct span w)
 /* "0:0", the exit code and signal of Slurm. */
 static bool is_exit_code(struct span w)
 {
-	return w.end - w.at > 2 && num_is_digit(*w.at) && memchr(w.at, ':', 5) &&
-	       num_is_digit(w.end[-1]) && w.end - w.at < 8;
+	ptrdiff_t n = w.end - w.at;
+
+	return n > 2 && n < 8 && num_is_digit(*w.at) && memchr(w.at, ':', (size_t)n) &&
+	       num_is_digit(w.end[-1]);
 }
 
 /* ---- records ---- */
@@ -336,9 +338,10 @@ static bool find_titles(const char *start, struct span line, struct span *titles
 /* The first of the rows without titles that the line belongs to. */
 static struct span first_row(const char *start, struct span line)
 {
+	const char *least = line.at - start < ABOVE ? start : line.at - ABOVE;
 	struct row r;
 
-	while (line.at > start && read_bare_row(line_of(start, line.at - 1, line.end), &r))
+	while (line.at > least && read_bare_row(line_of(start, line.at - 1, line.end), &r))
 		line = line_of(start, line.at - 1, line.end);
 	return line;
 }
