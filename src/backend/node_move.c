@@ -1,4 +1,4 @@
-/* node_move.c - data moves between ranks that share memory: broadcast, allgather, alltoall. */
+/* node_move.c - moves data between ranks that share memory: broadcast, allgather, alltoall. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/node_state.h"
 

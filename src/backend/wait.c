@@ -1,4 +1,4 @@
-/* wait.c - how a back end waits: for a notification, for descriptors, or for a time. */
+/* wait.c - how a back end waits: for a notification, for descriptors, or for a fixed time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/wait.h"
 

@@ -1,4 +1,4 @@
-/* wait.h - how a back end waits: for a notification, for descriptors, or for a time. */
+/* wait.h - how a back end waits: for a notification, for descriptors, or for a fixed time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_WAIT_H
 #define BACKEND_WAIT_H

@@ -23,7 +23,7 @@ static const struct opt opts[] = {
 	{ OPT_STR, 'l', "lib", "LIB", &lib,
 	  "only this library: nccl, openmpi, gloo, horovod, ucx or libfabric" },
 	{ OPT_STR, 0, "network-interface", "LIST", &nics,
-	  "the value of horovodrun's option of this name" },
+	  "value of the horovodrun option of the same name" },
 	{ OPT_STR, 'p', "peer", "ADDRESS", &peer, "numeric address of a host to reach" },
 	{ OPT_STR, 0, "version", "V", &version,
 	  "use the rules of this version of --lib, such as 2.27.7" },

@@ -141,7 +141,7 @@ static void read_log(struct rootfs *fs, const char *driver, struct fabric *out)
 	free(data);
 }
 
-/* Reports a fabric manager of another version than the driver: it ends when it starts. */
+/* Reports a fabric manager whose version differs from the driver's: it ends when it starts. */
 static void add_fabric(struct exam *x, struct rootfs *fs, const char *driver, bool is_needed)
 {
 	struct fabric f = { "", "" };

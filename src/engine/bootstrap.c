@@ -1,4 +1,4 @@
-/* bootstrap.c - the bootstrap exchange: small bytes between ranks, which fail together. */
+/* bootstrap.c - bootstrap exchange: small messages between ranks, which all fail together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/bootstrap.h"
 

@@ -1,4 +1,4 @@
-/* bootstrap.h - the bootstrap exchange: small bytes between ranks, which fail together. */
+/* bootstrap.h - bootstrap exchange: small messages between ranks, which all fail together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_BOOTSTRAP_H
 #define ENGINE_BOOTSTRAP_H

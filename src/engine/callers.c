@@ -1,4 +1,4 @@
-/* callers.c - the threads that start operations, and the wait that each is in. */
+/* callers.c - the threads that start operations, and what each is waiting in. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/callers.h"
 

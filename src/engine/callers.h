@@ -1,4 +1,4 @@
-/* callers.h - the threads that start operations, and the wait that each is in. */
+/* callers.h - the threads that start operations, and what each is waiting in. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_CALLERS_H
 #define ENGINE_CALLERS_H

@@ -1,4 +1,4 @@
-/* coordinator_news.c - sends leaves, alarms, pings, reports and invitations between leaders. */
+/* coordinator_news.c - leave notices, alarms, pings, reports and invitations among leaders. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* heartbeat.c - heartbeat bookkeeping: when each peer was last heard, late and lost ones. */
+/* heartbeat.c - when each peer was last heard from, and which are late or lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/heartbeat.h"
 

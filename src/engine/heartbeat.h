@@ -1,4 +1,4 @@
-/* heartbeat.h - heartbeat bookkeeping: when each peer was last heard, late and lost ones. */
+/* heartbeat.h - when each peer was last heard from, and which are late or lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_HEARTBEAT_H
 #define ENGINE_HEARTBEAT_H

@@ -80,7 +80,7 @@ def _attach(optimizer, reducer):
     setattr(optimizer, _MARK, reducer)
     keep(optimizer, reducer.settings, functools.partial(_plain, optimizer))
     if getattr(optimizer, "jit_compile", False):
-        optimizer.jit_compile = False  # XLA has no collectives of TensorFlow's operations
+        optimizer.jit_compile = False  # XLA cannot compile collectives
 
 
 @contextlib.contextmanager
