@@ -106,12 +106,13 @@ static void name_read(const struct xla_frame *f, enum collective_kind kind,
 		 given ? given->at : "");
 }
 
-/* The number that a call outside of compiled code brings, or -1. */
+/* The number that a call outside of compiled code brings, or -1.  A call in compiled code may
+ * bring the result of the one that it comes after, which is not read. */
 static int64_t number_of(const struct xla_frame *f)
 {
 	const struct xla_buffer *b;
 
-	if (f->arguments.count != 2)
+	if (f->arguments.count != 2 || attribute_number(f, "after"))
 		return -1;
 	b = f->arguments.buffers[1];
 	return b->dtype == XLA_U32 && !b->rank ? (int64_t) * (uint32_t *)b->data : -1;
@@ -401,16 +402,6 @@ static struct xla_error *instantiate(struct xla_frame *f, enum collective_kind k
 	}
 COLLECTIVES_MOVE(X)
 #undef X
-
-/* ringup_jax_filler - does nothing; it makes a program too long for XLA to run its calls one
- * after the other. */
-RINGUP_EXPORT struct xla_error *ringup_jax_filler(struct xla_frame *f);
-
-struct xla_error *ringup_jax_filler(struct xla_frame *f)
-{
-	is_question(f);
-	return NULL;
-}
 
 /*
  * ringup_jax_attach - collectives belong to @r from now on; NULL: to no job.

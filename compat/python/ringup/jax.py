@@ -18,9 +18,10 @@ after its program and its place in it, so a rank may compile a program more ofte
 Calls outside of compiled code come in the same order on all ranks.  A rank that dies is an error of
 the computation, which names it: jax.errors.JaxRuntimeError, when its result is asked for.
 
-On CPUs collectives run beside the computation, in any order.  On GPUs arrays go through host
-memory, and a collective holds the program up until it has its result, so all ranks run the same
-program there, and each process computes on one GPU: several devices in one shard_map are refused.
+On CPUs collectives run beside the computation: those without a name in the order of tracing, the
+others in any order.  On GPUs arrays go through host memory, and a collective holds the program up
+until it has its result, so all ranks run the same program there, and each process computes on one
+GPU: several devices in one shard_map are refused.
 """
 
 import functools

@@ -28,9 +28,6 @@ from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 WORDS = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter")
 _NAMES = {MIN: "MIN", MAX: "MAX", PRODUCT: "PRODUCT", ADASUM: "ADASUM"}
 _NAMES_OF_CALLS = 32  # so many are under way at a time; the library starts a known name faster
-# XLA on CPUs runs a program's calls one after the other, each to its end, if they are at most 8 or
-# if no array has more than 512 bytes.
-_FILLERS, _FILLER_BYTES = 9, 513
 _PROGRAMS = 4096  # so many compiled collectives are kept for calls outside of compiled code
 
 _collective = Primitive("ringup")
@@ -68,8 +65,6 @@ def load(path):
                       for stage, function in (("instantiate", f"{word}_instantiate"),
                                               ("execute", execute))}
             jax.ffi.register_ffi_target(f"ringup_{word}", stages, platform=platform)
-    filler = job.function_of(path, "ringup_jax_filler")
-    jax.ffi.register_ffi_target("ringup_filler", jax.ffi.pycapsule(filler), platform="cpu")
     # JAX reports how long it traced, lowered and compiled; each is a boundary between programs.
     jax.monitoring.register_event_duration_secs_listener(lambda *_a, **_k: compiled())
 
@@ -89,7 +84,8 @@ def by_cuda(word, x, number, shape, name, how, program):
     if (not job.group(how["process_set_id"]).cuda or how.get("reduction") == ADASUM
             or _is_of_several_devices()):
         return by_host(word, x, number, shape, name, how, program)
-    return _foreign(word, (x,), shape, name, how, program, 0)
+    arrays = (x, *number) if "after" in how else (x,)
+    return _foreign(word, arrays, shape, name, how, program, 0)
 
 
 def _foreign(word, arrays, shape, name, how, program, first):
@@ -105,6 +101,8 @@ def _foreign(word, arrays, shape, name, how, program, first):
 def by_host(word, x, number, shape, name, how, _program):
     """Return a Python function that XLA calls with a copy of the array."""
     several = _is_of_several_devices()
+    if "after" in how:
+        how, number = {key: v for key, v in how.items() if key != "after"}, ()
 
     def call(x, *number):
         if several and word == "check_weights":
@@ -138,22 +136,6 @@ def _check_place(word, x):
                          "array to one of them, jax.device_put(x, jax.devices()[0])")
 
 
-# Small programs
-
-def _fillers():
-    """Return calls that do nothing."""
-    nothing = jax.ffi.ffi_call("ringup_filler",
-                               jax.ShapeDtypeStruct((_FILLER_BYTES,), numpy.uint8),
-                               has_side_effect=True)
-    return [nothing() for _ in range(_FILLERS)]
-
-
-def _fill(ctx, block):
-    """Add them to a block of the program being lowered."""
-    with mlir.ir.InsertionPoint.at_block_begin(block):
-        mlir.lower_fun(_fillers)(ctx.replace(avals_in=[], avals_out=None))
-
-
 # Names
 
 def _number(group):
@@ -172,7 +154,10 @@ class _Module:
         self.name, self.seen = name.removeprefix("jit_"), collections.Counter()
         self.number = _Module.count[name]  # tells the library modules of one name apart
         _Module.count[name] += 1
-        self.calls, self.blocks, self.filled = 0, [], 0
+        # For each block the result of its last collective without a name.  The next one starts
+        # after it: ranks whose programs differ, by their rank or by a last batch, would else
+        # wait for each other where XLA runs the calls of a program one after the other.
+        self.last = {}
 
     @classmethod
     def of(cls, ctx):
@@ -180,25 +165,6 @@ class _Module:
         if cls not in kept:
             kept[cls] = cls(ctx.module_context.module)
         return kept[cls]
-
-    def keep_concurrent(self, ctx):
-        """Let XLA run the collectives of this program concurrently, however small it is.  Ranks
-        whose programs differ, by a constant or the size of a last batch, run them in different
-        orders: one after the other, they would wait for each other.
-
-        Each block that has a collective, and the first one, gets calls that do nothing, once the
-        program has two collectives."""
-        self.calls += 1
-        if not self.blocks:
-            main = ctx.module_context.symbol_table["main"]
-            self.blocks.append(main.regions[0].blocks[0])
-        block = mlir.ir.InsertionPoint.current.block
-        if block not in self.blocks:
-            self.blocks.append(block)
-        if self.calls > 1:
-            for block in self.blocks[self.filled:]:
-                _fill(ctx, block)
-            self.filled = len(self.blocks)
 
     def place(self, name):
         """Return the name of its next collective, named or unnamed."""
@@ -250,15 +216,22 @@ def _abstract(x, *_number, rows, **_how):
 def _lowered(usual):
     def rule(ctx, *x, word, rows, name, how):
         means = usual if word in WORDS else "by_host"
-        module = _Module.of(ctx)
+        module, how = _Module.of(ctx), dict(how)
+        block = mlir.ir.InsertionPoint.current.block
+        in_order = len(x) == 1 and name is None and means != "by_host"
         if len(x) == 1:
             name = module.place(name)
-            if means == "by_cpu":
-                module.keep_concurrent(ctx)
+        if in_order and block in module.last:
+            last, aval = module.last[block]
+            x, how["after"] = (*x, last), 1
+            ctx = ctx.replace(avals_in=[*ctx.avals_in, aval])
         shape = _shape(ctx.avals_in[0], rows)
-        return mlir.lower_fun(lambda x, *number: globals()[means](word, x, number, shape, name,
-                                                                  dict(how), module.number),
-                              multiple_results=False)(ctx, *x)
+        results = mlir.lower_fun(lambda x, *number: globals()[means](word, x, number, shape, name,
+                                                                     how, module.number),
+                                 multiple_results=False)(ctx, *x)
+        if in_order:
+            module.last[block] = results[0], ctx.avals_out[0]
+        return results
 
     return rule
 
