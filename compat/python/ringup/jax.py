@@ -18,10 +18,10 @@ after its program and its place in it, so a rank may compile a program more ofte
 Calls outside of compiled code come in the same order on all ranks.  A rank that dies is an error of
 the computation, which names it: jax.errors.JaxRuntimeError, when its result is asked for.
 
-On CPUs collectives run beside the computation: those without a name in the order of tracing, the
-others in any order.  On GPUs arrays go through host memory, and a collective holds the program up
-until it has its result, so all ranks run the same program there, and each process computes on one
-GPU: several devices in one shard_map are refused.
+On CPUs collectives run beside the computation: those without a name, and the small ones of a tree,
+in the order of tracing, the others in any order.  On GPUs arrays go through host memory, and a
+collective holds the program up until it has its result, so all ranks run the same program there,
+and each process computes on one GPU: several devices in one shard_map are refused.
 """
 
 import functools
@@ -49,10 +49,10 @@ def _load():
     path = job.beside(NAME, "ringup.jax")
     job.attach(path, "ringup_jax_attach", "ringup_jax_closed")
     jax_primitive.load(path)
-    return jax_primitive.collective
+    return jax_primitive.collective, jax_primitive.Place
 
 
-_call = _load()
+_call, _Place = _load()
 
 
 def _is_key(x):
@@ -157,7 +157,7 @@ def reducescatter(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
 def _each_leaf(tree, name, carry_out):
     """Return the tree with each leaf replaced by carry_out(leaf, its name)."""
     pairs, shape = jax.tree_util.tree_flatten_with_path(tree)
-    return shape.unflatten([carry_out(leaf, f"{name}{jax.tree_util.keystr(path)}")
+    return shape.unflatten([carry_out(leaf, _Place(f"{name}{jax.tree_util.keystr(path)}"))
                             for path, leaf in pairs])
 
 

@@ -28,7 +28,19 @@ from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 WORDS = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter")
 _NAMES = {MIN: "MIN", MAX: "MAX", PRODUCT: "PRODUCT", ADASUM: "ADASUM"}
 _NAMES_OF_CALLS = 32  # so many are under way at a time; the library starts a known name faster
+_FEW_CALLS, _SMALL_BYTES = 8, 512  # of what XLA runs one after the other; see Place
 _PROGRAMS = 4096  # so many compiled collectives are kept for calls outside of compiled code
+
+
+class Place(str):
+    """The name of a collective that ringup calls after its place in a tree, so that all ranks trace
+    it in the same order.
+
+    XLA on CPUs runs the calls of a program one after the other if they are few or their arrays are
+    small, in an order that depends on constants and shapes: ranks whose programs differ, by their
+    rank or by a last batch, would wait for each other.  Such collectives, and those without a
+    name, therefore start one after the other in the order of tracing."""
+
 
 _collective = Primitive("ringup")
 _refusal = Primitive("ringup_has_no_derivative")
@@ -154,10 +166,8 @@ class _Module:
         self.name, self.seen = name.removeprefix("jit_"), collections.Counter()
         self.number = _Module.count[name]  # tells the library modules of one name apart
         _Module.count[name] += 1
-        # For each block the result of its last collective without a name.  The next one starts
-        # after it: ranks whose programs differ, by their rank or by a last batch, would else
-        # wait for each other where XLA runs the calls of a program one after the other.
-        self.last = {}
+        self.calls = 0
+        self.last = {}  # for each block the result of the last collective that came in order
 
     @classmethod
     def of(cls, ctx):
@@ -166,13 +176,19 @@ class _Module:
             kept[cls] = cls(ctx.module_context.module)
         return kept[cls]
 
+    def comes_in_order(self, name, aval):
+        """Return whether its next collective starts after the last such one of the block."""
+        self.calls += 1
+        return name is None or isinstance(name, Place) and (
+            self.calls <= _FEW_CALLS or aval.size * aval.dtype.itemsize <= _SMALL_BYTES)
+
     def place(self, name):
         """Return the name of its next collective, named or unnamed."""
         before = self.seen[name]
         self.seen[name] += 1
         if name is None:
             return f"{self.name}.{before}"
-        return f"{name}:{before + 1}" if before else name
+        return f"{name}:{before + 1}" if before else str(name)
 
 
 def _derived(name, what):
@@ -218,8 +234,9 @@ def _lowered(usual):
         means = usual if word in WORDS else "by_host"
         module, how = _Module.of(ctx), dict(how)
         block = mlir.ir.InsertionPoint.current.block
-        in_order = len(x) == 1 and name is None and means != "by_host"
+        in_order = False
         if len(x) == 1:
+            in_order = module.comes_in_order(name, ctx.avals_in[0]) and means != "by_host"
             name = module.place(name)
         if in_order and block in module.last:
             last, aval = module.last[block]
