@@ -403,17 +403,24 @@ static int patience_ms(const struct watch *w, bool again)
 	return again && (left < 0 || left > TREE_AGAIN_MS) ? TREE_AGAIN_MS : left;
 }
 
-enum { AT_WAKE, AT_LAUNCHER, AT_RAS, AT_RANKS = AT_RAS + RAS_POLLS };
+enum { AT_WAKE, AT_LAUNCHER, AT_RAS };
 
-/* Lists the descriptors to poll: ranks of this host from AT_RANKS on, then trees. */
+/* Where the ranks of this host begin among the descriptors: behind those of RAS, if any. */
+static int polls_at_ranks(const struct watch *w)
+{
+	return AT_RAS + (w->ras.port ? RAS_POLLS : 0);
+}
+
+/* Lists the descriptors to poll; trees come last. */
 static int list_polls(struct watch *w, struct tree **trees)
 {
 	struct pollfd *p = w->polls;
-	int n = AT_RANKS;
+	int n = polls_at_ranks(w);
 
 	p[AT_WAKE] = (struct pollfd){ w->wake, POLLIN, 0 };
 	p[AT_LAUNCHER] = (struct pollfd){ w->launcher, POLLIN, 0 };
-	ras_server_list(&w->ras, p + AT_RAS, clock_ns());
+	if (w->ras.port)
+		ras_server_list(&w->ras, p + AT_RAS, clock_ns());
 	for (int i = 0; i < w->topo->local_size; i++)
 		p[n++] = (struct pollfd){ w->pidfd[i], POLLIN, 0 };
 	pthread_mutex_lock(&w->lock);
@@ -443,7 +450,7 @@ static void *watch(void *arg)
 	struct watch *w = arg;
 	struct tree *trees[WATCH_TREES];
 	struct pollfd *p = w->polls;
-	int first_tree = AT_RANKS + w->topo->local_size, i, n;
+	int ranks = polls_at_ranks(w), first_tree = ranks + w->topo->local_size, i, n;
 	bool again = false, was;
 	uint64_t count;
 
@@ -462,9 +469,9 @@ static void *watch(void *arg)
 		for (i = first_tree, again = false; i < n; i++)
 			if (p[i].revents || was)
 				again |= watch_serve(w, trees[i - first_tree]);
-		for (i = AT_RANKS; i < first_tree; i++)
+		for (i = ranks; i < first_tree; i++)
 			if (p[i].revents)
-				look_at_process(w, i - AT_RANKS);
+				look_at_process(w, i - ranks);
 		/* A wake-up says that the list of descriptors has changed, or devices are busy.
 		 */
 		if (p[AT_WAKE].revents)
@@ -475,7 +482,8 @@ static void *watch(void *arg)
 			tick(w, clock_ns());
 		if (clock_ns() >= w->device_ns)
 			look_at_devices(w);
-		ras_server_serve(&w->ras, p + AT_RAS, clock_ns());
+		if (w->ras.port)
+			ras_server_serve(&w->ras, p + AT_RAS, clock_ns());
 		tell_of_alarm(w);
 	}
 }
@@ -543,7 +551,7 @@ static int allocate(struct watch *w, struct err *e)
 	w->rank = calloc(local, sizeof(*w->rank));
 	w->pidfd = calloc(local, sizeof(*w->pidfd));
 	w->heard = calloc((size_t)t->hosts, sizeof(*w->heard));
-	w->polls = calloc(AT_RANKS + local + WATCH_TREES, sizeof(*w->polls));
+	w->polls = calloc(AT_RAS + RAS_POLLS + local + WATCH_TREES, sizeof(*w->polls));
 	for (int r = 0; w->pidfd && r < t->local_size; r++)
 		w->pidfd[r] = -1;
 	if (!w->rank || !w->pidfd || !w->heard || !w->polls)
