@@ -43,7 +43,7 @@ static void close_elf(struct opened *o)
 struct loaded {
 	char *name, *path, *plain; /* plain: its path without LD_LIBRARY_PATH           */
 	char *rpath;               /* DT_RPATH; NULL: not read yet, or a DT_RUNPATH     */
-	int by;                    /* -1: a file of the framework, or the extension     */
+	int user;                  /* -1: a file of the framework, or the extension     */
 };
 
 struct process {
@@ -267,9 +267,9 @@ static void free_loaded(struct loaded *at)
 
 /* Adds a library to the process; it is not read yet. */
 static struct loaded *add_loaded(struct process *p, const char *name, const char *path,
-				 const char *plain, int by)
+				 const char *plain, int user)
 {
-	struct loaded new = { strdup(name), strdup(path), strdup(plain), NULL, by };
+	struct loaded new = { strdup(name), strdup(path), strdup(plain), NULL, user };
 	struct loaded *at = new.name &&new.path &&new.plain
 				    ? array_more(&p->at, &p->count, sizeof(*at))
 				    : NULL;
@@ -282,42 +282,42 @@ static struct loaded *add_loaded(struct process *p, const char *name, const char
 }
 
 /* Finds @name for the library @by, by the folders that come before LD_LIBRARY_PATH. */
-static bool find_before(struct process *p, int by, bool has_runpath, const char *name,
+static bool find_before(struct process *p, int number, bool has_runpath, const char *name,
 			char out[PATH_MAX])
 {
 	char origin[PATH_MAX];
 
 	if (*p->first && rootfs_join(out, p->first, name) && rootfs_is_file(p->fs, out))
 		return true;
-	while (!has_runpath && by >= 0) {
-		const struct loaded *at = &p->at[by];
+	while (!has_runpath && number >= 0) {
+		const struct loaded *at = &p->at[number];
 
 		snprintf(origin, sizeof(origin), "%.*s",
 			 (int)(strrchr(at->path, '/') - at->path), at->path);
 		if (loader_find_in(p->fs, at->rpath, ":", origin, NULL, name, out))
 			return true;
-		by = at->by;
+		number = at->user;
 	}
 	return false;
 }
 
 /* The library that the one numbered @by, whose link data are @user, loads as @name; NULL: none
  * is found. */
-static const struct loaded *find_loaded(struct process *p, int by, const struct elflink *user,
-					const char *name)
+static const struct loaded *find_loaded(struct process *p, int number,
+					const struct elflink *user, const char *name)
 {
 	char path[PATH_MAX], plain[PATH_MAX];
-	const char *caller = p->at[by].path;
+	const char *caller = p->at[number].path;
 
 	for (int i = 0; i < p->count; i++)
 		if (!strcmp(p->at[i].name, name))
 			return &p->at[i];
-	if (find_before(p, by, *user->runpath, name, path))
-		return add_loaded(p, name, path, path, by);
+	if (find_before(p, number, *user->runpath, name, path))
+		return add_loaded(p, name, path, path, number);
 	if (!loader_find(p->fs, caller, name, path))
 		return NULL;
 	return add_loaded(p, name, path,
-			  loader_find_plain(p->fs, caller, name, plain) ? plain : path, by);
+			  loader_find_plain(p->fs, caller, name, plain) ? plain : path, number);
 }
 
 /* Does the library that number @i loads as @name fit it? */
@@ -329,7 +329,7 @@ static bool judge_needed(struct process *p, int i, const struct elflink *user, c
 	bool good;
 
 	if (!at)
-		return p->at[i].by >= 0 || judge_unfound(p, path, name);
+		return p->at[i].user >= 0 || judge_unfound(p, path, name);
 	has = open_elf(p->fs, at->path);
 	if (strcmp(at->path, at->plain))
 		own = open_elf(p->fs, at->plain);
@@ -415,8 +415,8 @@ bool override_judge(struct rootfs *fs, const char *location, const char *first,
 	}
 	for (i = 0; i < p->count && good; i++) {
 		good = judge_loaded(p, i);
-		for (root = i; p->at[root].by >= 0;)
-			root = p->at[root].by;
+		for (root = i; p->at[root].user >= 0;)
+			root = p->at[root].user;
 	}
 	out->is_extension = root == own;
 	for (i = 0; i < p->count; i++)

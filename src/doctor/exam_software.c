@@ -234,9 +234,9 @@ static void add_framework(struct exam *x, const json_t *f, bool is_broken)
 int exam_frameworks(struct exam *x, struct err *e)
 {
 	const json_t *list = json_object_get(x->facts, "frameworks");
-	json_t *told = json_object(), *o;
+	json_t *reported = json_object(), *o;
 	size_t i;
-	int rc = misfits_add(x, list, told, e);
+	int rc = misfits_add(x, list, reported, e);
 
 	const char *home = exam_is_live(x) ? conf_env("PYTHONHOME") : NULL;
 
@@ -249,7 +249,7 @@ int exam_frameworks(struct exam *x, struct err *e)
 		exam_why(x, "a Python of another version does not start", "unset PYTHONHOME");
 	}
 	json_array_foreach(list, i, o)
-		add_framework(x, o, json_object_get(told, jsonio_string(o, "location")));
+		add_framework(x, o, json_object_get(reported, jsonio_string(o, "location")));
 	json_array_foreach(json_object_get(x->facts, "engines"), i, o)
 		if (!strcmp(jsonio_string(o, "name"), "horovod"))
 			add_mpirun(x, o);
@@ -262,11 +262,11 @@ int exam_frameworks(struct exam *x, struct err *e)
 	json_array_foreach(json_object_get(x->facts, "problems"), i, o)
 		/* Findings say so already: of faults, and of what misfits_add() explains. */
 		if (strncmp(jsonio_string(o, "reason"), "cannot be loaded:", 17) &&
-		    !json_is_true(json_object_get(told, jsonio_string(o, "path"))))
+		    !json_is_true(json_object_get(reported, jsonio_string(o, "path"))))
 			exam_add(x, EXAM_NOTE, "%s: %s", jsonio_string(o, "path"),
 				 jsonio_string(o, "reason"));
 out:
-	json_decref(told);
+	json_decref(reported);
 	return rc;
 }
 

@@ -398,7 +398,7 @@ static void why_other(const struct asking *a, const char *package, const char *d
 }
 
 /* Reports a framework that was built for another Python; false: it was not. */
-static bool add_other(const struct asking *a, json_t *told)
+static bool add_other(const struct asking *a, json_t *reported)
 {
 	const char *name = jsonio_string(a->framework, "name");
 	const char *location = jsonio_string(a->framework, "location");
@@ -418,7 +418,7 @@ static bool add_other(const struct asking *a, json_t *told)
 		 jsonio_string(a->framework, "version"), jsonio_string(a->framework, "python"),
 		 is, a->series);
 	why_other(a, name, dir, hidden);
-	json_object_set_new(told, hidden, json_true());
+	json_object_set_new(reported, hidden, json_true());
 	return true;
 }
 
@@ -610,7 +610,7 @@ static void put_again(const struct asking *a, struct override *u, char *todo, si
 
 /* Reports the first library that the framework, or the Horovod for it, would load and that does
  * not fit. */
-static void add_unfit(const struct asking *a, json_t *told)
+static void add_unfit(const struct asking *a, json_t *reported)
 {
 	struct exam *x = a->x;
 	const json_t *f = a->framework;
@@ -655,18 +655,18 @@ static void add_unfit(const struct asking *a, json_t *told)
 	else
 		put_again(a, &o, todo, sizeof(todo));
 	exam_why(x, o.why, todo);
-	json_object_set_new(told, o.library, json_true());
+	json_object_set_new(reported, o.library, json_true());
 }
 
 /* Reports what does not fit framework @f alone, or the packages beside it. */
-static void add_misfits(struct asking *a, const struct versions *table, json_t *told)
+static void add_misfits(struct asking *a, const struct versions *table, json_t *reported)
 {
 	struct exam *x = a->x;
 	const json_t *f = a->framework;
 	const char *name = jsonio_string(f, "name");
 	char dir[PATH_MAX];
 
-	if (add_other(a, told))
+	if (add_other(a, reported))
 		return;
 	if (!strcmp(name, "tensorflow"))
 		add_keras(x, table, f);
@@ -684,10 +684,10 @@ static void add_misfits(struct asking *a, const struct versions *table, json_t *
 		if (rootfs_join(dir, jsonio_string(f, "location"), folders[k]) &&
 		    add_refused(x, a->fs, f, dir))
 			return;
-	add_unfit(a, told);
+	add_unfit(a, reported);
 }
 
-int misfits_add(struct exam *x, const json_t *list, json_t *told, struct err *e)
+int misfits_add(struct exam *x, const json_t *list, json_t *reported, struct err *e)
 {
 	json_t *problems = json_array(), *o;
 	struct versions table = { 0 };
@@ -708,9 +708,10 @@ int misfits_add(struct exam *x, const json_t *list, json_t *told, struct err *e)
 		int before = x->bad;
 
 		pythons_series(jsonio_string(a.python, "version"), a.series, sizeof(a.series));
-		add_misfits(&a, &table, told);
+		add_misfits(&a, &table, reported);
 		if (x->bad > before)
-			json_object_set_new(told, jsonio_string(o, "location"), json_false());
+			json_object_set_new(reported, jsonio_string(o, "location"),
+					    json_false());
 	}
 	versions_free(&table);
 	rootfs_close(&fs);

@@ -12,9 +12,9 @@ struct exam;
  * misfits_add - add what keeps each framework of @list, as find_all() has them, from being
  * imported, or what it does not fit.
  *
- * @told gets the location of each framework with a bad finding (false), and the paths of the
- * files and packages that findings explain (true).
+ * @reported gets the location of each framework with a bad finding (false), and the paths of
+ * the files and packages that findings explain (true).
  */
-int misfits_add(struct exam *x, const json_t *list, json_t *told, struct err *e);
+int misfits_add(struct exam *x, const json_t *list, json_t *reported, struct err *e);
 
 #endif
