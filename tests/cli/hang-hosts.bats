@@ -10,6 +10,7 @@ load ../lib/launcher
 load ../lib/fault
 load ../lib/hosts
 load ../lib/machines
+load ../lib/mpi
 
 hangs=$PWD/tests/programs/hangs
 mpihangs=$PWD/tests/programs/mpihangs
@@ -225,6 +226,15 @@ start_openmpi() {
   job_pids+=($!)
 }
 
+# start_mpich KIND RANK - the same with MPICH's mpiexec.
+start_mpich() {
+  printf '#!/bin/sh\nexec %s "$@"\n' "$ssh_words" >ssh-words
+  chmod +x ssh-words
+  on_machine 1 timeout 300 mpiexec.hydra -launcher ssh -launcher-exec "$PWD/ssh-words" -iface eth0 -np 3 \
+    -hosts 10.9.0.1:1,10.9.0.2:1,10.9.0.3:1 "$mpich" "$1" "$2" "$PWD/hung.$1" >"out.$1" 2>&1 3>&- &
+  job_pids+=($!)
+}
+
 # trial START KIND RANK LAUNCHER [PROGRAM] - is the right rank named, with its host?
 trial() {
   local good=1
@@ -285,4 +295,10 @@ need_torch() {
   [[ $RINGUP_TEST_LONG == 1 ]] || skip "the shard hang"
   [[ -x $mpihangs ]] || skip "no MPI"
   rounds start_openmpi "$mpihangs" sleep spin stop branch circle absent
+}
+
+@test "rounds of MPICH on three hosts" {
+  [[ $RINGUP_TEST_LONG == 1 ]] || skip "the shard hang"
+  mpich_program
+  rounds start_mpich "$mpich" sleep spin stop branch circle absent
 }

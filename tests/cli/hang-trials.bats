@@ -6,6 +6,7 @@
 load ../lib/helper
 load ../lib/await
 load ../lib/launcher
+load ../lib/mpi
 
 hangs=$PWD/tests/programs/hangs
 mpihangs=$PWD/tests/programs/mpihangs
@@ -21,13 +22,6 @@ teardown() {
   # shellcheck disable=SC2046
   kill -CONT $(marked) 2>/dev/null || true
   launcher_teardown
-}
-
-# mpich_program - $mpich, the same program for MPICH; or skip.
-mpich_program() {
-  command -v mpicc.mpich mpiexec.hydra >/dev/null || skip "no MPICH"
-  mpich=$BATS_FILE_TMPDIR/mpichhangs
-  [[ -x $mpich ]] || mpicc.mpich -DWITH_MPI -O2 -g -o "$mpich" "$src/tests/programs/hangs.c"
 }
 
 # start_job COMMAND... - as launch does, with more patience: on a busy machine torch starts for minutes.

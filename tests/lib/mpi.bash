@@ -48,3 +48,10 @@ all_right() {
     grep -qE "rank $r of $1: $2" <<<"$output" || { printf 'rank %s:\n%s\n' "$r" "$output"; return 1; }
   done
 }
+
+# mpich_program - set $mpich to tests/programs/hangs.c, compiled for MPICH; or skip.
+mpich_program() {
+  command -v mpicc.mpich mpiexec.hydra >/dev/null || skip "no MPICH"
+  mpich=$BATS_FILE_TMPDIR/mpichhangs
+  [[ -x $mpich ]] || mpicc.mpich -DWITH_MPI -O2 -g -o "$mpich" "$src/tests/programs/hangs.c"
+}
