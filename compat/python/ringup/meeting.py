@@ -109,8 +109,8 @@ class Meeting:
     """The part of one rank in one meeting.
 
     what     a description of what the ranks form at the meeting
-    is_once  the ranks never come back to this place in the Store.  When one leaves, all leave, since
-             it tries again elsewhere, as torch does with each new_group().
+    is_once  the ranks never come back to this place in the Store.  When one leaves, all leave,
+             since it tries again elsewhere, as torch does with each new_group().
     """
 
     def __init__(self, store, rank, size, seconds, what="the job", is_once=False):
