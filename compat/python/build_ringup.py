@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# build_ringup.py - write the wheel: a build back end for pip, and a command, without setuptools.
+# build_ringup.py - build the wheel, as pip's build backend or as a command, without setuptools.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: build_ringup.py DIRECTORY [LIBRINGUP.SO]
        build_ringup.py --into DIRECTORY STAMP WATCH [LIBRINGUP.SO]

@@ -57,7 +57,7 @@ class Plain:
         return g, loss
 
     def train(self, start, mean):
-        """STEPS steps; mean(w) gives the gradient to apply and a loss."""
+        """Train for STEPS steps; mean(w) returns the gradient to apply and a loss."""
         w, losses = array.array("d", start), []
         for _ in range(STEPS):
             g, loss = mean(w)
@@ -161,7 +161,8 @@ class Torch:
 
 
 def choose():
-    """--torch or --plain; else Torch if it and horovod.torch can be imported, else Plain."""
+    """Return Torch if torch and horovod.torch can be imported, otherwise Plain.  --plain selects
+    Plain, and with --torch a failed import is an error."""
     if "--plain" in sys.argv:
         return Plain
     try:

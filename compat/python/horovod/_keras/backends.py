@@ -1,4 +1,4 @@
-# backends.py - how gradients are combined on each back end of Keras.
+# backends.py - combine gradients on each Keras backend.
 # SPDX-License-Identifier: Apache-2.0
 """Each Keras backend is a class.  It has a name, Compression and how(); a Reducer, which runs the
 steps of an optimizer; assign(), which gives variables root's values; and value(), which converts a

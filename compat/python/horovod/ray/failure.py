@@ -1,4 +1,4 @@
-# failure.py - results of all ranks, or the failure that counts.
+# failure.py - collect the results of all ranks, or find the failure that caused the others.
 # SPDX-License-Identifier: Apache-2.0
 
 import re

@@ -1,4 +1,4 @@
-# launch.py - horovodrun from Python: its arguments, its start, horovod.run()'s job.
+# launch.py - start horovodrun from Python, and run the jobs of horovod.run().
 # SPDX-License-Identifier: Apache-2.0
 """The program horovodrun parses the arguments and starts the ranks.  This module calls that
 program."""

@@ -1,4 +1,4 @@
-# data.py - an estimator's rows: to Parquet and back, and through a fitted model.
+# data.py - write and read an estimator's rows as Parquet, and apply a fitted model to them.
 # SPDX-License-Identifier: Apache-2.0
 """stack() turns a column into a NumPy array, in training and in transform(). Numbers become
 float64, int64 or bool; decimals become float64; vectors of Spark ML and lists of equal length add

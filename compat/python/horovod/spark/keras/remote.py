@@ -1,4 +1,4 @@
-# remote.py - train a KerasEstimator's model on one rank; models as data.
+# remote.py - train a KerasEstimator's model on one rank, and convert models to data.
 # SPDX-License-Identifier: Apache-2.0
 """No Keras objects are sent.  A model is sent as its JSON and weights, an optimizer as its
 configuration."""
