@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# wheels.py - make the wheels ringup and ringup-horovod of what `make install` installs.
+# wheels.py - build the wheels ringup and ringup-horovod from an installation by `make install`.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: wheels.py --stage STAGE DIRECTORY
        wheels.py --build SOURCES DIRECTORY [CONFIGURE-OPTION...]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cluster.py - the results of all nodes: their status files as one table, or as JSON.
+# cluster.py - summarize the status files of all nodes as a table, or as JSON.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: cluster.py DIR [--json], for every status.json below DIR. Exit status: 0 if all nodes are
 ok, 1 if not.

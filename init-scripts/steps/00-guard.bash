@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 00-guard.bash - check that this can run here: permissions, disk space, writable files.
+# 00-guard.bash - check that ringup-init can run here: permissions, disk space, writable files.
 
 limits 2 30
 

@@ -1,3 +1,3 @@
-# __init__.py - the folder of the wheel ringup-horovod that contains the packages horovod and sparkdl.
+# __init__.py - the folder in the wheel ringup-horovod with the packages horovod and sparkdl.
 # SPDX-License-Identifier: Apache-2.0
 """ringup_horovod.pth appends this folder to sys.path, after site-packages."""

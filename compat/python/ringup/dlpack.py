@@ -1,4 +1,4 @@
-# dlpack.py - read where the elements of a DLPack capsule are.
+# dlpack.py - find the elements of a DLPack capsule in memory.
 # SPDX-License-Identifier: Apache-2.0
 """Frameworks pass tensors to each other as DLPack capsules: dmlc.github.io/dlpack.  This module
 only reads a capsule and never consumes it, so the capsule keeps the memory alive as long as it

@@ -1,4 +1,4 @@
-# memory.py - elements in memory, whoever owns it, for operations to work on.
+# memory.py - describe the memory of any array or tensor, for operations.
 # SPDX-License-Identifier: Apache-2.0
 """of() accepts any object that gives access to its elements through the buffer protocol (numpy,
 array, bytearray, bytes) or DLPack (torch, jax, tensorflow, cupy), also in GPU memory.  For tensors

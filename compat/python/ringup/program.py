@@ -1,4 +1,4 @@
-# program.py - find the program ringup, which is horovodrun, too.
+# program.py - find the program ringup, which also provides horovodrun.
 # SPDX-License-Identifier: Apache-2.0
 
 import os

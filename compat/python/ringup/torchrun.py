@@ -1,4 +1,4 @@
-# torchrun.py - the rendezvous in torchrun's store of ranks that it starts on several hosts.
+# torchrun.py - the rendezvous of ranks that torchrun starts on several hosts, in torchrun's store.
 # SPDX-License-Identifier: Apache-2.0
 
 import datetime

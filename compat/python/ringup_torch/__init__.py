@@ -1,4 +1,4 @@
-# __init__.py - the torch.distributed back end "ringup": register() makes its name known to torch.
+# __init__.py - the torch.distributed backend "ringup": register() makes its name known to torch.
 # SPDX-License-Identifier: Apache-2.0
 """torch calls register() through the entry points of the distribution, so a program only needs
 

@@ -1,4 +1,4 @@
-# mixed.py - a process group in which other back ends serve some devices.
+# mixed.py - a process group in which other backends serve some devices.
 # SPDX-License-Identifier: Apache-2.0
 """Process groups with several backends, such as init_process_group("cpu:ringup,cuda:nccl").
 

@@ -1,4 +1,4 @@
-# work.py - an operation under way, as torch.distributed hands it out.
+# work.py - a handle for an operation in flight, as torch.distributed returns it.
 # SPDX-License-Identifier: Apache-2.0
 
 import collections

@@ -1,4 +1,4 @@
-# gradients.py - gradients in flight: their reductions, and p.grad's stand-in until they finish.
+# gradients.py - gradients in flight: their reductions, and the object that replaces p.grad.
 # SPDX-License-Identifier: Apache-2.0
 """A reduction runs in the background, in the gradient's own memory.  Meanwhile, p.grad is a
 PendingGradient.  The first operation that reads or changes it waits for the reduction, so a program

@@ -1,4 +1,4 @@
-# failure.py - the error of a job that has failed: one sentence from everything that is known.
+# failure.py - the error of a failed job: one sentence that combines all reports.
 # SPDX-License-Identifier: Apache-2.0
 """Finds the cause of a failed job.  Ranks report exceptions, the launcher reports how processes
 ended and which hosts were lost, and Spark reports why it ended tasks.  Most of these reports are

@@ -1,4 +1,4 @@
-# sampler.py - distributes a dataset across ranks, and the rest of it again after a new rendezvous.
+# sampler.py - distribute a dataset across ranks, and the remaining samples after each rendezvous.
 # SPDX-License-Identifier: Apache-2.0
 
 import itertools
