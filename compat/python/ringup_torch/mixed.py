@@ -3,9 +3,9 @@
 """Process groups with several backends, such as init_process_group("cpu:ringup,cuda:nccl").
 
 For such a call, torch registers a backend for each device in one process group.  If a backend is a
-process group written in Python, as this one is, torch uses it instead of all of that, and leaves
-out the other backends.  This module therefore creates the other backends as torch would have done,
-and passes each operation to the backend that serves the device of its tensors.
+process group written in Python, as this one is, torch uses only that one, and leaves out the other
+backends.  This module therefore creates the other backends as torch would have done, and passes
+each operation to the backend that serves the device of its tensors.
 
 The original request is available only in the torch function that asks for the process group."""
 

@@ -10,7 +10,8 @@
 
 Process sets that were passed to hvd.init(process_sets=...) exist in every generation, and contain
 the ranks with the same numbers.  A set that hvd.add_process_set() created ends with its generation.
-A reset callback may add it again, as a new process does before it calls the training function."""
+A reset callback may add it again, as a new process does before it calls the training function.
+"""
 
 import enum
 import functools

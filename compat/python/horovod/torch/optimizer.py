@@ -413,7 +413,7 @@ class _DistributedOptimizer(Wrapped):
         self._complete()
 
     def _agree_on_inf(self, found):
-        """Return what was found: combined gradients are equal on all ranks, so the ranks agree."""
+        """Return found unchanged: combined gradients are equal on all ranks, so the ranks agree."""
         return found
 
 

@@ -3,11 +3,14 @@
 """Runs torch.distributed jobs on Spark, with the interface of pyspark's TorchDistributor.  It
 differs from pyspark's in these ways:
 
-- LOCAL_RANK and LOCAL_WORLD_SIZE are those of the host.  - In local mode, too, the result is that
-of rank 0. - If the cluster has too few slots, the error is raised before anything is submitted.  -
-The __cause__ of an error is the exception that a rank raised.  - torch.distributed uses the
-interface that leads to the driver.  - If nobody reads the log, the job continues.  - torch is not
-imported."""
+- LOCAL_RANK and LOCAL_WORLD_SIZE are those of the host.
+- In local mode, too, the result is that of rank 0.
+- If the cluster has too few slots, the error is raised before anything is submitted.
+- The __cause__ of an error is the exception that a rank raised.
+- torch.distributed uses the interface that leads to the driver.
+- If nothing reads the log, the job continues.
+- torch is not imported.
+"""
 
 import os
 
