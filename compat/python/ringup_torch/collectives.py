@@ -118,7 +118,7 @@ class Collectives(GroupBase):
         return None
 
     def allreduce_coalesced(self, inputs, opts=None):
-        """Reduce several tensors as one operation.
+        """Reduce several tensors: all of them or none.
 
         torch: dist.all_reduce_coalesced(); ringup.h: ringup_allreduce_many()."""
         op = _redop(opts)
@@ -295,7 +295,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        """Gather several tensors as all_gather_single() does, as one operation."""
+        """Gather several tensors as all_gather_single() does: all of them or none."""
         entry = self._began("all_gather_into_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
@@ -416,7 +416,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        """Reduce and scatter several tensors as reduce_scatter_single() does, as one operation."""
+        """Reduce and scatter several tensors as reduce_scatter_single() does: all or none."""
         entry = self._began("reduce_scatter_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)

@@ -85,8 +85,8 @@ class Collectives:
         return output if output is target else self.deliver(places)
 
     def grouped_allreduce_async(self, tensors, outputs, name, op, pre, post, process_set):
-        """Start reducing several tensors, as one operation, into others, which may be the same, or
-        into new ones."""
+        """Start reducing several tensors, all of them or none, into others, which may be the same,
+        or into new ones."""
         self.check_group(tensors)
         reductions = [self.reduction("grouped_allreduce", name, t.dtype, t.shape, op, pre, post)
                       for t in tensors]
@@ -165,7 +165,7 @@ class Collectives:
                      finish=receive, **block)
 
     def grouped_allgather_async(self, tensors, name, process_set):
-        """Start an allgather of several tensors, as one operation."""
+        """Start an allgather of several tensors: all of them or none."""
         self.check_group(tensors)
         group = group_of(process_set)
         if group.cuda:
@@ -274,7 +274,7 @@ class Collectives:
         return target if told["stream"] is not None else self.adapter.from_room(target, tensor)
 
     def grouped_reducescatter_async(self, tensors, name, op, process_set, pre, post):
-        """Start a reduce-scatter of several tensors, as one operation."""
+        """Start a reduce-scatter of several tensors: all of them or none."""
         self.check_group(tensors)
         sources, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
         return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),

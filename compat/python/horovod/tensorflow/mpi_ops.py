@@ -95,7 +95,7 @@ def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=
 
 def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
                        ignore_name_scope=False, process_set=global_process_set):
-    """Reduce several tensors over all ranks, as one operation."""
+    """Reduce several tensors over all ranks: all of them or none."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, tensors,
                       tensor_name=_named("GroupedAllreduce", name),
@@ -200,7 +200,7 @@ def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
                       compression=Compression.none, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set,
                       ignore_name_scope=False, name=None):
-    """Reduce several tensors as allreduce() does, as one operation; return a list."""
+    """Reduce several tensors as allreduce() does, all of them or none; return a list."""
     if not tensors:
         return tensors
     op, out = choose(op, average), [None] * len(tensors)
@@ -230,7 +230,7 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """Gather several tensors as allgather() does, as one operation; return a list."""
+    """Gather several tensors as allgather() does, all of them or none; return a list."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
                       tensor_name=_named("GroupedAllgather", name),
@@ -349,8 +349,8 @@ def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
 def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
                            process_set=global_process_set, prescale_factor=1.0,
                            postscale_factor=1.0):
-    """Reduce several tensors over all ranks as one operation, and return this rank's rows of each.
-    """
+    """Reduce several tensors over all ranks, all of them or none, and return this rank's rows of
+    each."""
     check_scatter(op)
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
@@ -372,7 +372,7 @@ def reducescatter(tensor, device_dense="", compression=Compression.none, op=Aver
 def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
-    """Reduce several tensors as reducescatter() does, as one operation; return a list."""
+    """Reduce several tensors as reducescatter() does, all or none of them; return a list."""
     if not tensors:
         return tensors
     small = [compression.compress(tf.convert_to_tensor(t)) for t in tensors]
