@@ -41,7 +41,8 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "ras", "HOST:PORT", &ras_where, "query only NCCL RAS, at this address" },
 	{ OPT_FLAG, 0, "force", NULL, &force,
 	  "query NCCL RAS even if that may crash this version" },
-	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks, "attach to no process and take no stacks" },
+	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks,
+	  "attach to no process and take no stacks" },
 	TARGETS_OPTS(targets, "time limit for answers after the second sample (4)"),
 	/* On another host of a job. */
 	{ OPT_FLAG, 0, "agent", NULL, &as_agent, NULL },

@@ -17,8 +17,7 @@ static const char *connect_to, *name;
 static const struct opt opts[] = {
 	{ OPT_STR, 0, "connect", "ADDRESS", &connect_to,
 	  "join the check at this address; read its secret from stdin" },
-	{ OPT_STR, 0, "name", "NODE", &name,
-	  "this node's name in the check (its host name)" },
+	{ OPT_STR, 0, "name", "NODE", &name, "this node's name in the check (its host name)" },
 	{ 0 },
 };
 

@@ -23,7 +23,8 @@ static struct opt_list frameworks, accepted;
 static const struct opt opts[] = {
 	{ OPT_LIST, 'a', "accept", "ID", &accepted,
 	  "accept this advisory, such as CVE-2024-10190; may be repeated" },
-	{ OPT_STR, 'c', "cache", "DIR", &cache_dir, "share builds with other nodes in this folder" },
+	{ OPT_STR, 'c', "cache", "DIR", &cache_dir,
+	  "share builds with other nodes in this folder" },
 	{ OPT_FLAG, 'n', "dry-run", NULL, &dry_run, "show the steps without running them" },
 	{ OPT_STR, 'e', "engine", "ENGINE", &engine, "ringup or horovod (ringup)" },
 	{ OPT_LIST, 'f', "for", "FRAMEWORK", &frameworks,
