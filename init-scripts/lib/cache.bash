@@ -9,7 +9,7 @@ cache_why() {
   if [[ -z ${RINGUP_CACHE:-} ]]; then
     echo "RINGUP_CACHE is not set"
   elif [[ -e $RINGUP_CACHE ]] && ! [[ -d $RINGUP_CACHE && -x $RINGUP_CACHE ]]; then
-    echo "$RINGUP_CACHE is not an accessible folder"
+    echo "$RINGUP_CACHE is not a folder that can be entered"
   elif ! openssl pkeyutl -help 2>&1 | grep -q -e -rawin; then
     echo "openssl 3, which verifies the entries of $RINGUP_CACHE, is not installed"
   fi
