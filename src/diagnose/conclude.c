@@ -322,16 +322,28 @@ static bool is_fatal(const struct finding *f)
 	       strstr(f->proof, "panicked at");
 }
 
+/* Has an MPI call failed before, so that the library told why? */
+static bool has_told(const struct conclusions *c, const struct finding *end)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->list[i].finding->signature->kind == SIGNATURE_RESULT &&
+		    !strcmp(c->list[i].finding->signature->library, "mpich") &&
+		    is_before(c->list[i].finding, end))
+			return true;
+	return false;
+}
+
 /* Is @other the cause of an end by a signal that has come late? */
-static bool leads_to_signal(const struct conclusion *other, const struct finding *end,
-			    bool is_late)
+static bool leads_to_signal(const struct conclusions *c, const struct conclusion *other,
+			    const struct finding *end, bool is_late)
 {
 	const struct finding *f = other->finding;
 
 	if (f == end || other->is_overcome || !is_before(f, end))
 		return false;
 	if (is_reaped(end))
-		return other->kind == SIGNATURE_ERROR && is_fatal(f);
+		return (other->kind == SIGNATURE_ERROR && is_fatal(f)) ||
+		       (other->kind == SIGNATURE_SETTING && has_told(c, end));
 	if (!is_late)
 		return other->kind >= SIGNATURE_SETTING && other->kind <= SIGNATURE_PATH;
 	return (other->kind <= SIGNATURE_ERROR || (!f->signal && f->status > 0)) &&
@@ -369,7 +381,7 @@ static void order_kills(struct conclusions *c)
 		if (!is_late && !is_shell_kill(end->finding) && !is_reaped(end->finding))
 			continue;
 		for (int k = 0; k < c->n; k++)
-			if (leads_to_signal(&c->list[k], end->finding, is_late))
+			if (leads_to_signal(c, &c->list[k], end->finding, is_late))
 				end->kind = SIGNATURE_RESULT;
 	}
 }
@@ -535,6 +547,16 @@ static bool is_killed(const struct conclusion *c)
 	return c->finding->signal && c->finding->signal != 15;
 }
 
+/* Does @cause explain @result, by the table or as the sender of its signal? */
+static bool is_explained(const struct conclusion *cause, const struct conclusion *result)
+{
+	const struct signature *s = cause->finding->signature;
+	const struct finding *f = result->finding;
+
+	return signature_explains(s, f->signature) ||
+	       (s->flags & SIGNATURE_KILLS && f->signal == 9 && is_end(f->signature));
+}
+
 /* Makes a result of what an earlier or later message explains, and a cause of what explains. */
 static void order_explained(struct conclusions *c)
 {
@@ -544,8 +566,7 @@ static void order_explained(struct conclusions *c)
 
 			if (result->kind >= SIGNATURE_NOTE || cause->is_overcome ||
 			    (cause->kind == SIGNATURE_RESULT && is_killed(result)) ||
-			    !signature_explains(cause->finding->signature,
-						result->finding->signature))
+			    !is_explained(cause, result))
 				continue;
 			if (cause->kind == SIGNATURE_NOTE)
 				cause->kind = SIGNATURE_SETTING;
@@ -678,6 +699,40 @@ static bool add_hang(struct conclusions *c, const struct evidence *v)
 	return true;
 }
 
+/* Is there a complaint of any kind, even one that the job overcame? */
+static bool has_complaint(const struct evidence *v)
+{
+	for (int i = 0; i < signature_count; i++)
+		if (v->of[i].count)
+			return true;
+	return v->unknowns > 0;
+}
+
+/* Adds a log that stops well before the last step of its job.  One that went on after a
+ * complaint is mostly of a job that runs. */
+static void add_short(struct conclusions *c, const struct evidence *v)
+{
+	static const struct signature cut = {
+		"X8",
+		"any",
+		SIGNATURE_EXIT,
+		0,
+		"",
+		"",
+		"if it runs, `ringup hang` shows whether and where it "
+		"waits; else look at the scheduler's record (sacct, "
+		"kubectl describe) and the kernel log (dmesg)",
+		""
+	};
+	char said[256];
+	const struct proc *p = has_complaint(v) ? NULL : jobend_short(v, said, sizeof(said));
+
+	if (!p)
+		return;
+	c->outcome = JOBEND_SILENT;
+	add_untold(c, &cut, p, &p->step_line, said);
+}
+
 /* Adds an end that no message tells: one rank ended in another way than all others, or the
  * user knows that the job failed. */
 static void add_end(struct conclusions *c, const struct evidence *v)
@@ -713,6 +768,8 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 		add_untold(c, &odd, p, &p->last[0], said);
 		return;
 	}
+	if (v->status < 0)
+		add_short(c, v);
 	if (v->status <= 0)
 		return;
 	c->outcome = JOBEND_FAILED;
@@ -752,7 +809,8 @@ static void put_first_end(struct conclusions *c)
 	    c->list[0].kind >= SIGNATURE_NOTE || f->signature->flags & SIGNATURE_BEHIND)
 		return;
 	end = first_end(c, f->file);
-	if (!end || end->line < f->line ||
+	/* The kernel's lines are mostly put behind the job's. */
+	if (!end || (end->line < f->line && strcmp(f->signature->library, "kernel") != 0) ||
 	    (f->ranks && (end->rank[0] != f->rank[0] || !end->hosts)))
 		return;
 	append(c->list[0].cause, sizeof(c->list[0].cause), "; rank %d", end->rank[0]);

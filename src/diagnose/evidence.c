@@ -68,6 +68,7 @@ static void evidence_show(struct finding *f, const struct sighting *at)
 {
 	f->file = at->file;
 	f->line = at->line;
+	f->first_at = at->at;
 	f->time = at->origin.time;
 	f->status = -1;
 	fields_show(f->proof, sizeof(f->proof), at->text, at->len);
@@ -255,7 +256,7 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 	if (s->flags & SIGNATURE_WELL)
 		mark_well(v, s, at->file);
 	if (s->flags & SIGNATURE_DONE && at->process)
-		at->process->ended_well = at->at + 1;
+		at->process->ended_well = at->process->own_end = at->at + 1;
 	if (s->flags & SIGNATURE_DONE && s->flags & SIGNATURE_WELL && at->process &&
 	    !at->is_script)
 		at->process->job_well = at->at + 1;

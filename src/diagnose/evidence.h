@@ -46,6 +46,7 @@ struct finding {
 	bool well;             /* the feared failure did not come */
 	bool is_uncaught;      /* an exception that ended its process */
 	bool is_caught;        /* a logger wrote it */
+	uint64_t first_at;     /* place of the match that is shown */
 	uint64_t last_at;      /* place of the last match, in the last log */
 	int last_rank;         /* that its line states, or -1 */
 	struct proc_line lead; /* what the program wrote before the end of a process */

@@ -9,7 +9,8 @@
 #include "diagnose/wrap.h"
 #include "host/iface.h"
 
-enum { ON_LINE = 512, IN_MESSAGE = 1024, BOX_LINES = 24, WORD = 256 };
+/* INNER: bytes between a mark and another behind it. */
+enum { ON_LINE = 512, IN_MESSAGE = 1024, BOX_LINES = 24, WORD = 256, INNER = 40 };
 
 static bool fields_is_blank(char c)
 {
@@ -515,18 +516,24 @@ size_t fields_elide(char *out, size_t size, const char *line, const char *end)
 
 /* ---- marks and boxes ---- */
 
-/* torch's own mark behind a launcher's, whose number is one within a host, or a host's:
- * "[default3]:[rank11]:" of torchrun, "1: [rank11]:" of srun with a torchrun on each host. */
+/* The mark of torch, or of a program, behind a launcher's, whose number is one within a host,
+ * or a host's: "[default3]:[rank11]:" of torchrun, "1: [rank11]:" of srun with a torchrun on
+ * each host, "1: [10:14:03][rank 11] ". */
 static const char *inner_mark(const char *at, const char *end, int *rank)
 {
-	const char *p = at, *after;
+	static const char dated[] = " []0123456789:-.,T/";
+	const char *p = at, *stop = end - at < INNER ? end : at + INNER, *after;
 	int n;
 
-	while (p < end && *p == ' ')
+	while (p < stop && (p = memchr(p, '[', (size_t)(stop - p))) && end - p > 6 &&
+	       ((p[1] | 0x20) != 'r' || memcmp(p + 2, "ank", 3) != 0))
 		p++;
-	if (end - p < 7 || *p != '[' || memcmp(p, "[rank", 5) != 0)
+	if (!p || p >= stop || end - p < 7)
 		return at;
-	after = fields_number(p + 5, end, &n);
+	for (after = at; after < p; after++)
+		if (!*after || !strchr(dated, *after))
+			return at;
+	after = fields_number(p + (p[5] == ' ' ? 6 : 5), end, &n);
 	if (!after || after == end || *after != ']')
 		return at;
 	*rank = n;
@@ -546,25 +553,37 @@ static const char *mpi_rank(const char *p, const char *end, int *n)
 	return p ? memchr(p, ']', (size_t)(end - p)) : NULL;
 }
 
+const char *fields_label(const char *at, const char *end, int *n)
+{
+	/* srun pads all labels to equal width. */
+	while (end - at > 1 && *at == ' ')
+		at++;
+	at = fields_number(at, end, n);
+	return at && end - at > 1 && at[0] == ':' && at[1] == ' ' ? at + 2 : NULL;
+}
+
+/* The number in "rank3]", "rank 3]", "default3]" and "worker-3]:". */
+static const char *named_number(const char *p, const char *end, int *n)
+{
+	if (end - p > 5 && (*p | 0x20) == 'r' && !memcmp(p + 1, "ank", 3))
+		return fields_number(p + (p[4] == ' ' || p[4] == '-' ? 5 : 4), end, n);
+	if (end - p > 7 && !memcmp(p, "default", 7))
+		return fields_number(p + 7, end, n);
+	if (end - p < 10 || memcmp(p, "worker-", 7) != 0)
+		return fields_number(p, end, n);
+	p = fields_number(p + 7, end, n);
+	return p && end - p > 1 && p[1] == ':' ? p : NULL;
+}
+
 /* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [rank 3] of
- * programs, [3] of ringup, "3: " of srun. */
+ * programs, [worker-3]: of scripts, [3] of ringup, "3: " of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
 {
 	const char *p = at, *after;
 	int n = -1;
 
-	/* srun pads all labels to equal width. */
-	while (end - p > 1 && *p == ' ')
-		p++;
-	if (p > at && !num_is_digit(*p))
-		return at;
 	if (p < end && *p == '[') {
-		p++;
-		if (end - p > 5 && (*p | 0x20) == 'r' && !memcmp(p + 1, "ank", 3))
-			p += p[4] == ' ' || p[4] == '-' ? 5 : 4;
-		else if (end - p > 7 && !memcmp(p, "default", 7))
-			p += 7;
-		after = fields_number(p, end, &n);
+		after = named_number(p + 1, end, &n);
 		if (after && after < end && *after == ',')
 			after = mpi_rank(after + 1, end, &n);
 		if (!after || after == end || *after != ']')
@@ -575,10 +594,9 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 		if (p < end && *p == ':')
 			p++;
 	} else {
-		p = fields_number(p, end, &n);
-		if (!p || end - p < 2 || p[0] != ':' || p[1] != ' ')
+		p = fields_label(p, end, &n);
+		if (!p)
 			return at;
-		p += 2;
 	}
 	*rank = n;
 	return inner_mark(p, end, rank);

@@ -52,6 +52,9 @@ void fields_show(char *out, size_t size, const char *text, size_t len);
  * as nested errors have, the beginning and the end.  Returns the length. */
 size_t fields_elide(char *out, size_t size, const char *line, const char *end);
 
+/* fields_label - skip srun's label of a task, "3: "; NULL if there is none. */
+const char *fields_label(const char *at, const char *end, int *n);
+
 /* fields_unmark - skip the marks that launchers put before a rank's lines. */
 const char *fields_unmark(const char *at, const char *end, int *rank);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "diagnose/stepline.h"
 
 enum {
@@ -15,6 +16,7 @@ enum {
 	STILL = 120,       /* seconds without a step, while one rank is behind */
 	LONG_STILL = 1200, /* and while only a monitor writes */
 	LOOPS = 8,         /* equal lines at the end of a log that only waits */
+	NEAR_END = 90,     /* percent of all steps */
 	WORLD = 4096       /* ranks that are looked at */
 };
 
@@ -63,6 +65,45 @@ static bool jobend_is_over(const struct evidence *v, int file, uint64_t at)
 	       !procs_went_on(v->procs, file, -1, end);
 }
 
+/* Had all processes with steps told of their end before @at, and none gone on since? */
+static bool have_ended(const struct evidence *v, int file, uint64_t at)
+{
+	int n, ended = 0;
+	const struct proc *p = procs_list(v->procs, &n);
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].file != file || p[i].steps < 2)
+			continue;
+		if (!p[i].own_end || p[i].own_end > at || p[i].step_at[0] > p[i].own_end)
+			return false;
+		ended++;
+	}
+	return ended && last_start(v, file) < at;
+}
+
+/* Is it an event that `kubectl get events` lists with its age, "38m   Warning  Evicted"?  It is
+ * older than its place in the log. */
+static bool is_listed(const struct finding *f)
+{
+	const char *p = f->proof;
+
+	while (num_is_digit(*p) || (p > f->proof && strchr("smhd", *p) && *p))
+		p++;
+	return p > f->proof && *p == ' ' &&
+	       (!strncmp(p + strspn(p, " "), "Warning ", 8) ||
+		!strncmp(p + strspn(p, " "), "Normal ", 7));
+}
+
+/* Did the job end before the message: an event that is listed later, or the end of a
+ * connection, which states no signal or status? */
+static bool is_after_end(const struct evidence *v, const struct finding *f)
+{
+	if (is_listed(f))
+		return jobend_is_over(v, f->last_file, f->first_at);
+	return f->signature->kind == SIGNATURE_EXIT && !f->signal && f->status < 0 &&
+	       !f->is_uncaught && have_ended(v, f->file, f->first_at);
+}
+
 /* Has the log one process only, as far as marks tell? */
 static bool is_alone(const struct evidence *v, int file)
 {
@@ -93,7 +134,7 @@ bool jobend_went_on(const struct evidence *v, const struct finding *f, enum sign
 	    (procs_went_on(v->procs, f->last_file, -1, again) >= OWN_STEPS ||
 	     says_well(v, f->last_file, again, false)))
 		return true;
-	if (says_well(v, f->last_file, f->last_at, true))
+	if (says_well(v, f->last_file, f->last_at, true) || is_after_end(v, f))
 		return true;
 	return !is_end && (jobend_is_over(v, f->last_file, f->last_at) ||
 			   says_well(v, f->last_file, f->last_at, false) ||
@@ -288,13 +329,39 @@ static uint64_t common_shape(const struct proc *p, int n)
 	return common;
 }
 
+/* Is one of the last lines of @p in these words? */
+static bool has_words(const struct proc *p, uint64_t words)
+{
+	for (int k = 0; k < PROCS_LINES; k++)
+		if (p->last[k].line && procs_words(&p->last[k]) == words)
+			return true;
+	return false;
+}
+
+/* Can the step of @x be compared with those in the words @shape?  Its words are the same, or
+ * most processes with that shape wrote its words a little before. */
+static bool is_comparable(const struct proc *x, uint64_t shape, const struct proc *p, int n)
+{
+	int same = 0, all = 0;
+
+	if (x->step_line.shape == shape)
+		return true;
+	for (int i = 0; i < n; i++) {
+		if (!is_in_step(&p[i]) || p[i].step_line.shape != shape)
+			continue;
+		all++;
+		same += has_words(&p[i], x->step_line.shape);
+	}
+	return all > 1 && 2 * same > all;
+}
+
 static void find_front(struct front *f, const struct proc *p, int n)
 {
 	uint64_t shape = common_shape(p, n);
 
 	*f = (struct front){ .most = -1 };
 	for (int i = 0; i < n; i++) {
-		if (!is_in_step(&p[i]) || p[i].step_line.shape != shape)
+		if (!is_in_step(&p[i]) || !is_comparable(&p[i], shape, p, n))
 			continue;
 		f->ranks++;
 		if (p[i].step > f->most) {
@@ -303,7 +370,8 @@ static void find_front(struct front *f, const struct proc *p, int n)
 		}
 	}
 	for (int i = 0; i < n; i++) {
-		if (!is_in_step(&p[i]) || p[i].step == f->most || p[i].step_line.shape != shape)
+		if (!is_in_step(&p[i]) || p[i].step == f->most ||
+		    !is_comparable(&p[i], shape, p, n))
 			continue;
 		f->behind++;
 		if (!f->slow || p[i].step < f->slow->step)
@@ -371,6 +439,63 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
 	snprintf(out, size, "the job stopped after step %ld", still_at->step);
 	put_still(out, size, still);
 	return still_at;
+}
+
+/* ---- logs that stop ---- */
+
+/* The number of steps that the job of @x has to make, by its line or by an earlier one; or 0.
+ */
+static long total_of(const struct proc *x, const struct proc *p, int n)
+{
+	const char *line = x->step_line.text, *end = line + strlen(line);
+	long total = stepline_total(line, end);
+
+	for (int i = 0; i < n && !total && stepline_counts(line, end); i++)
+		total = p[i].file == x->file ? p[i].plan : 0;
+	return total;
+}
+
+/* The process whose step is the very last line of its log.  A bar is none: what is copied from
+ * a terminal while the job runs ends so. */
+static const struct proc *find_stop(const struct proc *p, int n, int file)
+{
+	const struct proc *last = NULL;
+	const char *line;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].file == file && p[i].last[0].line &&
+		    (!last || p[i].last[0].at > last->last[0].at))
+			last = &p[i];
+	if (!last || last->steps < 2 || last->step_line.at != last->last[0].at)
+		return NULL;
+	line = last->step_line.text;
+	return stepline_is_drawn(line, line + strlen(line)) ? NULL : last;
+}
+
+const struct proc *jobend_short(const struct evidence *v, char *out, size_t size)
+{
+	int n, file = -1;
+	const struct proc *p = procs_list(v->procs, &n), *x = NULL;
+	long total = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].ended_well)
+			return NULL;
+		if (p[i].file == file)
+			continue;
+		file = p[i].file;
+		x = find_stop(p, n, file);
+		total = x ? total_of(x, p, n) : 0;
+		if (total < 1 ||
+		    x->step > total / 100 * NEAR_END + total % 100 * NEAR_END / 100)
+			return NULL;
+	}
+	if (x)
+		snprintf(out, size,
+			 "the log stops at step %ld of %ld: the job still runs, hangs, or was "
+			 "killed without a message",
+			 x->step, total);
+	return x;
 }
 
 /* ---- ranks that others waited for ---- */

@@ -59,6 +59,15 @@ const struct proc_line *jobend_last_words(const struct evidence *v,
 const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size);
 
 /*
+ * jobend_short - do all logs end with a step, well before the last one that they announce, and
+ * tell of no end?
+ *
+ * @out, of @size bytes: a sentence on it.  Returns the process with the last step of the last
+ * log, or NULL.
+ */
+const struct proc *jobend_short(const struct evidence *v, char *out, size_t size);
+
+/*
  * jobend_behind - the process that the ranks of @f waited for: the lowest sequence number, or
  * the one rank that does not complain.
  *

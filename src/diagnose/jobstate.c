@@ -195,6 +195,19 @@ static bool find_title(struct span line, struct column *c)
 	return counts.at;
 }
 
+/* Is the word all that "kubectl get pytorchjob NAME -o jsonpath=..." prints, the command on the
+ * line before? */
+static bool is_asked_for(const char *start, struct span line, struct span word)
+{
+	struct span command;
+
+	if (line.at == start || word.at != line.at || word.end < line.end)
+		return false;
+	command = line_of(start, line.at - 1, line.at);
+	return says(command, "kubectl get ") && says(command, "jsonpath=") &&
+	       !says(command, "get pod");
+}
+
 /* Reads a row: the word below the title; tables between bars are not aligned. */
 static bool read_row(struct span line, const struct column *c, struct row *r)
 {
@@ -356,6 +369,26 @@ static bool is_aligned(struct span line, struct span word)
 		(word.at[-2] == ' ' || word.at[-1] == '|'));
 }
 
+bool jobstate_is_zero(const char *line, const char *before)
+{
+	static const char *const words[] = { "rc",       "ret",       "status",      "code",
+					     "retcode",  "exit",      "exited",      "returned",
+					     "exitcode", "exit_code", "exit_status", NULL };
+	size_t n = strlen(line);
+	const char *p = line + n, *end;
+
+	if (!strcmp(line, "0"))
+		return strlen(before) >= 7 && !strcmp(before + strlen(before) - 7, "echo $?");
+	if (n < 4 || p[-1] != '0' || !strchr(" =:", p[-2]) || strstr(line, "echo "))
+		return false;
+	for (p--; p > line && strchr(" =:", p[-1]); p--)
+		;
+	for (end = p; p > line && (is_letter(p[-1]) || p[-1] == '_'); p--)
+		;
+	return (p == line || strchr(" (,[", p[-1])) &&
+	       is_one_of((struct span){ p, end }, words);
+}
+
 enum jobstate jobstate_read(const char *start, const char *at, const char *end, size_t *looked)
 {
 	struct span line = line_of(start, at, end), titles, word = { at, at };
@@ -373,6 +406,8 @@ enum jobstate jobstate_read(const char *start, const char *at, const char *end, 
 		found = read_record(line, word.at);
 	if (found != JOBSTATE_NONE)
 		return found;
+	if (is_well(word) && is_asked_for(start, line, word))
+		return JOBSTATE_JOB;
 	if (is_aligned(line, word) && find_titles(start, line, &titles, &c)) {
 		*looked += ABOVE / 2;
 		if (titles.end + 1 >= end)

@@ -3,6 +3,7 @@
 #ifndef DIAGNOSE_JOBSTATE_H
 #define DIAGNOSE_JOBSTATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { JOBSTATE_ROWS = 64 }; /* of a table; a longer one says nothing */
@@ -13,6 +14,10 @@ enum jobstate {
 			  */
 	JOBSTATE_JOB,    /* the job did */
 };
+
+/* jobstate_is_zero - does a script say by @line, and the line @before it, that its command
+ * ended with status 0: "torchrun rc=0", "exit code: 0", "0" after "$ echo $?"? */
+bool jobstate_is_zero(const char *line, const char *before);
 
 /*
  * jobstate_read - what the word around @at, such as COMPLETED, is about.

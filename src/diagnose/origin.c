@@ -432,3 +432,20 @@ void origin_read(struct origin *o, const char *line, size_t len)
 			host_at(o, p, end);
 	}
 }
+
+int origin_above(const char *start, const char *line)
+{
+	static const char mark[] = "[Rank ";
+	const char *end = line - 1, *at, *stop;
+	int rank = -1;
+
+	at = line - start < MARK_LOOK ? start : line - MARK_LOOK;
+	if (end <= at || end[-1] != ']')
+		return -1;
+	stop = memrchr(at, '\n', (size_t)(end - at));
+	at = stop ? stop + 1 : at;
+	stop = memmem(at, (size_t)(end - at), mark, sizeof(mark) - 1);
+	if (!stop || (stop > at && (stop - at < 2 || memcmp(stop - 2, ") ", 2) != 0)))
+		return -1;
+	return fields_unmark(stop, end, &rank) == end ? rank : -1;
+}

@@ -23,6 +23,10 @@ struct origin_mark {
 /* origin_mark - the marks alone, which takes much less time than origin_read(). */
 void origin_mark(struct origin_mark *m, const char *line, const char *end);
 
+/* origin_above - the rank that is all the line before @line states, as Ray's "[Rank 3]" above
+ * the error of that rank; -1 without one.  The log may be read from @start on. */
+int origin_above(const char *start, const char *line);
+
 /* origin_read - from the beginning of a line, of which @len bytes may be read. */
 void origin_read(struct origin *o, const char *line, size_t len);
 

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "diagnose/fields.h"
+#include "diagnose/jobstate.h"
 #include "diagnose/origin.h"
 #include "diagnose/routine.h"
 #include "diagnose/stepline.h"
@@ -15,6 +16,7 @@
 
 enum {
 	SLOTS = 4 * PROCS, /* of the hash table; a power of two */
+	MARKS = 48,        /* bytes of a line, of a mark behind another */
 	AWAITED = 4,       /* passes in which a silent process is looked for */
 	LOOKED_AT = 24     /* lines of a process that are searched for a step in a pass */
 };
@@ -36,6 +38,7 @@ struct procs {
 	unsigned pass;
 	int file, file_rank;
 	bool is_first, is_whole; /* the piece: of the log, and read as a whole */
+	bool has_tasks;          /* see procs_look() */
 	struct routine routine;
 };
 
@@ -59,6 +62,7 @@ void procs_reset(struct procs *p)
 	p->n = 0;
 	p->file_rank = -1;
 	p->is_first = true;
+	p->has_tasks = false;
 	routine_reset(&p->routine);
 }
 
@@ -106,11 +110,43 @@ static struct proc *procs_entry(struct procs *p, int file, int rank, const char 
 	return x;
 }
 
+void procs_look(struct procs *p, const char *block, const char *end)
+{
+	static const char mark[] = "[rank";
+	const char *at = block, *line, *label;
+	int task, rank;
+
+	for (; !p->has_tasks && at < end &&
+	       (at = memmem(at, (size_t)(end - at), mark, sizeof(mark) - 1));
+	     at++) {
+		line = at - block < MARKS ? block : at - MARKS;
+		label = memrchr(line, '\n', (size_t)(at - line));
+		line = label ? label + 1 : line;
+		label = fields_label(line, end, &task);
+		p->has_tasks = label && fields_unmark(line, end, &rank) > label && rank != task;
+	}
+}
+
+bool procs_has_tasks(const struct procs *p)
+{
+	return p->has_tasks;
+}
+
+bool procs_is_of_task(const struct procs *p, const char *line, const char *end)
+{
+	int task, rank;
+	const char *label = p->has_tasks ? fields_label(line, end, &task) : NULL;
+
+	return label && fields_unmark(line, end, &rank) == label;
+}
+
 struct proc *procs_find(struct procs *p, int file, const char *line, const char *end)
 {
 	struct origin_mark m;
 
 	origin_mark(&m, line, end);
+	if (m.rank >= 0 && procs_is_of_task(p, line, end))
+		m.rank = -1;
 	if (m.rank < 0 && !m.len && file == p->file)
 		m.rank = p->file_rank;
 	return procs_entry(p, file, m.rank, m.host ? m.host : "", m.len);
@@ -193,6 +229,7 @@ void procs_begin(struct procs *p, int file, const char *path)
 	p->file = file;
 	p->file_rank = rank_in_path(path);
 	p->is_first = true;
+	p->has_tasks = false;
 }
 
 void procs_line(struct proc_line *l, uint64_t at, long number, const char *line,
@@ -261,6 +298,8 @@ static bool take_line(struct procs *p, struct proc *x, struct seen *s, uint64_t 
 		key = procs_key(x);
 		shape = routine_shape(key, line, end);
 		routine_add(&p->routine, key, shape, at, stepline_is_calm(line, end));
+		if (p->is_first && !x->plan)
+			x->plan = stepline_plan(line, end);
 	}
 
 	if (s->lines++ < (is_whole ? 10 * LOOKED_AT : LOOKED_AT) && s->steps < most)
@@ -344,14 +383,25 @@ static void finish_line(struct proc_line *l)
 	fields_show(l->text, sizeof(l->text), raw, len);
 }
 
-/* A number for the words of the line of the last step, without the mark of its process. */
-static uint64_t step_shape(const struct proc *x)
+uint64_t procs_words(const struct proc_line *l)
 {
-	const char *line = x->step_line.text, *end = line + strlen(line);
+	const char *line = l->text, *end = line + strlen(line);
 	struct origin_mark m;
 
 	origin_mark(&m, line, end);
-	return x->step_line.line ? routine_shape(0, m.host ? m.host + m.len : line, end) : 0;
+	return l->line ? routine_shape(0, m.host ? m.host + m.len : line, end) : 0;
+}
+
+/* Adds the end of the script that started the job: the status 0 of its command. */
+static void finish_script(struct proc *x)
+{
+	const struct proc_line *l = x->last;
+
+	for (int k = 0; k < PROCS_LINES && x->rank < 0 && !*x->host; k++)
+		if (l[k].line &&
+		    jobstate_is_zero(l[k].text, k + 1 < PROCS_LINES ? l[k + 1].text : ""))
+			x->ended_well =
+				l[k].at + 1 > x->ended_well ? l[k].at + 1 : x->ended_well;
 }
 
 void procs_finish(struct procs *p)
@@ -363,7 +413,8 @@ void procs_finish(struct procs *p)
 			finish_line(&x->last[k]);
 		finish_line(&x->first);
 		finish_line(&x->step_line);
-		x->step_line.shape = step_shape(x);
+		x->step_line.shape = procs_words(&x->step_line);
+		finish_script(x);
 		fields_show(x->host, sizeof(x->host), x->host, strlen(x->host));
 	}
 	qsort(p->list, (size_t)p->n, sizeof(p->list[0]), procs_compare);

@@ -35,7 +35,9 @@ struct proc {
 	long step;                     /* the last one, or -1 */
 	uint64_t step_at[PROCS_STEPS]; /* of its last different steps, the last first */
 	int steps;                     /* how many of these */
+	long plan;                     /* steps that it announced, or 0 */
 	uint64_t ended_well;           /* place of a message about success, or 0 */
+	uint64_t own_end;              /* the same, by the process and not by its script */
 	uint64_t job_well;             /* the same of the whole job, by its launcher */
 	uint64_t again;                /* place of a message about another start, or 0 */
 	long sequence;                 /* of the last collective that it started, or -1 */
@@ -69,6 +71,20 @@ void procs_begin(struct procs *p, int file, const char *path);
  */
 void procs_read(struct procs *p, const struct procs_piece *piece);
 
+/*
+ * procs_look - look in a block for lines that torch or the program marks behind srun's label:
+ * "1: [rank5]:".
+ *
+ * Each task of srun then starts several ranks, and the number in the label is no rank.
+ */
+void procs_look(struct procs *p, const char *block, const char *end);
+
+/* procs_has_tasks - are the tasks of srun in the current log other things than ranks? */
+bool procs_has_tasks(const struct procs *p);
+
+/* procs_is_of_task - is the label of such a task the only mark of the line? */
+bool procs_is_of_task(const struct procs *p, const char *line, const char *end);
+
 /* procs_find - the process that wrote the line, which is added if need be, or NULL. */
 struct proc *procs_find(struct procs *p, int file, const char *line, const char *end);
 
@@ -84,6 +100,9 @@ struct proc *procs_unmarked(const struct procs *p, int file);
 /* procs_line - keep a line. */
 void procs_line(struct proc_line *l, uint64_t at, long number, const char *line,
 		const char *end);
+
+/* procs_words - a number for the words of a line, without the mark of its process. */
+uint64_t procs_words(const struct proc_line *l);
 
 /* procs_finish - make all texts fit for display, and read the times of lines. */
 void procs_finish(struct procs *p);

@@ -37,7 +37,7 @@ static const struct {
 	{ "behind", SIGNATURE_BEHIND }, { "again", SIGNATURE_AGAIN },
 	{ "waits", SIGNATURE_WAITS },   { "final", SIGNATURE_FINAL },
 	{ "table", SIGNATURE_TABLE },   { "missing", SIGNATURE_MISSING },
-	{ "still", SIGNATURE_STILL },
+	{ "kills", SIGNATURE_KILLS },   { "still", SIGNATURE_STILL },
 };
 
 /* ---- what a signature has to be ---- */

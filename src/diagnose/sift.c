@@ -183,6 +183,22 @@ static bool is_meant(const struct place *p, const struct signature *s, const cha
 					complaint_is_detail(p->sieve->block, start, stop));
 }
 
+/* Reads the origin of the line from @start to @stop.  A task of srun that starts ranks is none.
+ */
+static void see_origin(const struct place *p, struct sighting *seen, const struct signature *s,
+		       const char *start, const char *stop)
+{
+	const struct procs *procs = p->sieve->evidence.procs;
+
+	origin_read(&seen->origin, start, (size_t)(stop - start));
+	if (procs_is_of_task(procs, start, stop))
+		seen->origin.rank = -1;
+	else if (seen->origin.rank < 0)
+		seen->origin.rank = origin_above(p->sieve->block, start);
+	if (procs_has_tasks(procs) && !strcmp(s->library, "slurm"))
+		seen->fields.rank = -1;
+}
+
 /* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
 static size_t see_described(const struct place *p, size_t at, struct fields *f)
 {
@@ -260,7 +276,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 	    !memmem(start, (size_t)(stop - start), "pod/", 4))
 		looked += see_described(p, at, &seen.fields);
 	if (fits) {
-		origin_read(&seen.origin, start, (size_t)(stop - start));
+		see_origin(p, &seen, s, start, stop);
 		looked += (size_t)(stop - start);
 		count_to(p, at);
 		seen.line = p->line;
@@ -283,6 +299,8 @@ static void advance(struct place *p, size_t *from, size_t to, bool is_last)
 	char *block = p->sieve->block;
 	struct piece piece = { block, *from, to, p->len, p->before };
 
+	if (is_last || !p->before)
+		procs_look(p->sieve->evidence.procs, block + *from, block + to);
 	p->allowed += ALLOWANCE * (int64_t)(to - *from);
 	if (p->allowed > SAVED + ALLOWANCE * BLOCK)
 		p->allowed = SAVED + ALLOWANCE * BLOCK;

@@ -38,6 +38,7 @@ enum signature_flag {
 	SIGNATURE_TABLE = 16384, /* a record or table of a scheduler: see jobstate_read()  */
 	SIGNATURE_STILL = 65536, /* a process was seen to stand still                   */
 	SIGNATURE_MISSING = 32768, /* "3: [tensor, ...]" of ranks that others wait for follow */
+	SIGNATURE_KILLS = 131072,  /* ends processes by SIGKILL, which launchers then report */
 };
 
 /*

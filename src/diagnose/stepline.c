@@ -3,6 +3,7 @@
 #include "diagnose/stepline.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -199,6 +200,30 @@ static long share_at(const char *slash, const char *line, const char *end)
 	return v;
 }
 
+/* " 600/1251 loss 5.5": the number before the slash, with a measure behind the one after it. */
+static long measured_at(const char *slash, const char *line, const char *end)
+{
+	static const char *const words[] = {
+		"loss", "train_loss", "lr", "reward", "acc", "ppl"
+	};
+	const char *q = slash + 1, *word;
+
+	while (q < end && num_is_digit(*q))
+		q++;
+	for (word = q; q < end && (*q == ' ' || *q == '|' || *q == ','); q++)
+		;
+	if (word == slash + 1 || q == word)
+		return -1;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i]);
+
+		if ((size_t)(end - q) > n && !memcmp(q, words[i], n) &&
+		    !stepline_is_letter(q[n]))
+			return share_at(slash, line, end);
+	}
+	return -1;
+}
+
 /* "41\timages/sec: 848.7", in the benchmarks of TensorFlow: the number before a rate that
  * begins at @rate. */
 static long rate_at(const char *rate, const char *line, const char *end)
@@ -246,7 +271,8 @@ static long find_step(const char *line, const char *end)
 
 	for (p = line; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++) {
 		if ((step = bar_at(p, line, end)) >= 0 ||
-		    (step = bracket_at(p, line, end)) >= 0)
+		    (step = bracket_at(p, line, end)) >= 0 ||
+		    (step = measured_at(p, line, end)) >= 0)
 			return step;
 		if (end - p > 4 && !memcmp(p, "/sec:", 5)) {
 			for (word = p; word > line && stepline_is_letter(word[-1]); word--)
@@ -258,6 +284,77 @@ static long find_step(const char *line, const char *end)
 	p = line;
 	step = next_step(&p, end);
 	return step >= 0 ? step : deepspeed_step(line, end);
+}
+
+long stepline_total(const char *line, const char *end)
+{
+	long step = stepline_read(line, end), total = 0;
+	const char *p = line, *q;
+
+	if (end - line > LOOK)
+		end = line + LOOK;
+	for (; step >= 0 && p < end && (p = memchr(p, '/', (size_t)(end - p))); p++) {
+		for (q = p; q > line && num_is_digit(q[-1]) && p - q < DIGITS; q--)
+			;
+		if (q == p || strtol(q, NULL, 10) != step || (q > line && q[-1] == '/'))
+			continue;
+		for (q = p + 1; q < end && *q == ' '; q++)
+			;
+		for (; q < end && num_is_digit(*q) && q - p < DIGITS; q++)
+			total = 10 * total + (*q - '0');
+		return q < end && *q == '/' ? 0 : total;
+	}
+	return 0;
+}
+
+/* Is the text up to @end, from @line on, one that announces steps: "total ", "--train-"? */
+static bool is_announced(const char *line, const char *end)
+{
+	static const char *const words[] = {
+		"total", "max", "num", "train", "optimization", "-"
+	};
+	const char *stop = end > line && strchr(" _-", end[-1]) ? end - 1 : end;
+
+	for (size_t i = 0; stop < end && i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i]);
+
+		if ((size_t)(stop - line) >= n && !memcmp(stop - n, words[i], n) &&
+		    (stop - n == line || !stepline_is_letter(stop[-1 - (ptrdiff_t)n])))
+			return true;
+	}
+	return false;
+}
+
+long stepline_plan(const char *line, const char *end)
+{
+	static const char *const units[] = { "steps", "iters" };
+	char low[LOOK + 1];
+	const char *at;
+	size_t n = lower_copy(low, line, end);
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		for (at = low; (at = strstr(at, units[i])); at++)
+			if (is_announced(low, at) && number_after(at + 5, low + n) > 0)
+				return number_after(at + 5, low + n);
+	return 0;
+}
+
+bool stepline_is_drawn(const char *line, const char *end)
+{
+	const char *p = line;
+
+	for (; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++)
+		if (bar_at(p, line, end) >= 0)
+			return true;
+	return false;
+}
+
+bool stepline_counts(const char *line, const char *end)
+{
+	static const char *const others[] = { "epoch", "round", "episode", "trial",
+					      "fold",  "shard", "chunk",   NULL };
+
+	return !says_one_of(line, end, others);
 }
 
 /* Hugging Face's "{'loss': 2.1, 'learning_rate': 1e-05, 'epoch': 0.0}", or NULL.  The names in

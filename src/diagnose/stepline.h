@@ -14,6 +14,23 @@
  */
 long stepline_read(const char *line, const char *end);
 
+/*
+ * stepline_total - the number of steps after which the job of that step line ends, or 0.
+ *
+ * It is behind the step of the line: "step 240/1000", "Epoch [3/10]".
+ */
+long stepline_total(const char *line, const char *end);
+
+/* stepline_plan - the number of steps that a line before the first step announces: "total steps
+ * 1000", "max_steps=1000", "--train-iters 1000"; or 0. */
+long stepline_plan(const char *line, const char *end);
+
+/* stepline_is_drawn - is the step that of a progress bar? */
+bool stepline_is_drawn(const char *line, const char *end);
+
+/* stepline_counts - does the line call its step a step, not an epoch or another part? */
+bool stepline_counts(const char *line, const char *end);
+
 /* stepline_within - a second number of a line with a step, as the batch of an epoch, or 0. */
 long stepline_within(const char *line, const char *end);
 

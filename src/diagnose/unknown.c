@@ -655,6 +655,8 @@ static void put_unknown(struct evidence *v, enum complaint level, uint64_t form,
 	if (level == COMPLAINT_DEATH)
 		seen->fields.signal = signal_of(text, seen->len);
 	seen->process = procs_find(v->procs, seen->file, text, text + seen->len);
+	if (procs_is_of_task(v->procs, text, text + seen->len))
+		seen->origin.rank = -1;
 	evidence_add_unknown(v,
 			     level == COMPLAINT_WARNING ? EVIDENCE_WARNING
 			     : level == COMPLAINT_DEATH ? EVIDENCE_KILLED

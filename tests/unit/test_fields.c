@@ -108,6 +108,14 @@ int main(void)
 	check_mark("[3]<stdout>:x", 3, "x");
 	check_mark("[rank7]: x", 7, " x");
 	check_mark("[default0]:x", 0, "x");
+	check_mark("[worker-2]:    x", 2, "    x");
+	check_mark("[worker-2] x", -1, "[worker-2] x");
+	check_mark("[worker-x]: x", -1, "[worker-x]: x");
+	check_mark("1: [10:14:03][rank 5] x", 5, " x");
+	check_mark("1: 2026-03-11 10:00:01,120 [Rank 5]: x", 5, " x");
+	check_mark("1: [10:14:03] [rank x", 1, "[10:14:03] [rank x");
+	check_mark("1: 12 of 20", 1, "12 of 20");
+	check_mark("[1,0]<stderr>:[rank5]: x", 5, " x");
 	check_mark("[default3]:[rank11]: x", 11, " x");
 	check_mark("1: [rank9]:x", 9, "x");
 	check_mark("1: [rank]: x", 1, "[rank]: x");

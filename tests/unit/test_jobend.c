@@ -9,12 +9,17 @@
 #include "sifted.h"
 #include "tap.h"
 
+/* Does the first finding name the rank and the host, in its places or its cause? */
 static bool names(int rank, const char *host)
 {
 	const struct finding *f = found.n ? found.list[0].finding : NULL;
-	bool has_rank = rank < 0, has_host = !strcmp(host, "-");
+	const char *cause = f ? found.list[0].cause : "";
+	bool has_rank = rank < 0, has_host = !strcmp(host, "-") || strstr(cause, host);
+	char who[32];
 	int i;
 
+	snprintf(who, sizeof(who), "rank %d ", rank);
+	has_rank |= strstr(cause, who) != NULL;
 	for (i = 0; f && i < f->ranks; i++)
 		has_rank |= f->rank[i] == rank;
 	for (i = 0; f && i < f->hosts; i++)
@@ -136,6 +141,7 @@ int main(void)
 	read_logs(src ? src : ".", "sight2.txt");
 	read_logs(src ? src : ".", "sight3.txt");
 	read_logs(src ? src : ".", "sight4.txt");
+	read_logs(src ? src : ".", "sight5.txt");
 	check_table();
 	check_routine();
 	conclude_free(&found);

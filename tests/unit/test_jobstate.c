@@ -44,6 +44,28 @@ static void check_records(void)
 	check("Reason: Completed", "Completed", JOBSTATE_NONE);
 }
 
+static void check_commands(void)
+{
+	check("$ kubectl get pytorchjob yak -o "
+	      "jsonpath={.status.conditions[-1:].type}\nSucceeded",
+	      "Succeeded", JOBSTATE_JOB);
+	check("$ kubectl get pod yak-1 -o jsonpath={.status.phase}\nSucceeded\n", "Succeeded",
+	      JOBSTATE_NONE);
+	check("$ kubectl get mpijob yak -o jsonpath={.status}\nSucceeded: 1\n", "Succeeded",
+	      JOBSTATE_NONE);
+	check("Succeeded\n", "Succeeded", JOBSTATE_NONE);
+	ok(jobstate_is_zero("torchrun rc=0", "") && jobstate_is_zero("exit code: 0", "") &&
+		   jobstate_is_zero("[launch.sh] mpirun returned 0", "") &&
+		   jobstate_is_zero("+ exit 0", "") && jobstate_is_zero("rc=0", "") &&
+		   jobstate_is_zero("0", "$ echo $?"),
+	   "a script says that its command ended with status 0");
+	ok(!jobstate_is_zero("+ echo torchrun rc=0", "") && !jobstate_is_zero("rc=10", "") &&
+		   !jobstate_is_zero("rc=1", "") && !jobstate_is_zero("arc=0", "") &&
+		   !jobstate_is_zero("loss 0", "") && !jobstate_is_zero("0", "$ echo") &&
+		   !jobstate_is_zero("", "") && !jobstate_is_zero("=0", ""),
+	   "other lines do not");
+}
+
 static void check_slurm(void)
 {
 	check("JobID           State ExitCode\n4711        COMPLETED      0:0\n", "COMPLETED",
@@ -137,6 +159,7 @@ int main(void)
 	check_rows(JOBSTATE_ROWS + 1, JOBSTATE_NONE);
 	check_long();
 	check_records();
+	check_commands();
 	check_slurm();
 	check_kubernetes();
 	return tap_done();

@@ -14,6 +14,13 @@ static void check(const char *line, int rank, const char *host, int64_t time)
 	   "'%s': rank %d, host '%s', time %lld", line, o.rank, o.host, (long long)o.time);
 }
 
+static void check_above(const char *log, int rank)
+{
+	const char *line = strchr(log, '\n') + 1;
+
+	ok(origin_above(log, line) == rank, "'%s': rank %d above", log, rank);
+}
+
 int main(void)
 {
 	check("node-1:4711:4712 [0] NCCL INFO x", -1, "node-1", 0);
@@ -31,5 +38,12 @@ int main(void)
 	check("[[59038,1],0] x", -1, "", 0);
 	check("a/b.cc:12:34 x", -1, "", 0);
 	check("", -1, "", 0);
+	check_above("(TrainController pid=9014, ip=10.8.0.4) [Rank 3]\nOSError", 3);
+	check_above("[Rank 13]\nTraceback", 13);
+	check_above("[Rank 3] x\nOSError", -1);
+	check_above("x [Rank 3]\nOSError", -1);
+	check_above("[Rank 3][4]\nOSError", -1);
+	check_above("]\nOSError", -1);
+	check_above("\nOSError", -1);
 	return tap_done();
 }
