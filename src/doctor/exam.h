@@ -20,6 +20,9 @@ struct exam {
 	const char *section; /* the section of the findings being added */
 	json_t *findings;    /* [{section, state, text, why, todo}] */
 	int bad;
+	bool imports_too;                   /* frameworks are imported as well */
+	json_t *imports;                    /* of imports_add() */
+	void (*progress)(const char *what); /* as in struct doctor_how */
 };
 
 /* exam_is_live - is this node examined, not a tree? */

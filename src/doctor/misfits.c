@@ -19,6 +19,7 @@
 #include "detect/requires.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
+#include "doctor/dangling.h"
 #include "doctor/exam.h"
 #include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
@@ -666,7 +667,7 @@ static void add_misfits(struct asking *a, const struct versions *table, json_t *
 	const char *name = jsonio_string(f, "name");
 	char dir[PATH_MAX];
 
-	if (add_other(a, reported))
+	if (dangling_add(x, a->fs, f, reported) || add_other(a, reported))
 		return;
 	if (!strcmp(name, "tensorflow"))
 		add_keras(x, table, f);

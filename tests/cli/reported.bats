@@ -546,3 +546,130 @@ ended 1
 wants 'control group allows only [0-9]+ more' 'pids\.max.*--pids-limit'
 S
 }
+
+@test "D1: uv's environment of links, and a pruned cache" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.6.0
+cache=$T/cache/uv/archive-v0/NdHIQJOHd5Q0fSj9Nf1Oi
+mkdir -p "$cache"
+ln -sf "$cache/torch/__init__.py" "$site/torch/__init__.py"
+ln -sf "$cache/torch/lib/libtorch_cpu.so" "$site/torch/lib/libtorch_cpu.so"
+ln -sf "$cache/METADATA" "$site/torch-2.6.0.dist-info/METADATA"
+said ringup doctor --python "$venv"
+ended 1
+wants "torch 2\.6\.0 of .* cannot be imported: $site/torch/__init__\.py is a link to $cache/torch/__init__\.py" \
+  'uv cache prune' 'fix: uv pip install --python .* --reinstall --link-mode copy torch'
+unsaid METADATA 'no engine installed' 'import fails'
+# A tree is not run.
+python_at "$T/tree" /opt/v 3.11
+cp -a "$site/." "$T/tree/opt/v/lib/python3.11/site-packages"
+said ringup doctor --root "$T/tree" --python /opt/v
+ended 1
+wants "torch/__init__\.py is a link to $cache/torch/__init__\.py"
+# Other links lead to what was moved.
+ln -sf /data/gone/__init__.py "$site/torch/__init__.py"
+rm "$site/torch/lib/libtorch_cpu.so"
+said ringup doctor --python "$venv"
+wants '__init__\.py is a link to /data/gone/__init__\.py' 'moved' 'pip install --force-reinstall torch==2\.6\.0'
+# Without the file Python imports the folder, and nothing in it.
+rm "$site/torch/__init__.py" "$site/torch-2.6.0.dist-info/METADATA"
+package_at "$site" torch 2.6.0
+said ringup doctor --python "$venv"
+ended 1
+wants "torch 2\.6\.0 of .*: the import fails: it is a folder without __init__\.py: $site/torch" 'force-reinstall torch==2\.6\.0'
+said ringup doctor --no-import --python "$venv"
+unsaid 'import fails'
+: >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+unsaid 'import' 'link to'
+[[ ! -e $site/torch/__pycache__ ]] || { echo "BYTECODE" && fails=1; }
+S
+}
+
+@test "D2: an MKL without a symbol that torch needs" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.1.2
+so "$site/torch/lib/libtorch_cpu.so" <<<'extern int iJIT_NotifyEvent(int); int f(void) { return iJIT_NotifyEvent(1); }'
+printf 'import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + "/lib/libtorch_cpu.so", 2)\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+ended 1
+wants 'torch 2\.1\.2 of .*: the import fails: OSError: .*/libtorch_cpu\.so: undefined symbol: iJIT_NotifyEvent' "fix: conda install 'mkl<2024\.1'"
+unsaid 'no engine installed'
+said ringup doctor --json --python "$venv"
+wants '"result": "fails"' '"name": "torch"'
+# What has no known cause is shown by the import itself; a job's environment is the import's.
+printf 'import os\nif os.environ.get("BROKEN"):\n    raise RuntimeError("first\\nsecond")\n' >"$site/torch/__init__.py"
+said env BROKEN=1 ringup doctor --python "$venv"
+wants 'import fails: RuntimeError: first second' "fix: .* -c 'import torch' shows where"
+said ringup doctor --json --python "$venv"
+wants '"result": "works"'
+printf 'import os, signal\nos.kill(os.getpid(), signal.SIGILL)\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'import fails: it is killed by signal 4'
+# Two frameworks, of which one never ends; what it has started ends with it.
+printf 'import subprocess, time\nsubprocess.Popen(["sleep", "600.%s"])\nprint("x" * 10000000)\ntime.sleep(600)\n' "$$" >"$site/torch/__init__.py"
+package_at "$site" jax 0.6.2
+mkdir -p "$site/jax"
+echo 'raise ImportError("no jaxlib")' >"$site/jax/__init__.py"
+said ringup doctor --python "$venv"
+wants 'torch 2\.1\.2 of .*: the import took more than 20 s' 'jax 0\.6\.2 of .*: the import fails: ImportError: no jaxlib'
+! grep -zqs "600[.]$$" /proc/[0-9]*/cmdline || { echo "A PROCESS IS LEFT" && fails=1; }
+S
+}
+
+@test "D3: PYTHONHOME of another Python" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.13.0
+mkdir -p "$T/apps/3.5/lib/python3.5"
+: >"$T/apps/3.5/lib/python3.5/os.py"
+said env PYTHONHOME="$T/apps/3.5" ringup doctor --python "$venv"
+ended 1
+wants 'bad +/.*/bin/python3[.0-9]* does not start: PYTHONHOME is of another Python' "why: PYTHONHOME=$T/apps/3\.5" 'fix: unset PYTHONHOME'
+unsaid 'no engine installed' healthy
+home=$("$venv/bin/python3" -c 'import sys; print(sys.base_prefix)')
+said env PYTHONHOME="$home" ringup doctor --python "$venv"
+wants "note +PYTHONHOME=$home"
+unsaid 'bad .*does not start'
+# A Python whose standard library is damaged says so itself.
+mkdir "$T/lib"
+so "$T/lib/evil.so" <<<'#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+extern char *program_invocation_short_name;
+__attribute__((constructor)) static void f(void) {
+  if (!strncmp(program_invocation_short_name, "python", 6)) { fputs("Fatal error: no encodings\n", stderr); _Exit(1); }
+}'
+said env LD_PRELOAD="$T/lib/evil.so" ringup doctor --python "$venv"
+ended 1
+wants 'does not start: Fatal error: no encodings'
+S
+}
+
+@test "D4: root imports nothing that others may change" {
+  reported <<'S'
+python=/usr/bin/python3
+[[ -x $python ]] || cannot "no Python in /usr/bin"
+python=$(realpath "$python")
+mount -t tmpfs none /srv
+live_environment /srv/venv "$python"
+torch_at "$site" 2.6.0
+printf 'import os\nraise ImportError("as %%d" %% os.getuid())\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'import fails: ImportError: as 0'
+chown 12345 "$site"
+said ringup doctor --python "$venv"
+wants "note +torch 2\.6\.0 of .*: not imported, since $site belongs to user 12345" 'as the user who trains'
+unsaid 'import fails'
+chown 0 "$site"
+chmod o+w "$site/torch"
+said ringup doctor --python "$venv"
+wants "not imported, since other users may write to $site/torch"
+chmod o-w "$site/torch"
+chown -R 12345:12345 "$venv"
+said ringup doctor --python "$venv"
+wants 'import fails: ImportError: as 12345'
+S
+}
