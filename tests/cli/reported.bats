@@ -673,3 +673,40 @@ said ringup doctor --python "$venv"
 wants 'import fails: ImportError: as 12345'
 S
 }
+
+@test "D5: a cuDNN that is older than JAX needs" {
+  reported here <<'S'
+environment
+package_at "$site" jax 0.6.2
+package_at "$site" jax_cuda12_plugin 0.6.2 'Requires-Dist: jax-cuda12-pjrt==0.6.2' 'Provides-Extra: with-cuda' \
+  'Requires-Dist: nvidia-cublas-cu12>=12.1.3.1; extra == "with-cuda"' \
+  'Requires-Dist: nvidia-cudnn-cu12<10.0,>=9.8; extra == "with-cuda"' 'Requires-Dist: nvidia-nvshmem-cu12>=3.2.5; sys_platform == "win32" and extra == "with-cuda"'
+mkdir -p "$site/jax"
+: >"$site/jax/__init__.py"
+package_at "$site" nvidia_cudnn_cu12 9.5.1.17
+package_at "$site" nvidia_cublas_cu12 12.9.0.13
+package_at "$site" nvidia_nvshmem_cu12 3.0.0
+said ringup doctor --no-import --python "$venv"
+ended 1
+wants 'nvidia-cudnn-cu12 9\.5\.1\.17 of .* is older than jax-cuda12-plugin 0\.6\.2 needs \(<10\.0,>=9\.8\)' "fix: .* -m pip install 'nvidia-cudnn-cu12<10\.0,>=9\.8'"
+unsaid cublas nvshmem
+rm -r "$site"/nvidia_cudnn*
+package_at "$site" nvidia_cudnn_cu12 10.1.0
+said ringup doctor --no-import --python "$venv"
+ended 0
+wants 'note .*nvidia-cudnn-cu12 10\.1\.0 of .* is newer than jax-cuda12-plugin'
+# torch names one version: newer ones serve, and an older cuDNN does not.
+rm -r "$site"/jax* "$site"/nvidia_*
+torch_at "$site" 2.7.0 12.6 'Requires-Dist: nvidia-cudnn-cu12==9.5.1.17; platform_system == "Linux"' 'Requires-Dist: nvidia-nccl-cu12==2.26.2; platform_system == "Linux"'
+package_at "$site" nvidia_nccl_cu12 2.25.1
+package_at "$site" nvidia_cudnn_cu12 9.8.0.87
+said ringup doctor --no-import --python "$venv"
+unsaid 'than torch 2\.7\.0 needs'
+rm -r "$site"/nvidia_cudnn*
+package_at "$site" nvidia_cudnn_cu12 9.1.0.70
+said ringup doctor --no-import --python "$venv"
+ended 1
+wants 'nvidia-cudnn-cu12 9\.1\.0\.70 of .* is older than torch 2\.7\.0 needs'
+unsaid 'nccl-cu12 2\.25\.1 of .* is older'
+S
+}
