@@ -2,7 +2,7 @@
 # reported.bats - failures of nodes and environments after public reports; docs/bench/nodes.md names these and the
 # right answers.
 # needs: cpu
-# tests: src/doctor src/detect src/cli/cmd_doctor.c src/rebuild compat/install init-scripts
+# tests: src/doctor src/detect src/nicpick src/host src/cli/cmd_doctor.c src/rebuild compat/install init-scripts
 
 load ../lib/helper
 load ../lib/reported
@@ -708,5 +708,55 @@ said ringup doctor --no-import --python "$venv"
 ended 1
 wants 'nvidia-cudnn-cu12 9\.1\.0\.70 of .* is older than torch 2\.7\.0 needs'
 unsaid 'nccl-cu12 2\.25\.1 of .* is older'
+S
+}
+
+@test "D6: UCX_TLS of an InfiniBand cluster on a node without InfiniBand" {
+  reported <<'S'
+[[ ! -d /sys/class/infiniband ]] || cannot "this machine has RDMA devices"
+[[ $(ringup net explain --lib ucx) != *"none is installed"* ]] || cannot "UCX is not installed"
+said env UCX_TLS=knem,dc_x,rc ringup doctor
+ended 1
+wants 'bad +settings: 1 error' 'UCX_TLS=knem,dc_x,rc excludes tcp, and this node has no RDMA device' 'fix: unset UCX_TLS'
+said env UCX_TLS=knem,dc_x,rc ringup net lint
+ended 1
+wants 'error: UCX_TLS=knem,dc_x,rc excludes tcp.*\[ucx-no-transport\]'
+said env UCX_NET_DEVICES=mlx5_0:1 ringup net lint
+wants 'warning: .*UCX_NET_DEVICES=mlx5_0:1, and this node has no RDMA device, so UCX connects only ranks of one host'
+said env UCX_TLS=tcp,rc,sm,self ringup net lint
+unsaid UCX
+said env UCX_TLS=knem ringup net snapshot
+wants '"rdma": false'
+S
+}
+
+@test "D7: a BMC's network card, with the same link-local address on every server" {
+  reported <<'S'
+cat >"$T/in" <<'E'
+mount -t sysfs sysfs /sys && ip link set lo up &&
+  ip link add enx1 type veth peer name p1 && ip link add eno2 type veth peer name p2 || exit 77
+for i in enx1 p1 eno2 p2; do ip link set "$i" up; done
+ip addr add 169.254.3.1/24 dev enx1
+ip addr add 10.20.30.11/24 dev eno2
+ip route add default via 10.20.30.1
+unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME
+"$@"
+E
+said unshare -n bash "$T/in" ringup doctor
+[[ $rc != 77 ]] || cannot "no network cards can be made here"
+wants 'settings: 0 errors' 'NCCL takes enx1, which has only a link-local address' 'fix: NCCL_SOCKET_IFNAME==eno2'
+said unshare -n bash "$T/in" ringup net lint
+wants '\[nccl-foreign\]' 'Open MPI uses enx1, 169\.254\.3\.1'
+said unshare -n bash "$T/in" env NCCL_SOCKET_IFNAME==eno2 OMPI_MCA_btl_tcp_if_include=eno2 ringup net lint
+unsaid enx1
+S
+}
+
+@test "D8: the host name has the address that the node had before" {
+  reported <<'S'
+layer /etc
+printf '127.0.0.1\tlocalhost\n10.1.4.16\ttrainer-a\n10.1.4.17\ttrainer-b.lab.example trainer-b # moved\n' >/etc/hosts
+said unshare -u sh -c 'hostname trainer-b; exec env -u GLOO_SOCKET_IFNAME ringup doctor'
+wants 'the host name trainer-b resolves to 10\.1\.4\.17 \(line 3 of /etc/hosts\), which is no address of this host' 'fix: export GLOO_SOCKET_IFNAME='
 S
 }
