@@ -39,6 +39,9 @@ void exam_why(struct exam *x, const char *why, const char *todo);
 /* exam_places - add variables that name a file or folder which does not exist; live only. */
 void exam_places(struct exam *x);
 
+/* exam_launcher - add an mpirun of Open MPI that has no remote shell; live only. */
+void exam_launcher(struct exam *x);
+
 /* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \
 	X(engine)     \

@@ -102,8 +102,10 @@ int exam_engine(struct exam *x, struct err *e)
 	n = modules_states(x->root, folder, "", x->facts, &states);
 	add_backends(x, states, n);
 	add_impossible(x, states, n, folder);
-	if (exam_is_live(x))
+	if (exam_is_live(x)) {
 		exam_places(x);
+		exam_launcher(x);
+	}
 	free(states);
 	return 0;
 }

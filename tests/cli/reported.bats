@@ -760,3 +760,25 @@ said unshare -u sh -c 'hostname trainer-b; exec env -u GLOO_SOCKET_IFNAME ringup
 wants 'the host name trainer-b resolves to 10\.1\.4\.17 \(line 3 of /etc/hosts\), which is no address of this host' 'fix: export GLOO_SOCKET_IFNAME='
 S
 }
+
+@test "D9: Open MPI's mpirun without ssh" {
+  reported <<'S'
+mpirun=$(command -v mpirun.openmpi) || cannot "Open MPI is not installed"
+mkdir "$T/bin"
+ln -s "$(realpath "$mpirun")" "$T/bin/mpirun"
+for tool in sh env setpriv ringup; do ln -s "$(command -v $tool)" "$T/bin/$tool"; done
+unset SLURM_JOB_ID OMPI_MCA_plm_rsh_agent
+said env PATH="$T/bin" ringup doctor
+wants "note +Open MPI's $T/bin/mpirun starts no job: ssh and rsh are missing" 'openssh-client' 'OMPI_MCA_plm_rsh_agent=sh'
+said env PATH="$T/bin" OMPI_MCA_plm_rsh_agent=sh ringup doctor
+unsaid 'starts no job'
+said env PATH="$T/bin" OMPI_MCA_plm_rsh_agent="/opt/none -q : qrsh" ringup doctor
+wants 'OMPI_MCA_plm_rsh_agent=/opt/none -q : qrsh is not there' 'unset OMPI_MCA_plm_rsh_agent'
+said env PATH="$T/bin" SLURM_JOB_ID=1 ringup doctor
+unsaid 'starts no job'
+printf '#!/bin/sh\n' >"$T/bin/rsh"
+chmod +x "$T/bin/rsh"
+said env PATH="$T/bin" ringup doctor
+unsaid 'starts no job'
+S
+}
