@@ -114,11 +114,13 @@ static void add_result(struct exam *x, const struct candidate *c, const struct t
 		exam_add(x, EXAM_NOTE, "%s%s%s of %s: the import took more than %d s",
 			 t->module, *of ? " " : "", of, t->python, TRIAL_SECONDS);
 		break;
+	case TRIAL_UNSAFE:
 	case TRIAL_UNTRIED:
 		exam_add(x, EXAM_NOTE, "%s%s%s of %s: not imported, since %s", t->module,
 			 *of ? " " : "", of, t->python, t->text);
-		exam_why(x, "root runs no code that another user may change",
-			 "run ringup doctor as the user who trains");
+		if (t->result == TRIAL_UNSAFE)
+			exam_why(x, "root runs no code that another user may change",
+				 "run ringup doctor as the user who trains");
 		break;
 	}
 }
@@ -126,7 +128,8 @@ static void add_result(struct exam *x, const struct candidate *c, const struct t
 static int add_results(struct exam *x, const struct candidate *which, const struct trial *all,
 		       int n, json_t *reported, struct err *e)
 {
-	static const char *const results[] = { "works", "fails", "fails", "late", "untried" };
+	static const char *const results[] = { "works", "fails",   "fails",
+					       "late",  "untried", "untried" };
 
 	for (int i = 0; i < n; i++) {
 		const struct trial *t = &all[i];

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor/trial.h"
 
+#include <errno.h>
 #include <grp.h>
 #include <libgen.h>
 #include <limits.h>
@@ -182,7 +183,10 @@ static int run_batch(struct trial *const *some, int n, struct err *e)
 	if (rc == RINGUP_EABORTED) {
 		*e = why;
 	} else if (rc && n == 1) {
-		some[0]->result = TRIAL_DOWN;
+		some[0]->result =
+			strstr(why.text, strerror(EAGAIN)) || strstr(why.text, strerror(ENOMEM))
+				? TRIAL_UNTRIED
+				: TRIAL_DOWN;
 		text_clean(some[0]->text, TRIAL_TEXT, why.text);
 		rc = 0;
 	} else if (rc) {
@@ -206,7 +210,7 @@ int trial_run(struct trial *all, int n, struct err *e)
 		const struct job_user user = job_owner(all[i].python);
 
 		if (is_unsafe(&all[i], &user, all[i].text))
-			all[i].result = TRIAL_UNTRIED;
+			all[i].result = TRIAL_UNSAFE;
 		else
 			some[taken++] = &all[i];
 		if (taken == most || (taken && i == n - 1)) {

@@ -15,7 +15,8 @@ enum trial_result {
 	TRIAL_FAILS,   /* text: the exception                               */
 	TRIAL_DOWN,    /* the Python itself does not start; text: its words */
 	TRIAL_LATE,    /* it took more than TRIAL_SECONDS                   */
-	TRIAL_UNTRIED, /* text: why not                                     */
+	TRIAL_UNSAFE,  /* text: what another user could change              */
+	TRIAL_UNTRIED, /* no process could be started; text: why            */
 };
 
 struct trial {
