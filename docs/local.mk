@@ -50,7 +50,7 @@ dist_example_DATA = \
 # What `ringup doctor --json` prints, for programs that read it.
 dist_pkgdata_DATA = %reldir%/doctor.schema.json
 EXTRA_DIST += %reldir%/BENCHMARKS.md %reldir%/HISTORY.md %reldir%/HOROVOD-TESTS.md %reldir%/RELIABILITY.md %reldir%/databricks.md %reldir%/hang.md %reldir%/horovod.md %reldir%/migration.md %reldir%/network.md %reldir%/torch-distributed.md %reldir%/TORCH-TESTS.md %reldir%/DESIGN.md %reldir%/MAP.md %reldir%/WHY.md %reldir%/man/api.awk
-EXTRA_DIST += %reldir%/bench/emerald-rapids.md %reldir%/bench/gpu.md %reldir%/gpu.md %reldir%/bench/hang.md %reldir%/bench/horovod.md %reldir%/bench/many-hosts.md %reldir%/bench/net.md %reldir%/bench/nodes.md %reldir%/bench/questions.md %reldir%/bench/spark.md %reldir%/bench/tensorflow.md %reldir%/bench/torch.md %reldir%/bench/xeon-2.md %reldir%/bench/xeon.md %reldir%/bench/zen3.md %reldir%/bench/zen4.md %reldir%/bench/zen5.md
+EXTRA_DIST += %reldir%/bench/emerald-rapids.md %reldir%/bench/gpu.md %reldir%/gpu.md %reldir%/bench/hang.md %reldir%/bench/horovod.md %reldir%/bench/many-hosts.md %reldir%/bench/net.md %reldir%/bench/nodes.md %reldir%/bench/emerald-rapids-16.md %reldir%/bench/spark.md %reldir%/bench/tensorflow.md %reldir%/bench/torch.md %reldir%/bench/xeon-2.md %reldir%/bench/xeon.md %reldir%/bench/zen3.md %reldir%/bench/zen4.md %reldir%/bench/zen5.md
 EXTRA_DIST += %reldir%/pictures/record.py %reldir%/pictures/ringup.sh %reldir%/pictures/ringup.svg
 
 # The reference of the library is its header; this is the header as a page.

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-# wheels.py - make the wheels ringup and ringup-horovod of what `make install` installs.
+# wheels.py - build the wheels ringup and ringup-horovod from an installation by `make install`.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: wheels.py --stage STAGE DIRECTORY
        wheels.py --build SOURCES DIRECTORY [CONFIGURE-OPTION...]
        wheels.py --python STAGE DIRECTORY
 
-The first form makes the wheels of STAGE, which `make install-strip DESTDIR=STAGE` has filled.  The
-second builds a copy of the sources first, in a folder of its own, by configure with these options,
-such as --host=aarch64-linux-gnu.  Both write two wheels to DIRECTORY and print their paths.  pip
-calls build_wheel(), which makes the wheel ringup.  The third form is for packages of a
-distribution: it writes what Python imports to DIRECTORY, without the libraries.
+The first form builds wheels from STAGE, the result of `make install-strip DESTDIR=STAGE`. The
+second form first copies the sources to a folder of its own, and configures them with these options,
+such as --host=aarch64-linux-gnu.  Both forms write two wheels to DIRECTORY and print their paths.
+pip calls build_wheel(), which builds the wheel ringup.  The third form is for packages of a
+distribution: it writes the Python packages to DIRECTORY, without the libraries.
 
-The wheel ringup is an installation in the layout of `make install`: the program and its data go to
-bin and share of the environment, the Python packages and the libraries to site-packages.  What the
-libraries need beside glibc goes into the wheel, with its licence.  The wheel's tag tells the oldest
-glibc that has every symbol which the files need.
+The wheel ringup is an installation in the layout of `make install`. The program and its data go to
+bin and share of the environment; the Python packages and the libraries go to site-packages.
+Libraries that these need in addition to glibc are included in the wheel, with their licences.  The
+wheel's tag names the oldest glibc that has all the symbols that the files need.
 
-The wheel ringup-horovod has horovod and sparkdl in a folder of their own, which a .pth file puts on
-Python's path behind site-packages.  So it overwrites no file of another Horovod, and another
-Horovod in the same site-packages is the one that is imported.
-"""
+The wheel ringup-horovod contains horovod and sparkdl in a separate folder, which a .pth file
+appends to Python's path after site-packages.  It therefore overwrites no file of another Horovod,
+and if another Horovod is in the same site-packages, Python imports that one."""
 
 import glob
 import os
@@ -72,13 +71,13 @@ EXTRAS = (("torch", "torch>=1.13"), ("tensorflow", "tensorflow>=2.12"), ("jax", 
 
 
 class Failed(Exception):
-    """What stands in the way, as a sentence."""
+    """A problem that prevents the build, as a sentence."""
 
 
 # -- what a wheel says of itself ------------------------------------------------------------------
 
 def version(sources):
-    """The version; between releases with the commit, so that pip tells two builds apart."""
+    """Return the version; between releases with the commit, so that pip distinguishes builds."""
     plain = base.version()
     if not os.path.exists(os.path.join(sources, ".git")):
         return plain
@@ -95,14 +94,15 @@ def version(sources):
 
 
 def description(name):
-    """What a package index shows: the part of description.md for that distribution."""
+    """Return the description for a package index: the part of description.md for this distribution.
+    """
     text = base.read(os.path.join(HERE, "description.md")).decode()
     parts = dict(re.findall(r"(?ms)^# (\S+)\n(.*?)(?=^# |\Z)", text))
     return f"# {name}\n{parts[name]}"
 
 
 def metadata(name, number, pure, tag, more=""):
-    """(name, bytes) of the files that tell what is installed."""
+    """Return (name, bytes) of the metadata files."""
     info = f"{name.replace('-', '_')}-{number}.dist-info"
     text = METADATA.format(name=name, version=number, summary=SUMMARY[name], more=more,
                            description=description(name))
@@ -114,19 +114,19 @@ def metadata(name, number, pure, tag, more=""):
 # -- the libraries that come along ----------------------------------------------------------------
 
 def readelf(option, path):
-    """What readelf says of a file."""
+    """Return the output of readelf for a file."""
     return subprocess.run(["readelf", "-W", option, path], text=True, check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           env={**os.environ, "LC_ALL": "C"}).stdout
 
 
 def needed(path):
-    """The libraries that an ELF file names."""
+    """Return the names of the libraries that an ELF file needs."""
     return re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("-d", path))
 
 
 def glibc(path):
-    """The oldest glibc, as (2, 28), that has what an ELF file needs."""
+    """Return the oldest glibc, such as (2, 28), that has the symbols that an ELF file needs."""
     said = readelf("-V", path)
     needs = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d+\.\d+)", said)]
     # the name of a feature of 2.36, which has no number
@@ -134,13 +134,13 @@ def glibc(path):
 
 
 def machine(path):
-    """The machine that an ELF file is for, as platform.machine() says it there."""
+    """Return the machine of an ELF file, in the form of platform.machine()."""
     said = re.search(r"Machine:\s+(.+)", readelf("-h", path)).group(1)
     return {"AArch64": "aarch64", "Advanced Micro Devices X86-64": "x86_64"}.get(said, said)
 
 
 def located(path):
-    """{name: path} of the libraries that the dynamic linker finds for an ELF file."""
+    """Return {name: path} of the libraries that the dynamic linker finds for an ELF file."""
     if machine(path) != platform.machine():  # Debian's folders of another machine's libraries
         folders = [f"{top}/{machine(path)}-linux-gnu" for top in ("/usr/lib", "/lib")]
         return {name: os.path.join(folder, name) for name in needed(path) for folder in folders
@@ -150,7 +150,7 @@ def located(path):
 
 
 def brought(paths):
-    """{name: path} of the libraries that files need and that not every Linux has."""
+    """Return {name: path} of the libraries that files need and that some Linux systems lack."""
     found = {}
     todo = list(paths)
     while todo:
@@ -167,7 +167,7 @@ def brought(paths):
 
 
 def licence(name):
-    """The text of the licence of a library that comes along, from the distribution's package."""
+    """Return the licence of an included library, from the distribution's package."""
     stem = re.match(r"[a-z]+", name).group(0)  # libsodium.so.23: libsodium
     for pattern in (f"/usr/share/doc/{stem}[0-9]*/copyright", f"/usr/share/doc/{stem}*/copyright",
                     f"/usr/share/licenses/{stem}/*"):
@@ -189,7 +189,7 @@ def licence(name):
 # -- the wheels -----------------------------------------------------------------------------------
 
 def prefix_of(stage):
-    """The folder below stage that has bin, lib and share."""
+    """Return the folder below stage that contains bin, lib and share."""
     found = glob.glob(os.path.join(glob.escape(stage), "**", "bin", "ringup"), recursive=True)
     if len(found) != 1:
         raise Failed(f"{stage} holds {len(found)} programs bin/ringup; one is expected")
@@ -197,7 +197,7 @@ def prefix_of(stage):
 
 
 def files(top):
-    """(path below top, path) of every file, sorted."""
+    """Return (path below top, path) of every file, sorted."""
     for folder, dirs, names in os.walk(top):
         dirs.sort()
         for name in sorted(names):
@@ -207,7 +207,7 @@ def files(top):
 
 
 def library(prefix, name):
-    """The path of a library of the installation, whose folder the builder has chosen."""
+    """Return the path of an installed library, whose folder the builder has chosen."""
     found = [p for p in glob.glob(os.path.join(glob.escape(prefix), "lib*", "**", name),
                                   recursive=True)]
     if not found:
@@ -216,7 +216,7 @@ def library(prefix, name):
 
 
 def ringup(stage, directory, number):
-    """Write the wheel ringup; returns its file name."""
+    """Write the wheel ringup; return its file name."""
     prefix = prefix_of(stage)
     data = f"ringup-{number}.data"
     program = os.path.join(prefix, "bin", "ringup")
@@ -253,7 +253,7 @@ def ringup(stage, directory, number):
 
 
 def for_distribution(stage, directory):
-    """Write the Python packages and their metadata, as files, to a folder of Python's path."""
+    """Write the Python packages and their metadata, as files, to a folder on Python's path."""
     compat = os.path.join(prefix_of(stage), "share", "ringup", "compat", "python")
     info, about = metadata("ringup", base.version(), True, "any")
     about = [(name, data) for name, data in about if name.endswith("METADATA")]
@@ -266,7 +266,7 @@ def for_distribution(stage, directory):
 
 
 def ringup_horovod(stage, directory, number):
-    """Write the wheel ringup-horovod; returns its file name."""
+    """Write the wheel ringup-horovod; return its file name."""
     compat = os.path.join(prefix_of(stage), "share", "ringup", "compat", "python")
     entries = [(f"ringup_horovod/{name}", data)
                for name, data in base.sources(("horovod", "sparkdl"), compat)]
@@ -282,7 +282,7 @@ def ringup_horovod(stage, directory, number):
 # -- building -------------------------------------------------------------------------------------
 
 def run(words, cwd, log):
-    """Run a command; on failure the end of what it said is the reason."""
+    """Run a command.  If it fails, raise Failed with the end of its output."""
     print("+", *words, file=log, flush=True)
     p = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log,
                        stderr=subprocess.STDOUT, check=False)
@@ -294,7 +294,7 @@ def run(words, cwd, log):
 
 
 def copied(sources, to):
-    """Copy the sources: those that git knows, or all but what builds have left."""
+    """Copy the sources: the files in git, or all files that no build has created."""
     if os.path.exists(os.path.join(sources, ".git")):
         names = subprocess.run(["git", "-C", sources, "ls-files", "-z", "--cached", "--others",
                                 "--exclude-standard"], stdout=subprocess.PIPE,
@@ -312,7 +312,7 @@ def copied(sources, to):
 
 
 def built(sources, work, options=()):
-    """Build a copy of the sources below work; returns the stage."""
+    """Build a copy of the sources below work; return the stage."""
     copy, obj, stage = (os.path.join(work, n) for n in ("src", "obj", "stage"))
     for folder in (copy, obj):
         os.mkdir(folder)
@@ -328,14 +328,14 @@ def built(sources, work, options=()):
 
 
 def build(sources, directory, kinds, options=()):
-    """Build, and write the wheels of these kinds; returns their file names."""
+    """Build, and write the wheels of these kinds; return their file names."""
     with tempfile.TemporaryDirectory(prefix="ringup-wheel.") as work:
         stage = built(sources, work, options)
         return [kind(stage, directory, version(sources)) for kind in kinds]
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """What pip calls (PEP 517)."""
+    """The hook that pip calls (PEP 517)."""
     try:
         return build(TOP, wheel_directory, [ringup])[0]
     except Failed as e:
@@ -343,7 +343,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """What `python -m build` calls for a source archive."""
+    """The hook that `python -m build` calls for a source archive."""
     raise NotImplementedError("the source archive is made by `make dist`")
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-# build_ringup.py - write the wheel: a build back end for pip, and a command, without setuptools.
+# build_ringup.py - build the wheel, as pip's build backend or as a command, without setuptools.
 # SPDX-License-Identifier: Apache-2.0
 """Usage: build_ringup.py DIRECTORY [LIBRINGUP.SO]
        build_ringup.py --into DIRECTORY STAMP WATCH [LIBRINGUP.SO]
 
-Writes ringup-VERSION-py3-none-any.whl to DIRECTORY and prints its path.  With a library, puts
-it next to the package and tags the wheel for this machine.  packaging/wheels.py makes the wheels
-that people install.
+The first form writes ringup-VERSION-py3-none-any.whl to DIRECTORY and prints its path.  With a
+library, it puts the library next to the package and tags the wheel for this machine.  The wheels
+that users install come from packaging/wheels.py.
 
-With --into, DIRECTORY gets what pip would make of the wheel there, without pip: the packages,
-with the files STAMP and WATCH (what it was installed for; see drift.py) and a link to the
-library.  `ringup rebuild` then moves it to where Python finds it.  A wheel of ringup that this
-Python has stays a whole one: its libraries are copied, and its program and data are recorded anew.
-"""
+The second form writes the files that pip would install from the wheel to DIRECTORY, without pip:
+the packages, the files STAMP and WATCH (the software that it was installed for; see drift.py), and
+a link to the library.  `ringup rebuild` then moves them to where Python finds them.  If this Python
+has a wheel of ringup, the result is complete, too: its libraries are copied, and its program and
+data are recorded again."""
 
 import base64
 import hashlib
@@ -54,26 +54,27 @@ Tag: py3-none-{platform}
 
 
 def version():
-    """The version, from the Python file that defines it."""
+    """Return the version, from the Python file that defines it."""
     with open(os.path.join(HERE, "ringup", "_version.py"), encoding="utf-8") as f:
         return re.search(r'__version__ = "(.+)"', f.read()).group(1)
 
 
 def read(path):
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     with open(path, "rb") as f:
         return f.read()
 
 
 def number():
-    """The version that pip tells builds apart by: of the wheel that this came in, if it did."""
+    """Return the version by which pip distinguishes builds: that of the wheel that contains this
+    file, if any."""
     path = os.path.join(HERE, "distribution")
     said = read(path).decode(errors="replace").strip() if os.path.exists(path) else ""
     return said if re.fullmatch(r"[0-9][0-9A-Za-z.]*(\+[0-9A-Za-z.]+)?", said) else version()
 
 
 def sources(packages=PACKAGES, here=HERE):
-    """(name in the wheel, bytes) of every Python file, sorted."""
+    """Return (name in the wheel, bytes) of every Python file, sorted."""
     for package in packages:
         for top, dirs, files in os.walk(os.path.join(here, package)):
             dirs.sort()
@@ -84,7 +85,7 @@ def sources(packages=PACKAGES, here=HERE):
 
 
 def record(entries, info):
-    """RECORD: every file's SHA-256 and size."""
+    """Return RECORD: the SHA-256 and size of every file."""
     lines = []
     for name, data in entries:
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
@@ -93,7 +94,7 @@ def record(entries, info):
 
 
 def metadata(info, pure, platform):
-    """(name, bytes) of the files in the folder info that say what is installed."""
+    """Return (name, bytes) of the metadata files in the folder info."""
     wheel = WHEEL.format(pure=str(pure).lower(), platform=platform)
     return [(f"{info}/METADATA", METADATA.format(version=number()).encode()),
             (f"{info}/WHEEL", wheel.encode()),
@@ -101,7 +102,7 @@ def metadata(info, pure, platform):
 
 
 def archive(directory, name, info, entries, programs=()):
-    """Write a wheel of these entries to directory, atomically; returns its file name."""
+    """Write a wheel of these entries to directory, atomically; return its file name."""
     entries = list(entries)
     entries.append((f"{info}/RECORD", record(entries, info)))
     part = os.path.join(directory, f".{name}.{os.getpid()}")
@@ -120,7 +121,7 @@ def archive(directory, name, info, entries, programs=()):
 
 
 def beside(library):
-    """(name, bytes) of a library and of the files next to it, as files of the package."""
+    """Return (name, bytes) of a library and of the files next to it, as files of the package."""
     yield "ringup/libringup.so.0", read(library)
     for name in BESIDE:
         path = os.path.join(os.path.dirname(os.path.realpath(library)), name)
@@ -129,7 +130,7 @@ def beside(library):
 
 
 def write(directory, library=None):
-    """Write the wheel to directory, atomically; returns its file name."""
+    """Write the wheel to directory, atomically; return its file name."""
     info = f"ringup-{number()}.dist-info"
     platform = re.sub("[-.]", "_", sysconfig.get_platform()) if library else "any"
     entries = list(sources()) + list(beside(library) if library else ())
@@ -138,8 +139,8 @@ def write(directory, library=None):
 
 
 def kept(library):
-    """Of a wheel of ringup in this Python: its shared libraries, as (name, bytes), and the lines
-    of RECORD for the program and the data, which stay where they are."""
+    """Return the shared libraries of a ringup wheel in this Python, as (name, bytes), and the lines
+    of RECORD for the program and the data, which stay in place."""
     own = os.path.dirname(os.path.abspath(library))
     if not os.path.exists(os.path.join(own, "_version.py")):
         return [], []
@@ -177,12 +178,12 @@ def unpack(directory, stamp, watch, library=None):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """The function that pip calls (PEP 517)."""
+    """The hook that pip calls (PEP 517)."""
     return write(wheel_directory, (config_settings or {}).get("library"))
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """The function that pip calls for a source archive; ringup has none of Python alone."""
+    """The hook that pip calls for a source archive; ringup has none of its Python part alone."""
     raise NotImplementedError("the source archive is ringup's own: `make dist`")
 
 

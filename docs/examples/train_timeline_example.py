@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: python train_timeline_example.py [FOLDER]
 
-Trains on two ranks of this host and leaves FOLDER/horovod-timeline/ID/horovod_timeline.json, which
-chrome://tracing and https://ui.perfetto.dev open.
+Trains on two ranks on this host and writes FOLDER/horovod-timeline/ID/horovod_timeline.json, which
+you can open in chrome://tracing or https://ui.perfetto.dev.
 """
 
 import os

@@ -7,11 +7,11 @@
 # cache_why - print why no cache is used, or nothing.
 cache_why() {
   if [[ -z ${RINGUP_CACHE:-} ]]; then
-    echo "RINGUP_CACHE names none"
+    echo "RINGUP_CACHE is not set"
   elif [[ -e $RINGUP_CACHE ]] && ! [[ -d $RINGUP_CACHE && -x $RINGUP_CACHE ]]; then
     echo "$RINGUP_CACHE is not a folder that can be entered"
   elif ! openssl pkeyutl -help 2>&1 | grep -q -e -rawin; then
-    echo "no openssl 3 here to check what is in $RINGUP_CACHE"
+    echo "openssl 3, which verifies the entries of $RINGUP_CACHE, is not installed"
   fi
 }
 
@@ -82,14 +82,14 @@ cache_provide() {
     case $rc in
       0) number waited_s "$((REPLY - began))"; return 0 ;;
       2) warn "entry ${1:0:12}... of $RINGUP_CACHE is not signed by a key in RINGUP_CACHE_TRUST; building here"; return 1 ;;
-      3) warn "entry ${1:0:12}... of $RINGUP_CACHE is damaged; built here"; return 1 ;;
-      4) stop 50 "no space below $INIT_STATE for the entry of $RINGUP_CACHE" "free some space (df -h), then run this again" ;;
+      3) warn "entry ${1:0:12}... of $RINGUP_CACHE is damaged; building here"; return 1 ;;
+      4) stop 50 "no space below $INIT_STATE for the entry of $RINGUP_CACHE" "free some space (df -h), then run ringup-init again" ;;
     esac
     if (( REPLY - began >= $3 )); then
       [[ -z $told ]] || warn "waited $3 s for another node's build; building here"
       return 1
     fi
-    [[ -n $told ]] || log info "waiting up to $3 s for another node to build it"
+    [[ -n $told ]] || log info "waiting up to $3 s for another node's build"
     told=1
     sleep 1
   done

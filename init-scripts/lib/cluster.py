@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-# cluster.py - the results of all nodes: their status files as one table, or as JSON.
+# cluster.py - summarize the status files of all nodes as a table, or as JSON.
 # SPDX-License-Identifier: Apache-2.0
-"""cluster.py DIR [--json]: every status.json below DIR.  Exit status 0: all nodes are ok; 1: not.
+"""Usage: cluster.py DIR [--json], for every status.json below DIR. Exit status: 0 if all nodes are
+ok, 1 if not.
 
-The files come from other machines, so nothing in them is taken on trust: they are small, of the
-form that ringup-init writes, and what is shown has no control characters."""
+The files come from other machines, so nothing in them is trusted: only small files in the form that
+ringup-init writes are accepted, and the output contains no control characters."""
 import json
 import os
 import stat
@@ -15,19 +16,19 @@ BAD = ("failed", "interrupted", "timed_out", "unreadable")
 
 
 def text(value, most=200):
-    """value as one line that does nothing to a terminal"""
+    """Return value as one line without control characters."""
     shown = value if isinstance(value, str) else "" if value is None else str(value)
     return "".join(c if c.isprintable() else "?" for c in shown)[:most]
 
 
 def parts_of(status, key, kind):
-    """those of the list of that name that are of that kind"""
+    """Return the items of the list with this name that have this type."""
     found = status.get(key)
     return [one for one in found if isinstance(one, kind)] if isinstance(found, list) else []
 
 
 def facts_of(status, step):
-    """what the step found out"""
+    """Return the facts that the step found."""
     for one in parts_of(status, "steps", dict):
         if str(one.get("name", "")).endswith(step):
             found = one.get("facts")
@@ -36,13 +37,13 @@ def facts_of(status, step):
 
 
 def seconds_of(status):
-    """how long all steps took, as far as they are known"""
+    """Return how many seconds all steps took, as far as this is known."""
     took = [s.get("seconds") for s in parts_of(status, "steps", dict)]
     return round(sum(t for t in took if isinstance(t, (int, float)) and 0 <= t < 1e9), 1)
 
 
 def whence(status):
-    """where the engine is from: built, cache, or nothing yet"""
+    """Return where the engine comes from: built, cache, or nothing yet."""
     said = text(facts_of(status, "toolchain").get("cache")) + text(facts_of(status, "build").get("cache"))
     if said.startswith("taken"):
         return "cache"
@@ -50,7 +51,7 @@ def whence(status):
 
 
 def read(path):
-    """what is in it; a pipe that somebody put there is not waited for"""
+    """Return the contents of a file, without waiting for a pipe that somebody put there."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -59,7 +60,7 @@ def read(path):
 
 
 def row_of(path):
-    """one node"""
+    """Return the row of one node."""
     row = {"host": os.path.basename(path)[:-5], "result": "unreadable", "file": path}
     try:
         raw = read(path)
@@ -85,7 +86,7 @@ def row_of(path):
 
 
 def find(folder):
-    """every status file below folder, in order"""
+    """Return every status file below folder, in order."""
     found = []
     for here, folders, files in os.walk(folder):
         folders.sort()
@@ -96,7 +97,7 @@ def find(folder):
 
 
 def table(rows):
-    """aligned columns, no wider than they must be"""
+    """Return a table with aligned columns, no wider than necessary."""
     heads = ["HOST", "ROLE", "RESULT", "ENGINE", "FROM", "NETWORK", "SECONDS", "CAUSE"]
     keys = ["host", "role", "result", "engine", "engine_from", "interface", "seconds", "cause"]
     cells = [heads] + [[text(r.get(k), 200 if k == "cause" else 60) or "-" for k in keys] for r in rows]
@@ -105,7 +106,7 @@ def table(rows):
 
 
 def summary(rows):
-    """what all of it comes to, in a line, and whether that is good"""
+    """Return a summary in one line, and whether all nodes are ok."""
     good = sum(r["result"] == "ok" for r in rows)
     engines = {r["engine"] for r in rows if r.get("engine")}
     words = ["%d of %d nodes ok" % (good, len(rows))]
@@ -119,7 +120,7 @@ def summary(rows):
 
 
 def main(argv):
-    """DIR [--json]"""
+    """Print the results of the nodes below DIR; return the exit status."""
     as_json = "--json" in argv
     folders = [a for a in argv if a != "--json"]
     if len(folders) != 1 or not os.path.isdir(folders[0]):

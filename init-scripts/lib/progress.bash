@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# progress.bash - show the progress of a long step: a changing line on a terminal, else a line now and then.
+# progress.bash - show the progress of a long step: a changing line on a terminal, otherwise a line every 30 seconds.
 
 # is_live FD - is it a terminal on which a line can be written anew?
 is_live() { [[ -t $1 && ${TERM:-dumb} != dumb ]]; }

@@ -203,11 +203,11 @@ engine_take() {
   builder ln -s -- ringup "$tree/bin/horovodrun"
   said=$(builder "$tree/bin/ringup" --version 2>&1) ||
     stop 30 "the engine of $(shown "${RINGUP_SOURCE:-this installation}") does not start on this node: ${said##*$'\n'}" \
-      "take a wheel for $(node_arch) whose tag names no newer glibc than $(getconf GNU_LIBC_VERSION)"
+      "use a wheel for $(node_arch) whose tag names no newer glibc than $(getconf GNU_LIBC_VERSION)"
   said=${said#ringup }
   name=${said%%+*}-${INIT_KEY:0:12}
   builder mv -T -- "$tree" "$INIT_BUILD/stage/$name"
-  log info "taken, not built: $name"
+  log info "using $name, which needs no build"
 }
 
 # source_filter TARBALL - print tar's option for how TARBALL is compressed.
@@ -228,14 +228,14 @@ source_get() {
     return 0
   fi
   cp -- "$RINGUP_SOURCE" "$1" || stop 30 "cannot read RINGUP_SOURCE: $name" \
-    "name a wheel or a release tarball that root can read, or an https URL"
+    "set it to a wheel or a release tarball that root can read, or an https URL"
   sum=$(sha256sum <"$1" | cut -c 1-64)
   if [[ -z ${RINGUP_SOURCE_SHA256:-} ]]; then
     warn "RINGUP_SOURCE_SHA256 is not set: $name is used unchecked ($sum)"
   elif [[ $sum != "$RINGUP_SOURCE_SHA256" ]]; then
     rm -f -- "$1"
     stop 30 "the SHA-256 of $name is not RINGUP_SOURCE_SHA256: $sum" \
-      "the file is damaged or another release; copy it again"
+      "the file is damaged or is another release; copy it again"
   fi
 }
 

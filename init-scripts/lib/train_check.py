@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # train_check.py - check that ranks that train together end with the same, correct weights.
 # SPDX-License-Identifier: Apache-2.0
-"""Run it under `ringup run -np N`.  Each rank trains a small model on data of its own, with
-torch and horovod.torch if this Python has them, else in plain Python.  Then
+"""Run this under `ringup run -np N`.  Each rank trains a small model on different data, with torch
+and horovod.torch if this Python has them, otherwise in plain Python.  Then
 
   - the weights must be the same, bit for bit, on all ranks;
-  - they must differ from what each rank gets when it trains alone, or nothing was averaged;
-  - they must be those of one process that averages all ranks' gradients itself.
+  - they must differ from those of each rank that trains alone, or nothing was averaged;
+  - they must equal those of one process that averages all ranks' gradients itself.
 
-Rank 0 prints one JSON object.  Exit status 1, and a sentence, if any of it does not hold.
+Rank 0 prints one JSON object.  If a condition does not hold, a rank prints a sentence and exits
+with status 1.
 """
 
 import array
@@ -56,7 +57,7 @@ class Plain:
         return g, loss
 
     def train(self, start, mean):
-        """STEPS steps; mean(w) gives the gradient to apply and a loss."""
+        """Train for STEPS steps; mean(w) returns the gradient to apply and a loss."""
         w, losses = array.array("d", start), []
         for _ in range(STEPS):
             g, loss = mean(w)
@@ -160,7 +161,8 @@ class Torch:
 
 
 def choose():
-    """--torch or --plain; else Torch if it and horovod.torch can be imported, else Plain."""
+    """Return Torch if torch and horovod.torch can be imported, otherwise Plain.  --plain selects
+    Plain, and with --torch a failed import is an error."""
     if "--plain" in sys.argv:
         return Plain
     try:
@@ -190,11 +192,11 @@ def main():
     if len(everybody) != size or len(set(everybody)) != 1:
         wrong.append(f"the ranks hold {len(set(everybody))} different sets of weights")
     if size > 1 and len(set(alone)) != size:
-        wrong.append("ranks that train alone got the same weights; this check has lost its data")
+        wrong.append("ranks that train alone got the same weights: they did not use different data")
     if size > 1 and everybody[rank] in alone:
-        wrong.append("training together gave what training alone gives: nothing was averaged")
+        wrong.append("training together gave the same weights as training alone: nothing was averaged")
     if not far < 1e-4:
-        wrong.append(f"the weights are {far:.3g} away from those of averaged gradients")
+        wrong.append(f"the weights differ by {far:.3g} from those of averaged gradients")
     if not losses[-1] < losses[0]:
         wrong.append(f"the loss did not fall: {losses[0]:.4g} to {losses[-1]:.4g}")
     ringup.barrier()

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 00-guard.bash - check that this can run here: permissions, disk space, writable files.
+# 00-guard.bash - check that ringup-init can run here: permissions, disk space, writable files.
 
 limits 2 30
 
@@ -28,10 +28,10 @@ trouble() {
   [[ ! -e $INIT_STATE/state/40-install ]] || return 0
   for dir in etc opt usr/local var; do
     can_write "$INIT_ROOT/$dir" ||
-      printf '50\t%s\t%s\n' "$INIT_ROOT/$dir is not writable: read-only, or another user's" "remount it read-write, or run this when the image is built"
+      printf '50\t%s\t%s\n' "$INIT_ROOT/$dir is not writable: read-only, or another user's" "remount it read-write, or run ringup-init when you build the image"
   done
   ! immutable "$INIT_ROOT"/{etc,etc/{environment,nccl.conf,openmpi,profile.d},opt,usr/local,usr/local/{bin,lib},var,var/lib} ||
-    printf '50\t%s\t%s\n' "$REPLY has the immutable attribute: not even root can change it" "chattr -i $REPLY"
+    printf '50\t%s\t%s\n' "$REPLY has the immutable attribute, so not even root can change it" "chattr -i $REPLY"
   # What runs below a tree is not this machine's to judge.
   if [[ -z $INIT_ROOT ]]; then
     [[ $(source_kind) != @(clone|release|given) ]] || run+=("$INIT_BUILD")
@@ -44,7 +44,7 @@ trouble() {
     printf '20\t%s\t%s\n' "$REPLY has musl instead of glibc: ringup and the wheels of torch, TensorFlow and JAX need glibc" "use a system with glibc, such as the image python:3.12-slim instead of python:3.12-alpine"
   mb=$(space_mb "$INIT_STATE")
   (( mb >= 200 )) ||
-    printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build needs 200" "free some space (df -h, apt-get clean), then run this again"
+    printf '50\t%s\t%s\n' "only $mb MB are free below $INIT_ROOT/var; a build needs 200 MB" "free some space (df -h, apt-get clean), then run ringup-init again"
 }
 
 # step_done - nothing is in the way.

@@ -24,7 +24,7 @@ step_done() { :; }
 # step_apply - write it down.
 step_apply() {
   local key value found
-  [[ $(uname -s) == Linux ]] || die "this is $(uname -s), not Linux"
+  [[ $(uname -s) == Linux ]] || die "this system is $(uname -s), not Linux"
   case $(node_arch) in
     x86_64 | aarch64) ;;
     *) warn "ringup has not been tested on $(node_arch)" ;;

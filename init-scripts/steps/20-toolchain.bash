@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 20-toolchain.bash - take the engine from the cache, or install what builds it: compiler, make, libraries; a wheel needs neither.
+# 20-toolchain.bash - take the engine from the cache, or install compiler, make and libraries to build it; a wheel needs neither.
 
 limits 20 1500
 
@@ -40,7 +40,7 @@ install() {
   local -a missing
   mapfile -t missing < <(missing)
   if (( ${#missing[@]} )) && [[ -n $INIT_ROOT ]]; then
-    stop 20 "missing on this machine: ${missing[*]}" "--root installs no packages; install them here first"
+    stop 20 "missing on this machine: ${missing[*]}" "--root installs no packages; install them on this machine first"
   fi
   (( ! ${#missing[@]} )) || pkg_install "${missing[@]}"
 }

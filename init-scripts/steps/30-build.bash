@@ -41,7 +41,7 @@ compile() {
   # lib/needed is there on nodes that lack a library: 40-install makes it of lib/spare
   in_obj "$src/configure" --prefix="$prefix" --sysconfdir=/etc \
     LDFLAGS="-Wl,-rpath,$prefix/lib/needed" ||
-    why 40 "configure found something missing"
+    why 40 "configure failed, usually because something is missing"
   log info "compiling $(jobs_fit) files at a time; this takes one to a few minutes"
   in_obj make -j "$(jobs_fit)" || why 40 "the sources do not compile"
   in_obj make install DESTDIR="$INIT_BUILD/dest" || why 40 "make install failed"
@@ -50,7 +50,7 @@ compile() {
 # why CODE CAUSE - stop, with a full disk named as such.
 why() {
   if tail -n 60 "${INIT_LOGFILE:-/dev/null}" | grep -q 'No space left on device'; then
-    stop "$1" "no space left below $INIT_STATE while building" "free some space, then run this again"
+    stop "$1" "no space left below $INIT_STATE while building" "free some space, then run ringup-init again"
   fi
   stop "$1" "$2" "the compiler's output is in the log: ${INIT_LOGFILE:-above}"
 }

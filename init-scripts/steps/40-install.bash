@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 40-install.bash - install the build where all users find it.
+# 40-install.bash - install the engine for all users.
 #
 # /opt/ringup/VERSION-HASH holds a version, whole and never changed; the link
 # /opt/ringup/current says which one is in force and is switched by a rename.  All
@@ -67,7 +67,7 @@ use_spare() {
     if [[ ! -f $file ]] || pkg_library "${file##*/}"; then continue; fi
     mkdir -p -- "$1/lib/needed"
     ln -s -- "../spare/${file##*/}" "$1/lib/needed/"
-    log info "${file##*/} is the copy that came with the engine"
+    log info "using the copy of ${file##*/} that came with the engine"
   done
 }
 
@@ -96,7 +96,7 @@ link_all() {
   while read -r link; do
     at=$INIT_ROOT/usr/local/$link
     if [[ -e $at || -L $at ]] && [[ $(readlink -- "$at") != /opt/ringup/current/* ]]; then
-      stop 50 "$at already exists, and ringup-init did not create it" "move it away, then run this again"
+      stop 50 "$at already exists, and ringup-init did not create it" "move it away, then run ringup-init again"
     fi
     folder_of "$at"
     make_dir "$REPLY"
@@ -164,7 +164,7 @@ step_apply() {
     return 0
   fi
   if [[ -e $opt/current || -L $opt/current ]] && ! release_linked "$opt/current"; then
-    stop 50 "$opt/current already exists, and ringup-init did not create it" "move it away, then run this again"
+    stop 50 "$opt/current already exists, and ringup-init did not create it" "move it away, then run ringup-init again"
   fi
   trap on_exit EXIT
   [[ -n $name ]] || die "nothing has been built yet" "run ringup-init without naming steps"
@@ -195,7 +195,7 @@ step_back() {
   name=$before
   noted 40-install before; before=$REPLY
   [[ $name != "$before" ]] || return 0
-  log warn "reverting $name${before:+ for $before}"
+  log warn "reverting $name${before:+ to $before}"
   take_back
   # staged again, so that the next run need not build it
   if [[ ! -d $INIT_BUILD/stage/$name ]] && release_ours "$opt/$name"; then

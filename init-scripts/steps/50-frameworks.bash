@@ -101,7 +101,7 @@ pick() {
   while read -r p; do
     if [[ -z $p || ! -x $p || $p == "$last" ]]; then continue; fi
     last=$p
-    (( EUID )) || owner_of "$p" || { refused="root does not run $p: $REPLY; take that right away (chmod go-w, chown), or set RINGUP_PYTHON to another"; continue; }
+    (( EUID )) || owner_of "$p" || { refused="root does not run $p: $REPLY; correct its owner or mode (chown, chmod go-w), or set RINGUP_PYTHON to another Python"; continue; }
     ask "$p" || continue
     first=${first:-$p}
     [[ -n ${is[frameworks]} ]] && python=$p && return 0
@@ -186,7 +186,7 @@ step_done() {
 }
 
 # The way to a Python that may be served: a fresh Debian's own has no pip, and is not to be changed.
-venv='make an environment (python3 -m venv /opt/venv, on Debian after apt-get install python3-venv), and in it /opt/venv/bin/pip install torch; it is found there'
+venv='create an environment (python3 -m venv /opt/venv; on Debian, apt-get install python3-venv first) and install a framework there (/opt/venv/bin/pip install torch)'
 
 # unusable - print why RINGUP_PYTHON cannot be used.
 unusable() {
@@ -212,9 +212,9 @@ reason() {
   elif [[ -z $python ]]; then
     echo "no Python on this node; install one, or name it in RINGUP_PYTHON"
   elif [[ -z ${is[frameworks]} && -z ${RINGUP_PYTHON:-} ]]; then
-    echo "$python has no framework; $venv; with one in another Python, run this again with RINGUP_PYTHON=/path/to/python3"
+    echo "$python has no framework; $venv; if another Python has one, run ringup-init again with RINGUP_PYTHON=/path/to/python3"
   elif [[ -n ${is[managed]} && -z ${RINGUP_PYTHON:-} ]]; then
-    echo "the distribution manages $python; $venv, or insist with RINGUP_PYTHON=$python"
+    echo "the distribution manages $python; $venv, or use it anyway with RINGUP_PYTHON=$python"
   fi
 }
 
@@ -231,8 +231,8 @@ install_package() {
     1)
       [[ -n ${is[pip]} ]] || said="$python has no pip, and $(grep -m 1 '^ringup rebuild: ' <<<"$said" || echo 'ringup rebuild failed')"
       printf '%s\n' "${said//$'\n'/; }" ;;
-    124) die "the package could not be installed into $python within $(( 120 * INIT_PACE )) s" ;;
-    *) die "the package could not be installed into $python: $(tail -n 1 <<<"$said")" ;;
+    124) die "the package could not be installed in $python within $(( 120 * INIT_PACE )) s" ;;
+    *) die "the package could not be installed in $python: $(tail -n 1 <<<"$said")" ;;
   esac
 }
 
@@ -292,7 +292,7 @@ step_apply() {
   local why
   if [[ ${DRY_RUN:-0} == 1 ]]; then
     pick
-    log act "ringup detect; install the Python package ringup into ${python:-no Python: skipped}"
+    log act "ringup detect; install the Python package ringup in ${python:-no Python: skipped}"
     [[ -z ${is[horovod]:-} ]] || log act "55-rebuild decides whether Horovod ${is[horovod]} stays there"
     return 0
   fi

@@ -63,7 +63,7 @@ step_apply() {
   step_look
   read -r name address < <(chosen) || true
   if [[ -n ${DB_CONTAINER_IP:-} && -n $address && $address != "$DB_CONTAINER_IP" ]]; then
-    stop 62 "ringup chooses $name ($address), but according to the platform this node is $DB_CONTAINER_IP" \
+    stop 62 "ringup chooses $name ($address), but according to the platform this node has the address $DB_CONTAINER_IP" \
       "compare 'ringup net explain' with 'ip address'; choose an interface with RINGUP_INTERFACE=NAME"
   fi
   fact interface "$name"

@@ -88,7 +88,7 @@ step_apply() {
   fi
   told_python
   [[ -z $REPLY || $REPLY == *PYSPARK_PYTHON* || $REPLY == "$python" ]] ||
-    warn "PYSPARK_PYTHON is $REPLY, but $python has the package: executors may not find it; set RINGUP_PYTHON=$REPLY to use that one"
+    warn "PYSPARK_PYTHON is $REPLY, but $python has the package: executors may not find it; set RINGUP_PYTHON=$REPLY to install the package there"
   block "$python"
   [[ -z $theirs || $theirs == *$'\n' ]] || theirs+=$'\n'
   act put "$theirs$begins"$'\n'"$REPLY$ends"$'\n'

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 70-verify.bash - check that four ranks add up and train together, and the network to other nodes.
+# 70-verify.bash - test sums and training with four ranks, and the network to other nodes.
 
 limits 70 240
 optional 30

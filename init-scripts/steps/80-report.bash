@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# 80-report.bash - print the result, and keep it as a text for people.
+# 80-report.bash - print the result, and save it as text.
 
 limits 1 30
 
@@ -30,7 +30,7 @@ next() {
   if [[ -n $REPLY ]]; then
     echo "ringup rebuild --engine ringup --python $python, then ringup run -np 4 -- $python your_training.py"
   else
-    echo "ringup run -np 4 -- your_program; with a framework in another Python: RINGUP_PYTHON=/path/to/python3 ringup-init"
+    echo "ringup run -np 4 -- your_program; if another Python has a framework: RINGUP_PYTHON=/path/to/python3 ringup-init"
   fi
 }
 

@@ -1,3 +1,3 @@
-# __init__.py - the folder in which the wheel ringup-horovod has the packages horovod and sparkdl.
+# __init__.py - the folder in the wheel ringup-horovod with the packages horovod and sparkdl.
 # SPDX-License-Identifier: Apache-2.0
-"""Not on sys.path itself: ringup_horovod.pth puts it there, behind site-packages."""
+"""ringup_horovod.pth appends this folder to sys.path, after site-packages."""

@@ -1,6 +1,6 @@
-# __main__.py - `python -m ringup_horovod`: does `import horovod` take ringup's, and if not, why?
+# __main__.py - `python -m ringup_horovod`: print whether `import horovod` imports ringup's package.
 # SPDX-License-Identifier: Apache-2.0
-"""Exit status: 0 it does, 1 it does not."""
+"""Exit status: 0 if `import horovod` imports ringup's package, 1 if not."""
 
 import sys
 

@@ -88,7 +88,7 @@ void cmd_usage(const struct cmd *family, const struct cmd *c, FILE *f)
 		fprintf(f, "usage: ringup %s COMMAND [OPTION]... [OPERAND]...\n%s\n\n", c->name,
 			c->summary);
 		print_subs(c->subs, f);
-		fprintf(f, "\n`ringup help %s COMMAND` explains one.\n", c->name);
+		fprintf(f, "\n`ringup help %s COMMAND` explains a command.\n", c->name);
 	} else {
 		fprintf(f, "usage: ringup %s%s%s [OPTION]...%s%s\n%s\n\n", first, space,
 			c->name, *c->operands ? " " : "", c->operands, c->summary);
@@ -105,7 +105,7 @@ void cmd_list(FILE *f)
 	      "Set up training nodes, run distributed jobs, and diagnose their network.\n\n",
 	      f);
 	print_subs(cmds, f);
-	fputs("\n`ringup help COMMAND` or `ringup COMMAND --help` explains one;\n"
+	fputs("\n`ringup help COMMAND` or `ringup COMMAND --help` explains a command.\n"
 	      "`ringup --version` prints the version.\n",
 	      f);
 	print_end(NULL, "", f);

@@ -35,7 +35,7 @@ extern const struct cmd cmd_bench;
 static const struct opt opts[] = {
 	{ OPT_INT, 'n', "ranks", "N", &ranks, "number of ranks to start (2)" },
 	{ OPT_INT, 0, "np", "N", &ranks, "the same, as in mpirun" },
-	{ OPT_STR, 's', "sizes", "LIST", &sizes, "bytes, or FROM:TO:FACTOR (@)" },
+	{ OPT_STR, 's', "sizes", "LIST", &sizes, "sizes in bytes, or FROM:TO:FACTOR (@)" },
 	{ OPT_SIZE, 'b', "min-bytes", "SIZE", &min_bytes, "smallest size, instead of --sizes" },
 	{ OPT_SIZE, 'e', "max-bytes", "SIZE", &max_bytes, "largest size" },
 	{ OPT_INT, 'f', "factor", "N", &factor, "ratio of each size to the previous one (@)" },
@@ -51,11 +51,11 @@ static const struct opt opts[] = {
 	  "split ranks into N groups, or name them: 0,1/1,2 (1)" },
 	{ OPT_FLAG, 'a', "alloc", NULL, &shared, "use buffers from ringup_alloc()" },
 	{ OPT_STR, 0, "backend", "NAME", &backend, "use only this back end" },
-	{ OPT_INT, 't', "seconds", "N", &seconds, "approximate time per size (@)" },
+	{ OPT_INT, 't', "seconds", "N", &seconds, "approximate seconds per size (@)" },
 	{ OPT_INT, 'i', "iterations", "N", &iterations,
 	  "take N samples of each size, without a time limit" },
 	{ OPT_FLAG, 'c', "check", NULL, &check,
-	  "verify every result; exit with 1 if one is wrong" },
+	  "verify every result; exit with status 1 if one is wrong" },
 	{ OPT_FLAG, 0, "json", NULL, &as_json, "print one JSON object per line" },
 	{ 0 },
 };

@@ -15,8 +15,8 @@ static const char *root;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_STR, 'p', "python", "P", &python, "look only at this Python or environment" },
-	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
+	{ OPT_STR, 'p', "python", "P", &python, "examine only this Python or environment" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "examine the tree below this folder" },
 	{ 0 },
 };
 

@@ -20,11 +20,11 @@ static const struct opt opts[] = {
 	  "list what each engine supports, as `horovodrun --check-build` does" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 0, "no-import", NULL, &no_import, "import no framework" },
-	{ OPT_STR, 'p', "python", "P", &python, "look at this Python or environment only" },
+	{ OPT_STR, 'p', "python", "P", &python, "check only this Python or environment" },
 	{ OPT_FLAG, 0, "report", NULL, &as_report,
 	  "print a report to paste into an issue: versions, settings and findings, no "
 	  "secrets" },
-	{ OPT_STR, 'r', "root", "DIR", &root, "look at the tree below this folder" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "check the tree below this folder" },
 	{ 0 },
 };
 

@@ -15,7 +15,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 'H', "horovod", NULL, &horovod_only,
 	  "list Horovod's variables and their meaning in ringup" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
-	{ OPT_FLAG, 'n', "names", NULL, &names_only, "print the names only" },
+	{ OPT_FLAG, 'n', "names", NULL, &names_only, "print only the names" },
 	{ 0 },
 };
 

@@ -41,8 +41,9 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "ras", "HOST:PORT", &ras_where, "query only NCCL RAS, at this address" },
 	{ OPT_FLAG, 0, "force", NULL, &force,
 	  "query NCCL RAS even if that may crash this version" },
-	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks, "take no stacks: attach to no process" },
-	TARGETS_OPTS(targets, "limit for answers after the second sample (4)"),
+	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks,
+	  "attach to no process and take no stacks" },
+	TARGETS_OPTS(targets, "time limit for answers after the second sample (4)"),
 	/* On another host of a job. */
 	{ OPT_FLAG, 0, "agent", NULL, &as_agent, NULL },
 	/* For `ringup run --hang-after`. */
@@ -580,7 +581,7 @@ const struct cmd cmd_hang = {
 		    "ringup hang nccl-0.log nccl-1.log\n"
 		    "ringup hang --collect hang-1\n"
 		    "ringup hang --wait 10 --json",
-	.exits = "0 no job hangs, 1 one does, 2 usage error, 3 cannot tell",
+	.exits = "0 no job hangs, 1 a job hangs, 2 usage error, 3 undecided or failed",
 	.opts = opts,
 	.max = -1,
 	.run = cmd_hang_run,

@@ -16,9 +16,8 @@ static const char *connect_to, *name;
 
 static const struct opt opts[] = {
 	{ OPT_STR, 0, "connect", "ADDRESS", &connect_to,
-	  "join the check there; its secret is read from stdin" },
-	{ OPT_STR, 0, "name", "NODE", &name,
-	  "this node's name in the check (default: host name)" },
+	  "join the check at this address; read its secret from stdin" },
+	{ OPT_STR, 0, "name", "NODE", &name, "this node's name in the check (its host name)" },
 	{ 0 },
 };
 

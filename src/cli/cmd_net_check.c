@@ -30,7 +30,7 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "html", "FILE", &html, "also write a web page with diagrams" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_STR, 0, "listen", "ADDRESS", &listen_at,
-	  "with --agent: address for the nodes to connect to (chosen by ringup)" },
+	  "with --agent: local address that the nodes connect to" },
 	{ OPT_FLAG, 'q', "quick", NULL, &quick, "do not measure bandwidth" },
 	TARGETS_OPTS(targets, "limit for agents to start (6)"),
 	{ 0 },

@@ -35,7 +35,7 @@ static const struct opt opts[] = {
 	{ OPT_STR, 0, "network", "CIDR", &network,
 	  "use the interface with an address in this network" },
 	{ OPT_LIST, 'N', "nodes", "NODE", &nodes,
-	  "change these nodes over ssh instead of this one; more may follow" },
+	  "change these nodes over ssh instead of this one; operands add more" },
 	{ OPT_FLAG, 0, "pin", NULL, &pin,
 	  "also install NCCL's env plug-in, so that variables cannot override the file" },
 	{ OPT_STR, 0, "prefer", "WHAT", &prefer,

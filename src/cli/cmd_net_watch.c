@@ -25,7 +25,7 @@ enum { SETTLE_MS = 100, MEANING = 240 };
 static int as_json, seconds;
 
 static const struct opt opts[] = {
-	{ OPT_INT, 0, "for", "SECONDS", &seconds, "stop after this time (0: never)" },
+	{ OPT_INT, 0, "for", "SECONDS", &seconds, "exit after this time (0: never)" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object per line" },
 	{ 0 },
 };

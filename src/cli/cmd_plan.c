@@ -26,8 +26,8 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
 	{ OPT_FLAG, 'n', "no-probe", NULL, &no_probe,
 	  "run no compiler; use only files and the table of versions" },
-	{ OPT_STR, 'p', "python", "P", &python, "only for this Python or environment" },
-	{ OPT_STR, 'r', "root", "DIR", &root, "for the tree below this folder; runs nothing" },
+	{ OPT_STR, 'p', "python", "P", &python, "plan only for this Python or environment" },
+	{ OPT_STR, 'r', "root", "DIR", &root, "plan for the tree below this folder" },
 	{ 0 },
 };
 

@@ -12,7 +12,7 @@ static const char *output;
 static int as_json;
 
 static const struct opt opts[] = {
-	{ OPT_STR, 'o', "output", "FILE", &output, "where to write the merged timeline" },
+	{ OPT_STR, 'o', "output", "FILE", &output, "write the merged timeline to FILE" },
 	{ OPT_FLAG, 0, "json", NULL, &as_json, "print the clock offsets as one JSON object" },
 	{ 0 },
 };

@@ -245,7 +245,7 @@ trial() {
   [[ $2 != absent ]] || sleep "$([[ -n ${5:-} ]] && echo 15 || echo 2)"
   sleep 1.5
   run on_machine "$4" ringup hang --wait 2 --timeout 25 --json
-  right "$2" "$3" "${5:-}" || { good=0; tell "$1 $2, rank $3, asked on m$4: $(jq -c '[.jobs[] | .verdict, .culprits, .text, .unseen, .hosts]' <<<"$output")"; }
+  right "$2" "$3" "${5:-}" || { good=0; tell "$1 $2, rank $3, asked on m$4: $(jq -c '[.jobs[] | .verdict, .culprits, .text, .unseen, .hosts]' <<<"$output" 2>/dev/null || echo "status $status: $output")"; }
   end_jobs
   ((good))
 }

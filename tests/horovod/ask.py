@@ -130,21 +130,35 @@ DISCOVERY_WAIT = 120  # seconds
 # How a reason begins: who decides that a test does not pass.
 KINDS = {
     "upstream": "the test skips itself, as it would with Horovod",
-    "inside": "the test checks internals of Horovod's launcher or Spark services, which ringup "
-              "replaces",
+    "internals": "the test checks internals of Horovod's launcher or of its Spark services, which "
+                 "ringup replaces",
     "differs": "ringup behaves differently on purpose",
-    "test": "the test does not support current versions of torch or Python; it fails with Horovod, "
-            "too",
-    "todo": "not supported yet",
+    "test": "the test does not support current versions of its framework or of Python, so it also "
+            "fails with Horovod",
+    "todo": "ringup does not support this yet",
 }
 
 
+INTRODUCTION = """`tests/horovod/ask.py` downloads the tests of Horovod 0.28.1 and runs them
+unchanged against ringup. `tests/horovod/expected.tsv` has the outcome of each test, and this page
+is generated from it. The table includes the tests of HorovodRunner. It also includes Spark 4.1's
+tests of Spark's own TorchDistributor, on pyspark 4.3.0, because TorchDistributor must still work
+when ringup is installed. The columns after "passed" count the tests that do not pass, by reason."""
+
+NOTES = """If the column "ranks" has a dash, the tests start their own processes. `ask.py` adapts
+the programs that the elastic tests for TensorFlow start: they wait longer for new ranks than
+upstream's 3 s, and they find the names of TensorFlow 1 in TensorFlow 2.15."""
+
+REASONS = """Each entry has a reason from the first table, an explanation, and the tests to which it
+applies. If a test skips itself, the explanation is usually the test's own message."""
+
 # Run by hand, since the machines that run all tests have no GPU.
-GPU = """parallel/test_torch.py on 2 ranks that share one H100 (2026-11-27, torch 2.11 for CUDA 13;
-`HOROVOD_MIXED_INSTALL=1` declares that collectives run on the CPU; GPU numbers are taken modulo the
-number of GPUs): 105 pass, 6 skip themselves, and 3 do not support a torch that has the optimizer
-Muon. `test_horovod_grouped_allreduce_cpu_gpu_error` expects an error for GPU and CPU tensors in one
-group; ringup sums them."""
+GPU = """We ran parallel/test_torch.py on 2 ranks that share one H100 (2026-11-27, torch 2.11 for
+CUDA 13). `HOROVOD_MIXED_INSTALL=1` declares that collectives run on the CPU, and our runner takes
+GPU numbers modulo the number of GPUs. Of the tests, 105 pass, 6 skip themselves, and 3 fail because
+they do not support the optimizer Muon of this torch. One more test differs:
+`test_horovod_grouped_allreduce_cpu_gpu_error` expects an error for GPU and CPU tensors in one
+group, but ringup sums them."""
 
 # -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
 
@@ -585,11 +599,7 @@ def differences(rows, file, ranks, found, only):
 def table(rows):
     """docs/HOROVOD-TESTS.md"""
     out = ["# Horovod's own tests, run against ringup", "",
-           "`tests/horovod/ask.py` downloads the tests of Horovod 0.28.1 and runs them unchanged "
-           "against ringup.", "`tests/horovod/expected.tsv` has the outcome of each test, and this "
-           "page is generated from it. The table includes the",
-           "tests of HorovodRunner, and Spark 4.1's tests of its own TorchDistributor, which must "
-           "work beside ringup, on pyspark", "4.3.0.", "",
+           *textwrap.wrap(INTRODUCTION, 120), "",
            "| file | ranks | passed | " + " | ".join(KINDS) + " |",
            "|---|--:|--:|" + "--:|" * len(KINDS)]
     counts = collections.OrderedDict()
@@ -604,12 +614,10 @@ def table(rows):
     out.append(f"| all | | {total['passed']} | "
                + " | ".join(str(total[k] or "") for k in KINDS) + " |")
     out += ["", *(f"- **{k}**: {text}." for k, text in KINDS.items()), "",
-            "A dash instead of a number of ranks: the test starts its own processes.",
-            "In the elastic tests for TensorFlow, programs wait longer for new ranks than "
-            "upstream's 3 s, and find TensorFlow 1's", "names in TensorFlow 2.15.", "",
+            *textwrap.wrap(NOTES, 120), "",
             *importlib.import_module("newer").section(),
             "## On a GPU", "", *textwrap.wrap(GPU, 120), "",
-            "## Tests that do not pass", ""]
+            "## Tests that do not pass", "", *textwrap.wrap(REASONS, 120), ""]
     why = collections.OrderedDict()
     for (file, name, ranks), (outcome, reason) in rows.items():
         if outcome != "passed":

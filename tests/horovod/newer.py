@@ -25,25 +25,26 @@ import textwrap
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOUND = os.path.join(HERE, "tensorflow-2.21.tsv")
 
-INTRODUCTION = """Horovod 0.28.1 and its tests do not support TensorFlow 2.16 and later. The table
-shows both sides with TensorFlow 2.21 and Keras 3, on 2 ranks: ringup, and Horovod's own Python
-files with a library compiled for this TensorFlow. `tests/horovod/newer.py` runs the tests, and
-`tests/horovod/tensorflow-2.21.tsv` has each outcome. Tests that pass on neither side use functions
-that Keras 3 removed, except one that fails because NumPy 2 rounds a float16 to 0."""
+INTRODUCTION = """Horovod 0.28.1 and its tests do not support TensorFlow 2.16 and later. We ran the
+tests nevertheless with TensorFlow 2.21 and Keras 3, on 2 ranks: once with ringup, and once with
+Horovod's own Python files and a library that we compiled for this TensorFlow.
+`tests/horovod/newer.py` runs the tests, and `tests/horovod/tensorflow-2.21.tsv` has each outcome.
+The tests that fail on both sides use functions that Keras 3 removed, except one that fails because
+NumPy 2 rounds a float16 to 0."""
 
-AVERAGING = """With Keras 3, Horovod trains without averaging and without a warning. A check in
-`tests/py/keras_fit_of_a_rank.py` shows this: it compares the weights after six batches of each
-rank's own data with those of one process that trained on all of them."""
+AVERAGING = """With Keras 3, Horovod does not average gradients and prints no warning. A check in
+`tests/py/keras_fit_of_a_rank.py` shows this. Each rank trains on six batches of its own data. The
+check then compares the weights with those of one process that trained on all batches:"""
 
 COMMAND = """    export RINGUP_TEST_KERAS=tf RINGUP_TEST_RESULTS=$(mktemp -d)
     PYTHONPATH=HOROVOD:tests/py python -m horovod.runner.launch --gloo -np 2 \\
       python tests/py/keras_fit_of_a_rank.py weights_are_those_of_one_process"""
 
-SEEN = """HOROVOD is the folder that contains the package; `newer.py` creates one, `released`, below
-its `--work`. With Horovod, TensorFlow 2.21 and Keras 3.15 the check fails with SGD, the first
-optimizer that it tries: all 15 weights of the first layer differ, by up to 0.02 (2026-11-27). It
-passes with Horovod on TensorFlow 2.15, with Horovod as built by `ringup rebuild --engine horovod`,
-and with ringup."""
+SEEN = """In this command, HOROVOD is the folder that contains the package `horovod`. `newer.py
+--work FOLDER` creates such a folder, `FOLDER/released`. With Horovod, TensorFlow 2.21 and Keras
+3.15, the check fails for SGD, the first optimizer that it tries: all 15 weights of the first layer
+differ, by up to 0.02 (2026-11-27). The check passes with Horovod on TensorFlow 2.15, with Horovod
+as built by `ringup rebuild --engine horovod`, and with ringup."""
 
 
 # -- the page -----------------------------------------------------------------------------------
@@ -81,8 +82,9 @@ def section():
     """Lines of docs/HOROVOD-TESTS.md."""
     rows, counts, total = read(), collections.OrderedDict(), collections.Counter()
     kinds = ("both", "ringup", "Horovod", "neither", "skipped")
-    out = ["## With TensorFlow 2.21, which upstream does not support", "", *filled(INTRODUCTION), "",
-           "| file | both pass | ringup alone | Horovod alone | neither | skipped on both |",
+    out = ["## Results with TensorFlow 2.21", "", *filled(INTRODUCTION), "",
+           "| file | pass on both | pass on ringup only | pass on Horovod only | fail on both | "
+           "skipped on both |",
            "|---|--:|--:|--:|--:|--:|"]
     for (file, _test, _ranks), (here, there, _why) in rows.items():
         counts.setdefault(file, collections.Counter())[kind(here, there)] += 1
@@ -90,9 +92,9 @@ def section():
         total.update(c)
         out.append(f"| {file} | " + " | ".join(str(c[k] or "") for k in kinds) + " |")
     out += ["| all | " + " | ".join(str(total[k] or "") for k in kinds) + " |", ""]
-    for wanted, title in (("ringup", "Passes on ringup, not on Horovod"),
-                          ("Horovod", "Passes on Horovod, not on ringup"),
-                          ("neither", "Passes on neither")):
+    for wanted, title in (("ringup", "Tests that pass on ringup only, with Horovod's message"),
+                          ("Horovod", "Tests that pass on Horovod only, with ringup's message"),
+                          ("neither", "Tests that fail on both, with their message")):
         why = collections.OrderedDict()
         for (_file, test, _ranks), (here, there, reason) in rows.items():
             if kind(here, there) == wanted:

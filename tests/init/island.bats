@@ -61,7 +61,7 @@ init() {
   run init RINGUP_CACHE="$T/cache" RINGUP_CACHE_TRUST="$T/cache.pub" \
     POSIXLY_CORRECT=1 TAR_OPTIONS=--nonsense GREP_OPTIONS=-v CDPATH=/usr BASH_ENV=/nowhere
   expect_status 0
-  [[ $output == *"is the copy that came with the engine"* ]]
+  [[ $output == *"using the copy of "*" that came with the engine"* ]]
   [[ $output == *"taken from $T/cache"* && $output == *"4 ranks agreed on every sum"* ]]
   [[ ! -e $T/asked ]]
 }

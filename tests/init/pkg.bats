@@ -109,10 +109,10 @@ E: Unable to locate package gcc" >>"$INIT_LOGFILE"; exit 100'
   because 21 'E: Release file for http://m.example/dists/x/InRelease is not valid yet (invalid for another 3h 2min 5s).' \
     "the clock of this node shows 20" "set the clock"
   because 21 'E: Failed to fetch http://m.example/pool/g/gcc_12_amd64.deb  404  Not Found [IP: 192.0.2.1 80]' \
-    "lacks files that its own list names: http://m.example/pool/g/gcc_12_amd64.deb 404" "run this again"
+    "lacks files that its own list names: http://m.example/pool/g/gcc_12_amd64.deb 404" "run ringup-init again"
   because 20 ' libc6-dev : Depends: libc6 (= 2.36-9) but 2.36-8 is to be installed\nE: Unable to correct problems, you have held broken packages.' \
     "libc6-dev : Depends: libc6 (= 2.36-9)" "apt-mark showhold"
-  because 20 'E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?' "busy" "run this again"
+  because 20 'E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?' "busy" "run ringup-init again"
   because 21 'E: Something that nobody foresaw' "packages cannot be installed: Something that nobody foresaw" "$INIT_LOGFILE"
 }
 

@@ -71,7 +71,7 @@ executors() { env "$@" bash -c '. "$0"; echo "${PYSPARK_PYTHON:-none}"' "$env_fi
   run "$init" --root "$root" frameworks spark
   expect_status 0
   [[ $output == *"PYSPARK_PYTHON is /opt/other/bin/python3, but /databricks/python3/bin/python3 has the package"* ]]
-  [[ $output == *"set RINGUP_PYTHON=/opt/other/bin/python3 to use that one"* ]]
+  [[ $output == *"set RINGUP_PYTHON=/opt/other/bin/python3 to install the package there"* ]]
   [[ $(executors THEIRS=) == /opt/other/bin/python3 ]]
   # The same by the variable that the platform sets; and no word where it is the right one.
   rm "$env_file"

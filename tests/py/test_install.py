@@ -206,7 +206,7 @@ def test_a_folder_in_the_target_that_is_somebody_elses_stays(tmp_path, python, n
     (clone / "src" / "mine.c").write_text("int mine;")
     (clone / "__init__.py").write_text("# ringup\n")
     p = install("--python", python, "--target", str(d))
-    assert p.returncode == 1 and f"{clone} is there already" in p.stdout, p.stdout
+    assert p.returncode == 1 and f"{clone} already exists" in p.stdout, p.stdout
     p = install("--python", python, "--target", str(d), "--uninstall")
     assert p.returncode == 0, p.stdout
     assert os.listdir(d) == [name] and (clone / "src" / "mine.c").read_text() == "int mine;"
@@ -246,9 +246,9 @@ def test_pip_builds_it_without_setuptools_and_network(python):
 
 @pytest.mark.parametrize("args, status, says", [
     ([], 2, "--python PYTHON is missing"),
-    (["--python"], 2, "wants an argument"),
+    (["--python"], 2, "needs an argument"),
     (["--python", "/nowhere/python3"], 2, "not an executable"),
-    (["--frob"], 2, "not an option"),
+    (["--frob"], 2, "unknown option"),
     (["--help"], 0, "--uninstall"),
 ])
 def test_usage(args, status, says):

@@ -108,7 +108,7 @@ def test_ranks_that_average_pass(monkeypatch, capsys):
 @pytest.mark.parametrize("broken, words", [
     ("nothing", "nothing was averaged"),
     ("one rank", "different sets of weights"),
-    ("sum", "away from those of averaged gradients"),
+    ("sum", "from those of averaged gradients"),
     ("broadcast", "different sets of weights"),
 ])
 def test_ranks_that_do_not_are_found_out(broken, words, monkeypatch, capsys):

@@ -11,9 +11,8 @@
         work = pair.allreduce(total, "max", async_op=True)
         total = work.wait()
 
-Arrays may be NumPy's, torch's, JAX's, or anything in host memory with the buffer protocol or
-DLPack.  For training with torch, `import horovod.torch as hvd` has the optimizer and the rest.
-"""
+Arrays may come from NumPy, torch or JAX, or be in host memory and support the buffer protocol or
+DLPack.  To train with torch, use `import horovod.torch as hvd`, which has optimizers and more."""
 
 from . import drift
 from ._version import __version__

@@ -1,6 +1,6 @@
 # __main__.py - `python -m ringup`: report what is installed here, and problems with it.
 # SPDX-License-Identifier: Apache-2.0
-"""Exit status: 0 in order, 1 not."""
+"""Exit status: 0 without problems, 1 with problems."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ def problems():
 
 
 def say_program():
-    """Print where the command is; pip may have installed it outside the shell's PATH."""
+    """Print the path of the command; pip may have installed it outside of the shell's PATH."""
     from . import program
 
     try:

@@ -1,6 +1,7 @@
 # _c.py - libringup.so through ctypes: the only Python file that deals with C.
 # SPDX-License-Identifier: Apache-2.0
-"""Mirrors ringup.h.  tests/py/test_header.py compiles the header and compares."""
+"""The ctypes mirror of ringup.h.  tests/py/test_header.py compiles the header and compares the two.
+"""
 
 import ctypes
 import ctypes.util
@@ -29,7 +30,7 @@ class Set(Structure):
 
 
 class Sized(Structure):
-    """A description of ringup.h, which begins with its size."""
+    """A struct of ringup.h whose first field is its size."""
     _fields_ = [("bytes", c_size_t)]
 
     def __init__(self, *fields, **named):
@@ -188,8 +189,8 @@ SONAME = "libringup.so.0"
 
 
 def candidates():
-    """Return where the library may be, best first: RINGUP_LIBRARY, bundled, installed, known to
-    ld.so."""
+    """Return the paths to search for the library, best first: RINGUP_LIBRARY, the bundled one, the
+    installed one, and the one that ld.so finds."""
     told = os.environ.get("RINGUP_LIBRARY")
     if told:
         return [told]
@@ -199,7 +200,7 @@ def candidates():
 
 
 def functions(path):
-    """Return the functions of the library in a file, by name."""
+    """Return the functions of the library in this file, by name."""
     waiting, prompt, lib = ctypes.CDLL(path), ctypes.PyDLL(path), types.SimpleNamespace()
     for name, (result, arguments) in (*PROTOTYPES.items(), *LAUNCHER.items()):
         f = getattr(prompt if name in PROMPT else waiting, name)
@@ -209,7 +210,7 @@ def functions(path):
 
 
 def load(version):
-    """Load the library, whose minor version must match the package's."""
+    """Load the library.  Its minor version must match that of the package."""
     why = []
     for path in candidates():
         try:
@@ -228,15 +229,15 @@ def load(version):
 
 
 def of_framework(path, name, takes=(c_void_p,)):
-    """Return a function void name(struct ringup *) of a framework's library, or a function
-    without effect; it may block until operations end."""
+    """Return a function void name(struct ringup *) of a framework's library, or a function without
+    effect.  The function may block until operations end."""
     f = getattr(ctypes.CDLL(path), name)
     f.restype, f.argtypes = None, takes
     return f
 
 
 def foreign_function(path, name):
-    """Return a function of a library as an address, for a framework."""
+    """Return the address of a function of a library, for a framework."""
     return getattr(ctypes.CDLL(path), name)
 
 
@@ -257,7 +258,7 @@ _NAMES_ONE = re.compile(r"(grouped )?[a-z]+ ('.*'|#\d+): |(send|receive) of "
 def failure(lib, status, doing):
     """Return the exception for a negative status, with the library's message.
 
-    If the message does not name the operation, `doing` comes before it."""
+    If the message does not name the operation, `doing` precedes it."""
     name = next((n for n, code in STATUS.items() if code == status), None)
     text = lib.ringup_explain().decode(errors="replace")
     text = text or lib.ringup_strerror(status).decode()
@@ -271,8 +272,10 @@ def failure(lib, status, doing):
 
 
 def exchange(allgather, size):
-    """The callback that ringup_init() wants, around allgather(bytes) -> list of bytes, one for each
-    of size ranks; None: as many as the launcher says."""
+    """Return the callback for ringup_init() that calls allgather(bytes).
+
+    allgather returns a list with the bytes of each of size ranks.  If size is None, the launcher
+    determines the number of ranks."""
     failed = []
 
     def call(_ctx, mine, length, everybody):
@@ -292,9 +295,10 @@ def exchange(allgather, size):
 
 
 def view(lib, address, nbytes):
-    """Return a writable memoryview on memory of the library, which is released when the view and
-    everything made from it (casts, slices, arrays) are gone.  Arrays refer to the object behind
-    a memoryview, not to the memoryview."""
+    """Return a writable memoryview on memory of the library.
+
+    The memory is released when the view and everything made from it (casts, slices, arrays) are
+    gone.  Arrays refer to the object behind a memoryview, not to the memoryview."""
     import weakref
 
     if nbytes == 0:  # cannot be cast

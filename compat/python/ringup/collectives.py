@@ -1,10 +1,12 @@
 # collectives.py - collectives and messages on arrays of any library in host memory.
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays are NumPy's, torch's, JAX's, or have the buffer protocol or DLPack: see memory.py.
+"""Arrays may come from NumPy, torch or JAX, or support the buffer protocol or DLPack; see
+memory.py.
 
-A call blocks until it is complete.  With async_op=True it returns a handle at once: handle.wait()
-returns the result, handle.poll() whether it is complete.  Do not use the array in between.
-Operations without a name are matched by their order, which is then the same on all ranks."""
+A call blocks until it is complete.  With async_op=True it returns a handle immediately:
+handle.wait() returns the result, and handle.poll() returns whether the operation is complete.  Do
+not use the array in between.  Operations without a name are matched by their order, which must then
+be the same on all ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def _name(name):
 
 
 def _reduction(op):
-    """The library's code for "sum", ringup.SUM and so on."""
+    """Return the library's code for "sum", ringup.SUM and so on."""
     number = REDUCTIONS.get(op, op) if isinstance(op, str) else op
     if number not in REDUCTIONS.values():
         raise ValueError(f"op={op!r} is not one of {', '.join(REDUCTIONS)}")
@@ -40,7 +42,8 @@ def _end(started, async_op):
 
 
 def _array_of(like, block, shape):
-    """Return an array of like's library and dtype over a block of memory; None if it is empty."""
+    """Return an array over a block of memory, with the library and dtype of like; None if the block
+    is empty."""
     block = bytearray() if block is None else block
     torch, numpy = sys.modules.get("torch"), None
     if torch is not None and isinstance(like, torch.Tensor):
@@ -61,8 +64,8 @@ def _array_of(like, block, shape):
 
 
 def _rows(data, what):
-    """Return the memory of an array that is split along its first dimension, and the arguments
-    that operation.py needs for its rows."""
+    """Return the memory of an array that is split along its first dimension, and the arguments for
+    its rows that operation.py needs."""
     m = memory.of(data)
     if not m.shape:
         raise ValueError(f"{what} needs an array with at least one dimension")
@@ -124,8 +127,8 @@ class Group:
     def broadcast(self, data: Array, root: int = 0, name: Optional[str] = None,
                   async_op: bool = False,
                   stream: Optional[int] = None) -> Union[Array, operation.Operation]:
-        """Copy root's elements into every rank's array, in place, and return it.  GPU arrays are
-        handled as in allreduce()."""
+        """Copy root's elements into every rank's array, in place, and return it.  GPU arrays work
+        as in allreduce()."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         dtype, each = m.carried
         return _end(operation.broadcast(m.address, m.address, m.count * each, dtype, root,
@@ -159,7 +162,8 @@ class Group:
 
     def alltoall(self, data: Array, splits: Optional[Sequence[int]] = None,
                  name: Optional[str] = None, async_op: bool = False) -> Any:
-        """Send splits[i] rows of an array to rank i; by default all ranks get the same number.
+        """Send splits[i] rows of an array to rank i.  By default, all ranks get the same number of
+        rows.
 
         Returns (received rows in rank order, number of rows received from each rank)."""
         m, block = _rows(data, "alltoall")
@@ -208,7 +212,7 @@ class Group:
         return _end(operation.barrier(_name(name), self._group), async_op)
 
     def join(self) -> int:
-        """Stop contributing data.  Reductions of the other ranks continue without this rank.
+        """Stop contributing data.  The other ranks continue their reductions without this rank.
 
         Blocks until all ranks have joined; returns the rank that joined last."""
         return operation.join(self._group).wait()
@@ -234,8 +238,8 @@ def new_group(ranks: Iterable[int]) -> Group:
 
 
 def alloc(nbytes: int) -> memoryview:
-    """Allocate memory that the ranks of this host share, as a memoryview.  Reductions in it need no
-    copy.
+    """Allocate memory that the ranks of this host share, and return it as a memoryview.  Reductions
+    in this memory need no copy.
 
     Use numpy.frombuffer() or torch.frombuffer() to get an array or a tensor."""
     address = lib.ringup_alloc(nbytes)

@@ -1,6 +1,6 @@
 # constants.py - the library's numeric codes for types and reductions.
 # SPDX-License-Identifier: Apache-2.0
-"""As in ringup.h; tests/py/test_header.py compares them."""
+"""The constants of ringup.h; tests/py/test_header.py compares them."""
 
 # enum ringup_dtype, with the size of an element.
 DTYPES = {"U8": 1, "I8": 1, "U16": 2, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2,

@@ -1,7 +1,8 @@
-# dlpack.py - read where the elements of a DLPack capsule are.
+# dlpack.py - find the elements of a DLPack capsule in memory.
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks give their tensors to each other as capsules: dmlc.github.io/dlpack.  A capsule is
-only looked at here, never consumed: it keeps the memory as long as it lives."""
+"""Frameworks pass tensors to each other as DLPack capsules: dmlc.github.io/dlpack.  This module
+only reads a capsule and never consumes it, so the capsule keeps the memory alive as long as it
+lives."""
 
 import ctypes
 from ctypes import Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
@@ -19,7 +20,7 @@ _NUMBERS = {(1, 8): U8, (0, 8): I8, (1, 16): U16, (0, 16): I16, (0, 32): I32, (0
 
 
 class _Tensor(Structure):
-    """DLTensor"""
+    """struct DLTensor"""
     _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
                 ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
                 ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)),
@@ -41,9 +42,12 @@ def _is_contiguous(shape, strides):
 
 
 def look(tensor, stream=None):
-    """(address, number of the type or None, bytes of an element, shape, what must stay alive, is it
-    on a GPU?) of a tensor in host memory or, with a stream, that of a CUDA device.  What its
-    framework has queued for it then comes before what is queued on the stream from now on."""
+    """Return the facts about a tensor in host memory or, with a stream, on a CUDA device: (address,
+    number of the type or None, bytes per element, shape, object to keep alive, whether it is on a
+    GPU).
+
+    With a stream, the work that the framework has already queued for the tensor runs before the
+    work that is queued on the stream from now on."""
     kind, number = tensor.__dlpack_device__()
     if int(kind) not in _HOST and (int(kind) != CUDA or stream is None):
         raise ValueError(f"the tensor is on device {int(kind)}:{number}, which the library cannot "

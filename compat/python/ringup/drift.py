@@ -1,7 +1,8 @@
 # drift.py - find out whether the software that this package was installed for has changed.
 # SPDX-License-Identifier: Apache-2.0
-"""`ringup rebuild` leaves the file watch beside this one: a path, a size and what it stands for
-in a line.  Looking at a few files costs microseconds, and no framework is imported."""
+"""`ringup rebuild` writes the file watch next to this one.  Each line has a path, a size, and the
+software that the path belongs to.  Looking at a few files takes microseconds and imports no
+framework."""
 
 import os
 import sys
@@ -15,7 +16,7 @@ _LONGEST = 65536
 
 
 def changed(directory):
-    """Return what has been removed or replaced: ["torch 2.13.0"]."""
+    """Return the software that has been removed or replaced, such as ["torch 2.13.0"]."""
     try:
         with open(os.path.join(directory, "watch"), encoding="utf-8") as f:
             lines = f.read(_LONGEST).splitlines()

@@ -1,7 +1,7 @@
 # elastic.py - training that continues when ranks of the job are lost or join.
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of an elastic job meet again when one is lost or when hosts come and go.  A process
-that lives on stays, with all that it has in memory; its rank and the size of the job are new.
+"""The ranks of an elastic job rendezvous again when a rank is lost or when hosts come and go.  A
+process that continues keeps its memory; its rank and the size of the job change.
 
     import ringup
     from ringup import elastic
@@ -17,10 +17,10 @@ that lives on stays, with all that it has in memory; its rank and the size of th
 
     train(elastic.ObjectState(weights=start(), step=0))
 
-Two functions depend on the program that starts the ranks.  The two here are for `ringup run`;
-rerun() takes others, for torchrun's own elasticity or Spark:
+Two functions depend on the program that starts the ranks.  This module has them for `ringup run`;
+rerun() accepts others, for the elasticity of torchrun or Spark:
 
-    hosts_changed()   asks whether the ranks should meet again
+    hosts_changed()   returns whether the ranks should meet again
     meet_again()      leaves the job and joins its next generation
 """
 
@@ -39,7 +39,8 @@ LOST = (errors.PeerLost, errors.NotRunning, errors.Aborted)
 
 
 class HostsChanged(RuntimeError):
-    """Hosts were added or are about to be removed.  skip_sync: no new rank needs the state."""
+    """Hosts were added or are about to be removed.  skip_sync means that no new rank needs the
+    state."""
 
     def __init__(self, skip_sync=False):
         super().__init__("the hosts of the job have changed")
@@ -47,7 +48,7 @@ class HostsChanged(RuntimeError):
 
 
 def hosts_changed():
-    """Return the changes of hosts since this rank joined: 0, or REMOVED | ADDED.  Never blocks."""
+    """Return the changes of hosts since this rank joined: 0, or REMOVED | ADDED. Never blocks."""
     current = job.get_or_none()
     if current is None or not current.running:
         return 0
@@ -61,7 +62,8 @@ def meet_again():
 
 
 def state_synced(synced):
-    """Record whether this process has the state; the launcher is told at the next rendezvous."""
+    """Record whether this process has the state; it reports this to the launcher at the next
+    rendezvous."""
     job.lib.ringup_state_synced(int(synced))
 
 
@@ -71,14 +73,14 @@ def is_elastic():
 
 
 class Notifications:
-    """Notifies states of changed hosts.  No messages are sent: a state asks by calling poll()."""
+    """Notifies states of changed hosts.  It sends no messages: a state calls poll()."""
 
     def __init__(self, ask=hosts_changed):
         self._ask, self._listeners, self._lock = ask, set(), threading.Lock()
         self._told = None  # (the job, its answer) that the listeners know of
 
     def init(self, *_args, **_kwargs):
-        """Do nothing; Horovod connects to a service of the launcher here."""
+        """Do nothing.  In Horovod, this connects to a service of the launcher."""
 
     def register_listener(self, listener):
         """Call listener.on_hosts_updated(timestamp, bits) for each change from now on."""
@@ -122,7 +124,7 @@ class State:
     Interrupt = HostsChanged  # raised when hosts have changed
 
     def __init__(self, broadcast):
-        """broadcast(object) must return the object of rank 0 on every rank."""
+        """broadcast(object) must return rank 0's object on every rank."""
         self._bcast_object = broadcast
         self._host_messages = _Messages()
         self._last_updated_timestamp = 0
@@ -135,7 +137,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """Called after a rendezvous."""
+        """Run after each rendezvous."""
         # Messages of the last generation are answered by this one.  Times start anew as well: rank
         # 0 may be a process on another host now, whose clock is behind.
         self._host_messages, self._last_updated_timestamp = _Messages(), 0
@@ -150,9 +152,9 @@ class State:
     def commit(self):
         """Save the state, then let the ranks meet again if hosts have changed.
 
-        When a rank is lost, the others repeat the steps after their last commit.  Saving takes
-        time, so a program may commit every ten steps, for example, and call check_host_updates()
-        after the others."""
+        When a rank is lost, the others repeat the steps since their last commit.  Saving takes
+        time, so a program may, for example, commit every ten steps and call check_host_updates() in
+        the other steps."""
         self.save()
         self._commits += 1
         self.check_host_updates()
@@ -187,11 +189,10 @@ class State:
 
 
 class Values:
-    """The part of a State that saves attributes: the keywords of the constructor.
+    """The part of a State that saves attributes, which are the keywords of the constructor.
 
-    A value is kept by reference: replace it rather than change it in place, which restore() cannot
-    undo.
-    """
+    Values are kept by reference.  Replace a value instead of changing it in place, because
+    restore() cannot undo changes in place."""
 
     def save(self):
         self._saved_state = {name: getattr(self, name) for name in self._saved_state}
@@ -231,8 +232,9 @@ def any_rank(flag):
 
 
 def _meet(meet):
-    """Meet the other ranks; again if a rank is lost meanwhile.  The loop ends, since the launcher
-    ends a job whose ranks cannot meet.  A process that the job goes on without ends here."""
+    """Meet the other ranks, and again if a rank is lost meanwhile.  The loop ends, because the
+    launcher ends a job whose ranks cannot meet.  If the job continues without this process, the
+    process exits here."""
     while True:
         try:
             return meet()
@@ -260,17 +262,16 @@ def _cause(e):
 
 def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agree=any_rank,
           listen=notifications):
-    """Return what train() returns, and call it again each time the ranks had to meet again.
+    """Call train() again each time the ranks have met again, and return its result.
 
     meet()        leaves the job and joins its next generation
-    failed        a rank is lost: the state goes back to what was saved
-    changed       hosts have changed: the state stays as it is
-    agree(flag)   is the flag set on any rank?
+    failed        exceptions that mean that a rank is lost: the saved state is restored
+    changed       exceptions that mean that hosts have changed: the state is kept
+    agree(flag)   returns whether the flag is set on any rank
 
-    The state is synchronized before train() is called, but for one case: hosts were removed, and no
-    rank has been started or has restored its state meanwhile.  The ranks agree on that, since they
-    may leave train() for different reasons.
-    """
+    The state is synchronized before train() is called, with one exception: if hosts were only
+    removed, and no rank has been started or has restored its state meanwhile.  The ranks agree on
+    this, since they may leave train() for different reasons."""
     listen.init()
     listen.register_listener(state)
     needs_sync, disagreed = True, -1  # commits when ranks disagreed last
@@ -305,8 +306,8 @@ def rerun(train, state, meet=meet_again, failed=LOST, changed=HostsChanged, agre
 
 
 def run(train):
-    """Decorate train(state, ...), the part of a program that all ranks run together, so that it
-    is called again after each rendezvous."""
+    """Decorate train(state, ...), the part of a program that all ranks run together, so that it is
+    called again after each rendezvous."""
     @functools.wraps(train)
     def wrapper(state, *args, **kwargs):
         return rerun(lambda: train(state, *args, **kwargs), state)

@@ -3,13 +3,13 @@
 
 
 class RingupError(RuntimeError):
-    """Base class.  status is the library's error code, str() its message."""
+    """The base class of all errors.  status is the error code of the library, str() the message."""
 
     status = 0
 
 
 class InvalidArgument(RingupError, ValueError):
-    """An argument is invalid on any rank."""
+    """An argument is invalid on one of the ranks."""
 
 
 class OutOfMemory(RingupError, MemoryError):
@@ -21,7 +21,7 @@ class NameInUse(RingupError, ValueError):
 
 
 class Mismatch(RingupError):
-    """The ranks passed different arguments.  No data were changed, and later operations work."""
+    """The ranks passed different arguments.  No data was changed, and later operations work."""
 
 
 class PeerLost(RingupError):

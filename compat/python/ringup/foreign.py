@@ -1,6 +1,7 @@
-# foreign.py - detect a different Horovod or sparkdl installed where ours is or would go.
+# foreign.py - detect another Horovod or sparkdl in the place of ours.
 # SPDX-License-Identifier: Apache-2.0
-"""Needs only the standard library, for compat/install feeds it to a Python without ringup."""
+"""This module needs only the standard library, because compat/install runs it in a Python without
+ringup."""
 
 import importlib.metadata
 import importlib.util

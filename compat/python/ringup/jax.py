@@ -13,16 +13,17 @@
         loss, grads = jax.value_and_grad(loss_of)(params, x)
         return optimize(params, rj.allreduce_gradients(grads)), rj.allreduce(loss)
 
-Each rank runs the same program.  Ranks match collectives by name; one without a name is called
-after its program and its place in it, so a rank may compile a program more often than the others.
-Calls outside of compiled code come in the same order on all ranks.  A rank that dies is an error of
-the computation, which names it: jax.errors.JaxRuntimeError, when its result is asked for.
+Each rank runs the same program.  Ranks match collectives by name.  A collective without a name is
+named after its program and its position in it, so one rank may compile a program more often than
+the others.  Outside of compiled code, all ranks must make the same calls in the same order.  If a
+rank dies, the computation fails with jax.errors.JaxRuntimeError, which names the rank, when its
+result is read.
 
-On CPUs collectives run beside the computation: those without a name, and the small ones of a tree,
-in the order of tracing, the others in any order.  On GPUs arrays go through host memory, and a
-collective holds the program up until it has its result, so all ranks run the same program there,
-and each process computes on one GPU: several devices in one shard_map are refused.
-"""
+On CPUs, collectives run concurrently with the computation.  Those without a name, and the small
+ones of a tree, run in the order in which they were traced; the others run in any order.  On GPUs,
+arrays go through host memory, and a collective blocks the program until it has its result.  All
+ranks therefore run the same program there, and each process computes on one GPU; a shard_map over
+several devices raises an exception."""
 
 import functools
 import itertools
@@ -40,7 +41,7 @@ NAME = "libringup_jax.so"
 
 
 def _load():
-    """Register the functions with JAX, and give them the job."""
+    """Register the functions with JAX, and attach them to the job."""
     if not hasattr(jax, "ffi"):
         raise ImportError(f"ringup.jax needs JAX 0.5 or later, not {jax.__version__}: "
                           "pip install --upgrade jax")
@@ -61,8 +62,7 @@ def _is_key(x):
 
 
 def _carries_keys(collective):
-    """Let a collective that only moves elements carry random keys as the integers they consist
-    of."""
+    """Decorate a collective that only moves elements, so that it moves random keys as integers."""
 
     @functools.wraps(collective)
     def call(x, *args, **kwargs):
@@ -103,7 +103,8 @@ def _rows(x, what):
 def allreduce(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
     """Reduce an array over all ranks; differentiable.
 
-    group is the number of a group of ranks; pre and post are factors."""
+    group is the number of a group of ranks.  Elements are multiplied by pre before the reduction
+    and by post after it."""
     x = _check_reducible(x, "allreduce")
     return _call("allreduce", x, None, name, **_factors(op, group, pre, post))
 
@@ -155,33 +156,33 @@ def reducescatter(x, op=AVERAGE, name=None, group=0, pre=1.0, post=1.0):
 # Pytrees
 
 def _each_leaf(tree, name, carry_out):
-    """Return the tree with each leaf replaced by carry_out(leaf, its name)."""
+    """Return the tree with each leaf replaced by carry_out(leaf, name of the leaf)."""
     pairs, shape = jax.tree_util.tree_flatten_with_path(tree)
     return shape.unflatten([carry_out(leaf, _Place(f"{name}{jax.tree_util.keystr(path)}"))
                             for path, leaf in pairs])
 
 
 def _has_no_derivative(leaf):
-    """Return whether this is the gradient that jax.grad(allow_int=True) gives for an integer or
-    a random key."""
+    """Return whether this is the gradient of an integer or of a random key, as
+    jax.grad(allow_int=True) returns it."""
     return getattr(leaf, "dtype", None) == jax.dtypes.float0
 
 
 def allreduce_gradients(grads, op=AVERAGE, name="gradients", group=0):
     """Reduce a pytree of gradients over all ranks.  All reductions run concurrently; ranks match
-    them by their place in the tree."""
+    them by their position in the tree."""
     return _each_leaf(grads, name, lambda leaf, called: leaf if _has_no_derivative(leaf) else
                       allreduce(leaf, op, called, group))
 
 
 def _is_tracing():
-    """Return whether this call belongs to a program that is being traced."""
+    """Return whether this call is part of a program that JAX is tracing."""
     return isinstance(jax.lax.full((), 0), jax.core.Tracer)
 
 
 def _from_root(leaf, root, name, group):
-    """Return root's leaf.  NumPy arrays and Python numbers keep their type and all their bits:
-    JAX would keep only 32 of 64."""
+    """Return root's leaf.  NumPy arrays and Python numbers keep their type and all their bits; JAX
+    would keep only 32 of 64 bits."""
     if isinstance(leaf, jax.Array) or _is_key(leaf) or _is_tracing():
         return broadcast(leaf, root, name, group)
     if not isinstance(leaf, (numpy.ndarray, numpy.generic, numbers.Number)):
@@ -214,9 +215,10 @@ def _checksum(leaf):
 
 
 def check_weights(params, every=None, group=0):
-    """Raise on all ranks if a pytree differs between them, in any bit of any array: in every
-    N-th call, for RINGUP_CHECK_WEIGHTS=N or every=N; by default never, which costs nothing.  In
-    compiled code it is the program that fails."""
+    """Raise an exception on all ranks if any bit of any array in a pytree differs between them.
+
+    The check runs in every N-th call, where every=N or RINGUP_CHECK_WEIGHTS=N sets N. By default it
+    never runs, and costs nothing.  In compiled code, the program fails instead."""
     every = setting.number("RINGUP_CHECK_WEIGHTS") if every is None else every
     pairs, shape = jax.tree_util.tree_flatten_with_path(params)
     if not every or not pairs:

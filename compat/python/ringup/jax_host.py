@@ -1,8 +1,8 @@
 # jax_host.py - collectives on arrays that JAX has copied to host memory.
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of ringup.jax on devices other than CPUs.  Compiled code copies an array off its
+"""The operations of ringup.jax on devices other than CPUs.  Compiled code copies an array from the
 device and calls collective() in a thread of JAX, which waits for the result and copies it back.
-Names and shapes are those that libringup_jax.so uses, so ranks on CPUs and on GPUs match."""
+Names and shapes are the same as in libringup_jax.so, so ranks on CPUs and on GPUs match."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def _memory(array):
 
 
 def _row(m):
-    """Return (the library's type, how many of it make a row)."""
+    """Return (the library's type, number of elements of this type in a row)."""
     dtype, each = m.carried
     return dtype, each * (m.count // m.shape[0] if m.count else 0)
 
@@ -47,7 +47,7 @@ def _broadcast(x, out, name, group, how):
 
 
 def _rows(start):
-    """Run an operation whose result is rows of the ranks; they must fit the array that JAX
+    """Run an operation that returns rows of the ranks.  The rows must fit into the array that JAX
     provides."""
 
     def of_rows(x, out, name, group, how):
@@ -96,8 +96,8 @@ def _differing(mine, group, name):
 
 
 def _check_weights(mine, group, name, how):
-    """Raise on all ranks if their checksums differ, in every how["every"]-th call with that
-    name."""
+    """Raise an exception on all ranks if their checksums differ.  Runs in every how["every"]-th
+    call with this name."""
     count = next(job.get_running().calls.setdefault((group.number, name), itertools.count(1)))
     if count % how["every"]:
         return

@@ -1,14 +1,13 @@
 # jax_primitive.py - the JAX operation that represents a collective in traced programs.
 # SPDX-License-Identifier: Apache-2.0
-"""One primitive carries all collectives.  It is linear, so JAX derives both directions of
+"""One JAX primitive implements all collectives.  It is linear, so JAX derives forward and reverse
 differentiation from its transpose, and vmap needs one collective for a whole batch.
 
-Ranks match collectives by name.  One without a name is called after its program and its place in
-it, "step.3", when JAX lowers the program; so the name does not depend on what else a process has
-traced.  Calls outside of compiled code are numbered in their own sequence, from 0 to 31 and again.
-A function that a program calls several times is lowered once: libringup_jax.so tells its calls
-apart.
-"""
+Ranks match collectives by name.  When JAX lowers a program, a collective without a name is named
+after the program and its position in it, such as "step.3". The name therefore does not depend on
+what else a process has traced.  Calls outside of compiled code are numbered from 0 to 31, and then
+from 0 again.  If a program calls a function several times, JAX lowers the function once, and
+libringup_jax.so distinguishes the calls."""
 
 import collections
 import functools
@@ -33,13 +32,14 @@ _PROGRAMS = 4096  # so many compiled collectives are kept for calls outside of c
 
 
 class Place(str):
-    """The name of a collective that ringup calls after its place in a tree, so that all ranks trace
+    """The name of a collective that is named after its position in a tree, so that all ranks trace
     it in the same order.
 
     XLA on CPUs runs the calls of a program one after the other if they are few or their arrays are
-    small, in an order that depends on constants and shapes: ranks whose programs differ, by their
-    rank or by a last batch, would wait for each other.  Such collectives, and those without a
-    name, therefore start one after the other in the order of tracing."""
+    small.  Their order depends on constants and shapes.  Ranks whose programs differ, because of
+    the rank number or the size of the last batch, would wait for each other forever.  Such
+    collectives, and those without a name, therefore start one after the other in the order of
+    tracing."""
 
 
 _collective = Primitive("ringup")
@@ -53,7 +53,7 @@ try:
     from jax._src import effects as _effects
 
     class _Effect(_effects.Effect):
-        """Communication."""
+        """The effect of communication, for JAX."""
 
         def __str__(self):
             return "ringup"
@@ -90,9 +90,9 @@ def by_cpu(word, x, number, shape, name, how, program):
 
 
 def by_cuda(word, x, number, shape, name, how, program):
-    """Do the same on the stream of a GPU, if the group supports its memory
-    (RINGUP_BACKEND=nccl). A call there waits until it is queued on all ranks, so its name needs
-    no number."""
+    """Return the functions for the stream of a GPU, if the group supports GPU memory
+    (RINGUP_BACKEND=nccl). A call there waits until all ranks have queued it, so its name needs no
+    number."""
     if (not job.group(how["process_set_id"]).cuda or how.get("reduction") == ADASUM
             or _is_of_several_devices()):
         return by_host(word, x, number, shape, name, how, program)
@@ -101,7 +101,7 @@ def by_cuda(word, x, number, shape, name, how, program):
 
 
 def _foreign(word, arrays, shape, name, how, program, first):
-    """Return a call of a function of libringup_jax.so."""
+    """Return a call to a function of libringup_jax.so."""
     told = {key: numpy.int64(v) if isinstance(v, int) else numpy.float64(v)
             for key, v in how.items()}
     call = jax.ffi.ffi_call(f"ringup_{word}", jax.ShapeDtypeStruct(shape, arrays[0].dtype),
@@ -141,7 +141,7 @@ def _is_of_several_devices():
 
 
 def _check_place(word, x):
-    """Raise an exception for an array that is split or copied over several devices."""
+    """Raise an exception for an array that is split over or copied to several devices."""
     if not isinstance(x, jax.core.Tracer) and len(x.devices()) > 1:
         raise ValueError(f"ringup.jax: the array of this {word} lies on {len(x.devices())} devices "
                          "of this process; call it inside a jax.shard_map over them, or move the "
@@ -151,13 +151,13 @@ def _check_place(word, x):
 # Names
 
 def _number(group):
-    """Return the number of a call outside compiled code, among those of its group."""
+    """Return the number of a call outside of compiled code, among those of its group."""
     numbers = job.get_running().calls.setdefault(group, itertools.cycle(range(_NAMES_OF_CALLS)))
     return numpy.uint32(next(numbers))
 
 
 class _Module:
-    """A program that is being lowered."""
+    """A program that JAX is lowering."""
 
     count = collections.Counter()  # modules of each name that this process has lowered
 
@@ -177,13 +177,14 @@ class _Module:
         return kept[cls]
 
     def comes_in_order(self, name, aval):
-        """Return whether its next collective starts after the last such one of the block."""
+        """Return whether its next collective must start after the previous ordered one of the
+        block."""
         self.calls += 1
         return name is None or isinstance(name, Place) and (
             self.calls <= _FEW_CALLS or aval.size * aval.dtype.itemsize <= _SMALL_BYTES)
 
     def place(self, name):
-        """Return the name of its next collective, named or unnamed."""
+        """Return the name of the next collective in the program, named or unnamed."""
         before = self.seen[name]
         self.seen[name] += 1
         if name is None:
@@ -199,8 +200,8 @@ def _derived(name, what):
 # The primitive
 
 def collective(word, x, rows, name, **how):
-    """Add a collective on an array to the program being traced, or run it now.  rows is the
-    number of rows of the result; None: it has the shape of x."""
+    """Add a collective on an array to the program being traced, or run it immediately.  rows is the
+    number of rows of the result; with None, the result has the shape of x."""
     x = jnp.asarray(x)
     _check_place(word, x)
     return _collective.bind(x, word=word, rows=rows, name=name, how=tuple(how.items()))
@@ -208,13 +209,13 @@ def collective(word, x, rows, name, **how):
 
 @functools.lru_cache(_PROGRAMS)
 def _program(**how):
-    """Compile a program of one collective."""
+    """Compile a program that consists of one collective."""
     return jax.jit(lambda *x: _collective.bind(*x, **how))
 
 
 def _carry_out(x, *number, word, rows, name, how):
-    """Outside of compiled code.  One without a name gets its number when it runs, so that one
-    program serves all."""
+    """Run a collective outside of compiled code.  A collective without a name gets its number when
+    it runs, so one compiled program is enough for all calls."""
     if name is None:
         name, number = "eager", (_number(dict(how)["process_set_id"]),)
     with jax.disable_jit(False):
@@ -289,7 +290,7 @@ def _transposed(ct, x, *, word, rows, name, how):
 
 
 def _batched(args, dims, **how):
-    """Rows stay first; otherwise the batch may lie anywhere."""
+    """Batch a collective.  Rows stay the first dimension; without rows, the batch may be any."""
     x, at = args[0], dims[0]
     if dict(how["how"]).get("reduction") == ADASUM:  # which looks at whole vectors
         return jax.lax.map(lambda v: _collective.bind(v, **how), jnp.moveaxis(x, at, 0)), 0

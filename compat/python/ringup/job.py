@@ -1,7 +1,7 @@
 # job.py - this process's membership in jobs: join, leave, form groups, query its rank.
 # SPDX-License-Identifier: Apache-2.0
-"""init() joins the job that rank(), size() and the rest are about.  open_job() joins another one
-beside it, as often as is wanted: each has connections, threads and groups of its own."""
+"""init() joins the job that rank(), size() and the other functions describe.  open_job() joins
+further jobs, any number of times; each job has its own connections, threads and groups."""
 
 import atexit
 import ctypes
@@ -39,14 +39,16 @@ class Group:
 
 
 class Job:
-    """A job that this process is a rank of, until close().  A forked child has it too, but not
-    running: it can ask for the numbers, which workers that load data do, and for nothing else.
+    """A job that this process belongs to as a rank, until close().
 
-    under_way  operations whose memory must not go away before they end
-    fresh      names of operations started since any was seen to be complete: see operation.py
-    unnamed    {number of a group: its latest operations without a name}: see there
-    followed   {number of a group: how many operations without a name another one has followed}
-    calls      {number of a group: numbers for its calls from JAX}: see jax_primitive.py
+    A forked child also has the job, but it is not running there: the child can only read its
+    numbers, as data-loading workers do.
+
+    under_way  operations whose memory must stay alive until they end
+    fresh      names of operations that were started since any was seen complete; see operation.py
+    unnamed    {number of a group: its latest operations without a name}; see operation.py
+    followed   {number of a group: number of unnamed operations that another one has followed}
+    calls      {number of a group: numbers of its calls from JAX}; see jax_primitive.py
     """
 
     __slots__ = ("handle", "running", "world", "local_rank", "local_size", "host_rank",
@@ -72,14 +74,14 @@ class Job:
     def close(self):
         """Leave the job.  Operations in flight fail, also on the other ranks.
 
-        No other thread may be waiting for an operation.  A second call does nothing."""
+        No other thread may be waiting for an operation.  A second call has no effect."""
         if self.running:
             self.stop()
             lib.ringup_fini(self.handle)
             self.forget()
 
     def stop(self):
-        """Stop being a rank of the job."""
+        """Stop belonging to the job as a rank."""
         self.running = False
         _jobs.discard(self)
 
@@ -91,12 +93,13 @@ class Job:
 
 
 def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=None):
-    """Join a job and return it.  The caller closes it; otherwise it is closed at exit.
+    """Join a job and return it.  If the caller does not close the job, it is closed at exit.
 
-    rank, size and allgather(bytes) -> list with the bytes of each rank are as in struct
-    ringup_init; without a size, rank and size come from the launcher.  groups and join_sums are
-    as in init().  If the job is part of a larger one, part gives timelines its name and the
-    ranks of its members there.  Blocks until all ranks have called open_job()."""
+    rank, size and allgather(bytes), which returns a list with the bytes of each rank, have the same
+    meaning as in struct ringup_init.  Without a size, rank and size come from the launcher.  groups
+    and join_sums are as in init(). If the job is part of a larger one, part contains its name in
+    timelines and the ranks of its members in the larger job.  Blocks until all ranks have called
+    open_job()."""
     how = _c.Init(rank=rank, size=size)
     sets = (_c.Set * len(groups))(*[_c.Set(_ints(g), len(g)) for g in groups])
     how.groups, how.group_count, how.join_sums = sets, len(groups), join_sums
@@ -126,12 +129,13 @@ def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=No
 
 
 def init(rank=None, size=None, allgather=None, groups=(), join_sums=False):
-    """Join the job.  Does nothing if this process is already in a job, or was forked from a rank.
+    """Join the job.  This has no effect if this process is already in a job, or was forked from a
+    rank.
 
-    Without arguments, rank and size come from the launcher.  allgather(bytes) -> list with the
-    bytes of each rank replaces ringup's own rendezvous.  groups are lists of ranks, the same on
-    all ranks; group(1) is the first of them.  With join_sums a rank that has joined takes part
-    in sums and barriers only, as in Horovod; RINGUP_JOIN overrides it."""
+    Without arguments, rank and size come from the launcher.  allgather(bytes), which returns a list
+    with the bytes of each rank, replaces ringup's own rendezvous.  groups are lists of ranks, the
+    same on all ranks; group(1) is the first of them.  With join_sums, a rank that has joined takes
+    part in sums and barriers only, as in Horovod; RINGUP_JOIN overrides this."""
     global _job, _last_rank
     if is_initialized():
         return
@@ -172,14 +176,16 @@ def beside(name, who):
 
 
 def function_of(path, name):
-    """Return a function of a library, for a framework to call."""
+    """Return a function of a library that a framework can call."""
     return _c.foreign_function(path, name)
 
 
 def attach(path, name, closed=None):
-    """Connect a library that starts operations itself to the job: call its function name() with
-    the handle of each job that init() joins, and with None before shutdown() leaves one; call
-    its function closed(), if it has one, after shutdown()."""
+    """Attach a library that starts operations itself to the job.
+
+    Its function name() is called with the handle of each job that init() joins, and with None
+    before shutdown() leaves the job.  Its function closed(), if it has one, is called after
+    shutdown()."""
     tell = _c.of_framework(path, name)
     _followers.append((tell, _c.of_framework(path, closed, ()) if closed else lambda: None))
     if _job is not None and _job.running:
@@ -231,7 +237,7 @@ def remove_group(which):
 
 
 def _forked():
-    """Run in a forked child: it is not a rank, and operations in flight belong to its parent."""
+    """Run in a forked child, which is not a rank; operations in flight belong to its parent."""
     for job in list(_jobs):
         job.stop()
         job.forget()
@@ -248,7 +254,7 @@ def abort_all(error):
 
 
 def _last_words(kind, value, trace):
-    """sys.excepthook: abort_all(), then the previous hook."""
+    """Run as sys.excepthook: call abort_all(), then the previous hook."""
     abort_all(value)
     _last_words.before(kind, value, trace)
 
@@ -293,7 +299,7 @@ def rank():
 
 
 def last_rank():
-    """Return the rank of this process, also after shutdown(); None if it never joined a job."""
+    """Return the rank of this process, even after shutdown(); None if it never joined a job."""
     return _last_rank
 
 

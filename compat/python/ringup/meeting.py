@@ -1,15 +1,15 @@
 # meeting.py - the rendezvous of ranks in a torch Store, repeated if some did not arrive.
 # SPDX-License-Identifier: Apache-2.0
-"""A meeting begins when all ranks wait in the Store at one time.  A rank that has waited in vain
-leaves, and can come again; how often each rank has tried before does not matter.
+"""A meeting begins when all ranks wait in the Store at the same time.  A rank whose time is up
+leaves, and can come again.  The ranks may have tried different numbers of times before.
 
-One key, "state", says which meeting is next and which ranks wait for it.  Every change of it is
-atomic, so the rank that comes last begins the meeting, and a rank whose time is up learns whether
-it has left or takes part.  The next rank to come after that opens another meeting: one Store serves
-one job after the other.
+The key "state" contains the name of the next meeting and the ranks that wait for it.  Every change
+of this key is atomic, so the last rank to come begins the meeting, and a rank whose time is up
+learns whether it has left or takes part.  The next rank to come after that opens another meeting,
+so one Store serves several jobs, one after the other.
 
-What the ranks tell each other there is deleted as soon as all have read it: the key of the job's
-connections is among it."""
+The values that the ranks exchange are deleted as soon as all have read them, because they include
+the key of the job's connections."""
 
 import contextlib
 import datetime
@@ -27,7 +27,7 @@ _ERRORS = (RuntimeError, LookupError)  # of a Store: the second of the one for e
 
 
 class _State:
-    """Which meeting is next: its name, and sets of ranks as bits of a number: those that wait, and
+    """The next meeting: its name, and two sets of ranks as bits of a number: those that wait, and
     those that have waited and left."""
 
     def __init__(self, name, here=0, left=0):
@@ -38,7 +38,7 @@ class _State:
 
 
 def _parse(text, size):
-    """Return a state from the Store; None if the next meeting has no name yet."""
+    """Return the state in the Store; None if the next meeting has no name yet."""
     if not text:
         return None
     try:
@@ -64,7 +64,7 @@ def _compare_set(store, key, expected, wanted):
 
 
 def _compare_set_locked(store, key, expected, wanted):
-    """Do the same in a store without compare_set(), such as one written in Python."""
+    """Do the same in a store that has no compare_set(), such as one written in Python."""
     while store.add(f"{key}/lock", 1) != 1:
         store.add(f"{key}/lock", -1)
         time.sleep(random.uniform(0.005, 0.02))
@@ -78,8 +78,8 @@ def _compare_set_locked(store, key, expected, wanted):
 
 
 def _change(store, size, seen, change):
-    """Replace the state by what change(state) returns, unless that is None; returns both.  seen is
-    the latest text that is known."""
+    """Replace the state by change(state), unless that is None, and return both.  seen is the latest
+    known text of the state."""
     while True:
         state = _parse(seen, size)
         wanted = change(state)
@@ -106,11 +106,11 @@ def _listed(ranks):
 
 
 class Meeting:
-    """A rank's way to one meeting.
+    """The part of one rank in one meeting.
 
-    what     what the ranks are about to form, in words
-    is_once  the ranks never come back to this place in the Store: when one leaves all do, for it
-             tries again elsewhere, as torch does with each new_group()
+    what     a description of what the ranks form at the meeting
+    is_once  the ranks never come back to this place in the Store.  When one leaves, all leave,
+             since it tries again elsewhere, as torch does with each new_group().
     """
 
     def __init__(self, store, rank, size, seconds, what="the job", is_once=False):
@@ -121,11 +121,11 @@ class Meeting:
 
     @property
     def name(self):
-        """The name that distinguishes it from all other meetings in the Store."""
+        """The name of the meeting, which is unique in the Store."""
         return self._state.name
 
     def _others(self, bits):
-        """Return the other ranks in a set."""
+        """Return the other ranks in a set of ranks."""
         return [r for r in range(self._size) if bits >> r & 1 and r != self._rank]
 
     def _is_full(self, state):
@@ -174,8 +174,8 @@ class Meeting:
                     raise
 
     def _leave(self, error):
-        """Leave because of an error, and raise it or what it means.  Returns if the meeting has
-        begun meanwhile, so that the others count on this rank."""
+        """Leave because of an error, and raise that error or the one that it implies.  Return if
+        the meeting has begun meanwhile, because the others then count on this rank."""
         mine = 1 << self._rank
 
         def leave(state):
@@ -195,7 +195,8 @@ class Meeting:
             raise self._absent(before) from error
 
     def _gone(self, error):
-        """What is raised when the Store answers no more; an error of the program's own stays."""
+        """Return the exception for a Store that no longer answers; keep the program's own
+        exceptions."""
         if not isinstance(error, _ERRORS):
             return error
         return errors.PeerLost(
@@ -219,7 +220,7 @@ class Meeting:
         return errors.TimedOut("; ".join(said))
 
     def _others_left(self, state, seconds):
-        """Return the error that reports that other ranks gave up."""
+        """Return the error that reports that the other ranks gave up."""
         gone, absent = self._others(state.left), self._others(~(state.here | state.left))
         came = f" {seconds:.1f} s after this rank joined" if seconds else ""
         not_here = f"{_listed(absent)} of {self._what} did not join, and " if absent else ""
@@ -227,10 +228,10 @@ class Meeting:
                                f"create {self._what} again on all its ranks")
 
     def allgather(self, mine):
-        """Return the bytes of all ranks; the meeting has begun.
+        """Return the bytes of all ranks.  Call it after the meeting has begun.
 
-        Rank 0 may exit as soon as it returns, and the store with it, so it lets the others read
-        first."""
+        Rank 0 may exit as soon as this returns, and the store with it, so rank 0 waits until the
+        others have read."""
         n, store = f"{self.name}/{next(self._rounds)}", self._store
         keys = [f"{n}/{r}" for r in range(self._size)]
         store.set(keys[self._rank], mine)

@@ -1,9 +1,8 @@
-# memory.py - elements in memory, whoever owns it, for operations to work on.
+# memory.py - describe the memory of any array or tensor, for operations.
 # SPDX-License-Identifier: Apache-2.0
-"""of() takes anything that tells where its elements are: by the buffer protocol (numpy, array,
-bytearray, bytes) or by DLPack (torch, jax, tensorflow, cupy), also in a GPU's memory.
-horovod.common.adapter says how a framework's tensors become memory where more than that is needed,
-such as copies off a GPU."""
+"""of() accepts any object that gives access to its elements through the buffer protocol (numpy,
+array, bytearray, bytes) or DLPack (torch, jax, tensorflow, cupy), also in GPU memory.  For tensors
+that need more, such as copies from a GPU, see horovod.common.adapter."""
 
 import ctypes
 import math
@@ -17,18 +16,19 @@ _FORMATS = {"B": constants.U8, "b": constants.I8, "H": constants.U16, "h": const
 
 
 class Memory:
-    """Contiguous elements in host memory, or in that of a CUDA device.
+    """Contiguous elements in host memory or in the memory of a CUDA device.
 
-    address   of the first one
-    dtype     the library's number of their type; None: it can only carry their bytes
-    itemsize  bytes of one
+    address   the address of the first element
+    dtype     the library's number of the elements' type; None: it can only move their bytes
+    itemsize  the number of bytes in an element
     shape     a tuple; its product is count
-    carried   (the library's number of a type, how many of it make one element), to carry elements
-              and not to reckon with them
-    device    where a tensor of them belongs, in its framework's words; None: here
-    native    their type in its framework's words
-    keep      what must stay alive as long as the elements are used
-    stream    of a CUDA device: orders what reads and writes them; None: they are in host memory
+    carried   (the library's number of a type, number of these in one element), for operations that
+              move elements without computing with them
+    device    the device of a tensor of these elements, in terms of the framework; None: the host
+    native    the elements' type in terms of the framework
+    keep      an object that must stay alive as long as the elements are used
+    stream    the CUDA stream that orders reads and writes of the elements; None: they are in host
+              memory
     """
 
     __slots__ = ("address", "dtype", "itemsize", "shape", "count", "device", "native", "carried",
@@ -50,8 +50,8 @@ class Memory:
         return memoryview((ctypes.c_ubyte * n).from_address(self.address)).cast("B")
 
     def like(self, shape, block=None):
-        """Return memory for elements of this type, with another shape, in the given block or in
-        a new one."""
+        """Return memory for elements of this type, with another shape, in the given block or a new
+        one."""
         n = math.prod(shape) * self.itemsize
         if block is None:
             block = bytearray(n)
@@ -60,7 +60,7 @@ class Memory:
 
 
 def _of_buffer(m, writable):
-    """Return the Memory of a memoryview."""
+    """Return the Memory for a memoryview."""
     if not m.c_contiguous:
         raise ValueError("the buffer is not contiguous; copy it first")
     if writable and m.readonly:
@@ -83,10 +83,10 @@ def _address(m):
 
 
 def of(data, writable=False, stream=None):
-    """Return the Memory of an object.
+    """Return the Memory for an object.
 
-    GPU memory is read and written in the order of a stream, given as a number; without a stream
-    it is rejected."""
+    Operations on GPU memory are ordered on a stream, given as a number.  Without a stream, an
+    object in GPU memory raises an exception."""
     if isinstance(data, Memory):
         return data
     try:

@@ -1,15 +1,15 @@
 # merge.py - merge the timelines of several ranks into one, with clocks aligned.
 # SPDX-License-Identifier: Apache-2.0
-"""The program behind `ringup timeline merge`; it only needs the standard library.
+"""The program that `ringup timeline merge` runs; it needs only the standard library.
 
 In the merged file, each tensor is a process and each rank a thread of it, so viewers show the
 ranks' events of a tensor one below the other.
 
-Ranks on one host share a clock.  Between hosts, operations give the clock offset: a rank learns
-that all ranks are ready only after every rank has submitted.  Each round of a tensor bounds
-the offset from both sides; the error of the midpoint between the tightest bounds is at most the
-time of one message.  Without rounds, or if they contradict each other, wall clocks give the offset.
-"""
+Ranks on one host share a clock.  Between hosts, the clock offset is computed from the operations: a
+rank learns that all ranks are ready only after every rank has submitted.  Each round of a tensor
+bounds the offset from both sides.  The offset is the midpoint between the tightest bounds; its
+error is at most the time of one message.  If the files have no rounds, or the rounds contradict
+each other, the offset is computed from the wall clocks."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ def refuse(constant):
 class Events:
     """Iterates over the events of a Chrome trace, which may be larger than memory.
 
-    If the writer was killed, the file may end early, even within an event: cut is then True."""
+    If the writer was killed, the file may end early, even within an event.  cut is then True."""
 
     decode = json.JSONDecoder(parse_constant=refuse).raw_decode
 
@@ -159,7 +159,7 @@ class File:
         self.events, self.cut = events.count, events.cut
 
     def take_origin(self, event):
-        """Read the rank, the host and the clock from the first event."""
+        """Read the rank, host and clock from the first event."""
         args = arguments_of(event)
         epoch, start = args.get("start_time_since_epoch_in_micros"), args.get("start_ns")
         rank = args.get("rank", self.rank)
@@ -173,8 +173,8 @@ class File:
                                  for x in (args.get("host"), args.get("clock")))
 
     def take(self, event, rounds, numbers):
-        """Record tensor names and, for each round, when this rank submitted it and when all
-        ranks had."""
+        """Record the names of tensors.  For each round, also record when this rank submitted it and
+        when all ranks had submitted it."""
         phase, name, pid = event["ph"], event.get("name"), event["pid"]
         if phase == "M" and name == "process_name":
             text = arguments_of(event).get("name")
@@ -192,7 +192,7 @@ class File:
                                                                  self.start_us + event["ts"])
 
     def begins(self):
-        """Return the start time on the first file's clock."""
+        """Return the start time on the clock of the first file."""
         return self.start_us - self.ahead_us
 
     def has_clock_of(self, other):
@@ -200,8 +200,8 @@ class File:
 
 
 def rounds_of(files):
-    """Return, for ranks that share a clock, when the last rank submitted a round and when the
-    first one knew that all had."""
+    """Return, for ranks that share a clock, when the last rank submitted each round and when the
+    first one knew that all had submitted it."""
     rounds = {}
     for file in files:
         for key, (submitted, ready) in file.rounds.items():
@@ -303,7 +303,7 @@ class Writer:
 
 
 def write(path, files, numbers):
-    """Writes the file, or leaves no file after an error; returns the number of events."""
+    """Write the file, or leave no file after an error; return the number of events."""
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "w", encoding="ascii") as to:

@@ -1,7 +1,7 @@
 # objects.py - exchange Python objects between the ranks of a job.
 # SPDX-License-Identifier: Apache-2.0
-"""Objects travel pickled: between ranks of one job, which have proved to each other that they
-belong to it and which run the same program.  Nothing here reads what anybody else has sent."""
+"""Objects are sent as pickles, but only between ranks of one job.  These ranks run the same program
+and have proved to each other that they belong to the job.  This module reads no other data."""
 
 import pickle
 
@@ -9,7 +9,7 @@ from . import collectives, job
 
 
 def dumps(value):
-    """Pickle an object; cloudpickle also handles functions and classes of __main__."""
+    """Pickle an object; with cloudpickle installed, also functions and classes of __main__."""
     try:
         from cloudpickle import dumps as of_cloudpickle
     except ImportError:

@@ -1,8 +1,9 @@
 # operation.py - start operations of the job, and wait for them.
 # SPDX-License-Identifier: Apache-2.0
-"""Everything here works on addresses; horovod.torch and ringup.collectives put types on top.
+"""Operations on addresses.  horovod.torch and ringup.collectives add types.
 
-Names are bytes; without a group all ranks take part.  Of keep and finish see Operation."""
+Names are bytes.  Without a group, an operation includes all ranks.  For keep and finish, see
+Operation."""
 
 import collections
 import ctypes
@@ -30,10 +31,10 @@ UNNAMED = 1024
 
 
 class Operation:
-    """A handle of one collective in flight, for poll() and wait().
+    """A handle of a collective in flight, for poll() and wait().
 
-    keep stays alive until it has completed, even without a wait(); finish(keep) makes the
-    result."""
+    keep stays alive until the operation has completed, even if wait() is never called.
+    finish(keep) makes the result."""
 
     __slots__ = ("op", "job", "called", "keep", "finish")
 
@@ -41,17 +42,17 @@ class Operation:
         self.op, self.job, self.called, self.keep, self.finish = op, job_, called, keep, finish
 
     def poll(self):
-        """Return whether it has completed or failed; also True after wait()."""
+        """Return whether the operation has completed or failed; also True after wait()."""
         done = self.op is None or not self.job.running or lib.ringup_poll(self.op) == 1
         if done:
             self.job.fresh.clear()
         return done
 
     def wait(self, within_ms=-1):
-        """Block until it has completed; return its result, or None if wait() has already returned
-        it.
+        """Block until the operation has completed.  Return its result, or None if wait() has
+        already returned it.
 
-        After within_ms milliseconds (negative: no limit) it raises TimedOut, but the operation
+        After within_ms milliseconds (negative: no limit), raise TimedOut.  The operation then
         continues and still uses its memory."""
         if self.op is None:
             return None
@@ -72,14 +73,14 @@ class Operation:
         return finish(keep) if finish else None
 
     def _forget(self):
-        """Drop the finished operation."""
+        """Drop the reference to the finished operation."""
         self.op = self.keep = self.finish = None
         self.job.under_way.discard(self)
 
 
 def _go_on(op, within_ms):
-    """Wait for what has not completed in a first slice of within_ms; the status of ringup_wait(),
-    RINGUP_ETIMEDOUT: not in time."""
+    """Continue to wait for an operation that has not completed in a first slice of within_ms;
+    return the status of ringup_wait(), which is RINGUP_ETIMEDOUT if the time is up."""
     status, deadline = _c.ETIMEDOUT, time.monotonic() + (within_ms - SLICE_MS) / 1000
     while status == _c.ETIMEDOUT and within_ms < 0:
         status = lib.ringup_wait_on(op, SLICE_MS)
@@ -92,13 +93,13 @@ def _go_on(op, within_ms):
 
 
 def _words(called):
-    """Return an operation's kind and name, for messages."""
+    """Return the kind and name of an operation, for messages."""
     what, name = called
     return f"{what} {name.decode(errors='replace')!r}" if name else what
 
 
 def _check_fresh(group, called):
-    """Raise an exception for a name that was used a moment ago."""
+    """Raise an exception for a name that was used a moment ago and may still be in use."""
     if time.monotonic() - group.job.fresh.get((group.number, called[1]), -UNSEEN) < UNSEEN:
         raise _c.error("EBUSY", f"{_words(called)}: an operation with this name is already in "
                        "flight")
@@ -138,20 +139,21 @@ def _start(call, group, called, keep, finish, *args):
 
 @functools.lru_cache(1 << 12)
 def _carried(shape, count):
-    """The last fields of the structs of what can only be carried: a shape of count elements.  What
-    takes several of the library's elements has them as one more dimension."""
+    """Return the last fields of the structs for elements that can only be moved, for a shape of
+    count elements.  If an element consists of several elements of the library's type, the shape has
+    one more dimension."""
     n = math.prod(shape)
     return _shape((*shape, count // n) if shape and n and n != count else shape)
 
 
 @functools.lru_cache(1 << 12)
 def _shape(shape):
-    """The two last fields of most structs; ranks compare them."""
+    """Return the last two fields of most structs; the ranks compare them."""
     return (ctypes.c_uint64 * len(shape))(*shape), len(shape)
 
 
 def _scaled(pre, post):
-    """Replace 0, which the library takes for 1."""
+    """Raise an exception for a factor of 0, which the library would take for 1."""
     if not pre or not post:
         raise ValueError("a scale factor of 0 gives zeros; multiply by 0 yourself")
 
@@ -163,7 +165,7 @@ def _far(a, stream):
 
 
 class Reduction:
-    """A reduction without its buffers: the same in each training step, and therefore reusable."""
+    """A reduction without its buffers, which training can reuse in each step."""
 
     __slots__ = ("called", "count", "pattern")
 
@@ -181,19 +183,19 @@ class Reduction:
         return a if stream is None else _far(a, stream)
 
     def start(self, source, target, group=None, keep=None, finish=None, stream=None):
-        """Start it between two addresses, which may be equal; with a stream if they are in GPU
-        memory."""
+        """Start the reduction between two addresses, which may be equal.  With a stream, they are
+        in GPU memory."""
         return _start(lib.ringup_allreduce, group, self.called, keep, finish,
                       ctypes.byref(self.at(source, target, stream)))
 
     def start_to(self, root, source, target, group=None, keep=None, finish=None):
-        """Start it so that only root, a rank of the group, gets the result."""
+        """Start the reduction so that only root, a rank of the group, gets the result."""
         return _start(lib.ringup_reduce_to, group, ("reduce", self.called[1]), keep, finish,
                       ctypes.byref(self.at(source, target)), root)
 
     def carry_out(self, source, target, group, keep, within_ms=-1):
-        """Start it and wait for it, without the cost of an Operation; return None.  If it has
-        not completed after within_ms milliseconds, return its Operation, which continues."""
+        """Start the reduction and wait for it without creating an Operation, and return None.  If
+        it has not completed after within_ms milliseconds, return its Operation, which continues."""
         a, op = self.at(source, target), ctypes.c_void_p()
         if group.job.fresh:
             _check_fresh(group, self.called)
@@ -217,17 +219,17 @@ class Reduction:
         return None
 
     def _leave(self, op, group, keep):
-        """Return the Operation of a call that returns before it has completed."""
+        """Return an Operation for a call that returns before the operation has completed."""
         operation = Operation(op, group.job, self.called, keep, None)
         group.job.under_way.add(operation)
         return operation
 
 
 class Later:
-    """An operation that needs the result of another one, with the handle of an Operation.
+    """An operation that needs the result of another one; it has the interface of Operation.
 
-    A thread of the library calls start(result), which returns the Operation, when the first has
-    completed; so the program may wait for the handles in any order."""
+    When the first operation has completed, a thread of the library calls start(result), which
+    returns the second Operation.  The program may therefore wait for handles in any order."""
 
     going = set()  # the library calls back, whether the program keeps the handle or not
 
@@ -250,7 +252,7 @@ class Later:
         self.going.discard(self)
 
     def poll(self):
-        """Return whether it has completed or failed."""
+        """Return whether the operation has completed or failed."""
         return self.begun.is_set() and (self.next is None or self.next.poll())
 
     def wait(self, within_ms=-1):
@@ -270,20 +272,21 @@ class Later:
 
 
 def _start_many(call, group, called, keep, finish, members):
-    """Start several operations as one; members are structs of one type."""
+    """Start several operations as one; members is a list of structs of one type."""
     a = (type(members[0]) * len(members))(*members)
     return _start(call, group, called, keep, finish, a, len(a))
 
 
 def allreduce_many(reductions, addresses, group=None, keep=None, finish=None, stream=None):
-    """Start several reductions as one, with the name of the first; addresses are pairs."""
+    """Start several reductions as one, under the name of the first; addresses is a list of pairs.
+    """
     return _start_many(lib.ringup_allreduce_many, group, reductions[0].called, keep, finish,
                        [r.at(*where, stream) for r, where in zip(reductions, addresses)])
 
 
 def broadcast(source, target, count, dtype, root, name=None, shape=(), group=None, keep=None,
               finish=None, stream=None):
-    """Start a broadcast; root is a rank of the group, and source is read there only."""
+    """Start a broadcast.  root is a rank of the group; source is read only on root."""
     b = _c.Bcast(name, source, target, count, dtype, root, *_carried(shape, count))
     if stream is not None:
         _far(b, stream)
@@ -291,7 +294,8 @@ def broadcast(source, target, count, dtype, root, name=None, shape=(), group=Non
 
 
 def _result(group):
-    """Return where the library writes the address of a result, and the rows of each rank in it."""
+    """Return the two fields to which the library writes the address of a result and the number of
+    rows from each rank."""
     return ctypes.c_void_p(), (ctypes.c_uint64 * (group or job.get_running().world).size)()
 
 
@@ -299,8 +303,8 @@ NOWHERE = None, 0  # no room of the caller's for the result
 
 
 def _received(out, counts, bytes_of_row, into):
-    """Return (memory, rows of each rank) of a finished operation; memory is None if it is empty
-    or the caller's own."""
+    """Return (memory, rows of each rank) of a finished operation.  memory is None if the result is
+    empty or in the caller's own memory."""
     rows = list(counts)
     if not out.value or out.value == into[0]:
         return None, rows
@@ -319,18 +323,18 @@ def _gathering(group, source, rows, row, dtype, name=None, shape=(), into=NOWHER
 
 def allgather(source, rows, row, dtype, name=None, shape=(), group=None, keep=None, finish=None,
               into=NOWHERE, stream=None):
-    """Start a gathering of rows rows; finish(memory, rows of each rank) makes the result.
+    """Start an allgather of rows rows; finish(memory, rows of each rank) makes the result.
 
-    into is (address, bytes) of memory for it: it is written there if it fits, and memory is None
-    then.  On a GPU, with a stream, it has to fit."""
+    into is (address, bytes) of memory for the result.  If the result fits, it is written there, and
+    memory is None.  On a GPU, with a stream, it must fit."""
     a, received = _gathering(group, source, rows, row, dtype, name, shape, into, stream)
     return _start(lib.ringup_allgather, group, ("allgather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
 
 
 def allgather_many(blocks, name=None, group=None, keep=None, finish=None):
-    """Start several gathers as one; blocks are the arguments of allgather() and the shape, as
-    dicts; finish() gets a list of the arguments for each."""
+    """Start several allgathers as one.  blocks is a list of dicts with the arguments of allgather()
+    and the shape; finish() gets a list with the arguments for each."""
     made = [_gathering(group, name=name, **block) for block in blocks]
     return _start_many(lib.ringup_allgather_many, group, ("allgather", name), keep,
                        lambda _: finish([received() for _a, received in made]),
@@ -349,8 +353,8 @@ def _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stre
 
 def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=None, keep=None,
              finish=None, into=NOWHERE, stream=None):
-    """Start an alltoall: splits[i] rows for rank i, or the same number for each; finish and into
-    are as in allgather()."""
+    """Start an alltoall: splits[i] rows for rank i, or the same number for each rank.  finish and
+    into are as in allgather()."""
     a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into, stream)
     return _start(lib.ringup_alltoall, group, ("alltoall", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a))
@@ -358,7 +362,7 @@ def alltoall(source, rows, row, dtype, splits=None, name=None, shape=(), group=N
 
 def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, keep=None,
               finish=None, into=NOWHERE):
-    """Start an allgather() whose result only root gets; on other ranks all row counts are 0."""
+    """Start an allgather() whose result only root gets.  On other ranks, all row counts are 0."""
     a, received = _gathering(group, source, rows, row, dtype, name, shape, into)
     return _start(lib.ringup_gather_to, group, ("gather", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a), root)
@@ -366,8 +370,8 @@ def gather_to(root, source, rows, row, dtype, name=None, shape=(), group=None, k
 
 def scatter_from(root, source, rows, row, dtype, splits=None, name=None, shape=(), group=None,
                  keep=None, finish=None, into=NOWHERE):
-    """Start an alltoall() in which only root has rows; source, rows and splits of other ranks
-    are ignored."""
+    """Start an alltoall() in which only root sends rows; source, rows and splits of other ranks are
+    ignored."""
     a, received = _exchanging(group, source, rows, row, dtype, splits, name, shape, into)
     return _start(lib.ringup_scatter_from, group, ("scatter", name), keep,
                   lambda _: finish(*received()), ctypes.byref(a), root)
@@ -382,21 +386,22 @@ def _scattering(source, rows, row, target, dtype, op, name=None, pre=1.0, post=1
 
 
 def reducescatter(name=None, group=None, keep=None, finish=None, **tensor):
-    """Start a reduce-scatter of the given number of rows; this rank gets own_rows() of them in
+    """Start a reduce-scatter of the given number of rows.  This rank gets own_rows() of them in
     target."""
     return _start(lib.ringup_reducescatter, group, ("reducescatter", name), keep, finish,
                   ctypes.byref(_scattering(name=name, **tensor)))
 
 
 def reducescatter_many(tensors, name=None, group=None, keep=None, finish=None):
-    """Start several reduce-scatters as one; tensors are arguments of reducescatter(), as dicts."""
+    """Start several reduce-scatters as one; tensors is a list of dicts with the arguments of
+    reducescatter()."""
     return _start_many(lib.ringup_reducescatter_many, group, ("reducescatter", name), keep, finish,
                        [_scattering(name=name, **tensor) for tensor in tensors])
 
 
 def numbers(mine, name, group, start):
-    """Exchange lists of numbers: start(lists of all ranks) starts the next operation, and
-    returns it."""
+    """Exchange lists of numbers, then call start(lists of all ranks), which starts the next
+    operation and returns it."""
     sent = (ctypes.c_int64 * len(mine))(*mine)
     first = allgather(ctypes.addressof(sent), 1, len(mine), I64, name, (), group, sent,
                       lambda block, _rows: memoryview(block).cast("B").cast("q").tolist())
@@ -410,7 +415,7 @@ def own_rows(rows, group):
 
 
 def join(group=None):
-    """Start a join: other ranks may continue; the result is the rank that joined last."""
+    """Start a join.  Other ranks may continue; the result is the rank that joined last."""
     last = ctypes.c_int(-1)
     return _start(lib.ringup_join, group, ("join", None), last, lambda _last: last.value,
                   ctypes.byref(last))
@@ -422,7 +427,7 @@ def barrier(name=None, group=None):
 
 
 def _start_message(call, group, called, keep, finish, a):
-    """Start a message, which is not counted among the unnamed operations."""
+    """Start a message.  Messages do not count as unnamed operations."""
     op = ctypes.c_void_p()
     status = call(group.handle, ctypes.byref(a), ctypes.byref(op))
     if status < 0:
@@ -433,14 +438,14 @@ def _start_message(call, group, called, keep, finish, a):
 
 
 def send(source, count, dtype, to, tag, group, keep=None):
-    """Start to send elements to a rank of the group."""
+    """Start sending elements to a rank of the group."""
     return _start_message(lib.ringup_send, group, (f"send to rank {to}", None), keep, None,
                           _c.Send(source, count, dtype, to, tag))
 
 
 def receive(target, count, dtype, source, tag, group, keep=None, finish=None):
-    """Start to receive elements from a rank of the group, or constants.ANY_SOURCE; return
-    (operation, a function that returns the sender once it has completed)."""
+    """Start receiving elements from a rank of the group, or from constants.ANY_SOURCE. Return
+    (operation, a function that returns the sender once the operation has completed)."""
     came_from = ctypes.c_int(-1)
     a = _c.Recv(target, count, dtype, source, tag, ctypes.pointer(came_from))
     named = "any rank" if source == ANY_SOURCE else f"rank {source}"

@@ -1,4 +1,4 @@
-# program.py - find the program ringup, which is horovodrun, too.
+# program.py - find the program ringup, which also provides horovodrun.
 # SPDX-License-Identifier: Apache-2.0
 
 import os
@@ -9,7 +9,8 @@ FOLDERS = ("/opt/ringup/current/bin", "/usr/local/bin")
 
 
 def beside():
-    """Return the folders where pip puts the program of a wheel that has this package."""
+    """Return the folders in which pip installs the program of the wheel that contains this package.
+    """
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if not os.path.exists(os.path.join(site, "ringup", "libringup.so.0")):
         return []
@@ -18,8 +19,8 @@ def beside():
 
 
 def find():
-    """Return the path of the program: from this package's own wheel, from PATH, or where it is
-    installed."""
+    """Return the path of the program: from this package's own wheel, from PATH, or from the place
+    of installation."""
     first = shutil.which("ringup")
     for folder in beside() + ([os.path.dirname(first)] if first else []) + list(FOLDERS):
         path = os.path.join(folder, "ringup")
@@ -30,6 +31,6 @@ def find():
 
 
 def horovodrun():
-    """Return the first words of a horovodrun command line, since another Horovod may own that
-    name."""
+    """Return the first words of a horovodrun command line, since another Horovod may own that name.
+    """
     return [find(), "horovodrun"]

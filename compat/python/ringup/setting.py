@@ -1,6 +1,6 @@
 # setting.py - settings that the Python packages read themselves, as the C library reads them.
 # SPDX-License-Identifier: Apache-2.0
-"""Everything else reads its settings in C (src/base/conf.def), which complains about wrong ones."""
+"""All other settings are read in C (src/base/conf.def), which reports invalid values."""
 
 import os
 
@@ -17,7 +17,7 @@ def number(name):
 
 
 def is_on(name, default=False):
-    """Return the value of an on/off setting; the default if it is not set or neither."""
+    """Return the value of an on/off setting; the default if it is not set or has another value."""
     said = os.environ.get(name, "").lower()
     return said in _ON or (default and said not in _OFF)
 

@@ -1,9 +1,9 @@
 # timeline.py - record what the ranks do, for chrome://tracing and Perfetto.
 # SPDX-License-Identifier: Apache-2.0
-"""`ringup timeline merge` makes one file of the files of several ranks.
+"""Functions that record timelines.  `ringup timeline merge` merges the files of several ranks.
 
-A flight recorder asks for the points of the latest operations instead: when this rank started each,
-when all ranks were ready, when its data moved and when it was over."""
+A flight recorder uses points() instead, which returns the times of the latest operations: when this
+rank started each one, when all ranks were ready, when its data moved, and when it ended."""
 
 import ctypes
 import os
@@ -36,8 +36,8 @@ def stop():
 def keep_points(job):
     """Start recording when each operation of a job reaches its stages.
 
-    Returns the ctypes.c_uint64 in which the library counts the operations that this rank starts:
-    its value is the number of the latest one.  It is valid until the job ends."""
+    Returns the ctypes.c_uint64 in which the library counts the operations that this rank starts.
+    Its value is the number of the latest operation.  It is valid until the job ends."""
     count = ctypes.POINTER(ctypes.c_uint64)()
     status = lib.ringup_points_keep(job.handle, ctypes.byref(count))
     if status < 0:
@@ -46,7 +46,7 @@ def keep_points(job):
 
 
 def points(job, first, count):
-    """Return the recorded times of a job's operations first to first + count - 1.  A time is 0
+    """Return the recorded times of the operations first to first + count - 1 of a job.  A time is 0
     if the operation has not reached that stage, or if the record has been overwritten."""
     found = (_c.Points * count)()
     status = lib.ringup_points_get(job.handle, first, count, found,
@@ -57,8 +57,8 @@ def points(job, first, count):
 
 
 def alarm_fd(job):
-    """Return a descriptor that becomes readable when the job fails; valid until the job is
-    closed.  Negative if the library has none."""
+    """Return a descriptor that becomes readable when the job fails; negative if the library has
+    none.  It is valid until the job is closed."""
     return lib.ringup_alarm_fd(job.handle) if job.running else -1
 
 

@@ -1,4 +1,4 @@
-# torchrun.py - the rendezvous in torchrun's store of ranks that it starts on several hosts.
+# torchrun.py - the rendezvous of ranks that torchrun starts on several hosts, in torchrun's store.
 # SPDX-License-Identifier: Apache-2.0
 
 import datetime
@@ -12,10 +12,10 @@ SECONDS = 60  # within which all ranks have to come
 
 
 def meeting():
-    """Return (rank, size, allgather) if torchrun started this process on several hosts, else (None,
-    None, None).
+    """Return (rank, size, allgather) if torchrun started this process on several hosts, otherwise
+    (None, None, None).
 
-    On one host the library finds the other ranks itself, so torch is not imported."""
+    On one host, the library finds the other ranks itself, so torch is not imported."""
     env = os.environ
     if any(name not in env for name in _NEEDED):
         return None, None, None
@@ -31,8 +31,8 @@ def meeting():
 def _base(rank, size):
     """Return torchrun's store.
 
-    If no agent serves it, rank 0 does, as long as its process lives: the other ranks may already
-    be in another init(), or may still use the store."""
+    If no agent serves the store, rank 0 serves it as long as its process lives: the other ranks may
+    already be in another init(), or may still use the store."""
     from torch.distributed import TCPStore
 
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -42,7 +42,7 @@ def _base(rank, size):
 
 
 def store(rank, size):
-    """Return the store with a key prefix of this attempt of torchrun."""
+    """Return the store with a key prefix for this attempt of torchrun."""
     from torch.distributed import PrefixStore
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

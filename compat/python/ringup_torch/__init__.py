@@ -1,24 +1,23 @@
-# __init__.py - the torch.distributed back end "ringup": register() makes its name known to torch.
+# __init__.py - the torch.distributed backend "ringup": register() makes its name known to torch.
 # SPDX-License-Identifier: Apache-2.0
-"""torch calls register() through the entry points of the distribution, so a program says no more
-than
+"""torch calls register() through the entry points of the distribution, so a program only needs
 
     torch.distributed.init_process_group("ringup")
 
-`import torch` runs this file in every process of an environment that has the package.  It
+`import torch` runs this file in every process of an environment that has the package.  The file
 therefore imports nothing of ringup, opens no file and never raises; the library is loaded when the
-first process group is created.  Where torch looks for no entry points (before 2.5, or with
-TORCH_DEVICE_BACKEND_AUTOLOAD=0) a program calls ringup_torch.register() itself.
-"""
+first process group is created.  If torch does not look for entry points (before 2.5, or with
+TORCH_DEVICE_BACKEND_AUTOLOAD=0), a program calls ringup_torch.register() itself."""
 
 NAME = "ringup"
 
 
 def register():
-    """Register the back end with torch.distributed.  A second call changes nothing.
+    """Register the backend with torch.distributed.  A second call has no effect.
 
-    Never raises: torch would turn the exception into an error of `import torch`.  If torch has
-    no distributed package, or refuses the name, init_process_group("ringup") reports it."""
+    This function never raises, because torch would turn the exception into an error of `import
+    torch`. If torch has no distributed package, or refuses the name, init_process_group("ringup")
+    reports it."""
     try:
         from torch.distributed import Backend
 
@@ -31,7 +30,7 @@ def register():
 
 
 def _register(register_backend):
-    """Call torch's function, which takes no devices before torch 2.0."""
+    """Call torch's registration function, which takes no devices before torch 2.0."""
     try:
         register_backend(NAME, _create, extended_api=True, devices=["cpu"])
     except TypeError:
@@ -39,7 +38,7 @@ def _register(register_backend):
 
 
 def _create(options, _backend_options):
-    """Return the process group that torch requests; blocks until all its ranks request it."""
+    """Return the process group that torch requests.  Blocks until all its ranks request it."""
     import sys
 
     from .dynamo import hide

@@ -1,9 +1,9 @@
 # alarm.py - a thread that notices immediately when a job of this process fails.
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that computes, or hangs, is in no operation that could tell it of a failure.  This thread
-sleeps in poll(2) on the descriptors of ringup_alarm_fd() until a rank has died or ended the job,
-and calls a function then.  It needs the interpreter's lock for that: a rank that is inside native
-code which keeps the lock tells nothing until it comes out."""
+"""A rank that computes or hangs is not in an operation that could report a failure to it.  This
+thread sleeps in poll(2) on the descriptors of ringup_alarm_fd() until a rank has died or ended the
+job, and then calls a function.  For this it needs the interpreter's lock: if a rank is in native
+code that keeps the lock, the function runs only after that code returns."""
 
 import os
 import select
@@ -66,7 +66,7 @@ class Alarms:
                 self._function()
 
     def end(self, seconds):
-        """Stop the thread, and wait for it up to this time."""
+        """Stop the thread, and wait for it for at most this time."""
         with self._lock:
             self._is_over = True
             self._stir()

@@ -1,10 +1,12 @@
 # apart.py - warn if ranks train separate models: an optimizer steps and nothing is combined.
 # SPDX-License-Identifier: Apache-2.0
-"""Some frameworks wrap a model for the back ends that they know by name, and hand it back as it is
-for another, without a word: auto_model() of pytorch-ignite does.  Each rank then trains a model of
-its own.  So the first steps of an optimizer are looked at: when no operation of any process group
-comes between them there is a warning; when one does, or after the warning, nothing is looked at any
-more."""
+"""Warns if ranks train without exchanging gradients.
+
+Some frameworks wrap a model for the backends that they know by name, and silently return it
+unchanged for any other backend; auto_model() of pytorch-ignite does this.  Each rank then trains
+its own model.  This module therefore watches the first steps of an optimizer, and warns if no
+operation of any process group runs between them.  It stops watching after the first operation or
+the warning."""
 
 import sys
 import warnings
@@ -53,7 +55,7 @@ def watch(rank, size):
 
 
 def _others_may_combine():
-    """Return whether anything except ringup's process groups may reduce gradients."""
+    """Return whether code other than ringup's process groups may reduce gradients."""
     named = {part.rpartition(":")[2] for backend, _store in c10d._world.pg_map.values()
              for part in str(backend).split(",")}
     return job.is_initialized() or named != {"ringup"}

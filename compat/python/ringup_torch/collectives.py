@@ -1,13 +1,12 @@
 # collectives.py - the collectives of a process group, with the names and arguments of torch.
 # SPDX-License-Identifier: Apache-2.0
-"""torch's Python functions call these methods directly, its C++ code (DDP, functional collectives)
-by way of its own base class; both spellings of a name are there.
+"""torch's Python functions call these methods directly.  Its C++ code (DDP, functional collectives)
+calls them through its own base class.  Methods therefore exist under both spellings of a name.
 
-Methods take torch's options objects, or in their place the one thing that matters: the reduce
-operation, or the root.  They return a Work, or None if the options say that the caller would wait
-at once: the operation is over then.  Tensors of all types are moved; those that are not contiguous
-in host memory go through a copy.  ValueError is for arguments that no rank could accept.
-"""
+Methods accept torch's options objects, or the only value that matters in them: the reduce operation
+or the root.  They return a Work, or None if the options say that the caller would wait immediately;
+the operation is then complete.  Tensors of all types can be moved.  Tensors that are not contiguous
+in host memory are copied.  Arguments that no rank could accept raise ValueError."""
 
 import math
 
@@ -24,8 +23,8 @@ _MOST_PREPARED = 4096  # reductions of different types and sizes
 
 
 def only(items):
-    """Return the element of a list of length one: torch passes lists, since a process could once
-    have many devices."""
+    """Return the element of a list of length one.  torch passes lists, because a process could once
+    have several devices."""
     if isinstance(items, torch.Tensor):
         return items
     if len(items) != 1:
@@ -35,23 +34,24 @@ def only(items):
 
 
 def _redop(opts):
-    """Return the reduce operation in options, or the operation itself."""
+    """Return the reduce operation in options, or options itself if it is an operation."""
     return ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
 
 
 def _root(opts):
-    """Return the root in options, or the root itself."""
+    """Return the root in options, or options itself if it is a root."""
     return 0 if opts is None else getattr(opts, "rootRank", opts)
 
 
 def _deliver(pairs):
-    """Finish an operation: copy results that the library wrote to a staging buffer."""
+    """Finish an operation: copy results that the library wrote to a staging buffer to their
+    tensors."""
     for place, tensor in pairs:
         tensors.deliver(place, tensor)
 
 
 def _check_counts(rows, expected, what):
-    """Raise an exception if the ranks sent other amounts than the tensors have room for."""
+    """Raise an exception if the ranks sent other amounts of data than the tensors have room for."""
     wrong = [r for r, (n, m) in enumerate(zip(rows, expected)) if n != m]
     if wrong:
         text = ", ".join(f"rank {r} of the group has {rows[r]} instead of {expected[r]}"
@@ -118,7 +118,7 @@ class Collectives(GroupBase):
         return None
 
     def allreduce_coalesced(self, inputs, opts=None):
-        """Reduce several tensors, all or none of them.
+        """Reduce several tensors: all of them or none.
 
         torch: dist.all_reduce_coalesced(); ringup.h: ringup_allreduce_many()."""
         op = _redop(opts)
@@ -135,14 +135,15 @@ class Collectives(GroupBase):
         return self._under_way(started, list(inputs), opts, entry)
 
     def _allreduce_composed(self, tensor, op, opts, entry):
-        """Run a reduction that the library does not support: gather, then reduce here."""
+        """Run a reduction that the library does not support: gather the tensors, then reduce them
+        here."""
         if tensor.is_sparse:
             return self._under_way(self._gather_sparse(tensor, op), [tensor], opts, entry)
         started = self._reduce_composed(tensors.readable(tensor), tensor, op)
         return self._under_way(started, [tensor], opts, entry)
 
     def _reduce_composed(self, place, tensor, op):
-        """Start such a reduction, in place on every rank or into a tensor if one is given."""
+        """Start such a reduction, in place on every rank, or into a tensor if one is given."""
         number = reductions.number_of(op)
         reductions.check_bitwise(number, place.dtype)
         every = torch.empty((self._size, place.numel()), dtype=place.dtype)
@@ -294,7 +295,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        """Gather several tensors like this, all or none of them."""
+        """Gather several tensors as all_gather_single() does: all of them or none."""
         entry = self._began("all_gather_into_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
@@ -381,7 +382,7 @@ class Collectives(GroupBase):
                 "target": target.data_ptr(), "dtype": kind, "op": redop, "pre": pre}
 
     def _scatter_composed(self, source, splits, output, number):
-        """Start a reduction that the library does not support: rank r gets splits[r] elements of
+        """Start a reduction that the library does not support.  Rank r gets splits[r] elements of
         every rank's source, and reduces them here."""
         reductions.check_bitwise(number, output.dtype)
         every = torch.empty((self._size, output.numel()), dtype=output.dtype)
@@ -415,7 +416,7 @@ class Collectives(GroupBase):
         return self._under_way(started, [output], opts, entry)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        """Reduce and scatter several tensors like this, all or none of them."""
+        """Reduce and scatter several tensors as reduce_scatter_single() does: all or none."""
         entry = self._began("reduce_scatter_tensor_coalesced", inputs, outputs)
         if not inputs:
             return self._under_way(None, [], opts, entry)
@@ -427,8 +428,8 @@ class Collectives(GroupBase):
         return self._under_way(started, list(outputs), opts, entry)
 
     def reduce_scatter(self, outputs, inputs, opts=None, _timeout=None):
-        """Reduce lists of tensors, one tensor per rank, and give each rank its own; sizes may
-        differ.
+        """Reduce lists of tensors, one tensor per rank, and give each rank its own reduced tensor;
+        sizes may differ.
 
         torch: dist.reduce_scatter(); ringup.h: ringup_reducescatter()."""
         output = only(outputs)
@@ -465,8 +466,8 @@ class Collectives(GroupBase):
     # ---- every rank sends to every rank ----
 
     def _exchange(self, source, splits, targets, expected, dtype, what, row=1):
-        """Start to send splits[r] rows of a flat tensor to each rank r, and to receive
-        expected[r] rows from each into targets, which are filled in order."""
+        """Start to send splits[r] rows of a flat tensor to each rank r, and to receive expected[r]
+        rows from each rank into targets, which are filled in order."""
         place = tensors.room(targets) if targets else torch.empty(0, dtype=dtype)
         kind, each = tensors.carried(dtype)
 
@@ -541,11 +542,12 @@ class Collectives(GroupBase):
         return self._under_way(started, [], opts, entry)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """Run a barrier that names the ranks that did not arrive in time, and then ends the group.
+        """Run a barrier.  If ranks do not arrive in time, raise an exception that names them, and
+        end the group.
 
-        dist.monitored_barrier() accepts only Gloo: call this method of the group, or
-        dist.barrier(), which names the ranks as well.  It always names all of them, whatever
-        wait_all_ranks is."""
+        dist.monitored_barrier() accepts only Gloo.  Call this method of the group instead, or
+        dist.barrier(), which also names the ranks.  This method always names all missing ranks,
+        whatever wait_all_ranks is."""
         before = self.timeout_ms
         try:
             if timeout is not None:

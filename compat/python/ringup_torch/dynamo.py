@@ -1,14 +1,18 @@
 # dynamo.py - keep torch.compile from compiling the code of these packages.
 # SPDX-License-Identifier: Apache-2.0
-"""A collective has effects that torch.compile does not see: it waits for other ranks, and hooks of
-an optimizer count what backward() has computed.  So the code of ringup, ringup_torch and horovod is
-hidden from dynamo, as torch.compiler.disable() hides a function: a call from compiled code breaks
-the graph and runs as it is, and so does what C++ calls (hooks, methods of a process group).
+"""Hides code from torch.compile.
 
-Functions that only tell numbers, such as hvd.rank(), can still be compiled with their caller.
+A collective has effects that torch.compile does not see: it waits for other ranks, and hooks of an
+optimizer count the gradients that backward() has computed.  The code of ringup, ringup_torch and
+horovod is therefore hidden from dynamo, as torch.compiler.disable() hides a function.  A call from
+compiled code breaks the graph and runs uncompiled, and so does a call from C++ (hooks, methods of a
+process group).
 
-torch._dynamo takes seconds to import, so nothing here does: code is marked by what its C part
-offers, and functions by the attribute that torch.compiler.disable() leaves."""
+Functions that only return numbers, such as hvd.rank(), can still be compiled with their caller.
+
+torch._dynamo takes seconds to import, so this module does not import it.  It marks code with the
+functions of dynamo's C part, and marks functions with the attribute that torch.compiler.disable()
+sets."""
 
 import functools
 import sys
@@ -25,8 +29,8 @@ _hidden = set()  # names of the modules that have been marked
 
 
 def _marker():
-    """A function that keeps dynamo from compiling the frames of a code object, and what these
-    call; None: this torch has no dynamo, or none that can be told."""
+    """Return a function that keeps dynamo from compiling the frames of a code object and the
+    functions that they call.  None: this torch has no dynamo, or none that supports this."""
     frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
@@ -38,7 +42,7 @@ _mark = _marker()
 
 
 def _mark_all(code):
-    """Mark a code object and those of the functions that are defined in it."""
+    """Mark a code object and those of the functions defined in it."""
     _mark(code)
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
@@ -46,8 +50,8 @@ def _mark_all(code):
 
 
 def hidden(function):
-    """A decorator: hide a function.  One that is made while the program runs, such as a hook, needs
-    it; hide() finds the others."""
+    """Decorator that hides a function.  Functions that are created while the program runs, such as
+    hooks, need it; hide() finds the others."""
     if _mark is not None:
         _mark_all(function.__code__)
         if function.__module__ not in _INLINED:
@@ -57,7 +61,7 @@ def hidden(function):
 
 
 def _functions(thing):
-    """The functions of ours that an attribute of a module or class stands for."""
+    """Return our functions that an attribute of a module or class refers to."""
     if isinstance(thing, property):
         for one in (thing.fget, thing.fset, thing.fdel):
             yield from _functions(one)
@@ -74,7 +78,7 @@ def _functions(thing):
 
 
 def _is_ours(name):
-    """Is it the name of a module of these packages?"""
+    """Return whether this is the name of a module of these packages."""
     return isinstance(name, str) and name.partition(".")[0] in _PACKAGES
 
 

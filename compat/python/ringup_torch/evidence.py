@@ -1,12 +1,13 @@
 # evidence.py - run `ringup hang` on a job whose operation is about to miss its deadline.
 # SPDX-License-Identifier: Apache-2.0
-"""When a group ends at its deadline, what the ranks wait for is gone with it, and the job ends soon
-after.  So the first rank of each host that is about to miss one runs `ringup hang --collect` some
-seconds before, once in its life.  The others of that host wait for that before they raise.
+"""When an operation of a group misses its deadline, the group ends.  The information about what the
+ranks wait for is then lost, and the job ends soon after.  Some seconds before the deadline, the
+first affected rank of each host therefore runs `ringup hang --collect`, at most once in its life.
+The other ranks of that host wait for this before they raise an exception.
 
-Groups with a shorter deadline than LEAST_MS do not: programs use these to ask whether ranks are
-there.  TORCH_NCCL_DUMP_ON_TIMEOUT=0 stops this as well as flight records, beside which it is kept.
-"""
+Groups with a deadline below LEAST_MS skip this, because programs use short deadlines to test
+whether ranks are present.  TORCH_NCCL_DUMP_ON_TIMEOUT=0 turns this off, together with flight
+records, which are saved in the same place."""
 
 import fcntl
 import os
@@ -23,19 +24,19 @@ _PATIENCE = 12  # seconds, after the deadline
 
 
 class Evidence:
-    """Whether and when this process runs `ringup hang` for its job."""
+    """Decides whether and when this process runs `ringup hang` for its job."""
 
     def __init__(self):
         self._fd = -1  # of a file that is locked while the look is taken
         self._is_wanted = are_dumps_wanted()
 
     def lead_ms(self, timeout_ms):
-        """Return how long before a deadline to call start(); 0: never."""
+        """Return how many milliseconds before a deadline to call start(); 0: never."""
         return LEAD_MS if timeout_ms >= LEAST_MS and self._fd < 0 and self._is_wanted else 0
 
     def start(self):
-        """Start `ringup hang`, unless another rank of this host has.  Never raises, never
-        blocks."""
+        """Start `ringup hang`, unless another rank of this host has started it.  Never raises,
+        never blocks."""
         folder = os.path.join(os.path.dirname(prefix()) or ".", f"hang-{os.getppid()}")
         try:
             os.makedirs(os.path.dirname(folder), exist_ok=True)
@@ -55,7 +56,7 @@ class Evidence:
             self._fd = os.open(folder + ".lock", os.O_RDWR)
 
     def finish(self):
-        """Wait until `ringup hang` has ended, started by this rank or another one on the host."""
+        """Wait until the `ringup hang` that a rank on this host started has ended."""
         until = time.monotonic() + _PATIENCE
         while self._fd >= 0 and time.monotonic() < until:
             try:

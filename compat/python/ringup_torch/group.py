@@ -1,7 +1,8 @@
 # group.py - the base class of all process groups: name, ranks and shutdown.
 # SPDX-License-Identifier: Apache-2.0
-"""A group is a job of its own (ringup.job): it has connections and threads to itself, and it fails
-alone.  Its operations are matched by their order, which is the same on every rank."""
+"""A group is a job of its own (ringup.job), with its own connections and threads, and its failure
+does not affect other groups.  Its operations are matched by their order, which is the same on every
+rank."""
 
 import collections
 import contextlib
@@ -26,19 +27,19 @@ _open = set()  # the groups of this process, until they are shut down
 
 
 def is_blocking(opts):
-    """Return whether the caller accepts None instead of a Work, as
-    dist.all_reduce(async_op=False) does.  torch before 2.8 does not pass this."""
+    """Return whether the caller accepts None instead of a Work, as dist.all_reduce(async_op=False)
+    does.  torch before 2.8 does not pass this information."""
     return getattr(opts, "asyncOp", True) is False
 
 
 def _part_of_world(ranks, name):
-    """Return the name in timelines of a group with these ranks; None: it is the world."""
+    """Return the name of a group with these ranks in timelines; None if the group is the world."""
     return (f"group {name or ' '.join(map(str, ranks))}", ranks) if ranks else None
 
 
 def _world_of(ranks):
-    """Return the key of the world that a group with these ranks belongs to; None: it is the
-    world."""
+    """Return the key of the world that a group with these ranks belongs to; None if the group is
+    the world."""
     return getattr(dist.group.WORLD, "meeting", "") if ranks else None
 
 
@@ -51,8 +52,8 @@ class GroupBase(dist.ProcessGroup):
     def __init__(self, store, rank, size, timeout, ranks=(), name=None):
         """Meet the other ranks in a torch Store, for at most timeout.
 
-        ranks are the group's ranks in the world; none: the group is the world.  name is the name
-        that torch will give to the group, for timelines."""
+        ranks are the group's ranks in the world; without ranks, the group is the world.  name is
+        the name that torch will give to the group, for timelines."""
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._desc = rank, size, "", "undefined"
         self.set_timeout(timeout)
@@ -72,7 +73,7 @@ class GroupBase(dist.ProcessGroup):
     # ---- names and numbers ----
 
     def name(self):
-        """The back end's name."""
+        """The name of the backend."""
         return "ringup"
 
     getBackendName = _get_backend_name = name
@@ -90,11 +91,11 @@ class GroupBase(dist.ProcessGroup):
     getSize = size
 
     def getGroupName(self):
-        """Return torch's name of the group, by which functional collectives find it."""
+        """Return torch's name for the group, by which functional collectives find it."""
         return self._name
 
     def setGroupName(self, name):
-        """Called by torch."""
+        """Set the name of the group.  Called by torch."""
         self._name = self._record.name = name
 
     _set_group_name = setGroupName
@@ -104,19 +105,19 @@ class GroupBase(dist.ProcessGroup):
         return self._desc
 
     def setGroupDesc(self, desc):
-        """Called by torch."""
+        """Set the description of the group.  Called by torch."""
         self._desc = self._record.desc = desc
 
     _set_group_desc = setGroupDesc
 
     @property
     def group_name(self):
-        """getGroupName() for Python."""
+        """The result of getGroupName(), for Python."""
         return self._name
 
     @property
     def group_desc(self):
-        """getGroupDesc() for Python."""
+        """The result of getGroupDesc(), for Python."""
         return self._desc
 
     @property
@@ -127,11 +128,11 @@ class GroupBase(dist.ProcessGroup):
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def _get_backend(self, _device):
-        """Return the group, which is its own back end."""
+        """Return the group, which is its own backend."""
         return self
 
     def set_timeout(self, timeout):
-        """Set the time-out for waits that start from now on."""
+        """Set the time-out of waits that start from now on."""
         self.timeout_ms = round(min(timeout, _LONGEST).total_seconds() * 1000)
 
     _set_default_timeout = set_timeout
@@ -182,8 +183,9 @@ class GroupBase(dist.ProcessGroup):
             return self.miss(op, lead)
 
     def miss(self, op, lead_ms=0):
-        """Treat an operation as one that misses the group's deadline in lead_ms milliseconds.
-        An operation that completes before is not affected; see evidence.py."""
+        """Handle an operation that will miss the group's deadline in lead_ms milliseconds.
+
+        An operation that completes before the deadline is not affected; see evidence.py."""
         if lead_ms:
             evidence.start()
         try:
@@ -193,7 +195,7 @@ class GroupBase(dist.ProcessGroup):
             raise self._end_with(op, e) from e
 
     def _end_with(self, op, error):
-        """End the group, so that nothing uses the memory of its operations any more; return the
+        """End the group, so that nothing uses the memory of its operations any more.  Return the
         exception to raise."""
         self.abort(str(error))
         with contextlib.suppress(errors.RingupError):
@@ -209,7 +211,7 @@ class GroupBase(dist.ProcessGroup):
                             is_message, 2)
 
     def _under_way(self, op, outputs, opts, entry, source=None, is_message=False):
-        """Return the method's result for a started operation; None: it has already completed."""
+        """Return the method's result for a started operation; None if it has already completed."""
         if is_blocking(opts) and self._coalesced is None:
             with entry:
                 if op is not None:
@@ -221,7 +223,7 @@ class GroupBase(dist.ProcessGroup):
         return work
 
     def _keep(self, work):
-        """Let a thread wait for a Work that the program may not wait for, so that its memory is
+        """Let a thread wait for a Work that the program may never wait for, so that its memory is
         released."""
         pending = self._pending
         with contextlib.suppress(IndexError):  # another thread does the same
@@ -242,7 +244,7 @@ class GroupBase(dist.ProcessGroup):
 
 
 def _shutdown_all():
-    """Called at exit, before the library is closed."""
+    """Shut down all groups at exit, before the library is closed."""
     for group in list(_open):
         group.shutdown()
     waiters.end(_LAST_WAIT.total_seconds())

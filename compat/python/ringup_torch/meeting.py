@@ -1,9 +1,9 @@
 # meeting.py - the rendezvous of a process group's ranks in the Store that torch gives them.
 # SPDX-License-Identifier: Apache-2.0
-"""The Store carries what ringup_init() exchanges, the key of the group's connections included,
-until all ranks have read it.  A program that can read the Store then can join the group, as with
-every back end of torch.  With RINGUP_SECRET the key is made of that, and the Store carries proofs
-that each rank knows it."""
+"""The Store carries the data that ringup_init() exchanges, including the key of the group's
+connections, until all ranks have read it.  A program that can read the Store at that time can join
+the group, as with every torch backend.  With RINGUP_SECRET, the key is derived from that secret,
+and the Store carries proofs that each rank knows it."""
 
 from torch.distributed import PrefixStore
 from torch.distributed import distributed_c10d as c10d
@@ -13,11 +13,12 @@ from ringup.meeting import Meeting
 
 
 def open_group(store, rank, size, timeout, part=None, world=None):
-    """The job of a process group's ranks; blocks until all have called it, for timeout at most.
+    """Join the job of a process group's ranks.  Blocks until all ranks have called this, for at
+    most timeout.
 
-    torch gives the ranks of a group that is not the world a place in the Store that is not used
-    again while the world exists; world tells worlds apart, and is None for the world itself.  part
-    is as in job.open_job().  Returns the job, and what tells this meeting from all others."""
+    For a group that is not the world, torch gives the ranks a place in the Store that is not used
+    again while the world exists.  world distinguishes worlds; it is None for the world itself.
+    part is as in job.open_job(). Returns the job, and the name that is unique to this meeting."""
     if size == 1:
         return job.open_job(0, 1, part=part), ""
     place = PrefixStore("ringup" if world is None else f"ringup/{world}", store)
@@ -28,8 +29,8 @@ def open_group(store, rank, size, timeout, part=None, world=None):
 
 
 def forget_try():
-    """Let torch give the world the same name again when init_process_group() is called after it has
-    failed, as it does after destroy_process_group(): the name is part of the ranks' place in the
+    """Let torch give the world the same name again when init_process_group() is called after a
+    failure, as it does after destroy_process_group(). The name is part of the ranks' place in the
     Store, and the ranks may have tried a different number of times."""
     if hasattr(c10d, "_group_count") and not c10d.is_initialized():
         c10d._group_count = 0

@@ -1,4 +1,4 @@
-# messages.py - tensors that one rank of a process group sends to another.
+# messages.py - send tensors from one rank of a process group to another.
 # SPDX-License-Identifier: Apache-2.0
 
 from ringup import constants, operation

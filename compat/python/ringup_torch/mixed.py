@@ -1,11 +1,13 @@
-# mixed.py - a process group in which other back ends serve some devices.
+# mixed.py - a process group in which other backends serve some devices.
 # SPDX-License-Identifier: Apache-2.0
-"""init_process_group("cpu:ringup,cuda:nccl"): torch registers a back end for each device in one
-process group, but takes a process group that is written in Python, as this one is, instead of all
-of that, and leaves the other back ends out.  So this module does for them what torch would have
-done, and hands each operation to the one that serves the device of its tensors.
+"""Process groups with several backends, such as init_process_group("cpu:ringup,cuda:nccl").
 
-What torch was asked for stands only in the function that asks for the process group."""
+For such a call, torch registers a backend for each device in one process group.  If a backend is a
+process group written in Python, as this one is, torch uses only that one, and leaves out the other
+backends.  This module therefore creates the other backends as torch would have done, and passes
+each operation to the backend that serves the device of its tensors.
+
+The original request is available only in the torch function that asks for the process group."""
 
 import torch
 import torch.distributed as dist
@@ -24,11 +26,11 @@ _OPERATIONS = [
 
 
 class Asked:
-    """The arguments of the call to torch: {device: back end}, and the process group that torch
-    is creating."""
+    """The arguments of the call to torch: {device: backend}, and the process group that torch is
+    creating."""
 
     def __init__(self, frame):
-        """frame is that of torch's function which asks for the process group."""
+        """frame is the frame of the torch function that asks for the process group."""
         known = frame.f_locals if frame.f_code.co_name == "_new_process_group_helper" else {}
         config = known.get("backend_config")
         self.backends = dict(config.get_device_backend_map()) if config else {}
@@ -39,15 +41,15 @@ class Asked:
 
     @property
     def is_mixed(self):
-        """Return whether another back end serves one of the devices."""
+        """Return whether another backend serves one of the devices."""
         return any(name != NAME for name in self.backends.values())
 
 
 class MixedProcessGroup(ProcessGroup):
-    """A process group of ringup for some devices, and of other back ends for the others."""
+    """A process group of ringup for some devices, and of other backends for the others."""
 
     def __init__(self, asked, store, rank, size, timeout, ranks=(), name=None):
-        """asked is an Asked; the others are ProcessGroup's."""
+        """asked is an Asked; the other arguments are those of ProcessGroup."""
         others = [d for d, backend in asked.backends.items() if backend != NAME]
         for device in others:
             _check(device, asked.backends[device])
@@ -67,13 +69,13 @@ class MixedProcessGroup(ProcessGroup):
         return self._devices
 
     def _get_backend(self, device):
-        """Return the back end of a device."""
+        """Return the backend of a device."""
         device = torch.device(device)
         other = self._others.get(device.type)
         return other._get_backend(device) if type(other) is dist.ProcessGroup else other or self
 
     def _serving(self, args):
-        """Return the process group that serves the first of the tensors; None: this one does."""
+        """Return the process group that serves the first of the tensors; None means this one."""
         for a in args:
             if isinstance(a, torch.Tensor):
                 return self._others.get(a.device.type)
@@ -82,7 +84,8 @@ class MixedProcessGroup(ProcessGroup):
         return None
 
     def barrier(self, opts=None, timeout=None):
-        """Wait for all ranks; on a device, if torch names one that another back end serves."""
+        """Wait for all ranks.  If torch names a device that another backend serves, wait on that
+        device."""
         device = getattr(opts, "device", None)
         other = self._others.get(device.type) if device is not None else None
         return other.barrier(opts) if other is not None else super().barrier(opts, timeout)
@@ -98,14 +101,14 @@ class MixedProcessGroup(ProcessGroup):
         return (super() if other is None else other)._end_coalescing(device)
 
     def setGroupName(self, name):
-        """Called by torch."""
+        """Set the name of the group.  Called by torch."""
         super().setGroupName(name)
         _tell(self._inner, "_set_group_name", name)
 
     _set_group_name = setGroupName
 
     def setGroupDesc(self, desc):
-        """Called by torch."""
+        """Set the description of the group.  Called by torch."""
         super().setGroupDesc(desc)
         _tell(self._inner, "_set_group_desc", desc)
 
@@ -128,13 +131,13 @@ class MixedProcessGroup(ProcessGroup):
             super().shutdown()
 
     def _backends(self):
-        """The other back ends, each once."""
+        """Return the other backends, each once."""
         found = {id(b): b for b in map(self._get_backend, self._others)}
         return list(found.values())
 
 
 def _tell(thing, method, *args):
-    """Call a method that not all releases and back ends have; returns whether it exists."""
+    """Call a method that not all releases and backends have; return whether it exists."""
     f = getattr(thing, method, None)
     if f is not None:
         f(*args)
@@ -142,7 +145,7 @@ def _tell(thing, method, *args):
 
 
 def _dispatching(name):
-    """The operation of that name, by what serves its tensors."""
+    """Return the operation with this name, for the process group that serves its tensors."""
     ours = getattr(ProcessGroup, name)
 
     def operation(self, *args, **kwargs):
@@ -162,7 +165,7 @@ for _name in _OPERATIONS:
 # ---- what torch would have done ----
 
 def _check(device, name):
-    """Refuse a back end that cannot be made here."""
+    """Raise an exception for a backend that cannot be created here."""
     if name.upper() in c10d.Backend._plugins or hasattr(dist, _CLASSES.get(name, "?")):
         return
     if name in _CLASSES:
@@ -175,8 +178,8 @@ def _check(device, name):
 
 
 def _register(asked, device, rank, size, timeout, ranks):
-    """The process group that serves a device by another back end, which is made unless torch has
-    done so: it makes those in front of ringup."""
+    """Return the process group of another backend that serves a device.  torch has already created
+    the backends that precede ringup in the request; create the others."""
     group, name = asked.group, asked.backends[device]
     try:
         group._get_backend(torch.device(device))
@@ -201,7 +204,7 @@ def _register(asked, device, rank, size, timeout, ranks):
 
 
 def _options(kind, asked, timeout, ranks):
-    """NCCL's options; fields that not all releases have are set if they exist."""
+    """Return NCCL's options.  Fields that not all releases have are set only if they exist."""
     given = isinstance(asked.options, kind.Options)
     options = asked.options if given else kind.Options()
     for key, value in (("_timeout", timeout), ("global_ranks_in_group", ranks),
@@ -212,7 +215,7 @@ def _options(kind, asked, timeout, ranks):
 
 
 def _plugin(name, place, asked, rank, size, timeout, ranks):
-    """A back end that a package has registered."""
+    """Return a backend that a package has registered."""
     plugin = c10d.Backend._plugins[name.upper()]
     if not plugin.extended_api:
         return plugin.creator_fn(place, rank, size, timeout)

@@ -6,7 +6,8 @@ from .messages import Messages
 
 
 class ProcessGroup(Collectives, Messages):
-    """A process group of init_process_group("ringup"), with the names of all releases of torch."""
+    """A process group of init_process_group("ringup"), with the method names of all torch releases.
+    """
 
     # before torch 2.13
     _allgather_base = Collectives.all_gather_single

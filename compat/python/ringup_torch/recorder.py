@@ -1,23 +1,25 @@
 # recorder.py - the flight recorder: the latest operations of a process, for torchfrtrace.
 # SPDX-License-Identifier: Apache-2.0
-"""torch's analyzer (torchfrtrace, torch.distributed.flight_recorder) takes what dump() writes as it
-takes the dumps of torch's own back ends: it names the rank that did not come, or that brought other
-sizes or types.  It knows back ends by a fixed list of names, so operations are called gloo:NAME, as
-the back end for host memory that is on it.
+"""Flight records in torch's format.
 
-A dump is written when an operation fails, and on each rank when a job fails: also by one that hangs
-elsewhere, or comes too late, which is the one that people look for.  What a rank calls after the
-end has never begun, so it is not among the entries, where it would stand for an operation that the
-others have waited for; it is under "not_begun", with its own time.
+torch's analyzer (torchfrtrace, torch.distributed.flight_recorder) reads the output of dump() like
+the dumps of torch's own backends.  It names the rank that did not arrive, or that passed other
+sizes or types.  The analyzer has a fixed list of backends, so operations are called gloo:NAME,
+after the backend for host memory on that list.
 
-As in torch TORCH_FR_BUFFER_SIZE says how many operations are kept (2000; 0: none), and
-TORCH_FR_DUMP_TEMP_FILE where dumps go: the rank is put behind it.  TORCH_NCCL_DUMP_ON_TIMEOUT=0
-keeps failures from writing one.
+A rank writes a dump when an operation fails.  When the job fails, every rank writes one, also the
+rank that hangs elsewhere or comes too late, which is usually the one to look for.  Calls that a
+rank makes after the end never began.  They are not among the entries, because an entry would stand
+for an operation that the others have waited for; they are listed under "not_begun" with their own
+times.
 
-Kept here is what only Python knows: sizes, types, the stack, the group.  When an operation was
-started, whether all ranks have come and when it was over the library records (ringup.timeline);
-a dump asks it.
-"""
+As in torch, TORCH_FR_BUFFER_SIZE sets how many operations are kept (2000 by default; 0: none), and
+TORCH_FR_DUMP_TEMP_FILE sets the path of dumps, to which the rank is appended.  With
+TORCH_NCCL_DUMP_ON_TIMEOUT=0, failures do not write a dump.
+
+This module records the facts that only Python has: sizes, types, the stack and the group.  The
+library (ringup.timeline) records when an operation started, whether all ranks have arrived and when
+it ended; a dump reads these from the library."""
 
 import collections
 import ctypes
@@ -46,15 +48,15 @@ _DTYPES = {"uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "i
 
 
 class Group:
-    """What dumps tell of a process group.
+    """The facts about a process group in dumps.
 
-    name, desc   torch's
-    ranks        the numbers of its ranks in the world, in order
+    name, desc   torch's name and description
+    ranks        the ranks of its members in the world, in order
     collectives, messages, ops  how many have begun; a message is sent or received
-    completed    the number of the latest collective that has completed; -1: none yet
-    job, count   the ringup.job.Job that carries them out, and how many the library has begun there
-    alarm        what Alarms knows its job by
-    points       what the library knew of them when the job was closed, by its numbers
+    completed    the number of the latest completed collective; -1: none yet
+    job, count   the ringup.job.Job that runs them, and how many the library has begun there
+    alarm        the handle of the job in Alarms
+    points       the library's records when the job was closed, by the library's numbers
     """
 
     __slots__ = ("number", "name", "desc", "ranks", "timeout_ms", "collectives", "messages", "ops",
@@ -85,12 +87,12 @@ def _tell_ranks(error, group):
 
 
 class Entry:
-    """One operation: of which group, which one, with which tensors, and how far it has come.
+    """One operation: its group, its number, its tensors and its progress.
 
-    what   (number in this process, the library's number of the latest before it, sizes and types of
-           inputs and of outputs, the group's counts of collectives, messages and operations, is it
-           a message, stack)
-    failed when it failed
+    what    (number in this process, the library's number of the latest operation before it, sizes
+            and types of inputs and of outputs, the group's counts of collectives, messages and
+            operations, whether it is a message, stack)
+    failed  when it failed
     """
 
     __slots__ = ("group", "name", "what", "state", "failed")
@@ -137,10 +139,10 @@ class Recorder:
         return self._count
 
     def group(self, ranks, timeout_ms, is_world=False, job=None):
-        """Have a process group recorded, whose operations a Job carries out; returns its Group.
+        """Record a process group whose operations a Job runs; return its Group.
 
-        With a new world all begins again: the names of groups do, and the analyzer takes groups of
-        one name for one."""
+        A new world resets all records, because names of groups start again, and the analyzer would
+        treat groups of one name as one."""
         if is_world:
             self._entries.clear()
             self._groups.clear()
@@ -153,10 +155,10 @@ class Recorder:
         return group
 
     def add(self, group, name, inputs, outputs, is_message=False, depth=2):
-        """Record that an operation of a group begins; returns its Entry.
+        """Record that an operation of a group begins; return its Entry.
 
-        inputs and outputs are tensors, of which only sizes and types are kept; depth is how many
-        callers up the stack begins."""
+        inputs and outputs are tensors, of which only sizes and types are kept.  depth is the number
+        of callers up the stack at which the record begins."""
         ins = [(t.shape, t.dtype) for t in inputs]
         outs = ins if outputs is inputs else [(t.shape, t.dtype) for t in outputs]
         group.ops += 1
@@ -172,7 +174,8 @@ class Recorder:
         return entry
 
     def _stack(self, frame):
-        """(code, instruction) of a frame and its callers: _frames() makes lines of it."""
+        """Return (code, instruction) of a frame and its callers, from which _frames() makes lines.
+        """
         out, left = [], self._frames
         while frame is not None and left:
             out.append((frame.f_code, frame.f_lasti))
@@ -180,7 +183,7 @@ class Recorder:
         return out
 
     def close(self, group):
-        """A group's job is about to be closed: keep what the library knows of its operations."""
+        """Save the library's records of a group's operations before its job is closed."""
         if group.alarm is not None:
             self.alarms.remove(group.alarm)
             group.alarm = None
@@ -205,8 +208,8 @@ class Recorder:
         return {first + i: p for i, p in enumerate(found) if p.submitted}
 
     def _known(self):
-        """Return (Entry, its points or None, latest possible start) of all entries, oldest
-        first."""
+        """Return (Entry, its points or None, latest possible start) for all entries, oldest first.
+        """
         entries = list(self._entries)
         points = {g.number: self._points(g) for g in list(self._groups.values())}
         found, taken = [], set()
@@ -279,7 +282,7 @@ class Recorder:
         self.dump_unless_unwanted()
 
     def dump_unless_unwanted(self):
-        """dump(), unless the environment turns off dumps after failures; never raises."""
+        """Call dump(), unless the environment turns off dumps after failures; never raises."""
         if not self._entries.maxlen or not are_dumps_wanted():
             return
         try:
@@ -296,7 +299,7 @@ def are_dumps_wanted():
 
 
 def prefix():
-    """Return the path of dumps without the rank."""
+    """Return the path of dumps, without the rank."""
     told = os.environ.get("TORCH_FR_DUMP_TEMP_FILE",
                           os.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"))
     if told:
@@ -322,20 +325,21 @@ def _frames(stack):
 
 
 def _dtype(dtype):
-    """Return the name of a type in torch's C++."""
+    """Return the C++ name of a torch type."""
     name = str(dtype).rpartition(".")[2]
     return _DTYPES.get(name, name)
 
 
 def _state(e, p):
-    """Return the state of an Entry in torch's words; p are its points, or None."""
+    """Return the state of an Entry in torch's terms; p is its points, or None."""
     if e.state == _COMPLETED or (e.state == _SCHEDULED and p and p.complete and not p.failed):
         return "completed"
     return "started" if p and p.ready else "scheduled"
 
 
 def _has_begun(e, p, _created):
-    """Return whether the library started it: not if it rejected the arguments."""
+    """Return whether the library started the operation.  It does not if it rejects the arguments.
+    """
     return p is not None or e.state == _COMPLETED
 
 

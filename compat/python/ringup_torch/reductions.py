@@ -14,7 +14,7 @@ _NAMES = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_
 
 
 def number_of(op):
-    """Return torch's number of an operation, given as a ReduceOp or as one of its constants,
+    """Return torch's number of an operation.  The operation is a ReduceOp or one of its constants,
     which are ReduceOps themselves in torch 1.13."""
     return int(getattr(op, "op", op))
 
@@ -31,12 +31,14 @@ BITWISE = {BAND: torch.bitwise_and, BOR: torch.bitwise_or, BXOR: torch.bitwise_x
 
 
 def is_composed(number, dtype):
-    """Return whether the library does not support the operation, so that others replace it."""
+    """Return whether the library does not support the operation, so that it is composed of others.
+    """
     return number in BITWISE and not (dtype is torch.bool and number in _OF_BOOL)
 
 
 def factor_of(op):
-    """Return the factor of a PREMUL_SUM, a number or a tensor of one element, as a number."""
+    """Return the factor of a PREMUL_SUM as a number; torch has a number or a tensor of one element.
+    """
     state = op.__getstate__()
     if state is None:  # torch 1.13
         raise ValueError("this torch does not expose the factor of a PREMUL_SUM: multiply the "
@@ -46,8 +48,8 @@ def factor_of(op):
 
 @functools.lru_cache(None)
 def reduction_of(number, dtype):
-    """Return (the library's type, how many of it make one element, the library's operation).
-    Raises ValueError if elements of this type do not support the operation."""
+    """Return (the library's type, number of these in one element, the library's operation). Raises
+    ValueError if elements of this type do not support the operation."""
     if dtype is torch.bool and number in _OF_BOOL:
         return constants.BOOL, 1, _OF_BOOL[number]
     if number in _REDOPS:

@@ -1,12 +1,11 @@
 # staging.py - host memory through which GPU tensors pass: pinned, and shared with other ranks.
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a GPU copies to and from pinned memory several times as fast as to other memory,
-and the library reduces in place what lies in ringup_alloc() memory.  A staging tensor is both.
-Pinning takes longer than a copy, so blocks are kept: they are given back to their pool when the
-last tensor on them is gone, and never to the system.
+"""A GPU's driver copies to and from pinned memory several times as fast as to and from other
+memory, and the library reduces data in ringup_alloc() memory in place.  A staging tensor has both
+kinds of memory in one.  Pinning takes longer than a copy, so blocks are kept: a block returns to
+its pool when the last tensor on it is gone, and is never returned to the system.
 
-Where memory cannot be shared or pinned, a staging tensor is one of torch's own.
-"""
+If memory cannot be shared or pinned, a staging tensor is an ordinary torch tensor."""
 
 import collections
 import ctypes
@@ -23,7 +22,7 @@ _PORTABLE = 1       # cudaHostRegisterPortable: pinned for all GPUs of this proc
 
 
 def size_class(nbytes):
-    """Return the size of the block for this many bytes: at most a quarter larger."""
+    """Return the size of a block for this many bytes: at most a quarter larger."""
     if nbytes <= _LEAST:
         return _LEAST
     step = 1 << ((nbytes - 1).bit_length() - 3)
@@ -31,7 +30,7 @@ def size_class(nbytes):
 
 
 def register(address, nbytes):
-    """Pin memory for GPUs; return whether that worked."""
+    """Pin memory for GPUs; return whether this succeeded."""
     if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, _PORTABLE)) == 0:
         return True
     try:  # the driver keeps the error, and torch takes it for that of the next kernel: this one
@@ -45,7 +44,7 @@ class Pool:
     """Blocks of pinned memory.  Thread-safe."""
 
     def __init__(self, pin=register):
-        """pin(address, bytes) pins memory and returns whether it could."""
+        """pin(address, bytes) pins memory and returns whether it succeeded."""
         self._pin = pin
         self._free = collections.defaultdict(collections.deque)  # addresses by size
         self._refused = False
@@ -61,7 +60,7 @@ class Pool:
         return flat.view(dtype).view(shape)
 
     def _block(self, nbytes):
-        """A block as an object that has the buffer protocol, or None."""
+        """Return a block as an object with the buffer protocol, or None."""
         try:
             address = self._free[nbytes].pop()
         except IndexError:
@@ -73,8 +72,8 @@ class Pool:
         return block
 
     def _make(self, nbytes):
-        """Return the address of a new block, or None.  After a failure it is not tried again: a
-        retry takes long and fails for the same reason, such as a limit of this process."""
+        """Return the address of a new block, or None.  After a failure, do not try again: another
+        attempt takes long and fails for the same reason, such as a limit of this process."""
         address = job.lib.ringup_alloc(nbytes)
         if address and not self._pin(address, nbytes):
             job.lib.ringup_free(address)
@@ -83,7 +82,7 @@ class Pool:
         return address
 
     def forget(self):
-        """In a forked child, leave all blocks to the parent: both have the same memory."""
+        """In a forked child, leave all blocks to the parent, because both have the same memory."""
         self._free = collections.defaultdict(collections.deque)
 
 

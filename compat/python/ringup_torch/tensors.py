@@ -1,8 +1,8 @@
 # tensors.py - the memory of torch's tensors as the library sees it: addresses, types, copies.
 # SPDX-License-Identifier: Apache-2.0
-"""The library works on the memory of a tensor that is contiguous in host memory.  Every other
-tensor (transposed, channels_last, on a GPU, a view that negates or conjugates) goes through a
-contiguous copy in host memory."""
+"""The library works directly on a tensor that is contiguous in host memory.  Any other tensor
+(transposed, channels_last, on a GPU, a view that negates or conjugates) goes through a contiguous
+copy in host memory."""
 
 import math
 
@@ -34,7 +34,7 @@ WRAPPING = {getattr(torch, name): number
 
 
 def carried(dtype):
-    """Return (the library's type, how many of it make one element), for moving elements."""
+    """Return (the library's type, number of these in one element), for moving elements."""
     if dtype in DTYPES:
         return DTYPES[dtype], 1
     return PAIRS.get(dtype) or (constants.U8, torch.empty(0, dtype=dtype).element_size())
@@ -62,7 +62,7 @@ def copy(tensor):
 
 def empty(like, shape=None):
     """Return an uninitialized contiguous tensor in host memory with the tensor's type, and its
-    shape or another one."""
+    shape unless another one is given."""
     make = staging.empty if like.is_cuda else torch.empty
     return make(like.shape if shape is None else shape, dtype=like.dtype)
 
@@ -80,15 +80,16 @@ def writable(tensor):
 
 
 def deliver(place, tensor):
-    """Copy what the library wrote to its destination, unless it was written there."""
+    """Copy the data that the library wrote to its destination, unless the library wrote it there.
+    """
     if place is not tensor:
         with torch.no_grad():
             tensor.copy_(place)
 
 
 def flat_view(tensors):
-    """Return one flat tensor over several tensors of one type that are adjacent in memory, or
-    None.  It keeps the memory alive, not the tensors."""
+    """Return one flat tensor over several tensors of one type that are adjacent in memory, or None.
+    It keeps the memory alive, but not the tensors."""
     first = next((t for t in tensors if t.numel()), None)
     if first is None:
         return torch.empty(0, dtype=tensors[0].dtype)
@@ -109,7 +110,8 @@ def flat_view(tensors):
 
 
 def joined(tensors):
-    """Return one flat tensor with the elements of several, without a copy if possible, to read."""
+    """Return one flat tensor with the elements of several tensors, for reading; without a copy if
+    possible."""
     flat = flat_view(tensors)
     if flat is None:
         flat = torch.cat([readable(t).detach().reshape(-1) for t in tensors])
@@ -117,7 +119,7 @@ def joined(tensors):
 
 
 def room(tensors):
-    """Return one flat tensor to write to, on the memory of several tensors if possible."""
+    """Return one flat tensor for writing, on the memory of several tensors if possible."""
     flat = flat_view(tensors)
     if flat is None:
         flat = empty(tensors[0], (sum(t.numel() for t in tensors),))
@@ -145,5 +147,5 @@ def same_type(*tensors):
 
 
 def row_of(tensor):
-    """Return how many elements a row along the first dimension has."""
+    """Return the number of elements in a row along the first dimension."""
     return math.prod(tensor.shape[1:])

@@ -1,9 +1,9 @@
 # waiters.py - threads that complete the futures of operations.
 # SPDX-License-Identifier: Apache-2.0
-"""A program, or DDP, that asks an operation for its future does not wait for it: somebody has to.
-One thread at a time, the leader, waits for the operations in their order.  When one has completed
-another thread becomes leader before the callbacks of the future run.  A callback may therefore
-start operations and wait for them, or for futures, for as long as it likes."""
+"""A program, or DDP, that asks an operation for its future does not wait for the operation itself,
+so a thread here waits for it.  One thread at a time, the leader, waits for the operations in their
+order.  When one has completed, another thread becomes leader before the callbacks of the future
+run.  A callback may therefore start operations and wait for them, or for futures, for any time."""
 
 import collections
 import os
@@ -68,10 +68,10 @@ class Waiters:
         work.deliver()
 
     def end(self, seconds):
-        """Let all threads end that have nothing to do, and wait so long for those that have.
+        """End all idle threads, and wait for the busy ones for this time.
 
-        At exit the interpreter stops threads where they are, and one that is stopped in torch's
-        C++ code, which completes futures, ends the process."""
+        At exit, the interpreter stops threads in the middle of their work.  A thread that is
+        stopped in torch's C++ code, which completes futures, would end the process."""
         deadline = time.monotonic() + seconds
         with self._changed:
             self._is_over = True
@@ -92,7 +92,7 @@ waiters = Waiters()
 
 
 def _forked():
-    """Called in a child, which has none of the threads."""
+    """Run in a forked child, which has none of the threads."""
     waiters.__init__()
 
 

@@ -1,4 +1,4 @@
-# work.py - an operation under way, as torch.distributed hands it out.
+# work.py - a handle for an operation in flight, as torch.distributed returns it.
 # SPDX-License-Identifier: Apache-2.0
 
 import collections
@@ -26,14 +26,14 @@ _UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases
 
 
 class Work(_Work):
-    """A handle to wait for one operation; any thread may call wait(), any number of times.
+    """A handle to wait for one operation.  Any thread may call wait(), any number of times.
 
-    After the operation has completed, it holds only weak references to large tensors, so keeping
-    a handle does not keep their memory."""
+    After the operation has completed, the handle has only weak references to large tensors, so
+    keeping a handle does not keep their memory."""
 
     def __init__(self, group, operation, outputs, entry, source=None):
-        """operation is a ringup.operation.Operation, or None: there was nothing to do; outputs are
-        the tensors that it writes; source() is the rank that a message came from."""
+        """operation is a ringup.operation.Operation, or None if nothing has to be done.  outputs
+        are the tensors that it writes.  source() returns the rank that sent a message."""
         super().__init__()
         self._group, self._operation, self._entry = group, operation, entry
         self._outputs, self._source, self._error = outputs, source, None
@@ -83,13 +83,13 @@ class Work(_Work):
         self._is_over = True
 
     def _let_go(self):
-        """Keep only weak references to tensors from now on; except small ones, such as those
-        that DDP creates for an operation and reads with result() only."""
+        """Keep only weak references to tensors from now on.  Exceptions are small tensors, such as
+        those that DDP creates for an operation and reads only with result()."""
         self._outputs = [t if t.numel() * t.element_size() <= _SMALL else weakref.ref(t)
                          for t in self.result()]
 
     def poll(self):
-        """Return whether it has completed or failed.  Never blocks."""
+        """Return whether the operation has completed or failed.  Never blocks."""
         if not self._is_over and self._lock.acquire(blocking=False):
             try:
                 if not self._is_over and self._operation.poll():
@@ -104,13 +104,12 @@ class Work(_Work):
     is_completed = poll
 
     def needs_abort(self):
-        """Return whether the group must be aborted before it is closed.  A message that no
-        thread waits for fails by itself, and other messages that have arrived can still be
-        received."""
+        """Return whether the group must be aborted before it is closed.  A message that no thread
+        waits for fails by itself, and other messages that have arrived can still be received."""
         return not self.poll() and (not self.is_message or self._lock.locked())
 
     def is_success(self):
-        """Return whether it has completed without an error."""
+        """Return whether the operation has completed without an error."""
         return self.poll() and self._error is None
 
     def exception(self):
@@ -128,15 +127,15 @@ class Work(_Work):
         self.wait()
 
     def source_rank(self):
-        """Return the sender of a message; blocks until it has arrived."""
+        """Return the sender of a message.  Blocks until the message has arrived."""
         self.wait()
         return self._source() if self._source else -1
 
     _source_rank = source_rank
 
     def get_future(self):
-        """Return a Future of the output tensors.  Its callbacks may start operations and wait
-        for them."""
+        """Return a Future of the output tensors.  Its callbacks may start operations and wait for
+        them."""
         self.poll()
         with _asking:
             if self._future is not None:
@@ -151,7 +150,7 @@ class Work(_Work):
         return future
 
     def finish(self):
-        """Called by a thread of Waiters: wait for the operation; never raises."""
+        """Wait for the operation; never raises.  A thread of Waiters calls this."""
         if not self._is_over:
             try:
                 self._complete(None)
@@ -159,7 +158,7 @@ class Work(_Work):
                 self._end(e)
 
     def deliver(self):
-        """Called by a thread of Waiters: complete the future, which runs callbacks."""
+        """Complete the future, which runs its callbacks.  A thread of Waiters calls this."""
         with _asking:
             promise, value = self._promise, self._error or self.result()
             self._promise = self._future = None
@@ -168,8 +167,8 @@ class Work(_Work):
 
 
 def _settle(promise):
-    """The value of a future.  Only an exception that is raised here is one in C++, too; torch's
-    set_exception() makes it a value."""
+    """Set the value of a future.  Only an exception that is raised here is also an exception in
+    C++; torch's set_exception() turns it into a value."""
     value = promise.value()
     if isinstance(value, Exception):
         raise value
@@ -177,7 +176,7 @@ def _settle(promise):
 
 
 class Several(_Work):
-    """Works that are waited for together."""
+    """Several Works that are waited for together."""
 
     def __init__(self, works):
         super().__init__()
@@ -185,17 +184,17 @@ class Several(_Work):
         _recent.append(self)
 
     def wait(self, timeout=None):
-        """Wait for all; raise the first error."""
+        """Wait for all Works; raise the first error."""
         for work in self._works:
             work.wait(timeout)
         return True
 
     def is_completed(self):
-        """Return whether all have completed."""
+        """Return whether all Works have completed."""
         return all([work.is_completed() for work in self._works])
 
     def is_success(self):
-        """Return whether all have completed without an error."""
+        """Return whether all Works have completed without an error."""
         return all([work.is_success() for work in self._works])
 
     def result(self):
@@ -207,6 +206,6 @@ class Several(_Work):
         self.wait()
 
     def get_future(self):
-        """A Future of all tensors."""
+        """Return a Future of all tensors."""
         return torch.futures.collect_all([work.get_future() for work in self._works]).then(
             lambda all_: [t for f in all_.value() for t in f.value()])

@@ -1,9 +1,10 @@
 # __init__.py - horovod._keras: code shared by all forms of Keras.
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer stays what it is, and so a model is saved and loaded as if this package was not
-there: a method of the copy is replaced by one that combines the gradients first.  With Keras 3 that
-is apply(), which all back ends call; with Keras 2 it is apply_gradients().  What is made of the
-optimizer's configuration combines gradients, too: see settings.py."""
+"""The optimizer keeps its class, so a model is saved and loaded as if this package did not exist.
+In a copy of the optimizer, one method is replaced by one that first combines the gradients.  With
+Keras 3 this is apply(), which all backends call; with Keras 2 it is apply_gradients(). An optimizer
+that is made from the configuration of such an optimizer also combines gradients; see settings.py.
+"""
 
 import contextlib
 import functools
@@ -22,7 +23,7 @@ _STORE = ("save_own_variables", "load_own_variables")    # see jax_passes.py
 
 
 def create_distributed_optimizer(keras, optimizer, op=Average, **how):
-    """A new optimizer like this one, whose gradients are combined across the ranks."""
+    """Return a copy of an optimizer that combines its gradients across the ranks."""
     reducer = getattr(optimizer, _MARK, None)
     if reducer is not None and not reducer.is_implied:
         raise ValueError("this optimizer is already a DistributedOptimizer: its gradients would "
@@ -41,7 +42,7 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
                gradient_predivide_factor=1.0, op=Average, backward_passes_per_step=1,
                average_aggregated_gradients=False, num_groups=0, groups=None,
                process_set=global_process_set, scale_local_gradients=True):
-    """Let this optimizer combine its gradients across the ranks."""
+    """Make this optimizer combine its gradients across the ranks."""
     settings = Settings(
         keras, name=name, compression=compression, sparse_as_dense=sparse_as_dense,
         gradient_predivide_factor=gradient_predivide_factor, op=op,
@@ -62,7 +63,7 @@ def distribute(keras, optimizer, name=None, compression=None, sparse_as_dense=Fa
 
 
 def _attach(optimizer, reducer):
-    """Let a reducer do the steps of this optimizer."""
+    """Make a reducer run the steps of this optimizer."""
     before = set(vars(optimizer))
 
     def register_local_var(var):
@@ -85,7 +86,7 @@ def _attach(optimizer, reducer):
 
 @contextlib.contextmanager
 def _plain(optimizer):
-    """Let an optimizer, and one inside of it, be Keras's own while a block runs."""
+    """Make an optimizer, and one inside of it, behave as Keras's own while a block runs."""
     own = []
     for o in filter(None, (optimizer, getattr(optimizer, "inner_optimizer", None))):
         names = {*_KEPT, _MARK, _METHODS, *getattr(o, _METHODS, ())} - set(_STORE)
@@ -102,8 +103,8 @@ def _plain(optimizer):
 
 
 def _move(inner, outer):
-    """Let the optimizer that was put around another one combine the gradients in its place.
-    Programs may have the configuration of either."""
+    """Make the optimizer that wraps another one combine the gradients in its place.  Programs may
+    have the configuration of either."""
     reducer = getattr(inner, _MARK)
     for name in getattr(inner, _METHODS):
         delattr(inner, name)
@@ -113,12 +114,11 @@ def _move(inner, outer):
 
 
 def _follow_loss_scaling(keras):
-    """Gradients are combined before a LossScaleOptimizer asks whether they are finite.
+    """Combine gradients before a LossScaleOptimizer tests whether they are finite.
 
-    What it does then is a branch, which each rank would take for itself, and the others would wait
-    for gradients that never come.  Keras puts one around any optimizer of a model that computes
-    with two bytes, in compile(); so its class is told.
-    """
+    After that test, the optimizer branches.  Each rank would take its own branch, and some would
+    wait for gradients that never arrive.  compile() puts a LossScaleOptimizer around any optimizer
+    of a model that computes with two bytes, so this function changes the class."""
     base = getattr(keras.optimizers, "LossScaleOptimizer", None)
     classes = [base] if base else keras.mixed_precision.LossScaleOptimizer.__subclasses__()
     for cls in classes:
@@ -127,7 +127,7 @@ def _follow_loss_scaling(keras):
 
 
 def _follow(cls):
-    """Let a wrapping optimizer class take over the settings of the optimizer that it wraps."""
+    """Make a wrapping optimizer class take over the settings of the optimizer that it wraps."""
     init = cls.__init__
 
     @functools.wraps(init)
@@ -141,8 +141,8 @@ def _follow(cls):
 
 
 def _replace_apply(optimizer, reducer):
-    """Keras 3.  Optimizers of Keras itself have a stateless_apply() that calls apply(), but that
-    of LossScaleOptimizer does not, and JAX calls nothing else."""
+    """Replace the methods of a Keras 3 optimizer.  For Keras's own optimizers, stateless_apply()
+    calls apply(). That of LossScaleOptimizer does not, and JAX calls only stateless_apply()."""
     inner, inner_stateless = optimizer.apply, getattr(optimizer, "stateless_apply", None)
     combined_already, passes = threading.local(), None
 
@@ -181,8 +181,8 @@ def _replace_apply(optimizer, reducer):
 
 
 def _replace_apply_gradients(optimizer, reducer):
-    """Keras 2, its new and its legacy optimizers.  As with Horovod, gradients that the optimizer
-    has computed are combined already, and apply_gradients() takes them as they are."""
+    """Replace the methods of a Keras 2 optimizer, new or legacy.  As in Horovod, gradients that the
+    optimizer has computed are already combined, and apply_gradients() applies them unchanged."""
     inner = optimizer.apply_gradients
 
     @functools.wraps(inner)
@@ -202,7 +202,7 @@ def _replace_apply_gradients(optimizer, reducer):
 
 
 def _replace_compute_gradients(optimizer, name, reducer):
-    """Combine gradients where the optimizer itself computes them."""
+    """Combine gradients in the method with which the optimizer computes them."""
     inner = getattr(optimizer, name)
 
     @functools.wraps(inner)
@@ -217,7 +217,8 @@ def _replace_compute_gradients(optimizer, name, reducer):
 
 
 def _tape_of(loss, tape):
-    """The tape that has recorded a loss; one that records it if the loss is a function."""
+    """Return the tape that has recorded a loss; if the loss is a function, a tape that records it.
+    """
     if tape is None and not callable(loss):
         raise ValueError("pass tape= with a loss that is already computed")
     return tape
@@ -229,8 +230,8 @@ def is_distributed(optimizer):
 
 
 def imply(keras, optimizer, settings):
-    """Let an optimizer made of a configuration combine gradients as the one did that it came from.
-    A program may say so once more."""
+    """Make an optimizer from a configuration combine gradients as the original optimizer did.  A
+    program may also call this a second time."""
     if not is_distributed(optimizer):
         distribute(keras, optimizer, **settings)
         getattr(optimizer, _MARK).is_implied = True
@@ -248,27 +249,27 @@ def load_model(keras, filepath, custom_optimizers=None, custom_objects=None, com
 
 
 def allreduce(keras, value, name, average, pre, post, op):
-    """Combine a value across all ranks."""
+    """Reduce a value over all ranks."""
     return backends.of(keras).value(arrays.allreduce(value, name, choose(op, average), pre, post,
                                                      global_process_set))
 
 
 def allgather(keras, value, name):
-    """Concatenate the ranks' values."""
+    """Concatenate the values of all ranks."""
     return backends.of(keras).value(arrays.allgather(value, name, global_process_set))
 
 
 def broadcast(keras, value, root_rank, name):
-    """Root's value."""
+    """Return root's value."""
     return backends.of(keras).value(arrays.broadcast(value, root_rank, name, global_process_set))
 
 
 def reducescatter(keras, value, name, op):
-    """This rank's rows of the combined values."""
+    """Return this rank's rows of the reduced values."""
     return backends.of(keras).value(arrays.reducescatter(value, name, op, global_process_set))
 
 
 def broadcast_global_variables(root_rank):
-    """Overwrite all variables of a graph of TensorFlow 1 with root's."""
+    """Overwrite all variables of a TensorFlow 1 graph with root's values."""
     from horovod.tensorflow.optimizer import broadcast_global_variables as of_tensorflow
     return of_tensorflow(root_rank)

@@ -1,7 +1,8 @@
-# backends.py - how gradients are combined on each back end of Keras.
+# backends.py - combine gradients on each Keras backend.
 # SPDX-License-Identifier: Apache-2.0
-"""Each back end is a class: its name, Compression, how() and Reducer, which does an optimizer's
-step, assign(), which gives variables root's values, and value(), what an array is returned as."""
+"""Each Keras backend is a class.  It has a name, Compression and how(); a Reducer, which runs the
+steps of an optimizer; assign(), which gives variables root's values; and value(), which converts a
+returned array."""
 
 import math
 
@@ -12,7 +13,7 @@ from horovod.common.semantics import Average
 
 
 def of(keras):
-    """The back end of a module keras, which was chosen when it was imported."""
+    """Return the backend of a Keras module, which was chosen when it was imported."""
     name = keras.backend.backend() if hasattr(keras.backend, "backend") else "tensorflow"
     if name == "tensorflow":
         return TensorFlow
@@ -25,7 +26,7 @@ def of(keras):
 
 
 class _Lazy:
-    """An attribute that is imported when it is first asked for."""
+    """An attribute that is imported on first use."""
 
     def __init__(self, load):
         self.load = load
@@ -57,13 +58,14 @@ class TensorFlow:
 
     @staticmethod
     def value(array):
-        """A tensor in eager code, as Horovod returns it."""
+        """Return a tensor in eager code, as Horovod does."""
         import tensorflow as tf
         return tf.convert_to_tensor(array) if tf.executing_eagerly() else array
 
     @staticmethod
     def check_weights(model):
-        """Compare the ranks' weights after a batch; here gradients.py does it in each step."""
+        """Do nothing.  After a batch, other backends compare the ranks' weights here; gradients.py
+        compares those of TensorFlow in each step."""
 
     @staticmethod
     def assign(variables, root_rank, process_set=global_process_set):
@@ -72,7 +74,7 @@ class TensorFlow:
 
 
 class _How:
-    """How gradients are combined: Horovod's arguments."""
+    """The way to combine gradients: Horovod's arguments."""
 
     def __init__(self, op, gradient_predivide_factor, compression, sparse_as_dense, num_groups,
                  groups, process_set):
@@ -85,7 +87,7 @@ class _How:
         self.groups, self.process_set = groups, process_set
 
     def units(self, grads, variables):
-        """Lists of indices of gradients that are combined at a time."""
+        """Return lists of indices of gradients that are combined together."""
         there = [i for i, g in enumerate(grads) if g is not None]
         if self.groups is None:
             return [[i] for i in there]
@@ -98,7 +100,8 @@ class _How:
 
 
 class ArrayReducer:
-    """Gradients outside of graphs: adds up in Python, and combines what combine() is given."""
+    """Combines gradients outside of graphs: adds up the gradients of several passes in Python, and
+    combines them with combine()."""
 
     def __init__(self, how, scope, scale_local_gradients, passes, average_aggregated_gradients):
         self.how, self.scope, self.passes = how, scope, passes
@@ -107,11 +110,11 @@ class ArrayReducer:
         self.is_each_step = passes == 1
 
     def register_local_var(self, var):
-        """Leave the gradient of this variable to this rank."""
+        """Keep the gradient of this variable local to this rank."""
         self.local.add(id(var))
 
     def step(self, grads, variables, optimizer, update):
-        """Combine the gradients and update variables by them."""
+        """Combine the gradients, and update variables with them."""
         if self.passes > 1:
             self.sums = grads if self.sums is None else [
                 s if g is None else g if s is None else s + g for s, g in zip(self.sums, grads)]
@@ -127,7 +130,7 @@ class ArrayReducer:
 
     @staticmethod
     def _count_iteration(optimizer):
-        """A step without an update counts, too."""
+        """Count an iteration for a step that updates nothing."""
         optimizer.iterations.assign(optimizer.iterations + 1)
 
     def _combined(self, grads, variables):
@@ -142,21 +145,22 @@ class ArrayReducer:
         return out
 
     def passes_of(self, _optimizer, _update):
-        """The object that sums several passes in the optimizer's variables; None: step() does."""
+        """Return the object that sums several passes in the optimizer's variables; None if step()
+        sums them."""
         return None
 
     def label(self, i, variables):
-        """The name under which a gradient travels: its place in the list, for names of variables
-        count what the process has built before."""
+        """Return the name under which ranks match a gradient: its place in the list.  Names of
+        variables contain numbers that count everything that the process has built."""
         return f"{self.scope}.{i + 1}of{len(variables)}"
 
     def combine(self, grads, variables):
-        """The gradients of all ranks."""
+        """Return the gradients of all ranks."""
         raise NotImplementedError
 
 
 class _TorchReducer(ArrayReducer):
-    """Gradients are torch's tensors, combined in place."""
+    """Combines gradients that are torch tensors, in place."""
 
     def combine(self, grads, variables):
         from horovod.torch.mpi_ops import grouped_allreduce_async_, synchronize
@@ -176,7 +180,7 @@ class _TorchReducer(ArrayReducer):
 
 
 def _check_weights(scope, variables, process_set):
-    """Compare samples of the ranks' weights if it is time to."""
+    """If a check is due, compare samples of the ranks' weights."""
     if weights.interval():
         import keras
         array_weights.check(scope, variables, lambda v: keras.ops.convert_to_numpy(v.value),
@@ -184,18 +188,18 @@ def _check_weights(scope, variables, process_set):
 
 
 class _ArrayBackend:
-    """The object that has the weights as arrays for numpy."""
+    """A backend whose weights can be read as NumPy arrays."""
 
     how = staticmethod(_How)
 
     @staticmethod
     def value(array):
-        """The array."""
+        """Return the array."""
         return array
 
     @staticmethod
     def assign(variables, root_rank, process_set=global_process_set):
-        """Overwrite variables with root's."""
+        """Overwrite variables with root's values."""
         import keras
         check_lengths(len(variables), process_set)
         values = [keras.ops.convert_to_numpy(v.value) for v in variables]
@@ -219,7 +223,7 @@ class Torch(_ArrayBackend):
 
     @staticmethod
     def check_weights(model):
-        """Compare the ranks' weights after a batch; here the reducer does it in each step."""
+        """Do nothing.  The reducer compares the ranks' weights in each step."""
 
 
 class Jax(_ArrayBackend):
@@ -236,7 +240,8 @@ class Jax(_ArrayBackend):
 
     @staticmethod
     def check_weights(model):
-        """Compare the ranks' weights after a batch: compiled code gives nothing out."""
+        """Compare the ranks' weights after a batch, because compiled code cannot do so during it.
+        """
         reducer = getattr(getattr(model, "optimizer", None), "_ringup_distributed", None)
         if reducer is not None:
             shared = [v for v in model.trainable_variables if id(v) not in reducer.local]

@@ -16,7 +16,7 @@ from horovod.common.semantics import Average
 
 
 def _optimizer_variables(optimizer):
-    """Keras 2 has a method for them, Keras 3 a property."""
+    """Return the variables of an optimizer.  Keras 2 has a method for them, Keras 3 a property."""
     if optimizer is None:
         return []
     variables = optimizer.variables
@@ -24,7 +24,7 @@ def _optimizer_variables(optimizer):
 
 
 def _same(a, b):
-    """Return whether both are, or wrap, the same TensorFlow variable."""
+    """Return whether both arguments are, or wrap, the same TensorFlow variable."""
     return a is b or getattr(a, "_value", a) is getattr(b, "_value", b)
 
 
@@ -57,7 +57,7 @@ class BroadcastGlobalVariablesCallbackImpl:
             raise ValueError("All local variables must be of tf.Variable type.")
 
     def set_model(self, model):
-        """Keras calls it before it compiles the training step."""
+        """Set the model and check its options, before Keras compiles the training step."""
         super().set_model(model)
         if getattr(model, "jit_compile", False) and backends.of(self._keras).name == "tensorflow":
             warnings.warn("jit_compile is turned off: XLA cannot compile collectives of "
@@ -66,11 +66,11 @@ class BroadcastGlobalVariablesCallbackImpl:
             model.jit_compile = False
 
     def register_local_var(self, var):
-        """Leave this variable alone."""
+        """Exclude this variable from the broadcast."""
         self._local.append(var)
 
     def on_batch_end(self, batch, logs=None):
-        """An optimizer has all its variables by then."""
+        """Broadcast after the first batch, when the optimizer has created all its variables."""
         if self.broadcast_done:
             backends.of(self._keras).check_weights(self.model)
             return
@@ -90,7 +90,7 @@ class BroadcastGlobalVariablesCallbackImpl:
 
 
 class MetricAverageCallbackImpl:
-    """Averages metrics over the ranks at the end of an epoch, for callbacks that come after it."""
+    """Averages metrics over the ranks at the end of an epoch, for the callbacks that follow."""
 
     def __init__(self, *_args):
         super().__init__()
@@ -108,8 +108,8 @@ class MetricAverageCallbackImpl:
 
 
 def _numberless(name):
-    """(a metric's name without numbers, the numbers): Keras calls the second AUC of a process
-    auc_1, and the loss at a layer dense_2 dense_2_loss."""
+    """Return (a metric's name without numbers, the numbers). Keras calls the second AUC of a
+    process auc_1, and the loss of a layer dense_2 dense_2_loss."""
     number = r"_(\d+)(?=_|$)"
     return re.sub(number, "", name), [int(n) for n in re.findall(number, name)]
 
@@ -127,8 +127,8 @@ def _check_metrics(names):
 
 class LearningRateScheduleCallbackImpl:
     """Sets the learning rate to initial_lr times multiplier(epoch) from start_epoch until
-    end_epoch.  A constant multiplier stands for multiplier ** (epoch - start_epoch), as in
-    Horovod 0.28.1, whose documentation says that it is constant."""
+    end_epoch.  A constant multiplier means multiplier ** (epoch - start_epoch), as in Horovod
+    0.28.1, whose documentation says that the factor is constant."""
 
     def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True,
                  momentum_correction=True, steps_per_epoch=None):
@@ -143,7 +143,7 @@ class LearningRateScheduleCallbackImpl:
             lambda epoch: multiplier ** (epoch - start_epoch))
 
     def _steps(self):
-        """Batches of an epoch."""
+        """Return the number of batches in an epoch."""
         steps = (self.params or {}).get("steps")
         if steps:
             return steps
@@ -187,8 +187,8 @@ class LearningRateScheduleCallbackImpl:
             self._correct_momentum(optimizer, new / old)
 
     def _correct_momentum(self, optimizer, ratio):
-        """See the paper of Goyal et al., 2017, section 2.1: a momentum holds gradients times the
-        learning rate that there was."""
+        """Correct the momentum, which contains gradients times the previous learning rate.  See
+        Goyal et al., 2017, section 2.1."""
         if isinstance(optimizer.momentum, (int, float)) and not getattr(
                 self.model, "run_eagerly", False):
             # The compiled step has the number in it and will not read it again.

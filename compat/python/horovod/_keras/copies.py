@@ -1,13 +1,14 @@
 # copies.py - copy a Keras optimizer with its settings.
 # SPDX-License-Identifier: Apache-2.0
-"""Keras makes one of a configuration, in which a learning rate that follows a schedule is written
-down.  Programs have schedules of their own that cannot be; the copy gets the same object."""
+"""Keras makes an optimizer from a configuration, which contains the schedule of its learning rate.
+Schedules that a program defines itself may not fit into a configuration; the copy then gets the
+same object."""
 
 import contextlib
 
 
 def copy_of(optimizer):
-    """A new optimizer like this one, without its state."""
+    """Return a copy of an optimizer, without its state."""
     inner = getattr(optimizer, "inner_optimizer", None)
     rate = _rate_of(inner if inner is not None else optimizer)
     if rate is None:
@@ -22,8 +23,8 @@ def copy_of(optimizer):
 
 
 def _rate_of(optimizer):
-    """The schedule, or the function, that tells an optimizer its learning rate; None: a number
-    does."""
+    """Return the schedule or function that sets an optimizer's learning rate; None if it is a
+    number."""
     rate = getattr(optimizer, "_hyper", {}).get("learning_rate")  # Keras 2's legacy ones
     if rate is None:
         rate = getattr(optimizer, "_learning_rate", None)
@@ -32,7 +33,7 @@ def _rate_of(optimizer):
 
 @contextlib.contextmanager
 def _not_written_down(rate):
-    """Let a configuration have a schedule in it that need not be read again."""
+    """Give a schedule an empty configuration while the block runs, because nobody reads it."""
     if not hasattr(type(rate), "get_config"):
         yield
         return

@@ -3,7 +3,7 @@
 
 
 class CommitStateCallbackImpl:
-    """Commits the state after every so many batches, and at the end of an epoch."""
+    """Commits the state after a number of batches, and at the end of an epoch."""
 
     def __init__(self, state, batches_per_commit=1):
         super().__init__()
@@ -23,12 +23,12 @@ class CommitStateCallbackImpl:
         self.commit()
 
     def commit(self):
-        """Commit; what a program's own class may do more."""
+        """Commit the state.  A subclass in a program may do more."""
         self.state.commit()
 
 
 class UpdateBatchStateCallbackImpl:
-    """Keeps state.batch, and shortens the epoch that is repeated by the batches already done."""
+    """Updates state.batch.  An epoch that is repeated is shortened by the batches already done."""
 
     def __init__(self, state):
         super().__init__()
@@ -51,7 +51,7 @@ class UpdateBatchStateCallbackImpl:
 
 
 class UpdateEpochStateCallbackImpl:
-    """Keeps state.epoch, counted over all generations."""
+    """Updates state.epoch, which counts over all generations."""
 
     def __init__(self, state):
         super().__init__()

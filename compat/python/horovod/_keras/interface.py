@@ -1,7 +1,8 @@
 # interface.py - the names of horovod.keras and horovod.tensorflow.keras, each for its own Keras.
 # SPDX-License-Identifier: Apache-2.0
-"""The two packages differ in the module that they call Keras, and in the order of some arguments.
-What they share is made here, once for each; it is pickled by the package's name."""
+"""The packages horovod.keras and horovod.tensorflow.keras differ in the Keras module that they use
+and in the order of some arguments.  This module creates their common functions, once for each
+package, and gives them the package's name for pickling."""
 
 from horovod import _keras as _impl
 from horovod._keras import callbacks as _callbacks
@@ -12,14 +13,14 @@ from horovod.common.semantics import Average
 
 
 def _belonging_to(module, things):
-    """{name: function or class}, as if the module had defined them."""
+    """Return {name: function or class}, with each changed as if the module had defined it."""
     for thing in things:
         thing.__module__, thing.__qualname__ = module, thing.__name__
     return {thing.__name__: thing for thing in things}
 
 
 def functions(keras, Compression, module):
-    """The functions of a package, but for DistributedOptimizer()."""
+    """Return the functions of a package, except DistributedOptimizer()."""
 
     def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sparse="",
                                     compression=Compression.none, sparse_as_dense=False,
@@ -28,8 +29,8 @@ def functions(keras, Compression, module):
                                     scale_local_gradients=True, num_groups=0,
                                     backward_passes_per_step=1,
                                     average_aggregated_gradients=False):
-        """DistributedOptimizer() but for the weights of local_layers, whose gradients stay this
-        rank's own."""
+        """Return a DistributedOptimizer() that keeps the gradients for the weights of local_layers
+        local to this rank."""
         if local_layers is None:
             local_layers = []
         elif isinstance(local_layers, keras.layers.Layer):
@@ -49,14 +50,14 @@ def functions(keras, Compression, module):
 
     def allreduce(value, name=None, average=None, prescale_factor=1.0, postscale_factor=1.0,
                   op=None, compression=Compression.none):
-        """Combine a number, an array or a tensor across all ranks.
+        """Reduce a number, an array or a tensor over all ranks.
 
-        This function and those below return a tensor on TensorFlow and an array on other back ends.
+        This function and those below return a tensor on TensorFlow and an array on other backends.
         """
         return _impl.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op)
 
     def allgather(value, name=None):
-        """Concatenate the ranks' values along the first dimension."""
+        """Concatenate the values of all ranks along the first dimension."""
         return _impl.allgather(keras, value, name)
 
     def broadcast(value, root_rank, name=None):
@@ -64,19 +65,18 @@ def functions(keras, Compression, module):
         return _impl.broadcast(keras, value, root_rank, name)
 
     def reducescatter(value, name=None, op=Average):
-        """Combine a value across all ranks, and return this rank's rows."""
+        """Reduce a value over all ranks, and return this rank's rows."""
         return _impl.reducescatter(keras, value, name, op)
 
     def broadcast_global_variables(root_rank):
-        """Overwrite all variables of a graph of TensorFlow 1 with root's."""
+        """Overwrite all variables of a TensorFlow 1 graph with root's values."""
         return _impl.broadcast_global_variables(root_rank)
 
     def load_model(filepath, custom_optimizers=None, custom_objects=None,
                    compression=Compression.none, legacy_opts=False):
-        """Load a saved model whose optimizer combines gradients from now on; its state is kept.
+        """Load a saved model whose optimizer combines gradients from now on and keeps its state.
 
-        custom_optimizers and custom_objects are classes that Keras does not know itself.
-        """
+        custom_optimizers and custom_objects are classes that Keras does not define."""
         return _impl.load_model(keras, filepath, custom_optimizers, custom_objects, compression)
 
     return _belonging_to(module, (PartialDistributedOptimizer, allreduce, allgather, broadcast,
@@ -84,21 +84,21 @@ def functions(keras, Compression, module):
 
 
 def callbacks(keras, module):
-    """The classes of a package's module callbacks."""
+    """Return the classes of a package's module callbacks."""
     Callback = keras.callbacks.Callback
 
     class BroadcastGlobalVariablesCallback(_callbacks.BroadcastGlobalVariablesCallbackImpl,
                                            Callback):
-        """Gives every rank the weights and the optimizer's state of rank root_rank after the first
-        batch, so that training begins alike also when weights are random or restored on one rank.
-        Warns if the model's optimizer combines no gradients."""
+        """Gives every rank the weights and the optimizer state of rank root_rank after the first
+        batch, so that all ranks start with the same weights, even if these are random or were
+        restored on one rank.  Warns if the model's optimizer does not combine gradients."""
 
         def __init__(self, root_rank, device="", local_variables=None):
             super().__init__(keras, root_rank, local_variables)
 
     class MetricAverageCallback(_callbacks.MetricAverageCallbackImpl, Callback):
-        """Averages metrics over the ranks at the end of an epoch.  It comes before callbacks that
-        use them, such as ReduceLROnPlateau and TensorBoard."""
+        """Averages metrics over the ranks at the end of an epoch.  Put it before callbacks that use
+        the metrics, such as ReduceLROnPlateau and TensorBoard."""
 
         def __init__(self, device=""):
             super().__init__(device)
@@ -106,16 +106,15 @@ def callbacks(keras, module):
     class LearningRateScheduleCallback(_callbacks.LearningRateScheduleCallbackImpl, Callback):
         """Sets the learning rate to initial_lr * multiplier between start_epoch and end_epoch.
 
-        multiplier is a number or a function of the epoch, which is a whole number if staircase,
-        else epoch + batch / steps_per_epoch.
-        """
+        multiplier is a number or a function of the epoch.  With staircase, the epoch is an integer;
+        otherwise it is epoch + batch / steps_per_epoch."""
 
     class LearningRateWarmupCallback(_callbacks.LearningRateWarmupCallbackImpl, Callback):
         """Raises the learning rate from initial_lr / size() to initial_lr in the first
         warmup_epochs (Goyal et al., 2017)."""
 
     class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
-        """Keras's ModelCheckpoint of the best model, whose path is set later: .filepath = path."""
+        """Keras's ModelCheckpoint for the best model.  Set its path later: .filepath = path."""
 
         def __init__(self, monitor="val_loss", verbose=0, mode="auto", save_freq="epoch"):
             super().__init__(filepath="best.keras", monitor=monitor, verbose=verbose,
@@ -129,17 +128,18 @@ def callbacks(keras, module):
 
 
 def elastic(keras, module):
-    """The names of a package's module elastic."""
+    """Return the names in a package's module elastic."""
     Callback = keras.callbacks.Callback
 
     class CommitStateCallback(_elastic.CommitStateCallbackImpl, Callback):
         """Commits the state after every batches_per_commit batches, and at the end of an epoch."""
 
     class UpdateBatchStateCallback(_elastic.UpdateBatchStateCallbackImpl, Callback):
-        """Keeps state.batch; an epoch that is repeated is shorter by the batches already done."""
+        """Updates state.batch.  An epoch that is repeated is shortened by the batches already done.
+        """
 
     class UpdateEpochStateCallback(_elastic.UpdateEpochStateCallbackImpl, Callback):
-        """Keeps state.epoch, counted over all generations of the job."""
+        """Updates state.epoch, which counts over all generations of the job."""
 
     return {"KerasState": KerasState, "run": run, **_belonging_to(module, (
         CommitStateCallback, UpdateBatchStateCallback, UpdateEpochStateCallback))}

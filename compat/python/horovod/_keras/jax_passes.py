@@ -1,8 +1,8 @@
 # jax_passes.py - add up the gradients of several backward passes in a Keras optimizer on JAX.
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code of JAX keeps nothing but what it is given and returns, and Keras gives it the
-optimizer's variables.  So the sums, and how many passes are in them, are variables of the
-optimizer; in a saved model they are not."""
+"""Compiled JAX code keeps only its arguments and results, and Keras passes it the optimizer's
+variables.  The sums of gradients, and the number of passes in them, are therefore variables of the
+optimizer.  A saved model does not contain them."""
 
 import contextlib
 import functools
@@ -12,11 +12,10 @@ import jax.numpy as jnp
 
 
 class Passes:
-    """Lets an optimizer combine and apply the sum of the gradients of several passes.
+    """Makes an optimizer combine and apply the sum of the gradients of several passes.
 
-    combined(grads, variables): the gradients of all ranks; update(state, grads, trainable): the
-    optimizer's own stateless_apply().
-    """
+    combined(grads, variables) returns the gradients of all ranks.  update(state, grads, trainable)
+    is the optimizer's own stateless_apply()."""
 
     def __init__(self, optimizer, passes, average, combined, update):
         self.optimizer, self.passes, self.average = optimizer, passes, average
@@ -43,7 +42,7 @@ class Passes:
 
     @contextlib.contextmanager
     def _hidden(self):
-        """The optimizer as if it had no variables of this object."""
+        """Make the optimizer appear to have no variables of this object."""
         own, known = {id(v) for v in (*self.sums, self.count)}, self.optimizer._variables
         everything = list(known)
         known[:] = [v for v in everything if id(v) not in own]
@@ -61,13 +60,14 @@ class Passes:
         return hidden
 
     def _iterations(self):
-        """The variable in which the optimizer counts steps; None if its steps are no updates."""
+        """Return the variable in which the optimizer counts steps; None if its steps are not
+        updates."""
         counting = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         steps = getattr(counting, "gradient_accumulation_steps", None)
         return None if steps else counting._iterations
 
     def stateless_apply(self, optimizer_variables, grads, trainable_variables):
-        """The optimizer's stateless_apply(), called after each last pass."""
+        """Run the optimizer's stateless_apply() after each last pass."""
         place = {id(v): i for i, v in enumerate(self.optimizer.variables)}
         at = [place[id(v)] for v in self.sums]
         at_count, at_steps = place[id(self.count)], place.get(id(self._iterations()))
@@ -103,7 +103,7 @@ class Passes:
         return last() if is_last else another()
 
     def apply(self, grads, trainable_variables=None):
-        """The optimizer's apply(), called after each last pass."""
+        """Run the optimizer's apply() after each last pass."""
         optimizer = self.optimizer
         if not optimizer.built:
             if trainable_variables is None:

@@ -12,7 +12,7 @@ from ringup import jax as collectives
 
 
 class _HalfCompressor(CastCompressor):
-    """Send floating point numbers with two bytes each; leave integers alone."""
+    """Send floating-point numbers with two bytes each; send integers unchanged."""
 
     @staticmethod
     def is_floating_point(tensor):
@@ -36,7 +36,7 @@ class BF16Compressor(_HalfCompressor):
 
 
 class Compression:
-    """The choices for compression=."""
+    """The values of compression=."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
@@ -44,10 +44,10 @@ class Compression:
 
 
 class JaxReducer(ArrayReducer):
-    """Gradients are combined in compiled code, each by its name."""
+    """Combines gradients in compiled code, each under its name."""
 
     def passes_of(self, optimizer, update):
-        """The object that sums several passes, or None; update is the optimizer's
+        """Return the object that sums several passes, or None.  update is the optimizer's
         stateless_apply()."""
         if self.passes == 1:
             return None

@@ -1,9 +1,9 @@
 # settings.py - how an optimizer combines gradients, kept in its configuration and its copies.
 # SPDX-License-Identifier: Apache-2.0
-"""Programs make optimizers of configurations: tuners, compile_from_config(), a cloned model.  Such
-an optimizer combines gradients as the one did from which the configuration came, or ranks would
-train apart.  The settings travel with the optimizer's name, a str that has them as an attribute.
-In JSON it is a name like any other, so saved models need nothing of this package."""
+"""Programs make optimizers from configurations: tuners, compile_from_config(), a cloned model.
+Such an optimizer must combine gradients if the one that the configuration came from does, or the
+ranks would train separate models.  The settings are an attribute of the optimizer's name, which is
+a subclass of str.  In JSON it is an ordinary name, so saved models do not need this package."""
 
 import copy
 import functools
@@ -16,8 +16,8 @@ _FOLLOWED = "_ringup_follows_settings"  # the attribute of a from_config() that 
 
 
 class Settings:
-    """The arguments of horovod._keras.distribute(), but for lists of variables, which are those of
-    another model in a copy."""
+    """The arguments of horovod._keras.distribute(), except lists of variables, which differ in the
+    model of a copy."""
 
     def __init__(self, keras, **how):
         self.keras, self.how, self.has_local = keras, how, False
@@ -25,7 +25,7 @@ class Settings:
             how["groups"] = None
 
     def apply(self, optimizer):
-        """Let an optimizer made of a configuration combine gradients, unless it does."""
+        """Make an optimizer from a configuration combine gradients, unless it already does."""
         from horovod._keras import imply  # which uses this module
         if self.has_local:
             warnings.warn("local variables are not part of an optimizer's configuration: call "
@@ -59,8 +59,8 @@ class _Name(str):
 
 
 def _marked(config, settings):
-    """A configuration with settings.  That of Keras 2's LossScaleOptimizer has no name but the
-    inner optimizer's."""
+    """Return a configuration with settings.  The configuration of Keras 2's LossScaleOptimizer has
+    only the name of the inner optimizer."""
     if "name" in config:
         return {**config, "name": _Name(config["name"], settings)}
     inner = config.get("inner_optimizer")
@@ -70,7 +70,7 @@ def _marked(config, settings):
 
 
 def _follow(cls):
-    """Let a class of optimizers look for settings in the configurations that it is made of."""
+    """Make a class of optimizers look for settings in the configurations that it is made from."""
     for base in cls.__mro__:
         method = vars(base).get("from_config")
         if isinstance(method, classmethod) and not hasattr(method.__func__, _FOLLOWED):
@@ -90,8 +90,8 @@ def _following(inner):
 
 
 def keep(optimizer, settings, plain):
-    """Let the configuration and the copies of an optimizer have its settings.  plain() lets it be
-    Keras's own while a block runs."""
+    """Give the settings to the configuration and the copies of an optimizer.  plain() makes the
+    optimizer behave as Keras's own while a block runs."""
     _follow(type(optimizer))
     inner = optimizer.get_config
 
@@ -115,5 +115,5 @@ def keep(optimizer, settings, plain):
 
 
 def _restored(settings, make, args):
-    """Restores an optimizer with settings for pickle."""
+    """Recreate an optimizer with settings, for pickle."""
     return settings.apply(make(*args))

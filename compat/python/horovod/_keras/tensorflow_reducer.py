@@ -23,22 +23,22 @@ class TensorFlowReducer:
                 name=scope)
 
     def register_local_var(self, var):
-        """Leave the gradient of this variable to this rank."""
+        """Keep the gradient of this variable local to this rank."""
         self.local.add(var)
         if self.helper:
             self.helper.register_local_var(var)
 
     @staticmethod
     def passes_of(_optimizer, _update):
-        """Nothing: the helper adds up passes."""
+        """Return None, because the helper adds up passes."""
         return None
 
     def reduce(self, grads, variables):
-        """The gradients of all ranks."""
+        """Return the gradients of all ranks."""
         return gradients.reduce(grads, variables, self.how, self.scope)
 
     def combine(self, grads, variables, optimizer):
-        """The gradients of all ranks, which step() then takes as they are."""
+        """Return the gradients of all ranks; step() then uses them unchanged."""
         if self.helper is None:
             self.combined = self.local.reduce_by(self.reduce, grads, variables)
         else:
@@ -60,7 +60,7 @@ class TensorFlowReducer:
         return self.how.op == Sum or self.helper is not None
 
     def step(self, grads, variables, optimizer, update):
-        """Combine the gradients and update variables by them."""
+        """Combine the gradients, and update variables with them."""
         if not self._is_combined(grads):
             grads = self.combine(grads, variables, optimizer)
             self.combined = None
@@ -71,7 +71,7 @@ class TensorFlowReducer:
 
     @staticmethod
     def _build(optimizer, variables):
-        """Let the optimizer make its variables before the branch of a graph in which it uses
+        """Let the optimizer create its variables before the branch of a graph in which it uses
         them."""
         with tf.init_scope():
             if hasattr(optimizer, "build"):

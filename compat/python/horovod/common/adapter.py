@@ -5,40 +5,45 @@ import operator
 
 
 class Adapter:
-    """A framework says how its tensors become memory and back; the rest has a default.  Its tensors
-    have a dtype and a shape, both of which can be keys, and perhaps a device.
+    """Defines how a framework's tensors become memory and back.
 
-    dtypes        the framework's types that the library can reduce, and its numbers of them
-    itemsize(d)   bytes of an element of a type
-    memory(t)     ringup.memory.Memory of the tensor's elements: the tensor's own, whose keep is
-                  the tensor, or, where that is not contiguous in host memory, of a copy
-    from_memory(m)  a tensor of the elements of a Memory that came from memory(), or of its like()
-    copy_into(t, m)  the tensor t, which now has the elements of m; where tensors never change, a
-                  new one
+    A framework must define the functions in the first list; the others have defaults.  Its tensors
+    have a dtype and a shape, both of which can be dictionary keys, and may have a device.
 
-    The defaults of what follows are made of these.  It is asked for in each step of a training, so
-    a framework may have its own instead, and places that are not Memory: they are given to
-    address() and kept alive.
+    dtypes        the framework's types that the library can reduce, and the library's numbers of
+                  them
+    itemsize(d)   the number of bytes in an element of a type
+    memory(t)     the ringup.memory.Memory of the tensor's elements.  It is the tensor's own memory,
+                  and its keep is the tensor.  If the tensor is not contiguous in host memory, it is
+                  the memory of a copy.
+    from_memory(m)  a tensor of the elements of a Memory that came from memory(), or from the like()
+                  of one
+    copy_into(t, m)  the tensor t with the elements of m; a new tensor if tensors are immutable
 
-    places(t, output)  (where to read, where to write, the tensor that the result is for) of a
-                  reduction into output; without output into a new tensor
-    address(place)  of where to read or to write
-    deliver(places)  the tensor with the result; called if it is not where it was written
-    source(t)     where to read only
-    from_block(source, t, shape, block)  a tensor of elements like t's that fill a block of bytes,
-                  which is None if there are none
-    room(source, shape)  where to write elements like those of source
-    from_room(place, t)  a tensor like t of what was written there
+    The defaults of the next functions use these.  Training calls them in each step, so a framework
+    may define faster ones, whose places are not Memory; a place is passed to address() and kept
+    alive.
 
-    For tensors on a GPU whose framework works on streams; RINGUP_BACKEND=nccl uses both:
+    places(t, output)  (place to read, place to write, tensor of the result) for a reduction into
+                  output; without output, into a new tensor
+    address(place)  the address of a place
+    deliver(places)  the tensor with the result; called if the result was written elsewhere
+    source(t)     the place to read, for operations that only read
+    from_block(source, t, shape, block)  a tensor of elements like those of t, which fill a block of
+                  bytes; block is None if it has no elements
+    room(source, shape)  a place to write elements like those of source
+    from_room(place, t)  a tensor like t with the elements written there
 
-    queue(t)      the number of the CUDA stream that the work on the tensor is queued on; None: it
-                  is in host memory, or may lie anywhere in it
+    The last functions are for GPU tensors of a framework that uses streams.  RINGUP_BACKEND=nccl
+    uses them:
+
+    queue(t)      the number of the CUDA stream on which work on the tensor is queued.  None: the
+                  tensor is in host memory, or work on it may be on any stream.
     far_places(t, output)  as places(), on the GPU
-    far_source(t) where to read only, on the GPU
-    far_room(t)   a function of a shape: a new tensor like t on the GPU, for work on the stream of
-                  the thread that asks for the function
-    on_queue(t)   a function of a function, which is called so that its work is on that stream
+    far_source(t)  as source(), on the GPU
+    far_room(t)   a function of a shape that returns a new tensor like t on the GPU, for work on the
+                  stream of the thread that calls far_room()
+    on_queue(t)   a function that calls its argument so that the work is queued on the stream of t
     """
 
     dtypes = {}

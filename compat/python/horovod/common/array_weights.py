@@ -1,7 +1,7 @@
 # array_weights.py - samples of weights that numpy can read, to check that all ranks hold the same.
 # SPDX-License-Identifier: Apache-2.0
-"""A check comes before a step: it looks at what the steps before have made.  Weights need not be
-equal before the first one, after which callbacks broadcast them."""
+"""A check runs before a step and compares the weights that the previous steps have produced.
+Before the first step, weights may differ, because callbacks broadcast them after it."""
 
 import numpy
 
@@ -13,7 +13,7 @@ _steps = {}  # how many steps have been counted, by the scope and the first of t
 
 
 class Check:
-    """Compares variables of a scope, which are alike on all ranks and in the same order."""
+    """Compares variables of a scope, which are the same on all ranks and in the same order."""
 
     def __init__(self, scope, variables, process_set):
         self.key = scope, len(variables), id(variables[0])
@@ -21,8 +21,9 @@ class Check:
         self.scope, self.process_set = scope, process_set
 
     def turn(self):
-        """Count a step; which check is due, or None.  Ranks may have counted differently, as a rank
-        that has just loaded its optimizer, so they agree on the smallest number."""
+        """Count a step.  Return which check is due, or None.  The ranks may have counted different
+        numbers of steps, for example after one rank has loaded its optimizer, so they agree on the
+        smallest number."""
         counted = numpy.int64(_steps.get(self.key, 0))
         steps = int(arrays.allreduce(counted, f"check_weights.{self.scope}.steps", Min, 1.0, 1.0,
                                      self.process_set))
@@ -31,7 +32,8 @@ class Check:
         return turn if steps and not rest else None
 
     def compare(self, *values):
-        """Raise on all ranks if a sample of the variables' values differs, if a check is due."""
+        """If a check is due, raise an exception on all ranks if a sample of the variables' values
+        differs."""
         turn = self.turn()
         if turn is None:
             return
@@ -52,7 +54,7 @@ class Check:
 
 
 def _sampled(value, turn):
-    """Bits of some elements of an array, as integers."""
+    """Return the bits of some elements of an array, as integers."""
     flat = numpy.ascontiguousarray(value).reshape(-1)
     if not flat.size:
         return numpy.zeros(ELEMENTS, "int64")
@@ -64,6 +66,6 @@ def _sampled(value, turn):
 
 
 def check(scope, variables, value_of, process_set):
-    """Count a step and, if a check is due, compare variables, whose values value_of() tells."""
+    """Count a step.  If a check is due, compare variables, whose values value_of() returns."""
     if variables:
         Check(scope, variables, process_set).compare(*map(value_of, variables))

@@ -1,6 +1,7 @@
 # arrays.py - Horovod's collectives on numpy arrays.
 # SPDX-License-Identifier: Apache-2.0
-"""For values that belong to no graph: metrics, and weights on a back end without operations."""
+"""Collectives for values that belong to no graph: metrics, and weights on a Keras backend that has
+no operations."""
 
 import numpy
 
@@ -12,7 +13,7 @@ from horovod.common.semantics import synchronize
 
 
 class ArrayAdapter(Adapter):
-    """Arrays are used where they lie; of others a contiguous copy is made."""
+    """Uses arrays in place, and makes contiguous copies of other objects."""
 
     dtypes = {numpy.dtype(name): number for name, number in (
         ("uint8", constants.U8), ("int8", constants.I8), ("uint16", constants.U16),
@@ -37,17 +38,17 @@ _arrays = Collectives(ArrayAdapter())
 
 
 def allreduce(value, name, op, pre, post, process_set):
-    """Combine an array across all ranks into a new one."""
+    """Reduce an array over all ranks into a new array."""
     return _arrays.allreduce(_array(value), None, name, op, pre, post, process_set)
 
 
 def allgather(value, name, process_set):
-    """Concatenate the ranks' arrays."""
+    """Concatenate the arrays of all ranks."""
     return synchronize(_arrays.allgather_async(_array(value), name, process_set))
 
 
 def reducescatter(value, name, op, process_set):
-    """Combine an array across all ranks, and return this rank's rows."""
+    """Reduce an array over all ranks, and return this rank's rows."""
     return synchronize(_arrays.reducescatter_async(_array(value), name, op, process_set, 1.0, 1.0))
 
 
@@ -64,6 +65,6 @@ def broadcast_all(values, root_rank, name, process_set):
 
 
 def _array(value):
-    """A contiguous array; one of no dimensions stays one."""
+    """Return a contiguous array; an array without dimensions stays one."""
     value = numpy.asarray(value)
     return value if value.flags.c_contiguous else numpy.ascontiguousarray(value)

@@ -14,11 +14,11 @@ _first_sets = []  # process sets that the last init() was given
 
 
 def init(comm=None, process_sets=None):
-    """Join the job.  Does nothing if this process is already in one.
+    """Join the job.  This has no effect if this process is already in a job.
 
-    comm may be an mpi4py communicator, whose ranks then form the job and meet through it, or a
-    list of all ranks that the launcher started.  process_sets are created at the start; more can
-    be added later, whether "dynamic" or not."""
+    comm may be an mpi4py communicator, whose ranks then form the job and meet through it, or a list
+    of all ranks that the launcher started.  process_sets are created at the start; you can add more
+    later, even without "dynamic"."""
     dynamic = process_sets is None or isinstance(process_sets, str)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets={process_sets!r}: it is a list of hvd.ProcessSet, or '
@@ -56,13 +56,13 @@ def _check_ranks(comm):
 
 
 def init_again():
-    """Join the next generation of an elastic job, with the sets of the last init(): new ranks,
-    which run the program from its beginning, request the same sets."""
+    """Join the next generation of an elastic job, with the process sets of the last init(). New
+    ranks run the program from its beginning, so they request the same sets."""
     _sets.begin(_first_sets, again=True)
 
 
 def _asked(question):
-    """Query the job; raises ValueError before init(), as Horovod does."""
+    """Query the job; raise ValueError before init(), as Horovod does."""
     @functools.wraps(question)
     def ask(*args, **kwargs):
         try:
@@ -98,7 +98,7 @@ def start_timeline(file_path, mark_cycles=False):
 
 @_asked
 def stop_timeline():
-    """Stop recording, if a recording is running; the file is then complete."""
+    """Stop recording if a recording is running.  The file is then complete."""
     timeline.stop()
 
 
@@ -106,7 +106,7 @@ def stop_timeline():
 # MPI for that, which is what "gloo" stands for in Horovod's vocabulary.
 
 def gloo_built():
-    """Return whether a transport without MPI exists: always true."""
+    """Return whether a transport without MPI exists; always true."""
     return True
 
 
@@ -114,7 +114,7 @@ gloo_enabled = gloo_built
 
 
 def mpi_built():
-    """Return whether MPI moves the data: always false; mpirun may still start the ranks."""
+    """Return whether MPI moves the data; always false.  mpirun may still start the ranks."""
     return False
 
 
@@ -122,7 +122,7 @@ mpi_enabled = mpi_built
 
 
 def mpi_threads_supported():
-    """Return whether the program may use MPI from several threads; ringup does not decide that."""
+    """Return whether the program may use MPI from several threads; ringup does not decide this."""
     raise ValueError("ringup does not use MPI, so it cannot say whether MPI allows threads")
 
 
@@ -132,7 +132,7 @@ def nccl_built():
 
 
 def ddl_built():
-    """Return whether IBM's DDL is available: always false."""
+    """Return whether IBM's DDL is available; always false."""
     return False
 
 
@@ -140,8 +140,8 @@ ccl_built = cuda_built = rocm_built = ddl_built
 
 
 class HorovodBasics:
-    """The same functions as methods: Horovod has one such object in each framework's mpi_ops, as
-    _basics."""
+    """The same functions as methods.  In Horovod, each framework's mpi_ops has such an object,
+    called _basics."""
 
     Average, Sum, Adasum, Min, Max, Product = Average, Sum, Adasum, Min, Max, Product
 
@@ -153,7 +153,8 @@ class HorovodBasics:
     HOROVOD_PROCESS_SET_ERROR_EXISTING_SET = -6
 
     def __init__(self, pkg_path=None, *args):
-        """Accept the path where Horovod looks for a library of its own; ringup has one for all."""
+        """Accept the path at which Horovod looks for a library of its own.  ringup has one library
+        for all frameworks and ignores the path."""
 
     def _add_process_set_impl(self, ranks):
         """Return the id of a new set; None if a set with these ranks exists."""
@@ -180,7 +181,7 @@ class HorovodBasics:
         return _sets.ids_and_ranks()
 
     def _comm_process_set_id(self, comm):
-        """The number of a set that was made from a communicator."""
+        """Return the number of a set that was made from a communicator."""
         ranks = sorted(comm.allgather(job.rank()))
         for number, others in _sets.ids_and_ranks().items():
             if ranks == others:

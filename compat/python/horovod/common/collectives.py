@@ -1,6 +1,7 @@
 # collectives.py - Horovod's collectives on the tensors of any framework.
 # SPDX-License-Identifier: Apache-2.0
-"""A framework's mpi_ops.py has what only the framework knows: what is differentiated, and how."""
+"""Collectives for all frameworks.  A framework's mpi_ops.py adds differentiation, which only the
+framework can do."""
 
 import functools
 import math
@@ -16,10 +17,11 @@ from .semantics import (Adasum, begin, check_rows, check_scatter, check_splits, 
 
 
 class Collectives:
-    """For the tensors of an Adapter.  Methods called *_async return a handle for synchronize().
+    """Collectives for the tensors of an Adapter.  Methods called *_async return a handle for
+    synchronize().
 
-    A training repeats the same calls in each step, so everything that a call needs is prepared
-    once and kept, but for the tensor's address."""
+    Training repeats the same calls in each step.  Everything that a call needs, except the address
+    of the tensor, is therefore prepared once and kept."""
 
     def __init__(self, adapter):
         self.adapter = adapter
@@ -30,7 +32,7 @@ class Collectives:
         self.moved = functools.lru_cache(1 << 12)(self._moved)
 
     def _kind(self, dtype, op):
-        """The library's numbers of a tensor's type and of the reduction."""
+        """Return the library's numbers of a tensor's type and of the reduction."""
         number = self.adapter.dtypes.get(dtype)
         if number is None:
             raise ValueError(f"tensors of {dtype} cannot be reduced; these can: " + ", ".join(
@@ -38,23 +40,25 @@ class Collectives:
         return number, reduction_of(op)
 
     def _reduction(self, what, name, dtype, shape, op, pre, post):
-        """The prepared reduction of a tensor."""
+        """Return the prepared reduction of a tensor."""
         return operation.Reduction(named(what, name), math.prod(shape), *self.kind(dtype, op), pre,
                                    post, tuple(shape))
 
     def _moved(self, dtype, shape):
-        """(the library's number of a type, how many of it make one element, the shape) of a tensor
-        that is moved and not reduced."""
+        """Return (the library's number of a type, number of these in one element, shape) of a
+        tensor that is moved and not reduced."""
         number = self.adapter.dtypes.get(dtype)
         return (constants.U8 if number is None else number,
                 self.adapter.itemsize(dtype) if number is None else 1, tuple(shape))
 
     def _stream(self, tensor, group, op=None):
-        """The stream of a tensor whose data stay on the GPU; None: they go through host memory."""
+        """Return the stream of a tensor whose data stays on the GPU. None: the data goes through
+        host memory."""
         return self.adapter.queue(tensor) if group.cuda and op != Adasum else None
 
     def allreduce_async(self, tensor, output, name, op, pre, post, process_set):
-        """Start reducing tensor into output, which may be the same, or None: a new tensor."""
+        """Start reducing tensor into output, which may be the same tensor.  If output is None, the
+        result is a new tensor."""
         try:
             r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
             group = group_of(process_set)
@@ -67,7 +71,7 @@ class Collectives:
             raise translated(e) from e
 
     def allreduce(self, tensor, output, name, op, pre, post, process_set):
-        """Start it and wait, which is cheaper than synchronize()."""
+        """Reduce a tensor and wait for the result, which is cheaper than synchronize()."""
         try:
             r = self.reduction("allreduce", name, tensor.dtype, tensor.shape, op, pre, post)
             group = group_of(process_set)
@@ -81,8 +85,8 @@ class Collectives:
         return output if output is target else self.deliver(places)
 
     def grouped_allreduce_async(self, tensors, outputs, name, op, pre, post, process_set):
-        """Start reducing some tensors into others, which may be the same, or into new ones: all of
-        them or none."""
+        """Start reducing several tensors, all of them or none, into others, which may be the same,
+        or into new ones."""
         self.check_group(tensors)
         reductions = [self.reduction("grouped_allreduce", name, t.dtype, t.shape, op, pre, post)
                       for t in tensors]
@@ -104,7 +108,8 @@ class Collectives:
     # Collectives whose result has a size that only the library knows
 
     def _block(self, tensor, what):
-        """(where the rows are, what makes a tensor of rows that come, what the library is told)"""
+        """Return (address of the rows, function that makes a tensor of received rows, the library's
+        description of the rows)."""
         dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
         if not shape:
             check_rows(shape, what)
@@ -114,11 +119,11 @@ class Collectives:
                  "dtype": dtype, "shape": rest})
 
     def _far_block(self, tensor, what, rows_of):
-        """The block of a tensor of a group that takes GPUs' memory: a function that makes it, as
-        _block(), of each rank's numbers, once they are known.
+        """Return a function that makes the block of a tensor, as _block() does, for a group that
+        supports GPU memory.  The function's argument is each rank's numbers.
 
-        rows_of(each rank's numbers) are the rows that come from each rank: the result's room on
-        the GPU is made before the operation starts."""
+        rows_of(each rank's numbers) returns the number of rows from each rank, because the memory
+        for the result on the GPU is allocated before the operation starts."""
         stream, adapter = self.adapter.queue(tensor), self.adapter
         if stream is None:
             block = self._block(tensor, what)
@@ -141,8 +146,9 @@ class Collectives:
         return go_on
 
     def _name_after(self, what, name, group):
-        """(the name under which ranks tell their numbers, that of what follows): calls without a
-        name are matched by their order, what follows is not."""
+        """Return (the name under which ranks exchange their numbers, the name of the operation that
+        follows). Calls without a name are matched by their order, but the operation that follows is
+        not."""
         if name is not None:
             return named(what, f"{name}.rows"), named(what, name)
         counts = group.job.followed
@@ -150,7 +156,7 @@ class Collectives:
         return None, f"{what} number {count}".encode()
 
     def allgather_async(self, tensor, name, process_set):
-        """Start concatenating the ranks' tensors."""
+        """Start an allgather of the ranks' tensors."""
         group = group_of(process_set)
         if group.cuda:
             return self._gather_far([tensor], "allgather", name, group, lambda all_: all_[0])
@@ -159,7 +165,7 @@ class Collectives:
                      finish=receive, **block)
 
     def grouped_allgather_async(self, tensors, name, process_set):
-        """Start concatenating several tensors: all of them or none."""
+        """Start an allgather of several tensors: all of them or none."""
         self.check_group(tensors)
         group = group_of(process_set)
         if group.cuda:
@@ -170,7 +176,7 @@ class Collectives:
                      lambda parts: [receive(*p) for receive, p in zip(receivers, parts)])
 
     def _gather_far(self, tensors, what, name, group, result):
-        """Concatenations, when the ranks have told how many rows they have."""
+        """Gather tensors in GPU memory, after the ranks have exchanged their numbers of rows."""
         made = [self._far_block(t, what, lambda all_, i=i: [mine[i] for mine in all_])
                 for i, t in enumerate(tensors)]
         mine = [t.shape[0] for t in tensors]
@@ -184,14 +190,15 @@ class Collectives:
         return begin(operation.numbers, mine, before, group, start)
 
     def place_of(self, rows, process_set):
-        """Return the number of rows before this rank's in a concatenation."""
+        """Return how many rows of an allgather precede those of this rank."""
         counts = synchronize(begin(
             operation.allgather, None, rows, 0, 0, group=group_of(process_set),
             finish=lambda _out, counts: counts))
         return sum(counts[:process_set.rank()])
 
     def broadcast_async(self, tensor, output, root_rank, name, process_set):
-        """Start giving every rank root's tensor, in output, which may be the same, or None."""
+        """Start a broadcast of root's tensor into output, which may be the same tensor.  If output
+        is None, the result is a new tensor."""
         group = group_of(process_set)
         root = root_of(root_rank, group, process_set)
         dtype, each, shape = self.moved(tensor.dtype, tensor.shape)
@@ -203,8 +210,8 @@ class Collectives:
                      places, self.deliver, stream)
 
     def alltoall_async(self, tensor, splits, name, process_set, counts_of=list):
-        """Start an exchange; the result is (rows, how many of them are from each rank), the second
-        of which counts_of() makes of a list."""
+        """Start an alltoall.  The result is (rows, number of rows from each rank); counts_of()
+        makes the second from a list."""
         group = group_of(process_set)
         if group.cuda:
             return self._exchange_far(tensor, splits, name, group, counts_of)
@@ -217,7 +224,7 @@ class Collectives:
                      finish=lambda out, counts: (receive(out, counts), counts_of(counts)))
 
     def _exchange_far(self, tensor, splits, name, group, counts_of):
-        """An exchange, when the ranks have told how many rows they send."""
+        """Exchange rows in GPU memory, after the ranks have exchanged their numbers of rows."""
         go_on = self._far_block(tensor, "alltoall",
                                 lambda all_: [mine[group.rank] for mine in all_])
         shape = tensor.shape
@@ -237,7 +244,8 @@ class Collectives:
     # reducescatter
 
     def _part(self, tensor, op, process_set, pre, post):
-        """(where the rows are, where this rank's go, what the library is told of them)"""
+        """Return (address of the rows, address of this rank's part, the library's description of
+        the rows)."""
         shape = tensor.shape
         dtype, redop = self.kind(tensor.dtype, op)
         if not shape:
@@ -262,11 +270,11 @@ class Collectives:
                      (source, target), lambda _keep: self._of_room(target, tensor, told), **told)
 
     def _of_room(self, target, tensor, told):
-        """A reduced part, as a tensor; on the GPU it is one."""
+        """Return a reduced part as a tensor; on the GPU, it already is one."""
         return target if told["stream"] is not None else self.adapter.from_room(target, tensor)
 
     def grouped_reducescatter_async(self, tensors, name, op, process_set, pre, post):
-        """Start reducing several tensors so: all of them or none."""
+        """Start a reduce-scatter of several tensors: all of them or none."""
         self.check_group(tensors)
         sources, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
         return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
@@ -275,10 +283,11 @@ class Collectives:
 
 
 def barrier(process_set=global_process_set):
-    """Wait until every rank is here."""
+    """Block until all ranks have called barrier()."""
     synchronize(begin(operation.barrier, None, group_of(process_set)))
 
 
 def join():
-    """Take part in the others' sums, with zeros, until all ranks have joined; returns the last."""
+    """Contribute zeros to the sums of the other ranks until all ranks have joined; return the rank
+    that joined last."""
     return synchronize(begin(operation.join))

@@ -3,7 +3,8 @@
 
 
 class Compressor:
-    """compress() returns (what to send, context); decompress() undoes it."""
+    """The interface of compressors.  compress() returns (tensor to send, context); decompress()
+    undoes it."""
 
     @staticmethod
     def compress(tensor):
@@ -27,8 +28,8 @@ class NoneCompressor(Compressor):
 
 
 class CastCompressor(Compressor):
-    """Send floating point numbers as another type, and leave integers alone.  A framework's has
-    dtype, and says how to ask for and to change a type."""
+    """Send floating-point numbers as another type, and send integers unchanged.  The compressor of
+    a framework defines dtype, and the functions that read and change a type."""
 
     dtype = None
 

@@ -1,16 +1,16 @@
 # elastic.py - Horovod's elastic training, the same for all frameworks.
 # SPDX-License-Identifier: Apache-2.0
-"""ringup.elastic does the work.  Better than in Horovod:
+"""Horovod's elastic interface on top of ringup.elastic.  It improves on Horovod in these ways:
 
-- sync() sends the state that rank 0 has now, not the one that it saved last, and saves it: the
-  counters are always those of the weights;
-- the ranks agree whether the state must be synchronized, so that none goes on with other weights
-  because it left the training function for another reason;
-- a rank that is lost while the others meet costs one more meeting, not the job.
+- sync() sends the current state of rank 0, not the one that rank 0 saved last, and saves it.  The
+  counters therefore always belong to the weights.
+- The ranks agree whether the state must be synchronized.  No rank continues with other weights
+  because it left the training function for another reason.
+- If a rank is lost while the others meet, they meet again, and the job does not fail.
 
-Process sets: those that hvd.init(process_sets=...) was given exist in every generation, and mean
-the ranks of those numbers in it.  One that hvd.add_process_set() made ends with its generation;
-a reset callback may add it again, as a new process does before it calls the training function.
+Process sets that were passed to hvd.init(process_sets=...) exist in every generation, and contain
+the ranks with the same numbers.  A set that hvd.add_process_set() created ends with its generation.
+A reset callback may add it again, as a new process does before it calls the training function.
 """
 
 import enum
@@ -67,13 +67,14 @@ def _any_rank(flag):
 
 
 def meet_again():
-    """Leave the job and join its next generation, with the process sets that init() was given."""
+    """Leave the job and join its next generation, with the process sets that were passed to init().
+    """
     basics.shutdown()
     basics.init_again()
 
 
 def run_fn(func, reset):
-    """Wrap func(state, ...) so that it is called again after each rendezvous; reset() runs the
+    """Wrap func(state, ...) so that it is called again after each rendezvous.  reset() runs the
     rendezvous."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):

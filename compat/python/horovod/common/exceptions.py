@@ -1,6 +1,6 @@
 # exceptions.py - Horovod's exception classes.
 # SPDX-License-Identifier: Apache-2.0
-"""The error of the library underneath is the __cause__ of each."""
+"""The __cause__ of each exception is the error of the library."""
 
 from ringup.errors import InvalidArgument, NameInUse
 
@@ -10,7 +10,7 @@ class HorovodInternalError(RuntimeError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The set of hosts has changed (elastic training)."""
+    """The set of hosts has changed, in elastic training."""
 
     def __init__(self, skip_sync=False):
         super().__init__("the set of hosts has changed")
@@ -32,6 +32,6 @@ class HorovodVersionMismatchError(ImportError):
 
 
 def translated(e):
-    """Return Horovod's exception for one of ringup's."""
+    """Return Horovod's exception for one of ringup's exceptions."""
     kind = ValueError if isinstance(e, (NameInUse, InvalidArgument)) else HorovodInternalError
     return kind(str(e))

@@ -12,8 +12,8 @@ from ringup import job
 
 
 def translated(e):
-    """Horovod's exception for a failure of one of ringup's operations in a graph, which a framework
-    raises in its own way; None: it is something else."""
+    """Return Horovod's exception for a failed ringup operation in a graph, which each framework
+    raises in its own way.  Return None for other exceptions."""
     told = re.search(r"([^\n]*) \[ringup (E[A-Z]+)\]", str(getattr(e, "message", None) or e))
     if told is None:
         return None
@@ -26,9 +26,9 @@ def translated(e):
 def run(func):
     """Decorate the training function, whose first argument is a State.
 
-    It is called with the state of rank 0 on every rank, and again when ranks had to meet again:
-    with the last commit if one was lost, with the state as it is if hosts have changed.
-    """
+    On every rank, the function is called with the state of rank 0. It is called again each time the
+    ranks have met again: with the last commit if a rank was lost, with the current state if hosts
+    have changed."""
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         try:
@@ -43,7 +43,7 @@ def run(func):
 
 
 def optimizer_variables(optimizer):
-    """The variables of an optimizer, which Keras 2 has a method for and Keras 3 a property."""
+    """Return the variables of an optimizer.  Keras 2 has a method for them, Keras 3 a property."""
     if optimizer is None:
         return []
     variables = optimizer.variables
@@ -56,8 +56,8 @@ def _is_of_keras_2(variable):
 
 
 def _graph_backend(variables):
-    """Keras's functions for variables of a graph of TensorFlow 1, whose values its session has;
-    None: each variable tells its own."""
+    """Return Keras's functions for variables of a TensorFlow 1 graph, whose values are in its
+    session.  None: each variable returns its own value."""
     if not variables or not all(map(_is_of_keras_2, variables)):
         return None
     import tensorflow as tf
@@ -65,7 +65,7 @@ def _graph_backend(variables):
 
 
 def _value(variable):
-    """A copy of what a variable has, as an array."""
+    """Return a copy of a variable's value, as an array."""
     if _is_of_keras_2(variable):
         return variable.numpy()
     import keras
@@ -73,14 +73,14 @@ def _value(variable):
 
 
 def _values(variables):
-    """Copies of what variables have, as arrays."""
+    """Return copies of variables' values, as arrays."""
     backend = _graph_backend(variables)
     return backend.batch_get_value(variables) if backend else [_value(v) for v in variables]
 
 
 def _set_values(variables, values):
-    """Overwrite variables; an optimizer makes some when it first needs them, and those that there
-    are no values for become 0."""
+    """Overwrite variables.  An optimizer creates some variables only when it first needs them;
+    variables without a value become 0."""
     backend, known = _graph_backend(variables), len(values)
     values = [*values, *(0 * value for value in _values(variables[known:]))]
     if backend:
@@ -91,9 +91,9 @@ def _set_values(variables, values):
 
 
 class KerasState(ObjectState):
-    """The state of a training with Keras: KerasState(model, optimizer, epoch=0).
+    """The state of training with Keras: KerasState(model, optimizer, epoch=0).
 
-    Each keyword is an attribute.  Without an optimizer it is the model's.
+    Each keyword becomes an attribute.  Without an optimizer, the state uses the model's optimizer.
     """
 
     def __init__(self, model, optimizer=None, backend=None, **kwargs):
@@ -134,15 +134,16 @@ class KerasState(ObjectState):
 
     @staticmethod
     def _assign(variables):
-        """Overwrite variables with rank 0's: as objects, which no graph has to know."""
+        """Overwrite variables with rank 0's values.  They are sent as objects, which need no graph.
+        """
         root = rank() == 0
         sent = broadcast_object(_values(variables) if root else None, name="keras_state")
         if not root:
             _set_values(variables, sent)
 
     def _build_optimizer(self):
-        """Let the optimizer make all its variables: it makes some when it first needs them, and a
-        new rank has not needed any yet."""
+        """Let the optimizer create all its variables.  It creates some only when it first needs
+        them, and a new rank has not needed any yet."""
         variables = self.model.trainable_variables
         if hasattr(self.optimizer, "build"):
             self.optimizer.build(variables)

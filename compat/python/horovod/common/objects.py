@@ -1,7 +1,7 @@
 # objects.py - exchange Python objects between ranks.
 # SPDX-License-Identifier: Apache-2.0
-"""Objects travel pickled, as in Horovod: between ranks of one job, which have proved to each other
-that they belong to it and which run the same program."""
+"""Objects are sent as pickles, as in Horovod, but only between ranks of one job.  These ranks run
+the same program and have proved to each other that they belong to the job."""
 
 import array
 import pickle
@@ -13,7 +13,7 @@ from .semantics import begin, named, root_of, synchronize
 
 
 def _overwrite(block, root, name, group):
-    """Give every rank root's elements of an array or a bytearray."""
+    """Give every rank root's elements of an array or of a bytearray."""
     m = memory.of(block, writable=True)
     synchronize(begin(operation.broadcast, m.address, m.address, m.count, m.dtype, root,
                       named("broadcast", name), m.shape, group, m))
@@ -33,7 +33,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
 
 
 def _gather(block, name, group):
-    """(the bytes of all ranks, how many are of each)"""
+    """Return (the bytes of all ranks, number of bytes from each rank)."""
     m = memory.of(block)
     return synchronize(begin(operation.allgather, m.address, len(block), 1, constants.U8,
                              named("allgather", name), group=group, keep=m,
@@ -41,7 +41,7 @@ def _gather(block, name, group):
 
 
 def allgather_object(obj, name=None, process_set=global_process_set):
-    """Return the list of every rank's object, in rank order."""
+    """Return a list of the objects of all ranks, in rank order."""
     block = bytearray(objects.dumps(obj))
     out, lengths = _gather(block, name and name + ".t", group_of(process_set))
     everybody, at = [], 0
@@ -52,8 +52,8 @@ def allgather_object(obj, name=None, process_set=global_process_set):
 
 
 def check_lengths(count, process_set=global_process_set):
-    """Raise an error on all ranks if their lists of variables have different lengths: the longer
-    ones would wait forever."""
+    """Raise an exception on all ranks if their lists of variables have different lengths.
+    Otherwise, the ranks with more variables would wait forever."""
     counts = allgather_object(count, "lengths", process_set)
     other = next((i for i, n in enumerate(counts) if n != counts[0]), None)
     if other is not None:

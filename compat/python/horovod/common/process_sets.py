@@ -15,8 +15,8 @@ _free_ids = collections.deque()  # of removed sets; new ones get them in that or
 class ProcessSet:
     """A set of ranks.  Pass it to init() or add_process_set() before use.
 
-    A set of an mpi4py communicator gets its ranks in init(comm); each rank must then pass such a
-    set, and different ranks may pass different ones."""
+    A set of an mpi4py communicator gets its ranks in init(comm). Each rank must then pass such a
+    set, and different ranks may pass different sets."""
 
     process_set_id = ranks = mpi_comm = None
 
@@ -58,7 +58,7 @@ global_process_set.process_set_id = 0
 
 
 def _asked(question, *args):
-    """Call a function of ringup.job, and replace its exceptions by Horovod's."""
+    """Call a function of ringup.job, and replace its exceptions with Horovod's."""
     try:
         return question(*args)
     except RingupError as e:
@@ -78,7 +78,7 @@ def _group(process_set):
 
 
 def _as_member(group, process_set):
-    """Return the group, if this process is one of its ranks."""
+    """Return the group, if this process is one of its ranks; otherwise raise an exception."""
     if group.rank < 0:
         raise ValueError(f"rank {job.rank()} is not a member of {process_set}")
     return group
@@ -111,15 +111,16 @@ def _check_new(process_set):
 
 
 def _next_id():
-    """Return the id of a new set: the one unused for the longest time, or the next new number."""
+    """Return the id of a new set: the one that has been unused for the longest time, or the next
+    new number."""
     if _free_ids:
         return _free_ids.popleft()
     return 1 + max(sets[0].process_set_id for sets in _added.values())
 
 
 def _adopt(process_set, group, new_id=None):
-    """Let a set stand for a group.  Sets of the same ranks have one id, which may differ from the
-    group's number: that is never given to another group of the job."""
+    """Let a set stand for a group.  Sets of the same ranks have one id.  The id may differ from the
+    number of the group, which is never given to another group of the job."""
     same = _added.get(tuple(process_set.ranks))
     process_set.process_set_id = same[0].process_set_id if same else new_id or _next_id()
     process_set._group = group
@@ -134,9 +135,11 @@ def _in_order(everybody):
 
 
 def begin(process_sets, comm=None, again=False):
-    """Join the job, with a communicator's ranks if there is one, and with some sets, which exist
-    from the start.  If they are not all different that is an error, but the job has begun; not in
-    a later generation, in which the ranks of a set may be all that are left."""
+    """Join the job, with the ranks of a communicator if one is given, and with some sets, which
+    exist from the start.
+
+    If two sets are the same, raise an exception after the job has begun.  In a later generation
+    this is not an error, because the ranks of a set may be all that remain."""
     if comm is not None:
         for s in process_sets:
             if s.mpi_comm is not None:
@@ -216,7 +219,8 @@ def set_of(process_set_id):
 
 
 def number_of(process_set):
-    """Return the number of the library's group of a set, by which compiled code finds it."""
+    """Return the number of the library's group of a set, by which compiled code identifies the
+    group."""
     return 0 if process_set is global_process_set else _group(process_set).number
 
 

@@ -16,12 +16,13 @@ REDUCTIONS = {Average: constants.AVERAGE, Sum: constants.SUM, Min: constants.MIN
 
 @functools.lru_cache(1 << 14)
 def named(what, name):
-    """Each collective has names of its own, so that one parameter can go through several."""
+    """Return a name that is unique to the kind of collective, so that one parameter can go through
+    several."""
     return None if name is None else f"{what}.{name}".encode()
 
 
 def choose(op, average):
-    """The reduction asked for; average= is what Horovod had before op=."""
+    """Return the requested reduction.  Horovod had average= before op=."""
     if average is None:
         return Average if op is None else op
     if op is not None:
@@ -32,7 +33,7 @@ def choose(op, average):
 
 
 def reduction_of(op):
-    """The library's number of a reduction."""
+    """Return the library's number of a reduction."""
     number = REDUCTIONS.get(op)
     if number is None:
         raise ValueError(f"{op!r} is not one of hvd.Average, Sum, Adasum, Min, Max, Product")
@@ -40,13 +41,15 @@ def reduction_of(op):
 
 
 def check_linear(op):
-    """Only sums and averages have the gradients defined here."""
+    """Raise an exception for a reduction other than a sum or an average; the gradients of others
+    are not defined here."""
     if op not in (Average, Sum):
         raise NotImplementedError("only Sum and Average have a gradient; detach the tensor first")
 
 
 def check_sparse(op):
-    """Sparse tensors are gathered, so that only what adds up can be done with them."""
+    """Raise an exception for a reduction of sparse tensors that is not linear.  Sparse tensors are
+    gathered, so they can only be added."""
     if op not in (Average, Sum):
         raise NotImplementedError("sparse tensors can only be summed or averaged")
 
@@ -64,7 +67,7 @@ def check_scatter(op):
 
 
 def root_of(root_rank, group, process_set):
-    """The place in a group of a root, which is counted in the world."""
+    """Return the rank of a root within a group; the argument is its rank in the world."""
     if root_rank not in group.ranks:
         raise ValueError(f"broadcast: the root, rank {root_rank}, is not in {process_set}")
     return group.ranks.index(root_rank)
@@ -87,13 +90,13 @@ def check_splits(splits, rows, group):
 
 
 def scatter_gradient_factor(op, process_set, pre, post):
-    """The factor for the gradient of a reducescatter, before it is gathered."""
+    """Return the factor for the gradient of a reducescatter, before the gradient is gathered."""
     check_linear(op)
     return pre * post * (process_set.size() if op == Sum else 1)
 
 
 def begin(start, *args, **kwargs):
-    """Start an operation of the library's; its errors become Horovod's."""
+    """Start an operation of the library, and replace its errors with Horovod's."""
     try:
         return start(*args, **kwargs)
     except errors.RingupError as e:
@@ -106,7 +109,7 @@ def poll(handle):
 
 
 def synchronize(handle):
-    """Wait for an operation and return its result; None if that was done before."""
+    """Wait for an operation and return its result; None if a previous call has returned it."""
     if not hasattr(handle, "wait"):
         return None
     try:

@@ -11,7 +11,7 @@ EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 
 
 def _cache(f):
-    """f, called once for each set of arguments."""
+    """Decorator that calls f once for each set of arguments, and keeps the results."""
     known = {}
 
     def wrapper(*args, **kwargs):
@@ -29,7 +29,7 @@ def get_ext_suffix():
 
 
 def get_extension_full_path(pkg_path, *args):
-    """Return where Horovod has the library of a framework. ringup needs none."""
+    """Return the path at which Horovod has the library of a framework.  ringup needs none."""
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
@@ -67,7 +67,8 @@ def gpu_available(ext_base_name, verbose=False):
 
 
 def _built(what, verbose):
-    """What horovod.common.basics says of a library; None without a framework, as in Horovod."""
+    """Return the answer of horovod.common.basics for a library; None without a framework, as in
+    Horovod."""
     if not any(extension_available(name) for name in EXTENSIONS):
         return None
     from horovod.common import basics
@@ -91,7 +92,7 @@ def gloo_built(verbose=False):
 
 @_cache
 def nccl_built(verbose=False):
-    """NCCL's version code, or 0."""
+    """Return NCCL's version code, or 0 without NCCL."""
     return _built("nccl", verbose)
 
 
@@ -109,7 +110,8 @@ def ccl_built(verbose=False):
 
 @contextmanager
 def env(**kwargs):
-    """Set variables of the environment while the block runs; None leaves one alone."""
+    """Set environment variables while the block runs.  A value of None leaves a variable unchanged.
+    """
     new = {k: v for k, v in kwargs.items() if v is not None}
     old = {k: os.environ.get(k) for k in new}
     os.environ.update(new)
@@ -124,7 +126,7 @@ def env(**kwargs):
 
 
 def get_average_backwards_compatibility_fun(reduce_ops):
-    """A function (op, average) -> op, for code that has the older argument average."""
+    """Return a function (op, average) -> op, for code that uses the older argument average."""
     def impl(op, average):
         if op is not None and average is not None:
             raise ValueError("The op parameter supersedes average. Please provide only one of "
@@ -140,21 +142,21 @@ def get_average_backwards_compatibility_fun(reduce_ops):
 
 
 def num_rank_is_power_2(num_rank):
-    """Return whether the number of ranks is a power of two. Horovod's Adasum needs it; ringup's
-    takes any number."""
+    """Return whether the number of ranks is a power of two.  Horovod's Adasum requires this;
+    ringup's Adasum supports any number."""
     return num_rank != 0 and num_rank & (num_rank - 1) == 0
 
 
 def split_list(l, n):
-    """n lists, as equal in length as may be, the longer ones first."""
+    """Return n lists whose lengths differ by at most one, the longer ones first."""
     short, longer = divmod(len(l), n)
     starts = [i * short + min(i, longer) for i in range(n + 1)]
     return [l[a:b] for a, b in zip(starts, starts[1:])]
 
 
 def check_installed_version(name, version, exception=None):
-    """Horovod compares the framework's version with the one it was built for; ringup needs no
-    match."""
+    """Do nothing.  Horovod compares the framework's version with the one that it was built for;
+    ringup does not depend on the version."""
 
 
 def is_iterable(x):
@@ -168,7 +170,7 @@ def is_iterable(x):
 
 @_cache
 def is_version_greater_equal_than(ver, target):
-    """Return whether the version ver is at least target, which is MAJOR.MINOR.PATCH."""
+    """Return whether the version ver is at least target, in the form MAJOR.MINOR.PATCH."""
     from packaging import version
     if not isinstance(ver, str) or not isinstance(target, str):
         raise ValueError(f"versions are strings, not {ver!r} and {target!r}")

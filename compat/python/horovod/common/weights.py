@@ -1,9 +1,10 @@
 # weights.py - check with a few samples that all ranks hold the same weights.
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that start with equal weights and apply equal gradients keep equal weights, bit by bit.
-A script that makes them different (another learning rate on one rank, a step that one rank leaves
-out) trains as many models as there are ranks, and nothing tells.  RINGUP_CHECK_WEIGHTS=N compares
-samples after every N-th step.  Each framework takes the samples in its own way."""
+"""Ranks that start with equal weights and apply equal gradients keep equal weights, bit for bit.  A
+script that makes weights different, for example by another learning rate on one rank or a step that
+one rank skips, trains as many models as there are ranks, without any error.  With
+RINGUP_CHECK_WEIGHTS=N, samples of the weights are compared after every N-th step.  Each framework
+takes the samples in its own way."""
 
 import os
 
@@ -12,7 +13,8 @@ ELEMENTS = 64    # and so many elements of each
 
 
 def interval():
-    """Steps from one check to the next; 0: none.  ringup_init() complains about other values."""
+    """Return the number of steps from one check to the next; 0: no checks.  ringup_init() reports
+    invalid values."""
     try:
         return max(0, int(os.environ.get("RINGUP_CHECK_WEIGHTS") or 0))
     except ValueError:
@@ -20,19 +22,20 @@ def interval():
 
 
 def chosen(named, turn):
-    """Those of a list that are looked at in this turn."""
+    """Return the items of a list that are checked in this turn."""
     first = turn * PARAMETERS
     return [named[(first + i) % len(named)] for i in range(min(PARAMETERS, len(named)))]
 
 
 def places(turn, count):
-    """Where the samples of so many elements begin in this turn, and how far apart they are."""
+    """Return the offset of the first sample in this turn, and the distance between samples, for
+    this number of elements."""
     return turn * 7919, max(1, count // ELEMENTS)
 
 
 def complain(names, samples, ranks, cure):
-    """Report on which ranks weights differ: their names, and the samples of every rank.  cure:
-    how ranks begin alike, and stay so."""
+    """Report on which ranks the weights differ, with their names and the samples of every rank.
+    cure describes how ranks start with equal weights and keep them equal."""
     texts = []
     for name, of_rank in list(zip(names, samples))[:4]:
         usual = max(of_rank, key=of_rank.count)

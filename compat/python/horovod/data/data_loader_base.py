@@ -6,7 +6,7 @@ import threading
 
 
 class BaseDataLoader:
-    """Iterates over batches; a class of yours defines _iterate() and __len__()."""
+    """Iterates over batches.  A subclass defines _iterate() and __len__()."""
 
     def __len__(self):
         raise NotImplementedError
@@ -16,7 +16,7 @@ class BaseDataLoader:
         raise NotImplementedError
 
     def _process_batch(self, batch):
-        """The batch to return."""
+        """Return the batch that the iteration yields; a subclass may change it."""
         return batch
 
     def __iter__(self):
@@ -25,19 +25,22 @@ class BaseDataLoader:
 
 
 class _End:
-    """Stands behind the last batch of a pass."""
+    """Follows the last batch of a pass in the queue."""
 
 
 class _Failure:
-    """An exception of the thread that loads."""
+    """An exception of the thread that loads batches."""
 
     def __init__(self, error):
         self.error = error
 
 
 class AsyncDataLoaderMixin:
-    """In front of a BaseDataLoader, class Mine(AsyncDataLoaderMixin, MyLoader): a thread loads
-    up to async_loader_queue_size batches ahead, pass after pass; 0 loads without a thread."""
+    """Loads batches ahead in a thread.  It precedes a BaseDataLoader in the list of base classes:
+    class Mine(AsyncDataLoaderMixin, MyLoader).
+
+    The thread loads up to async_loader_queue_size batches ahead, pass after pass.  With 0, batches
+    are loaded without a thread."""
 
     def __init__(self, async_loader_queue_size=64, debug_data_loader=False, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
@@ -54,7 +57,7 @@ class AsyncDataLoaderMixin:
             print(f"{type(self).__name__}: {text}", flush=True)
 
     def _put(self, item):
-        """Hand an item over; False once the loader is closed."""
+        """Put an item into the queue; return False if the loader has been closed."""
         while not self.finished_event.is_set():
             try:
                 self.queue.put(item, timeout=0.1)
@@ -75,7 +78,7 @@ class AsyncDataLoaderMixin:
             self._put(_Failure(e))
 
     def close_async_loader(self):
-        """End the thread; batches that were loaded ahead are dropped."""
+        """End the thread, and drop the batches that it has loaded ahead."""
         if self.async_loader_queue_size > 0 and self.started:
             self.finished_event.set()
             self.thread.join()

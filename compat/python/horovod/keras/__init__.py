@@ -25,14 +25,13 @@ def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse=""
                          gradient_predivide_factor=1.0, op=Average, num_groups=0, groups=None,
                          backward_passes_per_step=1, average_aggregated_gradients=False,
                          process_set=global_process_set, scale_local_gradients=True):
-    """An optimizer like this one, whose gradients are combined across the ranks before each step.
+    """Return a copy of an optimizer that combines its gradients across the ranks before each step.
 
-    It is of the same class, so a model is saved and loaded as without it; load_model() wraps it
-    again.  With backward_passes_per_step gradients of so many batches are added up first, or
-    averaged with average_aggregated_gradients.  groups is a number of groups, or lists of
-    variables, whose gradients are combined at a time.  device_dense and device_sparse are taken
-    for compatibility.
-    """
+    The copy has the same class, so a model is saved and loaded as without it, and load_model()
+    wraps the optimizer again.  With backward_passes_per_step, the gradients of this many batches
+    are first added up, or averaged with average_aggregated_gradients.  groups is a number of
+    groups, or lists of variables; the gradients of a group are combined together.  device_dense and
+    device_sparse are accepted for compatibility."""
     return _impl.create_distributed_optimizer(
         keras, optimizer, name=name, compression=compression, sparse_as_dense=sparse_as_dense,
         gradient_predivide_factor=gradient_predivide_factor, op=op, num_groups=num_groups,

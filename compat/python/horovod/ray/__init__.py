@@ -1,6 +1,7 @@
 # __init__.py - horovod.ray: ranks as actors of a Ray cluster.
 # SPDX-License-Identifier: Apache-2.0
-"""Ray schedules: a placement group, or the nodes of an elastic job, have room for the ranks.
+"""Runs ranks on Ray.  Ray schedules a placement group, or the nodes of an elastic job, with room
+for the ranks.
 
     from horovod.ray import RayExecutor
 

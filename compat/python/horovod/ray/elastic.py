@@ -11,7 +11,7 @@ from . import elastic_v2
 
 
 class RayHostDiscovery(elastic_v2.RayHostDiscovery):
-    """elastic_v2's, with the older names of its arguments."""
+    """The class of elastic_v2, with the older names of its arguments."""
 
     def __init__(self, use_gpu=False, cpus_per_slot=1, gpus_per_slot=1):
         super().__init__(use_gpu, cpus_per_slot, gpus_per_slot)
@@ -20,18 +20,20 @@ class RayHostDiscovery(elastic_v2.RayHostDiscovery):
 class ElasticRayExecutor:
     """Calls a function on ranks that come and go with the nodes of the Ray cluster.
 
-    settings: of create_settings().  A rank has cpus_per_slot, and with use_gpu gpus_per_slot (1).
-    env_vars: variables of the ranks.  override_discovery: ask Ray for nodes; else
-    settings.discovery.  RayExecutor(min_workers=...) does the same.
-    """
+    settings is the result of create_settings(). Each rank reserves cpus_per_slot CPUs and, with
+    use_gpu, gpus_per_slot GPUs (1 by default). env_vars contains variables for the ranks.  With
+    override_discovery, Ray is asked for the nodes; otherwise settings.discovery is.
+    RayExecutor(min_workers=...) does the same."""
 
     @staticmethod
     def create_settings(min_num_proc=1, max_num_proc=None, reset_limit=None, elastic_timeout=600,
                         timeout_s=30, ssh_identity_file=None, nics=None, min_np=None, max_np=None,
                         **kwargs):
-        """The settings: min_num_proc ranks at least, and max_num_proc at most; reset_limit: how
-        often they may meet again; elastic_timeout: seconds for enough ranks to come together;
-        nics: the interfaces between nodes.  min_np, max_np: older names."""
+        """Return settings for at least min_num_proc and at most max_num_proc ranks.
+
+        reset_limit is how often the ranks may rendezvous again.  elastic_timeout is the number of
+        seconds to wait for enough ranks.  nics are the interfaces between nodes.  min_np and max_np
+        are older names."""
         for old, new in ((min_np, "min_num_proc"), (max_np, "max_num_proc")):
             if old is not None:
                 warnings.warn(f"use {new}", DeprecationWarning, stacklevel=2)
@@ -57,12 +59,12 @@ class ElasticRayExecutor:
             settings.elastic_timeout)
 
     def start(self):
-        """Wait until there is room for enough ranks."""
+        """Wait until the cluster has room for enough ranks."""
         self.adapter.start(extra_env_vars=self.env_vars)
 
     def run(self, worker_fn, callbacks=None):
-        """Call worker_fn() on each rank; returns the results by rank, of the ranks of the end.
+        """Call worker_fn() on each rank; return the results by rank, for the ranks at the end.
 
-        callbacks: functions that get what ranks pass to ray_logger.log().  Raises JobFailed.
+        callbacks are called with the arguments of ray_logger.log() on the ranks.  Raises JobFailed.
         """
         return self.adapter.run(worker_fn, callbacks=callbacks)

@@ -1,8 +1,8 @@
 # elastic_v2.py - elastic jobs on Ray: ranks come and go with the nodes.
 # SPDX-License-Identifier: Apache-2.0
-"""An actor keeps the room of a rank and starts it as its child, by a rank daemon; however the actor
-ends, its rank ends.  To `ringup run`, which decides what happens, each actor is a host of one slot;
-it reads the list of those that are there once a second."""
+"""An actor reserves the resources of a rank, and starts the rank as its child through a rank
+daemon.  If the actor ends for any reason, its rank ends.  To `ringup run`, which makes all
+decisions, each actor is a host with one slot; it reads the list of present actors once a second."""
 
 import base64
 import math
@@ -34,14 +34,14 @@ MOST_DEATHS = 3  # of actors before they have come
 
 
 class RayHostDiscovery(HostDiscovery):
-    """All nodes of the Ray cluster, with their total resources."""
+    """Returns all nodes of the Ray cluster, with their total resources."""
 
     def __init__(self, use_gpu=False, cpus_per_worker=1, gpus_per_worker=1):
         self.use_gpu, self.cpus_per_worker = use_gpu, cpus_per_worker
         self.gpus_per_worker = gpus_per_worker
 
     def find_available_hosts_and_slots(self):
-        """{address of a node: how many ranks it has room for}"""
+        """Return {address of a node: number of slots}."""
         found = {}
         for node in ray.nodes():
             if not node.get("alive", node.get("Alive")):
@@ -58,10 +58,10 @@ class RayHostDiscovery(HostDiscovery):
 
 
 class Host:
-    """The actor."""
+    """An actor that reserves the resources of a rank."""
 
     def serve(self, name, address, key, orders, payload, paths):
-        """Start the rank daemon, and wait for its end."""
+        """Start the rank daemon, and wait until it ends."""
         worker.add_paths(paths)
         ch = session.connect(address, key, task.CONNECT_S)
         own = ch.address
@@ -80,7 +80,7 @@ class Host:
 
 
 class _Lobby:
-    """Where the actors connect."""
+    """The place where the actors connect."""
 
     def __init__(self, key):
         self.lock = threading.Lock()
@@ -112,7 +112,7 @@ class _Lobby:
             ch.close()
 
     def close(self):
-        """End connections that no host has claimed."""
+        """Close connections that no host has claimed."""
         self.door.shut()
         with self.lock:
             for sock, _ in self.connections.values():
@@ -121,14 +121,14 @@ class _Lobby:
 
 
 class _Slot:
-    """Room for a rank, and the actor in it."""
+    """The resources of a rank, and the actor that holds them."""
 
     def __init__(self, name, actor, ref):
         self.name, self.actor, self.ref, self.is_wanted = name, actor, ref, True
 
 
 class _Slots:
-    """The slots that there are, made after what the discovery says."""
+    """The current slots, created according to the discovery."""
 
     def __init__(self, adapter, job, lobby):
         self.adapter, self.job, self.lobby = adapter, job, lobby
@@ -139,7 +139,7 @@ class _Slots:
         self.has_begun = False          # has `ringup run`?
 
     def _wanted(self):
-        """Places for ranks by the discovery, those in use first."""
+        """Return places for ranks according to the discovery, those in use first."""
         found = self.adapter.settings.discovery.find_available_hosts_and_slots()
         now = time.monotonic()
         places = [(host, i) for host, slots in found.items() for i in range(int(slots))]
@@ -186,7 +186,7 @@ class _Slots:
             ray.kill(slot.actor)
 
     def look(self):
-        """Update the slots; returns the names of the present actors."""
+        """Update the slots; return the names of the present actors."""
         if self.lobby.error:
             raise self.lobby.error
         self._reap()
@@ -212,7 +212,7 @@ class _Slots:
 
 
 class ElasticAdapter:
-    """Ranks that come and go.  The arguments are RayExecutor's."""
+    """Runs ranks that come and go.  The arguments are those of RayExecutor."""
 
     def __init__(self, settings, min_workers, max_workers=None, use_gpu=False, cpus_per_worker=1,
                  gpus_per_worker=None, override_discovery=True, reset_limit=None,
@@ -231,7 +231,7 @@ class ElasticAdapter:
 
     def start(self, executable_cls=None, executable_args=None, executable_kwargs=None,
               extra_env_vars=None):
-        """Wait until there is room for min_workers; the ranks start with run()."""
+        """Wait until the cluster has room for min_workers.  The ranks start with run()."""
         deadline = time.monotonic() + self.elastic_timeout
         while True:
             found = self.settings.discovery.find_available_hosts_and_slots()
@@ -249,15 +249,16 @@ class ElasticAdapter:
             self.env.setdefault("HOROVOD_GLOO_IFACE", ",".join(sorted(nics)))
 
     def run(self, fn, args=None, kwargs=None, callbacks=None):
-        """fn(*args, **kwargs) on each rank; the results by rank, of the ranks of the end."""
+        """Call fn(*args, **kwargs) on each rank; return the results by rank, for the ranks at the
+        end."""
         return self._run(fn, args or (), kwargs or {}, callbacks)
 
     def execute(self, fn, callbacks=None):
-        """fn(executable) on each rank; the results as for run()."""
+        """Call fn(executable) on each rank; return the results as run() does."""
         return self._run(fn, None, None, callbacks)
 
     def run_remote(self, fn, args=None, kwargs=None):
-        """There is no such thing."""
+        """Raise an exception: elastic jobs do not support this."""
         raise NotImplementedError("elastic jobs have no ObjectRef per rank, because ranks change: "
                                   "call run()")
 
@@ -267,7 +268,7 @@ class ElasticAdapter:
                                   "call execute()")
 
     def shutdown(self):
-        """Nothing is left after run()."""
+        """Do nothing: run() leaves nothing behind."""
         self.executable = None
 
     def _job(self, fn, args, kwargs, callbacks):
@@ -311,7 +312,7 @@ class ElasticAdapter:
             slots.close()
 
     def _wait(self, slots):
-        """The actors to begin with."""
+        """Return the actors of the first generation."""
         begin = time.monotonic()
         while True:
             names, now = slots.look(), time.monotonic()
@@ -327,7 +328,8 @@ class ElasticAdapter:
 
 
 class _Log:
-    """Takes what ranks report: for callbacks what ray_logger has sent, and lines for the driver."""
+    """Processes reports of ranks: messages of ray_logger for callbacks, and lines for the driver.
+    """
 
     def __init__(self, say, callbacks):
         self.say, self.callbacks = say, callbacks

@@ -1,4 +1,4 @@
-# failure.py - results of all ranks, or the failure that counts.
+# failure.py - collect the results of all ranks, or find the failure that caused the others.
 # SPDX-License-Identifier: Apache-2.0
 
 import re
@@ -18,7 +18,7 @@ _NOISE = re.compile(r" class_name: .*? ip: \S+| Some common causes include:.*"
 
 
 class _Failure:
-    """Of one rank."""
+    """The failure of one rank."""
 
     def __init__(self, member, error):
         self.member, self.error, self.cause = member, error, getattr(error, "cause", None)
@@ -48,7 +48,7 @@ class _Failure:
 
 
 class Member:
-    """A rank, its actor and where that is."""
+    """A rank, its actor and the place of the actor."""
 
     def __init__(self, rank, actor, node, pid):
         self.rank, self.actor, self.node, self.pid = rank, actor, node, pid
@@ -58,10 +58,11 @@ class Member:
 
 
 def collect(members, refs, meeting, idle=None):
-    """The results of refs, a call of each member's actor; JobFailed if one has failed.
+    """Return the results of refs, which are calls of each member's actor; JobFailed if one has
+    failed.
 
-    What the others wait for fails too, after a while.  idle() is called a few times a second.
-    """
+    Operations that wait for a failed rank also fail after a while.  idle() is called a few times a
+    second."""
     pending, values, failures = dict(zip(refs, members)), {}, []
     until, has_ended = None, False
     while pending:
@@ -87,7 +88,7 @@ def collect(members, refs, meeting, idle=None):
 
 
 def watch(members, refs, meeting):
-    """The same for refs that another caller waits for; returns when all have ended."""
+    """Do the same for refs that another caller waits for; return when all have ended."""
     try:
         collect(members, refs, meeting)
     except Exception:  # he who waits for them has it
@@ -95,7 +96,8 @@ def watch(members, refs, meeting):
 
 
 def _end(failures, meeting):
-    """End what the other ranks wait for; False if they have no reason to wait any more."""
+    """End the operations that the other ranks wait for; return False if they have no reason to
+    wait."""
     first = min(failures, key=lambda f: f.kind)
     if first.kind == CONSEQUENCE:
         return False
@@ -107,7 +109,7 @@ def _end(failures, meeting):
 
 
 def _job_failed(failures, members, silent):
-    """The exception: JobFailed, and of the type of the user's exception as well."""
+    """Return a JobFailed that also has the type of the user's exception."""
     first = min(failures, key=lambda f: f.kind)
     member, text = first.member, first.describe()
     if first.kind == CONSEQUENCE:
@@ -129,7 +131,7 @@ def _job_failed(failures, members, silent):
 
 
 def make(kind, text, **known):
-    """A JobFailed that is an instance of kind, too, if there can be such a class."""
+    """Return a JobFailed that is also an instance of kind, if such a class can be created."""
     try:
         both = type(f"JobFailed({kind.__name__})", (JobFailed, kind), {
             "__init__": lambda self, text: JobFailed.__init__(self, text, **known),

@@ -16,15 +16,15 @@ class _Round:
 
 
 class Meeting:
-    """An actor whose methods run concurrently, each until the ranks that it waits for have
-    joined."""
+    """An actor whose methods run concurrently, each until the ranks that it waits for have joined.
+    """
 
     def __init__(self, size):
         self.size, self.rounds, self.told = size, {}, []
 
     async def exchange(self, key, rank, data, seconds):
-        """("all", the bytes of all ranks), ("missing", ranks that have not come within this time)
-        or ("failed", why)."""
+        """Return ("all", the bytes of all ranks), ("missing", ranks that have not come within this
+        time) or ("failed", reason)."""
         now = self.rounds.setdefault(key, _Round())
         now.data[rank] = data
         if len(now.data) == self.size:
@@ -43,7 +43,7 @@ class Meeting:
         return "all", [now.data[r] for r in range(self.size)]
 
     async def end(self, why):
-        """Send those home who wait now."""
+        """End the waiting calls."""
         for now in self.rounds.values():
             if not now.full.is_set():
                 now.why = why
@@ -51,24 +51,25 @@ class Meeting:
         self.rounds.clear()
 
     async def tell(self, info):
-        """Of ray_logger."""
+        """Store messages of ray_logger."""
         self.told.append(info)
 
     async def take(self):
-        """All that has been told since."""
+        """Return all messages since the last call."""
         told, self.told = self.told, []
         return told
 
 
 class Place:
-    """A rank at the meeting: meet() is what ringup.job.meeting() does in the rank's process."""
+    """The place of a rank in the meeting.  meet() does in the rank's process what
+    ringup.job.meeting() does."""
 
     def __init__(self, actor, rank, nodes, seconds):
         self.actor, self.rank, self.nodes, self.seconds = actor, rank, nodes, seconds
         self.count = 0  # meetings that have taken place
 
     def meet(self):
-        """Wait for the other ranks; (rank, size, allgather)."""
+        """Wait for the other ranks; return (rank, size, allgather)."""
         if len(self.nodes) == 1:
             return 0, 1, None
         self._exchange(("here", self.count), b"")

@@ -13,19 +13,20 @@ _has_warned = False
 
 
 def configure(send):
-    """Let log() pass its messages to send(); None: no callbacks."""
+    """Make log() pass its messages to send(); None means that no callbacks exist."""
     global _send
     _send = send
 
 
 def _reporter():
-    """Of this process, if it is a rank of an elastic job."""
+    """Return the Reporter of this process, if it is a rank of an elastic job."""
     reporter = getattr(sys.modules.get("ringup.spark.rank"), "reporter", None)
     return reporter if reporter and reporter.pid == os.getpid() else None
 
 
 def log(info_dict):
-    """Call each callback of execute() or run() on the driver with this, which can be pickled."""
+    """Call each callback of execute() or run() on the driver with this object, which must be
+    picklable."""
     global _has_warned
     reporter = _reporter()
     if _send is not None:

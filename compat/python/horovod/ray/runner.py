@@ -23,7 +23,7 @@ TIMEOUT_S = 300  # for ranks to meet, if the settings do not say
 
 @dataclass
 class MiniSettings:
-    """The settings of RayExecutor; Horovod's Settings work, too."""
+    """The settings of RayExecutor.  Horovod's Settings work, too."""
 
     nics: set = None
     verbose: int = 1
@@ -39,12 +39,12 @@ class MiniSettings:
 
     @property
     def start_timeout(self):
-        """A limit that runs from now on."""
+        """Return a time limit that starts now."""
         return timeout.Timeout(self.timeout_s, "Timed out waiting for {activity}.")
 
 
 class Coordinator:
-    """Numbers the ranks of each node."""
+    """Numbers the ranks on each node."""
 
     def __init__(self, settings):
         self.settings, self.hostnames = settings, set()
@@ -57,16 +57,16 @@ class Coordinator:
 
     @property
     def node_id_string(self):
-        """NODE:RANKS,NODE:RANKS"""
+        """Return NODE:RANKS,NODE:RANKS."""
         return ",".join(f"{n}:{len(ranks)}" for n, ranks in self.node_id_by_rank.items())
 
     def register(self, hostname, node_id, world_rank):
-        """A rank has joined."""
+        """Register a rank that has joined."""
         self.hostnames.add(hostname)
         self.node_id_by_rank[node_id].append(world_rank)
 
     def finalize_registration(self):
-        """{rank: its variables}"""
+        """Return {rank: its variables}."""
         nodes = list(self.node_id_by_rank.values())
         found = {}
         for number, ranks in enumerate(nodes):
@@ -79,7 +79,7 @@ class Coordinator:
 
 
 class StaticAdapter:
-    """Ranks whose number stays: actors in a placement group."""
+    """Runs a fixed number of ranks as actors in a placement group."""
 
     def __init__(self, settings, num_workers=None, num_hosts=None, num_workers_per_host=1,
                  cpus_per_worker=1, use_gpu=False, gpus_per_worker=None,
@@ -95,7 +95,7 @@ class StaticAdapter:
 
     @property
     def workers(self):
-        """The actors by rank."""
+        """Return the actors by rank."""
         return [m.actor for m in self.members]
 
     def _create_strategy(self):
@@ -108,7 +108,7 @@ class StaticAdapter:
 
     def start(self, executable_cls=None, executable_args=None, executable_kwargs=None,
               extra_env_vars=None):
-        """Start the actors, and make an executable_cls in each."""
+        """Start the actors, and create an executable_cls in each."""
         self.shutdown()
         self.strategy = self._create_strategy()
         try:
@@ -124,7 +124,7 @@ class StaticAdapter:
             raise
 
     def _number(self, actors, extra):
-        """Let the actors be ranks, those of a node one after the other."""
+        """Make the actors ranks, and number those of a node consecutively."""
         self.members = [failure.Member(i, a, "?", None) for i, a in enumerate(actors)]
         found = self._collect([a.where.remote() for a in actors])
         order = list(dict.fromkeys(w["node_id"] for w in found))
@@ -178,7 +178,7 @@ class StaticAdapter:
             raise RuntimeError("no workers: call start() first")
 
     def execute(self, fn, callbacks=None):
-        """fn(executable) on each rank; the results by rank."""
+        """Call fn(executable) on each rank; return the results by rank."""
         return self._execute(callbacks, fn)
 
     def _execute(self, callbacks, *call):
@@ -199,11 +199,11 @@ class StaticAdapter:
                 a.log.remote(False)
 
     def run(self, fn, args=None, kwargs=None, callbacks=None):
-        """fn(*args, **kwargs) on each rank; the results by rank."""
+        """Call fn(*args, **kwargs) on each rank; return the results by rank."""
         return self._execute(callbacks, fn, args or [], kwargs or {})
 
     def run_remote(self, fn, args=None, kwargs=None):
-        """Start it without waiting; return one ObjectRef per rank, for ray.get()."""
+        """Start the calls without waiting; return one ObjectRef per rank, for ray.get()."""
         self._check()
         refs = [a.execute.remote(fn, args or [], kwargs or {}) for a in self.workers]
         threading.Thread(target=failure.watch, daemon=True,
@@ -211,13 +211,13 @@ class StaticAdapter:
         return refs
 
     def execute_single(self, fn):
-        """fn(executable) on rank 0; its result."""
+        """Call fn(executable) on rank 0; return its result."""
         self._check()
         first = self.members[:1]
         return failure.collect(first, [first[0].actor.execute.remote(fn)], self.meeting)[0]
 
     def shutdown(self):
-        """End the actors, and give their room back."""
+        """End the actors, and release their resources."""
         actors, self.members = self.workers, []
         left = [a.finish.remote() for a in actors]
         if left:
@@ -231,28 +231,29 @@ class StaticAdapter:
 
 
 class RayExecutor:
-    """Calls functions on ranks that are actors of Ray.
+    """Calls functions on ranks that are Ray actors.
 
-    settings: of create_settings().  num_workers ranks, on as few nodes as will do; or num_hosts
-    nodes with num_workers_per_host ranks each.  A rank has cpus_per_worker, and with use_gpu
-    gpus_per_worker (1).  use_current_placement_group: in the group of the caller, if it has one.
+    settings is the result of create_settings(). The executor starts num_workers ranks on as few
+    nodes as possible, or num_workers_per_host ranks on each of num_hosts nodes.  Each rank reserves
+    cpus_per_worker CPUs and, with use_gpu, gpus_per_worker GPUs (1 by default). With
+    use_current_placement_group, it uses the caller's placement group, if it has one.
 
-    With min_workers the job is elastic: ranks may come and go with the nodes, min_workers of them
-    at least and max_workers at most.  reset_limit: how often they may meet again.
-    cooldown_range: seconds, least and most, after which a place where a rank has failed is used
-    again; None: never.  elastic_timeout: seconds for enough ranks to come together.
-    override_discovery: ask Ray for nodes; else settings.discovery.
-    """
+    With min_workers, the job is elastic: ranks may come and go with the nodes, and their number
+    stays between min_workers and max_workers.  reset_limit is how often the ranks may rendezvous
+    again.  cooldown_range is the minimum and maximum number of seconds after which a place where a
+    rank failed is used again; None means never.  elastic_timeout is the number of seconds to wait
+    for enough ranks.  With override_discovery, Ray is asked for the nodes; otherwise
+    settings.discovery is."""
 
     @classmethod
     def create_settings(cls, timeout_s=30, ssh_identity_file=None, ssh_str=None,
                         placement_group_timeout_s=100, nics=None):
-        """The settings.
+        """Return the settings.
 
-        timeout_s: for the ranks to meet in init().  placement_group_timeout_s: for Ray to find room
-        for them.  nics: the interfaces between nodes.  ssh_str is written to ssh_identity_file if
-        that is not there; nothing here uses ssh.
-        """
+        timeout_s is the time limit for the ranks to meet in init(). placement_group_timeout_s is
+        the time limit for Ray to find room for them.  nics are the interfaces between nodes.
+        ssh_str is written to ssh_identity_file if that file does not exist; this package does not
+        use ssh."""
         if ssh_str and not os.path.exists(ssh_identity_file):
             with open(os.open(ssh_identity_file, os.O_CREAT | os.O_WRONLY, 0o600), "w",
                       encoding="utf-8") as f:
@@ -301,9 +302,8 @@ class RayExecutor:
               extra_env_vars=None):
         """Start the ranks.
 
-        Each makes executable_cls(*executable_args, **executable_kwargs), which functions of
-        execute() get.  extra_env_vars: variables of the ranks.
-        """
+        Each rank creates executable_cls(*executable_args, **executable_kwargs), which is passed to
+        the functions of execute(). extra_env_vars contains variables for the ranks."""
         self.shutdown()
         self._is_remote = ray.util.client.ray.is_connected()
         kind = ray.remote(self._kind).options(num_cpus=0).remote if self._is_remote else self._kind
@@ -312,19 +312,18 @@ class RayExecutor:
                           executable_kwargs=executable_kwargs, extra_env_vars=extra_env_vars)
 
     def execute(self, fn, callbacks=None):
-        """Call fn(executable) on each rank; returns the results by rank.
+        """Call fn(executable) on each rank; return the results by rank.
 
-        callbacks: functions that get what ranks pass to ray_logger.log().  Raises JobFailed, which
-        names rank and node, and is of the type that fn has raised, too.
-        """
+        callbacks are called with the arguments of ray_logger.log() on the ranks.  Raises JobFailed,
+        which names the rank and node, and also has the type of the exception that fn raised."""
         return self._call("execute", fn=fn, callbacks=callbacks)
 
     def run(self, fn, args=None, kwargs=None, callbacks=None):
-        """Call fn(*args, **kwargs) on each rank; the rest is as for execute()."""
+        """Call fn(*args, **kwargs) on each rank; otherwise like execute()."""
         return self._call("run", fn=fn, args=args, kwargs=kwargs, callbacks=callbacks)
 
     def run_remote(self, fn, args=None, kwargs=None):
-        """Begin to call fn(*args, **kwargs) on each rank; returns ObjectRefs for ray.get()."""
+        """Start to call fn(*args, **kwargs) on each rank; return ObjectRefs for ray.get()."""
         return self._call("run_remote", fn=fn, args=args, kwargs=kwargs)
 
     def execute_single(self, fn):

@@ -10,8 +10,8 @@ from .worker import BaseHorovodWorker
 
 
 def create_placement_group(resources_per_bundle, num_bundles, pg_timeout, pg_strategy):
-    """(a placement group of that many equal bundles, the bundles); TimeoutError if Ray has no room
-    for it within pg_timeout seconds."""
+    """Return (a placement group of this many equal bundles, the bundles). TimeoutError if Ray has
+    no room for it within pg_timeout seconds."""
     bundles = [{k: v for k, v in resources_per_bundle.items() if v} for _ in range(num_bundles)]
     group = placement_group(bundles, strategy=pg_strategy)
     if not group.wait(pg_timeout):
@@ -26,7 +26,7 @@ def create_placement_group(resources_per_bundle, num_bundles, pg_timeout, pg_str
 
 
 class Strategy:
-    """Makes the actors of the ranks; shutdown() gives the room back."""
+    """Creates the actors of the ranks; shutdown() releases the resources."""
 
     def __init__(self, *, settings, use_gpu, cpus_per_worker, gpus_per_worker):
         self.settings, self.use_gpu = settings, use_gpu
@@ -39,7 +39,8 @@ class Strategy:
         self._created_placement_group = True
 
     def _actors(self, bundles):
-        """An actor in each of these bundles; -1: wherever there is room in the group."""
+        """Return an actor in each of these bundles; -1 means any bundle of the group that has room.
+        """
         actor = ray.remote(BaseHorovodWorker)
         return [actor.options(
             num_cpus=self.resources["CPU"], num_gpus=self.resources["GPU"],
@@ -48,14 +49,14 @@ class Strategy:
                 placement_group_capture_child_tasks=False)).remote() for bundle in bundles]
 
     def shutdown(self):
-        """Remove the group, if it is this object's."""
+        """Remove the group, if this object created it."""
         if self._created_placement_group:
             remove_placement_group(self.placement_group)
         self.placement_group, self._created_placement_group = None, False
 
 
 class ColocatedStrategy(Strategy):
-    """So many ranks on each of so many nodes."""
+    """Puts a fixed number of ranks on each of a fixed number of nodes."""
 
     def __init__(self, *, num_hosts, num_workers_per_host, **how):
         super().__init__(**how)
@@ -63,14 +64,14 @@ class ColocatedStrategy(Strategy):
         self.num_workers = num_hosts * num_workers_per_host
 
     def create_workers(self):
-        """The actors."""
+        """Create the actors."""
         self._create({k: v * self.num_workers_per_host for k, v in self.resources.items()},
                      self.num_hosts, "STRICT_SPREAD")
         return self._actors([i // self.num_workers_per_host for i in range(self.num_workers)])
 
 
 class PGStrategy(Strategy):
-    """On as few nodes as will do; in the placement group of the caller if there is one."""
+    """Puts the ranks on as few nodes as possible, in the caller's placement group if it has one."""
 
     def __init__(self, *, num_workers, use_current, **how):
         super().__init__(**how)
@@ -78,7 +79,7 @@ class PGStrategy(Strategy):
         self.placement_group = get_current_placement_group() if use_current else None
 
     def create_workers(self):
-        """The actors."""
+        """Create the actors."""
         if self.placement_group:
             return self._actors([-1] * self.num_workers)
         self._create(self.resources, self.num_workers, "PACK")

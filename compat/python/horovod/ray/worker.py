@@ -21,18 +21,19 @@ OF_OTHERS = ("RINGUP_RANK", "RINGUP_SIZE", "RINGUP_LOCAL_RANK", "RINGUP_LOCAL_SI
 
 
 def own_paths():
-    """Folders of the driver's sys.path that are the user's: of no installed package."""
+    """Return the folders of the driver's sys.path that belong to the user, not to installed
+    packages."""
     installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))
     return [p for p in map(os.path.abspath, sys.path) if not p.startswith(installed)]
 
 
 def add_paths(paths):
-    """Look for modules where the driver does, too, as far as this node has these folders."""
+    """Look for modules where the driver does, if this node has these folders."""
     sys.path.extend(p for p in paths if p not in sys.path and os.path.isdir(p))
 
 
 class BaseHorovodWorker:
-    """Ray makes an actor of it.  executable is the object that start_executable() has made."""
+    """The class of Ray's actors.  executable is the object that start_executable() has made."""
 
     executable = None
 
@@ -41,15 +42,15 @@ class BaseHorovodWorker:
         self.node = self.port = self.meeting = None
 
     def node_id(self):
-        """The id of the Ray node that this process is on."""
+        """Return the id of the Ray node that runs this process."""
         return ray.get_runtime_context().get_node_id()
 
     def hostname(self):
-        """The host's own name."""
+        """Return the name of the host."""
         return socket.gethostname()
 
     def get_gpu_ids(self):
-        """The GPUs that Ray has given to this actor."""
+        """Return the GPUs that Ray has given to this actor."""
         return ray.get_gpu_ids()
 
     def update_env_vars(self, env_vars):
@@ -57,11 +58,11 @@ class BaseHorovodWorker:
         os.environ.update({k: str(v) for k, v in env_vars.items()})
 
     def env_vars(self):
-        """Its environment."""
+        """Return the environment of this process."""
         return dict(os.environ)
 
     def where(self):
-        """The facts about this process that the driver needs to number the ranks."""
+        """Return the facts about this process that the driver needs to number the ranks."""
         address = ray.util.get_node_ip_address()
         if self.port is None:  # for torch's store; bound, so that nobody else gets it
             self.port = task.reserve_port(address)
@@ -71,7 +72,7 @@ class BaseHorovodWorker:
                 "executable": sys.executable}
 
     def join(self, place, env_vars, paths):
-        """Be a rank from now on; place is a meeting.Place, paths are the driver's own_paths()."""
+        """Become a rank.  place is a meeting.Place; paths are the driver's own_paths()."""
         from ringup import job
 
         add_paths(paths)
@@ -92,13 +93,13 @@ class BaseHorovodWorker:
         ray.get(self.meeting.tell.remote(info))
 
     def start_executable(self, executable_cls=None, executable_args=None, executable_kwargs=None):
-        """Make the object that functions of execute() get."""
+        """Make the object that is passed to the functions of execute()."""
         if executable_cls:
             self.executable = self._call(executable_cls, *(executable_args or ()),
                                          **(executable_kwargs or {}))
 
     def execute(self, func, args=None, kwargs=None):
-        """Call a function: with the object, or with args and kwargs if they are given."""
+        """Call a function: with the object, or with args and kwargs if given."""
         if args is None:
             return self._call(func, self.executable)
         return self._call(func, *args, **kwargs)
@@ -112,8 +113,8 @@ class BaseHorovodWorker:
             raise self._marked(e, e)
 
     def _marked(self, error, origin):
-        """The exception with rank, node and its traceback, which a RayTaskError does not keep; or
-        one in its place if it cannot travel."""
+        """Return the exception with rank, node and traceback, which a RayTaskError does not keep;
+        if it cannot be pickled, return another one."""
         lines = traceback.format_exception(type(origin), origin, origin.__traceback__.tb_next)
         kind = type(origin)
         name = f"{kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
@@ -130,7 +131,7 @@ class BaseHorovodWorker:
         return error
 
     def abort(self, why):
-        """Fail what the other ranks wait for: this one will not come to it."""
+        """Fail the operations that other ranks wait for, because this rank will not take part."""
         job = sys.modules.get("ringup.job")
         current = job and job.get_or_none()
         if current and current.running and job.size() > 1:

@@ -6,7 +6,7 @@ import warnings
 
 
 class _HorovodArgs:
-    """The arguments of horovodrun as attributes; None where nothing was said."""
+    """The arguments of horovodrun as attributes; None means not given."""
 
     def __init__(self):
         for name in ("check_build", "ssh_port", "ssh_identity_file", "disable_cache",
@@ -30,7 +30,7 @@ class _HorovodArgs:
 
 
 def _renamed(old, new, value, other):
-    """The value of an argument that has an older name, too."""
+    """Return the value of an argument that also has an older name."""
     if value is None:
         return other
     warnings.warn(f"{old} is deprecated, use {new} instead", DeprecationWarning, stacklevel=3)
@@ -43,20 +43,19 @@ def run(func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=
         disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
         mpi_args=None, network_interface=None, network_interfaces=None, executable=None,
         np=None, min_np=None, max_np=None, env=None):
-    """Call func(*args, **kwargs) on each rank of a new job; returns the list of results by rank.
+    """Call func(*args, **kwargs) on each rank of a new job; return a list of the results by rank.
 
-    func travels by cloudpickle, so it may be defined in a notebook; what it returns has to be
-    picklable.  num_proc ranks are started on this host, or on hosts ("HOST:N,HOST:N") or those
-    of hostfile: then the current folder has to be one that all hosts share, for function and
-    results lie in it while the job runs.  executable is the Python of the ranks, env the
-    variables that they get beside os.environ.  The other arguments are horovodrun's options;
-    man horovodrun explains them.  In an elastic job (min_num_proc, host_discovery_script) the
-    results are those of the ranks that there were at the end, the first min_num_proc of them.
+    func is sent with cloudpickle, so it may be defined in a notebook; its result must be picklable.
+    num_proc ranks are started on this host, on hosts ("HOST:N,HOST:N") or on those of hostfile.
+    With other hosts, all hosts must share the current folder, because it contains the function and
+    the results while the job runs.  executable is the Python of the ranks; env contains variables
+    for them in addition to os.environ.  The other arguments are options of horovodrun; see man
+    horovodrun.  In an elastic job (min_num_proc, host_discovery_script), the results are those of
+    the ranks at the end, at most the first min_num_proc of them.
 
-    TypeError before anything starts if func is no function or does not take these arguments,
-    ringup.spark.CannotPickle if it cannot be sent.  If a rank fails, RuntimeError tells of it, with
-    the rank's own traceback.
-    """
+    Raises TypeError before anything starts if func is not a function or does not accept these
+    arguments, and ringup.spark.CannotPickle if it cannot be sent.  If a rank fails, raises
+    RuntimeError with the rank's own traceback."""
     from ringup.spark import arguments
 
     from .launch import _run

@@ -30,6 +30,6 @@ def gloo_run(settings, nics, env, server_ip, command):
 
 
 def gloo_run_elastic(settings, env, command_or_func, executable):
-    """The same for an elastic job; its hosts are found by horovodrun, not by an object."""
+    """Run a command on the ranks of an elastic job.  horovodrun finds the hosts, not an object."""
     raise NotImplementedError("gloo_run_elastic() is part of upstream's launcher; call "
                               "horovod.run(min_num_proc=..., host_discovery_script=...)")

@@ -10,12 +10,12 @@ def is_jsrun_installed():
 
 
 def js_run(settings, nics, env, command, stdout=None, stderr=None):
-    """A part of upstream's launcher that is not here."""
+    """Raise an exception: ringup does not have this part of upstream's launcher."""
     raise NotImplementedError("js_run() is part of upstream's launcher; start the ranks with "
                               "`horovodrun --jsrun`")
 
 
 def generate_jsrun_rankfile(settings, path=None):
-    """A part of upstream's launcher that is not here."""
+    """Raise an exception: ringup does not have this part of upstream's launcher."""
     raise NotImplementedError("jsrun places the ranks; choose how with `horovodrun --jsrun "
                               "--binding-args=WORDS`")

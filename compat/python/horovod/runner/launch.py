@@ -1,6 +1,7 @@
-# launch.py - horovodrun from Python: its arguments, its start, horovod.run()'s job.
+# launch.py - start horovodrun from Python, and run the jobs of horovod.run().
 # SPDX-License-Identifier: Apache-2.0
-"""The program horovodrun parses the arguments and starts the ranks; this file asks it to."""
+"""The program horovodrun parses the arguments and starts the ranks.  This module calls that
+program."""
 
 import argparse
 import glob
@@ -34,7 +35,7 @@ _NO_LSF = ("Horovod did not detect an LSF job.  The jsrun launcher can only be u
 # -- arguments ---------------------------------------------------------------------------------
 
 def parse_args():
-    """sys.argv as a Namespace; the program horovodrun parses it."""
+    """Return sys.argv as a Namespace; the program horovodrun parses it."""
     p = subprocess.run([*program.horovodrun(), "--json", *sys.argv[1:]], text=True,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if p.returncode or not p.stdout.startswith("{"):
@@ -52,7 +53,7 @@ def parse_args():
 
 
 def check_build(verbose):
-    """Print what `horovodrun --check-build` does, for this Python, and end the process."""
+    """Print the output of `horovodrun --check-build` for this Python, and exit."""
     if verbose:
         print(flush=True)
     sys.exit(subprocess.run([*program.horovodrun(), "--check-build"], check=False,
@@ -60,7 +61,7 @@ def check_build(verbose):
 
 
 def _words(args, command):
-    """The command line of horovodrun for these arguments."""
+    """Return the command line of horovodrun for these arguments."""
     words = ["-np", str(args.num_proc)]
     for name, option in (("hosts", "hosts"), ("host_discovery_script", "host-discovery-script"),
                          ("ssh_port", "ssh-port"), ("ssh_identity_file", "ssh-identity-file"),
@@ -87,7 +88,8 @@ def _words(args, command):
 # -- the start ---------------------------------------------------------------------------------
 
 def _environment(args):
-    """The environment of horovodrun: variables for the arguments, and the path of this package."""
+    """Return the environment of horovodrun: variables for the arguments, and the path of this
+    package."""
     env = dict(os.environ)
     config_parser.set_env_from_args(env, args)
     env.update(getattr(args, "env", None) or {})
@@ -100,24 +102,24 @@ def _environment(args):
 
 
 class _Stderr:
-    """sys.stderr, with a copy of the launcher's own messages."""
+    """sys.stderr, which also copies the launcher's own messages."""
 
     def __init__(self):
         self.said = []
 
     def write(self, text):
-        """The handling of one line by prefix_connection()."""
+        """Write a line that prefix_connection() has read."""
         if text.startswith(("ringup run: ", "horovodrun: ")) and len(self.said) < 100:
             self.said.append(text.strip())
         sys.stderr.write(text)
 
     def flush(self):
-        """The same."""
+        """Flush the stream."""
         sys.stderr.flush()
 
 
 def _launch(args, command):
-    """Run the command on the ranks; RuntimeError, as upstream words it, if one fails."""
+    """Run the command on the ranks.  If one fails, raise RuntimeError with upstream's text."""
     stderr = _Stderr()
     status = safe_shell_exec.execute(shlex.join(_words(args, command)), env=_environment(args),
                                      stderr=stderr)
@@ -134,12 +136,13 @@ def _launch(args, command):
 
 
 def _numbers(path):
-    """Those in the name of a file that a rank has left: rank, and in an elastic job worker."""
+    """Return the numbers in the name of a rank's file: the rank and, in an elastic job, the worker.
+    """
     return [int(n) for n in os.path.basename(path).split(".")[1:]]
 
 
 def _tracebacks(folder):
-    """The tracebacks of the ranks that failed."""
+    """Return the tracebacks of the ranks that failed."""
     found = ""
     for path in sorted(glob.glob(os.path.join(folder, error_name("*"))), key=_numbers):
         with open(path, encoding="utf-8", errors="replace") as f:
@@ -148,7 +151,7 @@ def _tracebacks(folder):
 
 
 def _results(args, folder):
-    """The results by rank; for an elastic job, those of the final ranks."""
+    """Return the results by rank; for an elastic job, those of the ranks at the end."""
     if not _is_elastic(args):
         paths = [os.path.join(folder, result_name(r)) for r in range(args.num_proc)]
         for rank, path in enumerate(paths):
@@ -161,7 +164,7 @@ def _results(args, folder):
 
 
 def _launch_function(args, is_remote):
-    """Call args.run_func on the ranks; the function and the results are files in a folder that
+    """Call args.run_func on the ranks.  The function and the results are files in a folder that
     only this user can read."""
     folder = tempfile.mkdtemp(prefix=".horovod_run." if is_remote else "horovod_run.",
                               dir=os.getcwd() if is_remote else None)
@@ -183,7 +186,7 @@ def _launch_function(args, is_remote):
 
 
 def _start(args):
-    """Run the function or the command; upstream's remarks if asked to be verbose."""
+    """Run the function or the command; print upstream's remarks if asked to be verbose."""
     names = hosts.parse_hosts_and_slots(args.hosts)[0] if args.hosts else []
     if args.verbose:
         print("Filtering local host names.")
@@ -200,7 +203,7 @@ def _start(args):
 
 
 def _run_static(args):
-    """A job whose ranks stay the same."""
+    """Run a job whose ranks do not change."""
     result = []
 
     def start():
@@ -215,7 +218,7 @@ def _run_static(args):
 
 
 def _run_elastic(args):
-    """A job whose ranks may come and go."""
+    """Run a job whose ranks may come and go."""
     if not args.host_discovery_script and not args.hosts:
         raise ValueError("One of --host-discovery-script, --hosts, or --hostnames must be "
                          "provided")
@@ -223,12 +226,12 @@ def _run_elastic(args):
 
 
 def is_gloo_used(use_gloo=None, use_mpi=None, use_jsrun=None):
-    """Return whether run_controller() would call gloo_run."""
+    """Return whether run_controller() calls gloo_run."""
     return use_gloo or (not use_mpi and not use_jsrun and not mpi_built())
 
 
 def run_controller(use_gloo, gloo_run, use_mpi, mpi_run, use_jsrun, js_run, verbosity):
-    """Call that of the three functions that upstream would call."""
+    """Call the one of the three functions that upstream would call."""
     verbose = verbosity is not None and verbosity >= 2
     if use_gloo:
         if not gloo_built(verbose=verbose):
@@ -255,7 +258,7 @@ def _is_elastic(args):
 
 
 def _run(args):
-    """Run a job for the arguments of horovodrun or horovod.run()."""
+    """Run a job for arguments of horovodrun or horovod.run()."""
     if lsf.LSFUtils.using_lsf() and not args.hosts and not args.hostfile \
             and not args.host_discovery_script:
         args.num_proc = args.num_proc or lsf.LSFUtils.get_num_processes()
@@ -269,7 +272,8 @@ def _run(args):
 
 @cache.use_cache()
 def _check_all_hosts_ssh_successful(host_addresses, ssh_port=None, ssh_identity_file=None):
-    """True if ssh reaches all hosts without a password, else None, after saying why not."""
+    """Return True if ssh reaches all hosts without a password; otherwise print the reason and
+    return None."""
     def ask(host):
         words = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={SSH_CONNECT_TIMEOUT_S}"]
         words += ["-p", str(ssh_port)] if ssh_port else []
@@ -289,7 +293,7 @@ def _check_all_hosts_ssh_successful(host_addresses, ssh_port=None, ssh_identity_
 
 
 def run_commandline():
-    """Become horovodrun."""
+    """Replace this process with horovodrun."""
     words = program.horovodrun()
     os.execv(words[0], [*words, *sys.argv[1:]])
 

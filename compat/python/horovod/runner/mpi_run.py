@@ -1,6 +1,6 @@
 # mpi_run.py - find out which MPI is installed.
 # SPDX-License-Identifier: Apache-2.0
-"""`horovodrun --mpi` writes the command line of mpirun; there is no function for it here."""
+"""`horovodrun --mpi` writes the command line of mpirun; this package has no function for it."""
 
 import os  # noqa: F401  tests of upstream replace parts of it
 import sys
@@ -21,7 +21,7 @@ _MARKS = (("Open MPI", _OMPI_IMPL), ("OpenRTE", _OMPI_IMPL), ("IBM Spectrum MPI"
 
 
 def _get_mpi_implementation(env=None):
-    """The implementation of the mpirun in PATH, by its version text."""
+    """Return the implementation of the mpirun in PATH, from its version text."""
     answer = tiny_shell_exec.execute("mpirun --version", env)
     if answer is None:
         return _MISSING_IMPL
@@ -38,7 +38,8 @@ def _get_mpi_implementation(env=None):
 
 
 def _get_mpi_implementation_flags(tcp_flag, env=None):
-    """(flags, binding, implementation) for a command line that is not written here: none."""
+    """Return (flags, binding, implementation) without flags, because this package writes no command
+    line."""
     return None, None, None
 
 
@@ -63,12 +64,13 @@ def is_intel_mpi(env=None):
 
 
 def mpi_available(env=None):
-    """Can upstream's launcher by MPI be used?  It is part of a Horovod that has MPI."""
+    """Return whether upstream's MPI launcher can be used.  It is part of a Horovod that was built
+    with MPI."""
     return bool(mpi_built()) and _get_mpi_implementation(env) not in (_UNKNOWN_IMPL,
                                                                       _MISSING_IMPL)
 
 
 def mpi_run(settings, nics, env, command, stdout=None, stderr=None):
-    """A part of upstream's launcher that is not here."""
+    """Raise an exception: ringup does not have this part of upstream's launcher."""
     raise NotImplementedError("mpi_run() is part of upstream's launcher; start the ranks with "
                               "`horovodrun --mpi` or horovod.run(use_mpi=True)")

@@ -13,18 +13,19 @@ FUNCTION, PATHS = "function", "paths.json"
 
 
 def result_name(rank):
-    """The file of a rank's result."""
+    """Return the name of the file with a rank's result."""
     return f"result.{rank}"
 
 
 def error_name(rank):
-    """The file of a rank's traceback."""
+    """Return the name of the file with a rank's traceback."""
     return f"error.{rank}"
 
 
 def own_rank():
-    """This process in the names of its files.  In an elastic job the rank of the end counts, not
-    that of the start, which another process may have had; the worker's number makes it unique."""
+    """Return the numbers that identify this process in the names of its files.  In an elastic job,
+    the rank at the end is used, because another process may have had the rank at the start; the
+    worker's number makes the name unique."""
     rank, worker = get_env_rank_and_size()[0], os.environ.get("RINGUP_WORKER")
     if worker is None:
         return str(rank)

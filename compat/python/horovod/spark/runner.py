@@ -7,7 +7,8 @@ from ringup.spark import arguments, elastic_stage, job, stage
 
 
 def _writer(stream):
-    """A function that writes lines to a stream of text or of bytes; None: they are not wanted."""
+    """Return a function that writes lines to a stream of text or bytes; None if no lines are
+    wanted."""
     if stream is None:
         return None
 
@@ -28,7 +29,7 @@ def _output(stdout, stderr, timestamps):
 
 
 def _check(fn, args, kwargs, name, num_proc, start_timeout):
-    """TypeError or ValueError for what no job can be made of."""
+    """Raise TypeError or ValueError for arguments that do not make a valid job."""
     if num_proc is not None:
         num_proc = arguments.number(num_proc, "num_proc", 1)
     try:
@@ -41,7 +42,7 @@ def _check(fn, args, kwargs, name, num_proc, start_timeout):
 
 
 def _wait_for_slots(num_proc, start_timeout):
-    """TooFewSlots if there is a session without so many slots."""
+    """Raise TooFewSlots if a session exists that does not have this many slots."""
     try:
         sc = stage.context()
     except RuntimeError:
@@ -59,7 +60,7 @@ def _work(size, fn, args, kwargs, env, nics, output, copy):
 
 
 def _results(run_job, *args):
-    """The results of a job; too few slots raise upstream's error."""
+    """Return the results of a job; too few slots raise upstream's error."""
     return _told(run_job, *args).results()
 
 
@@ -71,7 +72,7 @@ def _told(call, *args):
 
 
 def _inferred(sc, num_proc, verbose):
-    """num_proc, or as many ranks as the cores that Spark counts allow tasks."""
+    """Return num_proc, or the number of tasks that Spark's cores allow."""
     if num_proc is not None:
         return num_proc
     cores, each = sc.defaultParallelism, int(sc.getConf().get("spark.task.cpus", "1"))
@@ -86,18 +87,18 @@ def run(fn, args=(), kwargs={}, num_proc=None, start_timeout=None,
         use_mpi=None, use_gloo=None, extra_mpi_args=None, env=None,
         stdout=None, stderr=None, verbose=1, nics=None,
         prefix_output_with_timestamp=False, executable=None):
-    """Call fn(*args, **kwargs) on num_proc ranks, each in a task slot; returns the results by rank.
+    """Call fn(*args, **kwargs) on num_proc ranks, each in a task slot; return the results by rank.
 
-    num_proc: None for all task slots.  start_timeout: seconds for the tasks to start; by default
-    HOROVOD_SPARK_START_TIMEOUT, or 600.  env: variables for the ranks beside those of the
-    executors; the driver's environment does not travel.  stdout, stderr: streams for what the ranks
-    print, with "[RANK]<stdout>:" in front; None: it stays in the stderr of the executors.  nics:
-    the interfaces between hosts.  executable: the ranks' Python; None: that of the executors.
-    use_mpi, use_gloo and extra_mpi_args choose nothing here: ringup carries the collectives.
+    num_proc=None means all task slots.  start_timeout is the number of seconds in which the tasks
+    must start; the default is HOROVOD_SPARK_START_TIMEOUT, or 600. env contains variables for the
+    ranks in addition to those of the executors; the driver's environment is not sent.  stdout and
+    stderr are streams for the ranks' output, with "[RANK]<stdout>:" before each line; with None,
+    the output stays in the stderr of the executors.  nics are the interfaces between hosts.
+    executable is the ranks' Python; None means that of the executors.  use_mpi, use_gloo and
+    extra_mpi_args have no effect, because ringup runs the collectives.
 
-    Raises RuntimeError (ringup.spark.JobFailed) if a rank fails; it names the rank, and its
-    __cause__ is what fn has raised there.
-    """
+    Raises RuntimeError (ringup.spark.JobFailed), which names the rank, if a rank fails.  Its
+    __cause__ is the exception that fn raised there."""
     if use_mpi and use_gloo:
         raise ValueError("use_mpi and use_gloo exclude each other: choose one")
     _check(fn, args, kwargs, "run", num_proc, start_timeout)
@@ -115,18 +116,17 @@ def run_elastic(fn, args=(), kwargs={}, num_proc=None, min_num_proc=None, max_nu
                 start_timeout=None, elastic_timeout=None, reset_limit=None, env=None, stdout=None,
                 stderr=None, verbose=1, nics=None, prefix_output_with_timestamp=False,
                 min_np=None, max_np=None):
-    """Call fn(*args, **kwargs) on ranks that may be lost and added; returns the results by rank, of
-    the ranks of the end.
+    """Call fn(*args, **kwargs) on ranks that may be lost and added; return the results by rank, for
+    the ranks at the end.
 
-    fn calls what hvd.elastic.run() has wrapped.  num_proc ranks begin; min_num_proc (num_proc) have
-    to be left for the job to go on, and there are never more than max_num_proc (num_proc).
-    elastic_timeout: seconds for enough ranks to come together; by default HOROVOD_ELASTIC_TIMEOUT,
-    or 600.  reset_limit: how often they may meet again.  min_np, max_np: older names.  The other
-    arguments are those of run().
+    fn calls a function that hvd.elastic.run() has wrapped.  The job starts with num_proc ranks.  It
+    continues while at least min_num_proc (num_proc by default) remain, and never has more than
+    max_num_proc (num_proc by default). elastic_timeout is the number of seconds to wait for enough
+    ranks; the default is HOROVOD_ELASTIC_TIMEOUT, or 600. reset_limit is how often the ranks may
+    rendezvous again.  min_np and max_np are older names.  The other arguments are those of run().
 
-    A rank that fails is replaced; a task whose executor is lost is run again by Spark, up to
-    spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails.
-    """
+    A rank that fails is replaced.  If an executor is lost, Spark runs its tasks again, up to
+    spark.task.maxFailures times.  Raises RuntimeError (ringup.spark.JobFailed) if the job fails."""
     _check(fn, args, kwargs, "run_elastic", num_proc, start_timeout)
     sc = stage.context()
     seconds = stage.start_seconds(start_timeout)

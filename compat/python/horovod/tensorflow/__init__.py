@@ -26,7 +26,8 @@ from horovod.tensorflow.util import (_cache, _executing_eagerly, _make_subgraph,
 
 
 def __getattr__(name):
-    """Keras is imported when it is asked for: that takes longer than all the rest."""
+    """Import Keras on first use, because importing it takes longer than importing all other
+    modules."""
     if name == "SyncBatchNormalization":
         from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
         return SyncBatchNormalization

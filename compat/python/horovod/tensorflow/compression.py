@@ -7,7 +7,7 @@ from horovod.common.compression import CastCompressor, Compressor, NoneCompresso
 
 
 class _HalfCompressor(CastCompressor):
-    """Send floating point numbers with two bytes each; leave integers alone."""
+    """Send floating-point numbers with two bytes each; send integers unchanged."""
 
     cast = staticmethod(tf.cast)
 
@@ -17,19 +17,19 @@ class _HalfCompressor(CastCompressor):
 
 
 class FP16Compressor(_HalfCompressor):
-    """IEEE half precision: 11 bits of mantissa, up to 65504."""
+    """IEEE half precision: 11 bits of mantissa, values up to 65504."""
 
     dtype = tf.float16
 
 
 class BF16Compressor(_HalfCompressor):
-    """bfloat16: 8 bits of mantissa, float32's range.  Horovod 0.28 does not have it."""
+    """bfloat16: 8 bits of mantissa, the range of float32. Horovod 0.28 does not have it."""
 
     dtype = tf.bfloat16
 
 
 class Compression:
-    """The choices for compression=."""
+    """The values of compression=."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -15,11 +15,10 @@ TensorFlowKerasState = KerasState
 
 
 class TensorFlowState(ObjectState):
-    """The state of a training with variables of TensorFlow: TensorFlowState(variables, step=0).
+    """The state of training with TensorFlow variables: TensorFlowState(variables, step=0).
 
-    In a graph of TensorFlow 1 the session tells their values; all global variables are taken if
-    none are given.
-    """
+    In a TensorFlow 1 graph, the session has the variables' values.  Without variables, the state
+    contains all global variables."""
 
     def __init__(self, variables=None, session=None, **kwargs):
         self.variables = variables or tf.compat.v1.global_variables()

@@ -10,9 +10,9 @@ from horovod.tensorflow.util import _executing_eagerly
 
 
 def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
-    """Overwrite variables with root's; in a graph, return the operation that does so.
+    """Overwrite variables with root's values; in a graph, return the operation that does so.
 
-    Keras 3 variables are accepted.  inplace is accepted for compatibility."""
+    Keras 3 variables are supported.  inplace is accepted for compatibility."""
     variables = list(variables)
     if _executing_eagerly():
         objects.check_lengths(len(variables), process_set)
@@ -21,7 +21,7 @@ def broadcast_variables(variables, root_rank, process_set=global_process_set, in
 
 
 def _inner(variable):
-    """TensorFlow's variable inside one of Keras 3."""
+    """Return TensorFlow's variable inside a Keras 3 variable."""
     value = getattr(variable, "_value", None)
     return value if value is not None and hasattr(value, "assign") else variable
 

@@ -1,6 +1,7 @@
 # gradient_aggregation.py - add up the gradients of several steps before ranks combine them.
 # SPDX-License-Identifier: Apache-2.0
-"""In graphs and in eager code alike: variables count and add, tf.cond decides."""
+"""One implementation for graphs and for eager code: variables hold the sums and the count, and
+tf.cond decides."""
 
 import tensorflow as tf
 
@@ -9,12 +10,11 @@ from horovod.tensorflow.gradients import Local
 
 
 class LocalGradientAggregationHelper:
-    """Adds gradients up for backward_passes_per_step steps, combines the sums, and lets variables
-    be updated in that step only.
+    """Adds up gradients for backward_passes_per_step steps, combines the sums, and lets variables
+    be updated only in the last of these steps.
 
-    compute_gradients() takes the gradients of a step and returns what to update by, and
-    apply_gradients() updates.
-    """
+    compute_gradients() takes the gradients of a step and returns the gradients to apply;
+    apply_gradients() applies them."""
 
     _OPTIMIZER_TYPE_KERAS = "optimizer_type_keras"
     _OPTIMIZER_TYPE_LEGACY = "optimizer_type_legacy"
@@ -35,7 +35,7 @@ class LocalGradientAggregationHelper:
         self.sums = []       # a variable for each gradient that is not None
 
     def register_local_var(self, var):
-        """Leave the gradient of this variable to this rank."""
+        """Keep the gradient of this variable local to this rank."""
         self.local.add(var)
 
     def _tensor(self, grad):
@@ -47,7 +47,7 @@ class LocalGradientAggregationHelper:
         return tf.convert_to_tensor(grad)
 
     def _make(self, grads, variables):
-        """The variables, once; outside of a tf.function that is being traced."""
+        """Create the variables once, outside of a tf.function that is being traced."""
         with tf.init_scope():
             collections = None
             if not tf.executing_eagerly():
@@ -64,8 +64,8 @@ class LocalGradientAggregationHelper:
                          for i, (g, v) in enumerate(zip(grads, variables)) if g is not None]
 
     def compute_gradients(self, grads, variables):
-        """Add a step's gradients up; the sums combined across ranks in the last of the steps, this
-        step's own in the others, in which nothing is to be updated."""
+        """Add up the gradients of a step.  In the last step, return the sums, combined across
+        ranks.  In the other steps, return this step's own gradients, which must not be applied."""
         grads = [self._tensor(g) for g in grads]
         if self.counter is None:
             self._make(grads, variables)
@@ -83,7 +83,7 @@ class LocalGradientAggregationHelper:
         return out
 
     def _combine(self, count, there, variables):
-        """The sums of all ranks; counting begins anew."""
+        """Return the combined sums of all ranks, and start to count from zero."""
         sums = [None] * count
         for i, s in zip(there, self.sums):
             sums[i] = s.read_value()
@@ -96,7 +96,7 @@ class LocalGradientAggregationHelper:
             return [tf.identity(g) for g in combined]
 
     def apply_gradients(self, apply_grads_closure, optimizer, *args, **kwargs):
-        """Call apply_grads_closure() in the last of the steps; count an iteration in the others."""
+        """Call apply_grads_closure() in the last step; count an iteration in the other steps."""
         grads = [g for g, _v in args[0] if g is not None]
 
         def update():
@@ -114,16 +114,16 @@ class LocalGradientAggregationHelper:
 
 
 class LocalGradientAggregationHelperEager(LocalGradientAggregationHelper):
-    """Horovod has another one for eager code; here it is the same."""
+    """The name of Horovod's second implementation for eager code, which is the same class here."""
 
 
 def _graph_only(values):
-    """Operations that a graph can depend on."""
+    """Return operations that a graph can depend on."""
     return [] if tf.executing_eagerly() else [v for v in values if v is not None]
 
 
 def _done(values):
-    """A value for tf.cond() that depends on others."""
+    """Return a value for tf.cond() that depends on other operations."""
     values = values if isinstance(values, (list, tuple)) else [values]
     with tf.control_dependencies(_graph_only(values)):
         return tf.constant(True)

@@ -1,8 +1,8 @@
 # gradients.py - combine a list of gradients across ranks, all of them at the same time.
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions start in reverse order of the variables, which is the order in which gradients are
-ready: TensorFlow keeps the order of stateful operations, so the first to start must not be the last
-to be there.  One operation waits for all of them."""
+"""Reductions start in reverse order of the variables, which is the order in which gradients become
+ready.  TensorFlow keeps the order of stateful operations, so the first reduction to start must not
+be of the last gradient to become ready.  One operation waits for all of them."""
 
 import collections
 import warnings
@@ -30,7 +30,7 @@ How = collections.namedtuple("How", "op predivide compression sparse_as_dense gr
 
 def how(op=Average, gradient_predivide_factor=1.0, compression=Compression.none,
         sparse_as_dense=False, num_groups=0, groups=None, process_set=global_process_set):
-    """A How of Horovod's arguments, which are checked."""
+    """Check Horovod's arguments and return a How."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if num_groups:
@@ -45,20 +45,20 @@ def how(op=Average, gradient_predivide_factor=1.0, compression=Compression.none,
 
 
 def key_of(variable):
-    """The dictionary key of a variable, of TensorFlow or any Keras."""
+    """Return the dictionary key of a variable of TensorFlow or any version of Keras."""
     value = getattr(variable, "_value", None)  # a variable of Keras 3 holds one of TensorFlow
     variable = variable if value is None else value
     return variable.ref() if hasattr(variable, "ref") else id(variable)
 
 
 def combines(process_set):
-    """Return whether there is anything to reduce. A graph may outlive a one-rank generation of
-    an elastic job."""
+    """Return whether a reduction is necessary.  A graph may exist longer than an elastic generation
+    with one rank."""
     return process_set.included() and (process_set.size() > 1 or is_elastic())
 
 
 def _units(grads, variables, groups):
-    """Lists of indices of gradients that are combined at a time."""
+    """Return lists of indices of gradients that are combined together."""
     there = [i for i, g in enumerate(grads) if g is not None]
     if groups is None:
         return [[i] for i in there]
@@ -72,13 +72,13 @@ def _units(grads, variables, groups):
 
 
 class _Started:
-    """Operations in flight: pairs for wait_all(), and the functions for their results."""
+    """Operations in flight: pairs for wait_all(), and functions that return the results."""
 
     def __init__(self, how):
         self.how, self.pairs, self.finish = how, [], []
 
     def dense(self, places, grads, label):
-        """Start combining some gradients, all at a time."""
+        """Start combining some gradients, as one operation."""
         h = self.how
         small, contexts = zip(*[h.compression.compress(tf.convert_to_tensor(g)) for g in grads])
         self.pairs.append(allreduce_start(list(small), label, len(places) > 1, h.op,
@@ -104,7 +104,7 @@ class _Started:
         self.finish.append(finish)
 
     def wait(self, out):
-        """Wait for all, and put each result in its place."""
+        """Wait for all operations, and put each result in its place."""
         results = iter(wait_all(self.pairs))
         for (outputs, _handle), finish in zip(self.pairs, self.finish):
             finish([next(results) for _ in outputs], out)
@@ -112,8 +112,8 @@ class _Started:
 
 
 def _check_weights(scope, variables, process_set):
-    """Compare samples of the ranks' weights in each step in which it is time to, before the step
-    changes them.  The graph of a session has no order in which it could."""
+    """Compare samples of the ranks' weights before a step changes them, in the steps in which a
+    check is due.  Not in the graph of a session, in which operations have no order."""
     variables = [v for v in variables if hasattr(v, "assign")]
     if not variables or is_session_graph():
         return
@@ -122,10 +122,9 @@ def _check_weights(scope, variables, process_set):
 
 
 def reduce(grads, variables, how, scope):
-    """The list of gradients, each combined across the ranks; None stays None.
+    """Return the list of gradients, each combined across the ranks; None stays None.
 
-    scope is the beginning of the names under which they travel.
-    """
+    scope is the prefix of the names of the operations."""
     grads = list(grads)
     if not combines(how.process_set):
         return grads
@@ -149,20 +148,20 @@ def reduce(grads, variables, how, scope):
 
 
 class Local:
-    """Variables whose gradients stay this rank's own."""
+    """Variables whose gradients remain local to this rank."""
 
     def __init__(self, process_set, scale):
         self.process_set, self.scale, self.keys = process_set, scale, set()
 
     def add(self, variable):
-        """Leave the gradient of this variable alone."""
+        """Keep the gradient of this variable local."""
         self.keys.add(key_of(variable))
 
     def __contains__(self, variable):
         return key_of(variable) in self.keys
 
     def _scaled(self, grad):
-        """A gradient as it would be if the others had none: the sum's share of the average."""
+        """Return a gradient as if it were zero on the other ranks: its share of the average."""
         if grad is None or not self.scale:
             return grad
         n = ranks_of(self.process_set)
@@ -172,8 +171,8 @@ class Local:
         return grad / tf.cast(n, grad.dtype)
 
     def reduce_by(self, combine, grads, variables):
-        """What combine(grads, variables) makes of all others; local ones are divided by the number
-        of ranks if asked."""
+        """Return the gradients that combine(grads, variables) returns for all other variables.  If
+        requested, local gradients are divided by the number of ranks."""
         grads, variables = list(grads), list(variables)
         if not self.keys:
             return combine(grads, variables)

@@ -9,13 +9,13 @@ NAME = "libringup_tf.so"
 
 
 def find():
-    """The file that belongs to the libringup.so of this process."""
+    """Return the path of the library that belongs to this process's libringup.so."""
     return job.beside(NAME, "horovod.tensorflow")
 
 
 def _load():
-    """The operations.  TensorFlow opens the file first: what it finds open already it takes for a
-    library without operations."""
+    """Load the operations.  TensorFlow must be the first to open the file, because it assumes that
+    a library that is already open contains no operations."""
     path = find()
     found = tf.load_op_library(path)
     if not hasattr(found, "ringup_wait_all"):

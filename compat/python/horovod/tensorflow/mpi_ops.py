@@ -1,10 +1,11 @@
 # mpi_ops.py - collectives on TensorFlow tensors, with Horovod's names and behaviour.
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of libringup_tf.so carry the collectives out, in eager code and in graphs; this file
-gives them Horovod's arguments and their gradients.
+"""Operations of libringup_tf.so run the collectives, in eager code and in graphs.  This file adds
+Horovod's arguments and the gradients.
 
-Operations of one tf.function run in the order in which they were traced, so ranks must trace them
-in the same order.  Gradients (see gradients.py) and grouped operations may come in any."""
+Operations of one tf.function run in the order in which they were traced, so all ranks must trace
+them in the same order.  Gradients (see gradients.py) and grouped operations may come in any order.
+"""
 
 import tensorflow as tf
 
@@ -35,25 +36,28 @@ _RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _INCLUDED = range(5)  # questions of rin
 
 
 def _named(kind, name):
-    """The name by which ranks match an operation: the program's, or one of its place."""
+    """Return the name by which ranks match an operation: the program's name, or one that is derived
+    from the operation's position."""
     return places.of_operation(kind) if name is None else name
 
 
 def _dense(tensors):
-    """Tensors of what can be made one: variables, numbers, arrays."""
+    """Return tensors for objects that can be converted: variables, numbers, arrays."""
     return [tf.convert_to_tensor(t) for t in tensors]
 
 
 def is_session_graph():
-    """Return whether this code builds a graph for a session, where operations have no order."""
+    """Return whether this code builds a graph for a session, in which operations have no order."""
     graph = tf.compat.v1.get_default_graph()
     return not _executing_eagerly() and not getattr(graph, "building_function", False)
 
 
 def _carry_out(at_once, start, tensors, **attributes):
-    """The outputs of a collective: by one operation, which blocks, in eager code and in functions,
-    where operations have an order; by two that do not in the graph of a session, where those that
-    block could keep others from being started."""
+    """Return the outputs of a collective.
+
+    In eager code and in functions, where operations have an order, one operation runs the
+    collective and blocks.  In the graph of a session, two operations start it and wait for it,
+    because operations that block could keep others from starting."""
     if is_session_graph() and _CAN_WAIT_LATER:
         outputs, handle = start(tensors, **attributes)
         return operations.ringup_wait_later(outputs, [handle] * len(outputs))
@@ -66,13 +70,13 @@ _reductions = set()  # those that the program has asked for so far, by Horovod's
 
 
 def has_reduced():
-    """Return whether this process has reduced a TensorFlow tensor, or traced a function that
-    does."""
+    """Return whether this process has reduced a TensorFlow tensor, or has traced a function that
+    does so."""
     return bool(_reductions)
 
 
 def _reduction(op, pre, post, process_set):
-    """The attributes of a reduction."""
+    """Return the attributes of a reduction."""
     _reductions.add(op)
     if not pre or not post:
         raise ValueError("a scale factor of 0 gives zeros; multiply by 0 yourself")
@@ -82,7 +86,7 @@ def _reduction(op, pre, post, process_set):
 
 def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
                ignore_name_scope=False, process_set=global_process_set):
-    """Combine a tensor across all ranks."""
+    """Reduce a tensor over all ranks."""
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, [tensor],
                       tensor_name=_named("Allreduce", name),
@@ -91,7 +95,7 @@ def _allreduce(tensor, name=None, op=Sum, prescale_factor=1.0, postscale_factor=
 
 def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscale_factor=1.0,
                        ignore_name_scope=False, process_set=global_process_set):
-    """Combine several tensors across all ranks: all of them or none."""
+    """Reduce several tensors over all ranks: all of them or none."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allreduce, operations.ringup_allreduce_start, tensors,
                       tensor_name=_named("GroupedAllreduce", name),
@@ -99,44 +103,44 @@ def _grouped_allreduce(tensors, name=None, op=Sum, prescale_factor=1.0, postscal
 
 
 def allreduce_start(tensors, name, grouped, op, pre, post, process_set):
-    """Start combining one tensor, or several that are a group: (outputs, handle) for wait_all()."""
+    """Start reducing one tensor, or a group of several; return (outputs, handle) for wait_all()."""
     return operations.ringup_allreduce_start(tensors, tensor_name=name, grouped=int(grouped),
                                              **_reduction(op, pre, post, process_set))
 
 
 def allgather_start(tensor, name, process_set):
-    """Start concatenating the ranks' tensors: (outputs, handle) for wait_all()."""
+    """Start concatenating the ranks' tensors; return (outputs, handle) for wait_all()."""
     return operations.ringup_allgather_start([tensor], tensor_name=name,
                                              process_set_id=number_of(process_set))
 
 
 def broadcast_start(tensor, root_rank, name, process_set):
-    """Start giving every rank root's tensor: (outputs, handle) for wait_all()."""
+    """Start a broadcast of root's tensor; return (outputs, handle) for wait_all()."""
     return operations.ringup_broadcast_start([tensor], tensor_name=name, root_rank=root_rank,
                                              process_set_id=number_of(process_set))
 
 
 def wait_all(started):
-    """The results of started operations: the outputs of each pair (outputs, handle)."""
+    """Wait for started operations, given as pairs (outputs, handle), and return their outputs."""
     outputs = [o for outputs, _handle in started for o in outputs]
     handles = [handle for outputs, handle in started for _ in outputs]
     return operations.ringup_wait_all(outputs, handles) if outputs else []
 
 
 def _set_of(op):
-    """The process set of an operation."""
+    """Return the process set of an operation."""
     return set_of_number(op.get_attr("process_set_id"))
 
 
 def _how(op):
-    """The reduction of an operation: arguments of _allreduce()."""
+    """Return the reduction of an operation, as arguments of _allreduce()."""
     return {"op": _OPS[op.get_attr("reduction")],
             "prescale_factor": op.get_attr("prescale_factor"),
             "postscale_factor": op.get_attr("postscale_factor"), "process_set": _set_of(op)}
 
 
 def _gradient_of_allreduce(op, grads):
-    """Gradients of the inputs of an allreduce of one tensor or a group."""
+    """Return the gradients of the inputs of an allreduce of one tensor or a group."""
     how = _how(op)
     check_linear(how["op"])
     return [_allreduce(g, **how) for g in grads]
@@ -159,7 +163,7 @@ def _wait_all_grad(op, *grads):
 
 
 def _reduce_slices(slices, name, op, scaled, process_set):
-    """Add IndexedSlices up: concatenate the ranks' values and indices."""
+    """Add up IndexedSlices by concatenating the ranks' values and indices."""
     check_sparse(op)
     if scaled:
         raise NotImplementedError("prescale_factor and postscale_factor cannot be used with "
@@ -172,7 +176,7 @@ def _reduce_slices(slices, name, op, scaled, process_set):
 
 
 def ranks_of(process_set):
-    """How many ranks a set has; where that may change, an operation that tells."""
+    """Return the number of ranks in a set; if it may change, an operation that returns it."""
     return _ask(_SIZE, number_of(process_set)) if is_elastic() else process_set.size()
 
 
@@ -182,7 +186,7 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="",
     """Reduce a tensor, a variable or IndexedSlices over all ranks; differentiable.
 
     device_dense, device_sparse and ignore_name_scope are accepted for compatibility and have no
-    effect: collectives work on host memory, and names are those of the program."""
+    effect: collectives work on host memory, and names are those that the program gives."""
     op = choose(op, average)
     if isinstance(tensor, tf.IndexedSlices):
         return _reduce_slices(tensor, name, op, prescale_factor != 1 or postscale_factor != 1,
@@ -196,7 +200,7 @@ def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="",
                       compression=Compression.none, op=None, prescale_factor=1.0,
                       postscale_factor=1.0, process_set=global_process_set,
                       ignore_name_scope=False, name=None):
-    """Reduce several tensors like allreduce(), all or none of them; return a list."""
+    """Reduce several tensors as allreduce() does, all of them or none; return a list."""
     if not tensors:
         return tensors
     op, out = choose(op, average), [None] * len(tensors)
@@ -226,7 +230,7 @@ def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_pro
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
-    """Gather several tensors like allgather(), all or none of them; return a list."""
+    """Gather several tensors as allgather() does, all of them or none; return a list."""
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_allgather, operations.ringup_allgather_start, tensors,
                       tensor_name=_named("GroupedAllgather", name),
@@ -234,7 +238,7 @@ def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=g
 
 
 def _own_rows(grad, tensor, process_set):
-    """This rank's part of a concatenation's gradient, averaged as in Horovod."""
+    """Return this rank's part of the gradient of an allgather, averaged as in Horovod."""
     grad = _allreduce(grad, op=Average, process_set=process_set)
     rows = allgather(tf.reshape(tf.shape(tensor)[0], [1]), process_set=process_set)
     before = tf.reduce_sum(rows[:process_set.rank()])
@@ -283,7 +287,7 @@ def _broadcast_start_grad(op, grad, _handle):
 
 
 def assign_all(variables, root_rank, name=None, process_set=global_process_set):
-    """Overwrite variables with root's, concurrently; return the assignments."""
+    """Overwrite variables with root's values, concurrently; return the assignments."""
     if not variables:
         return []
     names = places.of_list(name or "variables", len(variables))
@@ -293,13 +297,13 @@ def assign_all(variables, root_rank, name=None, process_set=global_process_set):
 
 
 def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
-    """Overwrite variables with root's; returns their new values."""
+    """Overwrite variables with root's values; return the new values."""
     with tf.control_dependencies(_operations(assign_all(variables, root_rank, name, process_set))):
         return [v.read_value() for v in variables]
 
 
 def _operations(assignments):
-    """Operations that a graph can depend on; none in eager code, where all are done."""
+    """Return operations that a graph can depend on; none in eager code, where all are complete."""
     return [] if _executing_eagerly() else [a for a in assignments if a is not None]
 
 
@@ -334,7 +338,7 @@ def _alltoall_grad(op, grad, _received):
 
 def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
                    process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
-    """Combine a tensor across all ranks, and return this rank's rows of it."""
+    """Reduce a tensor over all ranks, and return this rank's rows."""
     check_scatter(op)
     tensor = tf.convert_to_tensor(tensor)
     return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
@@ -345,7 +349,8 @@ def _reducescatter(tensor, name=None, op=Sum, ignore_name_scope=False,
 def _grouped_reducescatter(tensors, name=None, op=Sum, ignore_name_scope=False,
                            process_set=global_process_set, prescale_factor=1.0,
                            postscale_factor=1.0):
-    """The same of several tensors: all of them or none."""
+    """Reduce several tensors over all ranks, all of them or none, and return this rank's rows of
+    each."""
     check_scatter(op)
     tensors = _dense(tensors)
     return _carry_out(operations.ringup_reducescatter, operations.ringup_reducescatter_start,
@@ -367,7 +372,7 @@ def reducescatter(tensor, device_dense="", compression=Compression.none, op=Aver
 def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
-    """Reduce several tensors like reducescatter(), all or none of them; return a list."""
+    """Reduce several tensors as reducescatter() does, all or none of them; return a list."""
     if not tensors:
         return tensors
     small = [compression.compress(tf.convert_to_tensor(t)) for t in tensors]
@@ -407,7 +412,7 @@ def barrier(process_set=global_process_set):
 
 
 def _ask(what, number, name=None):
-    """The answer to a question about the library's group of that number."""
+    """Return the value of a function for the library's group with this number."""
     return operations.ringup_query(what=what, process_set_id=number, name=name)
 
 
@@ -445,5 +450,5 @@ for _name in ("RingupQuery", "RingupBarrier", "RingupJoin"):
 
 
 def _check_has_gpu():
-    """Horovod's helpers ask for it."""
+    """Return whether a GPU is available; Horovod's helpers call this."""
     return bool(tf.config.list_physical_devices("GPU"))

@@ -1,6 +1,6 @@
 # optimizer.py - TensorFlow 1 optimizers whose gradients are combined across ranks.
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of Keras are horovod.tensorflow.keras's."""
+"""Distributed optimizers for TensorFlow 1. Those for Keras are in horovod.tensorflow.keras."""
 
 import importlib
 
@@ -18,7 +18,7 @@ _LegacyOptimizer = tf.compat.v1.train.Optimizer
 
 
 class _DistributedOptimizer(_LegacyOptimizer):
-    """Another optimizer, whose gradients are combined as they are computed."""
+    """Wraps an optimizer and combines its gradients when they are computed."""
 
     def __init__(self, optimizer, name, use_locking, how, passes, average_aggregated_gradients,
                  scale_local_gradients):
@@ -41,13 +41,14 @@ class _DistributedOptimizer(_LegacyOptimizer):
         return gradients.reduce(grads, variables, self._how, self.get_name())
 
     def register_local_var(self, var):
-        """Leave the gradient of this variable to this rank."""
+        """Keep the gradient of this variable local to this rank."""
         self._local.add(var)
         if self._agg_helper:
             self._agg_helper.register_local_var(var)
 
     def compute_gradients(self, *args, **kwargs):
-        """As the wrapped optimizer's, combined across the ranks."""
+        """Compute the gradients as the wrapped optimizer does, and combine them across the ranks.
+        """
         grads, variables = zip(*self._optimizer.compute_gradients(*args, **kwargs))
         if self._agg_helper:
             combined = self._agg_helper.compute_gradients(grads, variables)
@@ -56,7 +57,8 @@ class _DistributedOptimizer(_LegacyOptimizer):
         return list(zip(combined, variables))
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """As the wrapped optimizer's; in the last of backward_passes_per_step steps only."""
+        """Apply the gradients as the wrapped optimizer does, but only in the last of
+        backward_passes_per_step steps."""
         pairs = list(grads_and_vars)
 
         def update():
@@ -78,7 +80,7 @@ class _DistributedOptimizer(_LegacyOptimizer):
 
 
 class _DistributedAdasumOptimizer(_LegacyOptimizer):
-    """Another optimizer, the changes of whose steps are combined with Adasum."""
+    """Wraps an optimizer and combines the changes of its steps with Adasum."""
 
     def __init__(self, optimizer, name, use_locking, how, passes):
         super().__init__(name=name or f"DistributedDelta{type(optimizer).__name__}",
@@ -87,12 +89,12 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):
         self._counter = None
 
     def compute_gradients(self, *args, **kwargs):
-        """This rank's own gradients."""
+        """Return this rank's own gradients."""
         return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """Do the wrapped optimizer's step, then combine what has changed since the ranks were last
-        equal; that is after each backward_passes_per_step steps."""
+        """Run the wrapped optimizer's step.  After each backward_passes_per_step steps, combine the
+        changes since the ranks were last equal."""
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         variables = [v for _g, v in pairs]
         starts = [self._get_or_make_start(v) for v in variables]
@@ -141,14 +143,14 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):
 
 
 def _variable(value, name):
-    """A variable of a graph of TensorFlow 1, or of eager code."""
+    """Create a variable of a TensorFlow 1 graph, or of eager code."""
     if _executing_eagerly():
         return tf.Variable(value, trainable=False, name=name)
     return tf.compat.v1.Variable(value, trainable=False, name=name, use_resource=True)
 
 
 def _graph_only(values):
-    """Operations that a graph can depend on."""
+    """Return operations that a graph can depend on."""
     return [] if _executing_eagerly() else [v for v in values if v is not None]
 
 
@@ -157,12 +159,11 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
                          backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0,
                          average_aggregated_gradients=False, num_groups=0, groups=None,
                          process_set=global_process_set, scale_local_gradients=True):
-    """An optimizer that combines gradients across the ranks, around one of tf.compat.v1.train or of
-    Keras.
+    """Wrap an optimizer of tf.compat.v1.train or Keras, and combine its gradients across the ranks.
 
-    With backward_passes_per_step gradients of so many steps are added up first, or averaged with
-    average_aggregated_gradients.  The others are as in DistributedGradientTape().  op=hvd.Adasum
-    combines what a step changes, and is for optimizers of tf.compat.v1.train.
+    With backward_passes_per_step, the gradients of this many steps are first added up, or averaged
+    with average_aggregated_gradients.  The other arguments are as in DistributedGradientTape().
+    op=hvd.Adasum combines the changes of a step; it supports only optimizers of tf.compat.v1.train.
     """
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not support average_aggregated_gradients == True")
@@ -187,7 +188,8 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
 
 
 def broadcast_global_variables(root_rank):
-    """The operation that overwrites all variables of a graph of TensorFlow 1 with root's."""
+    """Return the operation that overwrites all variables of a TensorFlow 1 graph with root's
+    values."""
     if _executing_eagerly():
         raise RuntimeError("hvd.broadcast_global_variables() does not support eager execution. "
                            "Please use `hvd.broadcast_variables(<model/optimizer variables>)` "
@@ -196,8 +198,8 @@ def broadcast_global_variables(root_rank):
 
 
 class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
-    """Overwrites all variables with root's when a MonitoredTrainingSession or an estimator has
-    initialized or restored them."""
+    """Overwrites all variables with root's values after a MonitoredTrainingSession or an estimator
+    has initialized or restored them."""
 
     def __init__(self, root_rank, device=""):
         super().__init__()

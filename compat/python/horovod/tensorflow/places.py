@@ -1,9 +1,10 @@
 # places.py - names for collectives, derived from their position in the program.
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks match collectives by name.  A name therefore depends only on what all ranks have in common:
-the function that is traced, the kind of collective, and how many of that kind came before in the
-same trace.  Names of tensors and layers do not do, since Keras and TensorFlow number them by what
-the process has built before; a rank that has built one more model counts otherwise."""
+"""Ranks match collectives by name.  A name therefore depends only on facts that all ranks share:
+the traced function, the kind of collective, and the number of earlier collectives of that kind in
+the same trace.  Names of tensors and layers are not suitable, because Keras and TensorFlow number
+them by everything that the process has built.  If one rank has built another model, its numbers
+differ."""
 
 import collections
 import re
@@ -14,8 +15,8 @@ from horovod.tensorflow.util import _executing_eagerly
 
 
 def of_operation(kind):
-    """The name of an operation for which the program gives none; "" in eager code, where the order
-    of the calls decides."""
+    """Return the name of an operation to which the program gives none; "" in eager code, where
+    calls are matched by their order."""
     if _executing_eagerly():
         return ""
     graph = _function(tf.compat.v1.get_default_graph())
@@ -24,15 +25,16 @@ def of_operation(kind):
 
 
 def of_list(scope, count):
-    """Names for the so many tensors of a list.  A graph may have several lists of one scope and
-    length under way at a time, so the second and later ones have a number."""
+    """Return names for the tensors of a list.  A graph may run several lists of one scope and
+    length at the same time, so the second and later lists have a number."""
     if not _executing_eagerly():
         scope = _numbered(_function(tf.compat.v1.get_default_graph()), scope, count)
     return [f"{scope}.{i + 1}of{count}" for i in range(count)]
 
 
 def _numbered(graph, word, count=None):
-    """A word, and how often it has been used before in this graph, with this count."""
+    """Return a word with a number: how often this graph has used the word, with this count, before.
+    """
     uses = getattr(graph, "_ringup_uses", None)
     if uses is None:
         uses = graph._ringup_uses = collections.Counter()
@@ -42,8 +44,8 @@ def _numbered(graph, word, count=None):
 
 
 def _function(graph):
-    """The graph of the function that this graph is a branch or a loop of: names of branches have
-    numbers that count what the process has traced."""
+    """Return the graph of the function that contains this graph as a branch or a loop.  Names of
+    branches contain numbers that count everything that the process has traced."""
     while type(graph).__name__ not in ("FuncGraph", "Graph") and getattr(
             graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
@@ -51,5 +53,6 @@ def _function(graph):
 
 
 def _name(graph):
-    """The name of a function; TensorFlow numbers those that it makes, such as of gradients."""
+    """Return the name of a function without the number that TensorFlow adds to functions of its
+    own, such as those of gradients."""
     return re.sub(r"^__(.*)_\d+$", r"\1", getattr(graph, "name", None) or "")

@@ -7,10 +7,9 @@ from horovod.tensorflow.mpi_ops import Sum, allreduce, size
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
-    """tf.keras.layers.BatchNormalization of the batch that all ranks' batches are together.
+    """tf.keras.layers.BatchNormalization over the combined batches of all ranks.
 
-    Batches may differ in size.  With Keras 2 and Keras 3 on TensorFlow.
-    """
+    The batches may differ in size.  It works with Keras 2, and with Keras 3 on TensorFlow."""
 
     def __init__(self, fused=False, **kwargs):
         if fused in (True, None):
@@ -21,8 +20,8 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
         super().__init__(**kwargs)
 
     def _moments(self, inputs, *args, **kwargs):
-        """Mean and variance of all ranks' inputs.  Keras 2 calls it with the axes to reduce, Keras
-        3 with a mask."""
+        """Return mean and variance of all ranks' inputs.  Keras 2 passes the axes to reduce, Keras
+        3 a mask."""
         if size() == 1:
             return super()._moments(inputs, *args, **kwargs)
         axes, keep = self._axes(inputs, args, kwargs)
@@ -41,7 +40,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
         return tf.cast(mean, inputs.dtype), tf.cast(variance, inputs.dtype)
 
     def _axes(self, inputs, args, kwargs):
-        """(what to reduce, whether to keep these dimensions)"""
+        """Return (axes to reduce, whether to keep these dimensions)."""
         if _KERAS_2:
             axes = kwargs.get("reduction_axes", args[0] if args else None)
             keep = kwargs.get("keep_dims", args[1] if len(args) > 1 else False)

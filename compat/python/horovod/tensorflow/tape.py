@@ -10,14 +10,15 @@ from horovod.tensorflow.compression import Compression
 
 
 class _DistributedGradientTape:
-    """Comes before the class of the wrapped tape; see DistributedGradientTape()."""
+    """The class that precedes the class of the wrapped tape; see DistributedGradientTape()."""
 
     def register_local_source(self, source):
-        """Leave the gradient of this variable to this rank."""
+        """Keep the gradient of this variable local to this rank."""
         self._local.add(source)
 
     def gradient(self, target, sources, output_gradients=None, use_generic_names=False, **kwargs):
-        """As tf.GradientTape.gradient(), combined across the ranks."""
+        """Compute the gradients as tf.GradientTape.gradient() does, and combine them across the
+        ranks."""
         grads = super().gradient(target, sources, output_gradients, **kwargs)
         variables = tf.nest.flatten(sources)
         scope = "grad" if use_generic_names else "DistributedGradientTape"
@@ -30,11 +31,12 @@ class _DistributedGradientTape:
             sources, combined)
 
     def jacobian(self, *_args, **_kwargs):
-        """Refused: it is computed row by row, each a gradient that would be combined."""
+        """Raise an exception.  A jacobian is computed row by row, and the gradient of each row
+        would be combined."""
         self._refuse("jacobian")
 
     def batch_jacobian(self, *_args, **_kwargs):
-        """Refused as jacobian() is; ranks have different batches, too."""
+        """Raise an exception, as jacobian() does; in addition, ranks have different batches."""
         self._refuse("batch_jacobian")
 
     @staticmethod
@@ -46,8 +48,8 @@ class _DistributedGradientTape:
 
     def get_local_and_global_gradients(self, target, sources, output_gradients=None,
                                        use_generic_names=False):
-        """gradient() in two lists of pairs of a source and its gradient: those of local sources,
-        and all others."""
+        """Return the result of gradient() as two lists of pairs (source, gradient): first those of
+        local sources, then all others."""
         grads = self.gradient(target, sources, output_gradients, use_generic_names)
         pairs = list(zip(sources, grads))
         return ([(s, g) for s, g in pairs if s in self._local],
@@ -55,7 +57,7 @@ class _DistributedGradientTape:
 
 
 def _flat(grads, count):
-    """A list of gradients; some may be IndexedSlices or None."""
+    """Return a list of gradients; some may be IndexedSlices or None."""
     if isinstance(grads, dict):
         return [grads[key] for key in sorted(grads)]
     if isinstance(grads, (list, tuple)) and len(grads) == count:
@@ -69,15 +71,15 @@ def DistributedGradientTape(gradtape, device_dense="", device_sparse="",
                             compression=Compression.none, sparse_as_dense=False, op=Average,
                             gradient_predivide_factor=1.0, num_groups=0, groups=None,
                             process_set=global_process_set, scale_local_gradients=True):
-    """A tape that records what gradtape does, and combines gradients across ranks.
+    """Return a tape that records what gradtape records, and combines gradients across the ranks.
 
-    gradtape may have recorded already, or be about to: `with hvd.DistributedGradientTape(
-    tf.GradientTape()) as tape`.  op=hvd.Average or Sum and the like; with a
-    gradient_predivide_factor gradients are divided by it before they are added, and multiplied
-    after.  groups is a number of groups, or lists of variables, whose gradients are combined at a
-    time.  Gradients of sources that were given to register_local_source() are this rank's own,
-    divided by the number of ranks unless scale_local_gradients=False.
-    """
+    gradtape may have recorded already, or may record later, as in `with
+    hvd.DistributedGradientTape( tf.GradientTape()) as tape`. op is hvd.Average, hvd.Sum or another
+    operation.  With gradient_predivide_factor, gradients are divided by the factor before they are
+    added, and multiplied by it afterwards.  groups is a number of groups, or lists of variables;
+    the gradients of a group are combined together.  Gradients of sources that were passed to
+    register_local_source() remain local to this rank, and are divided by the number of ranks unless
+    scale_local_gradients=False."""
     kind = type(gradtape)
     if issubclass(kind, _DistributedGradientTape):
         raise ValueError("this tape is already a DistributedGradientTape: its gradients would be "
@@ -97,8 +99,8 @@ def PartialDistributedGradientTape(gradtape, device_dense="", device_sparse="",
                                    gradient_predivide_factor=1.0, num_groups=0, groups=None,
                                    process_set=global_process_set, local_layers=None,
                                    scale_local_gradients=True):
-    """DistributedGradientTape() but for the weights of local_layers, whose gradients stay this
-    rank's own."""
+    """Return a DistributedGradientTape() that keeps the gradients for the weights of local_layers
+    local to this rank."""
     if local_layers is None:
         local_layers = []
     elif isinstance(local_layers, tf.keras.layers.Layer):

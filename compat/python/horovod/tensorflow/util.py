@@ -15,24 +15,24 @@ def _executing_eagerly():
 
 
 def _make_subgraph(f):
-    """A tf.function of f."""
+    """Return a tf.function of f."""
     return tf.function(f)
 
 
 def vars_to_refs(variables):
-    """Dictionary keys for variables, or nested lists of them."""
+    """Return dictionary keys for variables, or for nested lists of variables."""
     if isinstance(variables, (list, tuple)):
         return tuple(vars_to_refs(v) for v in variables)
     return variables.ref()
 
 
 def refs_to_vars(refs):
-    """The reverse."""
+    """Return the variables for the keys that vars_to_refs() returned."""
     if isinstance(refs, (list, tuple)):
         return [refs_to_vars(r) for r in refs]
     return refs.deref()
 
 
 def is_elastic():
-    """Return whether the number of ranks may change during the life of a graph."""
+    """Return whether the number of ranks may change while a graph exists."""
     return elastic.is_elastic()

@@ -22,7 +22,7 @@ from ringup_torch.dynamo import hide as _hide
 
 
 def _check_has_gpu():
-    """Horovod's helpers ask for it."""
+    """Return whether a GPU is available; Horovod's helpers call this."""
     import torch
     return torch.cuda.is_available()
 

@@ -1,8 +1,8 @@
 # adapter.py - adapts torch tensors to the interface that horovod.common's collectives expect.
 # SPDX-License-Identifier: Apache-2.0
-"""A tensor in host memory that is contiguous is handed to the library as it lies.  Any other one
-(on a GPU, transposed, channels_last) goes through a contiguous copy in host memory; with
-RINGUP_BACKEND=nccl what is reduced or broadcast stays on the GPU."""
+"""A tensor that is contiguous in host memory is passed to the library directly.  Any other tensor
+(on a GPU, transposed, channels_last) goes through a contiguous copy in host memory.  With
+RINGUP_BACKEND=nccl, tensors that are reduced or broadcast stay on the GPU."""
 
 import torch
 
@@ -12,7 +12,7 @@ from ringup_torch import tensors
 
 
 def _copy(tensor):
-    """A contiguous copy in host memory."""
+    """Return a contiguous copy in host memory."""
     if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be reduced or sent directly: use "
                          "hvd.sparse_allreduce_async(), sparse_as_dense=True, or .to_dense()")
@@ -20,14 +20,14 @@ def _copy(tensor):
 
 
 def _empty(tensor):
-    """An uninitialised contiguous tensor of the same shape, type and device."""
+    """Return an uninitialized contiguous tensor of the same shape, type and device."""
     if tensor.is_contiguous():
         return torch.empty_like(tensor)
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 class TorchAdapter(Adapter):
-    """Places are tensors, so no step creates further objects."""
+    """An Adapter whose places are tensors, so that no step creates further objects."""
 
     dtypes = tensors.DTYPES
     address = staticmethod(torch.Tensor.data_ptr)

@@ -8,7 +8,7 @@ from horovod.torch.wrapping import Wrapped
 
 
 class DeltaOptimizer(Wrapped):
-    """The class that comes before the wrapped optimizer's for op=hvd.Adasum."""
+    """The class that precedes the class of the wrapped optimizer for op=hvd.Adasum."""
 
     def _distribute(self, named_parameters, compression, passes, process_set):
         self._compression, self._process_set = compression, process_set
@@ -17,14 +17,15 @@ class DeltaOptimizer(Wrapped):
         self.backward_passes_per_step = passes
 
     def set_backward_passes_per_step(self, passes):
-        """How many backward() add up before step(); for Adasum it does not matter."""
+        """Set how many backward() calls are accumulated before step(); for Adasum, the number does
+        not matter."""
         self.backward_passes_per_step = passes
 
     def synchronize(self):
-        """Gradients stay this rank's own: there is nothing to wait for."""
+        """Do nothing: gradients remain local to this rank."""
 
     def skip_synchronize(self):
-        """Horovod refuses this too."""
+        """Raise an exception, as Horovod does."""
         raise AssertionError("skip_synchronize() does not work with op=hvd.Adasum, which combines "
                              "the changes of step(), not gradients")
 
@@ -42,7 +43,7 @@ class DeltaOptimizer(Wrapped):
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
     def _combine(self, params, before):
-        """Replace this rank's changes by the combined ones."""
+        """Replace this rank's changes with the combined changes."""
         with torch.no_grad():
             started = []
             for p, start in zip(params, before):
@@ -56,11 +57,11 @@ class DeltaOptimizer(Wrapped):
     # What GradScaler asks for
 
     def _before_unscale(self):
-        """Gradients stay this rank's own."""
+        """Do nothing: gradients remain local to this rank."""
 
     def _agree_on_inf(self, found):
-        """If a rank has found an infinite gradient, all leave out the step: the others would wait
-        for its changes."""
+        """If a rank has found an infinite gradient, skip the step on all ranks, because the others
+        would wait for its changes."""
         if self._process_set.included() and size() > 1:
             here = torch.stack([t.to("cpu") for t in found.values()]).max() if found else None
             anywhere = allreduce(torch.zeros(()) if here is None else here, op=Max,

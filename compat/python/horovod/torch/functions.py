@@ -8,7 +8,8 @@ from horovod.torch.mpi_ops import broadcast_async_, rank, synchronize
 
 
 def broadcast_parameters(params, root_rank):
-    """Overwrite tensors with root's: model.state_dict(), or a list of (name, tensor)."""
+    """Overwrite tensors with root's values.  The argument is model.state_dict(), or a list of
+    (name, tensor)."""
     if isinstance(params, dict):
         pairs = sorted(params.items())
     elif isinstance(params, list):
@@ -24,7 +25,7 @@ def broadcast_parameters(params, root_rank):
 
 
 class _Place:
-    """Stands for the n-th tensor while the rest of a state travels as an object."""
+    """Stands for the n-th tensor while the rest of a state is sent as an object."""
 
     def __init__(self, n, tensor):
         self.n, self.shape, self.dtype = n, tensor.shape, tensor.dtype
@@ -32,7 +33,7 @@ class _Place:
 
 
 def _take_out(x, tensors):
-    """A copy of nested containers with each tensor replaced by its place."""
+    """Return a copy of nested containers in which each tensor is replaced by its place."""
     if isinstance(x, torch.Tensor):
         tensors.append(x)
         return _Place(len(tensors) - 1, x)
@@ -44,7 +45,7 @@ def _take_out(x, tensors):
 
 
 def _put_in(x, tensors, device):
-    """The reverse; tensors that root kept in host memory stay there here too."""
+    """Undo _take_out(). Tensors that root kept in host memory remain in host memory here."""
     if isinstance(x, _Place):
         return tensors[x.n] if x.on_host else tensors[x.n].to(device)
     if isinstance(x, dict):
@@ -55,7 +56,7 @@ def _put_in(x, tensors, device):
 
 
 def _places(x):
-    """Every place in nested containers, by its number."""
+    """Return every place in nested containers, by its number."""
     if isinstance(x, _Place):
         return {x.n: x}
     inner = x.values() if isinstance(x, dict) else x if type(x) in (list, tuple) else ()
@@ -63,10 +64,10 @@ def _places(x):
 
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
-    """Copy root's optimizer state to every rank: momenta, counters, learning rates.
+    """Copy root's optimizer state to every rank: momenta, counters and learning rates.
 
-    The previous state of a rank does not matter: a new optimizer takes over a restored one's
-    state, and no step is taken to allocate it."""
+    The previous state of a rank does not matter.  A new optimizer gets the state of a restored one,
+    and no step is needed to allocate it."""
     mine, tensors = None, []
     # as in Horovod, an optimizer that is new has gradients, of zero; SparseAdam refuses dense ones
     if not optimizer.state and not isinstance(optimizer, torch.optim.SparseAdam):
@@ -87,7 +88,8 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
 
 
 def _adopt(optimizer, sent, tensors):
-    """Make the optimizer's options and state what was sent, in place: schedulers hold them."""
+    """Give the optimizer the received options and state, in place, because schedulers refer to
+    them."""
     params = [p for group in optimizer.param_groups for p in group["params"]]
     groups = sent["param_groups"]
     if [len(g["params"]) for g in groups] != [len(g["params"]) for g in optimizer.param_groups]:

@@ -1,7 +1,7 @@
 # grad_scaler.py - torch's GradScaler, for use with optimizers whose gradients are combined.
 # SPDX-License-Identifier: Apache-2.0
 """GradScaler divides gradients by its scale and looks for infinite ones before it calls step().
-Both must be done with combined gradients, or the ranks do different things."""
+Both must use combined gradients, or the ranks would act differently."""
 
 import functools
 
@@ -9,7 +9,7 @@ import torch
 
 
 def _classes():
-    """GradScaler, wherever this torch has it."""
+    """Return the GradScaler classes, wherever this torch has them."""
     amp = getattr(torch, "amp", None)
     if hasattr(amp, "GradScaler"):
         return [amp.GradScaler]
@@ -17,7 +17,8 @@ def _classes():
 
 
 def _prepared(unscale):
-    """GradScaler's way to unscale gradients, after the optimizer has got them ready."""
+    """Return a version of GradScaler's unscale function that first prepares the optimizer's
+    gradients."""
 
     @functools.wraps(unscale)
     def unscale_ready(self, optimizer, *args, **kwargs):
@@ -32,7 +33,7 @@ def _prepared(unscale):
 
 
 def install():
-    """Let every GradScaler ask a DistributedOptimizer first."""
+    """Make every GradScaler call a DistributedOptimizer first."""
     for kind in _classes():
         unscale = getattr(kind, "_unscale_grads_", None)
         if unscale is not None and not hasattr(unscale, "knows_ringup"):

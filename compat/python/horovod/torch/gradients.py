@@ -1,8 +1,8 @@
-# gradients.py - gradients in flight: their reductions, and p.grad's stand-in until they finish.
+# gradients.py - gradients in flight: their reductions, and the object that replaces p.grad.
 # SPDX-License-Identifier: Apache-2.0
-"""A reduction runs in the background and in the gradient's own memory.  Meanwhile p.grad is a
-PendingGradient.  The first operation that reads or changes it waits for the reduction, so a
-program sees the combined gradient or none; p.grad is then the tensor that backward() has left."""
+"""A reduction runs in the background, in the gradient's own memory.  Meanwhile, p.grad is a
+PendingGradient.  The first operation that reads or changes it waits for the reduction, so a program
+sees the combined gradient or none.  After that, p.grad is the tensor that backward() produced."""
 
 import itertools
 import weakref
@@ -25,8 +25,9 @@ _bases = {}  # id of a tensor: a weak reference to it, and its version when auto
 
 
 class PendingGradient(torch.Tensor):
-    """A gradient whose reduction may still run.  It shares the memory of the tensor that it stands
-    for, .value, so that autograd, which does not ask __torch_function__(), adds to that."""
+    """A gradient whose reduction may still be running.  It shares the memory of the tensor that it
+    stands for, .value, because autograd, which does not call __torch_function__(), adds to that
+    memory."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -36,7 +37,7 @@ class PendingGradient(torch.Tensor):
 
 
 def pending(value, reduction):
-    """Let a PendingGradient stand for a gradient; None if it is of a class of its own."""
+    """Return a PendingGradient for a gradient; None if the gradient has a class of its own."""
     if type(value) is not torch.Tensor or value.requires_grad:
         return None
     p = torch.Tensor._make_subclass(PendingGradient, value)
@@ -49,14 +50,14 @@ def _value(gradient):
 
 
 def _waited(gradient):
-    """The combined gradient."""
+    """Return the combined gradient."""
     if gradient.reduction is not None:
         gradient.reduction.finish()
     return gradient.value
 
 
 def _replaced(x, f):
-    """Nested arguments with f() of each PendingGradient."""
+    """Return nested arguments with f() applied to each PendingGradient."""
     if type(x) is PendingGradient:
         return f(x)
     if isinstance(x, dict):
@@ -67,8 +68,8 @@ def _replaced(x, f):
 
 
 def settled(p):
-    """p.grad as a tensor of its own, after waiting for a reduction that another optimizer, which
-    had the parameter before, has started."""
+    """Return p.grad as a tensor, after waiting for a reduction that the parameter's previous
+    optimizer has started."""
     grad = p.grad
     if type(grad) is not PendingGradient:
         return grad
@@ -79,13 +80,14 @@ def settled(p):
 
 
 def _version(value):
-    """How often a gradient has been written; None for a view: all views of a tensor share it."""
+    """Return how often a gradient has been written; None for a view, because all views of a tensor
+    share the count."""
     return value._version if value._base is None else None
 
 
 def _note_version(value):
-    """Remember that autograd has written a gradient; returns _version().  The version of a view's
-    base changes as long as backward() goes on."""
+    """Record that autograd has written a gradient; return _version(). The version of a view's base
+    changes as long as backward() continues."""
     base = value._base
     if base is None:
         return value._version
@@ -103,8 +105,10 @@ def _has_changed(value, version):
 
 
 class Reduction:
-    """The gradients of a Unit, from the start of their reduction until step().  p.grad refers to
-    it, so it must not refer to p: memory of such a circle would never be free again."""
+    """The gradients of a Unit, from the start of their reduction until step().
+
+    p.grad refers to this object, so the object must not refer to p: the memory of such a cycle
+    would never be freed."""
 
     __slots__ = ("params", "names", "parts", "compression", "job", "done", "failed", "values",
                  "versions", "pending", "after", "__weakref__")
@@ -133,23 +137,24 @@ class Reduction:
                 p.grad = waiting
 
     def _gradients(self):
-        """p.grad of each parameter."""
+        """Return p.grad of each parameter."""
         params = [ref() for ref in self.params]
         return [None if p is None else p.grad for p in params]
 
     def is_over(self):
-        """Return whether the job in which it was started has ended."""
+        """Return whether the job in which the reduction was started has ended."""
         return not self.job.running or self.job is not job.get()
 
     def replaced(self):
-        """Names of parameters whose gradient the program has cleared or replaced unseen."""
+        """Return the names of parameters whose gradient the program has cleared or replaced without
+        reading it."""
         return [] if self.done else [
             name for grad, name, value, waiting in zip(self._gradients(), self.names, self.values,
                                                        self.pending)
             if grad is not (value if waiting is None else waiting)]
 
     def touched(self):
-        """Names of parameters whose gradient has changed while it was reduced."""
+        """Return the names of parameters whose gradient changed during its reduction."""
         return [] if self.done else [
             name for name, value, version in zip(self.names, self.values, self.versions)
             if _has_changed(value, version)]
@@ -161,8 +166,8 @@ class Reduction:
             for grad, (ref, version) in zip(self._gradients(), self.after))
 
     def finish(self, last=False):
-        """Wait for it and let p.grad be the combined gradient.  A failure is raised at each call.
-        last: modified() is not called after this."""
+        """Wait for the reduction and make p.grad the combined gradient.  A failure is raised by
+        each call.  last means that modified() is not called after this."""
         if not self.done:
             wrong = self.touched()
             while self.parts:
@@ -182,7 +187,7 @@ class Reduction:
             raise self.failed
 
     def _finish_part(self, places, handle, contexts):
-        """Wait for some of the gradients and put the results where they belong."""
+        """Wait for some of the gradients, and put the results where they belong."""
         results = handle() if callable(handle) else synchronize(handle)
         results = results if isinstance(results, list) else [results]
         for i, result, context in zip(places, results, contexts):
@@ -201,7 +206,7 @@ class Reduction:
                     value.copy_(result)
 
     def _end(self, last):
-        """Show the results; keep nothing alive."""
+        """Show the results, and keep nothing alive."""
         self.done = True
         for i, (value, waiting) in enumerate(zip(self.values, self.pending)):
             if waiting is not None:
@@ -212,13 +217,13 @@ class Reduction:
         self.values = self.pending = ()
 
     def _replace(self, i, old, new):
-        """Let the i-th p.grad be another tensor, if it is still this one."""
+        """Replace the i-th p.grad with another tensor, if it is still this one."""
         p = self.params[i]()
         if p is not None and p.grad is old:
             p.grad = new
 
     def discard(self):
-        """Wait for it, and forget its result or failure."""
+        """Wait for the reduction, and discard its result or failure."""
         try:
             self.finish()
         except (RuntimeError, AssertionError, ValueError):
@@ -227,14 +232,15 @@ class Reduction:
 
 
 class _Incomplete:
-    """Stands for the Reduction of a Unit that lacks some of its gradients.  It starts when the
-    program looks at one of the others after backward()."""
+    """Stands for the Reduction of a Unit that lacks some of its gradients.  The reduction starts
+    when the program reads one of the others after backward()."""
 
     def __init__(self, start):
         self.start = start
 
     def finish(self):
-        """Start and wait; not inside backward(), which may have the others soon."""
+        """Start the reduction and wait for it.  Not inside backward(), which may soon compute the
+        missing gradients."""
         if getattr(torch._C, "_current_graph_task_id", lambda: -1)() == -1:
             reduction = self.start()
             if reduction is not None:
@@ -242,8 +248,8 @@ class _Incomplete:
 
 
 class Unit:
-    """Parameters whose gradients are combined at a time, and how many backward() of each of them
-    are still to come before that."""
+    """Parameters whose gradients are combined together, and how many backward() calls for each of
+    them are still due before that."""
 
     def __init__(self, params, names, passes):
         self.params, self.names = params, names
@@ -254,7 +260,8 @@ class Unit:
         self.reset(passes)
 
     def reset(self, passes):
-        """Begin to count anew; gradients that waited for others are the program's again."""
+        """Start to count from zero.  Gradients that waited for others belong to the program again.
+        """
         self.reduction, self.left, self.is_fresh = None, [passes] * len(self.params), True
         self.seen = [None] * len(self.params)  # (weak reference, version) after each backward()
         for i, waiting in enumerate(self.waiting):
@@ -267,11 +274,11 @@ class Unit:
         self.waiting[i] = waiting.reduction = None
 
     def is_under_way(self):
-        """Return whether a reduction has not been waited for yet."""
+        """Return whether a reduction is in flight that nothing has waited for yet."""
         return self.reduction is not None and not self.reduction.done
 
     def note(self, i):
-        """Remember the i-th gradient as backward() has left it."""
+        """Record the i-th gradient as backward() has left it."""
         grad = self.params[i].grad
         self.seen[i] = weakref.ref(grad), _version(grad)
 
@@ -283,8 +290,8 @@ class Unit:
         return grad is not (seen[0]() if waiting is None else waiting)
 
     def zeros(self, i):
-        """A gradient for the i-th parameter if this rank has computed none: of the kind that it
-        had before, as the other ranks' will have."""
+        """Return a gradient of zeros for the i-th parameter, if this rank has computed none.  It
+        has the same kind as the previous gradient, as the other ranks' gradients will."""
         p, sparse = self.params[i], self.sparse_dims.get(i)
         if sparse is None:
             return torch.zeros_like(p, requires_grad=False)
@@ -293,7 +300,7 @@ class Unit:
         return torch.sparse_coo_tensor(indices, values, p.shape)
 
     def wait_for_others(self, i, start):
-        """Show the i-th gradient as pending: the unit is not complete."""
+        """Make the i-th gradient pending, because the unit is not complete."""
         value = self.params[i].grad
         if type(value) is torch.Tensor:
             self.waiting[i] = pending(value, _Incomplete(start))
@@ -301,7 +308,7 @@ class Unit:
                 self.params[i].grad = self.waiting[i]
 
     def take_back(self):
-        """Each p.grad is a tensor of its own, as a reduction needs it."""
+        """Make each p.grad an ordinary tensor, as a reduction requires."""
         for i, p in enumerate(self.params):
             waiting = self.waiting[i]
             if waiting is None:
@@ -312,19 +319,19 @@ class Unit:
                 self.waiting[i] = None
 
     def changed(self):
-        """Names of parameters whose gradient of this rank the program has changed."""
+        """Return the names of parameters whose local gradient the program has changed."""
         return [name for p, name, seen in zip(self.params, self.names, self.seen)
                 if seen is not None and p.grad is not None and _version(p.grad) != seen[1]]
 
 
 def list_names(names):
-    """Some names for people."""
+    """Return some names, for messages."""
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return ", ".join(map(repr, names[:4])) + more
 
 
 def split(params, groups):
-    """Lists of parameters whose gradients are combined at a time."""
+    """Return lists of parameters whose gradients are combined together."""
     if groups is None:
         return [[p] for p in params]
     if isinstance(groups, int):

@@ -1,6 +1,6 @@
 # mpi_ops.py - collectives on torch tensors, with Horovod's names and behaviour.
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.common carries the collectives out; this file has their gradients."""
+"""horovod.common runs the collectives; this file adds their gradients."""
 
 import torch
 
@@ -73,7 +73,7 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                     postscale_factor=1.0, process_set=global_process_set):
-    """Start an allreduce into a new tensor; returns a handle for synchronize()."""
+    """Start an allreduce into a new tensor; return a handle for synchronize()."""
     return _torch.allreduce_async(tensor, None, name, choose(op, average), prescale_factor,
                                   postscale_factor, process_set)
 
@@ -87,7 +87,7 @@ def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0,
                      postscale_factor=1.0, process_set=global_process_set):
-    """Start an allreduce in place; returns a handle for synchronize()."""
+    """Start an allreduce in place; return a handle for synchronize()."""
     return _torch.allreduce_async(tensor, tensor, name, choose(op, average), prescale_factor,
                                   postscale_factor, process_set)
 
@@ -107,7 +107,7 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                             postscale_factor=1.0, process_set=global_process_set):
-    """Start grouped_allreduce(); returns a handle for synchronize()."""
+    """Start grouped_allreduce(); return a handle for synchronize()."""
     return _torch.grouped_allreduce_async(tensors, None, name, choose(op, average), prescale_factor,
                                           postscale_factor, process_set)
 
@@ -122,13 +122,13 @@ def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_facto
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0,
                              postscale_factor=1.0, process_set=global_process_set):
-    """Start grouped_allreduce_(); returns a handle for synchronize()."""
+    """Start grouped_allreduce_(); return a handle for synchronize()."""
     return _torch.grouped_allreduce_async(tensors, tensors, name, choose(op, average),
                                           prescale_factor, postscale_factor, process_set)
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
-    """Start adding up sparse tensors; returns a function that waits and gives the result."""
+    """Start adding up sparse tensors; return a function that waits and returns the result."""
     check_sparse(op)
     t = tensor.coalesce()
     indices = allgather_async(t.indices().t(), f"{name}.indices", process_set)
@@ -144,17 +144,17 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
 
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
-    """Start concatenating the ranks' tensors; returns a handle for synchronize()."""
+    """Start allgather(); return a handle for synchronize()."""
     return _torch.allgather_async(tensor, name, process_set)
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
-    """Start concatenating several tensors; returns a handle for synchronize()."""
+    """Start grouped_allgather(); return a handle for synchronize()."""
     return _torch.grouped_allgather_async(tensors, name, process_set)
 
 
 def _own_rows(grad, rows, process_set):
-    """This rank's part of a concatenation's gradient, averaged as in Horovod."""
+    """Return this rank's part of the gradient of an allgather, averaged as in Horovod."""
     before = _torch.place_of(rows, process_set)
     grad = allreduce(grad, op=Average, process_set=process_set)
     return grad.narrow(0, before, rows)
@@ -188,15 +188,14 @@ class _GroupedAllgather(torch.autograd.Function):
 def allgather(tensor, name=None, process_set=global_process_set):
     """Concatenate the ranks' tensors along the first dimension; differentiable.
 
-    The first dimension may differ between ranks, the others must not.
-    """
+    Only the first dimension may differ between ranks."""
     if _is_differentiated(tensor):
         return _Allgather.apply(name, process_set, tensor)
     return synchronize(_torch.allgather_async(tensor, name, process_set))
 
 
 def grouped_allgather(tensors, name=None, process_set=global_process_set):
-    """allgather() of several tensors; returns a list; differentiable."""
+    """Gather several tensors as allgather() does; return a list; differentiable."""
     if any(map(_is_differentiated, tensors)):
         return list(_GroupedAllgather.apply(name, process_set, *tensors))
     return synchronize(grouped_allgather_async(tensors, name, process_set))
@@ -205,17 +204,17 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set):
 # broadcast
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
-    """Start broadcast_(); returns a handle for synchronize()."""
+    """Start broadcast_(); return a handle for synchronize()."""
     return _torch.broadcast_async(tensor, tensor, root_rank, name, process_set)
 
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
-    """Overwrite the tensor with root's."""
+    """Overwrite the tensor with root's values."""
     return synchronize(_torch.broadcast_async(tensor, tensor, root_rank, name, process_set))
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
-    """Start a broadcast into a new tensor; returns a handle for synchronize()."""
+    """Start a broadcast into a new tensor; return a handle for synchronize()."""
     return _torch.broadcast_async(tensor, None, root_rank, name, process_set)
 
 
@@ -241,18 +240,18 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
 
 
 def join(device=-1):
-    """Declare that this rank has no more data, and take part without data until all ranks have
-    joined.
+    """Declare that this rank has no more data.  Blocks until all ranks have joined; returns the
+    rank that joined last.
 
-    Until then it adds zeros to their sums; averages are still divided by the number of all
-    ranks. Returns the rank that joined last."""
+    Until then, this rank contributes zeros to the sums of the other ranks.  Averages are still
+    divided by the number of all ranks."""
     return _join()
 
 
 # alltoall
 
 def _exchange(tensor, splits, name, process_set):
-    """Start an exchange; the result is (rows, how many of them are from each rank)."""
+    """Start an exchange.  The result is (rows, number of rows from each rank)."""
     like = splits
     if not isinstance(splits, torch.Tensor):
         like = torch.empty(0, dtype=torch.int32)
@@ -262,7 +261,7 @@ def _exchange(tensor, splits, name, process_set):
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
-    """Start alltoall(); synchronize() gives the rows and how many of them each rank sent."""
+    """Start alltoall(). synchronize() returns the rows, and the number of rows from each rank."""
     return _exchange(tensor, splits, name, process_set)
 
 
@@ -298,14 +297,14 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
 
 def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set,
                         prescale_factor=1.0, postscale_factor=1.0):
-    """Start reducescatter(); returns a handle for synchronize()."""
+    """Start reducescatter(); return a handle for synchronize()."""
     return _torch.reducescatter_async(tensor, name, op, process_set, prescale_factor,
                                       postscale_factor)
 
 
 def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set,
                                 prescale_factor=1.0, postscale_factor=1.0):
-    """Start grouped_reducescatter(); returns a handle for synchronize()."""
+    """Start grouped_reducescatter(); return a handle for synchronize()."""
     return _torch.grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor,
                                               postscale_factor)
 
@@ -348,7 +347,7 @@ def reducescatter(tensor, name=None, compression=Compression.none, op=Average,
 def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average,
                           process_set=global_process_set, prescale_factor=1.0,
                           postscale_factor=1.0):
-    """reducescatter() of several tensors; returns a list; differentiable."""
+    """Reduce several tensors as reducescatter() does; return a list; differentiable."""
     how = op, process_set, prescale_factor, postscale_factor
     small = [compression.compress(t) for t in tensors]
     tensors = [t for t, _ in small]

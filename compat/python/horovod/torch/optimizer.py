@@ -1,8 +1,8 @@
 # optimizer.py - an optimizer whose gradients are combined across ranks before each step.
 # SPDX-License-Identifier: Apache-2.0
-"""The allreduce of a gradient starts as soon as backward() has computed it, from a hook, and so
-runs while backward() goes on.  step() waits for all of them; an operation that reads or changes a
-gradient before that waits for this one (see gradients.py)."""
+"""A hook starts the allreduce of a gradient as soon as backward() has computed it, so the allreduce
+runs while backward() continues.  step() waits for all of them.  An operation that reads or changes
+a gradient earlier waits for its allreduce (see gradients.py)."""
 
 import contextlib
 import itertools
@@ -39,7 +39,7 @@ def _check_groups(groups):
 
 
 def _is_recomputing():
-    """Return whether this backward() runs inside another one, of torch.utils.checkpoint."""
+    """Return whether this backward() runs inside another one, as with torch.utils.checkpoint."""
     frame = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -55,7 +55,7 @@ def _has_nonzero(grad):
 
 
 class _DistributedOptimizer(Wrapped):
-    """The class that comes before the wrapped optimizer's; see DistributedOptimizer()."""
+    """The class that precedes the class of the wrapped optimizer; see DistributedOptimizer()."""
 
     def _distribute(self, named_parameters, compression, passes, op, predivide, groups,
                     sparse_as_dense, process_set):
@@ -79,7 +79,7 @@ class _DistributedOptimizer(Wrapped):
     # Parameters, and their hooks
 
     def _follow_parameters(self):
-        """Combine the gradients of the optimizer's parameters as they are now."""
+        """Combine the gradients of the optimizer's current parameters."""
         if not self._combines:
             return
         params = [p for group in self.param_groups for p in group["params"]]
@@ -101,7 +101,7 @@ class _DistributedOptimizer(Wrapped):
         self._known = known
 
     def _part_with(self, unit, wanted):
-        """Give up a unit some of whose parameters have gone; returns those that remain."""
+        """Give up a unit if some of its parameters are gone; return those that remain."""
         if unit.reduction is not None:
             unit.reduction.discard()
         unit.reset(self._passes)
@@ -112,7 +112,7 @@ class _DistributedOptimizer(Wrapped):
         return [p for p in unit.params if id(p) in wanted]
 
     def _add_unit(self, params):
-        """Combine the gradients of some parameters, all at a time."""
+        """Combine the gradients of some parameters together."""
         unit = Unit(params, [self._parameter_names[p] for p in params], self._passes)
         self._units.append(unit)
         for i, p in enumerate(params):
@@ -121,7 +121,7 @@ class _DistributedOptimizer(Wrapped):
 
     def _hook(self, p, i):
         """Call _computed() each time backward() has added to p.grad, as long as this optimizer
-        lives: in a notebook the same model is wrapped again and again."""
+        exists.  In a notebook, the same model is often wrapped again."""
         mine, param = weakref.ref(self), weakref.ref(p)
 
         @hidden
@@ -145,7 +145,7 @@ class _DistributedOptimizer(Wrapped):
             p.requires_grad_(False)
 
     def _computed(self, unit, i):
-        """The gradient of the i-th parameter of a unit is there."""
+        """Record that the gradient of the i-th parameter of a unit is ready."""
         if unit.reduction is not None:
             self._begin_again(unit, i)
         elif unit.is_new(i):
@@ -168,7 +168,7 @@ class _DistributedOptimizer(Wrapped):
             unit.wait_for_others(i, start)
 
     def _complain_of_passes(self, name):
-        """Raise an exception with the reason why a gradient must not be computed now."""
+        """Raise an exception that says why a gradient must not be computed now."""
         if _is_recomputing():
             raise AssertionError(
                 f"{name!r} is used in several parts of the model that torch.utils.checkpoint "
@@ -181,7 +181,7 @@ class _DistributedOptimizer(Wrapped):
             "synchronize()")
 
     def _begin_again(self, unit, i):
-        """Another backward() comes to a unit that is combined, or on its way."""
+        """Handle another backward() for a unit that has been combined or is being combined."""
         reduction, p = unit.reduction, unit.params[i]
         if not reduction.done and not reduction.is_over():
             waiting = reduction.pending[i]
@@ -198,7 +198,7 @@ class _DistributedOptimizer(Wrapped):
         self._forget(lambda u: u is unit or u.reduction is not None and u.reduction.done)
 
     def _forget(self, which=lambda unit: True):
-        """Gradients are this rank's own again."""
+        """Discard combined gradients, so that gradients are local to this rank again."""
         for unit in self._units:
             if not unit.is_fresh and which(unit):
                 unit.reset(self._passes)
@@ -207,14 +207,14 @@ class _DistributedOptimizer(Wrapped):
     # Reductions
 
     def _start_now(self, unit):
-        """The reduction of a unit, which starts if it has not."""
+        """Return the reduction of a unit, and start it if necessary."""
         if unit.reduction is None:
             unit.reduction = self._start(unit, visible=True)
         return unit.reduction
 
     def _start(self, unit, visible):
-        """Start combining the gradients of a unit.  A rank that has no gradient sends zeroes, for
-        others may have one and wait for it."""
+        """Start combining the gradients of a unit.  A rank without a gradient sends zeros, because
+        other ranks may have one and wait for it."""
         unit.take_back()
         dense, parts = [], []
         for i, p in enumerate(unit.params):
@@ -237,7 +237,7 @@ class _DistributedOptimizer(Wrapped):
         return Reduction(unit, parts, self._compression, visible)
 
     def _start_dense(self, places, grads, name):
-        """_start() for gradients that are not sparse, or shall not be."""
+        """Do the work of _start() for gradients that are dense, or are sent as dense ones."""
         small, contexts = zip(*map(self._compression.compress, grads))
         how = name, self._op, self._pre, self._post, self._process_set
         if len(places) == 1:
@@ -245,8 +245,8 @@ class _DistributedOptimizer(Wrapped):
         return places, grouped_allreduce_async_(small, None, *how), contexts
 
     def _complete(self, last=False):
-        """Combine every gradient that is not combined yet, and wait for all; last: it is time for
-        the step."""
+        """Combine every gradient that is not combined yet, and wait for all of them.  last means
+        that the step follows."""
         self._follow_parameters()
         if self._has_lost:
             self._check_owner()
@@ -278,7 +278,7 @@ class _DistributedOptimizer(Wrapped):
 
     @staticmethod
     def _misuse(wrong, own):
-        """An error for a use of gradients that makes ranks differ, or None."""
+        """Return an error for a use of gradients that would make ranks differ, or None."""
         if wrong:
             return AssertionError(
                 f"the gradient of {list_names(wrong)} was cleared or replaced after "
@@ -293,7 +293,7 @@ class _DistributedOptimizer(Wrapped):
         return None
 
     def _check_owner(self):
-        """Raise an exception for parameters that another optimizer has taken over."""
+        """Raise an exception for parameters that now belong to another optimizer."""
         for unit in self._units:
             for p, name in zip(unit.params, unit.names):
                 owner = parameter_names.owner(p)
@@ -319,8 +319,8 @@ class _DistributedOptimizer(Wrapped):
                 unit.reset(passes)  # also a fresh one
 
     def synchronize(self):
-        """Wait until every gradient has been combined, to look at them or change them before
-        step()."""
+        """Wait until every gradient has been combined.  Call this to read or change gradients
+        before step()."""
         if self._synchronized:
             self._forget()
         self._complete()
@@ -328,7 +328,8 @@ class _DistributedOptimizer(Wrapped):
 
     @contextlib.contextmanager
     def skip_synchronize(self):
-        """Let step() inside the with block not wait: synchronize() has been called before."""
+        """Make step() inside the with block not wait, because the program has called synchronize().
+        """
         self._should_synchronize = False
         try:
             yield
@@ -351,8 +352,8 @@ class _DistributedOptimizer(Wrapped):
         self._forget()
 
     def _combined(self, closure):
-        """The closure of all ranks' batches: an optimizer may decide by its loss what to do next,
-        which must be the same on all ranks."""
+        """Return a closure over the batches of all ranks.  An optimizer may decide by its loss what
+        to do next, so the loss must be the same on all ranks."""
         def combined():
             loss = closure()
             self._complete(last=True)
@@ -362,8 +363,8 @@ class _DistributedOptimizer(Wrapped):
         return combined
 
     def _of_all(self, loss):
-        """The result of a closure, combined like gradients if it is a number; it must be one on all
-        ranks or on none."""
+        """Return the result of a closure.  A number is combined like gradients; it must be a number
+        on all ranks or on none."""
         if isinstance(loss, numbers.Real) and not isinstance(loss, bool):
             return self._of_all(torch.tensor(float(loss), dtype=torch.float64)).item()
         if not isinstance(loss, torch.Tensor):
@@ -371,8 +372,8 @@ class _DistributedOptimizer(Wrapped):
         return allreduce(loss.detach(), op=self._op, process_set=self._process_set)
 
     def step(self, closure=None):
-        """Combine the gradients of all ranks, then do the wrapped optimizer's step.  What a closure
-        computes is combined each time the optimizer calls it: the gradients and its loss."""
+        """Combine the gradients of all ranks, then run the wrapped optimizer's step.  Each time the
+        optimizer calls a closure, the gradients and the loss that it computes are combined."""
         if closure is not None:
             if self._should_synchronize and any(u.is_under_way() for u in self._units):
                 self._complete()  # of a backward() before
@@ -386,8 +387,8 @@ class _DistributedOptimizer(Wrapped):
     step.hooked = True  # torch wraps the inner step() for its step hooks; once is enough
 
     def zero_grad(self, *args, **kwargs):
-        """Clear the gradients, after waiting for reductions: a backward() for another optimizer,
-        such as a GAN's for its generator, may have started them for nothing."""
+        """Clear the gradients, after waiting for reductions.  A backward() for another optimizer,
+        such as the one for a GAN's generator, may have started them unnecessarily."""
         self._follow_parameters()
         for unit in self._units:
             if unit.is_under_way():
@@ -396,8 +397,8 @@ class _DistributedOptimizer(Wrapped):
         return super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args, **kwargs):
-        """Take over a state.  Reductions under way are waited for, and their results and errors are
-        forgotten: their job may have ended."""
+        """Load a state.  Wait for reductions in flight and discard their results and errors,
+        because their job may have ended."""
         for unit in self._units:
             if unit.reduction is not None:
                 unit.reduction.discard()
@@ -408,11 +409,11 @@ class _DistributedOptimizer(Wrapped):
     # What GradScaler asks for
 
     def _before_unscale(self):
-        """Combine all gradients: they are about to be looked at and divided."""
+        """Combine all gradients, because GradScaler is about to read and divide them."""
         self._complete()
 
     def _agree_on_inf(self, found):
-        """Combined gradients are equal, and so is what was found in them."""
+        """Return found unchanged: combined gradients are equal on all ranks, so the ranks agree."""
         return found
 
 
@@ -422,10 +423,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
                          process_set=global_process_set):
     """Wrap an optimizer so that step() uses the gradients of all ranks.
 
-    The result is an instance of the wrapped optimizer's class too and takes over its state.
-    From the moment that backward() has computed a gradient, reading it gives the combined one:
-    it can be clipped, scaled or looked at as in a program of one process.  synchronize() waits for
-    all of them, also for those that this rank has not computed:
+    The result is also an instance of the wrapped optimizer's class, and takes over its state.  As
+    soon as backward() has computed a gradient, reading it returns the combined gradient.  The
+    program can therefore clip, scale or examine gradients as in a program of one process.
+    synchronize() waits for all gradients, also for those that this rank has not computed:
 
         loss.backward()
         optimizer.synchronize()
@@ -433,11 +434,10 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         with optimizer.skip_synchronize():
             optimizer.step()
 
-    gradient_predivide_factor, with Average only, divides by it before adding up and multiplies
-    afterwards.  groups says which gradients go together, all or none: a number of groups, or a list
-    of lists of parameters.  With op=hvd.Adasum each rank does its own step, and what the steps
-    change is combined.
-    """
+    gradient_predivide_factor, which requires Average, divides gradients by this factor before they
+    are added up, and multiplies them by it afterwards.  groups is a number of groups, or a list of
+    lists of parameters; the gradients of a group are combined together.  With op=hvd.Adasum, each
+    rank runs its own step, and the changes of the steps are combined."""
     if isinstance(optimizer, Wrapped):
         raise ValueError("already a DistributedOptimizer: wrap torch's optimizer only once")
     if op not in (Average, Sum, Adasum):

@@ -1,16 +1,15 @@
 # parameter_names.py - names under which gradients are sent: unique among all optimizers of a job.
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks match gradients by name.  A name that one parameter alone has is used as it is, as in
-Horovod.  Where parameters of several optimizers have the same one (two layers, the two models of a
-GAN), each is followed by the parameter's shape and, among equal shapes, a number in the order in
-which their optimizers were wrapped.  So ranks may wrap optimizers in different orders as long as
-shapes tell their parameters apart.
+"""Ranks match gradients by name.  A name that belongs to one parameter is used unchanged, as in
+Horovod.  If parameters of several optimizers have the same name, such as two layers or the two
+models of a GAN, the parameter's shape is appended to the name.  For equal shapes, a number is
+appended as well, in the order in which the optimizers were wrapped.  Ranks may therefore wrap
+optimizers in different orders if the shapes of their parameters differ.
 
-Names belong to a process set: other ranks may wrap other optimizers.  Nothing here depends on when
-a rank frees an optimizer: within a job what has been named stays counted.  A parameter that is
-wrapped again keeps its name.  In a new job, which ranks may join that have never seen optimizers of
-the past, only those that still exist count.
-"""
+Names belong to a process set, because other ranks may wrap other optimizers.  Names do not depend
+on when a rank frees an optimizer: within a job, a name stays counted.  A parameter that is wrapped
+again keeps its name.  In a new job, only existing optimizers count, because ranks that never had
+the previous ones may join it."""
 
 import gc
 import weakref
@@ -51,7 +50,7 @@ def _enter(name):
 
 
 def _follow():
-    """Forget what no longer exists, if the job is another one."""
+    """If the job is a new one, forget parameters that no longer exist."""
     global _job
     if _job is job.get():
         return
@@ -66,7 +65,7 @@ def _follow():
 
 
 def claim(scope, name, p, optimizer):
-    """Name a parameter of an optimizer for a process set, which combines its gradient."""
+    """Name a parameter of an optimizer, for the process set that combines its gradient."""
     _follow()
     i, before = id(p), owner(p)
     if before is not None and before is not optimizer:
@@ -81,12 +80,13 @@ def claim(scope, name, p, optimizer):
 
 
 def owner(p):
-    """The optimizer that combines the gradient of a parameter: the last one wrapped with it."""
+    """Return the optimizer that combines the gradient of a parameter, which is the last one that
+    was wrapped with it."""
     parameter, optimizer = _owners.get(id(p), (None, None))
     return optimizer() if parameter is not None and parameter() is p else None
 
 
 def current(name):
-    """The name under which a gradient travels now: it changes when other optimizers get wrapped."""
+    """Return the current name of a gradient, which changes when other optimizers are wrapped."""
     _follow()
     return str(name)

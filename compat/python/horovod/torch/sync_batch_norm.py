@@ -7,10 +7,9 @@ from horovod.torch.mpi_ops import Sum, allreduce, size
 
 
 class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
-    """torch.nn.BatchNorm of the batch that all ranks' batches are together.
+    """torch.nn.BatchNorm over the combined batches of all ranks.
 
-    Batches may differ in size.  Unlike Horovod's it works on any device.
-    """
+    The batches may differ in size.  Unlike Horovod's, it works on any device."""
 
     def _check_input_dim(self, input):
         if input.dim() < 2:

@@ -10,7 +10,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _sampled(p, turn):
-    """Bits of some elements of a parameter, as integers in host memory."""
+    """Return the bits of some elements of a parameter, as integers in host memory."""
     flat = p.detach().reshape(-1)
     if not flat.numel():
         return torch.zeros(ELEMENTS, dtype=torch.int64)
@@ -22,7 +22,8 @@ def _sampled(p, turn):
 
 
 def check(named, turn, process_set):
-    """Raise on all ranks if a sample differs; named: (name, parameter) in the same order on all."""
+    """Raise an exception on all ranks if a sample differs.  named contains pairs (name, parameter)
+    in the same order on all ranks."""
     if not named:
         return
     some = chosen(named, turn)

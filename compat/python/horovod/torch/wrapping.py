@@ -12,7 +12,7 @@ _sets = weakref.WeakValueDictionary()  # process sets of optimizers, by the numb
 
 
 def _pairs(named_parameters):
-    """Named parameters as a list, checked as Horovod does."""
+    """Return named parameters as a list, checked as Horovod does."""
     pairs = list(named_parameters)
     if any(not isinstance(pair, tuple) for pair in pairs):
         raise ValueError("named_parameters must be pairs of a name and a parameter, like "
@@ -27,21 +27,22 @@ def _pairs(named_parameters):
 
 
 def class_of(base, inner):
-    """A class that is an optimizer's own and one of ours, and has the optimizer's name."""
+    """Return a class with two bases, one of ours and the optimizer's own, and the optimizer's name.
+    """
     return type(inner.__name__, (base, inner), {})
 
 
 def _again(base, inner):
-    """An empty optimizer, for pickle and copy."""
+    """Return an empty optimizer, for pickle and copy."""
     cls = class_of(base, inner)
     return cls.__new__(cls)
 
 
 class Wrapped:
-    """In front of the class of each wrapped optimizer."""
+    """The base class that precedes the class of each wrapped optimizer."""
 
     def _remember(self, how):
-        """Keep how this was wrapped, for copies, and name the parameters."""
+        """Record the arguments of the wrapper, for copies, and name the parameters."""
         named = how.pop("named_parameters")
         process_set = how.pop("process_set")
         self._how = how
@@ -66,7 +67,8 @@ class Wrapped:
         self._name_parameters()
 
     def _name_parameters(self):
-        """Name those that have no name yet, and let them travel under names of their own."""
+        """Name the parameters that have no name yet, and assign the names under which ranks match
+        them."""
         for i, group in enumerate(self.param_groups):
             names = group.get("param_names")
             for j, p in enumerate(group["params"]):
@@ -77,7 +79,7 @@ class Wrapped:
                         self._set_number, self._parameter_names[p], p, self)
 
     def _new_name(self, name, i, j):
-        """A name for a parameter that was given none, or got it when it was added."""
+        """Return a name for a parameter that was given none, or for one that was added later."""
         taken = set(self._parameter_names.values())
         if name and self._how.get("grown") and name not in taken:
             return name
@@ -87,15 +89,17 @@ class Wrapped:
         return name
 
     def _travel_name(self, p):
-        """The name under which the ranks know what is sent for a parameter.  A copy of an optimizer
-        gets its names when it is used: perhaps one rank has copied it only to save it."""
+        """Return the name under which ranks match the gradient of a parameter.
+
+        A copy of an optimizer gets its names on first use, because one rank may have copied it only
+        to save it."""
         if p not in self._travel_names:
             self._is_copy = False
             self._name_parameters()
         return parameter_names.current(self._travel_names[p])
 
     def add_param_group(self, group):
-        """Add parameters; they are combined like the others."""
+        """Add parameters.  Their gradients are combined like those of the others."""
         super().add_param_group(group)
         if "_how" in vars(self):
             self._how["grown"] = True
@@ -103,11 +107,11 @@ class Wrapped:
             self._follow_parameters()
 
     def _follow_parameters(self):
-        """Take notice of parameters that are new."""
+        """Find parameters that are new."""
 
     def load_state_dict(self, *args, **kwargs):
-        """Take over a state.  The groups stay the same objects, for a scheduler that was made with
-        the optimizer before it was wrapped has them too."""
+        """Load a state.  The groups remain the same objects, because a scheduler that was created
+        with the optimizer before it was wrapped also refers to them."""
         groups = self.param_groups
         super().load_state_dict(*args, **kwargs)
         for group, new in zip(groups, self.param_groups):
@@ -116,7 +120,7 @@ class Wrapped:
         self.param_groups = groups
 
     def _stepped(self):
-        """A step has been done."""
+        """Record that a step has been done."""
         original = self._original()
         if original is not None:
             original._opt_called = True  # a scheduler of it would warn
@@ -131,7 +135,7 @@ class Wrapped:
                            for p in group["params"]], turn, self._process_set)
 
     def __reduce_ex__(self, _protocol):
-        """What torch keeps of an optimizer, and how it was wrapped."""
+        """Return the data that torch keeps of an optimizer, and the arguments of the wrapper."""
         base, inner = type(self).__bases__
         state = dict(super().__getstate__())
         state["_wrapped"] = {**self._how, "process_set": self._set_number,

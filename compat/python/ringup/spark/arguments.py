@@ -7,7 +7,8 @@ import os
 
 
 def number(value, name, least=None):
-    """A whole number, which may be numpy's; else TypeError or ValueError, which name it."""
+    """Return an integer, which may be NumPy's.  Otherwise raise TypeError or ValueError, which name
+    the argument."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -26,14 +27,14 @@ def number(value, name, least=None):
 
 
 def _what(value):
-    """A value for a message."""
+    """Return a description of a value, for a message."""
     text = repr(value)
     text = text if len(text) <= 60 else text[:57] + "..."
     return "None" if value is None else f"{text}, of type {type(value).__name__}"
 
 
 def _wrong_kind(fn, name, call):
-    """Why a value is not a function to call on ranks; None if it is one."""
+    """Return why a value is not a function that ranks can call; None if it is one."""
     called = (f"Did you call it, as in {call.format('train()')}?  Give the function itself: "
               f"{call.format('train')}")
     if inspect.iscoroutine(fn) or inspect.isgenerator(fn) or inspect.isasyncgen(fn):
@@ -68,11 +69,10 @@ def _name(fn):
 
 
 def function(fn, args, kwargs, name="main", call="run({})"):
-    """TypeError if fn(*args, **kwargs) cannot be a call: fn is no function, or does not take these
-    arguments.
+    """Raise TypeError if fn(*args, **kwargs) is not a valid call, because fn is not a function or
+    does not accept these arguments.
 
-    name: of the parameter that fn was given as; call: how the user has called, with {} for fn.
-    """
+    name is the parameter as which fn was passed; call is the user's call, with {} for fn."""
     wrong = _wrong_kind(fn, name, call)
     if wrong:
         raise TypeError(wrong)
@@ -89,7 +89,7 @@ def function(fn, args, kwargs, name="main", call="run({})"):
 
 
 def sequences(args, kwargs):
-    """(tuple, dict) of the arguments for a function; TypeError if they are something else."""
+    """Return (tuple, dict) of the arguments for a function; TypeError if they have another type."""
     if args is None:
         args = ()
     if isinstance(args, (str, bytes, dict)) or not hasattr(args, "__iter__"):

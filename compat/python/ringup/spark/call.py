@@ -1,6 +1,7 @@
 # call.py - a rank: calls the user's function; python -m ringup.spark.call DESCRIPTOR.
 # SPDX-License-Identifier: Apache-2.0
-"""The function is read from the descriptor, which the ranks of a host share."""
+"""Runs the function of a rank.  It reads the function from a descriptor that the ranks of a host
+share."""
 
 import json
 import os
@@ -11,7 +12,7 @@ from . import failure, pickling, rank, unpack, values
 
 
 def _read(fd):
-    """All bytes behind a descriptor whose position belongs to several processes."""
+    """Return all bytes behind a descriptor whose position several processes share."""
     data, size = bytearray(os.fstat(fd).st_size), 0
     while size < len(data):
         part = os.pread(fd, len(data) - size, size)
@@ -23,7 +24,7 @@ def _read(fd):
 
 
 def _error(e, trace, module, places):
-    """An exception as a frame's body."""
+    """Return an exception as the body of a frame."""
     types = [t.__name__ for t in type(e).__mro__]
     pickled = b""
     if module:
@@ -44,7 +45,7 @@ def _error(e, trace, module, places):
 
 
 def _tell(reporter, e, trace, module, places):
-    """Report an exception and end; the driver shows its traceback, so this process does not."""
+    """Report an exception and exit.  The driver shows its traceback, so this process does not."""
     reporter.report(rank.ERROR, _error(e, trace, module, places))
     job = sys.modules.get("ringup.job")
     if job:  # as its sys.excepthook would, were the exception to end this process
@@ -57,7 +58,7 @@ def _tell(reporter, e, trace, module, places):
 
 
 def _compare(reporter, driver):
-    """Say which variables decide what frameworks compute and are other ones on the driver."""
+    """Report variables that affect what frameworks compute and that differ on the driver."""
     other = [f"{name} is {value!r} on the driver and {os.environ.get(name)!r} in the ranks"
              for name, value in driver.items() if (os.environ.get(name) or None) != (value or None)]
     if other and os.environ.get("HOROVOD_RANK") == "0":

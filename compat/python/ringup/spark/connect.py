@@ -1,10 +1,10 @@
 # connect.py - a job over Spark Connect, where the driver is a client without a SparkContext.
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrame.mapInArrow(barrier=True) makes the stage.  The client may be on any machine, and its
-only sure way to the tasks and back is Spark itself.  So the tasks try to connect to the client, as
-they do to a driver, and tell each other by allGather() whether they could.  If all could, the job
-runs as every other one.  If not, task 0 takes the driver's place: it starts `ringup run`, the
-others connect to it, and what it knows of the job in the end comes back in rows."""
+"""DataFrame.mapInArrow(barrier=True) creates the stage.  The client may be on any machine, and its
+only reliable way to the tasks and back is Spark itself.  The tasks therefore try to connect to the
+client, as they do to a driver, and exchange by allGather() whether they succeeded.  If all
+succeeded, the job runs as usual.  Otherwise, task 0 replaces the driver: it starts `ringup run`,
+the other tasks connect to it, and the facts about the ended job are returned in rows."""
 
 import collections
 import copy
@@ -37,7 +37,7 @@ _numbers = itertools.count()
 
 
 def active_session():
-    """The session of Spark Connect that this process uses, or None if it uses none."""
+    """Return the Spark Connect session that this process uses, or None."""
     try:
         from pyspark.sql.utils import is_remote
         if not is_remote():
@@ -52,14 +52,14 @@ def active_session():
 
 
 def _towards(host):
-    """The address of this host's interface towards another host."""
+    """Return the address of this host's interface towards another host."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect((host, 9))  # sends nothing
         return s.getsockname()[0]
 
 
 def own_address(hosts):
-    """The address of this host towards the first of the others that is one."""
+    """Return the address of this host towards the first of the others that has an address."""
     found = "127.0.0.1"
     for host in hosts:
         try:
@@ -73,25 +73,26 @@ def own_address(hosts):
 
 
 class Context:
-    """The parts of a SparkContext that the stage needs, for a session of Spark Connect."""
+    """The parts of a SparkContext that the stage needs, for a Spark Connect session."""
 
     def __init__(self, session):
         self.session = session
         self.master = self.get("spark.master", "")
 
     def getConf(self):
-        """The settings; get() reads one."""
+        """Return the settings; get() reads one."""
         return self
 
     def get(self, name, default=None):
-        """A setting of the session; the default, too, if the service does not show it."""
+        """Return a setting of the session, or the default, also if the service does not show the
+        setting."""
         try:
             return self.session.conf.get(name, default)
         except Exception:
             return default
 
     def hosts(self):
-        """The address at which tasks may reach this process, if they can at all."""
+        """Return a list of the address at which tasks reach this process, if they can."""
         try:
             server = self.session.client.host
         except AttributeError:
@@ -99,8 +100,8 @@ class Context:
         return [own_address([self.get("spark.driver.host"), server])]
 
     def slots(self):
-        """How many tasks can run at the same time, or None if that cannot be known: Spark cuts a
-        range into as many parts, unless a setting says how many."""
+        """Return how many tasks can run at the same time, or None if that is unknown.  Spark splits
+        a range into as many parts, unless a setting determines the number."""
         if self.get("spark.default.parallelism") or \
                 self.get("spark.sql.leafNodeDefaultParallelism"):
             return None
@@ -113,7 +114,7 @@ class Context:
 
     @property
     def defaultParallelism(self):
-        """The number of task slots; ValueError if it is not known."""
+        """Return the number of task slots; ValueError if it is unknown."""
         there = self.slots()
         if there is None:
             raise ValueError("Spark Connect does not report the cluster's task slots: set the "
@@ -121,7 +122,7 @@ class Context:
         return there
 
     def body(self, address, job):
-        """The function of the tasks in a job's barrier stage."""
+        """Return the function of the tasks in a job's barrier stage."""
         plan = {"client": address, "driver": self.get("spark.driver.host"), "size": job.size,
                 "hides_gpus": job.hides_gpus, "form": list(job.output.form),
                 "wants": [name for name in ("stdout", "stderr", "log")
@@ -130,13 +131,14 @@ class Context:
         return functools.partial(run, plan, job.key, job.orders(), job.payload)
 
     def elastic_body(self, address, job):
-        """The function of an elastic job's tasks; they come and go, so none can lead."""
+        """Return the function of an elastic job's tasks.  These come and go, so none of them can
+        lead."""
         return functools.partial(_run_elastic, address, job.key, job.orders(), job.payload)
 
 
 class Query:
-    """The Spark job of a stage.  running: how many of its tasks did when Spark last told; None:
-    that is not known, for Spark is older than 4."""
+    """The Spark job of a stage.  running is the number of running tasks that Spark last reported;
+    None if it is unknown, because Spark is older than 4."""
 
     thread_class = threading.Thread
 
@@ -151,7 +153,7 @@ class Query:
             self.running = inflight_tasks
 
     def collect(self):
-        """Run it; returns its rows."""
+        """Run the stage; return its rows."""
         self.thread = threading.current_thread()
         self.session.addTag(self.tag)  # of this thread
         if self.running is not None:
@@ -164,7 +166,7 @@ class Query:
                 self.session.removeProgressHandler(self._progress)
 
     def cancel(self):
-        """Ask Spark to end the tasks; a server that does not answer is not waited for."""
+        """Ask Spark to end the tasks; do not wait for a server that does not answer."""
         asking = threading.Thread(target=self._interrupt, daemon=True)
         asking.start()
         asking.join(CANCEL_S)
@@ -179,14 +181,14 @@ class Query:
 # -- the job's outcome, in rows --------------------------------------------------------------------
 
 class Lines:
-    """The last lines that ranks have printed, in the order in which they came."""
+    """The last lines that ranks have printed, in order of arrival."""
 
     def __init__(self):
         self.lock, self.lines = threading.Lock(), collections.deque()
         self.size = self.dropped = 0
 
     def taker(self, name):
-        """A function that takes a line of this stream."""
+        """Return a function that takes a line of this stream."""
         def take(line):
             with self.lock:
                 self.lines.append((name, line))
@@ -202,7 +204,7 @@ def _seal(key, data):
 
 
 def _pieces(key, known):
-    """The client's information, as bytes of the rows."""
+    """Return the information for the client, as the bytes of the rows."""
     data = pickle.dumps(known)
     data = _seal(key, data) + data
     for begin in range(0, len(data), PIECE_BYTES):
@@ -210,7 +212,7 @@ def _pieces(key, known):
 
 
 def _row(number, piece):
-    """A record batch of one row."""
+    """Return a record batch with one row."""
     import pyarrow
 
     return pyarrow.RecordBatch.from_arrays(
@@ -219,7 +221,7 @@ def _row(number, piece):
 
 
 def ended(rows, job):
-    """The Launcher of a job that has run inside the stage; prints what its ranks have printed."""
+    """Return the Launcher of a job that has run inside the stage, and print the ranks' output."""
     data = b"".join(bytes(row[1]) for row in sorted(rows, key=lambda row: row[0]))
     mac, data = data[:MAC_BYTES], data[MAC_BYTES:]
     if not hmac.compare_digest(mac, _seal(job.key, data)):
@@ -241,7 +243,7 @@ def ended(rows, job):
 # -- in the tasks ----------------------------------------------------------------------------------
 
 def _lead(plan, key, lobby, told):
-    """Task 0 in the client's place; returns what the client is to know."""
+    """Run the job on task 0 instead of the client; return the information for the client."""
     from . import stage  # which imports this file
 
     lines = Lines()
@@ -275,7 +277,7 @@ def _check(plan):
 
 
 def run(plan, key, orders, payload, batches):
-    """The body of the stage's tasks, as mapInArrow() wants it; rows come of task 0 alone."""
+    """The body of the stage's tasks, as mapInArrow() requires.  Only task 0 yields rows."""
     from pyspark import BarrierTaskContext
 
     from . import stage  # which imports this file
@@ -326,14 +328,14 @@ def run(plan, key, orders, payload, batches):
 
 
 def apart(client, what="the tasks", why=""):
-    """Why an elastic job cannot run."""
+    """Return why an elastic job cannot run."""
     return (f"{what} cannot connect to the client of Spark Connect at {client[0]} port {client[1]}"
             f"{why}, which elastic jobs need: start the job on the cluster's driver, or use "
             "horovod.spark.run() with a fixed number of ranks")
 
 
 def _run_elastic(client, key, orders, payload, batches):
-    """The body of an elastic job's tasks."""
+    """Run the body of an elastic job's tasks."""
     from pyspark import TaskContext
 
     for _ in batches:

@@ -1,8 +1,9 @@
 # elastic_stage.py - an elastic job on Spark: ranks come and go with the tasks of a stage.
 # SPDX-License-Identifier: Apache-2.0
-"""Not a barrier stage: Spark runs as many of its tasks as there are slots, and runs a task again on
-another executor when one is lost.  Each task that connects is a host of one slot for `ringup run`,
-which asks for the hosts that there are once a second, and decides what happens."""
+"""An elastic job is not a barrier stage.  Spark runs as many of its tasks as it has slots, and runs
+a task again on another executor when one is lost.  To `ringup run`, each task that connects is a
+host with one slot.  `ringup run` asks for the current hosts once a second, and makes all decisions.
+"""
 
 import functools
 import os
@@ -21,7 +22,8 @@ ELASTIC_S = 600  # with too few tasks, before the job is given up
 
 
 class Tasks(stage.Lobby):
-    """Tasks as hosts: each gets its orders at once, and is listed until its connection ends."""
+    """Tasks as hosts.  Each task gets its orders when it connects, and is listed until its
+    connection ends."""
 
     def __init__(self, sc, size, job):
         self.job = job
@@ -30,7 +32,7 @@ class Tasks(stage.Lobby):
         super().__init__(stage.hosts_of(sc), size, job.key)
 
     def take(self, hello, ch):
-        """A task has connected."""
+        """Handle a task that has connected."""
         try:
             stage.check_tasks([stage.Host(hello["name"], [(hello, ch)])])
         except JobFailed as e:
@@ -46,7 +48,7 @@ class Tasks(stage.Lobby):
         self.changed.notify_all()
 
     def listed(self):
-        """Names of the connected tasks; forgets the others."""
+        """Return the names of the connected tasks, and forget the others."""
         with self.changed:
             for name, sock in list(self.watched.items()):
                 poll = select.poll()
@@ -83,7 +85,7 @@ class HostFile:
         self.path, self.names = os.path.join(folder, "hosts"), None
 
     def write(self, names):
-        """Whole or not at all; nothing if they are the same."""
+        """Write the file, completely or not at all; do nothing if the hosts are the same."""
         if names == self.names:
             return
         with open(f"{self.path}.part", "w", encoding="ascii") as f:
@@ -120,7 +122,7 @@ def _options(job, hosts, min_np, max_np, elastic_timeout, reset_limit):
 
 
 def run_job(job, sc, min_np, max_np, seconds, elastic_timeout, reset_limit, description):
-    """Run a job of job.size ranks, min_np at least and max_np at most; returns its Launcher, which
+    """Run a job of job.size ranks, at least min_np and at most max_np; return its Launcher after it
     has ended."""
     tasks = running = None
     with tempfile.TemporaryDirectory(prefix="ringup-hosts.") as folder:

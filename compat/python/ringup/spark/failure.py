@@ -1,8 +1,9 @@
-# failure.py - the error of a job that has failed: one sentence from everything that is known.
+# failure.py - the error of a failed job: one sentence that combines all reports.
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks report exceptions, the launcher how processes ended and which hosts were lost, Spark why it
-ended tasks.  Most of that are consequences of one cause.  word() finds it; spark_says() reads what
-Spark tells.  Both are pure: tests/py/test_spark_failure.py has a table of inputs and sentences."""
+"""Finds the cause of a failed job.  Ranks report exceptions, the launcher reports how processes
+ended and which hosts were lost, and Spark reports why it ended tasks.  Most of these reports are
+consequences of one cause.  word() finds that cause, and spark_says() reads Spark's reports.  Both
+are pure functions; tests/py/test_spark_failure.py has a table of inputs and sentences."""
 
 import re
 import signal
@@ -11,12 +12,11 @@ import signal
 class JobFailed(RuntimeError):
     """A job on Spark, or on the driver alone, has failed.
 
-    rank, host and pid tell where; None if no rank is to blame.  exit_status or signal tell how
-    the rank's process has ended; None if it is the other one, or not known.  type_name and
-    traceback are those of the exception that its function has raised, as text; __cause__ is the
-    exception itself, where it could be pickled.  others are the failures of other ranks, which
-    came later, or most likely because of this one.
-    """
+    rank, host and pid identify the rank to blame, and are None without one.  exit_status or signal
+    says how its process ended; the other one is None, and both are None if this is unknown.
+    type_name and traceback are those of the exception that its function raised, as text.  __cause__
+    is the exception itself, if it could be pickled.  others contains the failures of other ranks,
+    which came later or are probably consequences of this one."""
 
     def __init__(self, message, rank=None, host=None, pid=None, exit_status=None, signal=None,
                  type_name=None, traceback=None, others=()):
@@ -94,7 +94,7 @@ _BLAMES = [
 
 
 def _blames(message, at):
-    """(rank, sentence) if an error's text says which other rank is its cause."""
+    """Return pairs (rank, sentence) for an error whose text names the other rank that caused it."""
     for pattern, meaning in _BLAMES:
         found = pattern.search(message)
         if found:
@@ -204,7 +204,8 @@ _NOTHING_SAID = re.compile(r"finished unsuccessfully|Could not recover from a fa
 
 
 def spark_says(text):
-    """Spark's exception, its text with all that it quotes, as a sentence."""
+    """Return Spark's exception as a sentence.  The argument is its text with everything that it
+    quotes."""
     for pattern, sentence in _SPARK:
         found = pattern.search(text)
         if found:
@@ -224,13 +225,12 @@ def spark_says(text):
 # -- the whole -------------------------------------------------------------------------------------
 
 class Ended:
-    """What is known of one rank.
+    """The facts about one rank.
 
-    number; host, pid: where it was, if it has started.  error: what it has reported, a dict with
-    type, message, traceback and consequence; or None.  exit_status or signal, memory: how its
-    process has ended.  phase: of the job's end, then: above MOURNING the launcher has ended it.
-    order: among all failures.
-    """
+    number is its rank; host and pid say where it ran, if it started.  error is its report, a dict
+    with type, message, traceback and consequence, or None.  exit_status or signal, and memory, say
+    how its process ended.  phase is the phase of the job's end at that time; above MOURNING, the
+    launcher ended the process.  order is its position among all failures."""
 
     def __init__(self, number, host=None, pid=None, error=None, exit_status=None, signal=None,
                  phase=None, memory="", order=0):
@@ -250,12 +250,12 @@ class Ended:
 
     @property
     def only_quotes(self):
-        """Return whether it raised the same error as a rank that ended earlier."""
+        """Return whether this rank raised the same error as a rank that ended earlier."""
         return bool(self.error) and "aborted the job" in self.error["message"]
 
     @property
     def where(self):
-        """For a sentence."""
+        """Return where the rank ran, for a sentence."""
         return f" on {self.host}" if self.host else ""
 
     def describe(self):
@@ -267,8 +267,9 @@ class Ended:
         return text + ending_of(self.exit_status, self.signal, self.memory)
 
     def kind(self):
-        """What counts: what the user's function raised, before a rank that was killed, before one
-        that just ended, before those that noticed it, before those that were ended."""
+        """Return the importance of the failure: first exceptions of the user's function, then ranks
+        that were killed, ranks that just ended, ranks that noticed another failure, and ranks that
+        were ended."""
         if self.was_ended:
             return 4
         if self.error:
@@ -286,13 +287,12 @@ _TIMED_OUT = re.compile(r"[Tt]imed? ?out|timeout")
 
 
 def word(ranks, said=(), status=1, spark=None, hint=None):
-    """The cause of a failed job, as (sentence, the Ended to blame or None, the Ended whose
+    """Return the cause of a failed job as (sentence, the Ended to blame or None, the Ended whose
     traceback is shown or None).
 
-    ranks: [Ended] of all ranks; said: sentences of the launcher; status: its exit status; spark:
-    the text of the exception with which Spark has ended the tasks, or None; hint: what to do about
-    a rank's error, a function of its dict.
-    """
+    ranks is a list of Ended for all ranks.  said contains sentences of the launcher, and status is
+    its exit status.  spark is the text of the exception with which Spark ended the tasks, or None.
+    hint is a function of a rank's error dict that returns what to do about it."""
     failed = sorted((r for r in ranks if r.has_failed),
                     key=lambda r: (r.kind(), r.only_quotes, r.order))
     by_number = {r.number: r for r in ranks}
@@ -334,8 +334,9 @@ def word(ranks, said=(), status=1, spark=None, hint=None):
 
 
 def spark_error(stage, launcher):
-    """The exception with which Spark has ended a stage whose job has lost a host or a rank by
-    SIGKILL, or None: Spark knows why an executor has gone, and says so some seconds later."""
+    """Return the exception with which Spark has ended a stage whose job has lost a host, or a rank
+    by SIGKILL; otherwise None.  Spark knows why an executor is gone, and reports it some seconds
+    later."""
     if launcher.process.returncode and any(_LOST_OR_KILLED.search(s) for s in launcher.said):
         stage.thread.join(LOST_S)
         return stage.error

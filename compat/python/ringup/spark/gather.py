@@ -1,11 +1,11 @@
 # gather.py - the driver's own Python files, as bytes for ranks on other hosts.
 # SPDX-License-Identifier: Apache-2.0
-"""A rank imports what the driver would import.  The user's folders of sys.path travel with the job
-as one zip archive: sources first, then small data files beside them.  Installed packages, the
-standard library, Spark and ringup do not travel, since every executor has them.
+"""A rank imports the same files as the driver would.  The user's folders of sys.path are sent with
+the job as one zip archive: sources first, then small data files beside them.  Installed packages,
+the standard library, Spark and ringup are not sent, because every executor has them.
 
 The archive mirrors the driver's paths, so relative imports, data files beside a module and nested
-folders of sys.path work as on the driver.  unpack.py is the other side."""
+folders of sys.path work as on the driver.  unpack.py unpacks it."""
 
 import functools
 import importlib.machinery
@@ -40,7 +40,7 @@ left_out = {}  # path -> (bytes, why): what ranks of this process's jobs have no
 
 @functools.lru_cache(None)
 def installed_paths():
-    """The folders of the standard library and of installed packages."""
+    """Return the folders of the standard library and of installed packages."""
     paths = {p for name, p in sysconfig.get_paths().items() if name in
              ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
@@ -50,7 +50,7 @@ def installed_paths():
 
 
 def is_standard(path):
-    """Return whether each process of this Python has this folder in sys.path."""
+    """Return whether every process of this Python has this folder in sys.path."""
     name = os.path.basename(path)
     if name == "lib-dynload" or (name.startswith("python3") and name.endswith(".zip")):
         return True
@@ -60,9 +60,8 @@ def is_standard(path):
 class Root:
     """A folder, or an archive, of the driver's sys.path.
 
-    behind: it comes after the installed packages.  only: the top-level names that travel; None:
-    all.
-    """
+    behind means that it comes after the installed packages.  only contains the top-level names to
+    send; None means all."""
 
     def __init__(self, path, behind=False, only=None):
         self.path, self.behind, self.only = path, behind, only
@@ -70,7 +69,7 @@ class Root:
 
 @functools.lru_cache(1)
 def _system_roots(*homes):
-    """Folders whose files every executor has, or must not get from the driver."""
+    """Return folders whose files every executor has, or must not get from the driver."""
     own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return tuple(os.path.realpath(p) for p in (own, "/databricks", *homes, *installed_paths()) if p)
 
@@ -91,7 +90,8 @@ def is_installed(path):
 
 
 def _editable():
-    """Folders of packages that `pip install -e` has made known by a finder, not by a path."""
+    """Return folders of packages that `pip install -e` has added through a finder, not through a
+    path."""
     for finder in sys.meta_path:
         mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(mapping, dict):
@@ -102,7 +102,7 @@ def _editable():
 
 
 def roots():
-    """The user's own entries of sys.path, in its order."""
+    """Return the user's own entries of sys.path, in their order."""
     found, behind = {}, False
     for entry in sys.path:
         if not isinstance(entry, str):
@@ -126,7 +126,7 @@ def _file_of(module):
 
 
 def _top_of(name, path):
-    """The folder of sys.path that a module of this name and file belongs to, or None."""
+    """Return the folder of sys.path to which a module with this name and file belongs, or None."""
     folder, base = os.path.split(path)
     base = base.split(".")[0]
     words = (folder if base == "__init__" else os.path.join(folder, base)).split(os.sep)
@@ -135,15 +135,16 @@ def _top_of(name, path):
 
 
 def _needs_driver(module):
-    """Return whether it holds a Spark session. A rank that imported it would start one."""
+    """Return whether the module contains a Spark session.  A rank that imports it would start one.
+    """
     return any(str(type(v).__module__).startswith("pyspark.") and
                type(v).__name__ in ("SparkSession", "SparkContext", "SQLContext")
                for v in list(vars(module).values()))
 
 
 def own_modules():
-    """[(module, its root or None)]: modules that are loaded and are the user's own.  None: a rank
-    cannot import it."""
+    """Return pairs (module, its root or None) of loaded modules that are the user's own.  None
+    means that a rank cannot import the module."""
     found = []
     for name, module in list(sys.modules.items()):
         if name in ("__main__", "__mp_main__") or not isinstance(module, types.ModuleType) or \
@@ -161,7 +162,7 @@ def own_modules():
 
 
 def _root_of(module, path):
-    """The folder or archive that a module is imported from, or None."""
+    """Return the folder or archive from which a module is imported, or None."""
     if os.path.isfile(path):
         return _top_of(module.__name__, path)
     archive = getattr(getattr(module, "__loader__", None), "archive", None)
@@ -169,14 +170,15 @@ def _root_of(module, path):
 
 
 def by_value():
-    """Modules whose functions and classes travel as such: ranks cannot import these."""
+    """Return the modules whose functions and classes are sent by value, because ranks cannot import
+    them."""
     return [module for module, top in own_modules() if top is None]
 
 
 # -- what is in the folders ------------------------------------------------------------------------
 
 class File:
-    """A file that may travel; unit: all files with the same one travel, or none of them."""
+    """A file that may be sent.  Files with the same unit are all sent, or none of them."""
 
     def __init__(self, path, size, unit=None):
         self.path, self.size, self.unit = path, size, unit
@@ -239,7 +241,8 @@ class Look:
 
     @staticmethod
     def _folder(entry, above):
-        """The folders that this one is in, and itself, or None if nothing of it travels."""
+        """Return the folders that contain this one, and the folder itself; None if nothing of it is
+        sent."""
         if entry.name.endswith((".egg-info", ".dist-info")) or \
                 any(os.path.exists(os.path.join(entry.path, m)) for m in ENVIRONMENT_MARKS):
             return None
@@ -249,7 +252,8 @@ class Look:
         return (*above, real)
 
     def _unit(self, folder, top, with_sources, path):
-        """Files of one kind beside sources; or a whole folder beside sources that has none."""
+        """Return a unit: files of one kind beside sources, or a whole folder without sources that
+        is beside sources."""
         if folder in with_sources:
             return folder, os.path.splitext(path)[1]
         while folder != top:
@@ -269,7 +273,8 @@ def _size(entry):
 
 
 def _names_in(code):
-    """Top-level names that compiled code imports, and all other names that it refers to."""
+    """Return the top-level names that compiled code imports, and all other names to which it
+    refers."""
     names = {name.split(".")[0] for name in code.co_names}
     for const in code.co_consts:
         names |= _names_in(const) if isinstance(const, types.CodeType) else set()
@@ -277,8 +282,8 @@ def _names_in(code):
 
 
 def _wanted(fn):
-    """Names of modules that come first if not all can travel: those that the function and its
-    module's functions mention, and those that are loaded."""
+    """Return the names of modules to prefer if not all can be sent: those that the function and the
+    functions of its module mention, and those that are loaded."""
     names = {m.__name__.split(".")[0] for m, _ in own_modules()}
     main = vars(sys.modules["__main__"]).values() if "__main__" in sys.modules else ()
     for f in (fn, *list(main)):
@@ -289,7 +294,7 @@ def _wanted(fn):
 
 
 def _choose(look, tops, most, wanted, first=None):
-    """The files that travel: sources, those that are wanted first, then data."""
+    """Choose the files to send: sources, the preferred ones first, then data."""
     def rank(file):
         if file.path == first:
             return False, 0
@@ -321,7 +326,7 @@ def _choose(look, tops, most, wanted, first=None):
 
 
 def size_text(count):
-    """A number of bytes for people."""
+    """Return a number of bytes as text."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.3g} {unit}"
@@ -346,8 +351,8 @@ def _warn(look):
 
 
 def _places(file=None):
-    """[Root]: the user's own entries of sys.path, and the folders of modules that were loaded from
-    elsewhere, and of a file."""
+    """Return Roots: the user's own entries of sys.path, the folders of modules that were loaded
+    from elsewhere, and the folder of a file."""
     places = {r.path: r for r in roots()}
     if file and os.path.isfile(file):  # Python itself puts its folder first
         places.setdefault(os.path.dirname(file), Root(os.path.dirname(file), True))
@@ -367,8 +372,9 @@ def here():
 
 
 def gather(fn=None, file=None):
-    """The archive for ranks of a job on other hosts; None if nothing has to travel.  fn: their
-    function, whose modules come first if not all can travel; file: a program of theirs."""
+    """Return the archive for ranks on other hosts; None if nothing has to be sent.  fn is their
+    function, whose modules are preferred if not all can be sent; file is the path of their program.
+    """
     most = setting.size("RINGUP_SPARK_FILES", MOST_BYTES)
     if most == 0:
         return None
@@ -398,7 +404,7 @@ def _read(path):
 # -- what a rank has not found ---------------------------------------------------------------------
 
 def _why_not(path):
-    """Why ranks have not got a file, or what holds it; or None."""
+    """Return why ranks do not have a file or its folder, or None."""
     while path and path != os.sep:
         if path in left_out:
             size, why = left_out[path]
@@ -408,7 +414,7 @@ def _why_not(path):
 
 
 def about_module(name):
-    """The driver's view of a module that a rank could not import, and what to do."""
+    """Return the driver's view of a module that a rank could not import, and what to do."""
     top = name.split(".")[0]
     for root in roots():
         for path in (os.path.join(root.path, *name.split(".")), os.path.join(root.path, top)):
@@ -436,7 +442,8 @@ def about_module(name):
 
 
 def about_file(path):
-    """The same of a file that a rank could not open; None if the driver does not have it."""
+    """Return the same for a file that a rank could not open; None if the driver does not have it.
+    """
     on_driver = os.path.abspath(path)
     if not os.path.exists(on_driver):
         return None

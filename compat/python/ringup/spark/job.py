@@ -30,25 +30,24 @@ FUNCTION_WORDS = ("-m", "ringup.spark.call", "{function}")
 
 
 def forwarded(environ=None):
-    """The variables of the driver that ranks on other hosts get."""
+    """Return the variables of the driver that are sent to ranks on other hosts."""
     return {k: v for k, v in (os.environ if environ is None else environ).items()
             if k.startswith(FORWARDED) and k not in NOT_FORWARDED}
 
 
 def deciding(environ=None):
-    """The driver's variables that ranks should have, too; {name: value or None}."""
+    """Return the variables of the driver that ranks should have, too: {name: value or None}."""
     found = os.environ if environ is None else environ
     return {name: found.get(name) for name in DECIDING}
 
 
 class Job:
-    """What is to run on how many ranks.
+    """The program of a job, and its number of ranks.
 
-    words is the ranks' command, behind the name of their Python; payload what they read from
-    {function}; env what is set for them; copy, whether their output also goes to the stderr of
-    the executors; hides_gpus, whether the ranks see none; executable their Python, None: that of
-    the task that starts them.
-    """
+    words is the ranks' command after the name of their Python.  payload is read from {function}.
+    env contains variables for the ranks.  copy says whether their output also goes to the stderr of
+    the executors.  hides_gpus says whether the ranks see no GPUs.  executable is their Python; None
+    means that of the task that starts them."""
 
     def __init__(self, size, words, payload=b"", env=None, output=None, copy=False,
                  hides_gpus=False):
@@ -61,9 +60,10 @@ class Job:
     @classmethod
     def of_function(cls, size, fn, args=(), kwargs=None, name="main", call="run({})",
                     first_only=False, **how):
-        """A call of a function on each rank.  TypeError if it cannot be called so, CannotPickle if
-        it cannot be sent; name and call: see arguments.function().  first_only: the results of
-        other ranks than rank 0 are not wanted, and None."""
+        """Return a Job that calls a function on each rank.  Raises TypeError for an invalid call,
+        and CannotPickle if the function cannot be sent.  For name and call, see
+        arguments.function(). With first_only, only rank 0's result is returned; the others are
+        None."""
         args, kwargs = arguments.sequences(args, kwargs)
         arguments.function(fn, args, kwargs, name, call)
         payload = pickling.dumps_call(
@@ -75,7 +75,7 @@ class Job:
 
     @classmethod
     def of_file(cls, size, path, args=(), **how):
-        """A Python file on each rank, the driver's if it has it."""
+        """Return a Job that runs a Python file on each rank: the driver's file if it has one."""
         if os.path.isfile(path):
             path = os.path.abspath(path)
         work = cls(size, [path, *map(str, args)], **how)
@@ -83,26 +83,27 @@ class Job:
         return work
 
     def orders(self, here=False):
-        """For task.serve(); here: on this host, where the driver's own files are."""
+        """Return the orders for task.serve(). here means that the job runs on this host, which has
+        the driver's own files."""
         files = gather.here() if here else gather.gather(self.function, self.file)
         return {"words": self.words, "executable": self.executable, "copy": self.copy,
                 "env": dict(self.env), "files": files}
 
     def start(self, env):
-        """What a task is told that shall start the ranks of its host: env is
-        what this host's get, beside those of orders()."""
+        """Return the orders for a task that starts the ranks of its host.  env contains variables
+        for this host in addition to those of orders()."""
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.hides_gpus else {}
         return {"starts": True, "env": {**env, **hidden}}
 
 
 def run_here(job):
-    """Run a job on this host, as children of this process; returns the results by rank if it is a
-    function.  Raises JobFailed."""
+    """Run a job on this host, as children of this process.  For a function, return the results by
+    rank.  Raises JobFailed."""
     return run_here_to_its_end(job).results()
 
 
 def run_here_to_its_end(job):
-    """The same; returns the Launcher of the job, which has ended, well or not."""
+    """Do the same, but return the Launcher of the ended job, whether it succeeded or not."""
     near, far = socket.socketpair()
     port, key, orders = task.reserve_port("127.0.0.1"), session.new_key(), job.orders(here=True)
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port.getsockname()[1])}

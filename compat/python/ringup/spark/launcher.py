@@ -1,8 +1,9 @@
 # launcher.py - the driver's side of a job: `ringup run`, its output, the ranks' reports.
 # SPDX-License-Identifier: Apache-2.0
-"""`ringup run --parent FD` starts the ranks by rank daemons that this process has connections to,
-and ends them together; src/launch/parent.h tells the protocol.  Threads of this module read what
-comes; whoever prints it may be slow and loses lines then, but the ranks never wait for that."""
+"""`ringup run --parent FD` starts the ranks through rank daemons to which this process has
+connections, and ends them together; src/launch/parent.h describes the protocol.  Threads of this
+module read the messages.  If the code that prints the output is slow, lines are lost, but the ranks
+never wait for it."""
 
 import array
 import json
@@ -29,7 +30,8 @@ LAST_LINES = 30
 
 
 def pieces(stream):
-    """Lines of a buffered stream, and pieces that end with "\\r", as soon as they arrive."""
+    """Yield the lines of a buffered stream, and pieces that end with "\\r", as soon as they arrive.
+    """
     rest = b""
     while data := stream.read1(65536):
         *whole, rest = re.split(rb"(?<=\n)|(?<=\r)(?!\n)", rest + data)
@@ -61,7 +63,7 @@ class Sink:
                 self.dropped += 1
 
     def finish(self, seconds=5):
-        """No more lines follow; wait briefly for the buffered ones."""
+        """Accept no more lines; wait briefly for the buffered ones."""
         try:
             self.lines.put(None, timeout=seconds)
         except queue.Full:
@@ -78,7 +80,7 @@ class RankState(failure.Ended):
         self.buffer, self.result = bytearray(), None
 
     def take(self, data, log):
-        """Bytes that the rank has written to its RINGUP_REPORT_FD."""
+        """Process bytes that the rank has written to its RINGUP_REPORT_FD."""
         self.buffer += data
         while len(self.buffer) >= frames.HEAD_BYTES:
             head = bytes(self.buffer[:frames.HEAD_BYTES])
@@ -97,7 +99,7 @@ class RankState(failure.Ended):
                 self.error["pickled"] = body[4 + head:]
 
     def exception(self):
-        """The exception that its function has raised, or None."""
+        """Return the exception that the rank's function raised, or None."""
         try:
             e = pickling.loads_result(self.error["pickled"])
         except Exception:  # none, or its class cannot be made again from its arguments
@@ -106,25 +108,23 @@ class RankState(failure.Ended):
 
 
 class Output:
-    """What becomes of what the ranks print.
+    """What to do with the ranks' output.
 
-    stdout and stderr take a line each time, with its end; None drops it.  form: options of
-    `ringup run` about what stands in front of the lines.  log takes a message of log_to_driver().
-    """
+    stdout and stderr are called with each line; None drops the line.  form contains options of
+    `ringup run` for the prefix of lines.  log is called with each message of log_to_driver()."""
 
     def __init__(self, stdout=None, stderr=None, log=None, form=("--tag-output",)):
         self.stdout, self.stderr, self.log, self.form = stdout, stderr, log, tuple(form)
 
 
 class Launcher:
-    """A job that runs.
+    """A running job.
 
-    hosts: [(name, slots)], whose order is that of the ranks; connections: name -> (socket to that
-    host's rank daemon, which this object takes over, key of what is said there); address: of this
-    host, where the ranks meet.  elastic: options of `ringup run` for a job whose ranks may change,
-    which name the hosts in the place of hosts; connections may be added to such a job while it
-    runs.
-    """
+    hosts is a list of (name, slots) in the order of the ranks.  connections is a dict name ->
+    (socket to that host's rank daemon, which this object takes over; key of the connection).
+    address is the address of this host at which the ranks meet.  elastic contains options of
+    `ringup run` for a job whose ranks may change; they name the hosts instead of hosts, and
+    connections may be added while the job runs."""
 
     def __init__(self, hosts, connections, size, address, output, elastic=()):
         self.connections, self.output = connections, output
@@ -155,14 +155,15 @@ class Launcher:
             t.start()
 
     def __getstate__(self):
-        """One that has ended can be pickled: what it knows, without its means."""
+        """Return the state for pickling.  An ended job can be pickled: its data, without its
+        resources."""
         means = {"connections", "output", "sinks", "parent", "process", "threads"}
         return {**{k: v for k, v in vars(self).items() if k not in means},
                 "process": types.SimpleNamespace(returncode=self.process.returncode)}
 
     @staticmethod
     def _environment(address):
-        """The launcher's own: the ranks get nothing of it."""
+        """Return the launcher's own environment, which the ranks do not get."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("HOROVOD_", "OMPI_"))}
         for name in ("RINGUP_RANK", "RINGUP_SIZE", "RINGUP_MEET", "RINGUP_TIMELINE"):
             env.pop(name, None)
@@ -245,8 +246,8 @@ class Launcher:
     # -- the end
 
     def wait(self, look=lambda: None):
-        """Wait for the end; returns the launcher's exit status.  look() is called a few times a
-        second and may raise, which ends the job."""
+        """Wait for the end of the job; return the launcher's exit status.  look() is called a few
+        times a second and may raise an exception, which ends the job."""
         try:
             while True:
                 try:
@@ -262,7 +263,7 @@ class Launcher:
         return self.process.returncode
 
     def stop(self):
-        """End the job: the ranks get SIGINT, then SIGTERM, then SIGKILL."""
+        """End the job: send the ranks SIGINT, then SIGTERM, then SIGKILL."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -294,7 +295,8 @@ class Launcher:
             raise self.failure(self.spark) from self._cause
 
     def results(self):
-        """The ranks' results by rank, of the ranks of the end if they may change; or JobFailed."""
+        """Return the ranks' results by rank; if ranks may change, those of the ranks at the end.
+        Raise JobFailed if the job has failed."""
         self.check()
         ranks = sorted(self.workers.values(), key=lambda r: r.number)
         if self.is_elastic:
@@ -309,7 +311,8 @@ class Launcher:
         return [pickling.loads_result(r.result) for r in ranks]
 
     def failure(self, spark=None):
-        """The text of JobFailed for this job; spark: the exception with which Spark ended it."""
+        """Return the text of JobFailed for this job.  spark is the exception with which Spark ended
+        it."""
         for state in self.workers.values():
             state.order = self.arrival.index(state.worker) if state.worker in self.arrival else 0
         text, blamed, shown = failure.word(
@@ -332,7 +335,7 @@ class Launcher:
 
 
 def _hint(error):
-    """A hint about a module or a file that a rank could not find."""
+    """Return a hint about a module or a file that a rank could not find."""
     if error.get("module"):
         return f"{error['python']} has no module {error['module']}; " + \
             gather.about_module(error["module"])

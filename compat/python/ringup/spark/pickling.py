@@ -1,10 +1,11 @@
 # pickling.py - convert functions and results to bytes, and name what cannot be converted.
 # SPDX-License-Identifier: Apache-2.0
-"""cloudpickle sends what is defined in __main__, a notebook for instance, by value, and the rest
-as names of modules, which ranks import: gather.py sends the driver's files.
+"""cloudpickle sends objects that are defined in __main__, such as in a notebook, by value, and
+other objects as names of modules, which ranks import; gather.py sends the driver's files.
 
-A class comes back as the same class only if both sides use the same cloudpickle: the package of
-that name and the copy in pyspark do not know each other's classes.  So the payload names it."""
+A class is restored as the same class only if both sides use the same cloudpickle: the package of
+that name and the copy in pyspark do not know each other's classes.  The payload therefore names it.
+"""
 
 import builtins
 import functools
@@ -27,7 +28,7 @@ class CannotPickle(TypeError):
 
 
 def pickler(name=None):
-    """The pickling module: the named one, or the first that is installed."""
+    """Return the pickling module: the named one, or the first that is installed."""
     for candidate in [name] if name else PICKLERS:
         try:
             return importlib.import_module(candidate)
@@ -58,7 +59,7 @@ def _dumps(module, obj, by_value):
 # -- the culprit -----------------------------------------------------------------------------------
 
 def _names(code):
-    """Global names that a function's code and the code in it refer to."""
+    """Return the global names to which a function's code, and the code in it, refer."""
     found = dict.fromkeys(code.co_names)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -83,7 +84,7 @@ def _parts_of_function(fn):
 
 
 def _parts(value):
-    """(how to name it, object) of what an object is made of."""
+    """Return pairs (description, object) of the parts of an object."""
     if isinstance(value, types.FunctionType):
         yield from _parts_of_function(value)
     elif isinstance(value, types.MethodType):
@@ -124,7 +125,7 @@ def _is_of_spark(value):
 
 
 def _is_whole(value):
-    """Return whether it is an object of a library, whose parts mean nothing to the user."""
+    """Return whether this is an object of a library, whose parts mean nothing to the user."""
     kind = value if isinstance(value, type) else type(value)
     module = sys.modules.get(str(kind.__module__))
     path = getattr(module, "__file__", None)
@@ -132,7 +133,7 @@ def _is_whole(value):
 
 
 def _find(value, path, by_value, module, left, seen):
-    """(path, object, error) of the innermost object that cannot be pickled."""
+    """Return (path, object, error) of the innermost object that cannot be pickled."""
     error = None
     if left[0] > 0:
         left[0] -= 1
@@ -156,7 +157,7 @@ def _find(value, path, by_value, module, left, seen):
 
 
 def _kind_and_cure(value, name):
-    """(what an object is, what to do instead)."""
+    """Return (description of the object, what to do instead)."""
     kind = type(value)
     full = f"{kind.__module__}.{kind.__qualname__}"
     inside = f"Make it inside {name}()"
@@ -195,7 +196,7 @@ def _kind_and_cure(value, name):
 
 
 def _explain(module, call, by_value, error):
-    """The part of a call that cannot be pickled: a sentence, its path, and what to do."""
+    """Return the part of a call that cannot be pickled: a sentence, its path, and what to do."""
     fn, args, kwargs = call
     name = _called(fn)
     left, seen = [MOST_LOOKS], set()
@@ -219,7 +220,7 @@ def _explain(module, call, by_value, error):
 
 
 def cannot_pickle(fn, error, args=(), kwargs=None, by_value=()):
-    """CannotPickle for a function, or a partial of one, that caused error."""
+    """Return CannotPickle for a function, or a partial of one, that caused error."""
     kwargs = dict(kwargs or {})
     if isinstance(fn, functools.partial):
         fn, args, kwargs = fn.func, (*fn.args, *args), {**fn.keywords, **kwargs}
@@ -229,10 +230,9 @@ def cannot_pickle(fn, error, args=(), kwargs=None, by_value=()):
 # -- calls and results -----------------------------------------------------------------------------
 
 def dumps_call(fn, args, kwargs, by_value=(), **header):
-    """The payload of a call: a header, and the pickled function with its arguments.
+    """Return the payload of a call: a header, and the pickled function with its arguments.
 
-    by_value: modules whose functions and classes travel themselves, not by name.
-    """
+    by_value lists modules whose functions and classes are sent by value, not by name."""
     module = pickler()
     call = fn, tuple(args), dict(kwargs)
     try:
@@ -244,17 +244,18 @@ def dumps_call(fn, args, kwargs, by_value=(), **header):
 
 
 def loads_result(data):
-    """Loads the result of a rank's dumps(); only for bytes with a valid MAC. No bytes are None."""
+    """Return the result in a rank's dumps(); None for no bytes.  Use it only for bytes with a valid
+    MAC."""
     return pickle.loads(data) if data else None
 
 
 def loads_header(payload):
-    """The header of a payload, and the module that pickles."""
+    """Return the header of a payload, and the module that pickles."""
     length = int.from_bytes(payload[:4], "little")
     header = json.loads(bytes(payload[4:4 + length]))
     return header, pickler(header["pickler"])
 
 
 def loads_call(payload):
-    """(fn, args, kwargs) of a payload; in a rank only."""
+    """Return (fn, args, kwargs) of a payload.  Use it only in a rank."""
     return pickle.loads(payload[4 + int.from_bytes(payload[:4], "little"):])

@@ -1,8 +1,9 @@
 # rank.py - reports from a rank to the driver: its result, its exception, log lines.
 # SPDX-License-Identifier: Apache-2.0
-"""It goes to the descriptor RINGUP_REPORT_FD, which this process does not pass on, in frames: kind
-(1), length (8), bytes.  The rank daemon and the launcher carry them to the driver, over a session
-(session.py) that both have proved, so what the driver unpickles is the rank's."""
+"""A rank reports through the descriptor RINGUP_REPORT_FD, which this process does not pass on, in
+frames: kind (1 byte), length (8 bytes), body.  The rank daemon and the launcher carry the frames to
+the driver over a session (session.py) in which both sides have been authenticated, so the driver
+unpickles only bytes of the rank."""
 
 import os
 import queue
@@ -15,7 +16,7 @@ LOG_WAITING = 1000    # messages that have not been sent yet; more are dropped
 
 
 class Reporter:
-    """Writes frames; a thread sends log messages, so no caller waits for the driver."""
+    """Writes frames.  A thread sends log messages, so no caller waits for the driver."""
 
     def __init__(self, fd):
         os.set_inheritable(fd, False)
@@ -31,7 +32,8 @@ class Reporter:
                     view = view[os.write(self.fd, view):]
 
     def report(self, kind, body):
-        """Send a frame, after the messages of the log; it may take as long as the driver does."""
+        """Send a frame, after the messages of the log.  This may take as long as the driver needs.
+        """
         if self.thread:
             self.messages.put(None)
             self.thread.join()
@@ -41,8 +43,8 @@ class Reporter:
         self._write(kind, body)
 
     def log(self, text):
-        """Let the driver print a line; never blocks.  A forked child of a rank has no thread for
-        this, so what it says is dropped."""
+        """Make the driver print a line; never blocks.  A forked child of a rank has no thread for
+        this, so its lines are dropped."""
         if os.getpid() != self.pid:
             return
         if self.thread is None:
@@ -62,7 +64,7 @@ reporter = None  # of this process, if it is a rank
 
 
 def log_to_driver(message):
-    """Print a line on the driver; on the driver itself, too.  Long ones are cut."""
+    """Print a line on the driver, also if called on the driver.  Long lines are cut."""
     text = str(message)
     if len(text) > LOG_MOST:
         text = text[:LOG_MOST] + "...(truncated)"

@@ -1,11 +1,12 @@
 # session.py - encrypted messages between the driver and its tasks, through the C library.
 # SPDX-License-Identifier: Apache-2.0
-"""The driver and each task know a key, which Spark has carried in the task's closure.  A connection
-begins with a handshake in which both prove it (src/wire/shake.h); then come JSON objects, each
-encrypted, with a MAC and a number (src/wire/chan.h).  Nothing that comes is unpickled.
+"""The driver and each task share a key, which Spark sends in the task's closure.  A connection
+begins with a handshake in which both sides prove that they know the key (src/wire/shake.h). JSON
+objects follow, each encrypted, with a MAC and a number (src/wire/chan.h). Received data is never
+unpickled.
 
-The driver listens by the door of the launcher (src/wire/door.h): strangers are bounded in number
-and time, and cannot keep a task out."""
+The driver listens with the same code as the launcher (src/wire/door.h): the number of unknown
+clients and their time are limited, and they cannot keep out a task."""
 
 import ctypes
 import functools
@@ -27,7 +28,7 @@ ANSWER_S = 10       # for a message to come to its end, or to be taken
 
 
 class NotAuthentic(ConnectionError):
-    """The other side does not know the key, or its data was changed in transit."""
+    """The other side does not know the key, or the data was changed in transit."""
 
 
 class OtherVersion(RuntimeError):
@@ -40,7 +41,7 @@ def _lib():
 
 
 def _check(status, doing):
-    """The status; OSError, or OtherVersion, if it is a failure."""
+    """Return the status; raise OSError or OtherVersion if it is a failure."""
     if status >= 0:
         return status
     text = str(_c.failure(_lib(), status, doing))
@@ -53,12 +54,13 @@ def _check(status, doing):
 
 
 def new_key():
-    """The key of a job."""
+    """Create the key of a job."""
     return os.urandom(KEY_BYTES)
 
 
 def host_identity():
-    """A name that processes share if, and only if, the engine takes them for ranks of one host."""
+    """Return a name that processes share if and only if the engine treats them as ranks of one
+    host."""
     text = ctypes.create_string_buffer(IDENTITY_BYTES)
     _lib().ringup_host_identity(os.environ.get("RINGUP_NODE", "").encode() or None, text)
     return text.value.decode()
@@ -66,7 +68,7 @@ def host_identity():
 
 class Session:
     """A connection whose two sides have proved that they know the key.  A thread that waits for a
-    message excludes the others for ANSWER_S at most."""
+    message blocks the others for at most ANSWER_S."""
 
     def __init__(self, handle):
         self.handle, self.lock = handle, threading.Lock()
@@ -78,12 +80,12 @@ class Session:
 
     @property
     def fd(self):
-        """The connection's descriptor, for poll()."""
+        """The descriptor of the connection, for poll()."""
         return _lib().ringup_session_fd(self._given())
 
     @property
     def address(self):
-        """This side's address."""
+        """The address of this side."""
         sock = socket.socket(fileno=self.fd)
         try:
             return sock.getsockname()[0]
@@ -91,7 +93,7 @@ class Session:
             sock.detach()
 
     def send(self, message):
-        """Send an object that JSON knows."""
+        """Send an object that JSON can represent."""
         body = json.dumps(message).encode()
         if len(body) > MOST_BYTES:
             raise ValueError(f"a message of {len(body)} bytes is too long: the limit is "
@@ -101,7 +103,7 @@ class Session:
                    "send")
 
     def receive(self, seconds=None):
-        """The next message of the other side; None: it may take any time to begin."""
+        """Receive the next message.  With seconds=None, wait any time until it begins."""
         if seconds is None:
             poll, seconds = select.poll(), ANSWER_S
             poll.register(self.fd, select.POLLIN)
@@ -113,8 +115,8 @@ class Session:
             return json.loads(ctypes.string_at(data, length))
 
     def release(self):
-        """End the session but not the connection: its socket, and a key for what is said there
-        from now on."""
+        """End the session but not the connection.  Return the socket, and a key for further data on
+        it."""
         key = ctypes.create_string_buffer(KEY_BYTES)
         with self.lock:
             handle, self.handle = self._given(), None
@@ -123,7 +125,7 @@ class Session:
         return socket.socket(fileno=fd), key.raw
 
     def close(self):
-        """End the connection, if it is still this object's."""
+        """Close the connection, if it still belongs to this object."""
         with self.lock:
             handle, self.handle = self.handle, None
         if handle is not None:
@@ -131,7 +133,7 @@ class Session:
 
 
 class Door:
-    """Where tasks connect: a port at one address of this host, an IPv4 or IPv6 address."""
+    """The place where tasks connect: a port at one IPv4 or IPv6 address of this host."""
 
     def __init__(self, address, key):
         where, self.handle = ctypes.create_string_buffer(WHERE_BYTES), ctypes.c_void_p()
@@ -141,8 +143,8 @@ class Door:
         self.lock, self.is_shut = threading.Lock(), False
 
     def serve(self, welcome, refuse):
-        """Call welcome(session) for each task that comes, in a thread for each, and
-        refuse(exception) for one of another version, until another thread calls shut()."""
+        """Call welcome(session) for each task that connects, and refuse(exception) for one of
+        another version, each in a thread, until another thread calls shut()."""
         try:
             while True:
                 handle = ctypes.c_void_p()
@@ -168,14 +170,15 @@ class Door:
 
 
 def addresses_of(host):
-    """The numeric addresses of a host, IPv4 first."""
+    """Return the numeric addresses of a host, IPv4 first."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found.sort(key=lambda info: info[0] != socket.AF_INET)
     return list(dict.fromkeys(info[4][0] for info in found))
 
 
 def listen(hosts, key):
-    """A Door at the first of these names and addresses that is one of this host; OSError."""
+    """Return a Door at the first of these names and addresses that belongs to this host; OSError if
+    none does."""
     error = None
     for host in hosts:
         try:
@@ -190,7 +193,7 @@ def listen(hosts, key):
 
 
 def connect(address, key, seconds):
-    """A task's Session with the driver at (host, port); tries until the time is up."""
+    """Return a task's Session with the driver at (host, port). Try again until the time is up."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -1,10 +1,10 @@
 # stage.py - a job in a barrier stage of Spark: slots, tasks, shutdown.
 # SPDX-License-Identifier: Apache-2.0
-"""Spark starts the tasks of a barrier stage together or not at all.  Each connects to the driver
-and tells which host it is on; then the ranks are dealt out host by host and started.  After the
-stage there is nothing but collect(): a stage that a shuffle follows would be run again after a
-failure.  allGather() is not used: it takes a second, and the driver has to hear of all hosts
-anyway.  connect.py has what is different in a session of Spark Connect."""
+"""Spark starts the tasks of a barrier stage together or not at all.  Each task connects to the
+driver and reports its host; then ranks are assigned to hosts, host by host, and started.  The stage
+is followed only by collect(), because Spark would run a stage before a shuffle again after a
+failure.  allGather() is not used, because it takes a second, and the driver must get a report from
+every host anyway.  connect.py contains the differences for a Spark Connect session."""
 
 import functools
 import itertools
@@ -37,7 +37,7 @@ _numbers = itertools.count()
 # -- what Spark has --------------------------------------------------------------------------------
 
 def context():
-    """The active SparkContext, or what stands for it in a session of Spark Connect; RuntimeError
+    """Return the active SparkContext, or its substitute in a Spark Connect session; RuntimeError
     without a session."""
     session = connect.active_session()
     if session is not None:
@@ -56,7 +56,7 @@ def context():
 
 
 def slots(sc):
-    """Return how many tasks can run at the same time on the current executors; None: Spark
+    """Return how many tasks can run at the same time on the current executors; None if Spark
     Connect does not report it."""
     if isinstance(sc, connect.Context):
         return sc.slots()
@@ -69,13 +69,14 @@ def slots(sc):
 
 
 def start_seconds(given=None):
-    """Seconds for a job to start: given, or HOROVOD_SPARK_START_TIMEOUT, or ten minutes."""
+    """Return the number of seconds in which a job must start: the argument,
+    HOROVOD_SPARK_START_TIMEOUT, or ten minutes."""
     return float(given if given is not None
                  else os.environ.get("HOROVOD_SPARK_START_TIMEOUT") or START_S)
 
 
 def check_cluster(sc):
-    """RuntimeError where Spark would refuse the stage."""
+    """Raise RuntimeError if Spark would refuse the stage."""
     conf = sc.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
         raise RuntimeError("barrier stages do not work with dynamic allocation (SPARK-24942): set "
@@ -84,12 +85,12 @@ def check_cluster(sc):
 
 
 class TooFewSlots(JobFailed):
-    """The executors cannot run so many tasks at the same time."""
+    """The executors cannot run this many tasks at the same time."""
 
 
 def wait_for_slots(sc, size, seconds):
-    """Return when size tasks can run together; TooFewSlots if there is no hope of it any more:
-    after seconds, or a tenth of them in which those that are there get no more."""
+    """Wait until size tasks can run together.  Raise TooFewSlots after seconds, or after a tenth of
+    this time in which the number of slots has not grown."""
     # Threads of the driver's JVM are there at once; executors, local-cluster's too, come later.
     waits = not re.fullmatch(r"local(\[.*\])?", sc.master)
     begin = changed = time.monotonic()
@@ -114,7 +115,8 @@ def wait_for_slots(sc, size, seconds):
 
 
 def hosts_of(sc):
-    """The name or address at which tasks find the driver, and what else it may listen at."""
+    """Return the names or addresses at which tasks find the driver, and others at which it may
+    listen."""
     if isinstance(sc, connect.Context):
         return sc.hosts()
     conf = sc.getConf()
@@ -125,10 +127,11 @@ def hosts_of(sc):
 # -- tasks that come -------------------------------------------------------------------------------
 
 class Lobby:
-    """Where tasks connect."""
+    """The place where tasks connect."""
 
     def __init__(self, hosts, size, key):
-        """hosts: where tasks find it, and other names to listen at if that is none of this host."""
+        """hosts contains the names at which tasks find it, and further names at which to listen if
+        none of these belongs to this host."""
         self.size, self.tasks, self.error = size, {}, None
         self.changed = threading.Condition()
         self.closed = False
@@ -159,7 +162,7 @@ class Lobby:
             self.changed.notify_all()
 
     def take(self, hello, ch):
-        """A task has connected; called with the lock of changed."""
+        """Handle a task that has connected; the caller holds the lock of changed."""
         old = self.tasks.pop(hello["index"], None)
         self.tasks[hello["index"]] = (hello, ch)
         self.changed.notify_all()
@@ -167,8 +170,8 @@ class Lobby:
             old[1].close()
 
     def wait(self, seconds):
-        """Return whether all tasks have connected, or do so within this time. Raises JobFailed
-        if one cannot join."""
+        """Return whether all tasks have connected, or do so within this time.  Raise JobFailed if
+        one cannot join."""
         with self.changed:
             there = self.changed.wait_for(
                 lambda: self.error or len(self.tasks) == self.size, seconds)
@@ -177,7 +180,7 @@ class Lobby:
             return there
 
     def close(self):
-        """End all connections that are still this object's."""
+        """Close all connections that still belong to this object."""
         with self.changed:
             self.closed = True
             tasks, self.tasks = self.tasks, {}
@@ -187,19 +190,20 @@ class Lobby:
 
 
 class Host:
-    """Tasks that are on one host, by index; the first of them starts the ranks of all."""
+    """The tasks on one host, by index.  The first of them starts the ranks for all."""
 
     def __init__(self, name, tasks):
         self.name, self.tasks = name, tasks
 
     @property
     def first(self):
-        """(what it has told, session) of the task that starts the rank daemon."""
+        """Return (report, session) of the task that starts the rank daemon."""
         return self.tasks[0]
 
 
 def group_by_host(tasks):
-    """[Host] of {index: (hello, session)}; the one of task 0 first, names made unlike."""
+    """Return a list of Hosts for {index: (report, session)}, with unique names; the host of task 0
+    is the first."""
     found = {}
     for index in sorted(tasks):
         found.setdefault(tasks[index][0]["host"], []).append(tasks[index])
@@ -212,7 +216,7 @@ def group_by_host(tasks):
 
 
 def check_tasks(hosts):
-    """JobFailed where a task's Python cannot run what the driver's has made."""
+    """Raise JobFailed if a task's Python cannot run the data that the driver's Python has made."""
     for host in hosts:
         for hello, _ in host.tasks:
             version = ".".join(map(str, hello["python"]))
@@ -230,8 +234,8 @@ def check_tasks(hosts):
 
 
 def host_environments(hosts):
-    """For each host, what its ranks get: where torch's store is, and the GPUs of its tasks in the
-    order of local ranks, so that local_rank() is an index into them."""
+    """Return, for each host, the variables for its ranks: the address of torch's store, and the
+    GPUs of its tasks in the order of local ranks, so that local_rank() is an index into them."""
     first = hosts[0].first[0]
     master = {"MASTER_ADDR": first["address"], "MASTER_PORT": str(first["port"])}
     environments = []
@@ -248,7 +252,7 @@ def host_environments(hosts):
 # -- the stage -------------------------------------------------------------------------------------
 
 class Rdd:
-    """The Spark job of a stage, made with a SparkContext."""
+    """The Spark job of a stage, run by a SparkContext."""
 
     def __init__(self, sc, size, body, description, barrier):
         from pyspark import InheritableThread
@@ -259,7 +263,7 @@ class Rdd:
         self.barrier, self.running = barrier, 0
 
     def collect(self):
-        """Run it; returns its rows."""
+        """Run the stage; return its rows."""
         self.sc.setJobGroup(self.group, self.description, interruptOnCancel=True)
         rdd = self.sc.parallelize(range(self.size), self.size)
         return (rdd.barrier() if self.barrier else rdd).mapPartitions(self.body).collect()
@@ -270,7 +274,7 @@ class Rdd:
 
 
 class Stage:
-    """The Spark job, in a thread: the main thread stays free for SIGINT, which pyspark handles
+    """Runs the Spark job in a thread.  The main thread stays free for SIGINT, which pyspark handles
     badly while it waits for the JVM."""
 
     def __init__(self, sc, size, body, description, barrier=True):
@@ -300,7 +304,7 @@ class Stage:
             pass
 
     def leave(self, has_failed):
-        """Wait until the tasks have ended by themselves; then they are made to."""
+        """Wait until the tasks have ended; cancel them if they do not."""
         self.thread.join(FAILED_LEAVE_S if has_failed else LEAVE_S)
         if not self.is_over:
             self.cancel()
@@ -308,12 +312,12 @@ class Stage:
 
 
 def explain(error):
-    """Spark's error as a sentence."""
+    """Return Spark's error as a sentence."""
     return failure.spark_says(str(getattr(error, "java_exception", None) or error))
 
 
 def _start_failed(stage, lobby, size, seconds):
-    """JobFailed: not all tasks have connected."""
+    """Raise JobFailed, because some tasks have not connected."""
     if stage.is_over and stage.error:
         raise JobFailed(f"Spark could not start the tasks: {explain(stage.error)}") \
             from stage.error
@@ -327,8 +331,8 @@ def _start_failed(stage, lobby, size, seconds):
 
 
 def _wait_for_tasks(stage, lobby, size, seconds):
-    """Wait until all have come, or until the stage, where they could not, has ended well; JobFailed
-    if they do not start."""
+    """Wait until all tasks have connected, or until the stage has ended successfully without
+    connections; JobFailed if the tasks do not start."""
     begin, is_said = time.monotonic(), False
     while not lobby.wait(0.2):
         waited = time.monotonic() - begin
@@ -347,7 +351,7 @@ def _wait_for_tasks(stage, lobby, size, seconds):
 
 
 def _apart(stage, lobby):
-    """The message to a client of Spark Connect whose tasks have not connected."""
+    """Return a message for a Spark Connect client to which the tasks have not connected."""
     where = f"this process at {lobby.address[0]} port {lobby.address[1]}"
     if stage.query.running or lobby.tasks:
         return (f"ringup: the tasks run, and cannot all connect to {where}: the ranks' output "
@@ -357,7 +361,7 @@ def _apart(stage, lobby):
 
 
 def _give_orders(job, hosts):
-    """Tell each task what to do; returns the connections to the rank daemons by host."""
+    """Send each task its orders; return the connections to the rank daemons by host."""
     connections = {}
     for host, env in zip(hosts, host_environments(hosts)):
         for _, ch in host.tasks[1:]:
@@ -369,8 +373,8 @@ def _give_orders(job, hosts):
 
 
 def run_ranks(job, tasks, look=lambda: None):
-    """Run the ranks of a job by the tasks that have come, {index: (hello, session)}; returns the
-    Launcher of it, which has ended."""
+    """Run the ranks of a job in the connected tasks, {index: (report, session)}; return its
+    Launcher after it has ended."""
     hosts = group_by_host(tasks)
     check_tasks(hosts)
     address = hosts[0].first[1].address
@@ -381,7 +385,7 @@ def run_ranks(job, tasks, look=lambda: None):
 
 
 def run_job(job, sc, seconds, description):
-    """Run a job in a barrier stage; returns the Launcher of it, which has ended."""
+    """Run a job in a barrier stage; return its Launcher after it has ended."""
     check_cluster(sc)
     wait_for_slots(sc, job.size, seconds)
     lobby = Lobby(hosts_of(sc), job.size, job.key)
@@ -407,26 +411,24 @@ def run_job(job, sc, seconds, description):
 
 
 def _look(stage):
-    """Called while ranks run: has Spark given up?"""
+    """Raise JobFailed if Spark has given up; called while ranks run."""
     if stage.is_over and stage.error:
         raise JobFailed(f"Spark has ended the tasks: {explain(stage.error)}") from stage.error
 
 
 def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, output=None,
         copy=False, description=None, first_only=False):
-    """Call fn(*args, **kwargs) on num_proc ranks on Spark's executors; returns the results by
-    rank.
+    """Call fn(*args, **kwargs) on num_proc ranks on Spark's executors; return the results by rank.
 
-    num_proc: ranks, each in a task slot; None: all slots that there are.  env: variables for the
-    ranks, beside those of the executors; None: those of the driver that frameworks read
-    (job.FORWARDED).  start_timeout: seconds for slots to be there and tasks to start.  output: an
-    Output, else what the ranks print is printed here with "[RANK]<stdout>:" in front.  copy: it
-    also goes to the stderr of the executors.  first_only: only rank 0's result is wanted; the
-    others are None.
+    Each of the num_proc ranks occupies a task slot; None means all slots.  env contains variables
+    for the ranks in addition to those of the executors; None means the driver's variables that
+    frameworks read (job.FORWARDED). start_timeout is the number of seconds in which slots must
+    become free and tasks must start.  output is an Output; without one, the ranks' output is
+    printed here, with "[RANK]<stdout>:" before each line.  With copy, it also goes to the stderr of
+    the executors.  With first_only, only rank 0's result is returned; the others are None.
 
-    Raises JobFailed if a rank fails, CannotPickle if fn cannot be sent, RuntimeError without a
-    session.  Call it from one thread or several; each call is a job of its own.
-    """
+    Raises JobFailed if a rank fails, CannotPickle if fn cannot be sent, and RuntimeError without a
+    session.  Several threads may call this function; each call is a separate job."""
     arguments.function(fn, *arguments.sequences(args, kwargs), "fn")
     size = num_proc if num_proc is None else arguments.number(num_proc, "num_proc", 1)
     sc = context()
@@ -440,7 +442,7 @@ def run(fn, args=(), kwargs=None, num_proc=None, env=None, start_timeout=None, o
 
 
 def to_stdout(form=("--tag-output",)):
-    """An Output that prints all lines on this process's own streams."""
+    """Return an Output that prints all lines on this process's own streams."""
     lock = threading.Lock()  # lines of ranks and messages come from threads of their own
 
     def write(stream, end=""):

@@ -1,9 +1,9 @@
 # task.py - a Spark task, or the driver itself, as a host of ranks: starts their rank daemon.
 # SPDX-License-Identifier: Apache-2.0
-"""Of the tasks on a host the first starts a rank daemon, `ringup rankd`, for all ranks there; the
-others keep the slots.  The daemon is in a session of its own, which the end of an executor does not
-reach, and kills the ranks when its lifeline ends: a pipe whose other end only the task's process
-has.  However that process ends, nothing is left behind."""
+"""The first task on a host starts a rank daemon, `ringup rankd`, for all ranks there; the other
+tasks only occupy the slots.  The daemon runs in a session of its own, so the end of an executor
+does not kill it.  It kills the ranks when its lifeline closes.  The lifeline is a pipe whose other
+end only the process of the task holds, so nothing remains when that process ends for any reason."""
 
 import fcntl
 import os
@@ -24,7 +24,8 @@ INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME
 
 
 def interface_of(address):
-    """The name of the interface that has this IPv4 address, or None; None for the loopback."""
+    """Return the name of the interface with this IPv4 address; None for no interface or the
+    loopback."""
     if address.startswith("127."):
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -39,8 +40,8 @@ def interface_of(address):
 
 
 def reserve_port(address):
-    """A socket with a port at an address of this host, for torch's store; bound but not listening,
-    so that nobody else gets the port and rank 0 can still listen there."""
+    """Return a socket with a port at an address of this host, for torch's store.  It is bound but
+    not listening, so no other process gets the port and rank 0 can still listen there."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     s = socket.socket(family, socket.SOCK_STREAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,8 +50,9 @@ def reserve_port(address):
 
 
 def environment(base, given, address=None, places=unpack.Places()):
-    """The environment of ranks: that of this process, less Spark's own for its workers, what the
-    driver has given, and a path of modules on which the driver's own files come first."""
+    """Return the environment of ranks: that of this process without Spark's variables for its
+    workers, the variables that the driver has sent, and a module path that starts with the driver's
+    own files."""
     env = dict(base)
     if env.get("PYTHONHASHSEED") == "0":  # Spark sets it for its workers
         del env["PYTHONHASHSEED"]
@@ -70,7 +72,7 @@ def environment(base, given, address=None, places=unpack.Places()):
 
 
 def _memory_file(name, data):
-    """A descriptor of a file in memory."""
+    """Return a descriptor of a file in memory."""
     fd = os.memfd_create(name)
     with os.fdopen(os.dup(fd), "wb") as f:
         f.write(data)
@@ -78,20 +80,20 @@ def _memory_file(name, data):
 
 
 def serve(sock, key, orders, payload, address=None):
-    """Start the rank daemon on a connection to the launcher and wait for its end; returns its
-    exit status.  Takes the socket over; key is that of what is said there.
+    """Start the rank daemon on a connection to the launcher and wait for its end; return its exit
+    status.  This function takes over the socket; key is the key of the connection.
 
-    orders: env, a dict for the ranks; executable, their Python, None: this process's; words, the
-    rest of their command, in which {function} stands for the descriptor that payload is read
-    from; copy, whether their output also goes to this process's stderr; files, the driver's own
-    (gather.py).
-    """
+    orders is a dict.  env is a dict of variables for the ranks.  executable is their Python; None
+    means that of this process.  words is the rest of their command, in which {function} stands for
+    the descriptor from which payload is read.  copy says whether their output also goes to this
+    process's stderr.  files contains the driver's own files (gather.py)."""
     with unpack.unpacked(orders.get("files")) as (places, stays):
         return _serve(sock, key, orders, payload, address, places, stays)
 
 
 def _serve(sock, key, orders, payload, address, places, stays):
-    """The same; ranks find the driver's files in places, for as long as a process has stays."""
+    """Do the same, with the driver's files in places, as long as a process has the descriptor
+    stays."""
     keep, seal = _memory_file("ringup-function", payload), _memory_file("ringup-seal", key)
     lifeline, own_end = os.pipe()
     try:
@@ -118,19 +120,18 @@ def _serve(sock, key, orders, payload, address, places, stays):
 
 
 def gpus_of(context):
-    """The addresses of the GPUs that Spark has given to a task."""
+    """Return the addresses of the GPUs that Spark has given to a task."""
     gpus = context.resources().get("gpu")
     return list(gpus.addresses) if gpus else []
 
 
 class Guest:
-    """A task's connection to where the ranks are brought together: the driver, as a rule.
+    """A task's connection to the process that brings the ranks together, usually the driver.
 
-    The constructor connects and tells which host this is; OSError if it cannot.  What the driver
-    has decided beforehand has come with the stage's function, as Spark brings it; over the
-    connection it says only what depends on where the tasks are.  own: the address of this host for
-    the other ranks; None: that towards the driver.
-    """
+    The constructor connects and reports which host this is; OSError if it cannot connect.
+    Decisions that the driver made earlier arrive in the stage's function; over the connection, the
+    driver sends only what depends on where the tasks run.  own is the address of this host for the
+    other ranks; None means the address towards the driver."""
 
     def __init__(self, address, key, context, seconds, own=None):
         self.session = session.connect(address, key, seconds)
@@ -148,7 +149,7 @@ class Guest:
             raise
 
     def serve(self, orders, payload):
-        """Start the ranks of this host, or leave that to another task; returns when the job has
+        """Start the ranks of this host, or leave that to another task; return when the job has
         ended."""
         try:
             found = self.session.receive()
@@ -170,7 +171,7 @@ class Guest:
 
 
 def run(driver, key, orders, payload, partition):
-    """The body of the stage's tasks: an iterator, as mapPartitions() wants, of nothing."""
+    """The body of the stage's tasks: an empty iterator, as mapPartitions() requires."""
     from pyspark import BarrierTaskContext, TaskContext
 
     context = TaskContext.get() or BarrierTaskContext.get()

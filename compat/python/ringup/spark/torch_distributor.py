@@ -1,9 +1,16 @@
 # torch_distributor.py - TorchDistributor with pyspark's interface, over ringup.spark.
 # SPDX-License-Identifier: Apache-2.0
-"""Differences to pyspark's own: LOCAL_RANK and LOCAL_WORLD_SIZE are those of the host; what comes
-back is rank 0's value in local mode, too; too few slots are told before anything is submitted; the
-exception that a rank raised is the __cause__ of the error; torch.distributed gets the interface
-towards the driver; a log that nobody reads does not end the job.  torch is not imported here."""
+"""Runs torch.distributed jobs on Spark, with the interface of pyspark's TorchDistributor.  It
+differs from pyspark's in these ways:
+
+- LOCAL_RANK and LOCAL_WORLD_SIZE are those of the host.
+- In local mode, too, the result is that of rank 0.
+- If the cluster has too few slots, the error is raised before anything is submitted.
+- The __cause__ of an error is the exception that a rank raised.
+- torch.distributed uses the interface that leads to the driver.
+- If nothing reads the log, the job continues.
+- torch is not imported.
+"""
 
 import os
 
@@ -13,10 +20,9 @@ from . import arguments, job, stage
 class TorchDistributor:
     """Runs a function, or a Python file, as num_processes ranks of torch.distributed.
 
-    local_mode: on the driver; else in as many tasks of a barrier stage.  use_gpu: the ranks see the
-    GPUs of the driver, or those that Spark has given to the tasks of their host, so that
-    LOCAL_RANK is an index into them; else none.
-    """
+    With local_mode the ranks run on the driver, otherwise each runs in a task of a barrier stage.
+    With use_gpu the ranks see the GPUs of the driver, or those that Spark has given to the tasks of
+    their host, and LOCAL_RANK is an index into these GPUs.  Otherwise, they see no GPU."""
 
     def __init__(self, num_processes=1, local_mode=True, use_gpu=True, _ssl_conf=None):
         if arguments.number(num_processes, "num_processes") <= 0:
@@ -30,15 +36,15 @@ class TorchDistributor:
                                    "use_gpu=False")
 
     def run(self, train_object, *args, **kwargs):
-        """Run train_object(*args, **kwargs) on each rank; returns what it returned on rank 0.
+        """Run train_object(*args, **kwargs) on each rank; return rank 0's result.
 
-        A string is the path of a Python file, which runs with args as its arguments; then None is
-        returned.  A file of the driver travels with its folder, as the driver's modules do; else it
-        has to be at that path on each host.
+        A string is the path of a Python file, which runs with args as its arguments; the result is
+        then None.  A file on the driver is sent with its folder, like the driver's modules.  Any
+        other file must exist at that path on each host.
 
-        Raises TypeError before anything starts if train_object is neither, or does not take these
-        arguments, and ringup.spark.JobFailed, which names the rank.
-        """
+        Raises TypeError before anything starts if train_object is neither a function nor a path, or
+        does not accept these arguments.  Raises ringup.spark.JobFailed, which names the rank, if a
+        rank fails."""
         output = stage.to_stdout(("--no-prefix",))
         if isinstance(train_object, os.PathLike):
             train_object = os.fspath(train_object)

@@ -1,8 +1,8 @@
 # unpack.py - the driver's own Python files on the host of its ranks; gather.py packs them.
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of the driver that this host has, too, with the same files (a local session, or shared
-storage) is used where it is.  The others are unpacked to a temporary folder for the ranks of this
-host, which a small process removes when the last of these has ended, however that happens."""
+"""If this host has a folder of the driver with the same files (a local session, or shared storage),
+the folder is used in place.  Other folders are unpacked to a temporary folder for the ranks of this
+host.  A small process removes this folder when the last of the ranks has ended, in whatever way."""
 
 import contextlib
 import io
@@ -22,47 +22,47 @@ REMOVER = 'exec 3<&0; { read -r _ <&3; exec rm -rf -- "$0"; } &'
 
 
 class Places:
-    """Where the driver's folders are: before and behind the installed packages; folder: where the
-    unpacked ones lie, or None."""
+    """The driver's folders on this host, those before and those after the installed packages.
+    folder contains the unpacked ones, or is None."""
 
     def __init__(self, before=(), behind=(), folder=None):
         self.before, self.behind, self.folder = list(before), list(behind), folder
 
     def variable(self):
-        """For the ranks' environment."""
+        """Return the places as a variable in the ranks' environment."""
         return json.dumps(vars(self))
 
     def on_host(self, path):
-        """A driver's file: where it was unpacked, or its own name."""
+        """Return a driver's file on this host: the unpacked file, or the same name."""
         there = self.folder + path if self.folder and path.startswith("/") else path
         return there if os.path.isfile(there) else path
 
     def on_driver(self, path):
-        """The driver's name of a file; the same if it was not unpacked."""
+        """Return the driver's name of a file; the same name if the file was not unpacked."""
         if self.folder and path.startswith(self.folder + os.sep):
             return path[len(self.folder):]
         return path
 
     def text_for_driver(self, text):
-        """A traceback, for instance, with the driver's names of files."""
+        """Return a text, such as a traceback, with the driver's names of files."""
         return text.replace(self.folder + os.sep, os.sep) if self.folder else text
 
 
 def of_rank():
-    """The Places of this process, a rank."""
+    """Return the Places of this process, which is a rank."""
     said = json.loads(os.environ.get(VARIABLE) or "{}")
     return Places(**said)
 
 
 def order_path(places):
-    """Let sys.path have the driver's order: PYTHONPATH cannot say what comes last.  Children that
-    this process starts find everything, too."""
+    """Give sys.path the driver's order, because PYTHONPATH cannot put folders last.  Processes that
+    this process starts also find everything."""
     sys.path[:] = [p for p in sys.path if p not in places.behind] + places.behind
     os.environ.update(for_children(os.environ, places))
 
 
 def for_children(env, places):
-    """PYTHONPATH with all places."""
+    """Return a PYTHONPATH with all places."""
     paths = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*paths, *places.behind]))}
 
@@ -86,8 +86,9 @@ def _is_here(archive, root):
 
 @contextlib.contextmanager
 def unpacked(data):
-    """Places of the driver's files, and a descriptor that every process has to inherit for which
-    they have to stay; data: gather()'s archive, or where the files are on this host, or None."""
+    """Return the Places of the driver's files, and a descriptor that every process which needs them
+    must inherit.  data is the archive from gather(), or the place of the files on this host, or
+    None."""
     if not data or isinstance(data, Places):
         yield data or Places(), None
         return
@@ -121,7 +122,7 @@ def unpacked(data):
 
 
 def _remover(folder):
-    """A descriptor: when all its copies are closed, the folder is removed."""
+    """Return a descriptor.  When all its copies are closed, the folder is removed."""
     reads, writes = os.pipe()
     try:
         subprocess.run(["/bin/sh", "-c", REMOVER, folder], stdin=reads, env={"PATH": os.defpath},

@@ -1,9 +1,10 @@
 # values.py - values that the driver has set in its own modules since it imported them.
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks import the driver's modules anew, so `config.LR = 0.1` in a notebook would be lost without
-a word.  Plain values travel with the function: names that the source assigns once, a literal, and
-that now have another value, and names that the source does not know.  Names that a function of the
-module declares global are its own state, and stay."""
+"""Ranks import the driver's modules again, so an assignment such as `config.LR = 0.1` in a notebook
+would be lost silently.  Simple values are therefore sent with the function: values of names that
+the source assigns once, as a literal, if they have changed, and values of names that the source
+does not define.  Names that a function of the module declares global belong to the module's own
+state, and are not sent."""
 
 import ast
 import importlib.abc
@@ -27,7 +28,7 @@ def _is_plain(value, depth=4):
 
 
 def _text(value):
-    """A literal for a plain value; None if there is none."""
+    """Return a literal for a simple value; None if it has none."""
     text = repr(value)
     try:
         return text if len(text) <= MOST_CHARACTERS and ast.literal_eval(text) == value else None
@@ -36,7 +37,8 @@ def _text(value):
 
 
 class _Source(ast.NodeVisitor):
-    """Names that a module's source binds at the top, and those of them that are one literal."""
+    """The names that a module's source binds at the top level, and those of them that are one
+    literal."""
 
     def __init__(self, tree):
         self.bound, self.literals, self.own, self.is_open = {}, {}, set(), False
@@ -79,7 +81,7 @@ class _Source(ast.NodeVisitor):
 
 
 def _is_as_loaded(module, path, tree):
-    """Return whether the file is the one that the driver imported."""
+    """Return whether the file is unchanged since the driver imported it."""
     try:
         with open(getattr(module, "__cached__", None) or "", "rb") as f:
             head = f.read(16)
@@ -99,7 +101,7 @@ def _is_as_loaded(module, path, tree):
 
 
 def _of_module(module, path):
-    """{name: literal} of the assignments in a module."""
+    """Return {name: literal} of the assignments in a module."""
     with open(path, "rb") as f:
         tree = ast.parse(f.read(), path)
     source, found = _Source(tree), {}
@@ -115,8 +117,8 @@ def _of_module(module, path):
 
 
 def changed(modules):
-    """{module: {name: literal}} of what the driver has set; modules: those of its own that ranks
-    import."""
+    """Return {module: {name: literal}} of the values that the driver has set.  modules are its own
+    modules that ranks import."""
     found = {}
     for module in modules:
         path = getattr(module, "__file__", None)
@@ -131,7 +133,7 @@ def changed(modules):
 # -- in a rank -------------------------------------------------------------------------------------
 
 class _Setter(importlib.abc.MetaPathFinder):
-    """Sets the values when a module has been imported."""
+    """Sets the values after a module has been imported."""
 
     def __init__(self, values):
         self.values = values
@@ -166,6 +168,6 @@ def _set(module, values):
 
 
 def install(values):
-    """Let what changed() has found be set in this process's modules."""
+    """Arrange that the values that changed() has found are set in this process's modules."""
     if values:
         sys.meta_path.insert(0, _Setter(dict(values)))

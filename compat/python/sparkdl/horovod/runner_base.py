@@ -16,7 +16,7 @@ VERBOSITIES = ("all", "log_callback_only")
 
 
 def _spawns():
-    """Shall np=-1 be a process of its own?  On Databricks it is; there, or if asked for."""
+    """Return whether np=-1 starts a process of its own: on Databricks, or if requested."""
     asked = os.environ.get("RINGUP_HOROVODRUNNER_SPAWN")
     return asked not in ("0", "") if asked is not None else \
         "DATABRICKS_RUNTIME_VERSION" in os.environ
@@ -31,15 +31,15 @@ def _is_in_a_job():
 class HorovodRunner(object):
     """Runs a function as the ranks of a Horovod job.
 
-    np: how many ranks, and where.
+    np says how many ranks run, and where:
       below -1  -np processes on the driver
-      -1        the driver alone: in this process, or on Databricks, or with
-                RINGUP_HOROVODRUNNER_SPAWN=1, in one of its own
-      above 0   one task each of a barrier stage of Spark, so that many task slots are needed
-      0         all task slots that there are (deprecated)
-    driver_log_verbosity: "all" prints here what the ranks print; "log_callback_only" only what
-    log_to_driver() and LogCallback say: the rest is in the stderr of the executors.
-    """
+      -1        one rank on the driver: in this process, or in one of its own on Databricks and with
+                RINGUP_HOROVODRUNNER_SPAWN=1
+      above 0   one task of a Spark barrier stage for each rank, so that many task slots are needed
+      0         all task slots (deprecated)
+    With driver_log_verbosity="all", the ranks' output is printed here.  With "log_callback_only",
+    only the messages of log_to_driver() and LogCallback are printed here, and other output stays in
+    the stderr of the executors."""
 
     def __init__(self, *, np, driver_log_verbosity="log_callback_only"):
         self.num_processor = arguments.number(np, "np")
@@ -47,16 +47,15 @@ class HorovodRunner(object):
         self.logger = logging.getLogger("HorovodRunner")
 
     def run(self, main, **kwargs):
-        """Call main(**kwargs) on each rank; returns what it returned on rank 0.
+        """Call main(**kwargs) on each rank; return rank 0's result.
 
-        main and its arguments travel by cloudpickle, so imports belong inside it; the driver's own
-        modules travel, too, and those of its variables that frameworks read (HOROVOD_*, NCCL_*,
-        TF_*, KERAS_BACKEND and others).
+        main and its arguments are sent with cloudpickle, so put imports inside main.  The driver's
+        own modules are sent, too, and the driver's variables that frameworks read (HOROVOD_*,
+        NCCL_*, TF_*, KERAS_BACKEND and others).
 
-        Raises TypeError before anything starts if main is no function or does not take these
+        Raises TypeError before anything starts if main is not a function or does not accept these
         arguments, ringup.spark.CannotPickle if it cannot be sent, and ringup.spark.JobFailed, which
-        names the rank; its __cause__ is the exception that main has raised there.
-        """
+        names the rank, if a rank fails; its __cause__ is the exception that main raised there."""
         np = arguments.number(self.num_processor, "np")
         if self.driver_log_verbosity not in VERBOSITIES:
             raise ValueError(f"driver_log_verbosity={self.driver_log_verbosity!r}: must be one of "

@@ -10,15 +10,15 @@ MOST_HOSTS = 65536
 
 
 class HostDiscovery:
-    """Finds the hosts; a class of yours defines the method."""
+    """Finds the hosts.  A subclass defines the method."""
 
     def find_available_hosts_and_slots(self):
-        """{host: how many ranks it has room for}"""
+        """Return {host: number of slots}."""
         raise NotImplementedError
 
 
 class HostDiscoveryScript(HostDiscovery):
-    """By a program that prints HOST or HOST:N a line."""
+    """Finds the hosts with a program that prints HOST or HOST:N, one per line."""
 
     def __init__(self, discovery_script, slots):
         self._discovery_script = discovery_script
@@ -49,7 +49,7 @@ class HostDiscoveryScript(HostDiscovery):
 
 
 class FixedHosts(HostDiscovery):
-    """Always these, until set() says otherwise."""
+    """Returns the same hosts until set() changes them."""
 
     def __init__(self, host_slots):
         super().__init__()
@@ -59,5 +59,5 @@ class FixedHosts(HostDiscovery):
         return self._host_slots
 
     def set(self, host_slots):
-        """Others from now on."""
+        """Set other hosts."""
         self._host_slots = host_slots

@@ -5,7 +5,7 @@ from horovod.runner.common.util.settings import BaseSettings
 
 
 class ElasticSettings(BaseSettings):
-    """With what finds the hosts, and the limits."""
+    """Settings with the discovery of hosts, and the limits."""
 
     def __init__(self, discovery, min_num_proc, max_num_proc, elastic_timeout, reset_limit,
                  cooldown_range=None, **kwargs):

@@ -3,7 +3,7 @@
 
 
 class HostUpdateResult:
-    """Bits of the changes to the hosts."""
+    """Bits for the changes of hosts."""
 
     no_update = 0
     removed = 1

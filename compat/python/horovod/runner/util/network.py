@@ -12,7 +12,7 @@ SIOCGIFADDR = 0x8915
 
 
 def interface_addresses():
-    """{interface: its IPv4 address} of the interfaces that have one."""
+    """Return {interface: its IPv4 address} of the interfaces that have one."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         for _, name in socket.if_nameindex():
@@ -26,18 +26,18 @@ def interface_addresses():
 
 @_cache
 def get_local_host_addresses():
-    """All IPv4 addresses of this host."""
+    """Return all IPv4 addresses of this host."""
     return set(interface_addresses().values())
 
 
 def get_local_intfs(nic=None):
-    """The interfaces with the address 127.0.0.1."""
+    """Return the interfaces with the address 127.0.0.1."""
     return {name for name, address in interface_addresses().items()
             if address == "127.0.0.1" and nic in (None, name)}
 
 
 def resolve_host_address(host_name):
-    """The IPv4 address of a name, or None."""
+    """Return the IPv4 address of a name, or None."""
     try:
         return socket.gethostbyname(host_name)
     except OSError:
@@ -45,7 +45,7 @@ def resolve_host_address(host_name):
 
 
 def filter_local_addresses(all_host_names):
-    """Those of the names that are not this host's."""
+    """Return the names that do not refer to this host."""
     here = get_local_host_addresses()
     found = threads.execute_function_multithreaded(resolve_host_address,
                                                    [[name] for name in all_host_names])
@@ -54,13 +54,13 @@ def filter_local_addresses(all_host_names):
 
 
 def find_port(server_factory):
-    """(server, port): a server at a port that the kernel chooses."""
+    """Return (server, port): a server on a port that the kernel chooses."""
     server = server_factory(("", 0))
     return server, server.server_address[1]
 
 
 def get_driver_ip(nics):
-    """The IPv4 address of the first of the interfaces that has one."""
+    """Return the IPv4 address of the first interface that has one."""
     addresses = interface_addresses()
     for nic in nics:
         if nic in addresses:

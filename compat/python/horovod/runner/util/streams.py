@@ -5,7 +5,7 @@ import threading
 
 
 class Pipe:
-    """Holds one text, or bytes, at a time: write() waits until the last one has been read."""
+    """Holds one text, or bytes, at a time: write() waits until the previous data has been read."""
 
     def __init__(self):
         self._text = None
@@ -13,7 +13,7 @@ class Pipe:
         self._changed = threading.Condition()
 
     def write(self, buf):
-        """Hand buf over; RuntimeError once the pipe is closed."""
+        """Write buf.  Raises RuntimeError if the pipe is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._text is None or self._closed)
             if self._closed:
@@ -22,7 +22,7 @@ class Pipe:
             self._changed.notify_all()
 
     def read(self, length=-1):
-        """The buffered data, or length of it; None once the pipe is closed and empty."""
+        """Return the buffered data, or length of it; None if the pipe is closed and empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._text is not None or self._closed)
             if self._text is None:
@@ -35,10 +35,10 @@ class Pipe:
             return part
 
     def flush(self):
-        """For code that flushes its output stream."""
+        """Do nothing; code that flushes its output stream calls this."""
 
     def close(self):
-        """End the pipe; its contents can still be read."""
+        """Close the pipe; its contents can still be read."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

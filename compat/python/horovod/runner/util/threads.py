@@ -6,7 +6,7 @@ import threading
 
 
 def in_thread(target, args=(), name=None, daemon=True, silent=False):
-    """Call target in a thread, which is returned; silent: its exceptions are dropped."""
+    """Call target in a thread, and return the thread.  With silent, its exceptions are dropped."""
     if not isinstance(args, tuple):
         raise ValueError(f"args must be a tuple, not {type(args)}, for a single argument use "
                          "(arg,)")
@@ -46,10 +46,9 @@ def on_event(event, func, args=(), stop=None, check_stop_interval_s=1.0, daemon=
 
 def execute_function_multithreaded(fn, args_list, block_until_all_done=True,
                                    max_concurrent_executions=1000):
-    """Call fn(*args) for each args of args_list, side by side.
+    """Call fn(*args) for each args of args_list, concurrently.
 
-    Returns {index: result}, or None at once if it shall not wait.
-    """
+    Return {index: result}, or None immediately if the call must not wait."""
     work, results = queue.Queue(), {}
     for item in enumerate(args_list):
         work.put(item)

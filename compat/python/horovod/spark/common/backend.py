@@ -14,10 +14,10 @@ def default_num_proc():
 
 
 class Backend:
-    """The interface that estimators need; a subclass may run the ranks anywhere."""
+    """The interface that estimators need.  A subclass may run the ranks anywhere."""
 
     def run(self, fn, args=(), kwargs={}, env=None):
-        """Call fn(*args, **kwargs) on each rank, with env set; returns the results by rank."""
+        """Call fn(*args, **kwargs) on each rank, with env set; return the results by rank."""
         raise NotImplementedError()
 
     def num_processes(self):
@@ -26,13 +26,13 @@ class Backend:
 
 
 class SparkBackend(Backend):
-    """Runs the ranks in task slots of the active session, by horovod.spark.run().
+    """Runs the ranks in task slots of the active session, with horovod.spark.run().
 
-    num_proc: ranks; None for all task slots.  env: variables for the ranks; None for HOROVOD_*,
-    NCCL_*, OMP_*, TF_* and RINGUP_* of the driver.  The other arguments are those of
-    horovod.spark.run(): stdout, stderr, prefix_output_with_timestamp, start_timeout, verbose, nics
-    and so on.  CUDA_VISIBLE_DEVICES does not travel: programs hide the driver's GPUs with it.
-    """
+    num_proc is the number of ranks; None means all task slots.  env contains variables for the
+    ranks; None means the driver's HOROVOD_*, NCCL_*, OMP_*, TF_* and RINGUP_*. The other arguments
+    are those of horovod.spark.run(): stdout, stderr, prefix_output_with_timestamp, start_timeout,
+    verbose, nics and so on.  CUDA_VISIBLE_DEVICES is not sent, because programs hide the driver's
+    GPUs with it."""
 
     def __init__(self, num_proc=None, env=None, **kwargs):
         known = set(inspect.signature(runner.run).parameters) - {
@@ -47,7 +47,7 @@ class SparkBackend(Backend):
         self._num_proc, self._env, self._kwargs = num_proc, env, kwargs
 
     def run(self, fn, args=(), kwargs={}, env=None):
-        """Call fn(*args, **kwargs) on each rank, with env set; returns the results by rank."""
+        """Call fn(*args, **kwargs) on each rank, with env set; return the results by rank."""
         given = dict(job.forwarded() if self._env is None else self._env)
         given.update(env or {})
         given.pop("CUDA_VISIBLE_DEVICES", None)

@@ -1,9 +1,9 @@
-# data.py - an estimator's rows: to Parquet and back, and through a fitted model.
+# data.py - write and read an estimator's rows as Parquet, and apply a fitted model to them.
 # SPDX-License-Identifier: Apache-2.0
-"""A column becomes a numpy array by one rule, stack(), in training and in transform().  Numbers
-become float64, int64 or bool, decimals float64, vectors of Spark ML and lists of equal length an
-axis more.  What has no such form stays an array of objects: bytes, strings, rows of unequal length,
-columns with nulls.  numbers() then says which column a model cannot take, and why."""
+"""stack() turns a column into a NumPy array, in training and in transform(). Numbers become
+float64, int64 or bool; decimals become float64; vectors of Spark ML and lists of equal length add
+an axis.  Any other column remains an array of objects: bytes, strings, rows of unequal length,
+columns with nulls.  numbers() then says which column a model cannot use, and why."""
 
 import contextlib
 
@@ -12,8 +12,9 @@ _VECTOR = {"type", "size", "indices", "values"}
 
 
 def _split(df, validation, seed):
-    """(rows to train with, rows to validate with or None); validation is a share, or a column that
-    is above 0, or true, for the latter.  A null there is not."""
+    """Return (rows to train with, rows to validate with or None). validation is a fraction of the
+    rows, or a column that is above 0, or true, in the rows to validate with.  A null in it means
+    training."""
     from pyspark.sql.functions import coalesce, lit
 
     if not validation:
@@ -27,13 +28,13 @@ def _split(df, validation, seed):
 
 
 def _to_spark(folder):
-    """A folder as Spark wants it, whose own file system may be another: HDFS, or DBFS."""
+    """Return a folder in the form that Spark needs, because Spark's default file system may be
+    another one, such as HDFS or DBFS."""
     return folder if "://" in folder else f"file://{folder}"
 
 
 def write(store, idx, df, columns, validation, seed=None):
-    """Write columns of df to the store under idx; returns whether there are rows to validate with.
-    """
+    """Write columns of df to the store under idx; return whether rows to validate with exist."""
     missing = [c for c in columns if c not in df.columns]
     if missing:
         raise ValueError(f"the DataFrame has no column {missing[0]}; it has "
@@ -51,13 +52,14 @@ def write(store, idx, df, columns, validation, seed=None):
 
 
 def delete(store, idx):
-    """Remove what write() has written."""
+    """Remove the files that write() has written."""
     store.delete(store.get_train_data_path(idx))
     store.delete(store.get_val_data_path(idx))
 
 
 def stored_schema(folder, columns):
-    """Spark's schema of the Parquet files in a folder; ValueError without them or a column."""
+    """Return Spark's schema of the Parquet files in a folder.  ValueError if files or a column are
+    missing."""
     from pyspark.sql import SparkSession
     from pyspark.sql.utils import AnalysisException
 
@@ -78,11 +80,11 @@ def stored_schema(folder, columns):
 # -- columns as arrays -----------------------------------------------------------------------------
 
 def read_rows(folder, columns, rank, size, least):
-    """This rank's rows of the Parquet files in a folder: {column: numpy array}.
+    """Return this rank's rows of the Parquet files in a folder: {column: NumPy array}.
 
-    Rows are dealt out one by one; all ranks get equally many, and the few that are left over, less
-    than size, to none, unless there are fewer rows than ranks: then least of them to each.
-    """
+    Rows are assigned to ranks one by one.  All ranks get the same number, and the remaining rows,
+    fewer than size, are not used.  If the folder has fewer rows than ranks, each rank gets least of
+    them."""
     import numpy
     import pyarrow
     import pyarrow.dataset
@@ -103,7 +105,8 @@ def read_rows(folder, columns, rank, size, least):
 
 
 def _array(column):
-    """A column of Arrow as a numpy array: the fast way for numbers, else by stack()."""
+    """Return a column of Arrow as a NumPy array: directly for numbers, otherwise through stack().
+    """
     import numpy
 
     pieces = [_numbers(chunk) for chunk in column.chunks if len(chunk)]
@@ -113,7 +116,8 @@ def _array(column):
 
 
 def _numbers(values):
-    """An array of Arrow that stack() would make an array of numbers of, as that; else None."""
+    """Return an Arrow array as the array of numbers that stack() would make of it; otherwise None.
+    """
     import numpy
     from pyarrow import types
 
@@ -145,7 +149,7 @@ def _numbers(values):
 
 
 def _plain(value):
-    """A value of Arrow's or of a Row as numbers, bytes, a string, None, an array or a list."""
+    """Return a value of Arrow or of a Row as numbers, bytes, a string, None, an array or a list."""
     import decimal
 
     import numpy
@@ -166,7 +170,7 @@ def _plain(value):
 
 
 def _shape(value):
-    """The shape of a value that can be part of an array of numbers, else None."""
+    """Return the shape of a value that can be part of an array of numbers, otherwise None."""
     if isinstance(value, (bool, int, float)):
         return ()
     return tuple(value.shape) if hasattr(value, "__array__") and \
@@ -174,8 +178,9 @@ def _shape(value):
 
 
 def stack(values):
-    """A numpy array with an item for each value: of numbers where all values are numbers, or arrays
-    or lists of numbers of one shape; else of objects."""
+    """Return a NumPy array with an item for each value.  It is an array of numbers if all values
+    are numbers, or arrays or lists of numbers of the same shape; otherwise it is an array of
+    objects."""
     import numpy
 
     items = [_plain(v) for v in values]
@@ -192,13 +197,13 @@ def stack(values):
 
 
 def numbers(name, array, text=False):
-    """The array, if it has numbers, or with text all bytes or strings; else ValueError, which names
-    the column."""
+    """Return the array if it contains numbers, or, with text, only bytes or strings.  Otherwise
+    raise ValueError, which names the column."""
     return array if array.dtype.kind in "biuf" else _objects(name, array, text)
 
 
 def _objects(name, array, text):
-    """numbers() of an array that has none."""
+    """Return numbers() of an array that contains objects."""
     import numpy
 
     def cure(what, how):
@@ -227,8 +232,8 @@ def _objects(name, array, text):
 
 
 def transformed(rows, function):
-    """Rows as read_rows() gives them, after function({column: value}) of each row, which returns
-    such a dict: columns may come, go and change their shape."""
+    """Return rows, in the form of read_rows(), after applying function({column: value}) to each
+    row.  The function returns such a dict; columns may come, go and change their shape."""
     if not function:
         return rows
     names = list(rows)
@@ -244,11 +249,11 @@ def transformed(rows, function):
 # -- a fitted model --------------------------------------------------------------------------------
 
 class Predict:
-    """Applied to the rows of a partition: the same rows with a model's outputs behind.
+    """Is applied to the rows of a partition, and returns the same rows with a model's outputs
+    appended.
 
-    outputs(), which a subclass has, gets a numpy array for each feature and returns for each output
-    of the model an array of doubles with a row for each row.
-    """
+    A subclass defines outputs(). It gets a NumPy array for each feature, and returns for each
+    output of the model an array of doubles with one row per input row."""
 
     BATCH = 256
 
@@ -301,8 +306,9 @@ def _output_type(kind, size):
 
 
 def transform(df, predict, names):
-    """df with a column of that name for each output of predict: a number of the label's type where
-    an output has one element and the label is a number, else a double or a vector."""
+    """Return df with a column of that name for each output of predict.  The column contains a
+    number of the label's type if the output has one element and the label is a number, otherwise a
+    double or a vector."""
     from pyspark.sql.types import StructField, StructType
 
     taken = [name for name in names if name in df.columns]
@@ -327,7 +333,7 @@ _prepared = []  # stores that prepare_data() serves now, the latest last
 
 @contextlib.contextmanager
 def prepared(store, df, columns, validation):
-    """Keep columns of df in the store, where fit_on_parquet() finds them; they stay there."""
+    """Keep columns of df in the store, where fit_on_parquet() finds them.  They remain there."""
     folder = store.get_train_data_path()
     if any(other.get_train_data_path() == folder for other in _prepared):
         raise ValueError("prepare_data() of another DataFrame is still open, and its rows are in "
@@ -343,8 +349,8 @@ def prepared(store, df, columns, validation):
 
 
 def properties():
-    """(rows to train with, rows to validate with, {column: its type and shape}, bytes of a row) of
-    what prepared() keeps."""
+    """Return (rows to train with, rows to validate with, {column: its type and shape}, bytes per
+    row) of the data that prepared() keeps."""
     import pyarrow.dataset
     from pyspark.sql import SparkSession
 

@@ -1,8 +1,8 @@
 # estimator.py - code that the estimators and models of all frameworks share.
 # SPDX-License-Identifier: Apache-2.0
 """fit() writes the columns that it needs to the store as Parquet, and runs a framework's train() on
-ranks, each of which reads its share into memory.  A subclass knows its framework: what makes the
-plan of a training, and what makes a fitted model of rank 0's result."""
+the ranks, each of which reads its share into memory.  A subclass knows its framework: how to plan
+the training, and how to make a fitted model from rank 0's result."""
 
 import numbers
 import sys
@@ -44,8 +44,8 @@ OF_DRIVER = ("num_proc", "backend", "model", "optimizer", "validation", "run_id"
 
 
 class HorovodEstimator(Estimator, Parameters, Saved):
-    """A subclass has KIND, the first word of its run ids, TRAIN, a static function that gets the
-    plan on each rank, _plan() and _fitted()."""
+    """A subclass defines KIND, the first word of its run ids; TRAIN, a static function that gets
+    the plan on each rank; _plan() and _fitted()."""
 
     NEEDED = ("store", "model", "optimizer", "loss", "feature_cols", "label_cols")
     LEFT_OUT = ("store", "backend")
@@ -54,11 +54,10 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         super().__init__(kwargs)
 
     def fit_on_parquet(self, params=None):
-        """Train on the Parquet files that are in the store already, instead of a DataFrame.
+        """Train on Parquet files that are already in the store, instead of a DataFrame.
 
-        They are those of prepare_data(), or of any other program: at store.get_train_data_path()
-        and, to validate with, at store.get_val_data_path().  Returns a fitted model.
-        """
+        They were written by prepare_data() or any other program: to store.get_train_data_path()
+        and, for validation, to store.get_val_data_path(). Returns a fitted model."""
         if params:
             return self.copy(params).fit_on_parquet()
         store = self._checked()["store"]
@@ -85,11 +84,11 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         return [*self.getFeatureCols(), *self.getLabelCols(), *([weight] if weight else [])]
 
     def _needed(self, values):
-        """Names of parameters that must have a value."""
+        """Return the names of parameters that must have a value."""
         return self.NEEDED
 
     def _checked(self):
-        """values(); ValueError where one is missing."""
+        """Return values(); raise ValueError if a required value is missing."""
         v = self.values()
         missing = [name for name in self._needed(v) if _is_missing(v[name])]
         if missing:
@@ -114,7 +113,7 @@ class HorovodEstimator(Estimator, Parameters, Saved):
         return SparkBackend(self.getNumProc(), verbose=self.getVerbose(), **streams)
 
     def _fit_on(self, idx, label_types, has_validation):
-        """Train on the store's data with number idx."""
+        """Train on the store's data number idx."""
         v = self.values()
         store, run_id = v["store"], v["run_id"] or f"{self.KIND}_{uuid.uuid4().hex}"
         checkpoint = store.get_checkpoint_file(run_id)
@@ -147,14 +146,14 @@ MODEL_PARAMETERS = {"history": None, "model": None, "feature_columns": None, "la
 
 
 class HorovodModel(Model, Parameters, Saved):
-    """A fitted model; transform() adds output_cols, by default LABEL__output for each label.  A
-    subclass has _predict(), a data.Predict."""
+    """A fitted model.  transform() adds output_cols, by default LABEL__output for each label.  A
+    subclass defines _predict(), which returns a data.Predict."""
 
     def __init__(self, **kwargs):
         super().__init__(kwargs)
 
     def getOutputCols(self):
-        """The names of the columns that transform() adds."""
+        """Return the names of the columns that transform() adds."""
         return self.getOrDefault("output_cols") or \
             [f"{c}__output" for c in self.getOrDefault("label_columns")]
 

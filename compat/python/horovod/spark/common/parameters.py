@@ -12,11 +12,11 @@ _UNLIKE = {
 
 
 class Parameters(Params):
-    """A subclass names its parameters in DEFAULTS, and decorates itself with named().
+    """A subclass lists its parameters in DEFAULTS, and decorates itself with named().
 
-    REFUSED has those of upstream's that mean something which ringup lacks, with the reason.  Each
-    parameter is a Param: explainParams(), copy(), fit(df, {param: value}), ParamGridBuilder work.
-    """
+    REFUSED contains the upstream parameters that ringup does not support, with the reasons.  Each
+    parameter is a Param, so explainParams(), copy(), fit(df, {param: value}) and ParamGridBuilder
+    work."""
 
     DEFAULTS = {}
     REFUSED = {}
@@ -27,7 +27,7 @@ class Parameters(Params):
         self.setParams(**given)
 
     def setParams(self, **given):
-        """Set parameters by name; None leaves the default.  Returns self."""
+        """Set parameters by name; None keeps the default.  Return self."""
         for name, value in given.items():
             if name not in self.DEFAULTS and name not in self.REFUSED:
                 raise TypeError(f"{type(self).__name__} has no parameter {name}")
@@ -41,12 +41,12 @@ class Parameters(Params):
                              f"{self.REFUSED[name]}")
 
     def values(self):
-        """{name: value} of all parameters."""
+        """Return {name: value} of all parameters."""
         return {name: self.getOrDefault(name) for name in self.DEFAULTS}
 
 
 def _listed(value):
-    """A tuple as a list: explainParams() formats no tuples."""
+    """Return a list for a tuple, because explainParams() formats no tuples."""
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -1,8 +1,11 @@
 # saved.py - save and load estimators and models, as Spark ML does.
 # SPDX-License-Identifier: Apache-2.0
-"""Below PATH: metadata, as Spark ML's own stages have it, so that a Pipeline finds the class; and
-values, a Parquet table of the pickled parameters in pieces.  Spark reads and writes both, so PATH
-may be on any file system that it knows.  Loading runs code of the file, as unpickling does."""
+"""Saving and loading of estimators and models.
+
+PATH contains a folder metadata, in the format of Spark ML's own stages, so that a Pipeline finds
+the class, and a folder values, a Parquet table with the pickled parameters in pieces.  Spark reads
+and writes both, so PATH may be on any file system that Spark supports.  Loading runs code from the
+files, as unpickling does."""
 
 from pyspark.ml.util import (DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader,
                              MLWritable, MLWriter)
@@ -16,7 +19,7 @@ class _Writer(MLWriter):
         self.instance = instance
 
     def saveImpl(self, path):
-        """Called by save(), once the path is free."""
+        """Save the instance.  save() calls this after it has made sure that the path is free."""
         packed = self.instance._packed(self.instance._to_save())
         DefaultParamsWriter.saveMetadata(self.instance, path, self.sc, paramMap={})
         pieces = [(i, bytearray(packed[at:at + PIECE]))
@@ -31,7 +34,7 @@ class _Reader(MLReader):
         self.cls = cls
 
     def load(self, path):
-        """The estimator or model that was saved below a path."""
+        """Load the estimator or model that was saved at a path."""
         metadata = DefaultParamsReader.loadMetadata(path, self.sc)
         wanted = f"{self.cls.__module__}.{self.cls.__name__}"
         if metadata["class"] != wanted:
@@ -43,21 +46,21 @@ class _Reader(MLReader):
 
 
 class Saved(MLWritable, MLReadable):
-    """A subclass has _packed(values) and _unpacked(bytes), which know its framework."""
+    """A subclass defines _packed(values) and _unpacked(bytes) for its framework."""
 
     LEFT_OUT = ()  # parameters that belong to one session
 
     def write(self):
-        """A writer: write().overwrite().save(path)."""
+        """Return a writer: write().overwrite().save(path)."""
         return _Writer(self)
 
     @classmethod
     def read(cls):
-        """A reader: read().load(path)."""
+        """Return a reader: read().load(path)."""
         return _Reader(cls)
 
     def _to_save(self):
-        """{name: value} of the parameters that are set."""
+        """Return {name: value} of the parameters that are set."""
         return {name: self.getOrDefault(name) for name in self.DEFAULTS
                 if self.isSet(name) and name not in self.LEFT_OUT}
 

@@ -1,7 +1,7 @@
 # store.py - Store: where an estimator keeps its data, checkpoints and logs.
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that the driver and all executors see under one path: of one host, or on a file system
-that they share.  Data are Parquet."""
+"""A store is a folder that the driver and all executors see under the same path, on one host or on
+a shared file system.  Data is stored as Parquet."""
 
 import os
 import shutil
@@ -11,9 +11,8 @@ import uuid
 class Store:
     """The folders of an estimator below prefix_path.
 
-    train_path, val_path, runs_path and test_path replace those below prefix_path.  save_runs:
-    whether checkpoints are kept.  storage_options means nothing to a folder.
-    """
+    train_path, val_path, runs_path and test_path replace the folders below prefix_path.  save_runs
+    determines whether checkpoints are kept.  storage_options has no effect on a folder."""
 
     def __init__(self, prefix_path=None, train_path=None, val_path=None, test_path=None,
                  runs_path=None, save_runs=True, storage_options=None, checkpoint_filename=None):
@@ -36,14 +35,14 @@ class Store:
         return os.path.join(self.prefix_path, name) if self.prefix_path else None
 
     def get_full_path(self, path):
-        """The folder of a path: an absolute one, without file: in front."""
+        """Return the folder of a path, as an absolute path without file:."""
         return os.path.abspath(_without_file(path))
 
     get_localized_path = get_full_path
 
     @staticmethod
     def create(prefix_path, *args, **kwargs):
-        """The store for a path: a folder, file:///FOLDER, or dbfs:/FOLDER on Databricks."""
+        """Return the store for a path: a folder, file:///FOLDER, or dbfs:/FOLDER on Databricks."""
         path = str(prefix_path)
         if HDFSStore.matches(path):
             return HDFSStore(path, *args, **kwargs)
@@ -59,20 +58,20 @@ class Store:
         return path if idx is None else f"{path}.{idx}"
 
     def get_train_data_path(self, idx=None):
-        """The folder of the rows to train with; idx tells several data sets apart."""
+        """Return the folder of the rows to train with; idx distinguishes data sets."""
         return self._indexed(self._train_path, idx)
 
     def get_val_data_path(self, idx=None):
-        """The folder of the rows to validate with."""
+        """Return the folder of the rows to validate with."""
         return self._indexed(self._val_path, idx)
 
     def has_own_val_path(self):
-        """Return whether get_val_data_path() is below prefix_path, rather than given by the
-        user."""
+        """Return whether get_val_data_path() is below prefix_path, rather than given by the user.
+        """
         return self._own_val_path
 
     def get_test_data_path(self, idx=None):
-        """The folder of rows to test with; the estimators do not use it."""
+        """Return the folder of rows to test with.  The estimators do not use it."""
         return self._indexed(self._test_path, idx)
 
     def saving_runs(self):
@@ -80,43 +79,43 @@ class Store:
         return self._save_runs
 
     def get_runs_path(self):
-        """The folder of all runs."""
+        """Return the folder of all runs."""
         return self._runs_path
 
     def get_run_path(self, run_id):
-        """The folder of one run."""
+        """Return the folder of one run."""
         return os.path.join(self._runs_path, run_id)
 
     def get_checkpoint_path(self, run_id):
-        """The folder of a run's checkpoint, or None."""
+        """Return the folder of a run's checkpoint, or None."""
         return self.get_run_path(run_id) if self._save_runs else None
 
     def get_checkpoint_file(self, run_id):
-        """The file of a run's last checkpoint, or None."""
+        """Return the file of a run's last checkpoint, or None."""
         return os.path.join(self.get_run_path(run_id), self.get_checkpoint_filename()) \
             if self._save_runs else None
 
     def get_checkpoints(self, run_id, suffix=".ckpt"):
-        """The files in a run's folder that end in suffix."""
+        """Return the files in a run's folder that end in suffix."""
         folder = self.get_run_path(run_id)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         return [os.path.join(folder, name) for name in names if name.endswith(suffix)]
 
     def get_logs_path(self, run_id):
-        """The folder of a run's logs, or None."""
+        """Return the folder of a run's logs, or None."""
         return os.path.join(self.get_run_path(run_id), self.get_logs_subdir()) \
             if self._save_runs else None
 
     def get_logs_subdir(self):
-        """The name of the folder of logs in its run's folder."""
+        """Return the name of the logs' folder within the folder of a run."""
         return "logs"
 
     def get_checkpoint_filename(self):
-        """The name of a checkpoint in its run's folder."""
+        """Return the name of a checkpoint within the folder of a run."""
         return self.checkpoint_filename
 
     def is_parquet_dataset(self, path):
-        """Return whether a folder has Parquet files that pyarrow can read."""
+        """Return whether a folder contains Parquet files that pyarrow can read."""
         import pyarrow
         import pyarrow.dataset
 
@@ -127,7 +126,7 @@ class Store:
             return False
 
     def get_parquet_dataset(self, path):
-        """The Parquet files in a folder, as a dataset of pyarrow."""
+        """Return the Parquet files in a folder, as a pyarrow dataset."""
         import pyarrow.parquet
 
         return pyarrow.parquet.ParquetDataset(path)
@@ -137,7 +136,7 @@ class Store:
         return os.path.exists(path)
 
     def read(self, path):
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         with open(path, "rb") as f:
             return f.read()
 
@@ -146,7 +145,7 @@ class Store:
         self.write(path, text.encode())
 
     def write(self, path, data):
-        """The same with bytes."""
+        """Write bytes to a file, completely or not at all."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         part = f"{path}.{uuid.uuid4().hex}"
         with open(part, "wb") as f:
@@ -159,7 +158,7 @@ class Store:
 
 
 def _without_file(path):
-    """A path without file:// or file: in front."""
+    """Return a path without file:// or file: at its start."""
     path = str(path)
     for prefix in ("file://", "file:"):
         if path.startswith(prefix):
@@ -168,7 +167,7 @@ def _without_file(path):
 
 
 class LocalStore(Store):
-    """A store in a folder; file:///FOLDER is the same."""
+    """A store in a folder, which may be given as file:///FOLDER."""
 
     def __init__(self, prefix_path=None, *args, **kwargs):
         full = None if prefix_path is None else self.get_full_path(prefix_path)
@@ -176,7 +175,7 @@ class LocalStore(Store):
 
     @classmethod
     def matches(cls, path):
-        """Return whether it is the path of a folder."""
+        """Return whether this is the path of a folder."""
         return "://" not in str(path) or str(path).startswith("file://")
 
 
@@ -190,7 +189,8 @@ def _only_folders(path, scheme):
 
 
 class HDFSStore(Store):
-    """Upstream's store on HDFS, which ringup does not have: making one says what to do instead."""
+    """Upstream's store on HDFS, which ringup does not support.  Creating one raises an exception
+    that says what to do instead."""
 
     def __init__(self, prefix_path=None, *args, **kwargs):
         raise ValueError(_only_folders(prefix_path or kwargs.get("train_path", "HDFSStore"),
@@ -198,30 +198,31 @@ class HDFSStore(Store):
 
     @classmethod
     def matches(cls, path):
-        """Return whether it is an HDFS path: hdfs://HOST:PORT/FOLDER."""
+        """Return whether this is an HDFS path: hdfs://HOST:PORT/FOLDER."""
         return str(path).startswith("hdfs://")
 
 
 class DBFSLocalStore(LocalStore):
-    """A store on DBFS, by way of its folder /dbfs."""
+    """A store on DBFS, through the folder /dbfs."""
 
     def __init__(self, prefix_path=None, *args, **kwargs):
         super().__init__(prefix_path, *args, **kwargs)
 
     def get_full_path(self, path):
-        """The folder of a path on DBFS."""
+        """Return the folder of a path on DBFS."""
         return self.normalize_path(path)
 
     @classmethod
     def matches_dbfs(cls, path):
-        """Is it a path of DBFS: dbfs:/FOLDER, /dbfs/FOLDER, or that with file: in front?"""
+        """Return whether this is a path on DBFS: dbfs:/FOLDER, /dbfs/FOLDER, or the latter after
+        file:."""
         path = _without_file(path)
         return path.startswith("/dbfs/") or (path.startswith("dbfs:/")
                                              and not path.startswith("dbfs://"))
 
     @staticmethod
     def normalize_path(path):
-        """The folder below /dbfs; ValueError for dbfs://HOST."""
+        """Return the folder below /dbfs; ValueError for dbfs://HOST."""
         path = _without_file(path)
         if path.startswith("dbfs://"):
             raise ValueError(f"{path} names a host, but DBFS has none: use dbfs:/FOLDER")

@@ -10,13 +10,14 @@ from . import data as _data
 
 
 def host_hash(salt=None):
-    """A name that processes share if, and only if, they are on one host, or in one container."""
+    """Return a name that processes share if and only if they are on the same host, or in the same
+    container."""
     parts = [part for part in (os.environ.get("CONTAINER_ID"), salt) if part]
     return _host.host_hash("-".join(parts) or None)
 
 
 def to_list(var, length):
-    """A list of that length: var itself, or var as often as it takes; None stays None."""
+    """Return a list of that length: var itself, or var repeated; None stays None."""
     if var is None:
         return None
     values = list(var) if isinstance(var, (list, tuple)) else [var]
@@ -39,11 +40,10 @@ def prepare_data(num_processes, store, df, label_columns, feature_columns=None, 
     """Write the columns of df to the store as Parquet, where an estimator's fit_on_parquet() reads
     them: with prepare_data(...): estimator.fit_on_parquet().
 
-    They stay there afterwards, so that later programs need not write them.  validation: a column,
-    or a share of the rows.  feature_columns: None for all others.  Files are not cut for
-    num_processes, since ranks share out rows, and sparse vectors stay sparse.  Gives the index of
-    the data in the store: store.get_train_data_path(index).
-    """
+    The files remain there, so later programs need not write them.  validation is a column, or a
+    fraction of the rows.  feature_columns=None means all other columns.  Files are not split for
+    num_processes, because ranks share the rows, and sparse vectors remain sparse.  Yields the index
+    of the data in the store: store.get_train_data_path(index)."""
     if num_processes < 1 or partitions_per_process < 1:
         raise ValueError(f"num_processes={num_processes}, partitions_per_process="
                          f"{partitions_per_process}: whole numbers of 1 or more")
@@ -60,10 +60,10 @@ def prepare_data(num_processes, store, df, label_columns, feature_columns=None, 
 
 
 def get_dataset_properties(dataset_idx):
-    """(rows to train with, rows to validate with, {column: its type and shape}, bytes of a row on
-    average) of the data of the innermost prepare_data()."""
+    """Return (rows to train with, rows to validate with, {column: its type and shape}, average
+    bytes per row) of the data of the innermost prepare_data()."""
     return _data.properties()
 
 
 def clear_training_cache():
-    """Nothing: the data of fit() are removed when it ends."""
+    """Do nothing: fit() removes its data when it ends."""

@@ -10,8 +10,7 @@ from .parameters import MODEL_PARAMETERS, PARAMETERS
 
 
 class Keras:
-    """How what belongs to Keras is saved: a model as its JSON and weights, an optimizer as its
-    configuration."""
+    """Saves Keras objects: a model as its JSON and weights, an optimizer as its configuration."""
 
     @staticmethod
     def _packed(values):
@@ -38,26 +37,27 @@ class Keras:
 
 @named
 class KerasEstimator(Keras, HorovodEstimator):
-    """Trains model, with optimizer, to minimize loss, as keras.Model.fit() does it.
+    """Trains model with optimizer to minimize loss, as keras.Model.fit() does.
 
-    Needed: store, model, loss, feature_cols, label_cols, and optimizer, unless the model is
-    compiled.  The model is built from its JSON and its weights on each rank, with custom_objects,
-    and gets an array for each feature column, reshaped to the shape of that input.  loss is what
-    compile() takes, or a list of one for each label column, with loss_weights; so are metrics.
-    callbacks are called on all ranks, and checkpoint_callback on rank 0.  backend, or num_proc:
-    where the ranks run; by default in all task slots.  The learning rate is multiplied by the
-    number of ranks.  validation: a column, or a share of the rows.  sample_weight_col: a column of
-    weights.  transformation_fn: gets and returns {column: value} of each row, on the ranks.
-    run_id: of the checkpoint in the store; training goes on from one that is there.
+    Required: store, model, loss, feature_cols and label_cols; also optimizer, unless the model is
+    compiled.  The model is built from its JSON and weights on each rank, with custom_objects.  It
+    gets an array for each feature column, reshaped to the shape of that input.  loss is the
+    argument of compile(), or a list with one loss for each label column, with loss_weights; the
+    same holds for metrics.  callbacks are called on all ranks, and checkpoint_callback on rank 0.
+    backend or num_proc determines where the ranks run; by default, they run in all task slots.  The
+    learning rate is multiplied by the number of ranks.  validation is a column, or a fraction of
+    the rows.  sample_weight_col is a column of weights.  transformation_fn is called on the ranks;
+    it gets and returns {column: value} of each row.  run_id names the checkpoint in the store;
+    training continues from an existing one.
 
-    Parameters of upstream's that only tune petastorm are accepted and change nothing; those that
-    ringup lacks raise ValueError.
-    """
+    Upstream parameters that only tune petastorm are accepted without effect.  Those that ringup
+    does not support raise ValueError."""
 
     DEFAULTS, REFUSED, KIND, TRAIN = PARAMETERS, REFUSED, "keras", staticmethod(remote.train)
 
     def _adopt(self):
-        """Take over the optimizer that a model is compiled with; as data the model has none."""
+        """Take over the optimizer that a model is compiled with, because the model's data does not
+        contain it."""
         compiled = getattr(self.getModel(), "optimizer", None)
         if self.getOptimizer() is None and compiled is not None:
             self.setOptimizer(compiled)
@@ -85,11 +85,9 @@ class KerasEstimator(Keras, HorovodEstimator):
 
 @named
 class KerasModel(Keras, HorovodModel):
-    """A fitted model of Keras; transform() adds output_cols, by default LABEL__output for each
-    label.
+    """A fitted Keras model.  transform() adds output_cols, by default LABEL__output for each label.
 
-    history: what keras.Model.fit() tells, a list of one value an epoch for each name.
-    """
+    history is the history of keras.Model.fit(): for each name, a list with one value per epoch."""
 
     DEFAULTS = MODEL_PARAMETERS
 
@@ -100,7 +98,8 @@ class KerasModel(Keras, HorovodModel):
 
 
 class Predict(data.Predict):
-    """Applied to the rows of a partition: the same rows with the model's outputs behind."""
+    """Is applied to the rows of a partition, and returns the same rows with the model's outputs
+    appended."""
 
     def __init__(self, saved, custom_objects, features, label_types):
         super().__init__(features, label_types)

@@ -1,6 +1,7 @@
-# remote.py - train a KerasEstimator's model on one rank; models as data.
+# remote.py - train a KerasEstimator's model on one rank, and convert models to data.
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing of Keras travels: a model is its JSON and its weights, an optimizer its configuration."""
+"""No Keras objects are sent.  A model is sent as its JSON and weights, an optimizer as its
+configuration."""
 
 import contextlib
 
@@ -8,12 +9,12 @@ from horovod.spark.common import data
 
 
 def saved_model(model):
-    """A model as data."""
+    """Return a model as data."""
     return {"json": model.to_json(), "weights": model.get_weights()}
 
 
 def made_model(saved, custom_objects):
-    """The model of saved_model()."""
+    """Return the model for the data of saved_model()."""
     import keras
 
     model = keras.models.model_from_json(saved["json"], custom_objects=custom_objects)
@@ -22,14 +23,14 @@ def made_model(saved, custom_objects):
 
 
 def saved_optimizer(optimizer):
-    """An optimizer, or the name of one, as data."""
+    """Return an optimizer, or the name of one, as data."""
     import keras
 
     return keras.optimizers.serialize(keras.optimizers.get(optimizer))
 
 
 def inputs_of(model, names, columns):
-    """An array for each input of the model, with that input's shape."""
+    """Return an array for each input of the model, with the shape of that input."""
 
     if len(model.inputs) != len(columns):
         raise ValueError(f"the model has {len(model.inputs)} inputs, but there are {len(columns)} "
@@ -45,7 +46,7 @@ def inputs_of(model, names, columns):
 
 
 class Rows:
-    """This rank's rows: x and y, as fit() takes them, and weights or None."""
+    """This rank's rows: x and y, in the form that fit() requires, and weights or None."""
 
     def __init__(self, plan, model, folder, rank, size):
         features, labels = list(plan["feature_cols"]), list(plan["label_cols"])
@@ -62,7 +63,7 @@ class Rows:
 
 
 def _use_gpu(plan, hvd):
-    """Let TensorFlow, where it is what computes, see this rank's GPU alone, or none."""
+    """If TensorFlow does the computation, make it see only this rank's GPU, or none."""
     with contextlib.suppress(ImportError, RuntimeError, ValueError):
         import tensorflow as tf
 
@@ -92,7 +93,7 @@ def _compiled(plan, hvd):
 
 
 def _scale_lr(optimizer, factor):
-    """Multiply a learning rate that is a number; a schedule is the program's own."""
+    """Multiply a learning rate that is a number; leave a schedule unchanged."""
     with contextlib.suppress(TypeError, AttributeError):
         optimizer.learning_rate = float(optimizer.learning_rate) * factor
 
@@ -101,7 +102,7 @@ def _callbacks(plan, model, hvd):
     import keras
 
     class Checkpoint(keras.callbacks.Callback):
-        """Rank 0 writes the weights to the store after each epoch."""
+        """Writes the weights to the store after each epoch, on rank 0."""
 
         def on_epoch_end(self, epoch, logs=None):
             plan["store"].write(plan["checkpoint"], _bytes(self.model))
@@ -123,7 +124,7 @@ def _callbacks(plan, model, hvd):
 
 
 def _bytes(model):
-    """Weights as a file of numpy."""
+    """Return weights as a NumPy file."""
     import io
 
     import numpy
@@ -134,7 +135,7 @@ def _bytes(model):
 
 
 def _load(model, saved):
-    """Give a model the weights of _bytes()."""
+    """Load the weights of _bytes() into a model."""
     import io
 
     import numpy
@@ -144,10 +145,9 @@ def _load(model, saved):
 
 
 def train(plan):
-    """Train as one rank; rank 0 returns (weights, history), the others None.
+    """Train as one rank.  Rank 0 returns (weights, history); the others return None.
 
-    plan is a dict, made by estimator.py.
-    """
+    plan is a dict from estimator.py."""
     import horovod.keras as hvd
     import keras
 

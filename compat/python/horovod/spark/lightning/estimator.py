@@ -13,21 +13,21 @@ MIN_PL_VERSION = "2.0.0"  # programs compare theirs with it
 
 @named
 class TorchEstimator(of_torch.Torch, HorovodEstimator):
-    """Trains model, a LightningModule, with a Trainer of Lightning on each rank.
+    """Trains model, a LightningModule, with a Lightning Trainer on each rank.
 
-    Needed: store, model, feature_cols, label_cols.  training_step() and validation_step() get a
-    dict with a tensor for each of these columns, and for sample_weight_col.  Optimizers are those
+    Required: store, model, feature_cols and label_cols.  training_step() and validation_step() get
+    a dict with a tensor for each of these columns, and for sample_weight_col.  Optimizers are those
     of configure_optimizers(); the learning rate is multiplied by the number of ranks.  callbacks,
-    logger, profiler, log_every_n_steps and trainer_args are the Trainer's; what a ModelCheckpoint
-    keeps is in the run's folder of the store, and the fitted model is its best.  input_shapes: of
-    the features as transform() gives them to the module's forward().  backend, or num_proc: where
-    the ranks run; by default in all task slots.  validation: a column, or a share of the rows.
-    transformation_fn: gets and returns {column: value} of each row, on the ranks.  run_id: of the
-    checkpoint in the store; training goes on from one that is there.
+    logger, profiler, log_every_n_steps and trainer_args are passed to the Trainer.  Files of a
+    ModelCheckpoint are in the run's folder of the store, and its best model becomes the fitted
+    model.  input_shapes are the shapes of the features that transform() passes to the module's
+    forward(). backend or num_proc determines where the ranks run; by default, they run in all task
+    slots.  validation is a column, or a fraction of the rows.  transformation_fn is called on the
+    ranks; it gets and returns {column: value} of each row.  run_id names the checkpoint in the
+    store; training continues from an existing one.
 
-    Parameters of upstream's that only tune petastorm are accepted and change nothing; those that
-    ringup lacks raise ValueError.
-    """
+    Upstream parameters that only tune petastorm are accepted without effect.  Those that ringup
+    does not support raise ValueError."""
 
     DEFAULTS, REFUSED, KIND, TRAIN = PARAMETERS, REFUSED, "lightning", staticmethod(remote.train)
     NEEDED = ("store", "model", "feature_cols", "label_cols")
@@ -57,7 +57,7 @@ class TorchEstimator(of_torch.Torch, HorovodEstimator):
 
 @named
 class TorchModel(of_torch.TorchModel):
-    """A fitted module; transform() calls its forward() with a tensor for each feature column.
+    """A fitted module.  transform() calls its forward() with a tensor for each feature column.
 
-    history: a list with a dict for each epoch: epoch, and what the module has logged.
-    """
+    history is a list with a dict for each epoch, which contains epoch and the metrics that the
+    module has logged."""

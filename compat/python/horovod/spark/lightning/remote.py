@@ -1,7 +1,7 @@
 # remote.py - train the module of a TorchEstimator for Lightning on one rank.
 # SPDX-License-Identifier: Apache-2.0
-"""A Trainer of Lightning with DDP over ringup's process group.  To Lightning each rank is a node
-with one device, so that any number of ranks on any host will do."""
+"""Runs a Lightning Trainer with DDP over ringup's process group.  To Lightning, each rank is a node
+with one device, so any number of ranks may run on any host."""
 
 import importlib
 import os
@@ -10,7 +10,8 @@ from horovod.spark.torch import remote
 
 
 def package_of(model):
-    """The package of Lightning that a module comes from: there are two, which do not mix."""
+    """Return the Lightning package that a module comes from.  Two such packages exist, which do not
+    mix."""
     for cls in type(model).__mro__:
         if cls.__name__ == "LightningModule":
             return "lightning.pytorch" if cls.__module__.startswith("lightning.") else \
@@ -20,11 +21,11 @@ def package_of(model):
 
 
 def _environment(package, hvd):
-    """Where this rank is, as Lightning asks for it."""
+    """Return the cluster environment that Lightning requires, with this rank's place."""
     plugins = importlib.import_module(f"{package}.plugins.environments")
 
     class Ranks(plugins.LightningEnvironment):
-        """Ranks that ringup has started."""
+        """The environment of ranks that ringup has started."""
 
         creates_processes_externally = True
         main_address = os.environ["MASTER_ADDR"]
@@ -52,10 +53,10 @@ def _environment(package, hvd):
 
 
 def _watcher(pl, plan, hvd):
-    """A callback that keeps what was logged of each epoch, and writes the checkpoint."""
+    """Return a callback that records the metrics of each epoch, and writes the checkpoint."""
 
     class Watcher(pl.callbacks.Callback):
-        """Last of the callbacks; the epoch's metrics are known by then."""
+        """The last of the callbacks, which runs when the epoch's metrics are known."""
 
         def __init__(self):
             self.history, self.before = [], {}
@@ -88,7 +89,8 @@ def _state(state):
 
 
 def _loader(plan, folder, batch_size, shuffle, hvd):
-    """Batches of this rank's rows as Lightning takes them: dicts of tensors by column."""
+    """Return batches of this rank's rows in the form that Lightning requires: dicts of tensors by
+    column."""
     import torch
 
     rows = remote.Rows(plan, folder, hvd.rank(), hvd.size(), 1)
@@ -98,7 +100,7 @@ def _loader(plan, folder, batch_size, shuffle, hvd):
         columns[plan["sample_weight_col"]] = rows.weights
 
     class ByBatch(torch.utils.data.Dataset):
-        """An item is a batch: its index is a list of rows."""
+        """A data set whose items are batches; an index is a list of rows."""
 
         def __len__(self):
             return rows.count
@@ -157,7 +159,7 @@ def _trainer(pl, plan, callbacks, hvd):
 
 
 def _best(callbacks, pl):
-    """The file of the best model that a ModelCheckpoint has kept, or None."""
+    """Return the file of the best model that a ModelCheckpoint has kept, or None."""
     for callback in callbacks:
         if isinstance(callback, pl.callbacks.ModelCheckpoint) and callback.best_model_path:
             return callback.best_model_path
@@ -165,10 +167,10 @@ def _best(callbacks, pl):
 
 
 def train(plan):
-    """Train as one rank; rank 0 returns (bytes of the model's state, history), the others None.
+    """Train as one rank.  Rank 0 returns (bytes of the model's state, history); the others return
+    None.
 
-    plan is a dict, made by estimator.py.
-    """
+    plan is a dict from estimator.py."""
     import horovod.torch as hvd
     import torch
 

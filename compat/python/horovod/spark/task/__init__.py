@@ -5,7 +5,7 @@ import os
 
 
 def get_available_devices():
-    """The addresses of the GPUs of this rank's task, as strings; [] if it has none."""
+    """Return the addresses of the GPUs of this rank's task, as strings; [] if the task has none."""
     from ringup.spark.stage import GPUS
 
     groups = os.environ.get(GPUS, "").split(";")

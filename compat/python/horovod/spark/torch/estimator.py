@@ -13,7 +13,7 @@ from .parameters import MODEL_PARAMETERS, PARAMETERS, REFUSED
 
 
 def on_cpu(model):
-    """A copy of a model in the host's memory."""
+    """Return a copy of a model in host memory."""
     return copy.deepcopy(model).cpu()
 
 
@@ -22,8 +22,8 @@ def _as_list(value):
 
 
 class Torch:
-    """How what belongs to torch is saved: tensors as torch saves them, so that those of a GPU come
-    back on the host, and classes and functions of the driver with them."""
+    """Saves torch objects.  Tensors are saved by torch, so GPU tensors are loaded on the host.
+    Classes and functions of the driver are saved with them."""
 
     @staticmethod
     def _packed(values):
@@ -41,24 +41,23 @@ class Torch:
 
 @named
 class TorchEstimator(Torch, HorovodEstimator):
-    """Trains model, with optimizer, which has been made of its parameters, to minimize loss.
+    """Trains model to minimize loss, with optimizer, which has the model's parameters.
 
-    Needed: store, model, optimizer, loss (or loss_constructors), feature_cols, label_cols.  The
-    model is called with a tensor for each feature column, in their order, reshaped to input_shapes
-    if these are given (-1 stands for the rows), and gives an output, or a tuple of one for each
-    label column.  loss is a function of output and label, or a list of one for each label column,
-    with loss_weights; loss_constructors are functions that make them on the ranks.  backend, or
-    num_proc: where the ranks run; by default in all task slots.  The learning rate is multiplied by
-    the number of ranks.  validation: a column, or a share of the rows.  sample_weight_col: then
-    losses are called with reduction="none".  metrics: functions of the first output and label.
-    transformation_fn: gets and returns {column: value} of each row, on the ranks.
-    train_minibatch_fn(model, optimizer, inputs, labels, weights) returns (outputs, loss) and makes
-    the step itself.  run_id: of the checkpoint in the store; training goes on from one that is
-    there.
+    Required: store, model, optimizer, loss (or loss_constructors), feature_cols and label_cols.
+    The model is called with a tensor for each feature column, in their order, reshaped to
+    input_shapes if given (-1 stands for the rows). It returns an output, or a tuple with one output
+    for each label column.  loss is a function of output and label, or a list with one function for
+    each label column, with loss_weights; loss_constructors are functions that create the losses on
+    the ranks.  backend or num_proc determines where the ranks run; by default, they run in all task
+    slots.  The learning rate is multiplied by the number of ranks.  validation is a column, or a
+    fraction of the rows.  With sample_weight_col, losses are called with reduction="none". metrics
+    are functions of the first output and label.  transformation_fn is called on the ranks; it gets
+    and returns {column: value} of each row.  train_minibatch_fn(model, optimizer, inputs, labels,
+    weights) returns (outputs, loss) and runs the step itself.  run_id names the checkpoint in the
+    store; training continues from an existing one.
 
-    Parameters of upstream's that only tune petastorm are accepted and change nothing; those that
-    ringup lacks raise ValueError.
-    """
+    Upstream parameters that only tune petastorm are accepted without effect.  Those that ringup
+    does not support raise ValueError."""
 
     DEFAULTS, REFUSED, KIND, TRAIN = PARAMETERS, REFUSED, "torch", staticmethod(remote.train)
 
@@ -106,11 +105,10 @@ class TorchEstimator(Torch, HorovodEstimator):
 
 @named
 class TorchModel(Torch, HorovodModel):
-    """A fitted model of torch; transform() adds output_cols, by default LABEL__output for each
-    label.
+    """A fitted torch model.  transform() adds output_cols, by default LABEL__output for each label.
 
-    history: a list with a dict for each epoch: epoch, train and validation, with loss and metrics.
-    """
+    history is a list with a dict for each epoch, which contains epoch, train and validation, with
+    loss and metrics."""
 
     DEFAULTS = MODEL_PARAMETERS
 
@@ -121,7 +119,8 @@ class TorchModel(Torch, HorovodModel):
 
 
 class Predict(data.Predict):
-    """Applied to the rows of a partition: the same rows with the model's outputs behind."""
+    """Is applied to the rows of a partition, and returns the same rows with the model's outputs
+    appended."""
 
     def __init__(self, model, features, shapes, label_types):
         super().__init__(features, label_types)

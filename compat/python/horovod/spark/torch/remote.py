@@ -9,8 +9,8 @@ from horovod.spark.common import data
 class Rows:
     """Rows in memory as tensors, in batches.
 
-    plan: what the driver has found out (columns, shapes) and the estimator's parameters.
-    """
+    plan contains the facts that the driver has found (columns, shapes) and the estimator's
+    parameters."""
 
     def __init__(self, plan, folder, rank, size, least):
         columns = plan["feature_cols"] + plan["label_cols"]
@@ -26,9 +26,9 @@ class Rows:
         self.count = len(self.labels[0])
 
     def batches(self, size, steps, order):
-        """(inputs, labels, weights) of each step; order is a tensor of row numbers.  With a number
-        of steps the rows begin again when they have been through, without one each is there once.
-        """
+        """Yield (inputs, labels, weights) of each step.  order is a tensor of row numbers.  With a
+        number of steps, the rows start again when all have been used; without one, each row is used
+        once."""
         import torch
 
         for step in range(-(-self.count // size) if steps is None else steps):
@@ -39,7 +39,7 @@ class Rows:
 
 
 def tensor(name, values, shape):
-    """A column as a tensor; floats and bools as float32, which models have."""
+    """Return a column as a tensor.  Floats and bools become float32, the type that models use."""
     import torch
 
     t = torch.as_tensor(data.numbers(name, values))
@@ -48,7 +48,7 @@ def tensor(name, values, shape):
 
 
 def losses_of(plan, outputs, labels, weights):
-    """The weighted sum of the losses of all outputs."""
+    """Return the weighted sum of the losses of all outputs."""
     outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     if len(outputs) != len(labels):
         raise ValueError(f"the model has {len(outputs)} outputs, but there are {len(labels)} "
@@ -64,7 +64,7 @@ def losses_of(plan, outputs, labels, weights):
 
 
 def saved_optimizer(model, optimizer):
-    """The data that recreates the optimizer for the same model."""
+    """Return the data that recreates the optimizer for the same model."""
     names = {id(p): name for name, p in model.named_parameters()}
     try:
         groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
@@ -77,7 +77,7 @@ def saved_optimizer(model, optimizer):
 
 
 def made_optimizer(plan, model):
-    """The optimizer of saved_optimizer(), for this model."""
+    """Return the optimizer for the data of saved_optimizer(), for this model."""
     by_name = dict(model.named_parameters())
     optimizer = plan["optimizer_class"](
         [{"params": [by_name[name] for name in group]} for group in plan["groups"]],
@@ -87,7 +87,7 @@ def made_optimizer(plan, model):
 
 
 def saved(obj):
-    """An object as bytes, by torch."""
+    """Return an object as bytes, written by torch."""
     import torch
 
     out = io.BytesIO()
@@ -96,7 +96,7 @@ def saved(obj):
 
 
 def loaded(saved, only=False):
-    """What was saved, on the host; only: tensors and plain values, and nothing that runs code."""
+    """Load saved bytes, on the host.  only: load tensors and plain values, and run no code."""
     import torch
 
     return torch.load(io.BytesIO(saved), map_location="cpu", weights_only=only)
@@ -110,7 +110,8 @@ def scale_lr(optimizer, factor):
 
 
 def state_of(model, optimizer, size):
-    """Bytes of a model's and an optimizer's states, with the learning rate of one rank."""
+    """Return the bytes of the states of a model and an optimizer, with the learning rate of one
+    rank."""
     state = optimizer.state_dict()
     groups = [{**g, "lr": g["lr"] / size} if "lr" in g else g for g in state["param_groups"]]
     return saved({"model": {name: value.cpu() for name, value in model.state_dict().items()},
@@ -118,7 +119,7 @@ def state_of(model, optimizer, size):
 
 
 def device_of(plan, hvd):
-    """This rank's GPU, or the processor."""
+    """Return this rank's GPU, or the CPU."""
     import torch
 
     cuda = plan["use_gpu"] and torch.cuda.is_available()
@@ -126,10 +127,9 @@ def device_of(plan, hvd):
 
 
 def train(plan):
-    """Train as one rank; rank 0 returns (bytes of the states, history), the others None.
+    """Train as one rank.  Rank 0 returns (bytes of the states, history); the others return None.
 
-    plan is a dict, made by estimator.py.
-    """
+    plan is a dict from estimator.py."""
     import horovod.torch as hvd
     import torch
 
@@ -179,7 +179,7 @@ def _order(plan, rows, epoch, rank):
 
 
 def _mean(hvd, totals, count, device):
-    """Averages over the batches of all ranks."""
+    """Return averages over the batches of all ranks."""
     import torch
 
     names = sorted(totals)

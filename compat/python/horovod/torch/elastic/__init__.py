@@ -11,9 +11,9 @@ __all__ = ["ElasticSampler", "TorchState", "run"]
 def run(func):
     """Decorate the training function, whose first argument is a State.
 
-    It is called with the state of rank 0 on every rank, and again when ranks had to meet again:
-    with the last commit if one was lost, with the state as it is if hosts have changed.
-    Collectives belong into it or behind it, not in front: a new rank would carry them out, and
-    the others, which do not repeat the program's beginning, would not.
+    On every rank, the function is called with the state of rank 0. It is called again each time the
+    ranks have met again: with the last commit if a rank was lost, with the current state if hosts
+    have changed.  Call collectives inside or after the function, not before it: a new rank would
+    call them, but the other ranks, which do not run the beginning of the program again, would not.
     """
     return run_fn(func, meet_again)

@@ -1,4 +1,4 @@
-# sampler.py - distributes a dataset across ranks, and the rest of it again after a new rendezvous.
+# sampler.py - distribute a dataset across ranks, and the remaining samples after each rendezvous.
 # SPDX-License-Identifier: Apache-2.0
 
 import itertools
@@ -10,14 +10,14 @@ from horovod.torch.mpi_ops import rank, size
 
 
 class ElasticSampler(torch.utils.data.Sampler):
-    """As torch's DistributedSampler, but it knows which samples of an epoch have been seen.
+    """Like torch's DistributedSampler, but records which samples of an epoch have been processed.
 
-    Make it part of a TorchState, call record_batch() after each batch, and set_epoch() at the end
-    of each epoch, not at its beginning: a part of an epoch would be repeated.  Every rank gets the
-    same number of samples, so some are seen twice if the dataset cannot be divided evenly.
+    Make it part of a TorchState, call record_batch() after each batch, and call set_epoch() at the
+    end of each epoch.  If you call set_epoch() at the beginning, part of an epoch may be repeated.
+    Every rank gets the same number of samples, so some are processed twice if the dataset does not
+    divide evenly.
 
-    The dataset has a length that does not change; the seed is the same on all ranks.
-    """
+    The length of the dataset must not change; the seed must be the same on all ranks."""
 
     def __init__(self, dataset, shuffle=True, seed=0):
         self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
@@ -37,7 +37,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.processed_num += batch_size * self.num_replicas
 
     def record_indices(self, indices):
-        """Mark these samples of this rank as processed.  Use it instead of record_batch() if the
+        """Mark these samples of this rank as processed.  Use this instead of record_batch() if the
         program does not work in batches."""
         self.processed_indices.update(indices)
 

@@ -19,11 +19,11 @@ class StateHandler:
         self.value = value
 
     def save(self):
-        """Keep a copy that restore() goes back to."""
+        """Save a copy for restore()."""
         raise NotImplementedError
 
     def restore(self):
-        """Go back to the copy that save() has kept."""
+        """Restore the copy that save() made."""
         raise NotImplementedError
 
     def sync(self):
@@ -40,7 +40,7 @@ class StateHandler:
 
 
 class _StateDict(StateHandler):
-    """For objects with state_dict() and load_state_dict()."""
+    """Handles objects with state_dict() and load_state_dict()."""
 
     def __init__(self, value):
         super().__init__(value)
@@ -54,28 +54,28 @@ class _StateDict(StateHandler):
 
 
 class ModelStateHandler(_StateDict):
-    """Parameters and buffers."""
+    """Handles parameters and buffers."""
 
     def sync(self):
         broadcast_parameters(self.value.state_dict(), root_rank=0)
 
 
 class OptimizerStateHandler(_StateDict):
-    """Momenta, step counts and options."""
+    """Handles momenta, step counts and options."""
 
     def sync(self):
         broadcast_optimizer_state(self.value, root_rank=0)
 
     def reset(self):
-        """Forget gradients that were being added up or combined: a new rank has none, and the
-        others may have left in the middle of a step."""
+        """Discard gradients that were being added up or combined.  A new rank has none, and the
+        other ranks may have left in the middle of a step."""
         if hasattr(self.value, "skip_synchronize"):  # a DistributedOptimizer
             self.value.load_state_dict(self.value.state_dict())
             self.value.zero_grad()
 
 
 class SamplerStateHandler(_StateDict):
-    """Which samples of the epoch have been seen."""
+    """Handles the samples of the epoch that have been processed."""
 
     def sync(self):
         everybody = allgather_object(sorted(self.value.processed_indices))
@@ -94,28 +94,27 @@ _handlers_of = [
 
 
 def get_handler_registry():
-    """Pairs of a type and the handler of its instances; the first that fits is taken."""
+    """Return pairs (type, handler of its instances). The first type that matches is used."""
     return _handlers_of
 
 
 def set_handler_registry(registry):
-    """Replace all of them."""
+    """Replace all pairs."""
     global _handlers_of
     _handlers_of = registry
 
 
 def _handler_of(value):
-    """A handler for the value, or None: it is an ordinary object."""
+    """Return a handler for the value, or None for an ordinary object."""
     return next((make(value) for kind, make in _handlers_of if isinstance(value, kind)), None)
 
 
 class TorchState(ObjectState):
-    """The state of a training: TorchState(model, optimizer, sampler=sampler, epoch=0).
+    """The state of training: TorchState(model, optimizer, sampler=sampler, epoch=0).
 
-    Each keyword is an attribute.  Of models, optimizers and ElasticSamplers, of which there may be
-    several with names of their own, the contents are saved and synchronized; any other object is
-    broadcast and restored as it is.
-    """
+    Each keyword becomes an attribute.  For models, optimizers and ElasticSamplers, of which a state
+    may have several under different names, the contents are saved and synchronized.  Any other
+    object is broadcast and restored as a whole."""
 
     def __init__(self, model=None, optimizer=None, **kwargs):
         values = {**kwargs, "model": model, "optimizer": optimizer}

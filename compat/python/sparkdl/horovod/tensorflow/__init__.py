@@ -1,2 +1,2 @@
-# __init__.py - sparkdl.horovod.tensorflow: its keras has the callback.
+# __init__.py - sparkdl.horovod.tensorflow: the package of the Keras callback.
 # SPDX-License-Identifier: Apache-2.0

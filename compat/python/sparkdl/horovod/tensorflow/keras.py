@@ -19,10 +19,9 @@ def _numbers(logs):
 
 
 class LogCallback(Callback):
-    """Tells the driver of the begin and the end of each epoch, with the logged values.
+    """Reports the start and end of each epoch to the driver, with the logged values.
 
-    per_batch_log: also tell of the end of each batch.
-    """
+    With per_batch_log, it also reports the end of each batch."""
 
     def __init__(self, per_batch_log=False):
         super().__init__()

@@ -11,7 +11,7 @@ WAIT_FOR_COMMAND_MIN_DELAY = 0.1
 
 
 class RunCommandRequest:
-    """Run a command; a second one is not run."""
+    """Run a command; a second command is not run."""
 
     def __init__(self, command, env, capture_stdout=False, capture_stderr=False,
                  prefix_output_with_timestamp=False):
@@ -23,19 +23,19 @@ class RunCommandRequest:
 
 
 class StreamCommandOutputRequest:
-    """Send what the command prints."""
+    """Send the output of the command."""
 
 
 class StreamCommandStdOutRequest(StreamCommandOutputRequest):
-    """On its stdout."""
+    """Send the stdout of the command."""
 
 
 class StreamCommandStdErrRequest(StreamCommandOutputRequest):
-    """On its stderr."""
+    """Send the stderr of the command."""
 
 
 class CommandOutputNotCaptured(Exception):
-    """It was not asked to be kept."""
+    """The output of the command was not captured."""
 
 
 class AbortCommandRequest:
@@ -43,11 +43,11 @@ class AbortCommandRequest:
 
 
 class CommandExitCodeRequest:
-    """Has it ended, and how?"""
+    """Ask whether the command has ended, and its exit status."""
 
 
 class CommandExitCodeResponse:
-    """terminated, and exit_code or None."""
+    """The answer: terminated, and exit_code or None."""
 
     def __init__(self, terminated, exit_code):
         self.terminated = terminated
@@ -55,7 +55,7 @@ class CommandExitCodeResponse:
 
 
 class WaitForCommandExitCodeRequest:
-    """Wait for its end."""
+    """Wait until the command has ended."""
 
     def __init__(self, delay):
         self.delay = delay
@@ -69,7 +69,7 @@ class WaitForCommandExitCodeResponse:
 
 
 class NotifyInitialRegistrationCompleteRequest:
-    """All services are known."""
+    """Report that all services are known."""
 
 
 class RegisterCodeResultRequest:
@@ -80,7 +80,7 @@ class RegisterCodeResultRequest:
 
 
 class BasicTaskService(network.BasicService):
-    """Runs one command, and tells about it."""
+    """Runs one command, and answers questions about it."""
 
     def __init__(self, name, index, key, nics, command_env=None, verbose=0):
         self._changed = threading.Condition()
@@ -110,7 +110,7 @@ class BasicTaskService(network.BasicService):
             self._changed.notify_all()
 
     def _add_envs(self, env, extra_env):
-        """Add variables to env; None takes one out."""
+        """Add variables to env; a value of None removes one."""
         for name, value in extra_env.items():
             if value is None:
                 env.pop(name, None)
@@ -175,7 +175,7 @@ class BasicTaskService(network.BasicService):
         return network.AckResponse()
 
     def fn_result(self):
-        """The function's result."""
+        """Return the function's result."""
         return self._fn_result
 
     def wait_for_initial_registration(self, timeout):
@@ -203,22 +203,22 @@ class BasicTaskService(network.BasicService):
         return True
 
     def wait_for_command_termination(self):
-        """Wait for its end."""
+        """Wait until the command has ended."""
         self._command_thread.join()
 
     def command_exit_code(self):
-        """The exit status."""
+        """Return the exit status."""
         return self._command_exit_code
 
     def stream_output(self, stream):
-        """The answer to a request for a stream."""
+        """Return the answer to a request for a stream."""
         if stream is None:
             return CommandOutputNotCaptured()
         return network.AckStreamResponse(), stream
 
 
 class BasicTaskClient(network.BasicClient):
-    """Asks a BasicTaskService."""
+    """Sends requests to a BasicTaskService."""
 
     def __init__(self, service_name, task_addresses, key, verbose, match_intf=False, attempts=3):
         super().__init__(service_name, task_addresses, key, verbose, match_intf=match_intf,
@@ -231,7 +231,7 @@ class BasicTaskClient(network.BasicClient):
                                      prefix_output_with_timestamp))
 
     def stream_command_output(self, stdout=None, stderr=None):
-        """Two threads that copy what it prints to text streams."""
+        """Return two threads that copy the command's output to text streams."""
         def send(request, stream):
             try:
                 self._send(request, stream)
@@ -243,32 +243,32 @@ class BasicTaskClient(network.BasicClient):
                 in_thread(send, (StreamCommandStdErrRequest(), stderr)) if stderr else None)
 
     def abort_command(self):
-        """End it."""
+        """End the command."""
         self._send(AbortCommandRequest())
 
     def notify_initial_registration_complete(self):
-        """Tell that all services are known."""
+        """Report that all services are known."""
         self._send(NotifyInitialRegistrationCompleteRequest())
 
     def command_terminated(self):
-        """Return whether it has ended."""
+        """Return whether the command has ended."""
         return self.command_result()[0]
 
     def command_result(self):
-        """(has it ended, exit status)"""
+        """Return (whether the command has ended, exit status)."""
         answer = self._send(CommandExitCodeRequest())
         return answer.terminated, answer.exit_code
 
     def register_code_result(self, result):
-        """Leave what a function returned."""
+        """Register the result of a function."""
         self._send(RegisterCodeResultRequest(result))
 
     def wait_for_command_termination(self, delay=1.0):
-        """Wait for its end, or for that of the connection."""
+        """Wait until the command ends or the connection closes."""
         self.wait_for_command_exit_code(delay)
 
     def wait_for_command_exit_code(self, delay=1.0):
-        """Wait for it; return the exit status, or None."""
+        """Wait until the command ends; return its exit status, or None."""
         try:
             return self._send(WaitForCommandExitCodeRequest(delay)).exit_code
         except Exception:

@@ -1,7 +1,7 @@
 # codec.py - objects as bytes: the one place of the launcher that unpickles.
 # SPDX-License-Identifier: Apache-2.0
-"""Unpickling can run any code, so each reader first checks where the bytes are from: a
-signature (loads_signed) or the owner of a file that no other user can write (read)."""
+"""Unpickling can run any code.  Each reader therefore first verifies the source of the bytes: a
+signature (loads_signed), or the owner of a file that no other user can write (read)."""
 
 import base64
 import os
@@ -12,7 +12,7 @@ from horovod.runner.common.util import secret
 
 
 def dumps(obj):
-    """Any object, functions of __main__ among them, as bytes."""
+    """Return any object as bytes, including functions of __main__."""
     try:
         import cloudpickle
     except ImportError:
@@ -25,18 +25,18 @@ def dumps(obj):
 
 
 def dumps_base64(obj, to_ascii=True):
-    """The same in base64."""
+    """Return the result of dumps() in base64."""
     encoded = base64.b64encode(dumps(obj))
     return encoded.decode("ascii") if to_ascii else encoded
 
 
 def loads_base64(encoded):
-    """The reverse; only for text that the caller itself has encoded."""
+    """Undo dumps_base64(). Use this only for text that the caller itself has encoded."""
     return pickle.loads(base64.b64decode(encoded))
 
 
 def loads_signed(key, message, digest):
-    """The object in a message whose signature is right."""
+    """Return the object in a message, after verifying its signature."""
     if not secret.check_digest(key, message, digest):
         raise Exception("Security error: digest did not match the message.")
     return pickle.loads(message)
@@ -51,7 +51,7 @@ def write(path, obj):
 
 
 def read(path):
-    """The object in a file that is this user's and that no other user can write."""
+    """Return the object in a file that belongs to this user and that no other user can write."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
         s = os.fstat(f.fileno())
         if not stat.S_ISREG(s.st_mode) or s.st_uid != os.geteuid() or s.st_mode & 0o022:

@@ -49,7 +49,8 @@ _NOT_NEGATIVE = ("fusion_threshold_mb", "cycle_time_ms", "cache_capacity",
 
 
 def set_args_from_config(args, config, override_args):
-    """Set what a file of options says, a dictionary of sections; override_args stay."""
+    """Set the arguments in a file of options, given as a dictionary of sections; arguments in
+    override_args stay."""
     controller = (config.get("controller") or "").lower()
     if controller and not args.use_gloo and not args.use_mpi:
         if controller not in ("gloo", "mpi"):
@@ -62,7 +63,7 @@ def set_args_from_config(args, config, override_args):
 
 
 def validate_config_args(args):
-    """Raise ValueError for a value that makes no sense."""
+    """Raise ValueError for an invalid value."""
     for name in _NOT_NEGATIVE:
         value = getattr(args, name)
         if value is not None and value < 0:
@@ -73,7 +74,7 @@ def validate_config_args(args):
 
 
 def set_env_from_args(env, args):
-    """Put into env what tells the ranks these arguments; returns env."""
+    """Add the variables that pass these arguments to the ranks to env; return env."""
     for name, (variable, section, _) in _ROWS.items():
         value = getattr(args, name)
         if value is None or (section == "autotune" and not args.autotune) or \

@@ -17,7 +17,7 @@ def is_exportable(v):
 
 
 def get_env_rank_and_size():
-    """(rank, size) as the launcher tells them; (0, 1) if it does not."""
+    """Return (rank, size) from the launcher's variables; (0, 1) without them."""
     for name, other in (("HOROVOD_RANK", "HOROVOD_SIZE"),
                         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
                         ("PMI_RANK", "PMI_SIZE")):

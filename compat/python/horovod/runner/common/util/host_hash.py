@@ -9,7 +9,7 @@ NAMESPACE_PATH = "/proc/self/ns"
 
 
 def _namespaces():
-    """This process's namespaces: processes of two containers do not share memory."""
+    """Return this process's namespaces, because processes of two containers do not share memory."""
     try:
         return " ".join(os.readlink(os.path.join(NAMESPACE_PATH, name))
                         for name in sorted(os.listdir(NAMESPACE_PATH)))
@@ -22,7 +22,7 @@ def _hash(string):
 
 
 def host_hash(salt=None):
-    """HOST-HASH, where HOST is the first part of the name."""
+    """Return HOST-HASH, where HOST is the first part of the host's name."""
     name = socket.gethostname()
     text = f"{name}-{_namespaces()}" + (f"-{salt}" if salt else "")
     return f"{name.split('.')[0]}-{_hash(text)}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class HostInfo:
-    """A host and how many ranks it has room for."""
+    """A host and its number of slots."""
 
     def __init__(self, hostname, slots):
         self.hostname = hostname
@@ -14,7 +14,7 @@ class HostInfo:
 
     @staticmethod
     def from_string(host_string):
-        """Of "HOST:N"."""
+        """Return the HostInfo for "HOST:N"."""
         hostname, slots = host_string.strip().split(":")
         return HostInfo(hostname, int(slots))
 
@@ -32,7 +32,7 @@ class SlotInfo:
     cross_size: int
 
     def to_response_string(self):
-        """The numbers with commas between."""
+        """Return the numbers, separated by commas."""
         return ",".join(str(n) for n in (self.rank, self.size, self.local_rank, self.local_size,
                                          self.cross_rank, self.cross_size))
 
@@ -41,7 +41,7 @@ INVALID_SLOT_INFO = SlotInfo("", -1, -1, -1, -1, -1, -1)
 
 
 def parse_host_files(filename):
-    """"HOST:N,HOST:N" of a file with lines "HOST slots=N"."""
+    """Return "HOST:N,HOST:N" for a file with lines "HOST slots=N"."""
     hosts = []
     with open(filename, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
@@ -56,7 +56,7 @@ def parse_host_files(filename):
 
 
 def parse_hosts_and_slots(hosts):
-    """(names, {name: slots}) of "HOST:N,HOST:N"."""
+    """Return (names, {name: slots}) for "HOST:N,HOST:N"."""
     names, slots = [], {}
     for host in hosts.split(","):
         m = re.fullmatch(r"([\w.-]+):([0-9]+)", host.strip())
@@ -69,12 +69,12 @@ def parse_hosts_and_slots(hosts):
 
 
 def parse_hosts(hosts_string):
-    """The list of HostInfo of "HOST:N,HOST:N"."""
+    """Return a list of HostInfo for "HOST:N,HOST:N"."""
     return [HostInfo.from_string(s) for s in hosts_string.split(",")]
 
 
 def get_host_assignments(hosts, min_num_proc, max_num_proc=None):
-    """The SlotInfo of each rank: hosts are filled one after the other."""
+    """Return the SlotInfo of each rank; hosts are filled one after the other."""
     room = sum(h.slots for h in hosts)
     size = room if max_num_proc is None else min(room, max_num_proc)
     if size < min_num_proc:

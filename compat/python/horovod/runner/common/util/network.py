@@ -1,7 +1,7 @@
 # network.py - services that answer signed messages.
 # SPDX-License-Identifier: Apache-2.0
-"""A message is a signature, a length and a pickled object.  Nothing is unpickled before the
-signature has been checked, and nothing is read that is longer than MOST_BYTES."""
+"""A message is a signature, a length and a pickled object.  The signature is verified before the
+object is unpickled, and a message longer than MOST_BYTES is not read."""
 
 import codecs
 import queue
@@ -19,7 +19,7 @@ REQUEST_SECONDS = 60  # for a request to come, once there is a connection
 
 
 class PingRequest:
-    """Are you there?"""
+    """Ask whether the service is available."""
 
 
 class NoValidAddressesFound(Exception):
@@ -27,7 +27,7 @@ class NoValidAddressesFound(Exception):
 
 
 class PingResponse:
-    """The service's name, and the address from which it was asked."""
+    """The service's name, and the address from which the request came."""
 
     def __init__(self, service_name, source_address):
         self.service_name = service_name
@@ -35,11 +35,11 @@ class PingResponse:
 
 
 class AckResponse:
-    """Done, and nothing to tell."""
+    """The request is done, without a result."""
 
 
 class AckStreamResponse:
-    """Text follows."""
+    """The request is done, and text follows."""
 
 
 def _exactly(rfile, length):
@@ -50,7 +50,7 @@ def _exactly(rfile, length):
 
 
 class Wire:
-    """Objects over a connection whose ends know one key."""
+    """Sends and receives objects over a connection whose two sides know the same key."""
 
     def __init__(self, key):
         self._key = key
@@ -78,7 +78,8 @@ class Wire:
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """Listens on all addresses, since all have to have one port, and serves those it tells."""
+    """Listens on all addresses, because all must have the same port, and serves those that it
+    announces."""
 
     daemon_threads = False  # server_close() waits for the others only
     block_on_close = True
@@ -88,7 +89,7 @@ class _Server(socketserver.ThreadingTCPServer):
         return self.addresses is None or request.getsockname()[0] in self.addresses
 
     def handle_error(self, request, client_address):
-        """Strangers that send rubbish shall not fill the log."""
+        """Ignore invalid messages from unknown clients, which would fill the log."""
 
 
 class BasicService:
@@ -131,7 +132,7 @@ class BasicService:
         return Handler
 
     def _handle(self, req, client_address):
-        """The answer: an object, or (object, stream of text)."""
+        """Return the answer: an object, or (object, stream of text)."""
         if isinstance(req, PingRequest):
             return PingResponse(self._service_name, client_address[0])
         raise NotImplementedError(req)
@@ -145,22 +146,22 @@ class BasicService:
         return found
 
     def addresses(self):
-        """{interface: [(address, port)]}"""
+        """Return {interface: [(address, port)]}."""
         return self._addresses.copy()
 
     def shutdown(self):
-        """Answer the request, and end."""
+        """End the server after it has answered the request."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def get_port(self):
-        """The port of all addresses."""
+        """Return the port, which is the same on all addresses."""
         return self._port
 
 
 class BasicClient:
-    """Asks a service.  A request may be sent more than once, so it has to bear that."""
+    """Sends requests to a service.  A request may arrive more than once, and must allow this."""
 
     def __init__(self, service_name, addresses, key, verbose, match_intf=False, probe_timeout=20,
                  attempts=3):
@@ -177,7 +178,7 @@ class BasicClient:
                 f"addresses: {addresses}.\n`ringup net check` finds out why.")
 
     def _probe(self, addresses):
-        """Those of the addresses that answer."""
+        """Return the addresses that answer."""
         good = queue.Queue()
         threads = [in_thread(self._probe_one, (name, address, good))
                    for name, pairs in addresses.items() for address in pairs]
@@ -220,9 +221,9 @@ class BasicClient:
         return None
 
     def _send(self, req, stream=None):
-        """The answer; text behind it goes to stream."""
+        """Return the answer; text after it goes to stream."""
         return self._send_one(next(iter(self._addresses.values()))[0], req, stream)
 
     def addresses(self):
-        """Those that answered."""
+        """Return the addresses that answered."""
         return self._addresses

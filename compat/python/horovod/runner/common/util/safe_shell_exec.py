@@ -1,8 +1,8 @@
 # safe_shell_exec.py - run a command that never outlives this process.
 # SPDX-License-Identifier: Apache-2.0
-"""A shell in a session of its own runs the command; beside it a second one, the guard, reads from a
-pipe that is never written to.  When this process closes the pipe, or dies, the guard ends the
-session."""
+"""A shell in its own session runs the command.  A second shell in the session, the guard, reads
+from a pipe to which nothing is written.  When this process closes the pipe or dies, the guard ends
+the session."""
 
 import codecs
 import os
@@ -41,8 +41,9 @@ exit $status
 
 
 def prefix_connection(src_connection, dst_stream, prefix, index, prefix_output_with_timestamp):
-    """Copy lines from a pipe to a text stream, with "[index]<prefix>:" in front of each, and the
-    time if asked; closes the pipe.  A carriage return ends a line, too: progress is shown."""
+    """Copy lines from a pipe to a text stream, with "[index]<prefix>:" and, if requested, the time
+    before each; then close the pipe.  A carriage return also ends a line, so that progress is
+    visible."""
     decoder = codecs.getincrementaldecoder("utf8")(errors="replace")
     tagged = index is not None and prefix is not None
     line, more = "", True
@@ -67,17 +68,17 @@ def prefix_connection(src_connection, dst_stream, prefix, index, prefix_output_w
 
 
 def _create_event(ctx):
-    """Tests replace this function of upstream's; it is not called here."""
+    """Create an event.  Tests replace this function of upstream's; it is not called here."""
     return threading.Event()
 
 
 def execute(command, env=None, stdout=None, stderr=None, index=None, events=None,
             prefix_output_with_timestamp=False):
-    """Run a command of the shell; what it prints goes to text streams, else to sys.stdout and
-    sys.stderr, which a notebook shows.  When one of events is set, or at Ctrl-C, it is ended.
+    """Run a shell command.  Its output goes to text streams, by default to sys.stdout and
+    sys.stderr, which a notebook shows.  When one of events is set, or at Ctrl-C, the command is
+    ended.
 
-    Returns the exit status, 128 + signal if it was killed.
-    """
+    Returns the exit status, or 128 + signal if a signal killed the command."""
     hold, stop = [], threading.Event()
     read_end, write_end = os.pipe()
     hold.append(write_end)

@@ -11,12 +11,12 @@ HOROVOD_SECRET_KEY = "_HOROVOD_SECRET_KEY"
 
 
 def make_secret_key():
-    """A new key."""
+    """Return a new key."""
     return os.urandom(SECRET_LENGTH)
 
 
 def compute_digest(key, message):
-    """The signature of a message."""
+    """Return the signature of a message."""
     return hmac.new(key, message, hashlib.sha256).digest()
 
 

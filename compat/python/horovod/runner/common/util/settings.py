@@ -3,7 +3,7 @@
 
 
 class BaseSettings:
-    """The arguments of upstream's launchers; horovod.run() explains them."""
+    """The arguments of upstream's launchers; horovod.run() describes them."""
 
     def __init__(self, num_proc=None, verbose=0, ssh_port=None, ssh_identity_file=None,
                  extra_mpi_args=None, tcp_flag=None, binding_args=None, key=None,
@@ -26,7 +26,7 @@ class BaseSettings:
 
 
 class Settings(BaseSettings):
-    """With hosts, "HOST:N,HOST:N"."""
+    """BaseSettings with hosts, "HOST:N,HOST:N"."""
 
     def __init__(self, hosts=None, **kwargs):
         super().__init__(**kwargs)

@@ -5,7 +5,7 @@ import time
 
 
 class TimeoutException(Exception):
-    """The time is over."""
+    """The time limit was exceeded."""
 
     def __init__(self, message):
         super().__init__(message)
@@ -13,7 +13,7 @@ class TimeoutException(Exception):
 
 
 class Timeout:
-    """A deadline that starts now; {activity} in the message is the awaited event."""
+    """A deadline that starts now; {activity} in the message is the event to wait for."""
 
     def __init__(self, timeout, message):
         self._timeout = timeout
@@ -21,7 +21,7 @@ class Timeout:
         self._message = message
 
     def remaining(self):
-        """Seconds that are left."""
+        """Return the number of seconds that are left."""
         return max(0, self._end - time.monotonic())
 
     def timed_out(self):
@@ -29,7 +29,7 @@ class Timeout:
         return time.monotonic() > self._end
 
     def check_time_out_for(self, activity):
-        """Raise TimeoutException if it is over."""
+        """Raise TimeoutException if the time is up."""
         if self.timed_out():
             text = self._message.format(activity=activity).rstrip()
             raise TimeoutException(f"{text}{'' if text.endswith('.') else '.'} Timeout after "

@@ -9,7 +9,7 @@ from horovod.runner.common.util import safe_shell_exec
 
 
 def execute(command, env=None):
-    """(output, exit status), or None if the command could not be run."""
+    """Return (output, exit status), or None if the command could not be run."""
     output = io.StringIO()
     try:
         status = safe_shell_exec.execute(command, env=env, stdout=output, stderr=output)
