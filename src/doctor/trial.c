@@ -86,6 +86,26 @@ static bool is_open(const char *path, uid_t uid, char why[TRIAL_TEXT])
 	return false;
 }
 
+/* The same of the folders that the environment adds to those. */
+static bool is_environment_open(char why[TRIAL_TEXT])
+{
+	static const char *const lists[] = { "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE",
+					     "LD_LIBRARY_PATH" };
+	const char *home = conf_env("HOME"), *at;
+	char dir[PATH_MAX];
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (at = conf_env(lists[i]); at && *at; at += n + (at[n] == ':')) {
+			n = strcspn(at, ":");
+			text_copy(dir, sizeof(dir), at, n);
+			if (is_open(dir, 0, why))
+				return true;
+		}
+	snprintf(dir, sizeof(dir), "%s/.local", home ? home : "");
+	return is_open(dir, 0, why);
+}
+
 /* The same of the folders that the child would run code from. */
 static bool is_unsafe(const struct trial *t, const struct job_user *user, char why[TRIAL_TEXT])
 {
@@ -105,7 +125,7 @@ static bool is_unsafe(const struct trial *t, const struct job_user *user, char w
 	json_array_foreach(t->sites, i, site)
 		if (is_open(json_string_value(site), uid, why))
 			return true;
-	return false;
+	return !user->changes && is_environment_open(why);
 }
 
 /* The environment of the child: this process's, or for another user what builds get. */

@@ -608,6 +608,15 @@ wants '"result": "works"'
 printf 'import os, signal\nos.kill(os.getpid(), signal.SIGILL)\n' >"$site/torch/__init__.py"
 said ringup doctor --python "$venv"
 wants 'import fails: it is killed by signal 4'
+# Horovod is imported as well, if nothing is wrong with torch itself.
+: >"$site/torch/__init__.py"
+package_at "$site" horovod 0.28.1
+so "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" <<<'int x;'
+: >"$site/horovod/__init__.py"
+echo 'raise ImportError("Extension horovod.torch has not been built")' >"$site/horovod/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'bad +horovod\.torch of .*: the import fails: ImportError: Extension horovod\.torch has not been built'
+rm -r "$site"/horovod*
 # Two frameworks, of which one never ends; what it has started ends with it.
 printf 'import subprocess, time\nsubprocess.Popen(["sleep", "600.%s"])\nprint("x" * 10000000)\ntime.sleep(600)\n' "$$" >"$site/torch/__init__.py"
 package_at "$site" jax 0.6.2
@@ -668,6 +677,12 @@ chmod o+w "$site/torch"
 said ringup doctor --python "$venv"
 wants "not imported, since other users may write to $site/torch"
 chmod o-w "$site/torch"
+mkdir -p /srv/home/.local
+chown -R 12345 /srv/home
+said env HOME=/srv/home ringup doctor --python "$venv"
+wants 'not imported, since /srv/home/\.local belongs to user 12345'
+said env PYTHONPATH=/nowhere:/srv/home ringup doctor --python "$venv"
+wants 'not imported, since /srv/home belongs to user 12345'
 chown -R 12345:12345 "$venv"
 said ringup doctor --python "$venv"
 wants 'import fails: ImportError: as 12345'
