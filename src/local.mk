@@ -457,13 +457,17 @@ dist_proof_DATA = \
 TOOL_SOURCES += \
 	%reldir%/doctor/ability.c %reldir%/doctor/ability.h \
 	%reldir%/doctor/brief.c %reldir%/doctor/brief.h \
+	%reldir%/doctor/dangling.c %reldir%/doctor/dangling.h \
 	%reldir%/doctor/doctor.c %reldir%/doctor/doctor.h \
 	%reldir%/doctor/exam.c %reldir%/doctor/exam.h \
 	%reldir%/doctor/exam_gpus.c %reldir%/doctor/exam_machine.c \
 	%reldir%/doctor/exam_software.c \
 	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
+	%reldir%/doctor/imports.c %reldir%/doctor/imports.h \
+	%reldir%/doctor/launcher.c \
 	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
-	%reldir%/doctor/places.c
+	%reldir%/doctor/places.c \
+	%reldir%/doctor/trial.c %reldir%/doctor/trial.h
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report
 

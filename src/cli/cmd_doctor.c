@@ -1,6 +1,8 @@
 /* cmd_doctor.c - `ringup doctor`: the health of this node on one page. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/conf.h"
 #include "base/err.h"
@@ -9,7 +11,7 @@
 #include "cli/out.h"
 #include "doctor/doctor.h"
 
-static int as_json, as_report, check_build;
+static int as_json, as_report, check_build, no_import;
 static const char *python;
 static const char *root;
 
@@ -17,6 +19,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 'b', "check-build", NULL, &check_build,
 	  "list what each engine supports, as `horovodrun --check-build` does" },
 	{ OPT_FLAG, 'j', "json", NULL, &as_json, "print one JSON object" },
+	{ OPT_FLAG, 0, "no-import", NULL, &no_import, "import no framework" },
 	{ OPT_STR, 'p', "python", "P", &python, "check only this Python or environment" },
 	{ OPT_FLAG, 0, "report", NULL, &as_report,
 	  "print a report to paste into an issue: versions, settings and findings, no "
@@ -119,12 +122,20 @@ static int print_builds(const json_t *report)
 	return json_array_size(list) ? CMD_YES : CMD_NO;
 }
 
+static void progress(const char *what)
+{
+	fprintf(stderr, "\r\033[K%s", what ? what : "");
+	fflush(stderr);
+}
+
 static int cmd_doctor_run(int argc, char **argv, struct err *e)
 {
 	const struct doctor_how how = { .root = root ? root : cmd_conf()->root,
 					.python = python ? python : cmd_conf()->python,
 					.conf = cmd_conf(),
-					.brief = as_report };
+					.brief = as_report,
+					.imports = !no_import && !check_build,
+					.progress = isatty(STDERR_FILENO) ? progress : NULL };
 	json_t *report;
 	int rc, answer;
 

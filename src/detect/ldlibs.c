@@ -14,7 +14,7 @@ enum { MAX_CONF = 65536, MAX_LIBS = 4096 };
 
 static const char *const wanted[] = {
 	"libc10",   "libcuda.",  "libcudart.",    "libmpi.",  "libmpich.", "libmxnet",
-	"libnccl.", "libringup", "libtensorflow", "libtorch", NULL,
+	"libnccl.", "libringup", "libtensorflow", "libtorch", "libucp.",   NULL,
 };
 
 static const char *const usual[] = {

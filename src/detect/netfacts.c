@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "detect/commlibs.h"
+#include "detect/rootfs.h"
 #include "ringup.h"
 
 /* No picker reads it, but it is recorded with the rest: the platform's address. */
@@ -46,6 +47,25 @@ static int settings_resolve(struct netconf *c, struct err *e)
 								: 0;
 }
 
+/* Does the kernel of the node have an RDMA device?  As in struct snapshot. */
+static int find_rdma(const char *root)
+{
+	json_t *problems = json_array();
+	struct names n = { 0 };
+	struct rootfs fs;
+	struct err ignored;
+	int has = 0;
+
+	if (!rootfs_open(&fs, root, problems, &ignored)) {
+		n = rootfs_names(&fs, "/sys/class/infiniband", "");
+		has = n.count ? 1 : rootfs_is_dir(&fs, "/sys/class/net") ? -1 : 0;
+		rootfs_names_free(&n);
+		rootfs_close(&fs);
+	}
+	json_decref(problems);
+	return has;
+}
+
 int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct err *e)
 {
 	const char *peer = from->peer && *from->peer ? from->peer : NULL;
@@ -66,6 +86,7 @@ int netfacts_read(struct snapshot *s, const struct netfacts_from *from, struct e
 			rc = commlibs_find(&s->settings, from->root, e);
 		if (!rc)
 			rc = sources_read(&s->sources, from->root, e);
+		s->rdma = find_rdma(from->root);
 		if (!rc && from->resolve)
 			rc = settings_resolve(&s->settings, e);
 	}

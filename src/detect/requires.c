@@ -24,7 +24,8 @@ enum { MAX_METADATA = 4 << 20, MAX_DEPTH = 16 };
 struct marker {
 	const char *at, *series;
 	int depth;
-	bool is_bad; /* malformed, or about something unknown */
+	bool any_extra; /* conditions on extras hold */
+	bool is_bad;    /* malformed, or about something unknown */
 };
 
 static bool marker_or(struct marker *m);
@@ -98,9 +99,11 @@ static void take_operand(struct marker *m, char out[64], bool *is_version)
 static bool marker_compare(struct marker *m)
 {
 	char a[64], b[64], op[4] = "", clause[72];
-	bool is_version = false, is_in = false, is_not = false;
+	bool is_version = false, is_in = false, is_not = false, is_extra;
 	size_t n;
 
+	skip_blanks(m);
+	is_extra = !strncmp(m->at, "extra", 5);
 	take_operand(m, a, &is_version);
 	skip_blanks(m);
 	n = strspn(m->at, "<>=!~");
@@ -113,8 +116,8 @@ static bool marker_compare(struct marker *m)
 		m->is_bad |= !is_in;
 	}
 	take_operand(m, b, &is_version);
-	if (m->is_bad)
-		return false;
+	if (m->is_bad || (is_extra && m->any_extra))
+		return !m->is_bad;
 	if (is_in)
 		return (strstr(b, a) != NULL) != is_not;
 	if (is_version) {
@@ -164,11 +167,11 @@ static bool marker_or(struct marker *m)
 	return is;
 }
 
-bool requires_parse(const char *text, const char *series, struct requirement *out)
+static bool parse(const char *text, const char *series, bool any_extra, struct requirement *out)
 {
 	static const char of_names[] = "abcdefghijklmnopqrstuvwxyz"
 				       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-	struct marker m = { .series = series };
+	struct marker m = { .series = series, .any_extra = any_extra };
 	size_t n = strspn(text, of_names), at = 0;
 
 	*out = (struct requirement){ 0 };
@@ -190,6 +193,11 @@ bool requires_parse(const char *text, const char *series, struct requirement *ou
 		return true;
 	m.at = text + n + 1;
 	return marker_or(&m) && !m.is_bad;
+}
+
+bool requires_parse(const char *text, const char *series, struct requirement *out)
+{
+	return parse(text, series, false, out);
 }
 
 /* Is @version the same as @other, or, with ".*", does it begin with the same numbers? */
@@ -258,8 +266,8 @@ enum requires_fit requires_compare(const char *version, const char *versions)
 	return REQUIRES_FITS;
 }
 
-void requires_each(struct rootfs *fs, const struct dist *d, const char *series,
-		   requires_see *see, void *arg)
+static void each(struct rootfs *fs, const struct dist *d, const char *series, bool any_extra,
+		 requires_see *see, void *arg)
 {
 	static const char field[] = "Requires-Dist: ";
 	char dir[PATH_MAX], path[PATH_MAX], *line, *save = NULL;
@@ -276,7 +284,19 @@ void requires_each(struct rootfs *fs, const struct dist *d, const char *series,
 	for (line = data ? strtok_r(data, "\r\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\r\n", &save))
 		if (!strncmp(line, field, strlen(field)) &&
-		    requires_parse(line + strlen(field), series, &r) && !see(arg, &r))
+		    parse(line + strlen(field), series, any_extra, &r) && !see(arg, &r))
 			break;
 	free(data);
+}
+
+void requires_each(struct rootfs *fs, const struct dist *d, const char *series,
+		   requires_see *see, void *arg)
+{
+	each(fs, d, series, false, see, arg);
+}
+
+void requires_each_extra(struct rootfs *fs, const struct dist *d, const char *series,
+			 requires_see *see, void *arg)
+{
+	each(fs, d, series, true, see, arg);
 }

@@ -29,6 +29,10 @@ typedef bool requires_see(void *arg, const struct requirement *r);
 void requires_each(struct rootfs *fs, const struct dist *d, const char *series,
 		   requires_see *see, void *arg);
 
+/* requires_each_extra - the same with those of all extras. */
+void requires_each_extra(struct rootfs *fs, const struct dist *d, const char *series,
+			 requires_see *see, void *arg);
+
 /* The pure functions. */
 
 /* requires_parse - parse the text after "Requires-Dist: "; false if it is malformed, or does

@@ -24,7 +24,10 @@ static const struct {
 int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 {
 	const struct find_how find = { how->root, how->python };
-	struct exam x = { .root = how->root ? how->root : "", .conf = how->conf };
+	struct exam x = { .root = how->root ? how->root : "",
+			  .conf = how->conf,
+			  .imports_too = how->imports,
+			  .progress = how->progress };
 	json_t *facts = NULL;
 	int rc = find_all(&find, &facts, e);
 
@@ -34,18 +37,20 @@ int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 		x.root = "";
 	x.facts = facts;
 	x.findings = json_array();
+	x.imports = json_array();
 	for (size_t i = 0; !rc && i < sizeof(exams) / sizeof(exams[0]); i++) {
 		x.section = exams[i].section;
 		rc = exams[i].run(&x, e);
 	}
 	if (!rc) {
-		*out = json_pack("{ss sb sO so so*}", "schema", "ringup.doctor/1", "healthy",
-				 !x.bad, "findings", x.findings, "horovod",
-				 ability_of(x.root, facts), "brief",
+		*out = json_pack("{ss sb sO sO so so*}", "schema", "ringup.doctor/1", "healthy",
+				 !x.bad, "findings", x.findings, "imports", x.imports,
+				 "horovod", ability_of(x.root, facts), "brief",
 				 how->brief ? brief_of(x.root, facts) : NULL);
 		rc = *out ? 0 : fail(e, RINGUP_ENOMEM, "doctor");
 	}
 	json_decref(x.findings);
+	json_decref(x.imports);
 	json_decref(facts);
 	return rc;
 }

@@ -14,15 +14,20 @@ struct doctor_how {
 	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
 	const char *python; /* only this one; NULL or "": all                    */
 	const struct conf *conf;
-	bool brief; /* with what brief_of() tells, as "brief"              */
+	bool brief;   /* with what brief_of() tells, as "brief"              */
+	bool imports; /* also import each framework, on this node */
+	/* If not NULL, gets what takes time, and NULL when that has ended. */
+	void (*progress)(const char *what);
 };
 
 /*
- * doctor_examine - {schema, healthy, findings: [{section, state, text, why, todo}], horovod}.
+ * doctor_examine - {schema, healthy, findings: [{section, state, text, why, todo}], imports:
+ * [{python, name, result, text}], horovod}.
  *
- * Runs and imports no examined software.  horovod has the answers of `horovodrun --check-build`
- * for each Python: [{python, engine, frameworks: {PyTorch: true}, controllers: {MPI, Gloo},
- * operations: {NCCL, DDL, CCL, MPI, Gloo}}]; null: only running it would tell.
+ * Runs no examined software, but for imports (doctor/trial.h).  horovod has the answers of
+ * `horovodrun --check-build` for each Python: [{python, engine, frameworks: {PyTorch: true},
+ * controllers: {MPI, Gloo}, operations: {NCCL, DDL, CCL, MPI, Gloo}}]; null: only running it
+ * would tell.
  *
  * Ownership: *@out is the caller's to json_decref().
  * Returns 0, or as find_all().

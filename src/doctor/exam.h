@@ -20,6 +20,9 @@ struct exam {
 	const char *section; /* the section of the findings being added */
 	json_t *findings;    /* [{section, state, text, why, todo}] */
 	int bad;
+	bool imports_too;                   /* frameworks are imported as well */
+	json_t *imports;                    /* of imports_add() */
+	void (*progress)(const char *what); /* as in struct doctor_how */
 };
 
 /* exam_is_live - is this node examined, not a tree? */
@@ -35,6 +38,9 @@ void exam_why(struct exam *x, const char *why, const char *todo);
 
 /* exam_places - add variables that name a file or folder which does not exist; live only. */
 void exam_places(struct exam *x);
+
+/* exam_launcher - add an mpirun of Open MPI that has no remote shell; live only. */
+void exam_launcher(struct exam *x);
 
 /* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
 #include "base/conf.h"
@@ -16,9 +17,11 @@
 #include "detect/loader.h"
 #include "detect/lookup.h"
 #include "detect/mpilibs.h"
+#include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "doctor/exam.h"
+#include "doctor/imports.h"
 #include "doctor/misfits.h"
 #include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
@@ -99,8 +102,10 @@ int exam_engine(struct exam *x, struct err *e)
 	n = modules_states(x->root, folder, "", x->facts, &states);
 	add_backends(x, states, n);
 	add_impossible(x, states, n, folder);
-	if (exam_is_live(x))
+	if (exam_is_live(x)) {
 		exam_places(x);
+		exam_launcher(x);
+	}
 	free(states);
 	return 0;
 }
@@ -231,6 +236,59 @@ static void add_framework(struct exam *x, const json_t *f, bool is_broken)
 	}
 }
 
+/* Has the folder @home, of PYTHONHOME, the standard library of @python? */
+static bool is_home_of(const struct exam *x, const char *home, const char *python)
+{
+	static const char *const parts[] = { "lib/python%s/os.py", "lib64/python%s/os.py" };
+	char series[16], part[64], path[PATH_MAX];
+
+	pythons_series(version_of(x->facts, python), series, sizeof(series));
+	if (!*series)
+		return true;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		snprintf(part, sizeof(part), parts[i], series);
+		if (rootfs_join(path, home, part) && !access(path, F_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Reports a PYTHONHOME, and the Pythons with frameworks that do not start with it. */
+static void add_home(struct exam *x, const json_t *list, json_t *reported)
+{
+	const char *told = conf_env("PYTHONHOME"), *before = "";
+	char home[PATH_MAX], why[PATH_MAX + 128];
+	int bad = x->bad;
+	json_t *o;
+	size_t i;
+
+	if (!told || !*told)
+		return;
+	text_copy(home, sizeof(home), told, strcspn(told, ":"));
+	snprintf(why, sizeof(why),
+		 "PYTHONHOME=%s: every Python looks for its standard library there, and that "
+		 "of this version is not there",
+		 home);
+	json_array_foreach(list, i, o) {
+		const char *python = jsonio_string(o, "python");
+
+		if (is_home_of(x, home, python))
+			continue;
+		json_object_set_new(reported, jsonio_string(o, "location"), json_false());
+		if (!strcmp(python, before))
+			continue;
+		exam_add(x, EXAM_BAD, "%s does not start: PYTHONHOME is of another Python",
+			 python);
+		exam_why(x, why, "unset PYTHONHOME");
+		before = python;
+	}
+	if (x->bad > bad)
+		return;
+	exam_add(x, EXAM_NOTE,
+		 "PYTHONHOME=%s: every Python looks for its standard library there", home);
+	exam_why(x, "a Python of another version does not start", "unset PYTHONHOME");
+}
+
 int exam_frameworks(struct exam *x, struct err *e)
 {
 	const json_t *list = json_object_get(x->facts, "frameworks");
@@ -238,16 +296,14 @@ int exam_frameworks(struct exam *x, struct err *e)
 	size_t i;
 	int rc = misfits_add(x, list, reported, e);
 
-	const char *home = exam_is_live(x) ? conf_env("PYTHONHOME") : NULL;
-
 	if (rc)
 		goto out;
-	if (home && *home) {
-		exam_add(x, EXAM_NOTE,
-			 "PYTHONHOME=%s: every Python looks for its standard library there",
-			 home);
-		exam_why(x, "a Python of another version does not start", "unset PYTHONHOME");
-	}
+	if (exam_is_live(x))
+		add_home(x, list, reported);
+	if (x->imports_too && exam_is_live(x))
+		rc = imports_add(x, list, reported, e);
+	if (rc)
+		goto out;
 	json_array_foreach(list, i, o)
 		add_framework(x, o, json_object_get(reported, jsonio_string(o, "location")));
 	json_array_foreach(json_object_get(x->facts, "engines"), i, o)

@@ -19,6 +19,7 @@
 #include "detect/requires.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
+#include "doctor/dangling.h"
 #include "doctor/exam.h"
 #include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
@@ -496,6 +497,64 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	return true;
 }
 
+/* A package whose requirements on CUDA's libraries are looked at. */
+struct on_cuda {
+	const struct asking *a;
+	const struct dist *by;
+};
+
+/* Reports a package of NVIDIA that is too old or too new.  A framework that requires exactly
+ * one version works with newer ones, and what it lacks in older ones is a matter of symbols,
+ * but for cuDNN, whose version the framework compares itself. */
+static bool see_cuda(void *arg, const struct requirement *r)
+{
+	const struct on_cuda *c = arg;
+	const char *python = jsonio_string(c->a->framework, "python");
+	char todo[2 * PATH_MAX], word[PATH_MAX], dir[PATH_MAX];
+	bool is_cudnn = !strncmp(r->name, "nvidia-cudnn", 12),
+	     is_range = !strchr(r->versions, '=') || strchr(r->versions, '>');
+	enum requires_fit is;
+	struct dist d;
+
+	if (strncmp(r->name, "nvidia-", 7) || !*r->versions || (!is_cudnn && !is_range))
+		return true;
+	d = installed(c->a, r->name, dir);
+	is = *d.version ? requires_compare(d.version, r->versions) : REQUIRES_FITS;
+	if (is != REQUIRES_OLDER && (is != REQUIRES_NEWER || !is_range))
+		return true;
+	exam_add(c->a->x, is == REQUIRES_OLDER ? EXAM_BAD : EXAM_NOTE,
+		 "%s %s of %s is %s than %s %s needs (%s)", r->name, d.version, python,
+		 is == REQUIRES_OLDER ? "older" : "newer", c->by->name, c->by->version,
+		 r->versions);
+	snprintf(todo, sizeof(todo), "%s -m pip install '%s%s'",
+		 shell_word(python, word, sizeof(word)), r->name, r->versions);
+	exam_why(c->a->x,
+		 is == REQUIRES_OLDER
+			 ? "it was built with a newer one, and fails when it first uses a GPU"
+			 : "its developers do not support this combination",
+		 todo);
+	return true;
+}
+
+/* Reports packages of CUDA's libraries that do not fit the framework, or a plug-in of it. */
+static void add_cuda_packages(const struct asking *a)
+{
+	const char *distribution = jsonio_string(a->framework, "distribution");
+	bool is_jax = !strcmp(jsonio_string(a->framework, "name"), "jax");
+	char site[PATH_MAX];
+	struct dists found = beside(a->fs, a->framework, site);
+
+	for (size_t i = 0; i < found.count; i++) {
+		struct on_cuda c = { a, &found.at[i] };
+		bool is_own = !strcmp(c.by->name, distribution) ||
+			      (is_jax && !strncmp(c.by->name, "jax-cuda", 8));
+
+		if (is_own)
+			requires_each_extra(a->fs, c.by, a->series, see_cuda, &c);
+	}
+	dist_free(&found);
+}
+
 /* Reports packages that the framework imports and that are missing, or of another version than
  * it requires. */
 static void add_required(struct asking *a)
@@ -666,7 +725,7 @@ static void add_misfits(struct asking *a, const struct versions *table, json_t *
 	const char *name = jsonio_string(f, "name");
 	char dir[PATH_MAX];
 
-	if (add_other(a, reported))
+	if (dangling_add(x, a->fs, f, reported) || add_other(a, reported))
 		return;
 	if (!strcmp(name, "tensorflow"))
 		add_keras(x, table, f);
@@ -680,6 +739,8 @@ static void add_misfits(struct asking *a, const struct versions *table, json_t *
 		add_avx(x, a->fs, f);
 	add_numpy(x, a->fs, table, f);
 	add_required(a);
+	if (strcmp(name, "jaxlib") != 0)
+		add_cuda_packages(a);
 	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]); k++)
 		if (rootfs_join(dir, jsonio_string(f, "location"), folders[k]) &&
 		    add_refused(x, a->fs, f, dir))

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -547,6 +548,38 @@ static void netconf_take(struct netconf_host *h, const struct sockaddr *sa)
 	h->nips++;
 }
 
+/* Does the line of /etc/hosts @line have the address @ip and @name?  Cuts it into words. */
+static bool is_hosts_line(char *line, const struct iface_ip *ip, const char *name)
+{
+	char text[IFACE_TEXT], *save = NULL, *word;
+
+	line[strcspn(line, "#")] = 0;
+	word = strtok_r(line, " \t\r", &save);
+	if (!word || strcmp(word, iface_text(ip, text)) != 0)
+		return false;
+	while ((word = strtok_r(NULL, " \t\r", &save)) && strcasecmp(word, name) != 0)
+		;
+	return word;
+}
+
+/* Finds the line of /etc/hosts that gives @h its first address. */
+static void find_hosts_line(struct netconf_host *h)
+{
+	char *data = NULL, *line, *rest;
+	size_t len;
+	int number = 0;
+
+	if (!h->nips || file_read("", "/etc/hosts", FILE_CAP, &data, &len, NULL))
+		return;
+	rest = data;
+	while (!h->line && (line = strsep(&rest, "\n"))) {
+		number++;
+		if (is_hosts_line(line, &h->ips[0], h->name))
+			h->line = number;
+	}
+	free(data);
+}
+
 int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all, *i;
@@ -559,6 +592,7 @@ int netconf_resolve(struct netconf *c, const char *name, struct err *e)
 	for (i = all; i && h->nips < NETCONF_IPS; i = i->ai_next)
 		netconf_take(h, i->ai_addr);
 	freeaddrinfo(all);
+	find_hosts_line(h);
 	return 0;
 }
 

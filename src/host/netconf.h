@@ -47,6 +47,7 @@ struct netconf_host {
 	char name[256];
 	struct iface_ip ips[NETCONF_IPS];
 	int nips; /* 0: it does not resolve */
+	int line; /* of /etc/hosts with the name and the first address; 0: none */
 };
 
 /*

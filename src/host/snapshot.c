@@ -71,7 +71,8 @@ json_t *snapshot_host(const struct netconf_host *h)
 
 	for (int n = 0; n < h->nips; n++)
 		json_array_append_new(list, ip_text(&h->ips[n]));
-	return json_pack("{s:o,s:o}", "name", jsonio_text(h->name), "addresses", list);
+	return json_pack("{s:o,s:o,s:o*}", "name", jsonio_text(h->name), "addresses", list,
+			 "line", h->line ? json_integer(h->line) : NULL);
 }
 
 static json_t *row_json(const struct netconf_row *r)
@@ -116,6 +117,7 @@ json_t *snapshot_json(const struct snapshot *s)
 	json_t *ifaces = json_array(), *addrs = json_array(), *routes = json_array();
 	json_t *hosts = json_array(), *rows = json_array(), *versions = json_array();
 	json_t *sources = json_array(), *pins = json_array(), *plugins = json_array();
+	json_t *rdma = s->rdma ? json_boolean(s->rdma > 0) : NULL;
 
 	for (int i = 0; i < l->nifaces; i++)
 		json_array_append_new(ifaces, iface_json(&l->ifaces[i]));
@@ -138,10 +140,11 @@ json_t *snapshot_json(const struct snapshot *s)
 						jsonio_text(c->versions[i].version)));
 	for (int i = 0; i < s->sources.nfiles; i++)
 		json_array_append_new(sources, source_json(&s->sources.files[i]));
-	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema", schema,
+	return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o*}", "schema", schema,
 			 "interfaces", ifaces, "addresses", addrs, "routes", routes, "hostname",
 			 jsonio_text(c->hostname), "hosts", hosts, "settings", rows, "versions",
-			 versions, "pins", pins, "env_plugins", plugins, "sources", sources);
+			 versions, "pins", pins, "env_plugins", plugins, "sources", sources,
+			 "rdma", rdma);
 }
 
 static bool get_ip(const json_t *j, struct iface_ip *ip)
@@ -242,7 +245,8 @@ static bool parse_host(struct snapshot *s, const json_t *j)
 	if (!jsonio_get_text(j, "name", name, sizeof(name)))
 		return false;
 	h = netconf_host_add(&s->settings, name);
-	return h && snapshot_host_ips(h, j);
+	return h && jsonio_get_int(j, "line", 0, INT_MAX, 0, &h->line) &&
+	       snapshot_host_ips(h, j);
 }
 
 static bool parse_setting(struct snapshot *s, const json_t *j)
@@ -360,6 +364,7 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 		{ "sources", MOST, parse_source },
 	};
 	const char *is = json_string_value(json_object_get(json, "schema"));
+	const json_t *rdma;
 	int rc = 0;
 
 	memset(s, 0, sizeof(*s));
@@ -368,6 +373,8 @@ int snapshot_parse(struct snapshot *s, const json_t *json, struct err *e)
 	if (!jsonio_get_text(json, "hostname", s->settings.hostname,
 			     sizeof(s->settings.hostname)))
 		return fail(e, RINGUP_EINVAL, "hostname is not understood");
+	rdma = json_object_get(json, "rdma");
+	s->rdma = json_is_true(rdma) ? 1 : json_is_false(rdma) ? -1 : 0;
 	for (size_t i = 0; !rc && i < sizeof(lists) / sizeof(lists[0]); i++)
 		rc = parse_list(s, json, lists[i].key, lists[i].most, lists[i].parse, e);
 	return rc;

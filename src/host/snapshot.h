@@ -16,6 +16,7 @@ struct snapshot {
 	struct iface_list ifaces;
 	struct netconf settings;
 	struct sources sources; /* empty in snapshots of older versions */
+	int rdma; /* 1: the kernel has an RDMA device, -1: it has none, 0: not recorded */
 };
 
 /* snapshot_json - the caller's reference, or NULL without memory. */

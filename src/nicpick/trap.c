@@ -215,6 +215,8 @@ static int ask_all(struct trap_case *t, struct err *e)
 		rc = picker_run(picker_find("openmpi"), l, &c, &t->ompi, e);
 	if (!rc)
 		rc = picker_run(picker_find("gloo"), l, &c, &t->gloo, e);
+	if (!rc)
+		rc = picker_run(picker_find("ucx"), l, &c, &t->ucx, e);
 	netconf_free(&c);
 	return rc;
 }
@@ -252,6 +254,7 @@ void trap_end(struct trap_case *t)
 	picker_free(&t->nccl);
 	picker_free(&t->ompi);
 	picker_free(&t->gloo);
+	picker_free(&t->ucx);
 }
 
 struct trap_row *trap_get(struct trap_case *t, const char *name)
@@ -478,6 +481,11 @@ static bool sounds_virtual(const char *name)
 	return false;
 }
 
+bool trap_is_link_local(const struct iface_addr *a)
+{
+	return a->ip.family == AF_INET && a->ip.bytes[0] == 169 && a->ip.bytes[1] == 254;
+}
+
 bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a)
 {
 	const struct iface_list *l = &t->s->ifaces;
@@ -494,7 +502,7 @@ bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a)
 		return true;
 	case IFACE_VETH:
 	case IFACE_OTHER:
-		return sounds_virtual(f->name);
+		return sounds_virtual(f->name) || trap_is_link_local(a);
 	default:
 		return a->ip.family == AF_INET && !iface_is_global(&a->ip);
 	}

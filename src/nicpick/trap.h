@@ -28,9 +28,9 @@ struct trap_case {
 	const struct snapshot *s;
 	struct trap_row *rows;
 	int nrows;
-	struct picked nccl, ompi, gloo; /* the choice of each */
-	char good[IFACE_NAME];          /* the interface to name instead, or "" */
-	enum envplugin_kind plugin;     /* the source of NCCL's settings */
+	struct picked nccl, ompi, gloo, ucx; /* the choice of each */
+	char good[IFACE_NAME];               /* the interface to name instead, or "" */
+	enum envplugin_kind plugin;          /* the source of NCCL's settings */
 	char plugin_what[NETCONF_PLUGIN];
 
 	struct lint_report *report;
@@ -97,6 +97,10 @@ const char *trap_near(const struct trap_case *t, const struct picker_item *x);
 /* trap_is_foreign - would a job's traffic fail on it: a bridge, a tunnel, an address that is
  * the same on every node, and not this machine's way out? */
 bool trap_is_foreign(const struct trap_case *t, const struct iface_addr *a);
+
+/* trap_is_link_local - is it of 169.254.0.0/16, which a card has without a network behind it,
+ * or which is the same on every node, as that of a BMC? */
+bool trap_is_link_local(const struct iface_addr *a);
 
 /* trap_has_network - does any interface lead to other hosts? */
 bool trap_has_network(const struct trap_case *t);

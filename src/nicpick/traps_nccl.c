@@ -509,8 +509,10 @@ void trap_nccl_foreign(struct trap_case *t)
 		a = trap_address(t, &r->picks[i]);
 		if (!a || !trap_is_foreign(t, a) || !strcmp(a->label, t->good))
 			continue;
-		trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL takes %s%s",
-			     a->label, i ? " as well as others for its data" : "");
+		trap_machine(t, SOURCES_NCCL, ifname, instead(t, fix), "NCCL takes %s%s%s",
+			     a->label, i ? " as well as others for its data" : "",
+			     trap_is_link_local(a) ? ", which has only a link-local address"
+						   : "");
 		return;
 	}
 }

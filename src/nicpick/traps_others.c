@@ -148,10 +148,16 @@ void trap_gloo_hostname_unknown(struct trap_case *t)
 {
 	const struct netconf_host *h = host(t);
 
-	if (h && !first_local(t, h) && !trap_names(t, gloo) && trap_has_network(t))
-		trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
-			     "the host name %.80s resolves to %s", h->name,
-			     h->nips ? "no address of this host" : "nothing");
+	char text[IFACE_TEXT], by[64] = "";
+
+	if (!h || first_local(t, h) || trap_names(t, gloo) || !trap_has_network(t))
+		return;
+	if (h->line)
+		snprintf(by, sizeof(by), " (line %d of /etc/hosts)", h->line);
+	trap_machine(t, SOURCES_ENVIRONMENT, gloo, good(t),
+		     "the host name %.80s resolves to %s%s%s", h->name,
+		     h->nips ? iface_text(&h->ips[0], text) : "nothing", by,
+		     h->nips ? ", which is no address of this host" : "");
 }
 
 /* Reports a value that is not one exact name. */
@@ -211,8 +217,51 @@ void trap_ucx_devices(struct trap_case *t)
 		if (!near)
 			continue;
 		trap_found(t, r, NULL, near, "'%.*s' is not a device", x.len, x.text);
+		r->broken = true;
 		return;
 	}
+}
+
+/* Does UCX_TLS allow transports that connect the ranks of one host? */
+static bool has_local_transport(const char *list)
+{
+	static const char *const local[] = { "all",  "sm",    "shm",  "mm",
+					     "self", "posix", "sysv", "xpmem" };
+	struct picker_item x;
+
+	if (!list || *list == '^')
+		return true;
+	while (picker_next(&list, &x))
+		for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+			if (trap_is(&x, local[i]))
+				return true;
+	return false;
+}
+
+/* Reports the setting that leaves UCX without tcp, where it has no RDMA device either. */
+static void no_transport(struct trap_case *t, bool is_local_left)
+{
+	const char *error = t->ucx.roles[0].error;
+	bool by_tls = !strncmp(error, "UCX_TLS=", 8);
+	struct trap_row *r = trap_sound(t, by_tls ? "UCX_TLS" : "UCX_NET_DEVICES");
+	struct trap_row *tls = trap_sound(t, "UCX_TLS");
+
+	if (!r || !*error || t->s->rdma >= 0 || !*netconf_version(&t->s->settings, "ucx") ||
+	    has_local_transport(tls ? tls->value : NULL) != is_local_left)
+		return;
+	trap_remove(t, r, "%s, and this node has no RDMA device%s", error,
+		    is_local_left ? ", so UCX connects only ranks of one host"
+				  : ", so UCX has no transport");
+}
+
+void trap_ucx_no_transport(struct trap_case *t)
+{
+	no_transport(t, false);
+}
+
+void trap_ucx_one_host(struct trap_case *t)
+{
+	no_transport(t, true);
 }
 
 /* Can a job's packets use this address? */

@@ -2,7 +2,7 @@
 # reported.bats - failures of nodes and environments after public reports; docs/bench/nodes.md names these and the
 # right answers.
 # needs: cpu
-# tests: src/doctor src/detect src/cli/cmd_doctor.c src/rebuild compat/install init-scripts
+# tests: src/doctor src/detect src/nicpick src/host src/cli/cmd_doctor.c src/rebuild compat/install init-scripts
 
 load ../lib/helper
 load ../lib/reported
@@ -544,5 +544,256 @@ said bash -c 'echo $$ >"$0/cgroup.procs"; exec ringup doctor' "$g"
 rmdir "$g"
 ended 1
 wants 'control group allows only [0-9]+ more' 'pids\.max.*--pids-limit'
+S
+}
+
+@test "D1: uv's environment of links, and a pruned cache" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.6.0
+cache=$T/cache/uv/archive-v0/NdHIQJOHd5Q0fSj9Nf1Oi
+mkdir -p "$cache"
+ln -sf "$cache/torch/__init__.py" "$site/torch/__init__.py"
+ln -sf "$cache/torch/lib/libtorch_cpu.so" "$site/torch/lib/libtorch_cpu.so"
+ln -sf "$cache/METADATA" "$site/torch-2.6.0.dist-info/METADATA"
+said ringup doctor --python "$venv"
+ended 1
+wants "torch 2\.6\.0 of .* cannot be imported: $site/torch/__init__\.py is a link to $cache/torch/__init__\.py" \
+  'uv cache prune' 'fix: uv pip install --python .* --reinstall --link-mode copy torch'
+unsaid METADATA 'no engine installed' 'import fails'
+# A tree is not run.
+python_at "$T/tree" /opt/v 3.11
+cp -a "$site/." "$T/tree/opt/v/lib/python3.11/site-packages"
+said ringup doctor --root "$T/tree" --python /opt/v
+ended 1
+wants "torch/__init__\.py is a link to $cache/torch/__init__\.py"
+# Other links lead to what was moved.
+ln -sf /data/gone/__init__.py "$site/torch/__init__.py"
+rm "$site/torch/lib/libtorch_cpu.so"
+said ringup doctor --python "$venv"
+wants '__init__\.py is a link to /data/gone/__init__\.py' 'moved' 'pip install --force-reinstall torch==2\.6\.0'
+# Without the file Python imports the folder, and nothing in it.
+rm "$site/torch/__init__.py" "$site/torch-2.6.0.dist-info/METADATA"
+package_at "$site" torch 2.6.0
+said ringup doctor --python "$venv"
+ended 1
+wants "torch 2\.6\.0 of .*: the import fails: it is a folder without __init__\.py: $site/torch" 'force-reinstall torch==2\.6\.0'
+said ringup doctor --no-import --python "$venv"
+unsaid 'import fails'
+: >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+unsaid 'import' 'link to'
+[[ ! -e $site/torch/__pycache__ ]] || { echo "BYTECODE" && fails=1; }
+S
+}
+
+@test "D2: an MKL without a symbol that torch needs" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.1.2
+so "$site/torch/lib/libtorch_cpu.so" <<<'extern int iJIT_NotifyEvent(int); int f(void) { return iJIT_NotifyEvent(1); }'
+printf 'import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + "/lib/libtorch_cpu.so", 2)\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+ended 1
+wants 'torch 2\.1\.2 of .*: the import fails: OSError: .*/libtorch_cpu\.so: undefined symbol: iJIT_NotifyEvent' "fix: conda install 'mkl<2024\.1'"
+unsaid 'no engine installed'
+said ringup doctor --json --python "$venv"
+wants '"result": "fails"' '"name": "torch"'
+# What has no known cause is shown by the import itself; a job's environment is the import's.
+printf 'import os\nif os.environ.get("BROKEN"):\n    raise RuntimeError("first\\nsecond")\n' >"$site/torch/__init__.py"
+said env BROKEN=1 ringup doctor --python "$venv"
+wants 'import fails: RuntimeError: first second' "fix: .* -c 'import torch' shows where"
+said ringup doctor --json --python "$venv"
+wants '"result": "works"'
+printf 'import os, signal\nos.kill(os.getpid(), signal.SIGILL)\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'import fails: it is killed by signal 4'
+# Horovod is imported as well, if nothing is wrong with torch itself.
+: >"$site/torch/__init__.py"
+package_at "$site" horovod 0.28.1
+so "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" <<<'int x;'
+: >"$site/horovod/__init__.py"
+echo 'raise ImportError("Extension horovod.torch has not been built")' >"$site/horovod/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'bad +horovod\.torch of .*: the import fails: ImportError: Extension horovod\.torch has not been built'
+rm -r "$site"/horovod*
+# Two frameworks, of which one never ends; what it has started ends with it.
+printf 'import subprocess, time\nsubprocess.Popen(["sleep", "600.%s"])\nprint("x" * 10000000)\ntime.sleep(600)\n' "$$" >"$site/torch/__init__.py"
+package_at "$site" jax 0.6.2
+mkdir -p "$site/jax"
+echo 'raise ImportError("no jaxlib")' >"$site/jax/__init__.py"
+said ringup doctor --python "$venv"
+wants 'torch 2\.1\.2 of .*: the import took more than 20 s' 'jax 0\.6\.2 of .*: the import fails: ImportError: no jaxlib'
+! grep -zqs "600[.]$$" /proc/[0-9]*/cmdline || { echo "A PROCESS IS LEFT" && fails=1; }
+S
+}
+
+@test "D3: PYTHONHOME of another Python" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.13.0
+mkdir -p "$T/apps/3.5/lib/python3.5"
+: >"$T/apps/3.5/lib/python3.5/os.py"
+said env PYTHONHOME="$T/apps/3.5" ringup doctor --python "$venv"
+ended 1
+wants 'bad +/.*/bin/python3[.0-9]* does not start: PYTHONHOME is of another Python' "why: PYTHONHOME=$T/apps/3\.5" 'fix: unset PYTHONHOME'
+unsaid 'no engine installed' healthy
+home=$("$venv/bin/python3" -c 'import sys; print(sys.base_prefix)')
+said env PYTHONHOME="$home" ringup doctor --python "$venv"
+wants "note +PYTHONHOME=$home"
+unsaid 'bad .*does not start'
+# A Python whose standard library is damaged says so itself.
+mkdir "$T/lib"
+so "$T/lib/evil.so" <<<'#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+extern char *program_invocation_short_name;
+__attribute__((constructor)) static void f(void) {
+  if (!strncmp(program_invocation_short_name, "python", 6)) { fputs("Fatal error: no encodings\n", stderr); _Exit(1); }
+}'
+said env LD_PRELOAD="$T/lib/evil.so" ringup doctor --python "$venv"
+ended 1
+wants 'does not start: Fatal error: no encodings'
+S
+}
+
+@test "D4: root imports nothing that others may change" {
+  reported <<'S'
+python=/usr/bin/python3
+[[ -x $python ]] || cannot "no Python in /usr/bin"
+python=$(realpath "$python")
+mount -t tmpfs none /srv
+live_environment /srv/venv "$python"
+torch_at "$site" 2.6.0
+printf 'import os\nraise ImportError("as %%d" %% os.getuid())\n' >"$site/torch/__init__.py"
+said ringup doctor --python "$venv"
+wants 'import fails: ImportError: as 0'
+chown 12345 "$site"
+said ringup doctor --python "$venv"
+wants "note +torch 2\.6\.0 of .*: not imported, since $site belongs to user 12345" 'as the user who trains'
+unsaid 'import fails'
+chown 0 "$site"
+chmod o+w "$site/torch"
+said ringup doctor --python "$venv"
+wants "not imported, since other users may write to $site/torch"
+chmod o-w "$site/torch"
+mkdir -p /srv/home/.local
+chown -R 12345 /srv/home
+said env HOME=/srv/home ringup doctor --python "$venv"
+wants 'not imported, since /srv/home/\.local belongs to user 12345'
+said env PYTHONPATH=/nowhere:/srv/home ringup doctor --python "$venv"
+wants 'not imported, since /srv/home belongs to user 12345'
+chown -R 12345:12345 "$venv"
+said ringup doctor --python "$venv"
+wants 'import fails: ImportError: as 12345'
+S
+}
+
+@test "D5: a cuDNN that is older than JAX needs" {
+  reported here <<'S'
+environment
+package_at "$site" jax 0.6.2
+package_at "$site" jax_cuda12_plugin 0.6.2 'Requires-Dist: jax-cuda12-pjrt==0.6.2' 'Provides-Extra: with-cuda' \
+  'Requires-Dist: nvidia-cublas-cu12>=12.1.3.1; extra == "with-cuda"' \
+  'Requires-Dist: nvidia-cudnn-cu12<10.0,>=9.8; extra == "with-cuda"' 'Requires-Dist: nvidia-nvshmem-cu12>=3.2.5; sys_platform == "win32" and extra == "with-cuda"'
+mkdir -p "$site/jax"
+: >"$site/jax/__init__.py"
+package_at "$site" nvidia_cudnn_cu12 9.5.1.17
+package_at "$site" nvidia_cublas_cu12 12.9.0.13
+package_at "$site" nvidia_nvshmem_cu12 3.0.0
+said ringup doctor --no-import --python "$venv"
+ended 1
+wants 'nvidia-cudnn-cu12 9\.5\.1\.17 of .* is older than jax-cuda12-plugin 0\.6\.2 needs \(<10\.0,>=9\.8\)' "fix: .* -m pip install 'nvidia-cudnn-cu12<10\.0,>=9\.8'"
+unsaid cublas nvshmem
+rm -r "$site"/nvidia_cudnn*
+package_at "$site" nvidia_cudnn_cu12 10.1.0
+said ringup doctor --no-import --python "$venv"
+ended 0
+wants 'note .*nvidia-cudnn-cu12 10\.1\.0 of .* is newer than jax-cuda12-plugin'
+# torch names one version: newer ones serve, and an older cuDNN does not.
+rm -r "$site"/jax* "$site"/nvidia_*
+torch_at "$site" 2.7.0 12.6 'Requires-Dist: nvidia-cudnn-cu12==9.5.1.17; platform_system == "Linux"' 'Requires-Dist: nvidia-nccl-cu12==2.26.2; platform_system == "Linux"'
+package_at "$site" nvidia_nccl_cu12 2.25.1
+package_at "$site" nvidia_cudnn_cu12 9.8.0.87
+said ringup doctor --no-import --python "$venv"
+unsaid 'than torch 2\.7\.0 needs'
+rm -r "$site"/nvidia_cudnn*
+package_at "$site" nvidia_cudnn_cu12 9.1.0.70
+said ringup doctor --no-import --python "$venv"
+ended 1
+wants 'nvidia-cudnn-cu12 9\.1\.0\.70 of .* is older than torch 2\.7\.0 needs'
+unsaid 'nccl-cu12 2\.25\.1 of .* is older'
+S
+}
+
+@test "D6: UCX_TLS of an InfiniBand cluster on a node without InfiniBand" {
+  reported <<'S'
+[[ ! -d /sys/class/infiniband ]] || cannot "this machine has RDMA devices"
+[[ $(ringup net explain --lib ucx) != *"none is installed"* ]] || cannot "UCX is not installed"
+said env UCX_TLS=knem,dc_x,rc ringup doctor
+ended 1
+wants 'bad +settings: 1 error' 'UCX_TLS=knem,dc_x,rc excludes tcp, and this node has no RDMA device' 'fix: unset UCX_TLS'
+said env UCX_TLS=knem,dc_x,rc ringup net lint
+ended 1
+wants 'error: UCX_TLS=knem,dc_x,rc excludes tcp.*\[ucx-no-transport\]'
+said env UCX_NET_DEVICES=mlx5_0:1 ringup net lint
+wants 'warning: .*UCX_NET_DEVICES=mlx5_0:1, and this node has no RDMA device, so UCX connects only ranks of one host'
+said env UCX_TLS=tcp,rc,sm,self ringup net lint
+unsaid UCX
+said env UCX_TLS=knem ringup net snapshot
+wants '"rdma": false'
+S
+}
+
+@test "D7: a BMC's network card, with the same link-local address on every server" {
+  reported <<'S'
+cat >"$T/in" <<'E'
+mount -t sysfs sysfs /sys && ip link set lo up &&
+  ip link add enx1 type veth peer name p1 && ip link add eno2 type veth peer name p2 || exit 77
+for i in enx1 p1 eno2 p2; do ip link set "$i" up; done
+ip addr add 169.254.3.1/24 dev enx1
+ip addr add 10.20.30.11/24 dev eno2
+ip route add default via 10.20.30.1
+unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME
+"$@"
+E
+said unshare -n bash "$T/in" ringup doctor
+[[ $rc != 77 ]] || cannot "no network cards can be made here"
+wants 'settings: 0 errors' 'NCCL takes enx1, which has only a link-local address' 'fix: NCCL_SOCKET_IFNAME==eno2'
+said unshare -n bash "$T/in" ringup net lint
+wants '\[nccl-foreign\]' 'Open MPI uses enx1, 169\.254\.3\.1'
+said unshare -n bash "$T/in" env NCCL_SOCKET_IFNAME==eno2 OMPI_MCA_btl_tcp_if_include=eno2 ringup net lint
+unsaid enx1
+S
+}
+
+@test "D8: the host name has the address that the node had before" {
+  reported <<'S'
+layer /etc
+printf '127.0.0.1\tlocalhost\n10.1.4.16\ttrainer-a\n10.1.4.17\ttrainer-b.lab.example trainer-b # moved\n' >/etc/hosts
+said unshare -u sh -c 'hostname trainer-b; exec env -u GLOO_SOCKET_IFNAME ringup doctor'
+wants 'the host name trainer-b resolves to 10\.1\.4\.17 \(line 3 of /etc/hosts\), which is no address of this host' 'fix: export GLOO_SOCKET_IFNAME='
+S
+}
+
+@test "D9: Open MPI's mpirun without ssh" {
+  reported <<'S'
+mpirun=$(command -v mpirun.openmpi) || cannot "Open MPI is not installed"
+mkdir "$T/bin"
+ln -s "$(realpath "$mpirun")" "$T/bin/mpirun"
+for tool in sh env setpriv ringup; do ln -s "$(command -v $tool)" "$T/bin/$tool"; done
+unset SLURM_JOB_ID OMPI_MCA_plm_rsh_agent
+said env PATH="$T/bin" ringup doctor
+wants "note +Open MPI's $T/bin/mpirun starts no job: ssh and rsh are missing" 'openssh-client' 'OMPI_MCA_plm_rsh_agent=sh'
+said env PATH="$T/bin" OMPI_MCA_plm_rsh_agent=sh ringup doctor
+unsaid 'starts no job'
+said env PATH="$T/bin" OMPI_MCA_plm_rsh_agent="/opt/none -q : qrsh" ringup doctor
+wants 'OMPI_MCA_plm_rsh_agent=/opt/none -q : qrsh is not there' 'unset OMPI_MCA_plm_rsh_agent'
+said env PATH="$T/bin" SLURM_JOB_ID=1 ringup doctor
+unsaid 'starts no job'
+printf '#!/bin/sh\n' >"$T/bin/rsh"
+chmod +x "$T/bin/rsh"
+said env PATH="$T/bin" ringup doctor
+unsaid 'starts no job'
 S
 }

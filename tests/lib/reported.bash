@@ -108,6 +108,17 @@ environment() {
   python_at "$T" /venv 3.11
 }
 
+# live_environment [AT [PYTHON]] - $venv, whose packages are in $site: an environment whose Python runs.
+live_environment() {
+  local python=${2:-$(python3 -c 'import sys; print(sys._base_executable)')} series
+  series=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || cannot "no Python here"
+  venv=${1:-$T/live} site=${1:-$T/live}/lib/python$series/site-packages
+  mkdir -p "$venv/bin" "$site"
+  ln -s "$python" "$venv/bin/python$series"
+  ln -s "python$series" "$venv/bin/python3"
+  printf 'home = %s\nversion = %s.4\ninclude-system-site-packages = false\n' "${python%/*}" "$series" >"$venv/pyvenv.cfg"
+}
+
 # horovod_at [OPTION...] <SOURCE - a Horovod for torch in $site, whose extension is SOURCE.
 horovod_at() {
   package_at "$site" horovod 0.28.1

@@ -39,6 +39,28 @@ static void file(const char *root, const char *path, const char *text)
 
 #define SITE "/usr/lib/python3/dist-packages"
 
+/* Debian's UCX, whose library has no number: by dpkg's notes, or pkg-config's. */
+static void test_ucx(const char *root)
+{
+	struct netconf c = { 0 }, d = { 0 };
+	struct err e = { 0 };
+
+	folder(root, "/usr/lib/x86_64-linux-gnu/pkgconfig");
+	folder(root, "/var/lib/dpkg");
+	file(root, "/usr/lib/x86_64-linux-gnu/libucp.so.0", "");
+	file(root, "/var/lib/dpkg/status",
+	     "Package: a\nVersion: 1\n\nPackage: libucx0\nStatus: install ok installed\n"
+	     "Version: 1.13.1-1\n\nPackage: z\nVersion: 3\n");
+	ok(!commlibs_find(&c, root, &e) && !strcmp(netconf_version(&c, "ucx"), "1.13.1"),
+	   "dpkg: UCX %s", netconf_version(&c, "ucx"));
+	netconf_free(&c);
+	file(root, "/usr/lib/x86_64-linux-gnu/pkgconfig/ucx.pc",
+	     "Name: ucx\nDescription: x\nVersion: 1.17.0\n");
+	ok(!commlibs_find(&d, root, &e) && !strcmp(netconf_version(&d, "ucx"), "1.17.0"),
+	   "pkg-config: UCX %s", netconf_version(&d, "ucx"));
+	netconf_free(&d);
+}
+
 static void test_found(const char *root)
 {
 	struct netconf c = { 0 };
@@ -57,6 +79,7 @@ static void test_found(const char *root)
 	ok(commlibs_find(&c, root, &e) == 0, "found %s", e.text);
 	ok(!strcmp(netconf_version(&c, "nccl"), "2.27.7"), "NCCL: the newest, %s, not 2.9.6",
 	   netconf_version(&c, "nccl"));
+	ok(!*netconf_version(&c, "ucx"), "no UCX");
 	ok(!strcmp(netconf_version(&c, "gloo"), "2.8.0+cu126"), "Gloo: torch's, %s",
 	   netconf_version(&c, "gloo"));
 	ok(!*netconf_version(&c, "openmpi"), "no Open MPI");
@@ -74,6 +97,7 @@ int main(void)
 	ok(commlibs_find(&c, empty, &e) == 0 && c.nversions == 0, "nothing where nothing is");
 	netconf_free(&c);
 	test_found(root);
+	test_ucx(root);
 	snprintf(rm, sizeof(rm), "rm -rf %s %s", root, empty);
 	ok(system(rm) == 0, "cleaned up");
 	return tap_done();

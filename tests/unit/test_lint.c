@@ -43,6 +43,7 @@ static const struct trial {
 	const char *hosts;            /* the address of the host name; NULL: not asked */
 	/* The env plug-in libnccl-env.so: "ringup", "other" or "unfit"; NULL: there is none. */
 	const char *plugin;
+	bool no_rdma; /* UCX is installed, and no RDMA device */
 } trials[] = {
 	/* Whatever NCCL's settings say is moot; the others' is not. */
 	{ "nccl-env-plugin", one, .env = "NCCL_SOCKET_IFNAME=^docker0\n", .plugin = "other",
@@ -294,6 +295,21 @@ static const struct trial {
 	  .fix = "export TP_SOCKET_IFNAME=eth0" },
 	{ "ucx-devices", one, .env = "UCX_NET_DEVICES=eth",
 	  .fix = "export UCX_NET_DEVICES=eth0" },
+	{ "ucx-no-transport", one, .env = "UCX_TLS=knem,dc_x,rc", .no_rdma = true,
+	  .fix = "unset UCX_TLS", .where = "environment" },
+	{ "ucx-no-transport", one, .shell = "export UCX_TLS=rc_x", .no_rdma = true,
+	  .fix = "#export UCX_TLS=rc_x" },
+	{ "ucx-one-host", one, .env = "UCX_TLS=rc,self,sm", .no_rdma = true,
+	  .fix = "unset UCX_TLS" },
+	{ "ucx-one-host", one, .env = "UCX_TLS=^tcp", .no_rdma = true, .fix = "unset UCX_TLS" },
+	{ "ucx-one-host", one, .env = "UCX_NET_DEVICES=mlx5_0:1", .no_rdma = true,
+	  .fix = "unset UCX_NET_DEVICES" },
+	{ "", one, .env = "UCX_NET_DEVICES=eth0\nUCX_TLS=tcp,rc", .no_rdma = true },
+	{ "", one, .env = "UCX_TLS=knem,dc_x,rc" },
+	{ "nccl-foreign ompi-foreign",
+	  "enx1:veth:UR:169.254.3.1/24 eth0*:physical:UR:10.0.0.5/24",
+	  .fix = "NCCL_SOCKET_IFNAME==eth0", .where = "this machine" },
+	{ "", "eth0*:veth:UR:169.254.3.1/24", .env = "" },
 	{ "libfabric-iface", one, .env = "FI_TCP_IFACE=eth",
 	  .fix = "export FI_TCP_IFACE=eth0" },
 	{ "one-subnet",
@@ -443,10 +459,15 @@ static void add_settings(struct snapshot *s, const struct trial *c)
 		"PRTE_MCA_prte_if_include",
 		"PRTE_MCA_oob_tcp_if_exclude",
 		"GLOO_SOCKET_IFNAME",
+		"UCX_TLS",
+		"UCX_NET_DEVICES",
 		NULL,
 	};
 
 	add_plugin(s, c);
+	s->rdma = c->no_rdma ? -1 : 0;
+	if (c->no_rdma)
+		netconf_set_version(&s->settings, "ucx", "1.13.1", NULL);
 	netconf_set_version(&s->settings, "openmpi", c->mpi ? c->mpi : "4.1.8", NULL);
 	netconf_nccl(&s->settings, text_of(c->env), "environment", names, NULL);
 	netconf_nccl(&s->settings, text_of(c->nccl), "/etc/nccl.conf", names, NULL);
