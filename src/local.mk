@@ -57,6 +57,7 @@ CORE_SOURCES += \
 	%reldir%/wire/jobdir.c %reldir%/wire/jobdir.h \
 	%reldir%/wire/kvs.h %reldir%/wire/pmi.c \
 	%reldir%/wire/pmix.c %reldir%/wire/pmix_abi.h \
+	%reldir%/wire/inherit.c %reldir%/wire/inherit.h \
 	%reldir%/wire/lobby.c %reldir%/wire/lobby.h \
 	%reldir%/wire/meet.c %reldir%/wire/meet.h \
 	%reldir%/wire/mesh.c %reldir%/wire/mesh.h \

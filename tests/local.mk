@@ -825,7 +825,7 @@ PY_FILES = \
 	%reldir%/py/run \
 	%reldir%/py/conftest.py \
 	%reldir%/py/api_of_a_rank.py %reldir%/py/checks.py \
-	%reldir%/py/compiled_of_a_rank.py \
+	%reldir%/py/child_of_a_rank.py %reldir%/py/compiled_of_a_rank.py \
 	%reldir%/py/elastic_job_of_a_rank.py \
 	%reldir%/py/ends_of_a_rank.py \
 	%reldir%/py/elastic_of_a_rank.py \

@@ -16,8 +16,6 @@
 #include "rebuild/jsonrecord.h"
 #include "ringup.h"
 
-enum { MOST = 64 };
-
 /* Causes that an exception's text proves, and their remedies. */
 static const struct {
 	const char *text, *why, *todo;
@@ -36,7 +34,7 @@ struct candidate {
 	const char *name; /* what is imported: "horovod.torch" */
 };
 
-/* Adds the framework @f, and the Horovod for it; returns the new count. */
+/* Adds the framework @f, and the Horovod for it, which are two at most; returns the new count. */
 static int choose(const struct exam *x, const json_t *f, struct candidate *out, int n)
 {
 	static const char *const pairs[][2] = { { "torch", "horovod.torch" },
@@ -48,7 +46,7 @@ static int choose(const struct exam *x, const json_t *f, struct candidate *out, 
 	const json_t *extension = lookup_extension(horovod, name);
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		if (strcmp(name, pairs[i][0]) || n + 2 > MOST)
+		if (strcmp(name, pairs[i][0]) != 0)
 			continue;
 		out[n++] = (struct candidate){ f, name };
 		if (pairs[i][1] && extension && !*jsonio_string(extension, "fault"))
@@ -147,20 +145,12 @@ static int add_results(struct exam *x, const struct candidate *which, const stru
 		       : fail(e, RINGUP_ENOMEM, "no memory for imports");
 }
 
-int imports_add(struct exam *x, const json_t *list, json_t *reported, struct err *e)
+static int try_all(struct exam *x, const struct candidate *which, int n, json_t *reported,
+		   struct err *e)
 {
-	struct candidate which[MOST];
-	struct trial *all;
-	int n = 0, rc;
-	json_t *o;
-	size_t i;
+	struct trial *all = calloc((size_t)n, sizeof(*all));
+	int rc;
 
-	json_array_foreach(list, i, o)
-		if (!json_object_get(reported, jsonio_string(o, "location")))
-			n = choose(x, o, which, n);
-	if (!n)
-		return 0;
-	all = calloc((size_t)n, sizeof(*all));
 	if (!all)
 		return fail(e, RINGUP_ENOMEM, "no memory for imports");
 	for (int k = 0; k < n; k++) {
@@ -185,5 +175,23 @@ int imports_add(struct exam *x, const json_t *list, json_t *reported, struct err
 	if (!rc)
 		rc = add_results(x, which, all, n, reported, e);
 	free(all);
+	return rc;
+}
+
+int imports_add(struct exam *x, const json_t *list, json_t *reported, struct err *e)
+{
+	struct candidate *which = calloc(2 * json_array_size(list) + 1, sizeof(*which));
+	int n = 0, rc = 0;
+	json_t *o;
+	size_t i;
+
+	if (!which)
+		return fail(e, RINGUP_ENOMEM, "no memory for imports");
+	json_array_foreach(list, i, o)
+		if (!json_object_get(reported, jsonio_string(o, "location")))
+			n = choose(x, o, which, n);
+	if (n)
+		rc = try_all(x, which, n, reported, e);
+	free(which);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/pidstat.h"
 #include "ringup.h"
+#include "wire/inherit.h"
 
 /*
  * One launcher.  Each name list ends with NULL; the first variable that is set
@@ -410,6 +411,23 @@ static int choose(struct claim *best, char *key, struct err *e)
 	return check_pmix(best, e);
 }
 
+/* The launcher's descriptors, or -1 each. */
+static int descriptors(int *secret, int *notice, int *cause, struct err *e)
+{
+	int rc = 0;
+
+	*secret = *notice = *cause = -1;
+	if (lookup("RINGUP_SECRET_FD"))
+		rc = discover_number("RINGUP_SECRET_FD", -1, 1 << 20, secret, e);
+	if (!rc && lookup("RINGUP_NOTICE_FD"))
+		rc = discover_number("RINGUP_NOTICE_FD", -1, 1 << 20, notice, e);
+	if (!rc && lookup("RINGUP_CAUSE_FD"))
+		rc = discover_number("RINGUP_CAUSE_FD", -1, 1 << 20, cause, e);
+	if (!rc && !other)
+		inherit(secret, notice, cause);
+	return rc;
+}
+
 int discover(struct discovery *d, struct err *e)
 {
 	struct claim c = { 0 };
@@ -419,18 +437,10 @@ int discover(struct discovery *d, struct err *e)
 	d->source = "none";
 	d->meet = lookup("RINGUP_MEET") ? lookup("RINGUP_MEET") : "";
 	d->secret = lookup("RINGUP_SECRET") ? lookup("RINGUP_SECRET") : "";
-	d->secret_fd = d->worker = d->notice_fd = d->cause_fd = -1;
-	if (lookup("RINGUP_SECRET_FD")) {
-		rc = discover_number("RINGUP_SECRET_FD", -1, 1 << 20, &d->secret_fd, e);
-		if (rc)
-			return rc;
-	}
-	if (lookup("RINGUP_WORKER"))
+	d->worker = -1;
+	rc = descriptors(&d->secret_fd, &d->notice_fd, &d->cause_fd, e);
+	if (!rc && lookup("RINGUP_WORKER"))
 		rc = discover_number("RINGUP_WORKER", -1, 1 << 20, &d->worker, e);
-	if (!rc && lookup("RINGUP_NOTICE_FD"))
-		rc = discover_number("RINGUP_NOTICE_FD", -1, 1 << 20, &d->notice_fd, e);
-	if (!rc && lookup("RINGUP_CAUSE_FD"))
-		rc = discover_number("RINGUP_CAUSE_FD", -1, 1 << 20, &d->cause_fd, e);
 	if (!rc)
 		rc = choose(&c, d->key, e);
 	if (rc || !c.from)
@@ -456,12 +466,11 @@ int discover_launched(uint64_t *job, int *fd)
 	const char *which = lookup("RINGUP_WORKER") ? "RINGUP_WORKER" : "RINGUP_RANK";
 	const char *name = lookup("RINGUP_JOB");
 	struct err e = { 0 };
-	int number = -1;
+	int number = -1, secret, notice;
 
 	*fd = -1;
 	*job = 0;
-	if (!name || !lookup("RINGUP_CAUSE_FD") || !lookup(which) ||
-	    discover_number("RINGUP_CAUSE_FD", 0, 1 << 20, fd, &e) ||
+	if (!name || !lookup(which) || descriptors(&secret, &notice, fd, &e) || *fd < 0 ||
 	    discover_number(which, 0, 1 << 20, &number, &e))
 		return -1;
 	*job = hash_bytes(name, strlen(name));

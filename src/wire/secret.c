@@ -60,6 +60,14 @@ int secret_to_fd(const struct secret *s, struct err *e)
 	return fd;
 }
 
+bool secret_is(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size == SECRET_BYTES &&
+	       fcntl(fd, F_GET_SEALS) > 0;
+}
+
 int secret_from_fd(struct secret *s, int fd, struct err *e)
 {
 	struct stat st;

@@ -3,6 +3,7 @@
 #ifndef WIRE_SECRET_H
 #define WIRE_SECRET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -24,6 +25,9 @@ int secret_new(struct secret *s, struct err *e);
  * read it, since secret_from_fd() reads by offset.  The caller closes it.
  * Returns the descriptor or a negative code. */
 int secret_to_fd(const struct secret *s, struct err *e);
+
+/* secret_is - is @fd a file of secret_to_fd()? */
+bool secret_is(int fd);
 
 /* secret_from_fd - read the secret from a file of secret_to_fd().  Leaves @fd open. */
 int secret_from_fd(struct secret *s, int fd, struct err *e);

@@ -54,6 +54,32 @@ def test_a_job_of_two_builds_of_one_number_is_refused(tmp_path):
     assert said and set(said) == {(other.decode(), build.decode())}, p.stderr
 
 
+CHILD = os.path.join(HERE, "child_of_a_rank.py")
+ABORTED = r"Aborted: allreduce.*: rank 1 aborted the job: ValueError: a bad batch"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("end, told", [("raise", ABORTED), ("exit", ABORTED), (
+    "return", "NotRunning: allreduce.*: rank 1 has left the job")])
+def test_a_rank_that_multiprocessing_starts_ends_as_others_do(method, end, told, tmp_path):
+    p = start(["ringup", "run", "-np", "3", "--", sys.executable, CHILD, method, end],
+              RINGUP_TEST_RESULTS=str(tmp_path))
+    assert [re.fullmatch(told, (tmp_path / f"rank.{r}").read_text()) is not None
+            for r in (0, 2)] == [True, True], (p.stderr, list(map(str, tmp_path.iterdir())))
+
+
+@pytest.mark.parametrize("launcher", ["run", "horovodrun"])
+def test_a_program_in_between_may_close_all_descriptors(launcher, tmp_path):
+    wrapper = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    dash = ["--"] if launcher == "run" else []
+    p = start(["ringup", launcher, "-np", "2", *dash, sys.executable, "-c", wrapper,
+               sys.executable, "-c", wrapper, sys.executable, WHERE],
+              RINGUP_TEST_RESULTS=str(tmp_path))
+    found = [(tmp_path / f"rank.{r}").read_text() for r in range(2)]
+    assert p.returncode == 0 and found == [f"[{r}, 2, {r}, 2, 0, 1, 3.0]" for r in range(2)], p
+    assert "warn" not in p.stderr, p.stderr
+
+
 def test_a_process_that_nobody_launched_is_rank_0_of_1(tmp_path):
     p = start([sys.executable, WHERE], RINGUP_TEST_RESULTS=str(tmp_path))
     assert p.returncode == 0, p.stderr

@@ -113,6 +113,7 @@ def open_job(rank=0, size=0, allgather=None, groups=(), join_sums=False, part=No
     if not _last_words.installed:
         _last_words.before, sys.excepthook = sys.excepthook, _last_words
         _last_words.installed = True
+    _watch_child()
     r = ctypes.c_void_p()
     try:
         status = lib.ringup_init(ctypes.byref(how), ctypes.byref(r))
@@ -260,6 +261,30 @@ def _last_words(kind, value, trace):
 
 
 _last_words.installed = False  # once: a hook that replaces this one may call it
+
+
+def _child_ends():
+    """Do what atexit and sys.excepthook do elsewhere: call abort_all() if an exception ends this
+    child of multiprocessing, and close all jobs."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):  # mp.spawn() of torch raises it after an exception
+        error = error.__context__ if error.code else None
+    if error is not None:
+        abort_all(error)
+    _close_all()
+
+
+def _watch_child():
+    """Have _child_ends() called if this process is a child of multiprocessing, which calls no
+    sys.excepthook and, if it was forked, nothing of atexit."""
+    process, util = map(sys.modules.get, ("multiprocessing.process", "multiprocessing.util"))
+    if not process or not util or process.parent_process() is None:
+        return
+    if not (_watch_child.finalizer and _watch_child.finalizer.still_active()):
+        _watch_child.finalizer = util.Finalize(None, _child_ends, exitpriority=100)
+
+
+_watch_child.finalizer = None
 
 
 def abort(why):

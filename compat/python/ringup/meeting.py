@@ -22,7 +22,9 @@ from . import errors
 
 _STATE = "state"
 _PATIENCE = 10  # seconds at least for those who have come to tell something
-_SLICE = 1.0  # seconds of one wait: torch's TCPStore has been seen not to wake all that wait
+# Seconds of the first wait.  torch's TCPStore sometimes does not wake all that wait, and it prints
+# two warnings whenever a wait ends without the key, so each wait is twice as long as the last.
+_SLICE = 2.0
 _ERRORS = (RuntimeError, LookupError)  # of a Store: the second of the one for etcd, in time-outs
 
 
@@ -161,17 +163,18 @@ class Meeting:
 
     def _wait(self, keys, seconds):
         """Wait for keys; raise the Store's exception if the time is up or the Store is gone."""
-        end = time.monotonic() + seconds
+        end, piece = time.monotonic() + seconds, _SLICE
         while True:
             left = end - time.monotonic()
             try:
-                self._store.wait(keys, datetime.timedelta(seconds=max(min(left, _SLICE), 0.001)))
+                self._store.wait(keys, datetime.timedelta(seconds=max(min(left, piece), 0.001)))
                 return
             except _ERRORS:
                 if self._store.check(keys):
                     return
-                if left <= _SLICE:
+                if left <= piece:
                     raise
+            piece *= 2
 
     def _leave(self, error):
         """Leave because of an error, and raise that error or the one that it implies.  Return if
