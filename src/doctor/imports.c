@@ -34,7 +34,8 @@ struct candidate {
 	const char *name; /* what is imported: "horovod.torch" */
 };
 
-/* Adds the framework @f, and the Horovod for it, which are two at most; returns the new count. */
+/* Adds the framework @f, and the Horovod for it, which are two at most; returns the new count.
+ */
 static int choose(const struct exam *x, const json_t *f, struct candidate *out, int n)
 {
 	static const char *const pairs[][2] = { { "torch", "horovod.torch" },

@@ -8,8 +8,8 @@
  * Python's subprocess and `conda run` do.
  *
  * If *@secret is not the job's secret here, but is in an ancestor of the same user, all three
- * become descriptors of this process that lead to that ancestor's; -1 stays -1.  They are opened
- * once and stay open.  Otherwise all stay as they are.  Safe in any thread.
+ * become descriptors of this process that lead to that ancestor's; -1 stays -1.  They are
+ * opened once and stay open.  Otherwise all stay as they are.  Safe in any thread.
  */
 void inherit(int *secret, int *notice, int *cause);
 
