@@ -94,7 +94,7 @@ step_apply() {
   [[ -n $engine ]] || return 0
   p=$(python)
   if [[ ${DRY_RUN:-0} == 1 ]]; then
-    log act "ringup rebuild --engine $engine --python ${p:-of the frameworks}"
+    log act "ringup rebuild --engine $engine --python ${p:-PYTHON}"
     return 0
   fi
   [[ -n $p ]] || stop 20 "RINGUP_ENGINE=$engine, but no Python with a framework was found" "install one, or name it in RINGUP_PYTHON"
@@ -109,7 +109,7 @@ step_apply() {
         fact other "Horovod $horovod, which cannot be loaded"
         warn "Horovod $horovod cannot be loaded by $p ($broken), and ringup could not replace it: $cause; to retry: ringup rebuild --engine ringup --python $p"
       else
-        warn "not tested for the frameworks of $p: $cause; to retry: ringup rebuild --python $p"
+        warn "the engine could not be tested with the frameworks of $p: $cause; to retry: ringup rebuild --python $p"
       fi
       return 0
     fi
@@ -123,7 +123,7 @@ step_apply() {
   fact said "in place${REPLY:+ in $REPLY}"
 }
 
-# step_undo - what was there before the last rebuild.
+# step_undo - restore what was there before the last rebuild.
 step_undo() {
   local p
   noted 55-rebuild $'fact\tengine'

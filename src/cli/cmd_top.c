@@ -231,7 +231,7 @@ const struct cmd cmd_top = {
 	.name = "top",
 	.operands = "[PID]",
 	.summary =
-		"show what the ranks of a running job do, and which rank the others wait for",
+		"show what a job's ranks are doing, and which rank the others are waiting for",
 	.examples = "ringup top\n"
 		    "ringup top --once --json 4711\n"
 		    "ringup top --metrics /var/lib/node_exporter/ringup.prom",

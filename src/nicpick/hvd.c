@@ -79,7 +79,7 @@ static void pick_probed(const struct iface_list *l, struct picked *p)
 		picker_note(
 			r,
 			"a random one of those that the next host reaches under the same name");
-	picker_note(r, "a job only on this host uses lo");
+	picker_note(r, "a job that runs only on this host uses lo");
 }
 
 static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct picked *p)
@@ -110,7 +110,7 @@ static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct
 		else
 			picker_rule(p, i, false, "%s",
 				    l->ifaces[i].flags & IFF_LOOPBACK
-					    ? "the probe reaches another host's service there"
+					    ? "a probe over loopback reaches the prober's own host"
 					    : "has no IPv4 address");
 	}
 }
