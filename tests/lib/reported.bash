@@ -12,11 +12,20 @@ reported() {
     skip "needs root and namespaces"
   fi
   { printf 'set -u\nT=%q lib=%q\n. "$lib"\nfails=0\n' "$BATS_TEST_TMPDIR" "$src/tests/lib/reported.bash" &&
-    printf 'src=%q\n' "$src" && cat && echo 'exit "$fails"'; } >"$BATS_TEST_TMPDIR/script"
+    printf 'src=%q\n' "$src" && { ((!${#apart[@]})) || echo hide_settings; } && cat && echo 'exit "$fails"'; } >"$BATS_TEST_TMPDIR/script"
   run "${apart[@]}" bash "$BATS_TEST_TMPDIR/script"
   printf '%s\n' "$output"
   [[ $status -ne 77 ]] || skip "${lines[-1]}"
   [[ $status -eq 0 ]]
+}
+
+# What ringup-init writes: this machine may have been set up by it.
+settings=(/etc/nccl.conf /etc/profile.d/ringup.sh)
+
+# hide_settings - make them empty in this mount namespace.
+hide_settings() {
+  local file
+  for file in "${settings[@]}"; do [[ ! -e $file ]] || mount --bind /dev/null "$file"; done
 }
 
 # cannot WHY - skip the test.
@@ -154,6 +163,7 @@ layer() {
   at=$T/s/layer$RANDOM
   mkdir -p "$at/upper" "$at/work"
   mount -t overlay -o "lowerdir=$1,upperdir=$at/upper,workdir=$at/work" none "$1" || cannot "no overlay file systems here"
+  [[ $1 != /etc ]] || rm -f "${settings[@]}"
 }
 
 # torch_env - $venv: an environment with torch, which may be changed.
@@ -171,8 +181,7 @@ machine() {
   mkdir -p "$T/s/upper" "$T/s/work" "$root"
   mount -t overlay -o "lowerdir=/,upperdir=$T/s/upper,workdir=$T/s/work" none "$root" || cannot "no overlay file systems here"
   mount -t tmpfs none "$root/run"
-  # This machine may have been set up by ringup-init; the copy has not.
-  rm -rf "$root/var/lib/ringup" "$root/etc/nccl.conf" "$root/etc/profile.d/ringup.sh"
+  rm -rf "$root/var/lib/ringup" "${settings[@]/#/$root}"
   : >"$root/etc/environment"
   [[ ${1:-} == bare ]] || { mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev"; }
 }
