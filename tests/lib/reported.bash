@@ -20,7 +20,7 @@ reported() {
 }
 
 # What ringup-init writes: this machine may have been set up by it.
-settings=(/etc/nccl.conf /etc/profile.d/ringup.sh)
+settings=(/etc/environment /etc/nccl.conf /etc/profile.d/ringup.sh)
 
 # hide_settings - make them empty in this mount namespace.
 hide_settings() {
