@@ -108,10 +108,11 @@ static void hvd_pick(const struct iface_list *l, const struct netconf *c, struct
 				    "probed: kept if the next host reaches it under "
 				    "this name");
 		else
-			picker_rule(p, i, false, "%s",
-				    l->ifaces[i].flags & IFF_LOOPBACK
-					    ? "a probe over loopback reaches the prober's own host"
-					    : "has no IPv4 address");
+			picker_rule(
+				p, i, false, "%s",
+				l->ifaces[i].flags & IFF_LOOPBACK
+					? "a probe over loopback reaches the prober's own host"
+					: "has no IPv4 address");
 	}
 }
 
