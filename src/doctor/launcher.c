@@ -9,6 +9,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "detect/loader.h"
 #include "detect/mpilibs.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
@@ -16,37 +17,24 @@
 
 enum { MAX_PARAMS = 1 << 20 };
 
-/* Is the program @name in PATH, or a path of its own?  Its path in @out. */
-static bool is_program(const char *name, char out[PATH_MAX])
+static bool find_program(struct rootfs *fs, const char *name, char out[PATH_MAX])
 {
-	const char *path = conf_env("PATH");
-	size_t n;
-
-	snprintf(out, PATH_MAX, "%s", name);
 	if (strchr(name, '/'))
-		return !access(name, X_OK);
-	for (; path && *path; path += n + (path[n] == ':')) {
-		n = strcspn(path, ":");
-		if (snprintf(out, PATH_MAX, "%.*s/%s", (int)n, path, name) < PATH_MAX &&
-		    !access(out, X_OK))
-			return true;
-	}
-	return false;
+		return rootfs_is_file(fs, name);
+	return loader_find_in(fs, conf_env("PATH"), ":", NULL, NULL, name, out);
 }
 
 /* Is any program there of @agents, such as "ssh -q : rsh"? */
-static bool has_agent(const char *agents)
+static bool has_agent(struct rootfs *fs, const char *agents)
 {
 	char name[256], path[PATH_MAX];
-	size_t n;
 
-	for (; *agents; agents += n + (agents[n] == ':')) {
-		n = strcspn(agents, ":");
-		agents += strspn(agents, " ");
-		n = strcspn(agents, ":");
+	while (*agents) {
+		agents += strspn(agents, " :");
 		text_copy(name, sizeof(name), agents, strcspn(agents, " :"));
-		if (*name && is_program(name, path))
+		if (*name && find_program(fs, name, path))
 			return true;
+		agents += strcspn(agents, ":");
 	}
 	return false;
 }
@@ -83,40 +71,44 @@ static bool is_started_otherwise(void)
 	return is_filed();
 }
 
-/* Is the first mpirun in PATH Open MPI's?  Its path in @out. */
-static bool is_openmpi_first(char out[PATH_MAX])
+/* Does the first mpirun in PATH, whose path is set in @out, belong to Open MPI, and find no
+ * program of @agents? */
+static bool lacks_agent(const char *agents, char out[PATH_MAX])
 {
 	json_t *problems = json_array();
 	const char *flavour = NULL;
 	struct rootfs fs;
 	struct err ignored;
+	bool is = false;
 
-	if (is_program("mpirun", out) && !rootfs_open(&fs, "", problems, &ignored)) {
-		flavour = mpilibs_program(&fs, out);
+	if (!rootfs_open(&fs, "", problems, &ignored)) {
+		if (!has_agent(&fs, agents) && find_program(&fs, "mpirun", out))
+			flavour = mpilibs_program(&fs, out);
+		is = flavour && !strcmp(flavour, "openmpi");
 		rootfs_close(&fs);
 	}
 	json_decref(problems);
-	return flavour && !strcmp(flavour, "openmpi");
+	return is;
 }
 
 void exam_launcher(struct exam *x)
 {
 	const char *agents = conf_env("OMPI_MCA_plm_rsh_agent");
-	bool is_told = agents && *agents;
+	bool is_set = agents && *agents;
 	char mpirun[PATH_MAX];
 
-	if (!is_told)
+	if (!is_set)
 		agents = "ssh : rsh";
-	if (is_started_otherwise() || has_agent(agents) || !is_openmpi_first(mpirun))
+	if (is_started_otherwise() || !lacks_agent(agents, mpirun))
 		return;
 	exam_add(x, EXAM_NOTE, "Open MPI's %s starts no job: %s%.200s%s", mpirun,
-		 is_told ? "OMPI_MCA_plm_rsh_agent=" : "",
-		 is_told ? agents : "ssh and rsh are missing", is_told ? " is not there" : "");
+		 is_set ? "OMPI_MCA_plm_rsh_agent=" : "",
+		 is_set ? agents : "ssh and rsh are missing", is_set ? " is not there" : "");
 	exam_why(x,
 		 "it looks for a remote shell even if all ranks are on this host: "
 		 "\"plm_rsh_agent "
 		 "was set to a path that could not be found\"",
-		 is_told ? "unset OMPI_MCA_plm_rsh_agent"
-			 : "install openssh-client; for jobs on this host alone, export "
-			   "OMPI_MCA_plm_rsh_agent=sh");
+		 is_set ? "unset OMPI_MCA_plm_rsh_agent"
+			: "install openssh-client; for jobs on this host alone, export "
+			  "OMPI_MCA_plm_rsh_agent=sh");
 }
