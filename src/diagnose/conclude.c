@@ -323,7 +323,7 @@ static bool is_fatal(const struct finding *f)
 }
 
 /* Has an MPI call failed before, so that the library told why? */
-static bool has_told(const struct conclusions *c, const struct finding *end)
+static bool has_mpi_failed(const struct conclusions *c, const struct finding *end)
 {
 	for (int i = 0; i < c->n; i++)
 		if (c->list[i].finding->signature->kind == SIGNATURE_RESULT &&
@@ -343,7 +343,7 @@ static bool leads_to_signal(const struct conclusions *c, const struct conclusion
 		return false;
 	if (is_reaped(end))
 		return (other->kind == SIGNATURE_ERROR && is_fatal(f)) ||
-		       (other->kind == SIGNATURE_SETTING && has_told(c, end));
+		       (other->kind == SIGNATURE_SETTING && has_mpi_failed(c, end));
 	if (!is_late)
 		return other->kind >= SIGNATURE_SETTING && other->kind <= SIGNATURE_PATH;
 	return (other->kind <= SIGNATURE_ERROR || (!f->signal && f->status > 0)) &&

@@ -46,7 +46,7 @@ static const char code[] =
 
 /* What a child has said. */
 struct hearing {
-	bool has_begun, is_told;
+	bool has_begun, has_fault;
 	char text[TRIAL_TEXT];
 };
 
@@ -58,9 +58,9 @@ static void hear(void *arg, const char *line)
 	if (!strcmp(line, mark_begin)) {
 		h->has_begun = true;
 	} else if (!strncmp(line, mark_fault, mark)) {
-		h->is_told = true;
+		h->has_fault = true;
 		text_clean(h->text, sizeof(h->text), line + mark);
-	} else if (!h->is_told && (strstr(line, "Error: ") || strstr(line, "error: "))) {
+	} else if (!h->has_fault && (strstr(line, "Error: ") || strstr(line, "error: "))) {
 		text_clean(h->text, sizeof(h->text), line);
 	}
 }
@@ -155,7 +155,7 @@ static void conclude_child(struct trial *t, const struct hearing *h, int status)
 		t->result = TRIAL_DOWN;
 		snprintf(t->text, sizeof(t->text), "%s",
 			 *h->text ? h->text : "it says nothing");
-	} else if (status > 128 && !h->is_told) {
+	} else if (status > 128 && !h->has_fault) {
 		snprintf(t->text, sizeof(t->text), "it is killed by signal %d, %s",
 			 status - 128, strsignal(status - 128));
 	} else if (status) {
