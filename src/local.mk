@@ -25,6 +25,7 @@ CORE_SOURCES += \
 	%reldir%/base/near.c %reldir%/base/near.h \
 	%reldir%/base/newcalls.h \
 	%reldir%/base/num.h \
+	%reldir%/base/path.c %reldir%/base/path.h \
 	%reldir%/base/pidend.c %reldir%/base/pidend.h \
 	%reldir%/base/pidstat.c %reldir%/base/pidstat.h \
 	%reldir%/base/proc.c %reldir%/base/proc.h \

@@ -46,6 +46,7 @@ UNIT_TESTS = \
 	%reldir%/unit/test_out \
 	%reldir%/unit/test_proc \
 	%reldir%/unit/test_limits \
+	%reldir%/unit/test_path \
 	%reldir%/unit/test_pidend \
 	%reldir%/unit/test_pidstat \
 	%reldir%/unit/test_stack \

@@ -11,6 +11,7 @@
 #include "base/data.h"
 #include "base/err.h"
 #include "base/horovod.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/shell.h"
 #include "cli/cmd.h"
@@ -313,19 +314,6 @@ static int run_plan(struct plan_words *w, const struct hvdopts *o, struct err *e
 
 /* -- mpirun and jsrun ----------------------------------------------------- */
 
-static bool is_in_path(const char *program)
-{
-	const char *p = conf_env("PATH");
-	char path[PATH_MAX];
-
-	for (; p && *p; p += strcspn(p, ":") + !!strchr(p, ':')) {
-		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(p, ":"), p, program);
-		if (!access(path, X_OK))
-			return true;
-	}
-	return false;
-}
-
 /* Is mpirun Open MPI's or a derivative's, rather than MPICH's? */
 static bool is_openmpi(void)
 {
@@ -471,6 +459,7 @@ static void jsrun_plan(struct plan_words *w, const struct hvdopts *o)
 static const char *starter_choose(const struct hvdopts *o)
 {
 	const char *asked = o->mpi ? "mpirun" : o->jsrun ? "jsrun" : "ringup";
+	char path[PATH_MAX];
 
 	if (!o->mpi && !o->jsrun)
 		return asked;
@@ -479,7 +468,7 @@ static const char *starter_choose(const struct hvdopts *o)
 			 "cannot start elastic jobs; ringup starts the ranks itself");
 		return "ringup";
 	}
-	if (is_in_path(asked))
+	if (path_program(asked, path))
 		return asked;
 	out_note("horovodrun: --%s: no %s in PATH; ringup starts the ranks itself\n",
 		 o->mpi ? "mpi" : "jsrun", asked);

@@ -10,6 +10,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/release.h"
 #include "detect/pythons.h"
@@ -271,15 +272,9 @@ static void add_everywhere(struct search *s, const struct pythons *py)
 	char dir[PATH_MAX];
 
 	/* PATH comes first: its gcc is the default one. */
-	while (p && *p) {
-		size_t n = strcspn(p, ":");
-
-		if (*p == '/' && n < sizeof(dir)) {
-			text_copy(dir, sizeof(dir), p, n);
+	while (path_next(&p, dir))
+		if (*dir == '/')
 			add_once(s, dir);
-		}
-		p += n + (p[n] == ':');
-	}
 	add_once(s, "/usr/local/bin");
 	add_once(s, "/usr/bin");
 	add_each(s, "/opt", "bin");

@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/path.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
 #include "ringup.h"
@@ -457,15 +458,9 @@ static void add_path(struct search *s)
 	const char *p = conf_env("PATH");
 	char dir[PATH_MAX];
 
-	while (p && *p) {
-		size_t n = strcspn(p, ":");
-
-		if (*p == '/' && n < sizeof(dir)) {
-			text_copy(dir, sizeof(dir), p, n);
+	while (path_next(&p, dir))
+		if (*dir == '/')
 			add_folder(s, dir);
-		}
-		p += n + (p[n] == ':');
-	}
 }
 
 /* Adds the active environment of a shell, by the variable @name; a removed one is reported,
@@ -507,16 +502,9 @@ static bool add_named(struct search *s, const char *name)
 	const char *p = rootfs_is_live(s->fs) ? conf_env("PATH") : "/usr/local/bin:/usr/bin";
 	char dir[PATH_MAX], path[PATH_MAX];
 
-	while (p && *p) {
-		size_t n = strcspn(p, ":");
-
-		if (*p == '/' && n < sizeof(dir)) {
-			text_copy(dir, sizeof(dir), p, n);
-			if (rootfs_join(path, dir, name) && add_program(s, path))
-				return true;
-		}
-		p += n + (p[n] == ':');
-	}
+	while (path_next(&p, dir))
+		if (*dir == '/' && rootfs_join(path, dir, name) && add_program(s, path))
+			return true;
 	return false;
 }
 
@@ -551,17 +539,10 @@ static bool add_only(struct search *s, const char *only)
 /* The live file of @only: the Python of a folder, the first of that name in PATH. */
 static bool named_file(const char *only, char *path)
 {
-	const char *p =
-		strncmp(only, "python", 6) || strchr(only, '/') ? NULL : conf_env("PATH");
 	struct stat st;
 
-	for (; p && *p; p += strcspn(p, ":"), p += *p == ':') {
-		int n = (int)strcspn(p, ":");
-
-		if (n && snprintf(path, PATH_MAX, "%.*s/%s", n, p, only) < PATH_MAX &&
-		    !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK))
-			return true;
-	}
+	if (!strncmp(only, "python", 6) && !strchr(only, '/') && path_program(only, path))
+		return true;
 	if (stat(only, &st) || !S_ISDIR(st.st_mode))
 		return snprintf(path, PATH_MAX, "%s", only) < PATH_MAX;
 	return snprintf(path, PATH_MAX, "%s/bin/python3", only) < PATH_MAX;

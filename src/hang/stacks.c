@@ -11,33 +11,20 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
+#include "base/path.h"
 #include "base/proc.h"
 
 enum { OUTPUT = 1 << 20, LINE = 512 };
 
 /* ---- tools ---- */
 
-static bool in_path(const char *program)
-{
-	const char *path = conf_env("PATH"), *end;
-	char file[512];
-
-	for (; path && *path; path = *end ? end + 1 : end) {
-		end = path + strcspn(path, ":");
-		snprintf(file, sizeof(file), "%.*s/%s",
-			 (int)(end - path < 400 ? end - path : 400), path, program);
-		if (!access(file, X_OK))
-			return true;
-	}
-	return false;
-}
-
 bool stacks_has(bool is_python)
 {
-	return in_path(is_python ? "py-spy" : "eu-stack");
+	char path[PATH_MAX];
+
+	return path_program(is_python ? "py-spy" : "eu-stack", path);
 }
 
 const char *stacks_advice(bool is_python)
@@ -319,12 +306,12 @@ bool stacks_read(struct stack *s, pid_t pid, bool is_python)
 
 	memset(s, 0, sizeof(*s));
 	snprintf(number, sizeof(number), "%d", (int)pid);
-	if (is_python && in_path(python[0])) {
+	if (is_python && stacks_has(true)) {
 		out = capture(python);
 		good = out && stacks_python(s, out);
 		free(out);
 	}
-	if (good || !in_path(native[0]))
+	if (good || !stacks_has(false))
 		return good;
 	/* A call that is left between the stack and its print has none: again. */
 	for (int tries = 0; tries < 2 && !s->print; tries++) {

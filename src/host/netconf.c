@@ -17,6 +17,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/path.h"
 #include "host/pins.h"
 #include "ringup.h"
 
@@ -402,18 +403,16 @@ static int read_ucx_files(struct netconf *c, const char *root, const char *const
 
 void netconf_mca_file(char *out, const char *root)
 {
-	const char *path = conf_env("PATH");
-	char dir[PATH_MAX], full[PATH_MAX + 16], real[PATH_MAX];
+	const char *list = conf_env("PATH");
+	char dir[PATH_MAX], program[PATH_MAX + 16], full[PATH_MAX], real[PATH_MAX];
 	char *slash;
 	size_t len;
 
 	snprintf(out, PATH_MAX, "%s", debian_mca);
-	for (; path && *path; path += len + (path[len] == ':')) {
-		len = strcspn(path, ":");
-		if (*path != '/' || len + 16 > sizeof(dir))
-			continue;
-		snprintf(dir, sizeof(dir), "%.*s/ompi_info", (int)len, path);
-		if (file_path(full, root, dir, NULL) || !realpath(full, real))
+	while (path_next(&list, dir)) {
+		snprintf(program, sizeof(program), "%s/ompi_info", dir);
+		if (*dir != '/' || file_path(full, root, program, NULL) ||
+		    !realpath(full, real))
 			continue;
 		/* /opt/openmpi/bin/ompi_info: two names up is the prefix. */
 		slash = strrchr(real, '/');
