@@ -7,8 +7,9 @@ mutate.py --show FILE
 
 Each mutant is one changed line of a C file of SOURCES/src.  BUILD is a folder in which SOURCES is
 built; there the file is compiled and the tests that say that they cover it (see covering() in
-tests/lib/affected.bash) are run, the nearest first, until one fails: the mutant is killed.  What
-the compiler refuses is drawn anew.  SOURCES is changed meanwhile, so it is a copy.
+tests/lib/affected.bash) are run in their short form, the nearest first, until one fails: the mutant
+is killed.  Of scripts that name only the file's folder, the first few are run, last.  What the
+compiler refuses is drawn anew.  SOURCES is changed meanwhile, so it is a copy.
 
 Without --file the files are those that the latest N commits (--lately) have changed in the
 repository that RINGUP_TEST_SOURCES, or else SOURCES, is.  tests/mutants/equivalent lists mutants
@@ -26,6 +27,7 @@ import sys
 import time
 
 TEST_SECONDS = 90
+FOLDER_SCRIPTS = 4
 GOAL = 0.9
 
 
@@ -111,10 +113,12 @@ class Tree:
         script = 'here=$1; . "$1/tests/lib/affected.bash"; covering "$2"'
         out = subprocess.run(["bash", "-c", script, "_", self.sources, name], capture_output=True,
                              text=True, check=True).stdout
-        near = [line.split() for line in out.splitlines()]
-        return [test for how, test in near if test in self.gate
-                and (how != "folder" or not re.search(r"\.(bats|py)$", test))
-                and self.is_sound(test)]
+        near = [line.split() for line in out.splitlines() if line.split()[1] in self.gate]
+        last = [test for how, test in near if how == "folder" and re.search(r"\.(bats|py)$", test)]
+        first = [test for _, test in near if test not in last]
+        # Those that build clusters or wait for faults to be noticed take minutes.
+        last = [t for t in last if re.search(r"tests/(cli|py)/", t)][:FOLDER_SCRIPTS]
+        return [test for test in first + last if self.is_sound(test)]
 
     def is_sound(self, test):
         """Does the test pass without a bug?  One that does not would kill each mutant."""
@@ -139,7 +143,8 @@ class Tree:
             command = f'bats --tap "$srcdir/{test}"'
         elif test.endswith(".py"):
             command = f'"$srcdir/tests/py/run" "$srcdir/{test}"'
-        with subprocess.Popen(["bash", "-c", f". tests/environment; exec {command}"],
+        command = f". tests/environment; unset RINGUP_TEST_LONG; exec {command}"
+        with subprocess.Popen(["bash", "-c", command],
                               cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", start_new_session=True) as p:
             try:
