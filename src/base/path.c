@@ -1,13 +1,13 @@
 /* path.c - walk the folders of PATH or of a list like it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "path.h"
+#include "base/path.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "conf.h"
+#include "base/conf.h"
 
 bool path_next(const char **listp, char dir[PATH_MAX])
 {
@@ -35,8 +35,8 @@ bool path_program(const char *name, char out[PATH_MAX])
 	struct stat st;
 
 	while (path_next(&list, dir))
-		if (snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
-		    !stat(out, &st) && S_ISREG(st.st_mode) && !access(out, X_OK))
+		if (snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !stat(out, &st) &&
+		    S_ISREG(st.st_mode) && !access(out, X_OK))
 			return true;
 	return false;
 }
