@@ -8,7 +8,7 @@ mutate.py --show FILE
 Each mutant is one changed line of a C file of SOURCES/src.  BUILD is a folder in which SOURCES is
 built; there the file is compiled and the tests that say that they cover it (see covering() in
 tests/lib/affected.bash) are run in their short form, the nearest first, until one fails: the mutant
-is killed.  Of scripts that name only the file's folder, the first few are run, last.  What the
+is killed.  Of scripts that name only the file's folder, a few quick ones are run, last.  What the
 compiler refuses is drawn anew.  SOURCES is changed meanwhile, so it is a copy.
 
 Without --file the files are those that the latest N commits (--lately) have changed in the
@@ -27,7 +27,7 @@ import sys
 import time
 
 TEST_SECONDS = 90
-FOLDER_SCRIPTS = 4
+FOLDER_SCRIPTS, FOLDER_SECONDS = 4, 30
 GOAL = 0.9
 
 
@@ -116,16 +116,20 @@ class Tree:
         near = [line.split() for line in out.splitlines() if line.split()[1] in self.gate]
         last = [test for how, test in near if how == "folder" and re.search(r"\.(bats|py)$", test)]
         first = [test for _, test in near if test not in last]
-        # Those that build clusters or wait for faults to be noticed take minutes.
-        last = [t for t in last if re.search(r"tests/(cli|py)/", t)][:FOLDER_SCRIPTS]
-        return [test for test in first + last if self.is_sound(test)]
+        # Those that build clusters or wait for faults to be noticed take minutes; a script that is
+        # called as the folder is nearer than others.
+        folder = os.path.basename(os.path.dirname(name))
+        last = [t for t in last if re.search(r"tests/(cli|py)/", t)]
+        last = sorted(last, key=lambda t: folder not in os.path.basename(t))[:FOLDER_SCRIPTS]
+        return [test for test in first if self.is_sound(test)] + [
+            test for test in last if self.is_sound(test, FOLDER_SECONDS)]
 
-    def is_sound(self, test):
+    def is_sound(self, test, seconds=TEST_SECONDS):
         """Does the test pass without a bug?  One that does not would kill each mutant."""
         if test not in self.sound:
-            self.sound[test] = self.compile([test]) and self.passes(test)
+            self.sound[test] = self.compile([test]) and self.passes(test, seconds)
             if not self.sound[test]:
-                print(f"# {test} fails on its own and is not asked", flush=True)
+                print(f"# {test} fails or is slow on its own and is not asked", flush=True)
         return self.sound[test]
 
     def compile(self, tests):
@@ -136,7 +140,7 @@ class Tree:
         return not any(subprocess.run(self.make + step, cwd=self.build, capture_output=True,
                                       check=False).returncode for step in steps)
 
-    def passes(self, test):
+    def passes(self, test, seconds=TEST_SECONDS):
         """Runs a test as the gate does; False if it fails or takes too long."""
         command = f"./{test}"
         if test.endswith(".bats"):
@@ -148,7 +152,7 @@ class Tree:
                               cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", start_new_session=True) as p:
             try:
-                out = p.communicate(timeout=TEST_SECONDS)[0]
+                out = p.communicate(timeout=seconds)[0]
             except subprocess.TimeoutExpired:
                 os.killpg(p.pid, signal.SIGKILL)
                 p.communicate()
