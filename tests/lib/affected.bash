@@ -55,19 +55,29 @@ affected_roughly() {
   done
 }
 
-# covering FILE - print lines "own TEST", "file TEST" or "folder TEST" for the tests that say that they cover FILE, the
-# nearest first: its own, then those whose line "tests:" names it, then those whose line names its folder.
+# covering FILE - print lines "own TEST", "file TEST", "header TEST" or "folder TEST" for the tests that say that they
+# cover FILE, the nearest first: its own, then those whose line "tests:" names it, programs that include its header
+# (those of base are included everywhere), then those whose line names its folder.  x_y.c is a part of x.c.
 covering() {
-  local file=$1 base=${1##*/}
+  local file=$1 part=${1%.*} parts=
   {
-    [[ ! -e $here/tests/unit/test_${base%.*}.c ]] || echo "own tests/unit/test_${base%.*}"
-    (cd "$here" && awk -v file="$file" '
-      FNR > 30 { nextfile }
+    while true; do
+      [[ ! -e $here/tests/unit/test_${part##*/}.c ]] || echo "own tests/unit/test_${part##*/}"
+      parts+=" ${part#src/}.h"
+      [[ ${part##*/} == *_* ]] || break
+      part=${part%_*}
+    done
+    (cd "$here" && awk -v file="$file" -v headers="$parts " '
+      FNR > 40 { nextfile }
+      /^#include "/ && FILENAME ~ /\.c$/ && file !~ /^src\/base\// {
+        test = FILENAME; sub(/\.c$/, "", test)
+        if (index(headers, " " substr($2, 2, length($2) - 2) " ")) print 2, "header", test
+      }
       /^(#|\/\*| \*) tests: / {
         test = FILENAME; sub(/\.c$/, "", test)
         for (i = 3; i <= NF; i++) {
           if ($i == file) print 1, "file", test
-          else if ($i ~ /\/.*[a-z]/ && index(file, $i "/") == 1) print 2, "folder", test
+          else if ($i ~ /\/.*[a-z]/ && index(file, $i "/") == 1) print 3, "folder", test
         }
       }' tests/*/test_*.c tests/*/*.bats tests/py/test_*.py | sort -s -n -k1,1 | cut -d' ' -f2-)
   } | awk '!seen[$2]++'

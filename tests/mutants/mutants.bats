@@ -42,6 +42,8 @@ END
   [[ $(head -n 1 near) == 'own tests/unit/test_pidend' ]]
   grep -qxF 'file tests/cli/limits.bats' near
   grep -qxF 'folder tests/cli/run.bats' near
+  covering src/wire/door.c >near
+  grep -qxF 'header tests/unit/test_session' near
   [[ $(covering src/engine/execute.c | grep 'test_device$') == 'file tests/device/test_device' ]]
   [[ $(covering src/engine/execute.c | grep 'test_engine$') == 'folder tests/unit/test_engine' ]]
   [[ -z $(covering src/no/such.c) ]]

@@ -1,4 +1,5 @@
 /* test_jobend.c - how jobs ended, and what is found first in their logs. */
+/* tests: src/diagnose */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>

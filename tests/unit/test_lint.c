@@ -1,4 +1,5 @@
 /* test_lint.c - every trap is found where it is, with the line to write, and nowhere else. */
+/* tests: src/nicpick */
 #include <stdlib.h>
 #include <string.h>
 
