@@ -162,6 +162,22 @@ EOT
   [[ ! -e $tree/opt/ringup && -z $(find "$tree/usr/local" -type l -lname '*ringup*') ]]
 }
 
+# node_command TREE - the README's command for a node ends well, from a clone.
+node_command() {
+  mkdir -p "$1/clone"
+  git -C "$src" archive HEAD 2>/dev/null | tar -x -C "$1/clone" || cp -r "$src"/. "$1/clone"
+  run tree_inside "$1" /clone/init-scripts/ringup-init
+  echo "$output" | tail -n 40
+  expect_status 0
+  [[ $output == *"shm "*"4 ranks agreed"* && $output == *"tcp "*"4 ranks agreed"* && $output == *"4 ranks agreed bit for bit"* ]]
+  run tree_inside "$1" ringup-init --undo
+  expect_status 0
+}
+
+@test "README's command for a node on Debian 11" { node_command "$old"; }
+
+@test "README's command for a node on Debian 13" { node_command "$new"; }
+
 @test "as root: the environment's own ringup-init takes what pip has installed" {
   run tree_inside "$tree" bash -c 'python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index --no-deps /dist/ringup-*manylinux*.whl && /opt/venv/bin/ringup-init'
   echo "$output" | tail -n 40
