@@ -7,7 +7,7 @@ packages=(autoconf automake bats binutils bsdutils ca-certificates clang clang-f
   openmpi-bin openssh-client patch pkg-config procps python3 python3-dev python3-venv python3-yaml qemu-user shellcheck spin
   strace ucx-utils util-linux xz-utils)
 # Debian 12 has these, others have others; tests with one that is not there are skipped.
-compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headless)
+compilers=(clang-14 clang-16 g++-11 g++-12 libclang-rt-dev openjdk-17-jre-headless openjdk-21-jre-headless)
 # The tests want the programs; a machine that runs systemd would start them as services.
 [[ -d /run/systemd/system ]] || packages+=(munge openssh-server slurm-client slurmctld slurmd)
 requirements=("${RINGUP_TEST_TORCH:-torch==2.13.0}" numpy scikit-learn pytest py-spy)
@@ -16,19 +16,10 @@ python=''
 tensorflow_215=(tensorflow-cpu==2.15.1 scikit-learn)
 tensorflow_221=(tensorflow-cpu==2.21.0 jax==0.10.2 optax scikit-learn "${RINGUP_TEST_TORCH:-torch==2.13.0}")
 
-# packages_known NAME... - print these names, but of ${compilers[@]} only those that there are.
-packages_known() {
-  local name
-  for name; do
-    [[ " ${compilers[*]} " != *" $name "* ]] || apt-cache show "$name" &>/dev/null || continue
-    printf '%s\n' "$name"
-  done
-}
-
-# packages_install - as root on Debian, whatever of ${packages[@]} is missing.
+# packages_install - as root on Debian, whatever of ${packages[@]} and ${compilers[@]} is missing and can be had.
 packages_install() {
   local name
-  local -a missing=()
+  local -a missing=() known=()
   command -v apt-get >/dev/null || {
     lacking packages "apt-get is not there; the tests use what is installed"
     return 0
@@ -44,12 +35,18 @@ packages_install() {
   fi
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  if quietly "$work/apt.log" apt-get -q update && mapfile -t missing < <(packages_known "${missing[@]}") &&
-    quietly "$work/apt.log" apt-get -qy install --no-install-recommends "${missing[@]}"; then
-    return 0
+  quietly "$work/apt.log" apt-get -q update || true
+  for name in "${missing[@]}"; do
+    if [[ $(apt-cache policy "$name") == *Candidate:\ [0-9]* ]]; then
+      known+=("$name")
+    elif [[ " ${compilers[*]} " != *" $name "* ]]; then
+      lacking packages "apt-get has no $name"
+    fi
+  done
+  if ((${#known[@]})) && ! quietly "$work/apt.log" apt-get -qy install --no-install-recommends "${known[@]}"; then
+    tail -n 5 "$work/apt.log"
+    lacking packages "apt-get could not install ${known[*]}"
   fi
-  tail -n 5 "$work/apt.log"
-  lacking packages "apt-get could not install ${missing[*]}"
 }
 
 # python_fill BASE VENV WANT REQUIREMENT... - make VENV anew; two runs at once take turns.
