@@ -48,7 +48,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "members", "N", &members,
 	  "N tensors per call, for allreduce, allgather, reducescatter (@)" },
 	{ OPT_STR, 'g', "groups", "GROUPS", &group_words,
-	  "split ranks into N groups, or name them: 0,1/1,2 (1)" },
+	  "split ranks into N groups, or into these: 0,1/1,2 (1)" },
 	{ OPT_FLAG, 'a', "alloc", NULL, &shared, "use buffers from ringup_alloc()" },
 	{ OPT_STR, 0, "backend", "NAME", &backend, "use only this back end" },
 	{ OPT_INT, 't', "seconds", "N", &seconds, "approximate seconds per size (@)" },

@@ -34,7 +34,7 @@ static const struct opt opts[] = {
 	{ OPT_LIST, 'r', "rules", "FILE", &rules,
 	  "also read rules from FILE; may be repeated" },
 	{ OPT_STR, 'c', "compare", "GOOD", &good,
-	  "also show kinds of lines that the log of a good run does not have" },
+	  "also show kinds of lines that GOOD, the log of a good run, lacks" },
 	{ OPT_INT, 0, "status", "N", &status, "the exit status of the job, if you know it" },
 	{ OPT_FLAG, 0, "list-rules", NULL, &list_rules,
 	  "print all rules in the format of --rules" },

@@ -40,9 +40,9 @@ static const struct opt opts[] = {
 	  "also save stacks, states, sockets and logs to a new folder, within 10 s" },
 	{ OPT_STR, 0, "ras", "HOST:PORT", &ras_where, "query only NCCL RAS, at this address" },
 	{ OPT_FLAG, 0, "force", NULL, &force,
-	  "query NCCL RAS even if that may crash this version" },
+	  "query NCCL RAS even if that may crash this NCCL" },
 	{ OPT_FLAG, 0, "no-stacks", NULL, &no_stacks,
-	  "attach to no process and take no stacks" },
+	  "do not attach to processes or take stacks" },
 	TARGETS_OPTS(targets, "time limit for answers after the second sample (4)"),
 	/* On another host of a job. */
 	{ OPT_FLAG, 0, "agent", NULL, &as_agent, NULL },

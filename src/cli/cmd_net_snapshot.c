@@ -15,7 +15,7 @@ static const char *file;
 
 static const struct opt opts[] = {
 	{ OPT_STR, 'o', "output", "FILE", &file,
-	  "write to FILE, or leave it unchanged on an error" },
+	  "write to FILE; on an error, leave it unchanged" },
 	{ 0 },
 };
 static const struct opt none[] = { { 0 } };

@@ -16,7 +16,7 @@ static int lifeline = INT_MIN, seal = INT_MIN, keep = INT_MIN, copies;
 
 static const struct opt opts[] = {
 	{ OPT_INT, 0, "lifeline", "FD", &lifeline,
-	  "kill the ranks when this descriptor closes; with COMMAND" },
+	  "with COMMAND: kill the ranks when this descriptor closes" },
 	{ OPT_INT, 0, "seal", "FD", &seal, "read the connection's key from this descriptor" },
 	{ OPT_INT, 0, "keep", "FD", &keep, "let the ranks inherit this descriptor" },
 	{ OPT_FLAG, 0, "copy-output", NULL, &copies, "also write the ranks' output to stderr" },

@@ -72,7 +72,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "parent", "FD", &parent_fd, NULL }, /* for programs: not shown */
 	{ OPT_INT, 0, "timeout", "SECONDS", &timeout_s, "end the job after this time" },
 	{ OPT_STR, 0, "hang-after", "TIME", &hang_after,
-	  "end a job that has hung this long, such as 5m; the folder hang-PID says why" },
+	  "end a job that has hung this long, such as 5m; save the reason in hang-PID" },
 	{ OPT_INT, 0, "grace", "SECONDS", &grace_s, "seconds between SIGTERM and SIGKILL (@)" },
 	{ OPT_FLAG, 0, "no-prefix", NULL, &bare,
 	  "pass output through unchanged, without \"[RANK] \"" },

@@ -123,7 +123,7 @@ static const struct opt opts[] = {
 	     "arguments for mpirun that bind ranks to cores"),
 	{ OPT_FLAG, 0, "tcp", NULL, &got.tcp, "keep NCCL from using InfiniBand" },
 
-	HEAD("accepted, mostly without effect; horovodrun prints why"),
+	HEAD("accepted for compatibility; only --fusion-threshold-mb has an effect"),
 	TEXT("fusion-threshold-mb", fusion_threshold_mb, "N", "fuse tensors up to this size"),
 	TEXT("cycle-time-ms", cycle_time_ms, "MS", "time between two cycles"),
 	TEXT("cache-capacity", cache_capacity, "N", "number of tensor names to cache"),

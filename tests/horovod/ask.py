@@ -141,24 +141,26 @@ KINDS = {
 
 INTRODUCTION = """`tests/horovod/ask.py` downloads the tests of Horovod 0.28.1 and runs them
 unchanged against ringup. `tests/horovod/expected.tsv` has the outcome of each test, and this page
-is generated from it. The table includes the tests of HorovodRunner. It also includes Spark 4.1's
-tests of Spark's own TorchDistributor, on pyspark 4.3.0, because TorchDistributor must still work
-when ringup is installed. The columns after "passed" count the tests that do not pass, by reason."""
+is generated from it. The table includes the tests of HorovodRunner (`sparkdl/`). It also includes
+the tests that Spark 4.1 has for its own TorchDistributor (`spark/`), which must still work when
+ringup is installed; they run on pyspark 4.3.0. The column "passed" counts the tests that pass. The
+columns after it count those that do not, by reason."""
 
-NOTES = """If the column "ranks" has a dash, the tests start their own processes. `ask.py` adapts
-the programs that the elastic tests for TensorFlow start: they wait longer for new ranks than
-upstream's 3 s, and they find the names of TensorFlow 1 in TensorFlow 2.15."""
+NOTES = """If the column "ranks" has a dash, the tests start their own processes. For the elastic
+tests of TensorFlow, `ask.py` changes the programs that the tests start: they wait for new ranks
+longer than upstream's 3 s, and they can use the names of TensorFlow 1 with TensorFlow 2.15."""
 
-REASONS = """Each entry has a reason from the first table, an explanation, and the tests to which it
-applies. If a test skips itself, the explanation is usually the test's own message."""
+REASONS = """Each entry has a reason from the first table, an explanation, and the names of the
+tests to which it applies. If a test skips itself, the explanation is usually the test's own
+message."""
 
 # Run by hand, since the machines that run all tests have no GPU.
 GPU = """We ran parallel/test_torch.py on 2 ranks that share one H100 (2026-11-27, torch 2.11 for
-CUDA 13). `HOROVOD_MIXED_INSTALL=1` declares that collectives run on the CPU, and our runner takes
-GPU numbers modulo the number of GPUs. Of the tests, 105 pass, 6 skip themselves, and 3 fail because
-they do not support the optimizer Muon of this torch. One more test differs:
-`test_horovod_grouped_allreduce_cpu_gpu_error` expects an error for GPU and CPU tensors in one
-group, but ringup sums them."""
+CUDA 13). `HOROVOD_MIXED_INSTALL=1` tells the tests that collectives run on the CPU. So that all
+ranks use the one GPU, our runner takes GPU numbers modulo the number of GPUs. 105 tests pass, 6
+skip themselves, and 3 fail because they do not support the optimizer Muon of this torch. One more
+fails because ringup behaves differently on purpose: `test_horovod_grouped_allreduce_cpu_gpu_error`
+expects an error for GPU and CPU tensors in one grouped operation, but ringup reduces them."""
 
 # -- what pytest calls, on every rank (this file is loaded with -p) ------------------------------
 

@@ -27,14 +27,14 @@ FOUND = os.path.join(HERE, "tensorflow-2.21.tsv")
 
 INTRODUCTION = """Horovod 0.28.1 and its tests do not support TensorFlow 2.16 and later. We ran the
 tests nevertheless with TensorFlow 2.21 and Keras 3, on 2 ranks: once with ringup, and once with
-Horovod's own Python files and a library that we compiled for this TensorFlow.
+Horovod's own Python files and a Horovod library that we compiled for this TensorFlow.
 `tests/horovod/newer.py` runs the tests, and `tests/horovod/tensorflow-2.21.tsv` has each outcome.
-The tests that fail on both sides use functions that Keras 3 removed, except one that fails because
-NumPy 2 rounds a float16 to 0."""
+One test fails with both because NumPy 2 rounds a float16 to 0. All others that fail with both use
+functions that Keras 3 removed."""
 
 AVERAGING = """With Keras 3, Horovod does not average gradients and prints no warning. A check in
 `tests/py/keras_fit_of_a_rank.py` shows this. Each rank trains on six batches of its own data. The
-check then compares the weights with those of one process that trained on all batches:"""
+check then compares the weights with those of a single process that trained on all batches:"""
 
 COMMAND = """    export RINGUP_TEST_KERAS=tf RINGUP_TEST_RESULTS=$(mktemp -d)
     PYTHONPATH=HOROVOD:tests/py python -m horovod.runner.launch --gloo -np 2 \\
