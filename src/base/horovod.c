@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 const struct horovod horovods[] = {
-#define HOROVOD(name, fate, quiet, meaning) { #name, HOROVOD_##fate, quiet, meaning },
+#define HOROVOD(name, kind, quiet, meaning) { #name, HOROVOD_##kind, quiet, meaning },
 #include "base/horovod.def"
 #undef HOROVOD
 	{ 0 },
@@ -25,14 +25,15 @@ const struct horovod *horovod_find(const char *name, size_t len)
 	return NULL;
 }
 
-const char *horovod_fate(const struct horovod *h)
+const char *horovod_kind(const struct horovod *h)
 {
 	static const char *const words[] = {
-		[HOROVOD_ALIAS] = "setting", [HOROVOD_TOLD] = "told",   [HOROVOD_MOOT] = "moot",
-		[HOROVOD_UNMET] = "unmet",   [HOROVOD_BUILD] = "build",
+		[HOROVOD_ALIAS] = "setting",     [HOROVOD_LAUNCHER] = "launcher",
+		[HOROVOD_UNNEEDED] = "unneeded", [HOROVOD_UNSUPPORTED] = "unsupported",
+		[HOROVOD_BUILD] = "build",
 	};
 
-	return words[h->fate];
+	return words[h->kind];
 }
 
 const char *horovod_meaning(const struct horovod *h, char out[HOROVOD_TEXT])
@@ -41,7 +42,7 @@ const char *horovod_meaning(const struct horovod *h, char out[HOROVOD_TEXT])
 	char name[CONF_NAME_BYTES];
 
 	snprintf(out, HOROVOD_TEXT, "%s", h->meaning);
-	for (s = settings; s->name && h->fate == HOROVOD_ALIAS; s++) {
+	for (s = settings; s->name && h->kind == HOROVOD_ALIAS; s++) {
 		if (strcmp(conf_alias(s), h->name))
 			continue;
 		conf_name(s, name);
@@ -74,9 +75,10 @@ void horovod_tell(void)
 		if (!h)
 			log_info("%.*s is not a Horovod 0.28 variable and is ignored", (int)len,
 				 *p);
-		else if (h->fate == HOROVOD_UNMET && strcmp(*p + len + !!(*p)[len], h->quiet))
+		else if (h->kind == HOROVOD_UNSUPPORTED &&
+			 strcmp(*p + len + !!(*p)[len], h->quiet))
 			log_warn("%s has no effect: %s", h->name, h->meaning);
-		else if (h->fate == HOROVOD_MOOT || h->fate == HOROVOD_UNMET)
+		else if (h->kind == HOROVOD_UNNEEDED || h->kind == HOROVOD_UNSUPPORTED)
 			log_info("%s: %s", h->name, horovod_meaning(h, text));
 	}
 }

@@ -5,18 +5,18 @@
 
 #include <stddef.h>
 
-enum horovod_fate {
-	HOROVOD_ALIAS, /* a setting of ringup             */
-	HOROVOD_TOLD,  /* a launcher sets it for its ranks */
-	HOROVOD_MOOT,  /* there is nothing to set         */
-	HOROVOD_UNMET, /* asks for a missing feature      */
-	HOROVOD_BUILD, /* concerns the build of Horovod   */
+enum horovod_kind {
+	HOROVOD_ALIAS,       /* a setting of ringup             */
+	HOROVOD_LAUNCHER,    /* a launcher sets it for its ranks */
+	HOROVOD_UNNEEDED,    /* there is nothing to set         */
+	HOROVOD_UNSUPPORTED, /* asks for a missing feature      */
+	HOROVOD_BUILD,       /* concerns the build of Horovod   */
 };
 
-/* One row of horovod.def, where the fates are explained. */
+/* One row of horovod.def, where the kinds are explained. */
 struct horovod {
 	const char *name;
-	enum horovod_fate fate;
+	enum horovod_kind kind;
 	const char *quiet, *meaning;
 };
 extern const struct horovod horovods[]; /* ends with name == NULL */
@@ -24,8 +24,9 @@ extern const struct horovod horovods[]; /* ends with name == NULL */
 /* horovod_find - the row of @name, which is @len bytes long, or NULL. */
 const struct horovod *horovod_find(const char *name, size_t len);
 
-/* horovod_fate - the fate in a word: "setting", "told", "moot", "unmet", "build". */
-const char *horovod_fate(const struct horovod *h);
+/* horovod_kind - the kind in a word: "setting", "launcher", "unneeded", "unsupported", "build".
+ */
+const char *horovod_kind(const struct horovod *h);
 
 /* horovod_meaning - in a sentence, to @out of HOROVOD_TEXT bytes; returns it. */
 enum { HOROVOD_TEXT = 256 };

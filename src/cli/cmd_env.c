@@ -88,7 +88,7 @@ static const char *shown(const struct horovod *h, const char *value)
 /* Prints Horovod's variables that are set. */
 static int print_found(struct err *e)
 {
-	static const char *const heads[] = { "HOROVOD'S", "VALUE", "FATE", "MEANING HERE",
+	static const char *const heads[] = { "HOROVOD'S", "VALUE", "KIND", "MEANING HERE",
 					     NULL };
 	char **p, text[HOROVOD_TEXT];
 	struct out_table t;
@@ -105,7 +105,7 @@ static int print_found(struct err *e)
 		found++;
 		out_table_cell(&t, OUT_PLAIN, "%.*s", (int)len, *p);
 		out_table_cell(&t, OUT_BOLD, "%s", shown(h, *p + len + 1));
-		out_table_cell(&t, OUT_PLAIN, "%s", h ? horovod_fate(h) : "unknown");
+		out_table_cell(&t, OUT_PLAIN, "%s", h ? horovod_kind(h) : "unknown");
 		out_table_cell(&t, OUT_PLAIN, "%s",
 			       h ? horovod_meaning(h, text)
 				 : "not a Horovod 0.28 variable; ignored");
@@ -117,7 +117,7 @@ static int print_found(struct err *e)
 
 static int print_horovod(struct err *e)
 {
-	static const char *const heads[] = { "VARIABLE", "FATE", "MEANING HERE", NULL };
+	static const char *const heads[] = { "VARIABLE", "KIND", "MEANING HERE", NULL };
 	const struct horovod *h;
 	char text[HOROVOD_TEXT];
 	struct out_table t;
@@ -125,7 +125,7 @@ static int print_horovod(struct err *e)
 	out_table_init(&t, heads);
 	for (h = horovods; h->name; h++) {
 		out_table_cell(&t, OUT_PLAIN, "%s", h->name);
-		out_table_cell(&t, OUT_PLAIN, "%s", horovod_fate(h));
+		out_table_cell(&t, OUT_PLAIN, "%s", horovod_kind(h));
 		out_table_cell(&t, OUT_PLAIN, "%s", horovod_meaning(h, text));
 	}
 	return out_table_print(&t, e);
@@ -137,8 +137,8 @@ static json_t *horovod_row(const struct horovod *h, const char *name, size_t len
 	char text[HOROVOD_TEXT];
 
 	return json_pack("{ss% so ss ss}", "name", name, len, "value",
-			 value ? out_string(shown(h, value)) : json_null(), "fate",
-			 h ? horovod_fate(h) : "unknown", "meaning",
+			 value ? out_string(shown(h, value)) : json_null(), "kind",
+			 h ? horovod_kind(h) : "unknown", "meaning",
 			 h ? horovod_meaning(h, text) : "");
 }
 

@@ -142,7 +142,7 @@ static const char *needless(const struct hvdopts *o, enum hvdopt i)
 	if (!o->value[i] || !*variable)
 		return NULL;
 	h = horovod_find(variable, strlen(variable));
-	if (!h || (h->fate != HOROVOD_MOOT && h->fate != HOROVOD_UNMET))
+	if (!h || (h->kind != HOROVOD_UNNEEDED && h->kind != HOROVOD_UNSUPPORTED))
 		return NULL;
 	/* "--no-torus-allreduce" disables a feature that is never enabled. */
 	return hvdopt_rows[i].kind == HVD_BOOL && *o->value[i] == '0' ? NULL : h->meaning;

@@ -45,12 +45,12 @@ int main(void)
 		for (again = h + 1; again->name; again++)
 			bad += !strcmp(again->name, h->name);
 		bad += !*text || !horovod_is(h->name, &len) || len != strlen(h->name);
-		bad += (h->fate == HOROVOD_ALIAS) != !*h->meaning;
+		bad += (h->kind == HOROVOD_ALIAS) != !*h->meaning;
 	}
 	ok(!bad, "each is listed once, and means something");
 	for (s = settings; s->name; s++) {
 		h = *s->alias ? horovod_find(conf_alias(s), strlen(conf_alias(s))) : NULL;
-		bad += *s->alias && (!h || h->fate != HOROVOD_ALIAS);
+		bad += *s->alias && (!h || h->kind != HOROVOD_ALIAS);
 	}
 	ok(!bad, "every alias of conf.def is one of them");
 	h = horovod_find("HOROVOD_FUSION_THRESHOLD=1", 24);
