@@ -315,7 +315,9 @@ static void rule_circle(const struct case_ *c, const struct row_wait *const *of)
 		rule(c->r, RULING_CIRCLE, 1, "%s", "");
 		return;
 	}
-	for (int a = 0; main_wait && a < ROWS_RANKS; a++)
+	if (!main_wait)
+		return;
+	for (int a = 0; a < ROWS_RANKS; a++)
 		if (of[a] && (strcmp(main_wait->what, of[a]->what) != 0 ||
 			      strcmp(main_wait->group, of[a]->group) != 0)) {
 			odd = a;
