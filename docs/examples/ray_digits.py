@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ray_digits.py - a Horovod job on Ray, with a fixed number of ranks, and an elastic one.
+# ray_digits.py - Horovod jobs on Ray: one with a fixed number of ranks, then an elastic one.
 # SPDX-License-Identifier: Apache-2.0
 """Start it with the Python that has ray, torch, scikit-learn and ringup:
 
