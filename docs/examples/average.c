@@ -1,5 +1,5 @@
 /*
- * average.c - every rank has gradients; afterwards all have their average.
+ * average.c - average the gradients of all ranks.
  *
  *	cc -o average average.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 4 ./average
@@ -35,7 +35,7 @@ int main(void)
 		for (k = 0; k < COUNT; k++)
 			gradient[i][k] = (float)(rank + i);
 
-	/* Start each as soon as it is there; the order may differ between ranks. */
+	/* Start each as soon as it is ready; the order may differ between ranks. */
 	for (k = 0; k < LAYERS; k++) {
 		struct ringup_reduce r = { 0 };
 

@@ -9,7 +9,7 @@
     torchrun --nproc-per-node 4 digits.py
     python3 -m torch.distributed.launch --nproc-per-node 4 digits.py
 
-The last one is older than torchrun; it starts one rank where it is told no number, and adds
+The last command is older than torchrun.  It starts one rank if you give no number, and adds
 --local-rank=N to the arguments of each rank.
 
 The steps that make it distributed are numbered.  The data come with scikit-learn.
@@ -41,7 +41,7 @@ def data():
 
 
 def save(path, model, optimizer, epoch):
-    """Write a checkpoint that is either complete or not there."""
+    """Write a checkpoint; after a crash, the file is either complete or missing."""
     part = f"{path}.{os.getpid()}"
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                 "epoch": epoch}, part)
@@ -49,7 +49,7 @@ def save(path, model, optimizer, epoch):
 
 
 def accuracy(model, x, y):
-    """The share of images that the model gets right."""
+    """Return the fraction of images that the model classifies correctly."""
     with torch.no_grad():
         return (model(x).argmax(1) == y).float().mean().item()
 
@@ -67,12 +67,12 @@ def check_equal(model):
 def main():
     ap = argparse.ArgumentParser(description="Train on handwritten digits.")
     ap.add_argument("--epochs", type=int, default=15)
-    ap.add_argument("--batch", type=int, default=16, help="images a rank and step")
+    ap.add_argument("--batch", type=int, default=16, help="images per rank and step")
     ap.add_argument("--lr", type=float, default=0.02, help="learning rate of one rank")
-    ap.add_argument("--checkpoint", metavar="FILE", help="continue from it, and write it")
+    ap.add_argument("--checkpoint", metavar="FILE", help="resume from this file, and write to it")
     ap.add_argument("--check", action="store_true", help="compare the ranks after each step")
     ap.add_argument("--local-rank", "--local_rank", type=int, metavar="N",  # torch 1's spelling
-                    help="added by torch.distributed.launch; hvd.local_rank() tells the same")
+                    help="added by torch.distributed.launch; the same as hvd.local_rank()")
     args = ap.parse_args()
 
     hvd.init()                                                                      # 1. join

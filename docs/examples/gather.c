@@ -1,5 +1,5 @@
 /*
- * gather.c - rank 0 tells all the seed; then all learn what the others found.
+ * gather.c - rank 0 broadcasts a seed, and then the ranks gather the results of all.
  *
  *	cc -o gather gather.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 3 ./gather
@@ -40,9 +40,9 @@ int main(void)
 	b.out = &seed;
 	b.count = 1;
 	b.dtype = RINGUP_I64;
-	must(ringup_broadcast(world, &b, NULL)); /* NULL: carry it out now */
+	must(ringup_broadcast(world, &b, NULL)); /* NULL: wait for the result */
 
-	/* Rank r has r + 1 numbers: blocks need not be of one length. */
+	/* Rank r has r + 1 numbers: the ranks' blocks may differ in length. */
 	mine = malloc(((size_t)rank + 1) * sizeof(*mine));
 	counts = malloc((size_t)size * sizeof(*counts));
 	if (!mine || !counts)

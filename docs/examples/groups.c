@@ -1,5 +1,5 @@
 /*
- * groups.c - the even ranks add up among themselves, and so do the odd ones.
+ * groups.c - sum over the even ranks in one group, and over the odd ranks in another.
  *
  *	cc -o groups groups.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 4 ./groups
@@ -31,7 +31,7 @@ int main(void)
 	ranks = malloc((size_t)size * sizeof(*ranks));
 	if (!ranks)
 		return 1;
-	/* Everybody adds every group, also those that he is not in. */
+	/* Every rank adds every group, including groups that do not contain it. */
 	for (i = 0; i < 2 && i < size; i++) {
 		for (n = 0; i + 2 * n < size; n++)
 			ranks[n] = i + 2 * n;

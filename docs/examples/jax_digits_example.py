@@ -60,7 +60,7 @@ def main():
         chosen = random.randint(0, len(x), BATCH)
         params, state = step(params, state, x[chosen], y[chosen])
     accuracy = float((logits_of(params, data[test]).argmax(1) == labels[test]).mean())
-    if ringup.rank() == 0:                                                          # 6. one tells
+    if ringup.rank() == 0:                                                          # 6. one prints
         print(f"ranks {ringup.size()}, accuracy {accuracy:.4f}")
 
 

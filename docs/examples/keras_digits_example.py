@@ -6,9 +6,9 @@
     python3 keras_digits_example.py                        # one process, train()
     ringup run -np 2 -- python3 keras_digits_example.py    # train_hvd() on two ranks
 
-It runs with Keras 2 and 3; KERAS_BACKEND chooses what Keras 3 computes with.  What train_hvd() has
-more than train() is numbered.  Imports are inside the functions, so that these can be sent to
-other processes.
+It runs with Keras 2 and 3; KERAS_BACKEND selects the backend of Keras 3.  The steps that
+train_hvd() adds to train() are numbered.  Imports are inside the functions, so that the functions
+can be sent to other processes.
 """
 
 import argparse

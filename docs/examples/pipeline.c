@@ -1,5 +1,5 @@
 /*
- * pipeline.c - micro-batches go through the ranks, each of which adds what it knows.
+ * pipeline.c - pass micro-batches from rank to rank; each rank adds its part.
  *
  *	cc -o pipeline pipeline.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 3 ./pipeline
@@ -48,7 +48,7 @@ int main(void)
 			must(ringup_recv(world, &from, NULL));
 		for (i = 0; i < VALUES; i++)
 			value[b][i] += (float)(b + rank);
-		/* The next batch is computed while this one is under way. */
+		/* Send this batch while the next one is computed. */
 		if (rank < size - 1)
 			must(ringup_send(world, &to, &sent[b]));
 		else

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ray_digits.py - a Horovod job on Ray: on ranks that stay, and on ranks that come and go.
+# ray_digits.py - Horovod jobs on Ray: one with a fixed number of ranks, then an elastic one.
 # SPDX-License-Identifier: Apache-2.0
 """Start it with the Python that has ray, torch, scikit-learn and ringup:
 
@@ -15,7 +15,7 @@ from horovod.ray import RayExecutor
 
 
 def train(lr=0.02, epochs=3):
-    """The same in both jobs; in the second it goes on after a rank is lost."""
+    """Train; both jobs run this.  The second job continues after a rank is lost."""
     import horovod.torch as hvd
     import torch
     from horovod.ray import ray_logger

@@ -1,5 +1,5 @@
 /*
- * route.c - each rank counts the numbers of one residue; they are sent to who counts them.
+ * route.c - count numbers by residue: rank r gets all numbers with residue r, and counts them.
  *
  *	cc -o route route.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 3 ./route
@@ -38,7 +38,7 @@ int main(void)
 	if (!splits || !counts)
 		return 1;
 
-	/* Numbers for rank 0 first, then for rank 1 ...; how many of each, splits says. */
+	/* First the numbers for rank 0, then those for rank 1 ...; splits has their counts. */
 	for (q = 0; q < size; q++)
 		for (i = rank; i < NUMBERS; i++)
 			if (i % size == q) {
@@ -59,7 +59,7 @@ int main(void)
 	printf("rank %d has been sent %llu numbers, the first by rank 0: %d\n", rank,
 	       (unsigned long long)total, counts[0] ? (int)got[0] : -1);
 
-	/* How often each number was sent, added up; each rank gets a part of the list. */
+	/* Sum the counts over all ranks; each rank gets a part of the sums. */
 	for (i = 0; i < (int)total; i++)
 		all[got[i]]++;
 	s.name = "often";

@@ -5,9 +5,9 @@
 
     python3 spark_digits.py
 
-or paste its parts into the cells of a notebook, where the session is there already.  It trains on
+or paste its parts into the cells of a notebook, which already has a session.  It trains on
 handwritten digits, which come with scikit-learn: first in this process, then as a Horovod job of
-one rank and of several on the driver, then in the task slots of a Spark cluster, and at last the
+one rank and of several on the driver, then in the task slots of a Spark cluster, and finally the
 same model with torch.distributed.
 """
 
@@ -18,7 +18,7 @@ import sys
 # -- 1. One process ----------------------------------------------------------------------------
 
 def make_model():
-    """A model of 64 inputs and 10 classes.  Imports belong inside: the function travels."""
+    """A model of 64 inputs and 10 classes.  Spark sends functions, so each imports torch itself."""
     import torch
 
     torch.manual_seed(7)
@@ -37,7 +37,7 @@ def load_data():
 
 
 def accuracy(model, data):
-    """The share of images that the model gets right."""
+    """Return the fraction of images that the model classifies correctly."""
     import torch
 
     with torch.no_grad():
@@ -73,7 +73,7 @@ def train(lr=0.02, epochs=3):
 # -- 2. Horovod ----------------------------------------------------------------------------------
 
 def train_hvd(lr=0.02, epochs=3, checkpoint_dir=None):
-    """The same as a rank of a Horovod job; what is new is numbered."""
+    """Train as a rank of a Horovod job; the steps that differ from train() are numbered."""
     import horovod.torch as hvd
     import torch
     from sparkdl.horovod import log_to_driver
@@ -106,7 +106,7 @@ def train_hvd(lr=0.02, epochs=3, checkpoint_dir=None):
 # -- 3. torch.distributed --------------------------------------------------------------------------
 
 def train_ddp(lr=0.02, epochs=3, use_gpu=False):
-    """The same as a rank of torch.distributed, for TorchDistributor."""
+    """Train as a rank of torch.distributed, for TorchDistributor."""
     import ringup_torch
     import torch
     import torch.distributed as dist
@@ -114,8 +114,8 @@ def train_ddp(lr=0.02, epochs=3, use_gpu=False):
     from torch.utils.data import DataLoader, TensorDataset
     from torch.utils.data.distributed import DistributedSampler
 
-    # On the CPU ringup, which TorchDistributor uses only where it is named; between GPUs NCCL.
-    ringup_torch.register()                                 # torch 2.5 and later do that themselves
+    # Use ringup on the CPU, and NCCL between GPUs.  TorchDistributor needs the name ringup.
+    ringup_torch.register()                                 # torch 2.5 and later do this itself
     dist.init_process_group("nccl" if use_gpu else "ringup")
     train_data, test_data = load_data()
     device = int(os.environ["LOCAL_RANK"]) if use_gpu else "cpu"
@@ -133,7 +133,7 @@ def train_ddp(lr=0.02, epochs=3, use_gpu=False):
 
 
 def main():
-    # Before the session starts: the executors take this Python, not one from PATH.
+    # Before the session starts: make the executors use this Python, not one from PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
     from ringup.spark import TorchDistributor

@@ -5,9 +5,9 @@
 
     python3 spark_keras_digits.py [FOLDER]
 
-The model, the data and the training are those of keras_digits_example.py, which lies beside this
-file and nowhere else: what a notebook imports from its own folder travels with the function.
-FOLDER is where the timeline goes, and has to be the same on all hosts; a temporary one by default.
+The model, the data and the training are those of keras_digits_example.py, which is next to this
+file and only on the driver: ringup sends modules that a notebook imports from its own folder.
+FOLDER receives the timeline.  It must be the same on all hosts; by default it is a temporary one.
 """
 
 import json
@@ -20,13 +20,13 @@ import keras_digits_example as digits
 
 
 def accuracy(model):
-    """The share of the test images that the model gets right."""
+    """Return the fraction of test images that the model classifies correctly."""
     x, y = digits.get_dataset()[1]
     return round(float((model.predict(x, verbose=0).argmax(1) == y).mean()), 4)
 
 
 def run_training_horovod(learning_rate, epochs):
-    """One rank; rank 0's accuracy is what HorovodRunner returns."""
+    """Train as one rank.  HorovodRunner returns rank 0's accuracy."""
     import horovod.keras as hvd
     from sparkdl.horovod import log_to_driver
     from sparkdl.horovod.tensorflow.keras import LogCallback
@@ -41,7 +41,7 @@ def run_training_horovod(learning_rate, epochs):
 
 
 def main():
-    # Before the session starts: the executors take this Python, not one from PATH.
+    # Before the session starts: make the executors use this Python, not one from PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
     from sparkdl import HorovodRunner

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # tensorflow1_digits_example.py - digits with code written for TensorFlow 1.
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions, hooks and compute_gradients(), with today's TensorFlow:
+"""Sessions, hooks and compute_gradients(), with TensorFlow 2:
 
     ringup run -np 2 -- python3 tensorflow1_digits_example.py
 

@@ -1,6 +1,6 @@
 /*
- * together.c - a sparse gradient: which rows changed, and by how much, never one without
- * the other.
+ * together.c - gather a sparse gradient, the indices of rows and their values, as one atomic
+ * group of operations.
  *
  *	cc -o together together.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 3 ./together
@@ -41,7 +41,7 @@ int main(void)
 	value[0] = 0.5F;
 	value[1] = (float)rank;
 
-	/* The group goes by the name of its first member; the types may differ. */
+	/* The name of the first operation names the group; the types may differ. */
 	g[0].name = "embedding";
 	g[0].in = index;
 	g[0].dtype = RINGUP_I64;

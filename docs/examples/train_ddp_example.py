@@ -8,8 +8,8 @@
     python train_ddp_example.py --spawn 4
     spark-submit train_ddp_example.py --spark 4
 
-The last one uses TorchDistributor of pyspark: it wants a function that imports what it needs.  The
-data are made up: 64 numbers, and which of 4 hidden patterns is strongest in them.
+The last command uses pyspark's TorchDistributor, which needs a function that imports its modules
+itself.  The data are synthetic: 64 numbers, and the one of 4 hidden patterns that is strongest.
 """
 
 import argparse
@@ -17,15 +17,15 @@ import os
 
 parser = argparse.ArgumentParser(description="Train a classifier on all ranks.")
 parser.add_argument("--epochs", type=int, default=4)
-parser.add_argument("--backend", default="ringup", help="of torch.distributed")
-parser.add_argument("--spawn", type=int, default=0, help="start so many processes here")
-parser.add_argument("--spark", type=int, default=0, help="start so many by TorchDistributor")
+parser.add_argument("--backend", default="ringup", help="backend of torch.distributed")
+parser.add_argument("--spawn", type=int, default=0, help="start this many processes here")
+parser.add_argument("--spark", type=int, default=0, help="start this many with TorchDistributor")
 parser.add_argument("--local-rank", "--local_rank", type=int,
-                    help="what torch.distributed.launch adds; nothing here wants it")
+                    help="added by torch.distributed.launch; not used here")
 
 
 def train(backend, epochs):
-    """Train on this rank's share of the data; returns the accuracy, which all ranks agree on."""
+    """Train on this rank's share of the data.  Return the accuracy, the same on all ranks."""
     import torch
     import torch.distributed as dist
     import torch.nn.functional as F
@@ -39,7 +39,7 @@ def train(backend, epochs):
 
     torch.set_num_threads(1)
     dist.init_process_group(backend)
-    torch.manual_seed(dist.get_rank())  # DDP gives all ranks the weights of the first
+    torch.manual_seed(dist.get_rank())  # DDP then copies rank 0's weights to all ranks
     model = DDP(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(),
                                     torch.nn.Linear(32, 4)))
     dataset = make_data(2048, seed=1)
@@ -64,14 +64,14 @@ def train(backend, epochs):
 
 
 def train_as(rank, size, port, backend, epochs):
-    """Be one of the processes that --spawn starts."""
+    """Run one of the processes that --spawn starts."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=str(port))
     train(backend, epochs)
 
 
 def spawn(size, backend, epochs):
-    """Start processes that meet at a port of this one."""
+    """Start processes, which find each other through a port of this process."""
     import torch.multiprocessing as mp
     from torch.distributed import TCPStore
 

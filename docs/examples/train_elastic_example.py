@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # train_elastic_example.py - elastic training as in Horovod's tutorials: ranks are lost and join.
 # SPDX-License-Identifier: Apache-2.0
-"""Start it with a script that prints the hosts there are, a line such as host-1:4 for each:
+"""Start it with a script that prints the available hosts, one line such as host-1:4 for each:
 
     horovodrun -np 4 --min-np 2 --host-discovery-script ./hosts.sh python train_elastic_example.py
 
@@ -9,8 +9,8 @@ or on this host alone, where a rank that is killed is replaced:
 
     ringup run -np 4 --min-np 2 -- python train_elastic_example.py
 
-Without a launcher, or under one that knows nothing of elastic jobs, it is an ordinary training.
-The data are made up, as in train_horovod_example.py.
+Without a launcher, or under one that does not support elastic jobs, it trains as usual.  The data
+are synthetic, as in train_horovod_example.py.
 """
 
 import argparse
@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
-parser = argparse.ArgumentParser(description="Train a classifier on whatever ranks there are.")
+parser = argparse.ArgumentParser(description="Train a classifier on a changing number of ranks.")
 parser.add_argument("--epochs", type=int, default=4)
-parser.add_argument("--batch-size", type=int, default=32, help="samples of one rank in a step")
+parser.add_argument("--batch-size", type=int, default=32, help="samples per rank and step")
 parser.add_argument("--batches-per-commit", type=int, default=4)
 parser.add_argument("--lr", type=float, default=0.01, help="learning rate of one rank")
 args = parser.parse_args()
@@ -41,7 +41,7 @@ model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4))
 optimizer = optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=0.9)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 
-# The sampler deals out what is left of an epoch when the number of ranks has changed.
+# The sampler distributes the rest of an epoch when the number of ranks has changed.
 dataset = TensorDataset(*make_data(2048, seed=1))
 sampler = hvd.elastic.ElasticSampler(dataset)
 loader = DataLoader(dataset, batch_size=args.batch_size, sampler=sampler)
@@ -53,7 +53,7 @@ def validate():
         return (model(data).argmax(1) == target).float().mean().item()
 
 
-# Called again, with the last commit, whenever ranks have been lost or hosts have changed.
+# Called again with the last commit if ranks were lost or hosts have changed.
 @hvd.elastic.run
 def train(state):
     while state.epoch < args.epochs:
@@ -64,17 +64,17 @@ def train(state):
             sampler.record_batch(batch, len(data))
             state.steps += 1
             if (batch + 1) % args.batches_per_commit == 0:
-                state.commit()  # saves, and lets the ranks meet again if hosts have changed
+                state.commit()  # saves; if hosts have changed, starts a new rendezvous
         if hvd.rank() == 0:
             print(f"epoch {state.epoch}: {hvd.size()} workers, accuracy {validate():.3f}",
                   flush=True)
         state.epoch += 1
-        sampler.set_epoch(state.epoch)  # at the end: what has been seen of it is forgotten
+        sampler.set_epoch(state.epoch)  # at the end of the epoch: start a new one
         state.commit()
 
 
 def on_state_reset():
-    # The learning rate follows the number of workers.
+    # The learning rate is proportional to the number of workers.
     for group in optimizer.param_groups:
         group["lr"] = args.lr * hvd.size()
 

@@ -9,8 +9,8 @@
     python -m torch.distributed.launch --nproc_per_node 4 train_horovod_example.py
     torchrun --nproc-per-node 4 train_horovod_example.py
 
-Each step of the recipe is one comment.  The data are made up: 64 numbers, and which of 4 hidden
-patterns is strongest in them.
+Each step of the recipe has one comment.  The data are synthetic: 64 numbers, and the one of 4
+hidden patterns that is strongest.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from torch.utils.data.distributed import DistributedSampler
 
 parser = argparse.ArgumentParser(description="Train a classifier on all ranks.")
 parser.add_argument("--epochs", type=int, default=4)
-parser.add_argument("--batch-size", type=int, default=32, help="samples of one rank in a step")
+parser.add_argument("--batch-size", type=int, default=32, help="samples per rank and step")
 parser.add_argument("--lr", type=float, default=0.01, help="learning rate of one rank")
 parser.add_argument("--momentum", type=float, default=0.9)
 parser.add_argument("--checkpoint-dir", default=".", help="where rank 0 writes checkpoints")
 parser.add_argument("--local-rank", "--local_rank", type=int,
-                    help="what torch.distributed.launch adds; Horovod knows it anyway")
+                    help="added by torch.distributed.launch; not used here")
 args = parser.parse_args()
 
 
@@ -47,7 +47,7 @@ def checkpoint_path(epoch):
 # Initialize Horovod.
 hvd.init()
 
-# Pin one GPU to each process of a server.
+# Use one GPU per process.
 if torch.cuda.is_available():
     torch.cuda.set_device(hvd.local_rank())
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -59,7 +59,7 @@ train_loader = DataLoader(train_dataset, batch_size=args.batch_size, sampler=tra
 
 model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
 
-# Scale the learning rate by the number of workers: a step sees as many batches.
+# Scale the learning rate by the number of workers: a step uses one batch per worker.
 optimizer = optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=args.momentum)
 
 # Wrap the optimizer: gradients are averaged over all workers before each step.
@@ -75,7 +75,7 @@ if hvd.rank() == 0:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
 
-# Every worker starts from what rank 0 has.
+# Every worker starts from rank 0's state.
 first_epoch = hvd.broadcast(torch.tensor(first_epoch), root_rank=0, name="first_epoch").item()
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -89,7 +89,7 @@ for epoch in range(first_epoch, args.epochs):
         loss.backward()
         optimizer.step()
 
-    # Validate and write checkpoints on one worker, lest the others spoil them.
+    # Validate and write checkpoints on one worker only, so that no other overwrites them.
     if hvd.rank() == 0:
         model.eval()
         data, target = make_data(512, seed=2)
@@ -99,7 +99,7 @@ for epoch in range(first_epoch, args.epochs):
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()},
                    checkpoint_path(epoch))
 
-# A metric of all workers: how far apart their models are.
+# A metric over all workers: how much their models differ.
 norm = torch.stack([p.detach().double().norm().cpu() for p in model.parameters()])
 spread = hvd.allreduce(norm, op=hvd.Max) - hvd.allreduce(norm, op=hvd.Min)
 if hvd.rank() == 0:

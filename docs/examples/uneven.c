@@ -1,5 +1,5 @@
 /*
- * uneven.c - ranks have different amounts of data; who has no more joins.
+ * uneven.c - ranks have different amounts of data; a rank that has none left joins.
  *
  *	cc -o uneven uneven.c $(pkg-config --cflags --libs ringup)
  *	ringup run -np 3 ./uneven
@@ -30,7 +30,7 @@ int main(void)
 	must(ringup_init(NULL, &job));
 	world = ringup_world(job);
 	rank = ringup_rank(world);
-	/* Memory that the other ranks of this host can reach: the sum copies nothing. */
+	/* Memory that the other ranks of this host can map, so the sum needs no copies. */
 	gradient = ringup_alloc(COUNT * sizeof(*gradient));
 	if (!gradient)
 		return 1;
@@ -45,7 +45,7 @@ int main(void)
 		for (i = 0; i < COUNT; i++)
 			gradient[i] = 1;
 		must(ringup_allreduce(world, &r, NULL));
-		/* Ranks that have joined add nothing. */
+		/* Ranks that have joined contribute zeros. */
 		printf("rank %d, step %d: %g\n", rank, step, (double)gradient[COUNT - 1]);
 	}
 	must(ringup_join(world, &last, NULL));
