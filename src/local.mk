@@ -235,6 +235,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
+	%reldir%/detect/origins.c %reldir%/detect/origins.h \
 	%reldir%/detect/override.c %reldir%/detect/override.h \
 	%reldir%/detect/refused.c %reldir%/detect/refused.h \
 	%reldir%/detect/requires.c %reldir%/detect/requires.h \
