@@ -950,6 +950,43 @@ unsaid '550\.90\.07' "fabric.*(mismatch|don't match|doesn't match|does not match
 S
 }
 
+# https://github.com/QuipNetwork/quip-miner/issues/24 and https://github.com/NVIDIA/nvidia-docker/issues/1294, 1515
+# Cause: LD_LIBRARY_PATH brings the forward-compatibility libcuda of /usr/local/cuda/compat, which a GeForce does not support (804).
+@test "E5: the compat libcuda before the driver's, on a GeForce" {
+  reported <<'S'
+[[ ! -e /proc/driver/nvidia && ! -e /dev/nvidiactl ]] || cannot "this machine has a GPU"
+[[ -d /usr/lib/x86_64-linux-gnu ]] || cannot "no /usr/lib/x86_64-linux-gnu"
+layer /usr/lib/x86_64-linux-gnu
+rm -f /usr/lib/x86_64-linux-gnu/libcuda.so*
+layer /usr/local
+layer /dev
+mkdir -p /dev/shm
+mount -t tmpfs none /dev/shm
+mount -t tmpfs none /proc/driver || cannot "nothing can be mounted on /proc/driver"
+gpus_at "" 570.211.01 "NVIDIA GeForce RTX 3060"
+mknod -m 666 /dev/nvidiactl c 195 255 && mknod -m 666 /dev/nvidia0 c 195 0 && mknod -m 666 /dev/nvidia-uvm c 511 0 ||
+  cannot "no device nodes here"
+c=/usr/local/cuda/compat
+rm -rf /usr/local/cuda
+driver_at "$c/libcuda.so.575.57.08" 804
+ln -s libcuda.so.575.57.08 "$c/libcuda.so.1"
+ln -s libcuda.so.1 "$c/libcuda.so"
+path=$c${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+said env LD_LIBRARY_PATH="$path" ringup doctor
+ended 1
+wants "$c" 'GeForce|RTX 3060|data ?cent|forward[- ]compat' \
+  '(remove|unset|without|drop|take|leave|clear).*(LD_LIBRARY_PATH|compat)|(LD_LIBRARY_PATH|compat).*(remove|unset|without|drop|take|leave|clear)|(upgrade|newer|update).*driver'
+# There, but nobody loads it.
+said ringup doctor
+unsaid "$c.*(instead|before|first|remove|unset)" 'error 804|\(804\)' 'forward[- ]compat.*(not|only)'
+# On a GPU of a data center, forward compatibility is what it is for.
+printf 'Model: \t\t NVIDIA A100-PCIE-40GB\nDevice Minor: \t 0\n' >/proc/driver/nvidia/gpus/0000:1a:00.0/information
+driver_at "$c/libcuda.so.575.57.08" 0
+said env LD_LIBRARY_PATH="$path" ringup doctor
+unsaid 'error 804|\(804\)' "$c.*(remove|unset)" '(remove|unset).*compat' 'GeForce'
+S
+}
+
 # https://github.com/ma-gilles/recovar/issues/64
 # Cause: jax-cuda12-plugin was upgraded apart from jaxlib; JAX takes only a plugin of jaxlib's own version, and goes on without GPU.
 @test "E7: a CUDA plugin of JAX of another version than jaxlib" {
@@ -1074,6 +1111,39 @@ done <<'T'
 "/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /x/libc10.so)"|libstdc\+\+.*older|libstdcxx-ng
 "/x/libgomp.so.1: cannot allocate memory in static TLS block"|thread-local|LD_PRELOAD
 "numpy.core.multiarray failed to import"|another NumPy|python3 -m pip install 'numpy<2'
+T
+S
+}
+
+@test "E12: kinds of E5: libcuda for forward compatibility where it cannot serve" {
+  reported here <<'S'
+n=0
+# tree_at MODEL COMPAT - $t: driver 570.124.06, and a compat folder that ld.so.conf has first.
+tree_at() {
+  t=$T/tree$((n++)) c=$t/usr/local/cuda-12/compat
+  gpus_at "$t" 570.124.06 "$1"
+  ln -s usr/lib "$t/lib"
+  driver_at "$c/libcuda.so.$2"
+  ln -s "libcuda.so.$2" "$c/libcuda.so.1"
+  mkdir -p "$t/etc/ld.so.conf.d"
+  echo /usr/local/cuda-12/compat >"$t/etc/ld.so.conf.d/000_compat.conf"
+}
+tree_at "NVIDIA H100 80GB HBM3" 550.54.15
+said ringup doctor --root "$t"
+ended 1
+wants '/usr/local/cuda-12/compat.*550\.54\.15.*570\.124\.06' 'error 803' 'fix: remove /usr/local/cuda-12/compat from /etc/ld\.so\.conf'
+tree_at "NVIDIA TITAN RTX" 580.65.06
+said ringup doctor --root "$t"
+ended 1
+wants 'NVIDIA TITAN RTX: CUDA fails with error 804' 'needs driver 580\.65\.06'
+while read -r compat model; do
+  tree_at "$model" "$compat"
+  said ringup doctor --root "$t"
+  unsaid compat 'error 80'
+done <<'T'
+580.65.06 NVIDIA H100 80GB HBM3
+570.124.06 NVIDIA GeForce RTX 4090
+580.65.06 NVIDIA RTX A6000
 T
 S
 }
