@@ -1055,6 +1055,46 @@ unsaid '2\.1\.0' '\.local.*(shadow|hides|instead|wins|overrid)' 'pip uninstall'
 S
 }
 
+# https://github.com/mpi4py/mpi4py/issues/280, mpi4py#155, ContinuumIO/anaconda-issues#1310, jtriley/StarCluster#533
+# Cause: mpirun is Open MPI's, the packages are linked with MPICH's libmpi.so.12: each process is rank 0 of 1.
+@test "E10: an mpirun of Open MPI for packages built with MPICH" {
+  reported <<'S'
+mpi='int MPI_Init(int *a, char ***b) { return a != 0 && b != 0; } int MPI_Comm_rank(int c, int *r) { return *r = c; }'
+so "$T/mpich/lib/libmpi.so.12" <<<"const char MPIR_Version_string[] __attribute__((used)) = \"MPICH Version: 4.1.2\"; int MPIR_Err_create_code(void) { return 0; } $mpi"
+so "$T/ompi/lib/libopen-rte.so.40" <<<'int orte_init(void) { return 0; }'
+so "$T/ompi/lib/libmpi.so.40" "$T/ompi/lib/libopen-rte.so.40" "-Wl,-rpath,$T/ompi/lib" \
+  <<<"const char ident[] __attribute__((used)) = \"Open MPI v4.1.4, package: Open MPI, ident: 4.1.4\"; int ompi_mpi_init(void) { return 0; } $mpi"
+mkdir -p "$T/ompi/bin"
+gcc -x c -o "$T/ompi/bin/orterun" - -x none -Wl,--no-as-needed "$T/ompi/lib/libopen-rte.so.40" "-Wl,-rpath,$T/ompi/lib" <<'C'
+#include <stdio.h>
+int orte_init(void);
+int main(void) { puts("mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/"); return orte_init(); }
+C
+ln -s orterun "$T/ompi/bin/mpirun"
+ln -s orterun "$T/ompi/bin/mpiexec"
+# linked_with LIBRARY - Horovod and mpi4py of $site, with it.
+linked_with() {
+  local init='int MPI_Init(int *, char ***); int MPI_Comm_rank(int, int *);'
+  horovod_at "$1" "-Wl,-rpath,${1%/*}" <<<"$init int horovod_init(void) { return MPI_Init(0, 0); }"
+  package_at "$site" mpi4py 3.1.4
+  mkdir -p "$site/mpi4py"
+  : >"$site/mpi4py/__init__.py"
+  so "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$1" "-Wl,-rpath,${1%/*}" <<<"$init int PyInit_MPI(void) { int r; return MPI_Comm_rank(0, &r); }"
+}
+environment
+torch_at "$site" 2.5.1+cpu
+linked_with "$T/mpich/lib/libmpi.so.12"
+run=(env -u MPI_HOME -u OPAL_PREFIX PATH="$T/ompi/bin:$PATH")
+said "${run[@]}" ringup doctor --python "$venv"
+ended 1
+wants '(libmpi\.so\.12|MPICH).*(Open ?MPI|mpirun|mpiexec)|(Open ?MPI|mpirun|mpiexec).*(libmpi\.so\.12|MPICH)' "$T/ompi/bin|mpirun" \
+  'rebuild|reinstall|same MPI|(mpirun|mpiexec)(\.hydra)? of|MPICH.*(mpirun|mpiexec)|hydra|mpich/bin'
+linked_with "$T/ompi/lib/libmpi.so.40"
+said "${run[@]}" ringup doctor --python "$venv"
+unsaid 'libmpi\.so\.12' '(built|linked).*MPICH' 'rank 0' '(mpirun|mpiexec).*(another MPI|mismatch|not of the)'
+S
+}
+
 @test "E11: kinds of E1: what a framework needs is defined somewhere, or the import says which package lacks it" {
   reported here <<'S'
 live_environment
@@ -1196,5 +1236,35 @@ companion_at "$site" tensorflow_text 2.15.0 'tensorflow<2.16,>=2.15.0'
 asked
 ended 1
 wants 'tensorflow-text 2\.15\.0 of .* was built for tensorflow <2\.16,>=2\.15\.0, and this is 2\.16\.1'
+S
+}
+
+@test "E16: kinds of E10: mpi4py, and an environment that brings its mpirun" {
+  reported here <<'S'
+environment
+torch_at "$site" 2.7.1
+o=$T/opt/openmpi-4.1.6
+mkdir -p "$o/bin" "$site/mpi4py"
+cp /bin/true "$o/bin/orterun"
+ln -s orterun "$o/bin/mpirun"
+package_at "$site" mpi4py 3.1.6
+echo 'int MPI_Init;' | so "$venv/lib/libmpi.so.12"
+so "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$venv/lib/libmpi.so.12" '-Wl,-rpath,$ORIGIN/../../..' <<<'extern int MPI_Init; int *f(void) { return &MPI_Init; }'
+asked() { said env PATH="$o/bin:$PATH" ringup doctor --no-import --python "$venv"; }
+asked
+ended 1
+wants "mpirun in PATH, $o/bin/mpirun, is Open MPI's, but mpi4py of $venv/bin/python3 is linked with MPICH, $venv/lib/libmpi\.so\.12" 'rank 0 of 1' 'mpirun of MPICH'
+# To activate the environment is enough.
+cp /bin/true "$venv/bin/mpiexec.hydra"
+ln -s mpiexec.hydra "$venv/bin/mpirun"
+asked
+ended 0
+wants "note +mpirun in PATH" "start jobs with $venv/bin/mpirun, the mpirun of MPICH, or put $venv/bin first in PATH"
+said env PATH="$venv/bin:$PATH" ringup doctor --no-import --python "$venv"
+unsaid 'rank 0 of 1'
+# Wheels of mpi4py have a module for each MPI.
+mv "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$site/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so"
+asked
+unsaid 'rank 0 of 1'
 S
 }
