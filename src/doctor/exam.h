@@ -42,6 +42,9 @@ void exam_places(struct exam *x);
 /* exam_launcher - add an mpirun of Open MPI that has no remote shell; live only. */
 void exam_launcher(struct exam *x);
 
+/* exam_java - add a Java that is missing, or that the installed Spark cannot run on. */
+void exam_java(struct exam *x);
+
 /* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \
 	X(engine)     \

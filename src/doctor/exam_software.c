@@ -374,6 +374,7 @@ int exam_frameworks(struct exam *x, struct err *e)
 	json_array_foreach(list, i, o)
 		add_framework(x, o, json_object_get(reported, jsonio_string(o, "location")));
 	add_mpiruns(x);
+	exam_java(x);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python environment with a framework found");
 		exam_why(x, NULL,

@@ -987,6 +987,47 @@ unsaid 'error 804|\(804\)' "$c.*(remove|unset)" '(remove|unset).*compat' 'GeForc
 S
 }
 
+# https://github.com/data-prep-kit/data-prep-kit/issues/1324, dmlc/xgboost#11498, apache/streampark#4374
+# Cause: Spark 4 is compiled for Java 17 (class file version 61.0); JAVA_HOME is a Java 8, so the launcher does not start.
+@test "E6: Spark 4 with a JAVA_HOME of Java 8" {
+  reported <<'S'
+# java_at DIR VERSION
+java_at() {
+  mkdir -p "$1/bin" "$1/lib"
+  printf 'IMPLEMENTOR="Eclipse Adoptium"\nJAVA_VERSION="%s"\nOS_ARCH="x86_64"\nOS_NAME="Linux"\n' "$2" >"$1/release"
+  printf '#!/bin/sh\necho '\''openjdk version "%s"'\'' >&2\necho "OpenJDK Runtime Environment (Temurin)" >&2\n' "$2" >"$1/bin/java"
+  chmod 755 "$1/bin/java"
+}
+# spark_at NAME PYSPARK PY4J SCALA - $venv: an environment with this Spark.
+spark_at() {
+  venv=$T/$1 site=$T/$1/lib/python3.11/site-packages
+  python_at "$T" "/$1" 3.11
+  package_at "$site" pyspark "$2" "Requires-Dist: py4j==$3"
+  package_at "$site" py4j "$3"
+  mkdir -p "$site/pyspark/jars" "$site/pyspark/bin" "$site/py4j"
+  : >"$site/pyspark/__init__.py"
+  : >"$site/py4j/__init__.py"
+  printf '__version__: str = "%s"\n' "$2" >"$site/pyspark/version.py"
+  : >"$site/pyspark/jars/spark-core_$4-$2.jar"
+  : >"$site/pyspark/jars/spark-launcher_$4-$2.jar"
+  printf '#!/bin/sh\n' >"$site/pyspark/bin/spark-submit"
+  chmod 755 "$site/pyspark/bin/spark-submit"
+}
+java_at "$T/jdk8" 1.8.0_412
+java_at "$T/jdk17" 17.0.11
+spark_at venv 4.0.0 0.10.9.9 2.13
+said env -u SPARK_HOME JAVA_HOME="$T/jdk8" PATH="$T/jdk8/bin:$PATH" ringup doctor --python "$venv"
+ended 1
+wants "$T/jdk8" '1\.8|Java 8|JDK 8' 'spark.* 4|spark[-=_]*4' '(Java|JDK|JRE|openjdk)[^0-9]*17|17[^0-9]*(Java|JDK)'
+said env -u SPARK_HOME JAVA_HOME="$T/jdk17" PATH="$T/jdk17/bin:$PATH" ringup doctor --python "$venv"
+unsaid '(Java|JDK|JAVA_HOME).*(too old|older than)' 'class file version|UnsupportedClassVersion' 'set JAVA_HOME|install .*(JDK|Java|jre)'
+# Spark 3.5 runs on Java 8.
+spark_at venv35 3.5.5 0.10.9.7 2.12
+said env -u SPARK_HOME JAVA_HOME="$T/jdk8" PATH="$T/jdk8/bin:$PATH" ringup doctor --python "$venv"
+unsaid '(Java|JDK|JAVA_HOME).*(too old|older than)' 'class file version|UnsupportedClassVersion' '(Java|JDK)[^0-9]*17'
+S
+}
+
 # https://github.com/ma-gilles/recovar/issues/64
 # Cause: jax-cuda12-plugin was upgraded apart from jaxlib; JAX takes only a plugin of jaxlib's own version, and goes on without GPU.
 @test "E7: a CUDA plugin of JAX of another version than jaxlib" {
@@ -1185,6 +1226,96 @@ done <<'T'
 570.124.06 NVIDIA GeForce RTX 4090
 580.65.06 NVIDIA RTX A6000
 T
+S
+}
+
+@test "E13: kinds of E6: Spark and Java, by versions, JAVA_HOME, PATH and SPARK_HOME" {
+  reported <<'S'
+mount -t tmpfs none /usr/lib/jvm 2>/dev/null
+environment
+mkdir -p "$T/bin"
+for p in bash sh env uname; do ln -s "$(command -v "$p")" "$T/bin/"; done
+r=$(command -v ringup)
+# java_at DIR VERSION - with a file "release", or without.
+java_at() {
+  mkdir -p "$1/bin"
+  printf 'JAVA_VERSION="%s"\n' "$2" >"$1/release"
+  printf '#!/bin/sh\necho '\''openjdk version "%s" 2024-04-16'\'' >&2\n' "$2" >"$1/bin/java"
+  chmod 755 "$1/bin/java"
+}
+# spark_is VERSION
+spark_is() {
+  rm -rf "$site"/pyspark*
+  package_at "$site" pyspark "$1"
+  mkdir -p "$site/pyspark"
+}
+asked() { said env -u SPARK_HOME -u JAVA_HOME -u SPARK_REMOTE PATH="$T/bin" "$@" "$r" doctor --no-import --python "$venv"; }
+while read -r spark java expected; do
+  spark_is "$spark"
+  rm -rf "$T/jdk"
+  java_at "$T/jdk" "$java"
+  asked JAVA_HOME="$T/jdk"
+  if [[ $expected == fits ]]; then
+    unsaid 'needs Java' 'finds no Java'
+  else
+    ended 1
+    wants "Spark $spark of .* needs Java ${expected//_/ }, and $T/jdk/bin/java is Java"
+  fi
+done <<'T'
+4.0.1 11.0.23 17_to_22
+4.0.1 17.0.11 fits
+4.0.1 21.0.3 fits
+4.0.1 25 17_to_22
+4.1.0 25 fits
+4.1.0 1.8.0_412 17_or_later
+3.5.1 1.8.0_412 fits
+3.5.1 21.0.3 fits
+3.5.1 24.0.1 8_to_22
+3.3.0 17.0.11 fits
+3.2.4 17.0.11 8_to_15
+3.2.4 11.0.23 fits
+2.4.8 11.0.23 8
+2.4.8 1.8.0_412 fits
+T
+spark_is 3.5.1
+asked
+ended 1
+wants 'Spark 3\.5\.1 of .* finds no Java: JAVA_HOME is not set, and PATH has no java' 'install Java 17'
+asked SPARK_REMOTE=sc://host
+unsaid 'finds no Java'
+asked JAVA_HOME="$T/gone"
+ended 1
+wants "finds no Java: JAVA_HOME=$T/gone has no bin/java"
+# The one in PATH would do; a Java without "release" is asked, for a limited time.
+java_at "$T/jdk17" 17.0.11
+rm "$T/jdk17/release"
+ln -s "$T/jdk17/bin/java" "$T/bin/java"
+asked JAVA_HOME="$T/gone"
+wants "fix: unset JAVA_HOME: $T/bin/java in PATH is Java 17"
+asked
+unsaid 'needs Java' 'finds no Java'
+spark_is 2.4.8
+asked
+wants "needs Java 8, and $T/bin/java is Java 17 \(17\.0\.11\)"
+printf '#!/bin/sh\nexec sleep 60\n' >"$T/jdk17/bin/java"
+asked
+unsaid 'needs Java'
+# SPARK_HOME has the Spark that runs.
+spark_is 4.0.1
+java_at "$T/jdk17" 17.0.11
+mkdir -p "$T/spark/jars" "$T/spark/bin"
+: >"$T/spark/jars/spark-core_2.12-3.5.1.jar"
+: >"$T/spark/bin/spark-submit"
+asked SPARK_HOME="$T/spark"
+ended 1
+wants "pyspark 4\.0\.1 of .* does not fit Spark 3\.5\.1 of SPARK_HOME=$T/spark" 'fix: unset SPARK_HOME'
+spark_is 3.5.4
+asked SPARK_HOME="$T/spark"
+unsaid 'does not fit' 'needs Java'
+# No pyspark, no Java.
+rm -rf "$site"/pyspark*
+asked JAVA_HOME="$T/gone"
+unsaid 'Java'
 S
 }
 
