@@ -469,7 +469,7 @@ TOOL_SOURCES += \
 	%reldir%/doctor/imports.c %reldir%/doctor/imports.h \
 	%reldir%/doctor/java.c %reldir%/doctor/launcher.c \
 	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
-	%reldir%/doctor/places.c \
+	%reldir%/doctor/places.c %reldir%/doctor/proxies.c \
 	%reldir%/doctor/trial.c %reldir%/doctor/trial.h
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report

@@ -1096,6 +1096,33 @@ unsaid '2\.1\.0' '\.local.*(shadow|hides|instead|wins|overrid)' 'pip uninstall'
 S
 }
 
+# https://github.com/grpc/grpc/issues/11896, tensorflow#24887, intel/BigDL#2977, ray-project/ray#14350
+# Cause: https_proxy/http_proxy are set and no_proxy does not name the workers, so that gRPC asks the proxy for them.
+@test "E9: a proxy in the environment, between the workers" {
+  reported <<'S'
+live_environment
+package_at "$site" tensorflow 2.15.1 'Requires-Dist: grpcio<2.0,>=1.24.3'
+package_at "$site" grpcio 1.62.1
+mkdir -p "$site/tensorflow/python" "$site/grpc"
+echo '__version__ = "2.15.1"' >"$site/tensorflow/__init__.py"
+echo '__version__ = "1.62.1"' >"$site/grpc/__init__.py"
+config='{"cluster": {"worker": ["10.1.2.3:2222", "10.1.2.4:2222"]}, "task": {"type": "worker", "index": 0}}'
+clean=(env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY -u all_proxy -u ALL_PROXY -u grpc_proxy -u no_proxy -u NO_PROXY -u no_grpc_proxy
+  TF_CONFIG="$config")
+said "${clean[@]}" ringup doctor --python "$venv"
+calm=$rc
+unsaid 'https?_proxy'
+said "${clean[@]}" http_proxy=http://proxy.corp:3128 https_proxy=http://proxy.corp:3128 ringup doctor --python "$venv"
+# A note: it may be that no worker is elsewhere.
+ended "$calm"
+wants 'https?_proxy' 'proxy\.corp' 'no_proxy|no_grpc_proxy|unset'
+said "${clean[@]}" http_proxy=http://proxy.corp:3128 https_proxy=http://proxy.corp:3128 \
+  no_proxy=localhost,127.0.0.1,10.1.2.3,10.1.2.4 ringup doctor --python "$venv"
+ended "$calm"
+unsaid 'unset https?_proxy' '(add|set|export|put) .*no_proxy' 'no_proxy.*(lacks|misses|does not|not name|is not set)'
+S
+}
+
 # https://github.com/mpi4py/mpi4py/issues/280, mpi4py#155, ContinuumIO/anaconda-issues#1310, jtriley/StarCluster#533
 # Cause: mpirun is Open MPI's, the packages are linked with MPICH's libmpi.so.12: each process is rank 0 of 1.
 @test "E10: an mpirun of Open MPI for packages built with MPICH" {
@@ -1367,6 +1394,62 @@ companion_at "$site" tensorflow_text 2.15.0 'tensorflow<2.16,>=2.15.0'
 asked
 ended 1
 wants 'tensorflow-text 2\.15\.0 of .* was built for tensorflow <2\.16,>=2\.15\.0, and this is 2\.16\.1'
+S
+}
+
+@test "E15: kinds of E9: which hosts no_proxy covers, for whom" {
+  reported here <<'S'
+environment
+package_at "$site" tensorflow 2.16.1
+mkdir -p "$site/tensorflow"
+: >"$site/tensorflow/__init__.py"
+asked() {
+  said env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY -u grpc_proxy -u no_proxy -u NO_PROXY -u no_grpc_proxy -u TF_CONFIG \
+    -u JAX_COORDINATOR_ADDRESS -u RAY_ADDRESS "$@" ringup doctor --no-import --python "$venv"
+}
+p=http_proxy=http://user:secret@proxy.corp:3128/ j=JAX_COORDINATOR_ADDRESS
+while read -r host list expected; do
+  asked "$p" "$j=$host:1234" no_proxy="$list"
+  unsaid secret user:
+  if [[ $expected == bare ]]; then
+    wants "note +http_proxy=http://proxy\.corp:3128, and no_proxy does not cover $host" "fix: export no_proxy=\"\\\$no_proxy\",$host"
+  else
+    unsaid http_proxy
+  fi
+done <<'T'
+node-3.corp localhost,127.0.0.1 bare
+node-3.corp node-2.corp,3.corp.example bare
+node-3.corp localhost,.corp covered
+node-3.corp *.corp covered
+node-3.corp * covered
+node-3.CORP Node-3.corp covered
+10.1.2.3 10.2.0.0/16 bare
+10.1.2.3 10.1.0.0/16 covered
+10.1.2.3 127.0.0.1,10.1.2.3 covered
+10.1.2.3 2.3.4.0/99,/,,10.0.0.0/x bare
+T
+c='{"cluster": {"chief": ["a:1"], "ps": ["b:1", "c:1"], "worker": ["d:1", "e:1", "f:1", 7]}, "task": {"type": "worker", "index": 0}}'
+asked https_proxy=proxy:3128 TF_CONFIG="$c"
+wants 'https_proxy=proxy:3128, and no_proxy does not cover a, b, c, d and others' 'fix: export no_proxy=localhost,127\.0\.0\.1,a,b,c,d,e,f$'
+asked https_proxy=proxy:3128 TF_CONFIG="$c" NO_PROXY=a,b,c,d,e,f
+wants 'fix: export no_proxy="\$NO_PROXY": gRPC does not read NO_PROXY'
+asked https_proxy=proxy:3128 TF_CONFIG="$c" no_proxy=x no_grpc_proxy=a,b,c,d,e
+wants 'no_grpc_proxy does not cover f'
+asked https_proxy=proxy:3128 TF_CONFIG='{"cluster": [[["' no_proxy="$(hostname)"
+unsaid _proxy
+# Without hosts, this one stands for the others; gRPC reads no names in capitals.
+asked "$p" no_proxy=localhost
+wants "no_proxy does not cover this host \($(hostname)\)"
+asked HTTP_PROXY=http://proxy:3128 HTTPS_PROXY=http://proxy:3128 TF_CONFIG="$c"
+unsaid _proxy
+# Nothing here uses gRPC.
+rm -r "$site"/tensorflow*
+torch_at "$site" 2.5.1
+asked "$p" no_proxy=localhost
+unsaid _proxy
+package_at "$site" ray 2.9.0
+asked "$p" no_proxy=localhost
+wants 'http_proxy=http://proxy\.corp:3128'
 S
 }
 
