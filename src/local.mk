@@ -235,6 +235,7 @@ TOOL_SOURCES += \
 	%reldir%/detect/mxnet.c \
 	%reldir%/detect/nccllibs.c %reldir%/detect/nccllibs.h \
 	%reldir%/detect/netfacts.c %reldir%/detect/netfacts.h \
+	%reldir%/detect/origins.c %reldir%/detect/origins.h \
 	%reldir%/detect/override.c %reldir%/detect/override.h \
 	%reldir%/detect/refused.c %reldir%/detect/refused.h \
 	%reldir%/detect/requires.c %reldir%/detect/requires.h \
@@ -466,9 +467,9 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam_software.c \
 	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
 	%reldir%/doctor/imports.c %reldir%/doctor/imports.h \
-	%reldir%/doctor/launcher.c \
+	%reldir%/doctor/java.c %reldir%/doctor/launcher.c \
 	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
-	%reldir%/doctor/places.c \
+	%reldir%/doctor/places.c %reldir%/doctor/proxies.c \
 	%reldir%/doctor/trial.c %reldir%/doctor/trial.h
 
 DISTCLEANFILES = share/ringup/compat share/ringup/proofs share/ringup/recipes share/ringup/report

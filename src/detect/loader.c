@@ -157,6 +157,18 @@ bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
 	return loader_search(fs, NULL, caller, name, out);
 }
 
+bool loader_is_runtime(const char *name)
+{
+	static const char *const names[] = { "libc.so",       "libm.so",      "libdl.so",
+					     "libpthread.so", "librt.so",     "libutil.so",
+					     "libgcc_s.so",   "libstdc++.so", "ld-linux" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
 bool loader_needs(struct rootfs *fs, const char *caller, const char *name)
 {
 	char origin[PATH_MAX];

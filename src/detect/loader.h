@@ -25,6 +25,10 @@ bool loader_find(struct rootfs *fs, const char *caller, const char *name, char o
 bool loader_find_plain(struct rootfs *fs, const char *caller, const char *name,
 		       char out[PATH_MAX]);
 
+/* loader_is_runtime - is @name a library of every program, such as libc.so.6 or libstdc++.so.6?
+ * A tree without them was not recorded whole. */
+bool loader_is_runtime(const char *name);
+
 /* loader_needs - is @name in DT_NEEDED of the library at @caller? */
 bool loader_needs(struct rootfs *fs, const char *caller, const char *name);
 

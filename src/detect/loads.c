@@ -159,19 +159,6 @@ static bool find_library(struct hunt *h, const struct elflink *l, const char *or
 	       find_in(h, y->prefix, name, path) || find_in(h, y->base, name, path);
 }
 
-/* Libraries of every program; a tree without them was not recorded whole. */
-static bool is_runtime(const char *name)
-{
-	static const char *const names[] = { "libc.so",       "libm.so",      "libdl.so",
-					     "libpthread.so", "librt.so",     "libutil.so",
-					     "libgcc_s.so",   "libstdc++.so", "ld-linux" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(name, names[i], strlen(names[i])))
-			return true;
-	return false;
-}
-
 /* "it", or the library on the way to it. */
 static const char *subject(const struct library *of, char out[128])
 {
@@ -241,7 +228,8 @@ static bool judge_links(struct hunt *h, const struct elflink *l, const char *pat
 			continue;
 		if (find_library(h, l, origin, name, &h->at[h->count])) {
 			h->count++;
-		} else if (!(of && of->is_package) && (h->has_libc || !is_runtime(name))) {
+		} else if (!(of && of->is_package) &&
+			   (h->has_libc || !loader_is_runtime(name))) {
 			snprintf(h->why, LOADS_WHY,
 				 "%s needs %.200s, which the loader cannot find",
 				 subject(of, who), name);

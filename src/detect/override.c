@@ -14,6 +14,7 @@
 #include "base/release.h"
 #include "detect/elflink.h"
 #include "detect/loader.h"
+#include "detect/origins.h"
 #include "detect/rootfs.h"
 
 struct opened {
@@ -51,6 +52,7 @@ struct process {
 	const char *location, *first;
 	struct loaded *at;
 	int count;
+	bool lacks_runtime, lacks_other; /* libraries that are needed and not found */
 	struct override *out;
 };
 
@@ -204,26 +206,18 @@ static bool is_own_there(void *arg, const char *name)
 static bool judge_own(struct process *p, const char *path, const struct elflink *user,
 		      const struct loaded *at, const struct elflink *has)
 {
-	static const char *const owners[][2] = { { "libnccl.so.", "nccl" },
-						 { "libcupti.so.", "cupti" },
-						 { "libnvJitLink.so.", "__nvJitLink" } };
+	const struct origin *from = origins_owned(at->name);
+	struct owner o = { .prefix = from ? from->prefix : "", .link = has };
 
-	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
-		struct owner o = { .prefix = owners[i][1], .link = has };
-
-		if (strncmp(at->name, owners[i][0], strlen(owners[i][0])))
-			continue;
+	if (from)
 		elflink_undefined(user, is_own_there, &o);
-		if (!*o.name)
-			continue;
-		p->out->kind = OVERRIDE_SYMBOL;
-		rootfs_real(p->fs, at->path, p->out->library);
-		snprintf(p->out->why, sizeof(p->out->why),
-			 "%.160s needs %.127s, which %.300s lacks", strrchr(path, '/') + 1,
-			 o.name, p->out->library);
-		return false;
-	}
-	return true;
+	if (!*o.name)
+		return true;
+	p->out->kind = OVERRIDE_SYMBOL;
+	rootfs_real(p->fs, at->path, p->out->library);
+	snprintf(p->out->why, sizeof(p->out->why), "%.160s needs %.127s, which %.300s lacks",
+		 strrchr(path, '/') + 1, o.name, p->out->library);
+	return false;
 }
 
 /* Is the library of CUDA that a wheel of NVIDIA's brings, and that the loader does not find for
@@ -328,6 +322,8 @@ static bool judge_needed(struct process *p, int i, const struct elflink *user, c
 	struct opened has, own = { -1, NULL };
 	bool good;
 
+	p->lacks_runtime |= !at && loader_is_runtime(name);
+	p->lacks_other |= !at && !loader_is_runtime(name);
 	if (!at)
 		return p->at[i].user >= 0 || judge_unfound(p, path, name);
 	has = open_elf(p->fs, at->path);
@@ -348,9 +344,116 @@ static bool judge_loaded(struct process *p, int i)
 
 	if (o.link && *o.link->rpath)
 		p->at[i].rpath = strdup(o.link->rpath);
+	p->lacks_other |= !o.link || o.link->needed_count == ELFLINK_NEEDED;
 	for (int k = 0; good && o.link && k < o.link->needed_count; k++)
 		good = judge_needed(p, i, o.link, o.link->needed[k]);
 	close_elf(&o);
+	return good;
+}
+
+/* Symbols that some library has to define, each with the number of the library that needs it.
+ */
+struct undefined {
+	struct need {
+		char *name;
+		int user;
+	} * at;
+	int count, user;
+	bool known_only;
+};
+
+/* C's names are asked for: C++'s are mostly the framework's own, and the Python's program has
+ * those of its interface. */
+static bool keep_undefined(void *arg, const char *name)
+{
+	struct undefined *u = arg;
+	struct need *n;
+
+	if (!strncmp(name, "_Z", 2) || !strncmp(name, "Py", 2) || !strncmp(name, "_Py", 3) ||
+	    (u->known_only && !origins_of(name)))
+		return true;
+	n = array_more(&u->at, &u->count, sizeof(*n));
+	if (n)
+		*n = (struct need){ strdup(name), u->user };
+	return n && n->name;
+}
+
+static void drop_defined(struct undefined *u, const struct elflink *l)
+{
+	int kept = 0;
+
+	for (int i = 0; i < u->count; i++) {
+		if (!u->at[i].name || elflink_defines(l, u->at[i].name))
+			free(u->at[i].name);
+		else
+			u->at[kept++] = u->at[i];
+	}
+	u->count = kept;
+}
+
+/* Does the framework's import surely load the file @name, with all that it needs? */
+static bool is_main(const char *name)
+{
+	static const char *const all[] = {
+		"libtorch_cpu.so",   "libtorch_cuda.so",
+		"libtorch_hip.so",   "libtorch_python.so",
+		"libtorch.so",       "libc10.so",
+		"libc10_cuda.so",    "_pywrap_tensorflow_internal.so",
+		"xla_extension.so",  "libjax_common.so",
+		"libtensorflow_cc.", "libtensorflow_framework."
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!strncmp(name, all[i], strlen(all[i])))
+			return true;
+	return false;
+}
+
+/* Does some library of the process define each of C's names that the framework needs?  Python
+ * asks the loader to resolve all names at once. */
+static bool judge_defined(struct process *p)
+{
+	const char *preload = rootfs_is_live(p->fs) ? conf_env("LD_PRELOAD") : NULL;
+	/* Nothing is known of what an unrecorded library of the system defines. */
+	struct undefined u = { .known_only = p->lacks_runtime };
+	struct override *out = p->out;
+	struct opened o;
+	bool good;
+
+	if (p->lacks_other || (preload && *preload))
+		return true;
+	for (u.user = 0; u.user < p->count; u.user++) {
+		const struct loaded *root = &p->at[u.user];
+
+		while (root->user >= 0)
+			root = &p->at[root->user];
+		if (!is_main(root->name) || loader_is_runtime(p->at[u.user].name))
+			continue;
+		o = open_elf(p->fs, p->at[u.user].path);
+		if (o.link)
+			elflink_undefined(o.link, keep_undefined, &u);
+		close_elf(&o);
+	}
+	for (int i = 0; i < p->count && u.count; i++) {
+		o = open_elf(p->fs, p->at[i].path);
+		if (o.link)
+			drop_defined(&u, o.link);
+		close_elf(&o);
+	}
+	good = !u.count;
+	if (!good) {
+		const char *path = p->at[u.at[0].user].path;
+
+		out->kind = OVERRIDE_UNDEFINED;
+		snprintf(out->symbol, sizeof(out->symbol), "%s", u.at[0].name);
+		snprintf(out->library, sizeof(out->library), "%s", path);
+		snprintf(out->why, sizeof(out->why),
+			 "%.160s needs %.127s, which no library that it loads defines",
+			 strrchr(path, '/') + 1, out->symbol);
+	}
+	while (u.count)
+		free(u.at[--u.count].name);
+	free(u.at);
 	return good;
 }
 
@@ -399,7 +502,8 @@ bool override_judge(struct rootfs *fs, const char *location, const char *first,
 		    const char *extension, struct override *out)
 {
 	static const char *const below[] = { "lib", "", "python" };
-	struct process all = { fs, location, first, NULL, 0, out }, *p = &all;
+	struct process all = { .fs = fs, .location = location, .first = first, .out = out },
+		       *p = &all;
 	int i, root = 0, own = -1;
 	bool good = true;
 	char dir[PATH_MAX];
@@ -418,7 +522,8 @@ bool override_judge(struct rootfs *fs, const char *location, const char *first,
 		for (root = i; p->at[root].user >= 0;)
 			root = p->at[root].user;
 	}
-	out->is_extension = root == own;
+	out->is_extension = !good && root == own;
+	good = good && judge_defined(p);
 	for (i = 0; i < p->count; i++)
 		free_loaded(&p->at[i]);
 	free(p->at);

@@ -13,14 +13,15 @@ enum { OVERRIDE_WHY = 1024 };
 /* A library that a framework would load and that does not fit. */
 struct override {
 	enum override_kind {
-		OVERRIDE_PATH,   /* LD_LIBRARY_PATH leads to it                        */
-		OVERRIDE_OLD,    /* it lacks the symbol version @version               */
-		OVERRIDE_SYMBOL, /* it lacks one of its own symbols                    */
-		OVERRIDE_GONE,   /* there is none where the loader looks               */
+		OVERRIDE_PATH,      /* LD_LIBRARY_PATH leads to it                     */
+		OVERRIDE_OLD,       /* it lacks the symbol version @version            */
+		OVERRIDE_SYMBOL,    /* it lacks one of its own symbols                 */
+		OVERRIDE_UNDEFINED, /* it needs @symbol, which no library defines      */
+		OVERRIDE_GONE,      /* there is none where the loader looks            */
 	} kind;
 	bool is_extension;      /* only the extension needs it                         */
 	char why[OVERRIDE_WHY]; /* a sentence                                          */
-	char version[64];
+	char version[64], symbol[256];
 	char library[PATH_MAX]; /* the file that does not fit, or ""                   */
 	char target[NAME_MAX + 1], link[PATH_MAX]; /* a link that is missing: ln -s; or "" */
 };
@@ -36,7 +37,9 @@ struct override {
  *
  * A file does not fit if it lacks a symbol version that another library needs, or a symbol that
  * the file has which the loader would take without LD_LIBRARY_PATH.  NVIDIA's libraries that
- * wheels replace do not fit if they lack one of their own symbols.  Runs nothing.
+ * wheels replace do not fit if they lack one of their own symbols.  A symbol of C that a main
+ * library of the framework needs has to be defined somewhere, if all needed libraries are found
+ * and LD_PRELOAD adds none.  Runs nothing.
  *
  * False: one does not; @out describes the first.
  */

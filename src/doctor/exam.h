@@ -8,6 +8,7 @@
 
 struct conf;
 struct err;
+struct iface_list;
 
 /* GOOD needs no action, NOTE may be intended, BAD keeps a job from running properly. */
 enum exam_state { EXAM_GOOD, EXAM_NOTE, EXAM_BAD };
@@ -41,6 +42,13 @@ void exam_places(struct exam *x);
 
 /* exam_launcher - add an mpirun of Open MPI that has no remote shell; live only. */
 void exam_launcher(struct exam *x);
+
+/* exam_java - add a Java that is missing, or that the installed Spark cannot run on. */
+void exam_java(struct exam *x);
+
+/* exam_proxies - add hosts of a job, or of the networks in @l, that gRPC would reach only
+ * through an HTTP proxy; live only. */
+void exam_proxies(struct exam *x, const struct iface_list *l);
 
 /* The sections, in the order of the page; each adds its lines and fails only without memory. */
 #define EXAMS(X)      \

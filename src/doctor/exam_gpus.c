@@ -213,7 +213,7 @@ static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
 }
 
 /* Reports where a program's libcuda and the kernel's module differ: every call then fails with
- * CUDA_ERROR_SYSTEM_DRIVER_MISMATCH.  NVIDIA's folder "compat" has newer ones on purpose. */
+ * CUDA_ERROR_SYSTEM_DRIVER_MISMATCH.  add_compat() judges those of NVIDIA's folder "compat". */
 static void add_mismatch(struct exam *x, const json_t *driver)
 {
 	const char *module = jsonio_string(driver, "version");
@@ -262,14 +262,100 @@ static void add_unfound_driver(struct exam *x, struct rootfs *fs)
 		 "install the driver's libraries (libcuda1, libnvidia-compute)");
 }
 
+/* Sets @model to the first GPU's, as in "NVIDIA A10"; or "". */
+static void read_model(struct rootfs *fs, char model[96])
+{
+	static const char top[] = "/proc/driver/nvidia/gpus";
+	struct names n = rootfs_names(fs, top, "");
+	char path[PATH_MAX], dir[PATH_MAX], field[96];
+	size_t len;
+
+	*model = 0;
+	if (n.count && rootfs_join(dir, top, n.at[0]) &&
+	    rootfs_join(path, dir, "information")) {
+		char *data = rootfs_read(fs, path, 1 << 16, &len);
+
+		if (data && text_field(data, len, "Model", ':', field, sizeof(field)))
+			text_clean(model, 96, field);
+		free(data);
+	}
+	rootfs_names_free(&n);
+}
+
+/* Sets @todo to what keeps programs from loading the libcuda at @path. */
+static void leave_out(struct rootfs *fs, const char *path, char *todo, size_t cap)
+{
+	char plain[PATH_MAX];
+	int dir = (int)(strrchr(path, '/') - path);
+
+	bool is_left = loader_find_plain(fs, NULL, "libcuda.so.1", plain);
+
+	if (rootfs_is_live(fs) && (!is_left || strcmp(plain, path)))
+		snprintf(todo, cap, "remove %.*s from LD_LIBRARY_PATH%s", dir, path,
+			 is_left ? "" : ", and install the driver's libraries");
+	else
+		snprintf(todo, cap,
+			 "remove %.*s from /etc/ld.so.conf and /etc/ld.so.conf.d, then run "
+			 "ldconfig",
+			 dir, path);
+}
+
+/* Is @real, a libcuda, the one of CUDA's package for forward compatibility?  If so, its version
+ * is in @version. */
+static bool is_compat(const char *real, char version[64])
+{
+	const char *number = strstr(strrchr(real, '/'), ".so.");
+
+	text_set(version, 64, number ? number + 4 : "");
+	return strstr(real, "/compat/") || strstr(real, "/cuda-compat");
+}
+
+/* Reports a libcuda for forward compatibility, @path whose real path is @real, where it cannot
+ * serve: below the driver's version, and on GPUs that are not for data centers. */
+static void add_compat(struct exam *x, struct rootfs *fs, const json_t *driver,
+		       const char *path, const char *real)
+{
+	static const char *const consumer[] = { "GeForce", "TITAN", "GTX ", "NVIDIA MX" };
+	const char *module = jsonio_string(driver, "version");
+	char version[64], model[96], why[256], todo[2 * PATH_MAX];
+	bool is_old, is_unsupported = false;
+
+	if (!is_compat(real, version) || !*module || !strchr(version, '.') ||
+	    !release_compare(version, module))
+		return;
+	read_model(fs, model);
+	for (size_t i = 0; i < sizeof(consumer) / sizeof(consumer[0]); i++)
+		is_unsupported |= strstr(model, consumer[i]) != NULL;
+	is_old = release_compare(version, module) < 0;
+	if (!is_old && !is_unsupported)
+		return;
+	exam_add(x, EXAM_BAD, "programs load %s (driver %s) instead of the driver's own %s",
+		 path, version, module);
+	if (is_old)
+		snprintf(why, sizeof(why),
+			 "forward compatibility is for older drivers; CUDA fails with error "
+			 "803: unsupported display driver / cuda driver combination");
+	else
+		snprintf(why, sizeof(why),
+			 "forward compatibility needs a GPU for data centers, and this is a "
+			 "%s: CUDA fails with error 804",
+			 model);
+	leave_out(fs, path, todo, sizeof(todo));
+	if (!is_old)
+		snprintf(todo + strlen(todo), sizeof(todo) - strlen(todo),
+			 "; a CUDA newer than the driver needs driver %s", version);
+	exam_why(x, why, todo);
+}
+
 /* Examines the libcuda.so.1 that a program would load. */
 static void add_driver_library(struct exam *x, struct rootfs *fs, const json_t *driver)
 {
-	char path[PATH_MAX], real[PATH_MAX], plain[PATH_MAX], todo[2 * PATH_MAX];
+	char path[PATH_MAX], real[PATH_MAX], todo[2 * PATH_MAX];
 	bool is_found = loader_find(fs, NULL, "libcuda.so.1", path);
 
 	/* A tree's list of folders counts, too; its loader's cache may not be recorded. */
-	if (!is_found && !exam_is_live(x) && *jsonio_string(driver, "library")) {
+	if (!exam_is_live(x) && *jsonio_string(driver, "library") &&
+	    (!is_found || !rootfs_is_file(fs, "/etc/ld.so.cache"))) {
 		text_set(path, sizeof(path), jsonio_string(driver, "library"));
 		is_found = true;
 	}
@@ -278,19 +364,12 @@ static void add_driver_library(struct exam *x, struct rootfs *fs, const json_t *
 		return;
 	}
 	rootfs_real(fs, path, real);
+	add_compat(x, fs, driver, path, real);
 	if (!strstr(real, "/stubs/"))
 		return;
 	exam_add(x, EXAM_BAD, "programs load CUDA's stub library %s instead of the driver's",
 		 path);
-	if (loader_find_plain(fs, NULL, "libcuda.so.1", plain) && strcmp(plain, path))
-		snprintf(todo, sizeof(todo), "remove %.*s from LD_LIBRARY_PATH",
-			 (int)(strrchr(path, '/') - path), path);
-	else
-		snprintf(
-			todo, sizeof(todo),
-			"remove %s from the loader's folders (LD_LIBRARY_PATH, "
-			"/etc/ld.so.conf.d, then ldconfig), and install the driver's libraries",
-			path);
+	leave_out(fs, path, todo, sizeof(todo));
 	exam_why(x, "every call fails with error 34: CUDA driver is a stub library", todo);
 }
 
@@ -391,23 +470,12 @@ static const char *cuda_from(const char *model, const char **until)
 /* Reports a torch whose CUDA does not support this node's GPUs; it brings no PTX to compile. */
 static void add_models(struct exam *x, struct rootfs *fs)
 {
-	static const char top[] = "/proc/driver/nvidia/gpus";
-	struct names n = rootfs_names(fs, top, "");
-	char path[PATH_MAX], dir[PATH_MAX], model[96] = "";
 	const char *from, *until = "";
+	char model[96];
 	json_t *f;
-	size_t i, len;
+	size_t i;
 
-	if (n.count && rootfs_join(dir, top, n.at[0]) &&
-	    rootfs_join(path, dir, "information")) {
-		char *data = rootfs_read(fs, path, 1 << 16, &len);
-		const char *at = data ? strstr(data, "Model:") : NULL;
-
-		if (at)
-			sscanf(at, "Model: %95[^\n]", model);
-		free(data);
-	}
-	rootfs_names_free(&n);
+	read_model(fs, model);
 	from = cuda_from(model, &until);
 	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
 		const char *cuda = jsonio_string(f, "cuda");

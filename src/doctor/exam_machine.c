@@ -141,6 +141,7 @@ int exam_network(struct exam *x, struct err *e)
 			add_choice(x, &s, e, &rc);
 		if (!rc)
 			add_lint(x, &s, e, &rc);
+		exam_proxies(x, &s.ifaces);
 	}
 	snapshot_free(&s);
 	return rc;

@@ -126,7 +126,7 @@ static void mpirun_of(struct exam *x, struct rootfs *fs, const char *mpi, const 
 	size_t i;
 
 	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(mpi, '/') - mpi), mpi);
-	*strrchr(dir, '/') = 0;
+	dir[strrchr(dir, '/') ? strrchr(dir, '/') - dir : 0] = 0;
 	is = rootfs_join(out, dir, "bin/mpirun") ? mpilibs_program(fs, out) : NULL;
 	if (is && !strcmp(is, flavour))
 		return;
@@ -136,48 +136,115 @@ static void mpirun_of(struct exam *x, struct rootfs *fs, const char *mpi, const 
 			text_set(out, PATH_MAX, jsonio_string(o, "mpirun"));
 }
 
-/* Reports a first mpirun in PATH that belongs to another MPI than the Horovod @engine is linked
- * with.  Jobs may name theirs, so it is a note. */
-static void add_mpirun(struct exam *x, const json_t *engine)
+/* Does the activation of the environment of @python put the program @path first in PATH? */
+static bool is_beside(const char *path, const char *python)
+{
+	size_t n = (size_t)(strrchr(path, '/') - path);
+
+	return !strncmp(path, python, n) && python[n] == '/' && !strchr(python + n + 1, '/');
+}
+
+/* Reports a first mpirun in PATH that belongs to another MPI than the library @extension of the
+ * package @title, installed for @python, is linked with; true: it does.  A launcher of jobs
+ * takes the first one, and such a job does not fail: each rank trains alone.  So it is bad,
+ * unless the right one is where activating the environment would put it first. */
+static bool add_mpirun(struct exam *x, struct rootfs *fs, const char *extension,
+		       const char *title, const char *python)
 {
 	static const char *const links[][2] = { { "libmpi.so.40", "openmpi" },
 						{ "libmpi.so.12", "mpich" } };
-	const json_t *first = json_array_get(json_object_get(engine, "extensions"), 0);
-	const char *extension = jsonio_string(first, "library");
-	char mpirun[PATH_MAX], mpi[PATH_MAX], right[PATH_MAX], todo[3 * PATH_MAX];
-	json_t *problems = json_array();
-	struct rootfs fs;
-	struct err e;
+	char mpirun[PATH_MAX], found[PATH_MAX], mpi[PATH_MAX], right[PATH_MAX],
+		todo[3 * PATH_MAX];
 
-	if (!exam_is_live(x) || rootfs_open(&fs, "", problems, &e))
-		goto out;
 	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
-		const char *is, *flavour = links[i][1];
+		const char *is, *flavour = links[i][1], *name = lookup_mpi_title(flavour);
 
-		if (!loader_needs(&fs, extension, links[i][0]) ||
-		    !loader_find(&fs, extension, links[i][0], mpi) ||
-		    !loader_find_in(&fs, conf_env("PATH"), ":", NULL, NULL, "mpirun", mpirun))
+		if (!loader_needs(fs, extension, links[i][0]) ||
+		    !loader_find(fs, extension, links[i][0], found) ||
+		    !loader_find_in(fs, conf_env("PATH"), ":", NULL, NULL, "mpirun", mpirun))
 			continue;
-		is = mpilibs_program(&fs, mpirun);
+		is = mpilibs_program(fs, mpirun);
 		if (!is || !strcmp(is, flavour))
 			continue;
-		exam_add(x, EXAM_NOTE,
-			 "mpirun in PATH, %.200s, is %s's, but Horovod %s of %.200s is linked "
-			 "with %s, %.200s",
-			 mpirun, lookup_mpi_title(is), jsonio_string(engine, "version"),
-			 jsonio_string(engine, "python"), lookup_mpi_title(flavour), mpi);
-		mpirun_of(x, &fs, mpi, flavour, right);
-		if (*right)
-			snprintf(todo, sizeof(todo),
-				 "start jobs with %s, or put %.*s first in PATH", right,
-				 (int)(strrchr(right, '/') - right), right);
-		else
+		rootfs_real(fs, found, mpi);
+		mpirun_of(x, fs, mpi, flavour, right);
+		exam_add(x, *right && is_beside(right, python) ? EXAM_NOTE : EXAM_BAD,
+			 "mpirun in PATH, %.200s, is %s's, but %s of %.200s is linked with %s, "
+			 "%.200s",
+			 mpirun, lookup_mpi_title(is), title, python, name, mpi);
+		if (!*right)
 			snprintf(todo, sizeof(todo), "put the mpirun of %s first in PATH",
-				 lookup_mpi_title(flavour));
+				 name);
+		else if (strcmp(strrchr(right, '/'), "/mpirun") != 0)
+			snprintf(todo, sizeof(todo), "start jobs with %s, the mpirun of %s",
+				 right, name);
+		else
+			snprintf(todo, sizeof(todo),
+				 "start jobs with %s, the mpirun of %s, or put %.*s first in "
+				 "PATH",
+				 right, name, (int)(strrchr(right, '/') - right), right);
 		exam_why(x, "under it each process is rank 0 of 1 and trains alone", todo);
+		return true;
 	}
-	rootfs_close(&fs);
-out:
+	return false;
+}
+
+/* Is it the name of mpi4py's module?  Its wheels have one for each MPI, MPI.mpich.cpython-...,
+ * and load the right one themselves. */
+static bool is_mpi4py(const char *name)
+{
+	return !strncmp(name, "MPI.cpython-", 12) || !strcmp(name, "MPI.abi3.so") ||
+	       !strcmp(name, "MPI.so");
+}
+
+/* The same of mpi4py in the folders of @python. */
+static void add_mpi4py(struct exam *x, struct rootfs *fs, const json_t *python)
+{
+	const char *name = jsonio_string(python, "path");
+	char dir[PATH_MAX], path[PATH_MAX];
+	bool is_found = false;
+	json_t *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(python, "sites"), i, site) {
+		struct names n = { 0 };
+
+		if (!is_found && rootfs_join(dir, json_string_value(site), "mpi4py"))
+			n = rootfs_names(fs, dir, "MPI.");
+		for (size_t k = 0; k < n.count && !is_found; k++)
+			if (is_mpi4py(n.at[k]) && rootfs_join(path, dir, n.at[k])) {
+				is_found = true;
+				add_mpirun(x, fs, path, "mpi4py", name);
+			}
+		rootfs_names_free(&n);
+	}
+}
+
+/* Reports an mpirun that is not of the MPI of Horovod, or of mpi4py, once for each Python. */
+static void add_mpiruns(struct exam *x)
+{
+	json_t *problems = json_array(), *o;
+	struct rootfs fs;
+	char title[80];
+	struct err e;
+	size_t i;
+
+	if (exam_is_live(x) && !rootfs_open(&fs, "", problems, &e)) {
+		json_array_foreach(json_object_get(x->facts, "pythons"), i, o) {
+			const char *python = jsonio_string(o, "path");
+			const json_t *horovod =
+				lookup_entry(x->facts, "engines", python, "horovod");
+			const json_t *first =
+				json_array_get(json_object_get(horovod, "extensions"), 0);
+
+			snprintf(title, sizeof(title), "Horovod %.64s",
+				 jsonio_string(horovod, "version"));
+			if (!first ||
+			    !add_mpirun(x, &fs, jsonio_string(first, "library"), title, python))
+				add_mpi4py(x, &fs, o);
+		}
+		rootfs_close(&fs);
+	}
 	json_decref(problems);
 }
 
@@ -306,9 +373,8 @@ int exam_frameworks(struct exam *x, struct err *e)
 		goto out;
 	json_array_foreach(list, i, o)
 		add_framework(x, o, json_object_get(reported, jsonio_string(o, "location")));
-	json_array_foreach(json_object_get(x->facts, "engines"), i, o)
-		if (!strcmp(jsonio_string(o, "name"), "horovod"))
-			add_mpirun(x, o);
+	add_mpiruns(x);
+	exam_java(x);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python environment with a framework found");
 		exam_why(x, NULL,

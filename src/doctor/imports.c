@@ -11,21 +11,42 @@
 #include "base/jsonio.h"
 #include "base/shell.h"
 #include "detect/lookup.h"
+#include "detect/origins.h"
 #include "doctor/exam.h"
 #include "doctor/trial.h"
 #include "rebuild/jsonrecord.h"
 #include "ringup.h"
 
-/* Causes that an exception's text proves, and their remedies. */
+static const char undefined[] = "undefined symbol: ";
+
+/* Causes that an exception's text proves, and their remedies; one that begins with "-" is for
+ * its Python, and NULL installs it again. */
 static const struct {
 	const char *text, *why, *todo;
 } causes[] = {
-	{ "undefined symbol: iJIT_", "MKL 2024.1 and later lack the symbols iJIT_*",
-	  "conda install 'mkl<2024.1'" },
-	{ "undefined symbol: mkl_",
-	  "the MKL that is installed is not the one it was built with",
-	  "install the mkl that the framework's package requires" },
 	{ "it is a folder without __init__.py", "only parts of the package are left", NULL },
+	{ "undefined symbol: _Z", "its files belong to several versions of it", NULL },
+	{ "version `GLIBCXX_",
+	  "the libstdc++ that is loaded is older than the compiler it was built with",
+	  "conda install -c conda-forge libstdcxx-ng, or remove the older libstdc++.so.6 from "
+	  "LD_LIBRARY_PATH" },
+	{ "version `CXXABI_",
+	  "the libstdc++ that is loaded is older than the compiler it was built with",
+	  "conda install -c conda-forge libstdcxx-ng, or remove the older libstdc++.so.6 from "
+	  "LD_LIBRARY_PATH" },
+	{ "version `GLIBC_", "it was built for a newer distribution",
+	  "use a newer distribution or an older framework" },
+	{ "version `GOMP_",
+	  "the libgomp that is loaded is older than the compiler it was built with",
+	  "install a newer libgomp (conda-forge: libgomp)" },
+	{ "cannot allocate memory in static TLS block",
+	  "libraries that were loaded before took the room for thread-local variables",
+	  "import this framework first, or name the library of the message in LD_PRELOAD" },
+	{ "compiled using NumPy 1.x", "NumPy 2 changed the ABI", "-m pip install 'numpy<2'" },
+	{ "numpy.core.multiarray failed to import", "it was built for another NumPy",
+	  "-m pip install 'numpy<2'" },
+	{ "Descriptors cannot be created directly",
+	  "protobuf is newer than the framework takes", "-m pip install 'protobuf<4'" },
 };
 
 /* One framework that is tried. */
@@ -60,21 +81,29 @@ static int choose(const struct exam *x, const json_t *f, struct candidate *out, 
 static void add_cause(struct exam *x, const json_t *f, const struct trial *t)
 {
 	char todo[3 * PATH_MAX], word[PATH_MAX];
-	const char *why = NULL;
+	const char *why = NULL, *symbol = strstr(t->text, undefined);
+	const struct origin *from = symbol ? origins_of(symbol + strlen(undefined)) : NULL;
 
 	shell_word(t->python, word, sizeof(word));
 	snprintf(todo, sizeof(todo), "%s -c 'import %s' shows where", word, t->module);
-	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+	/* Its own names are missing from another package, or from one of its own files. */
+	if (from &&
+	    (*from->prefix != '_' || from->prefix[1] != 'Z' || strchr(t->module, '.'))) {
+		why = from->why;
+		snprintf(todo, sizeof(todo), "%s", from->todo);
+	}
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]) && !why; i++) {
 		if (!strstr(t->text, causes[i].text))
 			continue;
 		why = causes[i].why;
 		if (causes[i].todo)
-			snprintf(todo, sizeof(todo), "%s", causes[i].todo);
+			snprintf(todo, sizeof(todo), "%s%s%s",
+				 *causes[i].todo == '-' ? word : "",
+				 *causes[i].todo == '-' ? " " : "", causes[i].todo);
 		else
 			snprintf(todo, sizeof(todo),
 				 "%s -m pip install --force-reinstall %s==%s", word, t->module,
 				 jsonio_string(f, "version"));
-		break;
 	}
 	exam_why(x, why, todo);
 }

@@ -13,6 +13,7 @@
 #include "base/shell.h"
 #include "detect/dist.h"
 #include "detect/lookup.h"
+#include "detect/origins.h"
 #include "detect/override.h"
 #include "detect/pythons.h"
 #include "detect/refused.h"
@@ -62,80 +63,208 @@ static struct dists beside(struct rootfs *fs, const json_t *f, char site[PATH_MA
 	return found;
 }
 
-/* Reports a NumPy whose ABI differs from the one that framework @f was built with. */
-static void add_numpy(struct exam *x, struct rootfs *fs, const struct versions *table,
-		      const json_t *f)
+/* A framework whose requirements are looked at. */
+struct asking {
+	struct exam *x;
+	struct rootfs *fs;
+	const json_t *framework, *python;
+	json_t *path;    /* the folders that the Python imports from, the first one first */
+	char series[16]; /* of the Python: "3.11" */
+};
+
+/* The next folder of PYTHONPATH, whose rest is @dirs. */
+static bool next_folder(const char **dirs, char dir[PATH_MAX])
 {
+	while (*dirs && **dirs) {
+		size_t n = strcspn(*dirs, ":");
+
+		text_copy(dir, PATH_MAX, *dirs, n);
+		*dirs += n + ((*dirs)[n] == ':');
+		if (*dir == '/')
+			return true;
+	}
+	return false;
+}
+
+static const char *pythonpath(const struct exam *x)
+{
+	return exam_is_live(x) ? conf_env("PYTHONPATH") : NULL;
+}
+
+/* The distribution @name that the framework's Python finds first, after the first @skip folders
+ * of its path; "" in its name: none.  Its site belongs to @a. */
+static struct dist installed_after(const struct asking *a, const char *name, size_t skip)
+{
+	struct dist d = { 0 };
+
+	for (size_t i = skip; i < json_array_size(a->path) && !*d.name; i++) {
+		struct dists found = { 0 };
+
+		dist_scan_site(a->fs, json_string_value(json_array_get(a->path, i)), &found);
+		for (size_t k = 0; k < found.count; k++)
+			if (!strcmp(found.at[k].name, name))
+				d = found.at[k];
+		dist_free(&found);
+	}
+	return d;
+}
+
+static struct dist installed(const struct asking *a, const char *name)
+{
+	return installed_after(a, name, 0);
+}
+
+/* All that is in the folders of its path, also what an earlier one hides. */
+static struct dists installed_all(const struct asking *a)
+{
+	struct dists found = { 0 };
+	json_t *dir;
+	size_t i;
+
+	json_array_foreach(a->path, i, dir)
+		dist_scan_site(a->fs, json_string_value(dir), &found);
+	return found;
+}
+
+/* Is the folder @dir in the Python's path only by a variable, or for this user?  Then @todo is
+ * what takes it out. */
+static bool is_put_before(const struct asking *a, const char *dir, char *todo, size_t cap)
+{
+	const char *dirs = pythonpath(a->x);
+	const char *base = exam_is_live(a->x) ? conf_env("PYTHONUSERBASE") : NULL;
+	char at[PATH_MAX];
+
+	while (next_folder(&dirs, at))
+		if (!strcmp(at, dir)) {
+			snprintf(todo, cap, "unset PYTHONPATH, or remove %s from it", dir);
+			return true;
+		}
+	if (!strstr(dir, "/.local/lib/python") &&
+	    (!base || !*base || strncmp(dir, base, strlen(base))))
+		return false;
+	snprintf(todo, cap, "export PYTHONNOUSERSITE=1, or remove it from %s", dir);
+	return true;
+}
+
+/* Reports a NumPy whose ABI differs from the one that the framework was built with. */
+static void add_numpy(const struct asking *a, const struct versions *table)
+{
+	const json_t *f = a->framework;
 	const char *name = jsonio_string(f, "name"), *version = jsonio_string(f, "version");
 	const struct version_fact *fact = versions_ask(table, name, version, "numpy", NULL);
 	const char *python = jsonio_string(f, "python");
-	char todo[2 * PATH_MAX], word[PATH_MAX], site[PATH_MAX];
-	struct dists found = { 0 };
+	char todo[2 * PATH_MAX], word[PATH_MAX];
+	struct dist d = { 0 };
 
 	if (fact)
-		found = beside(fs, f, site);
-	for (size_t i = 0; i < found.count; i++) {
-		const struct dist *d = &found.at[i];
-
-		if (strcmp(d->name, "numpy") || !*d->version ||
-		    versions_in(d->version, fact->value))
-			continue;
-		exam_add(x, EXAM_BAD,
-			 "numpy %s of %s does not fit %s %s, which was built with numpy %s",
-			 d->version, python, name, version, fact->value);
+		d = installed(a, "numpy");
+	if (!*d.version || versions_in(d.version, fact->value))
+		return;
+	exam_add(a->x, EXAM_BAD,
+		 "numpy %s of %s does not fit %s %s, which was built with numpy %s", d.version,
+		 python, name, version, fact->value);
+	if (!is_put_before(a, d.site, todo, sizeof(todo)))
 		snprintf(todo, sizeof(todo), "%s -m pip install 'numpy<2'",
 			 shell_word(python, word, sizeof(word)));
-		exam_why(x, fact->note, todo);
-	}
-	dist_free(&found);
+	exam_why(a->x, fact->note, todo);
 }
 
-/* The exact torch version that distribution @d requires, in @out; false if it requires none. */
-static bool exact_torch(struct rootfs *fs, const struct dist *d, char out[64])
-{
-	char dir[PATH_MAX], path[PATH_MAX];
-	size_t len;
-	char *data = *d->folder && rootfs_join(dir, d->site, d->folder) &&
-				     rootfs_join(path, dir, "METADATA")
-			     ? rootfs_read(fs, path, 1 << 20, &len)
-			     : NULL;
-	const char *at = data ? strstr(data, "\nRequires-Dist: torch") : NULL;
+/* Packages with libraries for one version of a framework, by how their names begin; only an
+ * exact requirement is a promise of those for torch. */
+static const struct companion {
+	const char *framework, *begin, *why;
+} companions[] = {
+	{ "torch", "torch",
+	  "its operators are missing or crash (operator torchvision::nms does not exist)" },
+	{ "torch", "xformers",
+	  "its operators cannot be loaded (xFormers can't load C++/CUDA)" },
+	{ "torch", "vllm", "its import fails: undefined symbol" },
+	{ "torch", "fbgemm-gpu", "its import fails: undefined symbol" },
+	{ "tensorflow", "tensorflow-text", "its import fails: undefined symbol" },
+};
 
-	*out = 0;
-	/* "torch==2.8.0", and "torch (==2.8.0)" of older tools; not "torchaudio" */
-	if (at)
-		at += strlen("\nRequires-Dist: torch");
-	if (at && at[strspn(at, " (")] == '=')
-		snprintf(out, 64, "%.*s", (int)strspn(at + strspn(at, " (="), "0123456789."),
-			 at + strspn(at, " (="));
-	free(data);
-	return *out;
+static const struct companion *companion_of(const char *framework, const char *name)
+{
+	for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
+		if (!strcmp(framework, companions[i].framework) && strcmp(framework, name) &&
+		    !strncmp(name, companions[i].begin, strlen(companions[i].begin)))
+			return &companions[i];
+	return NULL;
 }
 
-/* Reports packages built for another torch than @torch: torchvision, torchaudio. */
-static void add_companions(struct exam *x, struct rootfs *fs, const json_t *torch)
+/* What a distribution requires of the framework @name; "" in its name: nothing exact. */
+struct wanted {
+	const char *name;
+	struct requirement is;
+};
+
+static bool see_wanted(void *arg, const struct requirement *r)
 {
-	const char *version = jsonio_string(torch, "version"),
-		   *python = jsonio_string(torch, "python");
-	char want[64], todo[2 * PATH_MAX], word[PATH_MAX], site[PATH_MAX];
-	struct dists found = beside(fs, torch, site);
-	int plain = (int)strcspn(version, "+");
+	struct wanted *w = arg;
+	bool is_it = !strcmp(r->name, w->name) &&
+		     (strcmp(r->name, "torch") || !strncmp(r->versions, "==", 2));
 
-	for (size_t i = 0; i < found.count; i++) {
-		const struct dist *d = &found.at[i];
+	if (is_it)
+		w->is = *r;
+	return !is_it;
+}
 
-		if (strncmp(d->name, "torch", 5) || !d->name[5] || !exact_torch(fs, d, want) ||
-		    ((int)strlen(want) == plain && !strncmp(want, version, (size_t)plain)))
-			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s was built for torch %s, and this is %s",
-			 d->name, d->version, python, want, version);
+/* Adds why the companion @d does not fit: often another copy of the framework comes first. */
+static void why_companion(const struct asking *a, const struct dist *d, const char *why,
+			  json_t *reported)
+{
+	const char *name = jsonio_string(a->framework, "name");
+	const char *location = jsonio_string(a->framework, "location");
+	const char *by = jsonio_string(a->framework, "distribution"),
+		   *python = jsonio_string(a->framework, "python");
+	char todo[2 * PATH_MAX], word[PATH_MAX], site[PATH_MAX], path[PATH_MAX], more[1024];
+	struct dist hidden = { 0 };
+	size_t i, n = json_array_size(a->path);
+
+	snprintf(site, sizeof(site), "%.*s", (int)(strrchr(location, '/') - location),
+		 location);
+	for (i = 0; i < n && strcmp(json_string_value(json_array_get(a->path, i)), site); i++)
+		;
+	if (i < n && is_put_before(a, site, todo, sizeof(todo)))
+		hidden = installed_after(a, *by ? by : name, i + 1);
+	if (*hidden.name) {
+		snprintf(more, sizeof(more), "%.400s comes before %.400s, which has %s %s",
+			 site, hidden.site, hidden.name, hidden.version);
+		if (rootfs_join(path, hidden.site, name))
+			json_object_set_new(reported, path, json_true());
+		why = more;
+	} else if (!is_put_before(a, d->site, todo, sizeof(todo))) {
 		snprintf(todo, sizeof(todo),
-			 "%s -m pip install --upgrade --force-reinstall %s torch==%.*s",
-			 shell_word(python, word, sizeof(word)), d->name, plain, version);
-		exam_why(x,
-			 "its operators are missing or crash (operator torchvision::nms does "
-			 "not exist)",
-			 todo);
+			 "%s -m pip install --upgrade --force-reinstall %s %s==%.*s",
+			 shell_word(python, word, sizeof(word)), d->name, name,
+			 (int)strcspn(jsonio_string(a->framework, "version"), "+"),
+			 jsonio_string(a->framework, "version"));
+	}
+	exam_why(a->x, why, todo);
+}
+
+/* Reports packages built for another version of the framework: torchvision, torchaudio. */
+static void add_companions(const struct asking *a, json_t *reported)
+{
+	const char *name = jsonio_string(a->framework, "name"),
+		   *version = jsonio_string(a->framework, "version"),
+		   *python = jsonio_string(a->framework, "python");
+	struct dists found = installed_all(a);
+
+	for (size_t i = 0; i < found.count && *version; i++) {
+		const struct dist *d = &found.at[i];
+		const struct companion *c = companion_of(name, d->name);
+		struct wanted w = { .name = name };
+
+		if (!c || strcmp(installed(a, d->name).site, d->site))
+			continue;
+		requires_each(a->fs, d, a->series, see_wanted, &w);
+		if (!*w.is.name || requires_compare(version, w.is.versions) == REQUIRES_FITS)
+			continue;
+		exam_add(a->x, EXAM_BAD, "%s %s of %s was built for %s %s, and this is %s",
+			 d->name, d->version, python, name,
+			 w.is.versions + strspn(w.is.versions, "="), version);
+		why_companion(a, d, c->why, reported);
 	}
 	dist_free(&found);
 }
@@ -163,23 +292,24 @@ static void add_avx(struct exam *x, struct rootfs *fs, const json_t *f)
 	free(data);
 }
 
-/* The number that a plug-in of JAX below @jax has in its metadata, if another than jaxlib's. */
-static void add_jax_plugins(struct exam *x, struct rootfs *fs, const json_t *jax)
+/* Reports plug-ins of JAX that have another version than this jaxlib. */
+static void add_jax_plugins(const struct asking *a)
 {
-	const char *version = jsonio_string(jax, "version");
-	char site[PATH_MAX];
-	struct dists found = beside(fs, jax, site);
+	const char *version = jsonio_string(a->framework, "version");
+	struct dists found = installed_all(a);
 
 	for (size_t i = 0; i < found.count; i++) {
 		const struct dist *d = &found.at[i];
 
 		if (strncmp(d->name, "jax-", 4) || !*version || !*d->version ||
 		    (!strstr(d->name, "-plugin") && !strstr(d->name, "-pjrt")) ||
+		    strcmp(installed(a, d->name).site, d->site) ||
 		    !release_compare(d->version, version))
 			continue;
-		exam_add(x, EXAM_BAD, "%s %s of %s does not fit jaxlib %s", d->name, d->version,
-			 jsonio_string(jax, "python"), version);
-		exam_why(x, "JAX ignores a plug-in of another version, and computes on the CPU",
+		exam_add(a->x, EXAM_BAD, "%s %s of %s does not fit jaxlib %s", d->name,
+			 d->version, jsonio_string(a->framework, "python"), version);
+		exam_why(a->x,
+			 "JAX ignores a plug-in of another version, and computes on the CPU",
 			 "install jax, jaxlib and the plug-ins in the same version");
 	}
 	dist_free(&found);
@@ -233,33 +363,6 @@ static const struct imported {
 	{ "jax", "opt-einsum", "opt_einsum" },
 };
 
-/* A framework whose requirements are looked at. */
-struct asking {
-	struct exam *x;
-	struct rootfs *fs;
-	const json_t *framework, *python;
-	char series[16]; /* of the Python: "3.11" */
-};
-
-/* The next folder of PYTHONPATH, whose rest is @dirs. */
-static bool next_folder(const char **dirs, char dir[PATH_MAX])
-{
-	while (*dirs && **dirs) {
-		size_t n = strcspn(*dirs, ":");
-
-		text_copy(dir, PATH_MAX, *dirs, n);
-		*dirs += n + ((*dirs)[n] == ':');
-		if (*dir == '/')
-			return true;
-	}
-	return false;
-}
-
-static const char *pythonpath(const struct exam *x)
-{
-	return exam_is_live(x) ? conf_env("PYTHONPATH") : NULL;
-}
-
 static bool is_module_in(struct rootfs *fs, const char *dir, const char *module)
 {
 	char path[PATH_MAX], file[96];
@@ -272,48 +375,13 @@ static bool is_module_in(struct rootfs *fs, const char *dir, const char *module)
 /* Would the framework's Python find @module? */
 static bool is_module_there(const struct asking *a, const char *module)
 {
-	const char *dirs = pythonpath(a->x);
-	char dir[PATH_MAX];
-	json_t *site;
+	json_t *dir;
 	size_t i;
 
-	json_array_foreach(json_object_get(a->python, "sites"), i, site)
-		if (is_module_in(a->fs, json_string_value(site), module))
-			return true;
-	while (next_folder(&dirs, dir))
-		if (is_module_in(a->fs, dir, module))
+	json_array_foreach(a->path, i, dir)
+		if (is_module_in(a->fs, json_string_value(dir), module))
 			return true;
 	return false;
-}
-
-static bool find_in_site(const struct asking *a, const char *site, const char *name,
-			 struct dist *out)
-{
-	struct dists found = { 0 };
-
-	dist_scan_site(a->fs, site, &found);
-	for (size_t k = 0; k < found.count; k++)
-		if (!strcmp(found.at[k].name, name))
-			*out = found.at[k];
-	dist_free(&found);
-	return *out->name;
-}
-
-/* The distribution @name that the framework's Python finds first, whose site is in @dir or
- * borrowed; "" in its name: none. */
-static struct dist installed(const struct asking *a, const char *name, char dir[PATH_MAX])
-{
-	const char *dirs = pythonpath(a->x);
-	struct dist d = { 0 };
-	json_t *site;
-	size_t i;
-
-	while (!*d.name && next_folder(&dirs, dir))
-		find_in_site(a, dir, name, &d);
-	json_array_foreach(json_object_get(a->python, "sites"), i, site)
-		if (*d.name || find_in_site(a, json_string_value(site), name, &d))
-			break;
-	return d;
 }
 
 /* The Python that the extensions of @d are for, if it is another one: "3.8" in @is. */
@@ -390,9 +458,7 @@ static void why_other(const struct asking *a, const char *package, const char *d
 			return;
 		}
 	snprintf(why, sizeof(why), "it is in %s", dir);
-	if (strstr(dir, "/.local/lib/python"))
-		snprintf(todo, sizeof(todo), "export PYTHONNOUSERSITE=1, or remove it");
-	else
+	if (!is_put_before(a, dir, todo, sizeof(todo)))
 		snprintf(todo, sizeof(todo), "%s -m pip install --ignore-installed %s",
 			 shell_word(python, word, sizeof(word)), package);
 	exam_why(a->x, why, todo);
@@ -452,13 +518,13 @@ static bool see_requirement(void *arg, const struct requirement *r)
 	const char *python = jsonio_string(a->framework, "python");
 	const struct imported *m = imported_of(name, r->name);
 	enum requires_fit is = REQUIRES_FITS;
-	char version[64], todo[2 * PATH_MAX], word[PATH_MAX], dir[PATH_MAX], series[16];
+	char version[64], todo[2 * PATH_MAX], word[PATH_MAX], series[16];
 	const char *why = "the framework imports that package at startup";
 	struct dist d;
 
 	if (!m)
 		return true;
-	d = installed(a, r->name, dir);
+	d = installed(a, r->name);
 	if (is_of_other(a, &d, series)) {
 		exam_add(a->x, EXAM_BAD,
 			 "%s %s of %s cannot be imported: %s %s was built for Python %s, not "
@@ -510,7 +576,7 @@ static bool see_cuda(void *arg, const struct requirement *r)
 {
 	const struct on_cuda *c = arg;
 	const char *python = jsonio_string(c->a->framework, "python");
-	char todo[2 * PATH_MAX], word[PATH_MAX], dir[PATH_MAX];
+	char todo[2 * PATH_MAX], word[PATH_MAX];
 	bool is_cudnn = !strncmp(r->name, "nvidia-cudnn", 12),
 	     is_range = !strchr(r->versions, '=') || strchr(r->versions, '>');
 	enum requires_fit is;
@@ -518,7 +584,7 @@ static bool see_cuda(void *arg, const struct requirement *r)
 
 	if (strncmp(r->name, "nvidia-", 7) || !*r->versions || (!is_cudnn && !is_range))
 		return true;
-	d = installed(c->a, r->name, dir);
+	d = installed(c->a, r->name);
 	is = *d.version ? requires_compare(d.version, r->versions) : REQUIRES_FITS;
 	if (is != REQUIRES_OLDER && (is != REQUIRES_NEWER || !is_range))
 		return true;
@@ -678,6 +744,7 @@ static void add_unfit(const struct asking *a, json_t *reported)
 	const json_t *extension = lookup_extension(horovod, name);
 	const char *base = jsonio_string(a->python, "base_prefix");
 	char first[PATH_MAX], todo[3 * PATH_MAX], word[PATH_MAX];
+	const struct origin *from;
 	struct override o;
 
 	/* conda's Python is linked so that its own libraries come first. */
@@ -695,7 +762,12 @@ static void add_unfit(const struct asking *a, json_t *reported)
 		 o.is_extension ? jsonio_string(horovod, "version") : "",
 		 o.is_extension ? "loaded" : "imported", *o.version ? ": it needs " : "",
 		 o.version);
-	if (*o.link)
+	from = o.kind == OVERRIDE_UNDEFINED ? origins_of(o.symbol) : NULL;
+	if (from) {
+		snprintf(todo, sizeof(todo), "%s", from->todo);
+		snprintf(o.why + strlen(o.why), sizeof(o.why) - strlen(o.why), ": %s",
+			 from->why);
+	} else if (*o.link)
 		snprintf(todo, sizeof(todo), "ln -s %s %s",
 			 shell_word(o.target, word, sizeof(word)),
 			 shell_word(o.link, first, sizeof(first)));
@@ -730,14 +802,13 @@ static void add_misfits(struct asking *a, const struct versions *table, json_t *
 	if (!strcmp(name, "tensorflow"))
 		add_keras(x, table, f);
 	if (!strcmp(name, "jaxlib"))
-		add_jax_plugins(x, a->fs, f);
+		add_jax_plugins(a);
 	if (!strcmp(name, "jax"))
 		add_jaxlib(x, f);
-	if (!strcmp(name, "torch"))
-		add_companions(x, a->fs, f);
+	add_companions(a, reported);
 	if (!strcmp(name, "tensorflow") || !strcmp(name, "jaxlib"))
 		add_avx(x, a->fs, f);
-	add_numpy(x, a->fs, table, f);
+	add_numpy(a, table);
 	add_required(a);
 	if (strcmp(name, "jaxlib") != 0)
 		add_cuda_packages(a);
@@ -762,14 +833,23 @@ int misfits_add(struct exam *x, const json_t *list, json_t *reported, struct err
 	/* Without its table less is said. */
 	(void)versions_load(&table, NULL, &ignored);
 	json_array_foreach(list, i, o) {
-		struct asking a = { x, &fs, o,
+		struct asking a = { x,
+				    &fs,
+				    o,
 				    jsonrecord_find(json_object_get(x->facts, "pythons"),
 						    "path", jsonio_string(o, "python")),
+				    json_array(),
 				    "" };
+		const char *dirs = pythonpath(x);
+		char dir[PATH_MAX];
 		int before = x->bad;
 
+		while (next_folder(&dirs, dir))
+			json_array_append_new(a.path, json_string(dir));
+		json_array_extend(a.path, json_object_get(a.python, "sites"));
 		pythons_series(jsonio_string(a.python, "version"), a.series, sizeof(a.series));
 		add_misfits(&a, &table, reported);
+		json_decref(a.path);
 		if (x->bad > before)
 			json_object_set_new(reported, jsonio_string(o, "location"),
 					    json_false());

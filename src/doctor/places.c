@@ -27,6 +27,7 @@ static const struct place places[] = {
 	{ "PRTE_PREFIX", "", EXAM_BAD, mpi_why },
 	{ "PMIX_PREFIX", "", EXAM_BAD, mpi_why },
 	{ "I_MPI_ROOT", "", EXAM_BAD, "Intel MPI looks for its files there" },
+	{ "SPARK_HOME", "bin/spark-submit", EXAM_BAD, "pyspark starts that program" },
 	{ "SSL_CERT_FILE", "", EXAM_BAD, ca_why },
 	{ "REQUESTS_CA_BUNDLE", "", EXAM_BAD, ca_why },
 	{ "CURL_CA_BUNDLE", "", EXAM_BAD, ca_why },

@@ -106,21 +106,36 @@ static bool is_environment_open(char why[TRIAL_TEXT])
 	return is_open(dir, 0, why);
 }
 
-/* The same of the folders that the child would run code from. */
+/* The same of @program, its real path, and the folders of both. */
+static bool is_program_open(const char *program, uid_t uid, char why[TRIAL_TEXT])
+{
+	char real[PATH_MAX], bin[PATH_MAX];
+
+	snprintf(bin, sizeof(bin), "%s", program);
+	if (!realpath(bin, real))
+		snprintf(real, sizeof(real), "%s", bin);
+	return is_open(real, uid, why) || is_open(dirname(real), uid, why) ||
+	       is_open(dirname(bin), uid, why);
+}
+
+bool trial_is_safe(const char *program)
+{
+	const struct job_user user = job_owner(program);
+	char why[TRIAL_TEXT];
+
+	return geteuid() || !is_program_open(program, user.changes ? user.uid : 0, why);
+}
+
+/* The same of all that the child would run code from. */
 static bool is_unsafe(const struct trial *t, const struct job_user *user, char why[TRIAL_TEXT])
 {
 	uid_t uid = user->changes ? user->uid : 0;
-	char real[PATH_MAX], bin[PATH_MAX];
 	json_t *site;
 	size_t i;
 
 	if (geteuid())
 		return false;
-	snprintf(bin, sizeof(bin), "%s", t->python);
-	if (!realpath(bin, real))
-		snprintf(real, sizeof(real), "%s", bin);
-	if (is_open(real, uid, why) || is_open(dirname(real), uid, why) ||
-	    is_open(dirname(bin), uid, why) || is_open(t->location, uid, why))
+	if (is_program_open(t->python, uid, why) || is_open(t->location, uid, why))
 		return true;
 	json_array_foreach(t->sites, i, site)
 		if (is_open(json_string_value(site), uid, why))

@@ -37,4 +37,8 @@ struct trial {
  */
 int trial_run(struct trial *all, int n, struct err *e);
 
+/* trial_is_safe - is this not root, or may no other user change the file @program, by its path
+ * or its real path, and add to their folders? */
+bool trial_is_safe(const char *program);
+
 #endif

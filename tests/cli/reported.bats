@@ -591,11 +591,11 @@ S
   reported <<'S'
 live_environment
 torch_at "$site" 2.1.2
-so "$site/torch/lib/libtorch_cpu.so" <<<'extern int iJIT_NotifyEvent(int); int f(void) { return iJIT_NotifyEvent(1); }'
-printf 'import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + "/lib/libtorch_cpu.so", 2)\n' >"$site/torch/__init__.py"
+so "$site/torch/lib/libextra.so" <<<'extern int iJIT_NotifyEvent(int); int f(void) { return iJIT_NotifyEvent(1); }'
+printf 'import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + "/lib/libextra.so", 2)\n' >"$site/torch/__init__.py"
 said ringup doctor --python "$venv"
 ended 1
-wants 'torch 2\.1\.2 of .*: the import fails: OSError: .*/libtorch_cpu\.so: undefined symbol: iJIT_NotifyEvent' "fix: conda install 'mkl<2024\.1'"
+wants 'torch 2\.1\.2 of .*: the import fails: OSError: .*/libextra\.so: undefined symbol: iJIT_NotifyEvent' "fix: conda install 'mkl<2024\.1'"
 unsaid 'no engine installed'
 said ringup doctor --json --python "$venv"
 wants '"result": "fails"' '"name": "torch"'
@@ -795,5 +795,690 @@ printf '#!/bin/sh\n' >"$T/bin/rsh"
 chmod +x "$T/bin/rsh"
 said env PATH="$T/bin" ringup doctor
 unsaid 'starts no job'
+S
+}
+
+# https://github.com/pytorch/pytorch/issues/123097 (and Magic-Me#15, mist#12, MegaDetector#127)
+# Cause: conda's unpinned mkl became 2024.1, which no longer has iJIT_NotifyEvent; conda's libtorch_cpu.so takes it from there.
+@test "E1: conda's torch wants iJIT_NotifyEvent of an mkl before 2024.1" {
+  reported <<'S'
+# conda_at PREFIX MKL [SOURCE] - torch 2.2.2 of conda with this mkl, whose libmkl_core is SOURCE.
+conda_at() {
+  local p=$1 lib
+  python_at "$p" "" 3.11
+  site=$p/lib/python3.11/site-packages
+  torch_at "$site" 2.2.2
+  echo conda >"$site/torch-2.2.2.dist-info/INSTALLER"
+  mkdir -p "$p/conda-meta"
+  : >"$p/conda-meta/history"
+  for lib in mkl_intel_lp64 mkl_gnu_thread; do so "$p/lib/lib$lib.so.2" <<<"int ${lib}_there(void) { return 1; }"; done
+  so "$p/lib/libmkl_core.so.2" <<<"int mkl_core_there(void) { return 1; } ${3:-}"
+  so "$site/torch/lib/libtorch_cpu.so" "$p/lib/libmkl_intel_lp64.so.2" "$p/lib/libmkl_gnu_thread.so.2" \
+    "$p/lib/libmkl_core.so.2" '-Wl,-rpath,$ORIGIN:$ORIGIN/../../../..' \
+    <<<'int iJIT_NotifyEvent(int, void *); int at_registered(void *p) { return iJIT_NotifyEvent(13, p); }'
+  printf '{"name": "mkl", "version": "%s", "build": "ha957f24_691", "build_number": 691, "channel": "https://conda.anaconda.org/conda-forge/linux-64", "depends": ["intel-openmp 2024.*"], "files": ["lib/libmkl_core.so.2", "lib/libmkl_gnu_thread.so.2", "lib/libmkl_intel_lp64.so.2"]}\n' \
+    "$2" >"$p/conda-meta/mkl-$2-ha957f24_691.json"
+  printf '{"name": "pytorch", "version": "2.2.2", "build": "py3.11_cpu_0", "build_number": 0, "channel": "https://conda.anaconda.org/pytorch/linux-64", "depends": ["blas * mkl", "mkl >=2018", "python >=3.11,<3.12.0a0"], "files": ["lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"]}\n' \
+    >"$p/conda-meta/pytorch-2.2.2-py3.11_cpu_0.json"
+}
+conda_at "$T/conda" 2024.1.0
+said ringup doctor --python "$T/conda"
+ended 1
+wants 'libtorch_cpu\.so' 'iJIT_NotifyEvent' 'mkl.*2024\.1|2024\.1.*mkl' \
+  'mkl *(=|==|<|<=) *2024|mkl.*(older|downgrad|2024\.0|before 2024\.1)|(older|downgrad[a-z]*|earlier) .*mkl|(newer|upgrade|reinstall|pip install).*(py)?torch'
+conda_at "$T/conda0" 2024.0.0 'int iJIT_NotifyEvent(int e, void *p) { return p ? e : 0; }'
+said ringup doctor --python "$T/conda0"
+unsaid 'iJIT_NotifyEvent' 'undefined symbol.*libtorch_cpu|libtorch_cpu.*undefined symbol' 'mkl *(=|==|<|<=) *2024'
+S
+}
+
+# https://github.com/rbgirshick/py-faster-rcnn/issues/162 (the same words: brannondorsey/PassGAN#26; /tmp: pytorch#91005)
+# Cause: the environment lies on a file system mounted noexec, from which no shared library can be mapped.
+@test "E2: an environment on a file system mounted noexec" {
+  reported <<'S'
+mkdir -p "$T/data"
+mount -t tmpfs -o noexec none "$T/data" || cannot "no tmpfs here"
+live_environment "$T/data/venv"
+torch_at "$site" 2.5.1+cpu
+cat >"$site/torch/__init__.py" <<'P'
+import ctypes
+import os
+
+from .version import __version__
+
+for name in ("libc10.so", "libtorch_cpu.so"):
+    ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", name), ctypes.RTLD_GLOBAL)
+P
+said ringup doctor --python "$venv"
+ended 1
+wants "$T/data" 'noexec' 'remount|mount -o [a-z,]*\bexec|(without|drop|remove|take) .*noexec|move|elsewhere|another (place|file ?system|director|disk)'
+mount -o remount,exec "$T/data" || cannot "no remounting here"
+said ringup doctor --python "$venv"
+unsaid 'noexec' 'failed to map segment'
+S
+}
+
+# https://github.com/pytorch/pytorch/issues/49081 and https://github.com/NVIDIA/nvidia-docker/issues/1085
+# Cause: /dev/nvidia0 and /dev/nvidiactl are there and nvidia-smi works, but no /dev/nvidia-uvm, without which cuInit fails (999).
+@test "E3: a GPU without /dev/nvidia-uvm" {
+  reported <<'S'
+[[ ! -e /proc/driver/nvidia && ! -e /dev/nvidiactl ]] || cannot "this machine has a GPU"
+[[ -d /usr/lib/x86_64-linux-gnu ]] || cannot "no /usr/lib/x86_64-linux-gnu"
+l=/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15
+layer /usr/lib/x86_64-linux-gnu
+rm -f /usr/lib/x86_64-linux-gnu/libcuda.so*
+layer /dev
+mkdir -p /dev/shm
+mount -t tmpfs none /dev/shm
+mount -t tmpfs none /proc/driver || cannot "nothing can be mounted on /proc/driver"
+gpus_at "" 550.54.15 "NVIDIA A10"
+driver_at "$l" 999
+mknod -m 666 /dev/nvidiactl c 195 255 && mknod -m 666 /dev/nvidia0 c 195 0 || cannot "no device nodes here"
+sed 's/^Character devices:/&\n195 nvidia\n195 nvidiactl/' /proc/devices >"$T/devices"
+mount --bind "$T/devices" /proc/devices
+if [[ -e /proc/modules ]]; then
+  { echo 'nvidia 56717312 0 - Live 0x0000000000000000 (POE)' && cat /proc/modules; } >"$T/modules"
+  mount --bind "$T/modules" /proc/modules
+fi
+said env -u CUDA_VISIBLE_DEVICES ringup doctor
+ended 1
+wants '/dev/nvidia-uvm' 'nvidia-modprobe|modprobe nvidia[-_]uvm|mknod|--device|--gpus|--nv|nvidia-container|nvidia-ctk'
+mknod -m 666 /dev/nvidia-uvm c 511 0
+mknod -m 666 /dev/nvidia-uvm-tools c 511 1
+umount /proc/devices
+sed -i 's/^195 nvidiactl/&\n511 nvidia-uvm/' "$T/devices"
+mount --bind "$T/devices" /proc/devices
+if [[ -e $T/modules ]]; then
+  umount /proc/modules
+  sed -i '1i nvidia_uvm 4698112 0 - Live 0x0000000000000000 (POE)' "$T/modules"
+  mount --bind "$T/modules" /proc/modules
+fi
+driver_at "$l" 0
+said env -u CUDA_VISIBLE_DEVICES ringup doctor
+unsaid 'nvidia-modprobe|modprobe nvidia[-_]uvm' '/dev/nvidia-uvm.*(missing|not there|not here|does not exist|absent|gone)' \
+  '(no|missing|without|lacks|misses) /dev/nvidia-uvm'
+S
+}
+
+# https://github.com/NVIDIA/gpu-operator/issues/544 and https://github.com/NVIDIA/nvtrust/issues/55 (error 802: pytorch#35710)
+# Cause: the GPUs hang on NVSwitches, and the fabric manager installed is not of the driver's exact version, so it does not start.
+@test "E4: a fabric manager of another version than the driver" {
+  reported <<'S'
+# node_at ROOT FABRICMANAGER - eight H100 on NVSwitches, driver 550.107.02.
+node_at() {
+  local t=$1 i at
+  gpus_at "$t" 550.107.02 "NVIDIA H100 80GB HBM3"
+  ln -s usr/lib "$t/lib"
+  for i in 1 2 3 4 5 6 7; do
+    at=$t/proc/driver/nvidia/gpus/0000:${i}b:00.0
+    mkdir -p "$at"
+    printf 'Model: \t\t NVIDIA H100 80GB HBM3\nDevice Minor: \t %s\n' "$i" >"$at/information"
+  done
+  mkdir -p "$t/dev"
+  for i in 0 1 2 3 4 5 6 7 ctl -uvm; do : >"$t/dev/nvidia$i"; done
+  for i in 0 1 2 3; do
+    at=$t/sys/bus/pci/devices/0000:c$i:00.0
+    mkdir -p "$at" "$t/proc/driver/nvidia-nvswitch/devices/0000:c$i:00.0"
+    echo 0x10de >"$at/vendor"
+    echo 0x22a3 >"$at/device"
+    echo 0x068000 >"$at/class"
+    : >"$t/dev/nvidia-nvswitch$i"
+    printf 'Device Minor: \t %s\n' "$i" >"$t/proc/driver/nvidia-nvswitch/devices/0000:c$i:00.0/information"
+  done
+  mkdir -p "$t/etc/systemd/system/multi-user.target.wants" "$t/usr/lib/systemd/system" "$t/usr/bin" "$t/var/lib/dpkg/info" "$t/var/log"
+  printf 'ID=ubuntu\nVERSION_ID="22.04"\nPRETTY_NAME="Ubuntu 22.04.4 LTS"\n' >"$t/etc/os-release"
+  printf '[Unit]\nDescription=NVIDIA fabric manager service\n[Service]\nExecStart=/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg\n' \
+    >"$t/usr/lib/systemd/system/nvidia-fabricmanager.service"
+  ln -s /usr/lib/systemd/system/nvidia-fabricmanager.service "$t/etc/systemd/system/multi-user.target.wants/"
+  printf '#!/bin/sh\n' >"$t/usr/bin/nv-fabricmanager"
+  chmod 755 "$t/usr/bin/nv-fabricmanager"
+  printf 'Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\nMaintainer: none\nDescription: of NVIDIA\n\n' \
+    libnvidia-compute-550 550.107.02-0ubuntu0.22.04.1 nvidia-fabricmanager-550 "$2-1" >"$t/var/lib/dpkg/status"
+  echo /usr/bin/nv-fabricmanager >"$t/var/lib/dpkg/info/nvidia-fabricmanager-550.list"
+  echo /usr/lib/x86_64-linux-gnu/libcuda.so.550.107.02 >"$t/var/lib/dpkg/info/libnvidia-compute-550.list"
+}
+node_at "$T/tree" 550.90.07
+echo "[Sep 30 2024 10:02:11] [ERROR] [tid 3228] fabric manager NVIDIA GPU driver interface version 550.90.07 don't match with driver version 550.107.02. Please update with matching NVIDIA driver package." \
+  >"$T/tree/var/log/fabricmanager.log"
+said ringup doctor --root "$T/tree"
+ended 1
+wants 'fabric[- ]?manager' '550\.90\.07' '550\.107\.02' \
+  '(install|upgrade|update|same version|apt|dnf).*fabric|fabric.*(install|upgrade|update|same version|apt|=550\.107)'
+node_at "$T/same" 550.107.02
+said ringup doctor --root "$T/same"
+unsaid '550\.90\.07' "fabric.*(mismatch|don't match|doesn't match|does not match|not of the|not the same|differ|another version)"
+S
+}
+
+# https://github.com/QuipNetwork/quip-miner/issues/24 and https://github.com/NVIDIA/nvidia-docker/issues/1294, 1515
+# Cause: LD_LIBRARY_PATH brings the forward-compatibility libcuda of /usr/local/cuda/compat, which a GeForce does not support (804).
+@test "E5: the compat libcuda before the driver's, on a GeForce" {
+  reported <<'S'
+[[ ! -e /proc/driver/nvidia && ! -e /dev/nvidiactl ]] || cannot "this machine has a GPU"
+[[ -d /usr/lib/x86_64-linux-gnu ]] || cannot "no /usr/lib/x86_64-linux-gnu"
+layer /usr/lib/x86_64-linux-gnu
+rm -f /usr/lib/x86_64-linux-gnu/libcuda.so*
+layer /usr/local
+layer /dev
+mkdir -p /dev/shm
+mount -t tmpfs none /dev/shm
+mount -t tmpfs none /proc/driver || cannot "nothing can be mounted on /proc/driver"
+gpus_at "" 570.211.01 "NVIDIA GeForce RTX 3060"
+mknod -m 666 /dev/nvidiactl c 195 255 && mknod -m 666 /dev/nvidia0 c 195 0 && mknod -m 666 /dev/nvidia-uvm c 511 0 ||
+  cannot "no device nodes here"
+c=/usr/local/cuda/compat
+rm -rf /usr/local/cuda
+driver_at "$c/libcuda.so.575.57.08" 804
+ln -s libcuda.so.575.57.08 "$c/libcuda.so.1"
+ln -s libcuda.so.1 "$c/libcuda.so"
+path=$c${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+said env LD_LIBRARY_PATH="$path" ringup doctor
+ended 1
+wants "$c" 'GeForce|RTX 3060|data ?cent|forward[- ]compat' \
+  '(remove|unset|without|drop|take|leave|clear).*(LD_LIBRARY_PATH|compat)|(LD_LIBRARY_PATH|compat).*(remove|unset|without|drop|take|leave|clear)|(upgrade|newer|update).*driver'
+# There, but nobody loads it.
+said ringup doctor
+unsaid "$c.*(instead|before|first|remove|unset)" 'error 804|\(804\)' 'forward[- ]compat.*(not|only)'
+# On a GPU of a data center, forward compatibility is what it is for.
+printf 'Model: \t\t NVIDIA A100-PCIE-40GB\nDevice Minor: \t 0\n' >/proc/driver/nvidia/gpus/0000:1a:00.0/information
+driver_at "$c/libcuda.so.575.57.08" 0
+said env LD_LIBRARY_PATH="$path" ringup doctor
+unsaid 'error 804|\(804\)' "$c.*(remove|unset)" '(remove|unset).*compat' 'GeForce'
+S
+}
+
+# https://github.com/data-prep-kit/data-prep-kit/issues/1324, dmlc/xgboost#11498, apache/streampark#4374
+# Cause: Spark 4 is compiled for Java 17 (class file version 61.0); JAVA_HOME is a Java 8, so the launcher does not start.
+@test "E6: Spark 4 with a JAVA_HOME of Java 8" {
+  reported <<'S'
+# java_at DIR VERSION
+java_at() {
+  mkdir -p "$1/bin" "$1/lib"
+  printf 'IMPLEMENTOR="Eclipse Adoptium"\nJAVA_VERSION="%s"\nOS_ARCH="x86_64"\nOS_NAME="Linux"\n' "$2" >"$1/release"
+  printf '#!/bin/sh\necho '\''openjdk version "%s"'\'' >&2\necho "OpenJDK Runtime Environment (Temurin)" >&2\n' "$2" >"$1/bin/java"
+  chmod 755 "$1/bin/java"
+}
+# spark_at NAME PYSPARK PY4J SCALA - $venv: an environment with this Spark.
+spark_at() {
+  venv=$T/$1 site=$T/$1/lib/python3.11/site-packages
+  python_at "$T" "/$1" 3.11
+  package_at "$site" pyspark "$2" "Requires-Dist: py4j==$3"
+  package_at "$site" py4j "$3"
+  mkdir -p "$site/pyspark/jars" "$site/pyspark/bin" "$site/py4j"
+  : >"$site/pyspark/__init__.py"
+  : >"$site/py4j/__init__.py"
+  printf '__version__: str = "%s"\n' "$2" >"$site/pyspark/version.py"
+  : >"$site/pyspark/jars/spark-core_$4-$2.jar"
+  : >"$site/pyspark/jars/spark-launcher_$4-$2.jar"
+  printf '#!/bin/sh\n' >"$site/pyspark/bin/spark-submit"
+  chmod 755 "$site/pyspark/bin/spark-submit"
+}
+java_at "$T/jdk8" 1.8.0_412
+java_at "$T/jdk17" 17.0.11
+spark_at venv 4.0.0 0.10.9.9 2.13
+said env -u SPARK_HOME JAVA_HOME="$T/jdk8" PATH="$T/jdk8/bin:$PATH" ringup doctor --python "$venv"
+ended 1
+wants "$T/jdk8" '1\.8|Java 8|JDK 8' 'spark.* 4|spark[-=_]*4' '(Java|JDK|JRE|openjdk)[^0-9]*17|17[^0-9]*(Java|JDK)'
+said env -u SPARK_HOME JAVA_HOME="$T/jdk17" PATH="$T/jdk17/bin:$PATH" ringup doctor --python "$venv"
+unsaid '(Java|JDK|JAVA_HOME).*(too old|older than)' 'class file version|UnsupportedClassVersion' 'set JAVA_HOME|install .*(JDK|Java|jre)'
+# Spark 3.5 runs on Java 8.
+spark_at venv35 3.5.5 0.10.9.7 2.12
+said env -u SPARK_HOME JAVA_HOME="$T/jdk8" PATH="$T/jdk8/bin:$PATH" ringup doctor --python "$venv"
+unsaid '(Java|JDK|JAVA_HOME).*(too old|older than)' 'class file version|UnsupportedClassVersion' '(Java|JDK)[^0-9]*17'
+S
+}
+
+# https://github.com/ma-gilles/recovar/issues/64
+# Cause: jax-cuda12-plugin was upgraded apart from jaxlib; JAX takes only a plugin of jaxlib's own version, and goes on without GPU.
+@test "E7: a CUDA plugin of JAX of another version than jaxlib" {
+  reported <<'S'
+# jax_at ROOT PLUGIN - a node with a GPU, and jax 0.9.0.1 with this plugin in /opt/venv.
+jax_at() {
+  local s=$1/opt/venv/lib/python3.11/site-packages p
+  gpus_at "$1" 580.95.05 "NVIDIA L4"
+  python_at "$1" /opt/venv 3.11
+  mkdir -p "$1/etc"
+  ln -s usr/lib "$1/lib"
+  printf 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n' >"$1/etc/os-release"
+  package_at "$s" jax 0.9.0.1 'Requires-Dist: jaxlib<=0.9.0.1,>=0.9.0.1' 'Provides-Extra: cuda12' \
+    'Requires-Dist: jax-cuda12-plugin[with-cuda]<0.10,>=0.9.0.1; extra == "cuda12"'
+  package_at "$s" jaxlib 0.9.0.1
+  package_at "$s" jax_cuda12_plugin "$2" "Requires-Dist: jax-cuda12-pjrt==$2"
+  package_at "$s" jax_cuda12_pjrt "$2"
+  for p in plugin pjrt; do sed -i "s/^Name: .*/Name: jax-cuda12-$p/" "$s/jax_cuda12_$p-$2.dist-info/METADATA"; done
+  mkdir -p "$s/jax" "$s/jaxlib" "$s/jax_cuda12_plugin" "$s/jax_plugins/xla_cuda12"
+  : >"$s/jax/__init__.py"
+  : >"$s/jaxlib/__init__.py"
+  : >"$s/jax_cuda12_plugin/__init__.py"
+  : >"$s/jax_plugins/xla_cuda12/__init__.py"
+  so "$s/jax_plugins/xla_cuda12/xla_cuda_plugin.so" <<<'void *GetPjrtApi(void) { return 0; }'
+  echo '__version__ = "0.9.0.1"' | tee "$s/jax/version.py" >"$s/jaxlib/version.py"
+  printf '__version__ = "%s"\n' "$2" >"$s/jax_cuda12_plugin/version.py"
+}
+jax_at "$T/tree" 0.9.2
+said ringup doctor --root "$T/tree"
+ended 1
+wants 'jax[-_]cuda12[-_](plugin|pjrt).*0\.9\.2|0\.9\.2.*jax[-_]cuda12[-_](plugin|pjrt)' 'jaxlib.*0\.9\.0\.1|0\.9\.0\.1.*jaxlib' \
+  'jax\[cuda12|jax[-_]cuda12[-_](plugin|pjrt)(\[[a-z-]*\])?==|same version|install .*jax'
+jax_at "$T/same" 0.9.0.1
+said ringup doctor --root "$T/same"
+unsaid '0\.9\.2' 'plugin.*(not compatible|incompatible|mismatch|not be used|does not match|another version)'
+S
+}
+
+# https://github.com/cloveranon/Clover-Edition/issues/128 and https://github.com/conda/conda/issues/13746, 7173
+# Cause: an old "pip install --user torch" in ~/.local comes before the packages of a conda environment of the same Python series.
+@test "E8: torch of ~/.local before that of the conda environment" {
+  reported <<'S'
+venv=$T/conda/envs/train site=$T/conda/envs/train/lib/python3.11/site-packages
+user=$T/home/.local/lib/python3.11/site-packages
+python_at "$T/conda" /envs/train 3.11
+mkdir -p "$venv/conda-meta" "$T/clean/.local/lib/python3.11/site-packages"
+: >"$venv/conda-meta/history"
+echo '{"name": "python", "version": "3.11.4", "build": "h955ad1f_0", "channel": "https://repo.anaconda.com/pkgs/main/linux-64", "depends": [], "files": ["bin/python3.11"]}' \
+  >"$venv/conda-meta/python-3.11.4-h955ad1f_0.json"
+torch_at "$site" 2.5.1+cpu
+package_at "$site" torchvision 0.20.1+cpu 'Requires-Dist: torch==2.5.1'
+mkdir -p "$site/torchvision"
+: >"$site/torchvision/__init__.py"
+torch_at "$user" 2.1.0+cpu
+clean=(env -u PYTHONNOUSERSITE -u PYTHONUSERBASE -u PYTHONPATH)
+said "${clean[@]}" HOME="$T/home" ringup doctor --python "$venv"
+ended 1
+wants '\.local' '2\.1\.0' '2\.5\.1' 'PYTHONNOUSERSITE|python[0-9.]* -s|pip uninstall|(remove|delete|rm -r|move away).*(\.local|torch)'
+# Python is told to leave ~/.local alone.
+said "${clean[@]}" HOME="$T/home" PYTHONNOUSERSITE=1 ringup doctor --python "$venv"
+unsaid '2\.1\.0' '\.local.*(before|first|shadow|hides|instead|wins|overrid)' 'export PYTHONNOUSERSITE|set PYTHONNOUSERSITE|pip uninstall'
+# ~/.local has only what does no harm.
+package_at "$T/clean/.local/lib/python3.11/site-packages" cowsay 6.1
+said "${clean[@]}" HOME="$T/clean" ringup doctor --python "$venv"
+unsaid '2\.1\.0' '\.local.*(shadow|hides|instead|wins|overrid)' 'pip uninstall'
+S
+}
+
+# https://github.com/grpc/grpc/issues/11896, tensorflow#24887, intel/BigDL#2977, ray-project/ray#14350
+# Cause: https_proxy/http_proxy are set and no_proxy does not name the workers, so that gRPC asks the proxy for them.
+@test "E9: a proxy in the environment, between the workers" {
+  reported <<'S'
+live_environment
+package_at "$site" tensorflow 2.15.1 'Requires-Dist: grpcio<2.0,>=1.24.3'
+package_at "$site" grpcio 1.62.1
+mkdir -p "$site/tensorflow/python" "$site/grpc"
+echo '__version__ = "2.15.1"' >"$site/tensorflow/__init__.py"
+echo '__version__ = "1.62.1"' >"$site/grpc/__init__.py"
+config='{"cluster": {"worker": ["10.1.2.3:2222", "10.1.2.4:2222"]}, "task": {"type": "worker", "index": 0}}'
+clean=(env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY -u all_proxy -u ALL_PROXY -u grpc_proxy -u no_proxy -u NO_PROXY -u no_grpc_proxy
+  TF_CONFIG="$config")
+said "${clean[@]}" ringup doctor --python "$venv"
+calm=$rc
+unsaid 'https?_proxy'
+said "${clean[@]}" http_proxy=http://proxy.corp:3128 https_proxy=http://proxy.corp:3128 ringup doctor --python "$venv"
+# A note: it may be that no worker is elsewhere.
+ended "$calm"
+wants 'https?_proxy' 'proxy\.corp' 'no_proxy|no_grpc_proxy|unset'
+said "${clean[@]}" http_proxy=http://proxy.corp:3128 https_proxy=http://proxy.corp:3128 \
+  no_proxy=localhost,127.0.0.1,10.1.2.3,10.1.2.4 ringup doctor --python "$venv"
+ended "$calm"
+unsaid 'unset https?_proxy' '(add|set|export|put) .*no_proxy' 'no_proxy.*(lacks|misses|does not|not name|is not set)'
+S
+}
+
+# https://github.com/mpi4py/mpi4py/issues/280, mpi4py#155, ContinuumIO/anaconda-issues#1310, jtriley/StarCluster#533
+# Cause: mpirun is Open MPI's, the packages are linked with MPICH's libmpi.so.12: each process is rank 0 of 1.
+@test "E10: an mpirun of Open MPI for packages built with MPICH" {
+  reported <<'S'
+mpi='int MPI_Init(int *a, char ***b) { return a != 0 && b != 0; } int MPI_Comm_rank(int c, int *r) { return *r = c; }'
+so "$T/mpich/lib/libmpi.so.12" <<<"const char MPIR_Version_string[] __attribute__((used)) = \"MPICH Version: 4.1.2\"; int MPIR_Err_create_code(void) { return 0; } $mpi"
+so "$T/ompi/lib/libopen-rte.so.40" <<<'int orte_init(void) { return 0; }'
+so "$T/ompi/lib/libmpi.so.40" "$T/ompi/lib/libopen-rte.so.40" "-Wl,-rpath,$T/ompi/lib" \
+  <<<"const char ident[] __attribute__((used)) = \"Open MPI v4.1.4, package: Open MPI, ident: 4.1.4\"; int ompi_mpi_init(void) { return 0; } $mpi"
+mkdir -p "$T/ompi/bin"
+gcc -x c -o "$T/ompi/bin/orterun" - -x none -Wl,--no-as-needed "$T/ompi/lib/libopen-rte.so.40" "-Wl,-rpath,$T/ompi/lib" <<'C'
+#include <stdio.h>
+int orte_init(void);
+int main(void) { puts("mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/"); return orte_init(); }
+C
+ln -s orterun "$T/ompi/bin/mpirun"
+ln -s orterun "$T/ompi/bin/mpiexec"
+# linked_with LIBRARY - Horovod and mpi4py of $site, with it.
+linked_with() {
+  local init='int MPI_Init(int *, char ***); int MPI_Comm_rank(int, int *);'
+  horovod_at "$1" "-Wl,-rpath,${1%/*}" <<<"$init int horovod_init(void) { return MPI_Init(0, 0); }"
+  package_at "$site" mpi4py 3.1.4
+  mkdir -p "$site/mpi4py"
+  : >"$site/mpi4py/__init__.py"
+  so "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$1" "-Wl,-rpath,${1%/*}" <<<"$init int PyInit_MPI(void) { int r; return MPI_Comm_rank(0, &r); }"
+}
+environment
+torch_at "$site" 2.5.1+cpu
+linked_with "$T/mpich/lib/libmpi.so.12"
+run=(env -u MPI_HOME -u OPAL_PREFIX PATH="$T/ompi/bin:$PATH")
+said "${run[@]}" ringup doctor --python "$venv"
+ended 1
+wants '(libmpi\.so\.12|MPICH).*(Open ?MPI|mpirun|mpiexec)|(Open ?MPI|mpirun|mpiexec).*(libmpi\.so\.12|MPICH)' "$T/ompi/bin|mpirun" \
+  'rebuild|reinstall|same MPI|(mpirun|mpiexec)(\.hydra)? of|MPICH.*(mpirun|mpiexec)|hydra|mpich/bin'
+linked_with "$T/ompi/lib/libmpi.so.40"
+said "${run[@]}" ringup doctor --python "$venv"
+unsaid 'libmpi\.so\.12' '(built|linked).*MPICH' 'rank 0' '(mpirun|mpiexec).*(another MPI|mismatch|not of the)'
+S
+}
+
+@test "E11: kinds of E1: what a framework needs is defined somewhere, or the import says which package lacks it" {
+  reported here <<'S'
+live_environment
+torch_at "$site" 2.5.1
+c=$site/torch/lib/libtorch_cpu.so
+asked() { said ringup doctor --no-import --python "$venv"; }
+while read -r symbol fix; do
+  so "$c" <<<"int $symbol(void); int at_call(void) { return $symbol(); }"
+  asked
+  ended 1
+  wants "libtorch_cpu\.so needs $symbol, which no library that it loads defines" "fix: .*$fix"
+done <<'T'
+iJIT_IsProfilingActive mkl<2024.1
+ncclCommRegister nvidia-nccl
+cudnnBackendCreateDescriptor nvidia-cudnn
+__kmpc_fork_call llvm-openmp
+omp_get_max_threads libgomp
+unheard_of pip install --force-reinstall torch==2.5.1
+T
+# It is defined in a library that is loaded, is weak, or of Python; or a library is not found, or loaded by name only.
+so "$site/torch/lib/libmore.so" <<<'int unheard_of(void) { return 0; }'
+so "$c" "$site/torch/lib/libmore.so" '-Wl,-rpath,$ORIGIN' \
+  <<<'int unheard_of(void), PyLong_AsLong(void), maybe(void) __attribute__((weak)); int at_call(void) { return unheard_of() + PyLong_AsLong() + (maybe ? maybe() : 0); }'
+asked
+ended 0
+so "$site/torch/lib/libtorch_cuda_linalg.so" <<<'int magma_init(void); int f(void) { return magma_init(); }'
+asked
+ended 0
+rm "$site"/torch/lib/libtorch_cuda_linalg.so "$site"/torch/lib/libmore.so
+asked
+unsaid 'unheard_of'
+# In a tree without a C library, NCCL's symbols are still none of C's.
+python_at "$T/tree" /opt/venv 3.11
+c2=$T/tree/opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so
+torch_at "$T/tree/opt/venv/lib/python3.11/site-packages" 2.5.1
+so "$c2" <<<'int unheard_of(void), ncclCommRegister(void); int at_call(void) { return unheard_of() + ncclCommRegister(); }'
+said ringup doctor --root "$T/tree"
+ended 1
+wants 'libtorch_cpu\.so needs ncclCommRegister'
+so "$c2" <<<'int unheard_of(void); int at_call(void) { return unheard_of(); }'
+said ringup doctor --root "$T/tree"
+ended 0
+# What only the import shows.
+so "$c" <<<'int at_call(void) { return 0; }'
+while IFS='|' read -r text why fix; do
+  printf 'raise ImportError(%s)\n' "$text" >"$site/torch/__init__.py"
+  said ringup doctor --python "$venv"
+  ended 1
+  wants "why: .*$why" "fix: .*$fix"
+done <<'T'
+"/x/libtorch_cuda.so: undefined symbol: ncclCommSplit"|NCCL.*older|nvidia-nccl
+"/x/libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4, version libnvJitLink.so.12"|libnvJitLink.*older|LD_LIBRARY_PATH
+"/x/libtorch_python.so: undefined symbol: _ZN5torch8autograd4NodeD1Ev"|several versions|pip install --force-reinstall torch==2\.5\.1
+"/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /x/libc10.so)"|libstdc\+\+.*older|libstdcxx-ng
+"/x/libgomp.so.1: cannot allocate memory in static TLS block"|thread-local|LD_PRELOAD
+"numpy.core.multiarray failed to import"|another NumPy|python3 -m pip install 'numpy<2'
+T
+S
+}
+
+@test "E12: kinds of E5: libcuda for forward compatibility where it cannot serve" {
+  reported here <<'S'
+n=0
+# tree_at MODEL COMPAT - $t: driver 570.124.06, and a compat folder that ld.so.conf has first.
+tree_at() {
+  t=$T/tree$((n++)) c=$t/usr/local/cuda-12/compat
+  gpus_at "$t" 570.124.06 "$1"
+  ln -s usr/lib "$t/lib"
+  driver_at "$c/libcuda.so.$2"
+  ln -s "libcuda.so.$2" "$c/libcuda.so.1"
+  mkdir -p "$t/etc/ld.so.conf.d"
+  echo /usr/local/cuda-12/compat >"$t/etc/ld.so.conf.d/000_compat.conf"
+}
+tree_at "NVIDIA H100 80GB HBM3" 550.54.15
+said ringup doctor --root "$t"
+ended 1
+wants '/usr/local/cuda-12/compat.*550\.54\.15.*570\.124\.06' 'error 803' 'fix: remove /usr/local/cuda-12/compat from /etc/ld\.so\.conf'
+tree_at "NVIDIA TITAN RTX" 580.65.06
+said ringup doctor --root "$t"
+ended 1
+wants 'NVIDIA TITAN RTX: CUDA fails with error 804' 'needs driver 580\.65\.06'
+while read -r compat model; do
+  tree_at "$model" "$compat"
+  said ringup doctor --root "$t"
+  unsaid compat 'error 80'
+done <<'T'
+580.65.06 NVIDIA H100 80GB HBM3
+570.124.06 NVIDIA GeForce RTX 4090
+580.65.06 NVIDIA RTX A6000
+T
+S
+}
+
+@test "E13: kinds of E6: Spark and Java, by versions, JAVA_HOME, PATH and SPARK_HOME" {
+  reported <<'S'
+mount -t tmpfs none /usr/lib/jvm 2>/dev/null
+environment
+mkdir -p "$T/bin"
+for p in bash sh env uname; do ln -s "$(command -v "$p")" "$T/bin/"; done
+r=$(command -v ringup)
+# java_at DIR VERSION - with a file "release", or without.
+java_at() {
+  mkdir -p "$1/bin"
+  printf 'JAVA_VERSION="%s"\n' "$2" >"$1/release"
+  printf '#!/bin/sh\necho '\''openjdk version "%s" 2024-04-16'\'' >&2\n' "$2" >"$1/bin/java"
+  chmod 755 "$1/bin/java"
+}
+# spark_is VERSION
+spark_is() {
+  rm -rf "$site"/pyspark*
+  package_at "$site" pyspark "$1"
+  mkdir -p "$site/pyspark"
+}
+asked() { said env -u SPARK_HOME -u JAVA_HOME -u SPARK_REMOTE PATH="$T/bin" "$@" "$r" doctor --no-import --python "$venv"; }
+while read -r spark java expected; do
+  spark_is "$spark"
+  rm -rf "$T/jdk"
+  java_at "$T/jdk" "$java"
+  asked JAVA_HOME="$T/jdk"
+  if [[ $expected == fits ]]; then
+    unsaid 'needs Java' 'finds no Java'
+  else
+    ended 1
+    wants "Spark $spark of .* needs Java ${expected//_/ }, and $T/jdk/bin/java is Java"
+  fi
+done <<'T'
+4.0.1 11.0.23 17_to_22
+4.0.1 17.0.11 fits
+4.0.1 21.0.3 fits
+4.0.1 25 17_to_22
+4.1.0 25 fits
+4.1.0 1.8.0_412 17_or_later
+3.5.1 1.8.0_412 fits
+3.5.1 21.0.3 fits
+3.5.1 24.0.1 8_to_22
+3.3.0 17.0.11 fits
+3.2.4 17.0.11 8_to_15
+3.2.4 11.0.23 fits
+2.4.8 11.0.23 8
+2.4.8 1.8.0_412 fits
+T
+spark_is 3.5.1
+asked
+ended 1
+wants 'Spark 3\.5\.1 of .* finds no Java: JAVA_HOME is not set, and PATH has no java' 'install Java 17'
+asked SPARK_REMOTE=sc://host
+unsaid 'finds no Java'
+asked JAVA_HOME="$T/gone"
+ended 1
+wants "finds no Java: JAVA_HOME=$T/gone has no bin/java"
+# The one in PATH would do; a Java without "release" is asked, for a limited time.
+java_at "$T/jdk17" 17.0.11
+rm "$T/jdk17/release"
+ln -s "$T/jdk17/bin/java" "$T/bin/java"
+asked JAVA_HOME="$T/gone"
+wants "fix: unset JAVA_HOME: $T/bin/java in PATH is Java 17"
+asked
+unsaid 'needs Java' 'finds no Java'
+spark_is 2.4.8
+asked
+wants "needs Java 8, and $T/bin/java is Java 17 \(17\.0\.11\)"
+printf '#!/bin/sh\nexec sleep 60\n' >"$T/jdk17/bin/java"
+asked
+unsaid 'needs Java'
+# SPARK_HOME has the Spark that runs.
+spark_is 4.0.1
+java_at "$T/jdk17" 17.0.11
+mkdir -p "$T/spark/jars" "$T/spark/bin"
+: >"$T/spark/jars/spark-core_2.12-3.5.1.jar"
+: >"$T/spark/bin/spark-submit"
+asked SPARK_HOME="$T/spark"
+ended 1
+wants "pyspark 4\.0\.1 of .* does not fit Spark 3\.5\.1 of SPARK_HOME=$T/spark" 'fix: unset SPARK_HOME'
+spark_is 3.5.4
+asked SPARK_HOME="$T/spark"
+unsaid 'does not fit' 'needs Java'
+# No pyspark, no Java.
+rm -rf "$site"/pyspark*
+asked JAVA_HOME="$T/gone"
+unsaid 'Java'
+S
+}
+
+@test "E14: kinds of E8: packages of other folders come before those that fit" {
+  reported here <<'S'
+environment
+# companion_at SITE NAME VERSION REQUIREMENT
+companion_at() { package_at "$1" "$2" "$3" "Requires-Dist: $4"; }
+torch_at "$site" 2.5.1+cu124
+companion_at "$site" torchvision 0.20.1 'torch==2.5.1'
+companion_at "$site" torchaudio 2.5.1 'torch (==2.5.1)'
+companion_at "$site" xformers 0.0.28.post3 'torch==2.5.1; platform_machine == "x86_64" or platform_machine == "aarch64"'
+companion_at "$site" torchmetrics 1.4.0 'torch>=1.10.0'
+companion_at "$site" vllm 0.6.4 'torch==2.9.*; python_version < "3.9"'
+asked() { said env -u PYTHONPATH -u PYTHONUSERBASE -u PYTHONNOUSERSITE HOME="$T/home" "$@" ringup doctor --no-import --python "$venv"; }
+asked
+ended 0
+unsaid 'was built for torch'
+torch_at "$T/more" 2.3.0+cpu
+asked PYTHONPATH="$T/more"
+ended 1
+wants 'torchvision 0\.20\.1 of .* was built for torch 2\.5\.1, and this is 2\.3\.0\+cpu' 'xformers .* was built for' 'torchaudio .* was built for' \
+  "why: $T/more comes before $site, which has torch 2\.5\.1\+cu124" 'fix: unset PYTHONPATH'
+unsaid 'torchmetrics' 'vllm'
+# The companion itself is the other one's; a user's NumPy comes before the environment's.
+companion_at "$T/home/.local/lib/python3.11/site-packages" torchvision 0.18.0 'torch==2.3.0'
+mkdir -p "$venv/conda-meta"
+asked
+ended 1
+wants 'torchvision 0\.18\.0 of .* was built for torch 2\.3\.0, and this is 2\.5\.1' 'fix: export PYTHONNOUSERSITE=1'
+unsaid 'torchvision 0\.20\.1'
+asked PYTHONNOUSERSITE=1
+ended 0
+rm -r "$T/home" "$site"/{torch,xformers,vllm}*
+torch_at "$site" 2.1.0
+package_at "$site" numpy 1.26.4
+package_at "$T/home/.local/lib/python3.11/site-packages" numpy 2.0.1
+asked
+ended 1
+wants 'numpy 2\.0\.1 of .* does not fit torch 2\.1\.0' 'fix: export PYTHONNOUSERSITE=1'
+asked PYTHONNOUSERSITE=1
+ended 0
+# tensorflow-text is for one minor version.
+rm -r "$T/home" "$site"/{torch,numpy}*
+package_at "$site" tensorflow 2.16.1
+mkdir -p "$site/tensorflow"
+: >"$site/tensorflow/__init__.py"
+companion_at "$site" tensorflow_text 2.15.0 'tensorflow<2.16,>=2.15.0'
+asked
+ended 1
+wants 'tensorflow-text 2\.15\.0 of .* was built for tensorflow <2\.16,>=2\.15\.0, and this is 2\.16\.1'
+S
+}
+
+@test "E15: kinds of E9: which hosts no_proxy covers, for whom" {
+  reported here <<'S'
+environment
+package_at "$site" tensorflow 2.16.1
+mkdir -p "$site/tensorflow"
+: >"$site/tensorflow/__init__.py"
+asked() {
+  said env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY -u grpc_proxy -u no_proxy -u NO_PROXY -u no_grpc_proxy -u TF_CONFIG \
+    -u JAX_COORDINATOR_ADDRESS -u RAY_ADDRESS "$@" ringup doctor --no-import --python "$venv"
+}
+p=http_proxy=http://user:secret@proxy.corp:3128/ j=JAX_COORDINATOR_ADDRESS
+while read -r host list expected; do
+  asked "$p" "$j=$host:1234" no_proxy="$list"
+  unsaid secret user:
+  if [[ $expected == bare ]]; then
+    wants "note +http_proxy=http://proxy\.corp:3128, and no_proxy does not cover $host" "fix: export no_proxy=\"\\\$no_proxy\",$host"
+  else
+    unsaid http_proxy
+  fi
+done <<'T'
+node-3.corp localhost,127.0.0.1 bare
+node-3.corp node-2.corp,3.corp.example bare
+node-3.corp localhost,.corp covered
+node-3.corp *.corp covered
+node-3.corp * covered
+node-3.CORP Node-3.corp covered
+10.1.2.3 10.2.0.0/16 bare
+10.1.2.3 10.1.0.0/16 covered
+10.1.2.3 127.0.0.1,10.1.2.3 covered
+10.1.2.3 2.3.4.0/99,/,,10.0.0.0/x bare
+T
+c='{"cluster": {"chief": ["a:1"], "ps": ["b:1", "c:1"], "worker": ["d:1", "e:1", "f:1", 7]}, "task": {"type": "worker", "index": 0}}'
+asked https_proxy=proxy:3128 TF_CONFIG="$c"
+wants 'https_proxy=proxy:3128, and no_proxy does not cover a, b, c, d and others' 'fix: export no_proxy=localhost,127\.0\.0\.1,a,b,c,d,e,f$'
+asked https_proxy=proxy:3128 TF_CONFIG="$c" NO_PROXY=a,b,c,d,e,f
+wants 'fix: export no_proxy="\$NO_PROXY": gRPC does not read NO_PROXY'
+asked https_proxy=proxy:3128 TF_CONFIG="$c" no_proxy=x no_grpc_proxy=a,b,c,d,e
+wants 'no_grpc_proxy does not cover f'
+asked https_proxy=proxy:3128 TF_CONFIG='{"cluster": [[["' no_proxy="$(hostname)"
+unsaid _proxy
+# Without hosts, this one stands for the others; gRPC reads no names in capitals.
+asked "$p" no_proxy=localhost
+wants "no_proxy does not cover this host \($(hostname)\)"
+asked HTTP_PROXY=http://proxy:3128 HTTPS_PROXY=http://proxy:3128 TF_CONFIG="$c"
+unsaid _proxy
+# Nothing here uses gRPC.
+rm -r "$site"/tensorflow*
+torch_at "$site" 2.5.1
+asked "$p" no_proxy=localhost
+unsaid _proxy
+package_at "$site" ray 2.9.0
+asked "$p" no_proxy=localhost
+wants 'http_proxy=http://proxy\.corp:3128'
+S
+}
+
+@test "E16: kinds of E10: mpi4py, and an environment that brings its mpirun" {
+  reported here <<'S'
+environment
+torch_at "$site" 2.7.1
+o=$T/opt/openmpi-4.1.6
+mkdir -p "$o/bin" "$site/mpi4py"
+cp /bin/true "$o/bin/orterun"
+ln -s orterun "$o/bin/mpirun"
+package_at "$site" mpi4py 3.1.6
+echo 'int MPI_Init;' | so "$venv/lib/libmpi.so.12"
+so "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$venv/lib/libmpi.so.12" '-Wl,-rpath,$ORIGIN/../../..' <<<'extern int MPI_Init; int *f(void) { return &MPI_Init; }'
+asked() { said env PATH="$o/bin:$PATH" ringup doctor --no-import --python "$venv"; }
+asked
+ended 1
+wants "mpirun in PATH, $o/bin/mpirun, is Open MPI's, but mpi4py of $venv/bin/python3 is linked with MPICH, $venv/lib/libmpi\.so\.12" 'rank 0 of 1' 'mpirun of MPICH'
+# To activate the environment is enough.
+cp /bin/true "$venv/bin/mpiexec.hydra"
+ln -s mpiexec.hydra "$venv/bin/mpirun"
+asked
+ended 0
+wants "note +mpirun in PATH" "start jobs with $venv/bin/mpirun, the mpirun of MPICH, or put $venv/bin first in PATH"
+said env PATH="$venv/bin:$PATH" ringup doctor --no-import --python "$venv"
+unsaid 'rank 0 of 1'
+# Wheels of mpi4py have a module for each MPI.
+mv "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$site/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so"
+asked
+unsaid 'rank 0 of 1'
 S
 }
