@@ -38,13 +38,19 @@ int main(void)
 	   "the first one, and how often");
 	ok(c.first[1].line == 7 && !strcmp(c.first[1].text, "no end of line"),
 	   "the last line counts without its end");
+	r = opened("step fuzz\nstep gu\n");
+	ok(!compare_learn(&c, &r, NULL), "another good run is read");
+	read_close(&r);
+	r = opened("step guzz\nstep gu\n");
+	ok(!compare_scan(&c, &r, 3, NULL) && c.shapes == 3, "z is a letter, too");
+	read_close(&r);
 	for (int i = 0; i < 1000; i++) {
 		for (int k = 0; k < 10; k++)
 			many[at++] = (char)('g' + (i >> k & 1));
 		many[at++] = '\n';
 	}
 	r = opened(many);
-	ok(!compare_scan(&c, &r, 3, NULL) && c.shapes == 1002 && c.shown == COMPARE_SHOWN,
+	ok(!compare_scan(&c, &r, 3, NULL) && c.shapes == 1003 && c.shown == COMPARE_SHOWN,
 	   "of many, some are kept, and all are counted");
 	read_close(&r);
 	compare_free(&c);

@@ -1,4 +1,5 @@
 /* test_flights.c - flight records of several ranks: which rank missed which operation. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -161,6 +162,46 @@ static void check_failed(void)
 	flights_free(&f);
 }
 
+/* The list of dumps grows at 64. */
+static void check_many(void)
+{
+	enum { MANY = 70, ODD = 66 };
+	static struct ruling r;
+	struct flights f = { 0 };
+	char text[8192], absent[256], who[32];
+	struct err e;
+	int rc = 0;
+
+	for (int i = 0; i < MANY && !rc; i++)
+		rc = flights_add(&f, i, text,
+				 make_dump(text, sizeof(text), i == ODD ? "ab" : "abc!", NULL),
+				 &e);
+	flights_judge(&f, &r, absent, sizeof(absent));
+	snprintf(who, sizeof(who), "rank %d alone", ODD);
+	ok(!rc && r.culprits == 1 && r.culprit[ODD], "of %d dumps, %s is late", MANY, who);
+	flights_free(&f);
+}
+
+/* Of a longer record the first entries are kept. */
+static void check_long(void)
+{
+	enum { ROOM = 32 << 20, LONG = FLIGHT_ENTRIES + 3 };
+	char *text = malloc(ROOM), *ops = malloc(LONG + 1);
+	struct flights f = { 0 };
+	struct err e;
+
+	if (text && ops) {
+		memset(ops, 'a', LONG);
+		ops[LONG] = 0;
+		ok(!flights_add(&f, 0, text, make_dump(text, ROOM, ops, NULL), &e) &&
+			   f.dump[0].entries == FLIGHT_ENTRIES,
+		   "%d entries of a longer record are kept", FLIGHT_ENTRIES);
+	}
+	flights_free(&f);
+	free(ops);
+	free(text);
+}
+
 int main(void)
 {
 	static const char good[] = "{\"version\": \"2.10\", \"entries\": []}";
@@ -170,6 +211,8 @@ int main(void)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		check(&table[i]);
 	check_failed();
+	check_many();
+	check_long();
 	ok(flights_add(&f, 0, "{}", 2, &e) == RINGUP_EINVAL, "other JSON is refused: %s",
 	   e.text);
 	ok(flights_add(&f, -1, good, sizeof(good) - 1, &e) == RINGUP_EINVAL,

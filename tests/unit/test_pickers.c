@@ -51,7 +51,8 @@ static int good(const struct picker *k, const struct iface_list *l, const struct
 	for (i = 0; i < p.nroles; i++)
 		is_good &= (p.roles[i].npicks > 0) != (*p.roles[i].error != 0);
 	for (i = 0; i < p.nfates; i++)
-		is_good &= *p.fates[i].rule != 0;
+		is_good &= *p.fates[i].rule != 0 &&
+			   (p.fates[i].used || picker_which(&p.roles[0], l, i) < 0);
 	picker_free(&p);
 	return is_good;
 }
