@@ -529,3 +529,17 @@ setup() { mkdir -p "$node"; }
     '[["/azureml-envs/sklearn/bin/python3.10","3.10"],["/opt/conda/miniconda3/bin/python3.12","3.12"],["/opt/free/bin/python3.13t","3.13t"],["/usr/bin/python3.9","3.9"]]'
   expect_json '[.frameworks[] | [.name, .version, .python]]' '[["torch","2.8.0","/usr/bin/python3.9"]]'
 }
+
+@test "of many folders that .pth files add, the first are searched, and the rest is a problem" {
+  local i
+  python_at /usr 3.11
+  for i in {1..30}; do
+    mkdir -p "$node/more/$i"
+    echo "/more/$i" >>"$site/all.pth"
+  done
+  site=$node/more/20 dist torch 2.8.0
+  mkdir -p "$node/more/20/torch"
+  detect
+  expect_json '[.frameworks[].name]' '["torch"]'
+  expect_json '[.problems[] | tostring | test("too many package folders")] | any' true
+}
