@@ -189,14 +189,23 @@ static void see_origin(const struct place *p, struct sighting *seen, const struc
 		       const char *start, const char *stop)
 {
 	const struct procs *procs = p->sieve->evidence.procs;
+	enum complaint level;
+	int task;
 
 	origin_read(&seen->origin, start, (size_t)(stop - start));
+	if (procs_has_tasks(procs) && fields_label(start, stop, &task))
+		seen->task = task;
 	if (procs_is_of_task(procs, start, stop))
 		seen->origin.rank = -1;
 	else if (seen->origin.rank < 0)
 		seen->origin.rank = origin_above(p->sieve->block, start);
-	if (procs_has_tasks(procs) && !strcmp(s->library, "slurm"))
+	if (procs_has_tasks(procs) && !strcmp(s->library, "slurm")) {
+		seen->task = seen->fields.rank;
 		seen->fields.rank = -1;
+	}
+	seen->is_warned = !strcmp(s->library, "torch") &&
+			  complaint_has_level(start, stop, &level) &&
+			  level == COMPLAINT_WARNING;
 }
 
 /* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
@@ -240,7 +249,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 {
 	struct place *p = ctx;
 	const char *block = p->sieve->block, *end = block + p->len, *start, *stop;
-	struct sighting seen = { .file = p->file, .at = p->before + at };
+	struct sighting seen = { .file = p->file, .at = p->before + at, .task = -1 };
 	char shown[EVIDENCE_PROOF];
 	size_t looked = 0;
 	const char *behind;
