@@ -282,6 +282,8 @@ static void order_exits(struct conclusions *c)
 		for (int k = 0; k < c->n; k++) {
 			struct conclusion *other = &c->list[k];
 
+			is_said |= end->finding->is_warned && !other->finding->is_warned &&
+				   other->kind < SIGNATURE_RESULT;
 			if (!is_led_to(end->finding, other))
 				continue;
 			is_said = true;
@@ -339,7 +341,8 @@ static bool leads_to_signal(const struct conclusions *c, const struct conclusion
 {
 	const struct finding *f = other->finding;
 
-	if (f == end || other->is_overcome || !is_before(f, end))
+	if (f == end || other->is_overcome || !is_before(f, end) ||
+	    (f->is_warned && other->kind == SIGNATURE_EXIT))
 		return false;
 	if (is_reaped(end))
 		return (other->kind == SIGNATURE_ERROR && is_fatal(f)) ||
