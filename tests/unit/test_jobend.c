@@ -166,6 +166,7 @@ int main(void)
 	read_logs(src ? src : ".", "sight3.txt");
 	read_logs(src ? src : ".", "sight4.txt");
 	read_logs(src ? src : ".", "sight5.txt");
+	read_logs(src ? src : ".", "sight6.txt");
 	check_table();
 	check_routine();
 	ok(has_task_host(EVIDENCE_TASKS - 1) && has_task_host(EVIDENCE_TASKS) &&
