@@ -251,6 +251,14 @@ static bool is_own_end(const struct finding *f)
 	       (!f->signal && strstr(f->proof, "Aborted"));
 }
 
+/* JAX and TensorFlow end all tasks when one is lost. */
+static bool ends_all(const struct finding *f)
+{
+	return f->signature->kind == SIGNATURE_EXIT &&
+	       (!strcmp(f->signature->library, "jax") ||
+		!strcmp(f->signature->library, "tensorflow"));
+}
+
 /*
  * A rank that ended by itself has mostly said why: that message is the cause, and comes before
  * the other ranks' errors, with the end as its result.  The same holds for an unexplained end
@@ -263,7 +271,7 @@ static bool is_led_to(const struct finding *end, const struct conclusion *other)
 	if (is_own_end(end))
 		return other->kind >= SIGNATURE_PATH && other->kind <= SIGNATURE_RESULT &&
 		       f->signature->kind != SIGNATURE_DEATH &&
-		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks);
+		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks || ends_all(f));
 	if (end->signal || !is_before(f, end))
 		return false;
 	return other->kind == SIGNATURE_ERROR ||
@@ -759,18 +767,18 @@ static void add_short(struct conclusions *c, const struct evidence *v)
 	};
 	char said[256];
 	const struct proc *p = jobend_short(v, said, sizeof(said));
-	const struct proc_line *l = p ? &p->step_line : NULL;
+	bool is_set_up = true;
 
-	if (p && has_complaint_since(v, p)) {
-		p = NULL;
-		l = NULL;
-	}
-	if (!p && (p = jobend_unset(v, said, sizeof(said))))
-		l = &p->last[0];
 	if (!p)
+		p = jobend_waits(v, said, sizeof(said));
+	if (!p) {
+		p = jobend_unset(v, said, sizeof(said));
+		is_set_up = false;
+	}
+	if (!p || (is_set_up && has_complaint_since(v, p)))
 		return;
 	c->outcome = JOBEND_SILENT;
-	add_untold(c, &cut, p, l, said);
+	add_untold(c, &cut, p, &p->last[0], said);
 }
 
 /* How well does the message tell of a test that failed: 2 if it names the test, 1 if it is the

@@ -520,9 +520,24 @@ static long total_of(const struct proc *x, const struct proc *p, int n)
 	return total;
 }
 
-/* The process whose step is the very last line of its log.  A bar is none: what is copied from
- * a terminal while the job runs ends so. */
-static const struct proc *find_stop(const struct proc *p, int n, int file)
+/* Is the last step of @x among its last lines, and no failure told since? */
+static bool ends_with_step(const struct proc *x)
+{
+	for (int k = 0; k < PROCS_LINES && x->last[k].line; k++) {
+		if (x->last[k].at == x->step_line.at)
+			return true;
+		if (stepline_is_about_failure(x->last[k].text,
+					      x->last[k].text + strlen(x->last[k].text)))
+			return false;
+	}
+	return false;
+}
+
+/* The process whose step is the very last line of its log.  What is copied from a terminal
+ * while the job runs may end with a bar, or with what was typed: only after many lines with
+ * steps these count, too. */
+static const struct proc *find_stop(const struct evidence *v, const struct proc *p, int n,
+				    int file)
 {
 	const struct proc *last = NULL;
 	const char *line;
@@ -531,10 +546,13 @@ static const struct proc *find_stop(const struct proc *p, int n, int file)
 		if (p[i].file == file && p[i].last[0].line &&
 		    (!last || p[i].last[0].at > last->last[0].at))
 			last = &p[i];
-	if (!last || last->steps < 2 || last->step_line.at != last->last[0].at)
+	if (!last || last->steps < 2 || !ends_with_step(last))
 		return NULL;
 	line = last->step_line.text;
-	return stepline_is_drawn(line, line + strlen(line)) ? NULL : last;
+	if (last->step_line.at == last->last[0].at &&
+	    !stepline_is_drawn(line, line + strlen(line)))
+		return last;
+	return procs_began(v->procs, last) ? last : NULL;
 }
 
 static int percent_of(const struct proc *x)
@@ -558,7 +576,7 @@ const struct proc *jobend_short(const struct evidence *v, char *out, size_t size
 		if (p[i].file == file)
 			continue;
 		file = p[i].file;
-		x = find_stop(p, n, file);
+		x = find_stop(v, p, n, file);
 		total = x ? total_of(x, p, n) : 0;
 		percent = x && total < 1 ? percent_of(x) : -1;
 		if (total > 0      ? is_short(x->step, total)
@@ -581,6 +599,47 @@ const struct proc *jobend_short(const struct evidence *v, char *out, size_t size
 	return x;
 }
 
+/* The process that wrote the last line of the last log. */
+static const struct proc *last_writer(const struct proc *p, int n)
+{
+	const struct proc *last = NULL;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].last[0].line &&
+		    (!last || p[i].file > last->file ||
+		     (p[i].file == last->file && p[i].last[0].at > last->last[0].at)))
+			last = &p[i];
+	return last;
+}
+
+/* The process whose last line says that it waits, after many steps; or NULL. */
+static const struct proc *find_waiting(const struct evidence *v, const struct proc *p, int n)
+{
+	const struct proc *last = last_writer(p, n);
+	const char *line = last ? last->last[0].text : "";
+
+	for (int i = 0; i < n; i++)
+		if (p[i].ended_well || is_done(&p[i]) || p[i].runs)
+			return NULL;
+	return last && last->step_line.at < last->last[0].at && procs_began(v->procs, last) &&
+			       stepline_sets_up(line, line + strlen(line))
+		       ? last
+		       : NULL;
+}
+
+const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *x = find_waiting(v, p, n);
+
+	if (x)
+		snprintf(out, size,
+			 "the log stops after step %ld, while its process waits: the job still "
+			 "runs, hangs, or was killed without a message",
+			 x->step);
+	return x;
+}
+
 /* How many ranks began to set up a communicator of NCCL and did not complete it. */
 static long count_unset(const struct proc *p, int n)
 {
@@ -591,33 +650,25 @@ static long count_unset(const struct proc *p, int n)
 	return unset;
 }
 
-/* The last line of all logs, if no process has made a step or told of an end. */
-static const struct proc *find_last(const struct proc *p, int n)
+/* Has no process made a step or told of an end? */
+static bool is_unset(const struct proc *p, int n)
 {
-	const struct proc *last = NULL;
-
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		if (p[i].steps || p[i].ended_well || p[i].own_end || p[i].passed || p[i].runs)
-			return NULL;
-		if (p[i].last[0].line &&
-		    (!last || p[i].file > last->file ||
-		     (p[i].file == last->file && p[i].last[0].at > last->last[0].at)))
-			last = &p[i];
-	}
-	return last;
+			return false;
+	return true;
 }
 
 const struct proc *jobend_unset(const struct evidence *v, char *out, size_t size)
 {
 	int n;
-	const struct proc *p = procs_list(v->procs, &n), *last = find_last(p, n);
-	const char *line = last ? last->last[0].text : "";
-
+	const struct proc *p = procs_list(v->procs, &n), *last = last_writer(p, n);
 	static const char then[] = "before its first step: the job still starts, hangs, or was "
 				   "killed without a message";
+	const char *line = last ? last->last[0].text : "";
 	long unset = count_unset(p, n);
 
-	if (!last)
+	if (!last || !is_unset(p, n))
 		return NULL;
 	if (strstr(line, "NCCL INFO")) {
 		snprintf(out, size,

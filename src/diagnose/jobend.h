@@ -67,6 +67,10 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
  */
 const struct proc *jobend_short(const struct evidence *v, char *out, size_t size);
 
+/* jobend_waits - does the last log end with a line by which a process says that it waits, after
+ * many steps?  @out and the result as above. */
+const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size);
+
 /*
  * jobend_unset - does the last log end while the job sets up, before any process makes a step
  * or tells of an end?

@@ -393,11 +393,16 @@ bool jobstate_runs(const char *line, const char *end)
 {
 	static const char *const words[] = { "R", "r", "RUN", "RUNNING", "Running", NULL };
 	const char *p = line;
+	static const char *const records[] = { "JobState=RUNNING", "state: RUNNING",
+					       "Status: Running", "is still running" };
 	struct span w;
 	bool is_row = false;
 
 	if (end - line > ROW)
 		return false;
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
+		if (memmem(line, (size_t)(end - line), records[i], strlen(records[i])))
+			return true;
 	/* The number of a job, or the name of a pod and its "1/1", come first. */
 	for (int i = 0; i < COLUMNS && next_word(&p, end, &w); i++) {
 		if (i == 0)

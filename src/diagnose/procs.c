@@ -546,10 +546,12 @@ bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bo
 
 uint64_t procs_began(const struct procs *p, const struct proc *x)
 {
-	const struct routine_line *l =
-		x->last[0].shape ? routine_find(&p->routine, x->last[0].shape) : NULL;
+	const struct routine_line *l = NULL;
 
-	return l && l->count >= MANY ? l->first : 0;
+	for (int k = 0; k < PROCS_LINES && x->last[k].line; k++)
+		if (x->last[k].at == x->step_line.at && x->last[k].shape)
+			l = routine_find(&p->routine, x->last[k].shape);
+	return l && l->count >= MANY ? l->first + 1 : 0;
 }
 
 long procs_repeats(const struct procs *p, const struct proc *x)

@@ -129,8 +129,8 @@ int procs_all_went_on(const struct procs *p, int file, uint64_t at);
  */
 bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bool is_caught);
 
-/* procs_began - the place of the first line in the words of the very last one of @x, if it has
- * written many of these; or 0. */
+/* procs_began - the place behind the start of the first line in the words of the last step of
+ * @x, if it is among the last lines and @x has written many of these; or 0. */
 uint64_t procs_began(const struct procs *p, const struct proc *x);
 
 /* procs_repeats - how often @x has written each of its last PROCS_LINES lines, at least. */

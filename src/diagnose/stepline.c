@@ -109,12 +109,14 @@ static bool is_beginning(const char *low, const char *p)
 {
 	while (p > low && p[-1] == ' ')
 		p--;
-	return p == low || strchr("]:|->)\t", p[-1]) || (num_is_digit(p[-1]) && p - low < 40);
+	return p == low || strchr("]:|->)=*#.\t", p[-1]) ||
+	       (num_is_digit(p[-1]) && p - low < 40);
 }
 
 bool stepline_is_done(const char *line, const char *end)
 {
-	static const char *const alone[] = { "done", "finished", "bye", "goodbye", NULL };
+	static const char *const alone[] = { "done",    "finished", "bye",
+					     "goodbye", "exiting",  NULL };
 	static const char *const ends[] = { "done",     "finished",   "complete",   "completed",
 					    "ended",    "exiting",    "successful", "succeeded",
 					    "finishes", "terminated", NULL };
@@ -132,17 +134,26 @@ bool stepline_is_done(const char *line, const char *end)
 		"preproce", "tokeniz", "stage",    "phase",   "load",  "setup",
 		"with ",    "built",   "data",     "nothing", NULL
 	};
-	static const char *const any[] = { "done",    "finish", "bye",      "complete", "ended",
-					   "exiting", "succe",  "terminat", NULL };
+	static const char *const any[] = { "done",   "finish",  "bye",   "complete",
+					   "ended",  "exiting", "succe", "terminat",
+					   "end of", "early",   NULL };
+	static const char *const early[] = { "stopped early", "early stopping", NULL };
 	char low[LOOK + 1];
-	const char *p, *whole = NULL;
+	const char *p, *whole = NULL, *last = NULL;
 	size_t n, words = 0;
 	int rank;
 
 	if (end - line > LOOK || !says_one_of(line, end, any))
 		return false;
 	line = fields_unmark(line, end, &rank);
-	if (stepline_is_about_failure(line, end) || says_one_of(line, end, parts))
+	/* Of several sentences the last one tells. */
+	for (p = line; (p = memmem(p, (size_t)(end - p), ". ", 2)); p++)
+		line = end - p > 4 ? p + 2 : line;
+	if (stepline_is_about_failure(line, end))
+		return false;
+	if (says_one_of(line, end, early))
+		return true;
+	if (says_one_of(line, end, parts))
 		return false;
 	lower_copy(low, line, end);
 	for (p = low; (n = next_low(&p)); p += n, words++) {
@@ -150,6 +161,12 @@ bool stepline_is_done(const char *line, const char *end)
 			return true;
 		if (whole && words < 6 && stepline_is_one(p, n, ends))
 			return true;
+		if (last && words < 4 && stepline_is_one(p, n, wholes))
+			return true;
+		if (!strncmp(p, "end of ", 7)) {
+			last = p;
+			words = 0;
+		}
 		if (!whole && stepline_is_one(p, n, wholes)) {
 			whole = p;
 			words = 0;
