@@ -829,6 +829,8 @@ static void add_suite(struct conclusions *c, const struct proc *suite)
 
 	c->outcome = JOBEND_FAILED;
 	add_untold(c, &failed, suite, &suite->failure, "a test failed");
+	if (c->n > 1 && c->list[1].kind < c->list->kind)
+		c->list->kind = c->list[1].kind;
 }
 
 /* Adds an end that no message tells: one rank ended in another way than all others, or the

@@ -245,6 +245,8 @@ static long bar_at(const char *slash, const char *line, const char *end)
 		return -1;
 	for (; p < stop && *p != '.'; p++)
 		v = 10 * v + (*p - '0');
+	if (scale > 1 && v > 1000000000)
+		return -1;
 	v *= scale;
 	for (part = scale / 10, p++; p < stop && num_is_digit(*p); p++, part /= 10)
 		v += part * (*p - '0');
