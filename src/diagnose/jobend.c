@@ -131,14 +131,26 @@ static bool have_arrived(const struct evidence *v, int file, uint64_t at)
 	return arrived && last_start(v, file) < at;
 }
 
-/* Can the message be about a connection that is closed at the end of a job?  Then it states no
- * signal or status. */
+/* Does a logger write that its process goes on to its end? */
+static bool is_leaving(const struct finding *f)
+{
+	static const char *const words[] = { "exiting",      "will exit",         "hutdown ",
+					     "hutting down", "connection closed", "inaliz" };
+
+	for (size_t i = 0; f->is_caught && i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(f->proof, words[i]))
+			return true;
+	return false;
+}
+
+/* Can the message be about a connection that is closed at the end of a job, or a process that
+ * ends?  Then it states no signal or status. */
 static bool is_of_teardown(const struct finding *f)
 {
 	enum signature_kind kind = f->signature->kind;
 
-	return (kind == SIGNATURE_EXIT || kind == SIGNATURE_PATH || kind == SIGNATURE_RESULT ||
-		kind == SIGNATURE_ECHO) &&
+	return ((kind == SIGNATURE_ERROR && is_leaving(f)) || kind == SIGNATURE_EXIT ||
+		kind == SIGNATURE_PATH || kind == SIGNATURE_RESULT || kind == SIGNATURE_ECHO) &&
 	       !(f->signature->flags & (SIGNATURE_BEHIND | SIGNATURE_STILL)) && !f->signal &&
 	       f->status < 0 && !f->is_uncaught;
 }
