@@ -251,6 +251,14 @@ static bool is_own_end(const struct finding *f)
 	       (!f->signal && strstr(f->proof, "Aborted"));
 }
 
+/* JAX and TensorFlow end all tasks when one is lost. */
+static bool ends_all(const struct finding *f)
+{
+	return f->signature->kind == SIGNATURE_EXIT &&
+	       (!strcmp(f->signature->library, "jax") ||
+		!strcmp(f->signature->library, "tensorflow"));
+}
+
 /*
  * A rank that ended by itself has mostly said why: that message is the cause, and comes before
  * the other ranks' errors, with the end as its result.  The same holds for an unexplained end
@@ -263,7 +271,7 @@ static bool is_led_to(const struct finding *end, const struct conclusion *other)
 	if (is_own_end(end))
 		return other->kind >= SIGNATURE_PATH && other->kind <= SIGNATURE_RESULT &&
 		       f->signature->kind != SIGNATURE_DEATH &&
-		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks);
+		       (have_rank_in_common(end, f) || !end->ranks || !f->ranks || ends_all(f));
 	if (end->signal || !is_before(f, end))
 		return false;
 	return other->kind == SIGNATURE_ERROR ||
@@ -282,6 +290,8 @@ static void order_exits(struct conclusions *c)
 		for (int k = 0; k < c->n; k++) {
 			struct conclusion *other = &c->list[k];
 
+			is_said |= end->finding->is_warned && !other->finding->is_warned &&
+				   other->kind < SIGNATURE_RESULT;
 			if (!is_led_to(end->finding, other))
 				continue;
 			is_said = true;
@@ -339,7 +349,8 @@ static bool leads_to_signal(const struct conclusions *c, const struct conclusion
 {
 	const struct finding *f = other->finding;
 
-	if (f == end || other->is_overcome || !is_before(f, end))
+	if (f == end || other->is_overcome || !is_before(f, end) ||
+	    (f->is_warned && other->kind == SIGNATURE_EXIT))
 		return false;
 	if (is_reaped(end))
 		return (other->kind == SIGNATURE_ERROR && is_fatal(f)) ||
@@ -523,7 +534,8 @@ static void order_overcome(struct conclusions *c, const struct evidence *v)
 
 		x->is_overcome =
 			x->kind != SIGNATURE_NOTE && jobend_went_on(v, x->finding, x->kind);
-		has_end |= !x->is_overcome && is_end(x->finding->signature);
+		has_end |= !x->is_overcome && is_end(x->finding->signature) &&
+			   !x->finding->is_warned;
 	}
 	for (int i = 0; i < c->n; i++) {
 		struct conclusion *x = &c->list[i];
@@ -557,6 +569,18 @@ static bool is_explained(const struct conclusion *cause, const struct conclusion
 	       (s->flags & SIGNATURE_KILLS && f->signal == 9 && is_end(f->signature));
 }
 
+/* Adds the whole name that another message has of the pod that @cause is about. */
+static void put_full_name(struct conclusion *cause, const struct finding *result)
+{
+	const struct finding *f = cause->finding;
+	size_t n = f->hosts ? strlen(f->host[0]) : 0;
+
+	for (int i = 0; n && i < result->hosts; i++)
+		if (!strncmp(result->host[i], f->host[0], n) && result->host[i][n] == '.' &&
+		    !strstr(cause->cause, result->host[i]))
+			append(cause->cause, sizeof(cause->cause), "; %s", result->host[i]);
+}
+
 /* Makes a result of what an earlier or later message explains, and a cause of what explains. */
 static void order_explained(struct conclusions *c)
 {
@@ -571,6 +595,7 @@ static void order_explained(struct conclusions *c)
 			if (cause->kind == SIGNATURE_NOTE)
 				cause->kind = SIGNATURE_SETTING;
 			result->kind = SIGNATURE_RESULT;
+			put_full_name(cause, result->finding);
 			snprintf(result->reason, sizeof(result->reason), "line %ld: %s",
 				 cause->finding->line, cause->finding->proof);
 		}
@@ -599,7 +624,8 @@ static void limit_checks(struct conclusions *c)
 static bool stands_still(const struct conclusions *c)
 {
 	for (int i = 0; i < c->n; i++)
-		if (c->list[i].finding->signature->flags & SIGNATURE_STILL &&
+		if (c->list[i].finding->signature->flags &
+			    (SIGNATURE_STILL | SIGNATURE_MISSING) &&
 		    c->list[i].kind < SIGNATURE_NOTE && !c->list[i].is_overcome)
 			return true;
 	return false;
@@ -623,10 +649,13 @@ static enum jobend judge(const struct conclusions *c, const struct evidence *v)
 			is_good |= x->is_overcome || jobend_ends_calmly(v, x->finding);
 			continue;
 		}
-		if (x->kind == SIGNATURE_DEATH || x->kind == SIGNATURE_EXIT ||
-		    is_end(x->finding->signature) || x->kind == SIGNATURE_ERROR ||
-		    (x->kind == SIGNATURE_ECHO &&
-		     x->finding->signature->flags & SIGNATURE_VAGUE))
+		if (x->kind == SIGNATURE_DEATH ||
+		    (x->kind == SIGNATURE_EXIT && !x->finding->is_warned) ||
+		    x->kind == SIGNATURE_ERROR ||
+		    (!x->finding->is_warned &&
+		     (is_end(x->finding->signature) ||
+		      (x->kind == SIGNATURE_ECHO &&
+		       x->finding->signature->flags & SIGNATURE_VAGUE))))
 			return JOBEND_FAILED;
 		stands = true;
 	}
@@ -699,13 +728,25 @@ static bool add_hang(struct conclusions *c, const struct evidence *v)
 	return true;
 }
 
-/* Is there a complaint of any kind, even one that the job overcame? */
-static bool has_complaint(const struct evidence *v)
+static bool is_since(const struct finding *f, int file, uint64_t at)
 {
+	return f->count && (f->last_file != file || f->last_at >= at);
+}
+
+/* Is there a complaint, even one that the job overcame, since the process @p began to make
+ * steps? */
+static bool has_complaint_since(const struct evidence *v, const struct proc *p)
+{
+	uint64_t at = procs_began(v->procs, p);
+
 	for (int i = 0; i < signature_count; i++)
-		if (v->of[i].count)
+		if (signatures[i].kind != SIGNATURE_NOTE && is_since(&v->of[i], p->file, at))
 			return true;
-	return v->unknowns > 0;
+	for (int i = 0; i < v->unknowns; i++)
+		if (v->unknown[i].what != EVIDENCE_WARNING &&
+		    is_since(&v->unknown[i].finding, p->file, at))
+			return true;
+	return false;
 }
 
 /* Adds a log that stops well before the last step of its job.  One that went on after a
@@ -725,12 +766,71 @@ static void add_short(struct conclusions *c, const struct evidence *v)
 		""
 	};
 	char said[256];
-	const struct proc *p = has_complaint(v) ? NULL : jobend_short(v, said, sizeof(said));
+	const struct proc *p = jobend_short(v, said, sizeof(said));
+	bool is_set_up = true;
 
 	if (!p)
+		p = jobend_waits(v, said, sizeof(said));
+	if (!p) {
+		p = jobend_unset(v, said, sizeof(said));
+		is_set_up = false;
+	}
+	if (!p || (is_set_up && has_complaint_since(v, p)))
 		return;
 	c->outcome = JOBEND_SILENT;
-	add_untold(c, &cut, p, &p->step_line, said);
+	add_untold(c, &cut, p, &p->last[0], said);
+}
+
+/* How well does the message tell of a test that failed: 2 if it names the test, 1 if it is the
+ * exception that pytest shows, 0 if it may be of any test. */
+static int of_suite(const struct finding *f, const struct proc *suite)
+{
+	return f->line == suite->failure.line ? 2 : strstr(f->proof, "E   ") ? 1 : 0;
+}
+
+/* Makes results of all that was told before the summary of tests that failed, but for the first
+ * message on such a test: other tests may have printed it on purpose.  Returns whether there is
+ * such a message. */
+static bool order_suite(struct conclusions *c, const struct proc *suite)
+{
+	struct conclusion *first = NULL;
+	int best = 0;
+
+	for (int i = 0; i < c->n; i++) {
+		struct conclusion *x = &c->list[i];
+
+		if (x->kind >= SIGNATURE_NOTE || x->finding->last_file != suite->file ||
+		    x->finding->last_at >= suite->failed)
+			continue;
+		x->kind = SIGNATURE_RESULT;
+		if (of_suite(x->finding, suite) > best) {
+			best = of_suite(x->finding, suite);
+			first = x;
+		}
+	}
+	if (first)
+		first->kind = SIGNATURE_EXIT;
+	return first;
+}
+
+/* Adds the tests that failed. */
+static void add_suite(struct conclusions *c, const struct proc *suite)
+{
+	static const struct signature failed = {
+		"X9",
+		"any",
+		SIGNATURE_EXIT,
+		0,
+		"",
+		"",
+		"read the output of that test; what other tests print may be on purpose",
+		""
+	};
+
+	c->outcome = JOBEND_FAILED;
+	add_untold(c, &failed, suite, &suite->failure, "a test failed");
+	if (c->n > 1 && c->list[1].kind < c->list->kind)
+		c->list->kind = c->list[1].kind;
 }
 
 /* Adds an end that no message tells: one rank ended in another way than all others, or the
@@ -799,12 +899,30 @@ static const struct finding *first_end(const struct conclusions *c, int file)
 	return first;
 }
 
+/* The end that MPICH's launcher tells of one host without a rank, after @f; or NULL. */
+static const struct finding *first_box(const struct conclusions *c, const struct finding *f)
+{
+	const struct finding *g;
+
+	for (int i = 1; i < c->n; i++) {
+		g = c->list[i].finding;
+		if (is_end(g->signature) && !strcmp(g->signature->library, "mpich") &&
+		    is_before(f, g) && !g->ranks && g->hosts == 1)
+			return g;
+	}
+	return NULL;
+}
+
 /* Adds the rank that a launcher saw end first to a cause without a rank, and its host to one
  * without a host. */
 static void put_first_end(struct conclusions *c)
 {
 	const struct finding *f = c->n ? c->list[0].finding : NULL, *end;
 
+	if (f && !f->hosts && (c->list[0].kind == SIGNATURE_ERROR || is_end(f->signature)) &&
+	    (end = first_box(c, f)))
+		append(c->list[0].cause, sizeof(c->list[0].cause),
+		       "; a process on %s ended first", end->host[0]);
 	if (!f || f->ranks > 1 || (f->ranks && f->hosts) || f->signal || f->status >= 0 ||
 	    c->list[0].kind >= SIGNATURE_NOTE || f->signature->flags & SIGNATURE_BEHIND)
 		return;
@@ -838,9 +956,56 @@ static int conclude_known(struct conclusions *c, const struct evidence *v,
 	return c->n;
 }
 
+/* The rank that mpirun saw end; NULL without one. */
+static const struct finding *find_mpirun_end(const struct evidence *v)
+{
+	for (int i = 0; i < signature_count; i++)
+		if (v->of[i].count && v->of[i].ranks && v->of[i].hosts &&
+		    is_end(&signatures[i]) && !strcmp(signatures[i].library, "openmpi"))
+			return &v->of[i];
+	return NULL;
+}
+
+static bool has_host(const struct finding *f, const char *host)
+{
+	for (int i = 0; i < f->hosts; i++)
+		if (!strcmp(f->host[i], host))
+			return true;
+	return false;
+}
+
+/* A task of srun that starts a daemon of mpirun's is no rank: mpirun tells the rank. */
+static void finish_slurm(struct evidence *v)
+{
+	const struct finding *end = find_mpirun_end(v);
+
+	for (int i = 0; end && i < signature_count; i++) {
+		struct finding *f = &v->of[i];
+
+		if (!f->count || !f->ranks || strcmp(signatures[i].library, "slurm") != 0)
+			continue;
+		f->ranks = has_host(f, end->host[0]);
+		f->rank[0] = end->rank[0];
+	}
+}
+
+/* Adds the host of the task of srun that started the rank. */
+static void finish_host(const struct evidence *v, struct finding *f)
+{
+	for (int i = 0; i < v->tasks && f->count && !f->hosts && f->task >= 0; i++)
+		if (v->task[i].task == f->task && v->task[i].file == f->file)
+			fields_show(f->host[f->hosts++], sizeof(f->host[0]), v->task[i].host,
+				    strlen(v->task[i].host));
+}
+
 static void finish(struct evidence *v)
 {
 	procs_finish(v->procs);
+	finish_slurm(v);
+	for (int i = 0; i < signature_count; i++)
+		finish_host(v, &v->of[i]);
+	for (int i = 0; i < v->unknowns; i++)
+		finish_host(v, &v->unknown[i].finding);
 	for (int i = 0; i < signature_count; i++)
 		if (v->of[i].lead.line)
 			fields_show(v->of[i].lead.text, sizeof(v->of[i].lead.text),
@@ -850,6 +1015,7 @@ static void finish(struct evidence *v)
 int conclude(struct conclusions *c, struct evidence *v, const struct nodes *nodes,
 	     struct err *e)
 {
+	const struct proc *suite;
 	bool dated = true;
 
 	memset(c, 0, sizeof(*c));
@@ -865,6 +1031,9 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	order_aborts(c);
 	order_exits(c);
 	order_explained(c);
+	suite = v->status ? jobend_suite(v) : NULL;
+	if (suite && order_suite(c, suite))
+		suite = NULL;
 	for (int i = 0; i < c->n; i++) {
 		put_reason(&c->list[i], c);
 		conclude_quote(&c->list[i], v);
@@ -873,6 +1042,8 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	limit_checks(c);
 	put_first_end(c);
 	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
+	if (suite)
+		add_suite(c, suite);
 	if (c->outcome == JOBEND_FAILED || !v->status)
 		return 0;
 	if (c->n && c->list[0].kind < SIGNATURE_NOTE && stands_still(c) && v->status < 0)

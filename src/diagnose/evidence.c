@@ -29,6 +29,7 @@ void evidence_reset(struct evidence *v)
 	v->unknowns = 0;
 	v->unkept = 0;
 	v->last = NULL;
+	v->tasks = 0;
 	v->status = -1;
 	procs_reset(v->procs);
 }
@@ -70,6 +71,7 @@ static void evidence_show(struct finding *f, const struct sighting *at)
 	f->line = at->line;
 	f->first_at = at->at;
 	f->time = at->origin.time;
+	f->task = at->task;
 	f->status = -1;
 	fields_show(f->proof, sizeof(f->proof), at->text, at->len);
 	if (at->lead)
@@ -83,6 +85,7 @@ static void evidence_begin(struct finding *f, const struct signature *s,
 	f->signature = s;
 	f->last_file = -1;
 	f->port = -1;
+	f->is_warned = true;
 	evidence_show(f, at);
 }
 
@@ -133,10 +136,9 @@ static void mark_well(struct evidence *v, const struct signature *s, int file)
 			v->of[i].well = true;
 }
 
-/* Of one message's matches only the strongest counts, once, and its result.  Is there a
- * stronger one than @s? */
-static bool evidence_is_told(struct evidence *v, const struct signature *s,
-			     const struct sighting *at)
+/* Of one message's matches only the strongest counts, once, with the hosts that a weaker one
+ * of its library names, and its result.  Is there a stronger one than @s? */
+static bool evidence_is_told(struct evidence *v, const struct signature *s, struct sighting *at)
 {
 	const struct sighting *last = &v->last_at;
 	struct finding *f;
@@ -153,6 +155,11 @@ static bool evidence_is_told(struct evidence *v, const struct signature *s,
 		return false;
 	f = &v->of[v->last - signatures];
 	f->count -= f->count > 0;
+	if (!at->fields.hosts && last->fields.hosts &&
+	    strcmp(v->last->library, s->library) == 0) {
+		at->fields.hosts = last->fields.hosts;
+		memcpy(at->fields.host, last->fields.host, sizeof(at->fields.host));
+	}
 	return false;
 }
 
@@ -243,6 +250,7 @@ static void see(struct evidence *v, struct finding *f, const struct signature *s
 	f->well = false;
 	f->is_uncaught |= at->is_uncaught;
 	f->is_caught = at->is_caught;
+	f->is_warned &= at->is_warned;
 	f->last_at = at->at;
 	f->last_rank = rank_of(s, at);
 	see_process(v, s, at);
@@ -251,7 +259,20 @@ static void see(struct evidence *v, struct finding *f, const struct signature *s
 	see_fields(f, at);
 }
 
-void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at)
+/* Adds what Slurm says of a task that starts ranks. */
+static void see_task(struct evidence *v, const struct signature *s, const struct sighting *at)
+{
+	struct task_host *t = &v->task[v->tasks];
+
+	if (strcmp(s->library, "slurm") != 0 || at->task < 0 || at->fields.hosts != 1 ||
+	    v->tasks == EVIDENCE_TASKS)
+		return;
+	*t = (struct task_host){ .file = at->file, .task = at->task };
+	memcpy(t->host, at->fields.host[0], sizeof(t->host));
+	v->tasks++;
+}
+
+void evidence_add(struct evidence *v, const struct signature *s, struct sighting *at)
 {
 	if (s->flags & SIGNATURE_WELL)
 		mark_well(v, s, at->file);
@@ -264,6 +285,7 @@ void evidence_add(struct evidence *v, const struct signature *s, const struct si
 		at->process->again = at->at + 1;
 	if (s->kind == SIGNATURE_FACT)
 		return;
+	see_task(v, s, at);
 	if (evidence_is_told(v, s, at)) {
 		/* A longer match of the same signature has more values. */
 		if (v->last == s)

@@ -19,7 +19,8 @@ enum {
 	EVIDENCE_ADDRESSES = 16,
 	EVIDENCE_HOSTS = 32,
 	EVIDENCE_RANKS = 32,
-	EVIDENCE_UNKNOWN = 32
+	EVIDENCE_UNKNOWN = 32,
+	EVIDENCE_TASKS = 64
 };
 
 /* All matches of one signature; the first one stands for all. */
@@ -46,6 +47,8 @@ struct finding {
 	bool well;             /* the feared failure did not come */
 	bool is_uncaught;      /* an exception that ended its process */
 	bool is_caught;        /* a logger wrote it */
+	bool is_warned;        /* torch wrote all matches as warnings: its process goes on */
+	int task;              /* the task of srun that starts the rank, or -1 */
 	uint64_t first_at;     /* place of the match that is shown */
 	uint64_t last_at;      /* place of the last match, in the last log */
 	int last_rank;         /* that its line states, or -1 */
@@ -61,10 +64,12 @@ struct sighting {
 	struct fields fields;
 	const char *text; /* the line, not terminated */
 	size_t len;
-	bool is_uncaught;     /* the traceback begins with the program's outermost line */
-	bool is_caught;       /* a logger wrote it, with a level */
-	bool is_script;       /* what ended well is a batch script */
-	struct proc *process; /* that wrote the line, or NULL */
+	bool is_uncaught; /* the traceback begins with the program's outermost line */
+	bool is_caught;   /* a logger wrote it, with a level */
+	bool is_script;   /* what ended well is a batch script */
+	bool is_warned;   /* torch wrote it as a warning */
+	int task; /* of srun, which starts ranks: its label, or what Slurm says; or -1 */
+	struct proc *process;        /* that wrote the line, or NULL */
 	const char *lead, *lead_end; /* the line before it, where it tells of an end; or NULL */
 	long lead_line;
 };
@@ -78,6 +83,12 @@ struct unknown_finding {
 	uint64_t form; /* equal for lines that differ in numbers only */
 };
 
+/* The host of a task of srun. */
+struct task_host {
+	int file, task;
+	char host[65];
+};
+
 struct evidence {
 	struct finding *of; /* one for each of signatures[] */
 	struct unknown_finding *unknown;
@@ -86,14 +97,17 @@ struct evidence {
 	const struct signature *last;
 	struct sighting last_at; /* text is not kept */
 	struct procs *procs;
+	struct task_host task[EVIDENCE_TASKS];
+	int tasks;
 	int status; /* of the whole job, as its user knows it, or -1 */
 };
 
 int evidence_open(struct evidence *v, struct err *e);
 void evidence_close(struct evidence *v);
 
-/* evidence_add - record a match of @s. */
-void evidence_add(struct evidence *v, const struct signature *s, const struct sighting *at);
+/* evidence_add - record a match of @s.  It takes the hosts that a weaker match of the same
+ * message names. */
+void evidence_add(struct evidence *v, const struct signature *s, struct sighting *at);
 
 /* evidence_add_unknown - record a complaint that matches no signature. */
 void evidence_add_unknown(struct evidence *v, enum evidence_unknown what, uint64_t form,

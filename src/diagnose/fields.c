@@ -575,6 +575,18 @@ static const char *named_number(const char *p, const char *end, int *n)
 	return p && end - p > 1 && p[1] == ':' ? p : NULL;
 }
 
+/* "[default3]:" of torchrun behind srun's label; the number is one within a host. */
+static const char *skip_local(const char *at, const char *end)
+{
+	const char *after;
+	int n;
+
+	if (end - at < 11 || memcmp(at, "[default", 8) != 0)
+		return at;
+	after = fields_number(at + 8, end, &n);
+	return after && end - after > 1 && after[0] == ']' && after[1] == ':' ? after + 2 : at;
+}
+
 /* [1,3]<stderr>: of mpirun, [3]<stderr>: of horovodrun, [rank3]: of torch, [rank 3] of
  * programs, [worker-3]: of scripts, [3] of ringup, "3: " of srun. */
 const char *fields_unmark(const char *at, const char *end, int *rank)
@@ -599,7 +611,9 @@ const char *fields_unmark(const char *at, const char *end, int *rank)
 			return at;
 	}
 	*rank = n;
-	return inner_mark(p, end, rank);
+	after = skip_local(p, end);
+	at = inner_mark(after, end, rank);
+	return at > after ? at : p;
 }
 
 static void box_line(const char *p, const char *end, struct fields *f)

@@ -27,13 +27,20 @@ const char *jobend_name(enum jobend o)
 	return names[o];
 }
 
+/* Did tests pass after @at, and none fail?  A suite may print failures on purpose. */
+static bool has_passed(const struct proc *p, uint64_t at)
+{
+	return p->passed > at && p->failed <= at;
+}
+
 static bool says_well(const struct evidence *v, int file, uint64_t at, bool of_job)
 {
 	int n;
 	const struct proc *p = procs_list(v->procs, &n);
 
 	for (int i = 0; i < n; i++)
-		if (p[i].file == file && (of_job ? p[i].job_well : p[i].ended_well) > at)
+		if (p[i].file == file &&
+		    ((of_job ? p[i].job_well : p[i].ended_well) > at || has_passed(&p[i], at)))
 			return true;
 	return false;
 }
@@ -65,16 +72,26 @@ static bool jobend_is_over(const struct evidence *v, int file, uint64_t at)
 	       !procs_went_on(v->procs, file, -1, end);
 }
 
-/* Had all processes with steps told of their end before @at, and none gone on since? */
+/* Is the step well before the last one? */
+static bool is_short(long step, long total)
+{
+	return step <= total / 100 * NEAR_END + total % 100 * NEAR_END / 100;
+}
+
+/* Had all processes with steps, or the one that starts them, told of their end before @at, and
+ * none gone on since? */
 static bool have_ended(const struct evidence *v, int file, uint64_t at)
 {
 	int n, ended = 0;
-	const struct proc *p = procs_list(v->procs, &n);
+	const struct proc *p = procs_list(v->procs, &n),
+			  *driver = procs_unmarked(v->procs, file);
+	uint64_t all = driver && driver->own_end <= at ? driver->own_end : 0, end;
 
 	for (int i = 0; i < n; i++) {
 		if (p[i].file != file || p[i].steps < 2)
 			continue;
-		if (!p[i].own_end || p[i].own_end > at || p[i].step_at[0] > p[i].own_end)
+		end = p[i].own_end && p[i].own_end <= at ? p[i].own_end : all;
+		if (!end || p[i].step_at[0] > (end > all ? end : all))
 			return false;
 		ended++;
 	}
@@ -94,14 +111,65 @@ static bool is_listed(const struct finding *f)
 		!strncmp(p + strspn(p, " "), "Normal ", 7));
 }
 
+/* Had all processes with steps reached the last ones that they announced before @at? */
+static bool have_arrived(const struct evidence *v, int file, uint64_t at)
+{
+	int n, arrived = 0;
+	const struct proc *p = procs_list(v->procs, &n);
+	const char *line;
+	long total;
+
+	for (int i = 0; i < n; i++) {
+		if (p[i].file != file || p[i].steps < 2)
+			continue;
+		line = p[i].step_line.text;
+		total = stepline_total(line, line + strlen(line));
+		if (total < 1 || p[i].step_at[0] > at || is_short(p[i].step, total))
+			return false;
+		arrived++;
+	}
+	return arrived && last_start(v, file) < at;
+}
+
+/* Does a logger write that its process goes on to its end? */
+static bool is_leaving(const struct finding *f)
+{
+	static const char *const words[] = { "exiting",      "will exit",         "hutdown ",
+					     "hutting down", "connection closed", "inaliz" };
+
+	for (size_t i = 0; f->is_caught && i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(f->proof, words[i]))
+			return true;
+	return false;
+}
+
+/* Can the message be about a connection that is closed at the end of a job, or a process that
+ * ends?  Then it states no signal or status. */
+static bool is_of_teardown(const struct finding *f)
+{
+	enum signature_kind kind = f->signature->kind;
+
+	return ((kind == SIGNATURE_ERROR && is_leaving(f)) || kind == SIGNATURE_EXIT ||
+		kind == SIGNATURE_PATH || kind == SIGNATURE_RESULT || kind == SIGNATURE_ECHO) &&
+	       !(f->signature->flags & (SIGNATURE_BEHIND | SIGNATURE_STILL)) && !f->signal &&
+	       f->status < 0 && !f->is_uncaught;
+}
+
 /* Did the job end before the message: an event that is listed later, or the end of a
- * connection, which states no signal or status? */
+ * connection? */
 static bool is_after_end(const struct evidence *v, const struct finding *f)
 {
 	if (is_listed(f))
 		return jobend_is_over(v, f->last_file, f->first_at);
-	return f->signature->kind == SIGNATURE_EXIT && !f->signal && f->status < 0 &&
-	       !f->is_uncaught && have_ended(v, f->file, f->first_at);
+	return is_of_teardown(f) && (have_ended(v, f->file, f->first_at) ||
+				     (f->is_warned && have_arrived(v, f->file, f->first_at)));
+}
+
+/* Did steps follow, and then the words that all is done? */
+static bool has_recovered(const struct evidence *v, const struct finding *f)
+{
+	return procs_went_on(v->procs, f->last_file, f->last_rank, f->last_at) &&
+	       have_ended(v, f->last_file, UINT64_MAX);
 }
 
 /* Has the log one process only, as far as marks tell? */
@@ -117,7 +185,8 @@ static bool is_alone(const struct evidence *v, int file)
 
 bool jobend_went_on(const struct evidence *v, const struct finding *f, enum signature_kind kind)
 {
-	bool is_end = kind == SIGNATURE_EXIT || kind == SIGNATURE_DEATH || f->is_uncaught;
+	bool is_end = kind == SIGNATURE_DEATH || (kind == SIGNATURE_EXIT && !f->is_warned) ||
+		      f->is_uncaught;
 	const struct proc *own =
 		f->last_rank >= 0 ? procs_of_rank(v->procs, f->last_file, f->last_rank) : NULL;
 	int steps = procs_went_on(v->procs, f->last_file, f->last_rank, f->last_at);
@@ -134,7 +203,8 @@ bool jobend_went_on(const struct evidence *v, const struct finding *f, enum sign
 	    (procs_went_on(v->procs, f->last_file, -1, again) >= OWN_STEPS ||
 	     says_well(v, f->last_file, again, false)))
 		return true;
-	if (says_well(v, f->last_file, f->last_at, true) || is_after_end(v, f))
+	if (says_well(v, f->last_file, f->last_at, true) || is_after_end(v, f) ||
+	    has_recovered(v, f))
 		return true;
 	return !is_end && (jobend_is_over(v, f->last_file, f->last_at) ||
 			   says_well(v, f->last_file, f->last_at, false) ||
@@ -162,13 +232,20 @@ bool jobend_ends_calmly(const struct evidence *v, const struct finding *f)
 	       !stepline_is_about_failure(l->text, l->text + strlen(l->text));
 }
 
+/* Does the process say that it is done, and make no step since? */
+static bool is_done(const struct proc *p)
+{
+	return p->own_end && (!p->steps || p->step_at[0] < p->own_end) && p->again < p->own_end;
+}
+
 bool jobend_is_good(const struct evidence *v, bool at_end)
 {
 	int n;
 	const struct proc *p = procs_list(v->procs, &n);
 
 	for (int i = 0; i < n; i++)
-		if (p[i].ended_well || (!at_end && p[i].steps))
+		if (p[i].ended_well || is_done(&p[i]) || (p[i].passed && !p[i].failed) ||
+		    (!at_end && p[i].steps))
 			return true;
 	return false;
 }
@@ -455,9 +532,24 @@ static long total_of(const struct proc *x, const struct proc *p, int n)
 	return total;
 }
 
-/* The process whose step is the very last line of its log.  A bar is none: what is copied from
- * a terminal while the job runs ends so. */
-static const struct proc *find_stop(const struct proc *p, int n, int file)
+/* Is the last step of @x among its last lines, and no failure told since? */
+static bool ends_with_step(const struct proc *x)
+{
+	for (int k = 0; k < PROCS_LINES && x->last[k].line; k++) {
+		if (x->last[k].at == x->step_line.at)
+			return true;
+		if (stepline_is_about_failure(x->last[k].text,
+					      x->last[k].text + strlen(x->last[k].text)))
+			return false;
+	}
+	return false;
+}
+
+/* The process whose step is the very last line of its log.  What is copied from a terminal
+ * while the job runs may end with a bar, or with what was typed: only after many lines with
+ * steps these count, too. */
+static const struct proc *find_stop(const struct evidence *v, const struct proc *p, int n,
+				    int file)
 {
 	const struct proc *last = NULL;
 	const char *line;
@@ -466,10 +558,20 @@ static const struct proc *find_stop(const struct proc *p, int n, int file)
 		if (p[i].file == file && p[i].last[0].line &&
 		    (!last || p[i].last[0].at > last->last[0].at))
 			last = &p[i];
-	if (!last || last->steps < 2 || last->step_line.at != last->last[0].at)
+	if (!last || last->steps < 2 || !ends_with_step(last))
 		return NULL;
 	line = last->step_line.text;
-	return stepline_is_drawn(line, line + strlen(line)) ? NULL : last;
+	if (last->step_line.at == last->last[0].at &&
+	    !stepline_is_drawn(line, line + strlen(line)))
+		return last;
+	return procs_began(v->procs, last) ? last : NULL;
+}
+
+static int percent_of(const struct proc *x)
+{
+	const char *line = x->step_line.text;
+
+	return stepline_percent(line, line + strlen(line));
 }
 
 const struct proc *jobend_short(const struct evidence *v, char *out, size_t size)
@@ -477,25 +579,129 @@ const struct proc *jobend_short(const struct evidence *v, char *out, size_t size
 	int n, file = -1;
 	const struct proc *p = procs_list(v->procs, &n), *x = NULL;
 	long total = 0;
+	int percent = -1;
+	char at[64] = "";
 
 	for (int i = 0; i < n; i++) {
-		if (p[i].ended_well)
+		if (p[i].ended_well || is_done(&p[i]) || p[i].runs)
 			return NULL;
 		if (p[i].file == file)
 			continue;
 		file = p[i].file;
-		x = find_stop(p, n, file);
+		x = find_stop(v, p, n, file);
 		total = x ? total_of(x, p, n) : 0;
-		if (total < 1 ||
-		    x->step > total / 100 * NEAR_END + total % 100 * NEAR_END / 100)
-			return NULL;
+		percent = x && total < 1 ? percent_of(x) : -1;
+		if (total > 0      ? is_short(x->step, total)
+		    : percent >= 0 ? percent < NEAR_END
+				   : x && x->epochs && is_short(x->epoch, x->epochs))
+			continue;
+		return NULL;
 	}
+	if (x && total > 0)
+		snprintf(at, sizeof(at), " of %ld", total);
+	else if (x && percent >= 0)
+		snprintf(at, sizeof(at), ", %d%%", percent);
+	else if (x)
+		snprintf(at, sizeof(at), " in epoch %ld of %ld", x->epoch, x->epochs);
 	if (x)
 		snprintf(out, size,
-			 "the log stops at step %ld of %ld: the job still runs, hangs, or was "
+			 "the log stops at step %ld%s: the job still runs, hangs, or was "
 			 "killed without a message",
-			 x->step, total);
+			 x->step, at);
 	return x;
+}
+
+/* The process that wrote the last line of the last log. */
+static const struct proc *last_writer(const struct proc *p, int n)
+{
+	const struct proc *last = NULL;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].last[0].line &&
+		    (!last || p[i].file > last->file ||
+		     (p[i].file == last->file && p[i].last[0].at > last->last[0].at)))
+			last = &p[i];
+	return last;
+}
+
+/* The process whose last line says that it waits, after many steps; or NULL. */
+static const struct proc *find_waiting(const struct evidence *v, const struct proc *p, int n)
+{
+	const struct proc *last = last_writer(p, n);
+	const char *line = last ? last->last[0].text : "";
+
+	for (int i = 0; i < n; i++)
+		if (p[i].ended_well || is_done(&p[i]) || p[i].runs)
+			return NULL;
+	return last && last->step_line.at < last->last[0].at && procs_began(v->procs, last) &&
+			       stepline_sets_up(line, line + strlen(line))
+		       ? last
+		       : NULL;
+}
+
+const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *x = find_waiting(v, p, n);
+
+	if (x)
+		snprintf(out, size,
+			 "the log stops after step %ld, while its process waits: the job still "
+			 "runs, hangs, or was killed without a message",
+			 x->step);
+	return x;
+}
+
+/* How many ranks began to set up a communicator of NCCL and did not complete it. */
+static long count_unset(const struct proc *p, int n)
+{
+	long unset = 0;
+
+	for (int i = 0; i < n; i++)
+		unset += p[i].unset;
+	return unset;
+}
+
+/* Has no process made a step or told of an end? */
+static bool is_unset(const struct proc *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (p[i].steps || p[i].ended_well || p[i].own_end || p[i].passed || p[i].runs)
+			return false;
+	return true;
+}
+
+const struct proc *jobend_unset(const struct evidence *v, char *out, size_t size)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *last = last_writer(p, n);
+	static const char then[] = "before its first step: the job still starts, hangs, or was "
+				   "killed without a message";
+	const char *line = last ? last->last[0].text : "";
+	long unset = count_unset(p, n);
+
+	if (!last || !is_unset(p, n))
+		return NULL;
+	if (strstr(line, "NCCL INFO")) {
+		snprintf(out, size,
+			 "the log stops while %ld ranks set up NCCL's communicator, %s", unset,
+			 then);
+		return unset > 1 ? last : NULL;
+	}
+	snprintf(out, size, "the log stops while the job sets up its processes, %s", then);
+	return stepline_sets_up(line, line + strlen(line)) ? last : NULL;
+}
+
+const struct proc *jobend_suite(const struct evidence *v)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *first = NULL;
+
+	for (int i = 0; i < n; i++)
+		if (p[i].failed && (!first || (p[i].file == first->file &&
+					       p[i].failure.at < first->failure.at)))
+			first = &p[i];
+	return first;
 }
 
 /* ---- ranks that others waited for ---- */

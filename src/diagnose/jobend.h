@@ -67,6 +67,21 @@ const struct proc *jobend_hang(const struct evidence *v, char *out, size_t size)
  */
 const struct proc *jobend_short(const struct evidence *v, char *out, size_t size);
 
+/* jobend_waits - does the last log end with a line by which a process says that it waits, after
+ * many steps?  @out and the result as above. */
+const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size);
+
+/*
+ * jobend_unset - does the last log end while the job sets up, before any process makes a step
+ * or tells of an end?
+ *
+ * @out, of @size bytes: a sentence on it.  Returns the process with the last line, or NULL.
+ */
+const struct proc *jobend_unset(const struct evidence *v, char *out, size_t size);
+
+/* jobend_suite - the process whose test runner says that tests failed, or NULL. */
+const struct proc *jobend_suite(const struct evidence *v);
+
 /*
  * jobend_behind - the process that the ranks of @f waited for: the lowest sequence number, or
  * the one rank that does not complain.

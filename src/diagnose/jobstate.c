@@ -10,7 +10,7 @@
 #include "base/num.h"
 
 /* BELOW: less than what may be read behind a match, so that a cut is seen. */
-enum { ABOVE = 2048, BELOW = 3800 };
+enum { ABOVE = 2048, BELOW = 3800, ROW = 256, COLUMNS = 8 };
 
 /* A piece of text. */
 struct span {
@@ -387,6 +387,32 @@ bool jobstate_is_zero(const char *line, const char *before)
 		;
 	return (p == line || strchr(" (,[", p[-1])) &&
 	       is_one_of((struct span){ p, end }, words);
+}
+
+bool jobstate_runs(const char *line, const char *end)
+{
+	static const char *const words[] = { "R", "r", "RUN", "RUNNING", "Running", NULL };
+	const char *p = line;
+	static const char *const records[] = { "JobState=RUNNING", "state: RUNNING",
+					       "Status: Running", "is still running" };
+	struct span w;
+	bool is_row = false;
+
+	if (end - line > ROW)
+		return false;
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
+		if (memmem(line, (size_t)(end - line), records[i], strlen(records[i])))
+			return true;
+	/* The number of a job, or the name of a pod and its "1/1", come first. */
+	for (int i = 0; i < COLUMNS && next_word(&p, end, &w); i++) {
+		if (i == 0)
+			is_row = num_is_digit(*w.at);
+		else if (i == 1)
+			is_row |= is_whole(w);
+		if (is_row && i > 1 && is_one_of(w, words))
+			return next_word(&p, end, &w);
+	}
+	return false;
 }
 
 enum jobstate jobstate_read(const char *start, const char *at, const char *end, size_t *looked)

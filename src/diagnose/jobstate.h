@@ -19,6 +19,10 @@ enum jobstate {
  * ended with status 0: "torchrun rc=0", "exit code: 0", "0" after "$ echo $?"? */
 bool jobstate_is_zero(const char *line, const char *before);
 
+/* jobstate_runs - is the line a scheduler's row of a job or pod that runs: state R of squeue,
+ * RUN of LSF, Running of kubectl? */
+bool jobstate_runs(const char *line, const char *end);
+
 /*
  * jobstate_read - what the word around @at, such as COMPLETED, is about.
  *

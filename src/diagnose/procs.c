@@ -12,12 +12,14 @@
 #include "diagnose/origin.h"
 #include "diagnose/routine.h"
 #include "diagnose/stepline.h"
+#include "diagnose/suite.h"
 #include "ringup.h"
 
 enum {
 	SLOTS = 4 * PROCS, /* of the hash table; a power of two */
 	MARKS = 48,        /* bytes of a line, of a mark behind another */
 	AWAITED = 4,       /* passes in which a silent process is looked for */
+	MANY = 12,         /* lines of equal words that a process writes while it works */
 	LOOKED_AT = 24     /* lines of a process that are searched for a step in a pass */
 };
 
@@ -26,7 +28,8 @@ struct seen {
 	unsigned pass;        /* the last one that has seen it */
 	unsigned short lines; /* looked at in that pass */
 	unsigned char kept, steps;
-	bool is_done;
+	bool is_done, has_epoch;
+	bool is_ok;        /* the line below is unittest's "OK" */
 	long step, within; /* the last one taken */
 };
 
@@ -39,6 +42,7 @@ struct procs {
 	int file, file_rank;
 	bool is_first, is_whole; /* the piece: of the log, and read as a whole */
 	bool has_tasks;          /* see procs_look() */
+	uint64_t behind;         /* the place behind the line that is looked at */
 	struct routine routine;
 };
 
@@ -286,6 +290,54 @@ static void take_step(struct proc *x, struct seen *s, uint64_t at, long number,
 	s->steps++;
 }
 
+/* Takes what a test runner says, going backwards. */
+static void take_suite(const struct procs *p, struct proc *x, struct seen *s, uint64_t at,
+		       long number, const char *line, const char *end)
+{
+	enum suite is = suite_read(line, end);
+	uint64_t behind = p->behind;
+
+	if (is == SUITE_PASSED || (is == SUITE_RAN && s->is_ok))
+		x->passed = behind > x->passed ? behind : x->passed;
+	if (is == SUITE_FAILED && behind > x->failed) {
+		x->failed = behind;
+		procs_line(&x->failure, at, number, line, end);
+	}
+	if (is == SUITE_CASE && x->failed > at)
+		procs_line(&x->failure, at, number, line, end);
+	s->is_ok = is == SUITE_OK;
+}
+
+static bool has(const char *line, const char *end, const char *text)
+{
+	return memmem(line, (size_t)(end - line), text, strlen(text));
+}
+
+/* Takes "Epoch 3/10", going backwards. */
+static void take_epoch(struct proc *x, struct seen *s, const char *line, const char *end)
+{
+	long epochs = s->has_epoch || !has(line, end, "poch") || stepline_counts(line, end)
+			      ? 0
+			      : stepline_total(line, end);
+
+	if (epochs < 1)
+		return;
+	s->has_epoch = true;
+	x->epoch = stepline_read(line, end);
+	x->epochs = epochs;
+}
+
+/* Takes what is said of the end, or the running, of the whole job. */
+static void take_end(struct proc *x, uint64_t at, const char *line, const char *end)
+{
+	if (at + 1 > x->own_end && stepline_is_done(line, end))
+		x->own_end = at + 1;
+	if (has(line, end, " - Init "))
+		x->unset += has(line, end, "Init START") - has(line, end, "Init COMPLETE");
+	if (at + 1 > x->runs && jobstate_runs(line, end))
+		x->runs = at + 1;
+}
+
 /* Looks at a line of @x, going backwards.  Returns whether enough of it is known. */
 static bool take_line(struct procs *p, struct proc *x, struct seen *s, uint64_t at, long number,
 		      const char *line, const char *end)
@@ -300,6 +352,9 @@ static bool take_line(struct procs *p, struct proc *x, struct seen *s, uint64_t 
 		routine_add(&p->routine, key, shape, at, stepline_is_calm(line, end));
 		if (p->is_first && !x->plan)
 			x->plan = stepline_plan(line, end);
+		take_suite(p, x, s, at, number, line, end);
+		take_epoch(x, s, line, end);
+		take_end(x, at, line, end);
 	}
 
 	if (s->lines++ < (is_whole ? 10 * LOOKED_AT : LOOKED_AT) && s->steps < most)
@@ -340,6 +395,7 @@ static void procs_visit(struct procs *p, const struct procs_piece *piece, const 
 		*s = (struct seen){ .pass = p->pass };
 	if (s->is_done && !p->is_whole)
 		return;
+	p->behind = piece->before + (uint64_t)(end - piece->block) + 1;
 	is_done = take_line(p, x, s, piece->before + (uint64_t)(start - piece->block), number,
 			    line, end);
 	*awaited -= is_done && !s->is_done;
@@ -412,6 +468,7 @@ void procs_finish(struct procs *p)
 		for (int k = 0; k < PROCS_LINES; k++)
 			finish_line(&x->last[k]);
 		finish_line(&x->first);
+		finish_line(&x->failure);
 		finish_line(&x->step_line);
 		x->step_line.shape = procs_words(&x->step_line);
 		finish_script(x);
@@ -485,6 +542,16 @@ bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bo
 		    (!latest || p->list[i].last[0].at > latest->last[0].at))
 			latest = &p->list[i];
 	return latest && is_routine(p, latest, at, is_caught);
+}
+
+uint64_t procs_began(const struct procs *p, const struct proc *x)
+{
+	const struct routine_line *l = NULL;
+
+	for (int k = 0; k < PROCS_LINES && x->last[k].line; k++)
+		if (x->last[k].at == x->step_line.at && x->last[k].shape)
+			l = routine_find(&p->routine, x->last[k].shape);
+	return l && l->count >= MANY ? l->first + 1 : 0;
 }
 
 long procs_repeats(const struct procs *p, const struct proc *x)

@@ -36,12 +36,17 @@ struct proc {
 	uint64_t step_at[PROCS_STEPS]; /* of its last different steps, the last first */
 	int steps;                     /* how many of these */
 	long plan;                     /* steps that it announced, or 0 */
+	long epoch, epochs;            /* the last "Epoch 3/10", or 0 */
 	uint64_t ended_well;           /* place of a message about success, or 0 */
 	uint64_t own_end;              /* the same, by the process and not by its script */
+	uint64_t passed, failed;       /* places behind the summaries of a test runner, or 0 */
+	struct proc_line failure;      /* the first test that failed, or the summary */
 	uint64_t job_well;             /* the same of the whole job, by its launcher */
-	uint64_t again;                /* place of a message about another start, or 0 */
-	long sequence;                 /* of the last collective that it started, or -1 */
-	int signal, status;            /* of its end: 0, -1: not stated */
+	uint64_t runs;                 /* place of a scheduler's word that the job runs, or 0 */
+	long unset;         /* communicators of NCCL that it began and did not complete */
+	uint64_t again;     /* place of a message about another start, or 0 */
+	long sequence;      /* of the last collective that it started, or -1 */
+	int signal, status; /* of its end: 0, -1: not stated */
 };
 
 struct procs;
@@ -123,6 +128,10 @@ int procs_all_went_on(const struct procs *p, int file, uint64_t at);
  * @is_caught, by a logger or the program, such lines may be new ones, or others follow them.
  */
 bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bool is_caught);
+
+/* procs_began - the place behind the start of the first line in the words of the last step of
+ * @x, if it is among the last lines and @x has written many of these; or 0. */
+uint64_t procs_began(const struct procs *p, const struct proc *x);
 
 /* procs_repeats - how often @x has written each of its last PROCS_LINES lines, at least. */
 long procs_repeats(const struct procs *p, const struct proc *x);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "diagnose/bare.h"
 #include "diagnose/complaint.h"
 #include "diagnose/jobstate.h"
@@ -22,8 +23,9 @@ enum {
 	BEHIND = 1024, /* of a line, before a match in it */
 	AHEAD = 4096,  /* of a message, after its beginning */
 	BLOCK = 256 << 10,
-	SHOWN = 80,     /* of a long line, before a match in it */
-	FOLDED = 48,    /* bytes of a line whose sentence may go on in the next */
+	SHOWN = 80,  /* of a long line, before a match in it */
+	FOLDED = 48, /* bytes of a line whose sentence may go on in the next */
+	RANKS = 1 << 20,
 	ALLOWANCE = 4,  /* bytes read again for each byte of the log, */
 	SAVED = 1 << 20 /* and the allowance at the start */
 };
@@ -189,14 +191,23 @@ static void see_origin(const struct place *p, struct sighting *seen, const struc
 		       const char *start, const char *stop)
 {
 	const struct procs *procs = p->sieve->evidence.procs;
+	enum complaint level;
+	int task;
 
 	origin_read(&seen->origin, start, (size_t)(stop - start));
+	if (procs_has_tasks(procs) && fields_label(start, stop, &task))
+		seen->task = task;
 	if (procs_is_of_task(procs, start, stop))
 		seen->origin.rank = -1;
 	else if (seen->origin.rank < 0)
 		seen->origin.rank = origin_above(p->sieve->block, start);
-	if (procs_has_tasks(procs) && !strcmp(s->library, "slurm"))
+	if (procs_has_tasks(procs) && !strcmp(s->library, "slurm")) {
+		seen->task = seen->fields.rank;
 		seen->fields.rank = -1;
+	}
+	seen->is_warned = !strcmp(s->library, "torch") &&
+			  complaint_has_level(start, stop, &level) &&
+			  level == COMPLAINT_WARNING;
 }
 
 /* "Name:  worker-3", the first line of what kubectl describes, is the pod of a line below. */
@@ -216,6 +227,23 @@ static size_t see_described(const struct place *p, size_t at, struct fields *f)
 	if (n)
 		fields_host(f, name, n);
 	return back;
+}
+
+/* The first process that a message of TensorFlow or JAX names, "/job:worker/replica:0/task:3",
+ * is the rank that it is about. */
+static void see_task_name(const struct signature *s, const char *at, const char *stop,
+			  struct fields *f)
+{
+	static const char mark[] = "/task:";
+	const char *p;
+
+	if (f->rank >= 0 || s->kind > SIGNATURE_PATH ||
+	    (strcmp(s->library, "jax") != 0 && strcmp(s->library, "tensorflow") != 0))
+		return;
+	p = memmem(at, (size_t)(stop - at), mark, sizeof(mark) - 1);
+	for (p = p ? p + sizeof(mark) - 1 : stop;
+	     p < stop && num_is_digit(*p) && f->rank < RANKS; p++)
+		f->rank = (f->rank < 0 ? 0 : 10 * f->rank) + (*p - '0');
 }
 
 /* Reads what a signature finds beyond its text; returns whether it fits. */
@@ -240,7 +268,7 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 {
 	struct place *p = ctx;
 	const char *block = p->sieve->block, *end = block + p->len, *start, *stop;
-	struct sighting seen = { .file = p->file, .at = p->before + at };
+	struct sighting seen = { .file = p->file, .at = p->before + at, .task = -1 };
 	char shown[EVIDENCE_PROOF];
 	size_t looked = 0;
 	const char *behind;
@@ -270,6 +298,8 @@ static int on_found(void *ctx, const struct signature *s, const char *rest, size
 		find_line(p, at, &start, &stop);
 		fits = is_meant(p, s, block + at, start, stop);
 	}
+	if (fits)
+		see_task_name(s, start, stop, &seen.fields);
 	if (fits)
 		fits = see_more(p, s, at, end, &seen, &looked);
 	if (fits && !seen.fields.hosts && !strcmp(s->library, "kubernetes") &&

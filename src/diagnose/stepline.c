@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "diagnose/complaint.h"
+#include "diagnose/fields.h"
 
 enum { LOOK = 256, BETWEEN = 4, WIDE = 12, DIGITS = 12 };
 
@@ -60,6 +61,120 @@ bool stepline_is_about_failure(const char *line, const char *end)
 	       complaint_judge(line, end, &said) != COMPLAINT_NONE;
 }
 
+bool stepline_sets_up(const char *line, const char *end)
+{
+	static const char *const words[] = { "init_process_group",
+					     "rendezvous",
+					     "initializing",
+					     "waiting for",
+					     "wait for",
+					     "barrier",
+					     "downloading",
+					     "connecting",
+					     "joining",
+					     "to join",
+					     NULL };
+	/* One that serves others waits for them, and a launcher for the end of its job. */
+	static const char *const calm[] = { "request", "to finish", "to complete", "to end",
+					    "client",  "message",   "for job",     "for tasks",
+					    "input",   NULL };
+	const char *said;
+
+	return says_one_of(line, end, words) && !says_one_of(line, end, calm) &&
+	       complaint_judge(line, end, &said) == COMPLAINT_NONE;
+}
+
+/* The next word of small letters from *@p on; its length, or 0. */
+static size_t next_low(const char **p)
+{
+	size_t n = 0;
+
+	while (**p && !stepline_is_letter(**p))
+		++*p;
+	while (stepline_is_letter((*p)[n]) || ((*p)[n] == '-' && n))
+		n++;
+	return n;
+}
+
+static bool stepline_is_one(const char *word, size_t n, const char *const *words)
+{
+	for (; *words; words++)
+		if (strlen(*words) == n && !memcmp(*words, word, n))
+			return true;
+	return false;
+}
+
+/* Does a message begin at @p: after a mark, a level, a name or a time, or at the start? */
+static bool is_beginning(const char *low, const char *p)
+{
+	while (p > low && p[-1] == ' ')
+		p--;
+	return p == low || strchr("]:|->)=*#.\t", p[-1]) ||
+	       (num_is_digit(p[-1]) && p - low < 40);
+}
+
+bool stepline_is_done(const char *line, const char *end)
+{
+	static const char *const alone[] = { "done",    "finished", "bye",
+					     "goodbye", "exiting",  NULL };
+	static const char *const ends[] = { "done",     "finished",   "complete",   "completed",
+					    "ended",    "exiting",    "successful", "succeeded",
+					    "finishes", "terminated", NULL };
+	static const char *const wholes[] = { "training",   "train",       "job",
+					      "run",        "program",     "experiment",
+					      "script",     "fit",         "pipeline",
+					      "workflow",   "everything",  "all",
+					      "main",       "pretraining", "finetune",
+					      "finetuning", "fine-tuning", "simulation",
+					      "inference",  "benchmark",   NULL };
+	static const char *const parts[] = {
+		"epoch",    "step",    "iter",     "eval",    "valid", "warm",
+		"batch",    "not ",    "before",   "until",   "when",  "will",
+		"init",     "compil",  "download", "n't",     "if ",   "shard",
+		"preproce", "tokeniz", "stage",    "phase",   "load",  "setup",
+		"with ",    "built",   "data",     "nothing", NULL
+	};
+	static const char *const any[] = { "done",   "finish",  "bye",   "complete",
+					   "ended",  "exiting", "succe", "terminat",
+					   "end of", "early",   NULL };
+	static const char *const early[] = { "stopped early", "early stopping", NULL };
+	char low[LOOK + 1];
+	const char *p, *whole = NULL, *last = NULL;
+	size_t n, words = 0;
+	int rank;
+
+	if (end - line > LOOK || !says_one_of(line, end, any))
+		return false;
+	line = fields_unmark(line, end, &rank);
+	/* Of several sentences the last one tells. */
+	for (p = line; (p = memmem(p, (size_t)(end - p), ". ", 2)); p++)
+		line = end - p > 4 ? p + 2 : line;
+	if (stepline_is_about_failure(line, end))
+		return false;
+	if (says_one_of(line, end, early))
+		return true;
+	if (says_one_of(line, end, parts))
+		return false;
+	lower_copy(low, line, end);
+	for (p = low; (n = next_low(&p)); p += n, words++) {
+		if (stepline_is_one(p, n, alone) && is_beginning(low, p))
+			return true;
+		if (whole && words < 6 && stepline_is_one(p, n, ends))
+			return true;
+		if (last && words < 4 && stepline_is_one(p, n, wholes))
+			return true;
+		if (!strncmp(p, "end of ", 7)) {
+			last = p;
+			words = 0;
+		}
+		if (!whole && stepline_is_one(p, n, wholes)) {
+			whole = p;
+			words = 0;
+		}
+	}
+	return false;
+}
+
 /* The whole number at @p, after at most a few marks, or blanks that align it with those of
  * other lines; -1 if there is none. */
 static long number_after(const char *p, const char *end)
@@ -107,20 +222,34 @@ static bool is_bar(const char *q, const char *end)
 	       !memcmp(q, drawn, sizeof(drawn) - 1);
 }
 
-/* "366/903 [5:15:39<6:53:09, 46.16s/it]": the number before the slash. */
+/* The factor of the letter that may follow a number that a bar shows: "2.25M"; 1 for others. */
+static long scale_of(char c)
+{
+	return c == 'k' ? 1000 : c == 'M' ? 1000000 : c == 'G' ? 1000000000 : 1;
+}
+
+/* "366/903 [5:15:39<6:53:09, 46.16s/it]", "2.25M/10.0M [04:30<15:30": the number before the
+ * slash. */
 static long bar_at(const char *slash, const char *line, const char *end)
 {
-	const char *p = slash, *q = slash + 1;
-	long v = 0;
+	long scale = slash > line ? scale_of(slash[-1]) : 1, part = 0, v = 0;
+	const char *stop = slash - (scale > 1), *p = stop, *q = slash + 1;
 
-	while (q < end && num_is_digit(*q))
+	while (q < end && (num_is_digit(*q) || *q == '.'))
 		q++;
-	while (p > line && num_is_digit(p[-1]) && slash - p < DIGITS)
+	q += q < end && scale_of(*q) > 1;
+	while (p > line && (num_is_digit(p[-1]) || (scale > 1 && p[-1] == '.')) &&
+	       slash - p < DIGITS)
 		p--;
-	if (p == slash || q == slash + 1 || !is_bar(q, end))
+	if (p == stop || q == slash + 1 || !is_bar(q, end))
 		return -1;
-	for (; p < slash; p++)
+	for (; p < stop && *p != '.'; p++)
 		v = 10 * v + (*p - '0');
+	if (scale > 1 && v > 1000000000)
+		return -1;
+	v *= scale;
+	for (part = scale / 10, p++; p < stop && num_is_digit(*p); p++, part /= 10)
+		v += part * (*p - '0');
 	return v;
 }
 
@@ -305,6 +434,30 @@ long stepline_total(const char *line, const char *end)
 		return q < end && *q == '/' ? 0 : total;
 	}
 	return 0;
+}
+
+int stepline_percent(const char *line, const char *end)
+{
+	static const char *const words[] = { "complete", "progress", "done", NULL };
+	const char *sign, *p, *q;
+
+	if (end - line > LOOK)
+		end = line + LOOK;
+	if (stepline_read(line, end) < 0 || !says_one_of(line, end, words))
+		return -1;
+	for (sign = line; sign < end && (sign = memchr(sign, '%', (size_t)(end - sign)));
+	     sign++) {
+		for (p = sign;
+		     p > line && (num_is_digit(p[-1]) || p[-1] == '.') && sign - p < DIGITS;)
+			p--;
+		for (q = p; q > line && strchr(" :=(", q[-1]); q--)
+			;
+		if (p < sign && num_is_digit(*p) &&
+		    ((q - line > 7 && says_one_of(q - 8, q, words)) ||
+		     says_one_of(sign, end - sign > 12 ? sign + 12 : end, words)))
+			return atoi(p);
+	}
+	return -1;
 }
 
 /* Is the text up to @end, from @line on, one that announces steps: "total ", "--train-"? */

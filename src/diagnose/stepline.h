@@ -34,6 +34,18 @@ bool stepline_counts(const char *line, const char *end);
 /* stepline_within - a second number of a line with a step, as the batch of an epoch, or 0. */
 long stepline_within(const char *line, const char *end);
 
+/* stepline_percent - the part of its job, or of an epoch, that a step line states in percent,
+ * "complete 50.00%"; or -1. */
+int stepline_percent(const char *line, const char *end);
+
+/* stepline_is_done - does the line say that the whole program is done: "done", "training
+ * finished", "embedding job complete"? */
+bool stepline_is_done(const char *line, const char *end);
+
+/* stepline_sets_up - is the line one of a job that sets up its processes, or whose processes
+ * look for each other? */
+bool stepline_sets_up(const char *line, const char *end);
+
 /* stepline_waits - does the line say that its process waits or stands still? */
 bool stepline_waits(const char *line, const char *end);
 

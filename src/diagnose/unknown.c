@@ -164,6 +164,7 @@ static struct pending *take_down(struct unknown *u, const struct piece *piece,
 	process->pending++;
 	memset(&p->seen, 0, sizeof(p->seen));
 	fields_init(&p->seen.fields);
+	p->seen.task = -1;
 	p->process = process;
 	p->level = level;
 	p->start = piece->before + (uint64_t)(line - piece->block);
@@ -651,12 +652,16 @@ static int signal_of(const char *text, size_t len)
 static void put_unknown(struct evidence *v, enum complaint level, uint64_t form,
 			struct sighting *seen, const char *text)
 {
+	int task;
+
 	seen->text = text;
 	if (level == COMPLAINT_DEATH)
 		seen->fields.signal = signal_of(text, seen->len);
 	seen->process = procs_find(v->procs, seen->file, text, text + seen->len);
 	if (procs_is_of_task(v->procs, text, text + seen->len))
 		seen->origin.rank = -1;
+	if (procs_has_tasks(v->procs) && fields_label(text, text + seen->len, &task))
+		seen->task = task;
 	evidence_add_unknown(v,
 			     level == COMPLAINT_WARNING ? EVIDENCE_WARNING
 			     : level == COMPLAINT_DEATH ? EVIDENCE_KILLED

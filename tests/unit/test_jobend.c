@@ -130,6 +130,30 @@ static void check_routine(void)
 	   "of the process that wrote some");
 }
 
+/* Is the host known of the last of @tasks tasks of srun that start ranks? */
+static bool has_task_host(int tasks)
+{
+	static char log[64 << 10];
+	char host[32];
+	int n = 0;
+
+	for (int i = 0; i < tasks; i++)
+		n += snprintf(log + n, sizeof(log) - (size_t)n,
+			      "srun: error: h%d: task %d: Exited with exit code 1\n", i, i);
+	n += snprintf(log + n, sizeof(log) - (size_t)n,
+		      "%d: [default1]:[rank7]: RuntimeError: the gizmo is gone\n", tasks - 1);
+	diagnose(log, (size_t)n);
+	snprintf(host, sizeof(host), "h%d", tasks - 1);
+	for (int i = 0; i < found.n; i++) {
+		const struct finding *f = found.list[i].finding;
+
+		if (strstr(f->proof, "gizmo"))
+			return f->ranks == 1 && f->rank[0] == 7 && f->hosts == 1 &&
+			       !strcmp(f->host[0], host);
+	}
+	return false;
+}
+
 int main(void)
 {
 	const char *src = getenv("srcdir");
@@ -143,8 +167,12 @@ int main(void)
 	read_logs(src ? src : ".", "sight3.txt");
 	read_logs(src ? src : ".", "sight4.txt");
 	read_logs(src ? src : ".", "sight5.txt");
+	read_logs(src ? src : ".", "sight6.txt");
 	check_table();
 	check_routine();
+	ok(has_task_host(EVIDENCE_TASKS - 1) && has_task_host(EVIDENCE_TASKS) &&
+		   !has_task_host(EVIDENCE_TASKS + 1),
+	   "the hosts of tasks that fit are known, and none more");
 	conclude_free(&found);
 	sift_close(&sieve);
 	return tap_done();
