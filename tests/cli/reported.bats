@@ -1482,3 +1482,137 @@ asked
 unsaid 'rank 0 of 1'
 S
 }
+
+# https://github.com/NVIDIA/nvidia-docker/issues/365 (also elementary/os-patches#155, CachyOS/linux-cachyos#118,
+# GoogleCloudPlatform/compute-gpu-installation#18)
+# The kernel was upgraded without its headers, so that the nvidia module exists for the old kernel only: "NVIDIA-SMI has
+# failed because it couldn't communicate with the NVIDIA driver".
+@test "F4: a new kernel for which there is no nvidia module" {
+  reported <<'S'
+ko() { # ko FILE KERNEL
+  mkdir -p "${1%/*}"
+  printf 'static const char a[] __attribute__((section(".modinfo"), used)) = "version=535.154.05";\nstatic const char b[] __attribute__((section(".modinfo"), used)) = "vermagic=%s SMP mod_unload modversions ";\n' "$2" |
+    gcc -x c -c -o "$1" -
+}
+node() { # node ROOT
+  local d=$1/sys/bus/pci/devices/0000:1a:00.0 k
+  mkdir -p "$1/etc" "$1/usr/lib" "$1/proc/sys/kernel" "$1/var/lib/dpkg" "$1/usr/src/nvidia-535.154.05" "$d" \
+    "$1/sys/bus/pci/drivers/nvidia" "$1/usr/src/linux-headers-5.15.0-91-generic"
+  ln -s usr/lib "$1/lib"
+  printf 'ID=ubuntu\nVERSION_ID="22.04"\nPRETTY_NAME="Ubuntu 22.04.3 LTS"\n' >"$1/etc/os-release"
+  echo 5.15.0-94-generic >"$1/proc/sys/kernel/osrelease"
+  echo 'Linux version 5.15.0-94-generic (build@lcy02-amd64-118) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0, GNU ld (GNU Binutils for Ubuntu) 2.38) #104-Ubuntu SMP Tue Jan 9 15:25:40 UTC 2024' >"$1/proc/version"
+  printf 'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="535.154.05"\nAUTOINSTALL="yes"\n' >"$1/usr/src/nvidia-535.154.05/dkms.conf"
+  for k in 5.15.0-91-generic 5.15.0-94-generic; do
+    mkdir -p "$1/usr/lib/modules/$k/kernel/drivers/net"
+    : >"$1/usr/lib/modules/$k/modules.dep"
+  done
+  ln -s /usr/src/linux-headers-5.15.0-91-generic "$1/usr/lib/modules/5.15.0-91-generic/build"
+  for k in nvidia nvidia-uvm nvidia-modeset; do ko "$1/usr/lib/modules/5.15.0-91-generic/updates/dkms/$k.ko" 5.15.0-91-generic; done
+  ko "$1/var/lib/dkms/nvidia/535.154.05/5.15.0-91-generic/x86_64/module/nvidia.ko" 5.15.0-91-generic
+  echo 0x10de >"$d/vendor"
+  echo 0x20b0 >"$d/device"
+  echo 0x030200 >"$d/class"
+  printf 'Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n' \
+    nvidia-dkms-535 535.154.05-0ubuntu0.22.04.1 libnvidia-compute-535 535.154.05-0ubuntu0.22.04.1 \
+    linux-image-5.15.0-91-generic 5.15.0-91.101 linux-headers-5.15.0-91-generic 5.15.0-91.101 \
+    linux-image-5.15.0-94-generic 5.15.0-94.104 >"$1/var/lib/dpkg/status"
+}
+node "$T/bad"
+echo 'mlx5_core 1900544 0 - Live 0x0000000000000000' >"$T/bad/proc/modules"
+driver_at "$T/bad/usr/lib/x86_64-linux-gnu/libcuda.so.535.154.05"
+ln -s libcuda.so.535.154.05 "$T/bad/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+said ringup doctor --root "$T/bad"
+ended 1
+wants '5\.15\.0-94' \
+  'nvidia.*(not built|no module|missing|without|lacks?|only for|not (there )?for|not found|not in|no kernel module|absent|none)|(no|without|lacks?|missing|not have|has not).{0,40}nvidia' \
+  'dkms|linux-headers|linux-modules-nvidia|boot.*5\.15\.0-91|5\.15\.0-91.*boot|(re)?(install|build).*(driver|module)'
+
+# Its headers came, and DKMS built the module.
+g=$T/good
+node "$g"
+gpus_at "$g" 535.154.05 'NVIDIA A100-SXM4-40GB'
+mkdir -p "$g/usr/src/linux-headers-5.15.0-94-generic" "$g/dev"
+ln -s /usr/src/linux-headers-5.15.0-94-generic "$g/usr/lib/modules/5.15.0-94-generic/build"
+for k in nvidia nvidia-uvm nvidia-modeset; do ko "$g/usr/lib/modules/5.15.0-94-generic/updates/dkms/$k.ko" 5.15.0-94-generic; done
+ko "$g/var/lib/dkms/nvidia/535.154.05/5.15.0-94-generic/x86_64/module/nvidia.ko" 5.15.0-94-generic
+printf 'nvidia_uvm 1511424 0 - Live 0x0000000000000000 (POE)\nnvidia 56840192 1 nvidia_uvm, Live 0x0000000000000000 (POE)\n' >"$g/proc/modules"
+ln -s ../../drivers/nvidia "$g/sys/bus/pci/devices/0000:1a:00.0/driver"
+printf 'Package: linux-headers-5.15.0-94-generic\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.15.0-94.104\n\n' >>"$g/var/lib/dpkg/status"
+for n in 'nvidia0 195 0' 'nvidiactl 195 255' 'nvidia-uvm 510 0'; do
+  set -- $n
+  mknod "$g/dev/$1" c "$2" "$3" 2>/dev/null || : >"$g/dev/$1"
+done
+said ringup doctor --root "$g"
+unsaid '(no|without|lacks?|missing|not).{0,40}nvidia.{0,20}module' 'module.{0,40}(missing|not built|not loaded|not found)' \
+  'linux-headers-5\.15\.0-94'
+S
+}
+
+@test "F12: kinds of F4: why the kernel has no module, or does not load it" {
+  reported here <<'S'
+n=0
+# tree_at KERNEL - $t: it runs with a GPU and the driver's libraries; $k has its modules, $o those of 6.1.0-17-amd64.
+tree_at() {
+  t=$T/tree$((n++)) d=$t/sys/bus/pci/devices/0000:1a:00.0
+  k=$t/lib/modules/$1 o=$t/lib/modules/6.1.0-17-amd64
+  mkdir -p "$d" "$t/proc/sys/kernel" "$t/usr/lib/x86_64-linux-gnu" "$k/kernel/drivers/video/fbdev/nvidia"
+  echo "$1" >"$t/proc/sys/kernel/osrelease"
+  echo 0x10de >"$d/vendor"
+  echo 0x030200 >"$d/class"
+  driver_at "$t/usr/lib/x86_64-linux-gnu/libcuda.so.535.154.05"
+  ln -s libcuda.so.535.154.05 "$t/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  : >"$k/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko"
+  ln -s . "$k/loop"
+}
+module_at() { mkdir -p "${1%/*}" && printf '%64s%s\n' x "${2:-}" >"$1"; }
+asked() {
+  said ringup doctor --root "$t"
+  ended 1
+  wants "$@"
+}
+# Neither DKMS nor a module for another kernel.
+tree_at 6.1.0-18-amd64
+module_at "$k/updates/nvidia-uvm.ko"
+asked 'kernel 6\.1\.0-18-amd64 has no module nvidia$' 'linux-modules-nvidia-\*-6\.1\.0-18-amd64'
+# DKMS, with headers and without, on systems of two kinds.
+mkdir -p "$t/var/lib/dkms/nvidia" "$o"
+asked 'DKMS cannot build' 'sudo dnf install kernel-devel-6\.1\.0-18-amd64; sudo dkms autoinstall -k 6\.1\.0-18-amd64; sudo modprobe nvidia$'
+mkdir -p "$k/build"
+module_at "$k/build/nvidia.ko"
+asked 'make\.log' 'fix: sudo dkms autoinstall -k 6\.1\.0-18-amd64; sudo modprobe nvidia$'
+module_at "$o/updates/dkms/nvidia-current.ko.xz"
+asked 'no module nvidia; it was built for 6\.1\.0-17-amd64' 'or boot 6\.1\.0-17-amd64'
+rm -r "$k"
+asked 'modules of kernel 6\.1\.0-18-amd64, which runs, are gone' 'into an installed kernel, such as 6\.1\.0-17-amd64'
+# The kernel has it, by the names of several systems.
+for m in updates/dkms/nvidia.ko.zst extra/nvidia/nvidia.ko kernel/drivers/video/nvidia.ko weak-updates/nvidia/nvidia.ko.xz \
+  kernel/nvidia-535/nvidia.ko updates/dkms/nvidia-tesla-470.ko updates/dkms/nvidia-current-open.ko.xz; do
+  tree_at 6.1.0-18-amd64
+  module_at "$k/$m"
+  asked 'the kernel module nvidia is not loaded$' 'although this kernel has the module'
+done
+e=$t/sys/firmware/efi/efivars
+mkdir -p "$e"
+printf '\6\0\0\0\1' >"$e/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+asked 'Secure Boot is on, and the kernel loads' mokutil
+module_at "$k/updates/nvidia.ko"
+rm "$k/updates/dkms"/*
+asked 'Secure Boot is on, and the module has no signature'
+module_at "$k/updates/nvidia.ko" $'\n~Module signature appended~'
+asked 'Secure Boot is on, and the kernel loads'
+for by in nouveau:blacklist vfio-pci:reserved; do
+  mkdir -p "$t/sys/bus/pci/drivers/${by%:*}"
+  ln -sfn "../../drivers/${by%:*}" "$d/driver"
+  asked "not loaded; the driver in use is ${by%:*}" "${by#*:}"
+done
+# Nothing here needs the GPU.
+rm -r "$t/usr"
+said ringup doctor --root "$t"
+ended 0
+tree_at '$(reboot)'
+module_at "$o/nvidia.ko"
+asked 'nvidia is not loaded$'
+unsaid reboot
+S
+}
