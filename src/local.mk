@@ -467,6 +467,7 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam_software.c \
 	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
 	%reldir%/doctor/imports.c %reldir%/doctor/imports.h \
+	%reldir%/doctor/extensions.c \
 	%reldir%/doctor/java.c %reldir%/doctor/kmod.c %reldir%/doctor/kmod.h \
 	%reldir%/doctor/launcher.c \
 	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \

@@ -1483,6 +1483,38 @@ unsaid 'rank 0 of 1'
 S
 }
 
+# https://github.com/pytorch/pytorch/issues/189245 (also pytorch#59146, transformers#26015, DeepSpeedExamples#302)
+# A build of a torch extension was killed and left its file "lock" in ~/.cache/torch_extensions; every later job waits
+# for it for ever, without a word.
+@test "F1: the lock of a killed build in ~/.cache/torch_extensions" {
+  reported <<'S'
+environment
+torch_at "$site" 2.5.1+cu124 12.4
+package_at "$site" deepspeed 0.15.4 'Requires-Dist: torch' 'Requires-Dist: ninja'
+package_at "$site" ninja 1.11.1
+mkdir -p "$site/deepspeed/ops/csrc/adam"
+echo "version='0.15.4'" >"$site/deepspeed/git_version_info_installed.py"
+: >"$site/deepspeed/__init__.py"
+c=$T/home/.cache/torch_extensions/py311_cu124/fused_adam
+mkdir -p "$c"
+printf 'ninja_required_version = 1.3\ncxx = c++\n' >"$c/build.ninja"
+: >"$c/lock"
+touch -d '2 days ago' "$c/build.ninja" "$c/lock" "$c"
+said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" ringup doctor --python "$venv"
+ended 1
+wants 'torch_extensions/py311_cu124/fused_adam' \
+  'lock.*(stale|left|abandon|kill|interrupt|hang|wait|stuck|for ?ever|old|days|no process|nobody|dead)|(stale|left|abandon|kill|interrupt|hang|wait|stuck|for ?ever|old|dead).*lock' \
+  '(rm |remov|delete|unlink).*(lock|torch_extensions|fused_adam| it)|(lock|torch_extensions|fused_adam).*(rm |remov|delete|unlink)'
+
+# The build came to its end.
+rm "$c/lock"
+so "$c/fused_adam.so" <<<'int fused_adam(void) { return 0; }'
+printf '# ninja log v5\n' >"$c/.ninja_log"
+said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" ringup doctor --python "$venv"
+unsaid 'torch_extensions.*lock' 'stale lock' 'fused_adam.*(stale|lock|hang)'
+S
+}
+
 # https://github.com/NVIDIA/nvidia-docker/issues/365 (also elementary/os-patches#155, CachyOS/linux-cachyos#118,
 # GoogleCloudPlatform/compute-gpu-installation#18)
 # The kernel was upgraded without its headers, so that the nvidia module exists for the old kernel only: "NVIDIA-SMI has
@@ -1546,6 +1578,61 @@ done
 said ringup doctor --root "$g"
 unsaid '(no|without|lacks?|missing|not).{0,40}nvidia.{0,20}module' 'module.{0,40}(missing|not built|not loaded|not found)' \
   'linux-headers-5\.15\.0-94'
+S
+}
+
+@test "F11: kinds of F1: whose lock it is, and since when" {
+  reported here <<'S'
+cache=$T/home/.cache/torch_extensions
+asked() { said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" "$@" ringup doctor --no-import; }
+# locked FOLDER [WHEN] - a lock of a build in FOLDER, $lock.
+locked() {
+  lock=$1/lock
+  mkdir -p "$1"
+  : >"$lock"
+  touch -d "${2:-now}" "$lock" "$1"
+}
+asked
+ended 0
+locked "$cache/py311_cu124/fused_adam"
+asked
+ended 0
+wants "note +$lock is 0 minutes old, and no process here" "fix: rm $lock, if no other node"
+# A build goes on there.
+touch -d '3 hours ago' "$lock"
+asked
+ended 0
+wants "note +$lock is 3 hours old"
+touch -d '3 hours ago' "${lock%/*}"
+asked
+ended 1
+wants "bad +$lock is 3 hours old" 'waits forever' "fix: rm $lock$"
+sleep 100 9<"$lock" &
+asked
+ended 0
+wants "note +process $! \(sleep\) has held $lock for 3 hours"
+unsaid 'fix: rm'
+kill $!
+wait
+asked TORCH_EXTENSIONS_DIR="$T/none"
+unsaid '/lock'
+rm -r "$cache"
+# Without a folder for each CUDA; the file's name reaches the shell as it is.
+locked "$T/my extensions/exllama v2" '3 hours ago'
+asked TORCH_EXTENSIONS_DIR="$T/my extensions"
+wants "fix: rm '$lock'"
+locked "$T/cache/torch_extensions/py312_cpu/utils" '3 hours ago'
+asked XDG_CACHE_HOME="$T/cache"
+ended 1
+wants "bad +$lock"
+# These locks end with their process; the others are no files.
+mkdir -p "$T/home/.cache/huggingface/hub/.locks/models--x" "$T/home/.triton/cache/x" "$cache"/{a/b/lock,c,$'d\ne'}
+touch -d '2 days ago' "$T/home/.cache/huggingface/hub/.locks/models--x/y.lock" "$T/home/.triton/cache/x/lock" "$cache/lock" "$cache/$'d\ne'/lock"
+mkfifo "$cache/c/lock"
+ln -s nowhere "$cache/a/lock"
+asked
+ended 0
+unsaid '/lock' '\.lock'
 S
 }
 
