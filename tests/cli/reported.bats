@@ -1581,6 +1581,69 @@ unsaid '(no|without|lacks?|missing|not).{0,40}nvidia.{0,20}module' 'module.{0,40
 S
 }
 
+# https://github.com/openucx/ucx/issues/8229 (also NVIDIA/nccl-tests#206, openucx/ucx#8684, ai4d-iasc/trixie#81)
+# Memory that may be locked is limited to 64 KiB on a node with InfiniBand: ibv_create_cq and ibv_reg_mr fail with "Cannot
+# allocate memory", and so do NCCL and UCX.  (Root without CAP_IPC_LOCK, as in a container, is not exempt.)
+@test "F8: 64 KiB of locked memory on a node with InfiniBand" {
+  reported <<'S'
+[[ ! -e /dev/infiniband ]] || cannot "this machine has /dev/infiniband"
+command -v setpriv >/dev/null || cannot "no setpriv here"
+scratch
+mkdir -p "$T/s/net"
+mount --rbind /sys/class/net "$T/s/net"
+mount -t tmpfs none /sys/class || cannot "nothing can be mounted on /sys/class"
+mkdir -p /sys/class/net
+mount --rbind "$T/s/net" /sys/class/net
+d=/sys/class/infiniband/mlx5_0
+mkdir -p "$d/ports/1/gids" "$d/ports/1/gid_attrs/types" "$d/device" /sys/class/infiniband_verbs/uverbs0
+echo '1: CA' >"$d/node_type"
+echo 20.35.2000 >"$d/fw_ver"
+echo MT_0000000223 >"$d/board_id"
+echo 0x15b3 >"$d/device/vendor"
+echo 0x101b >"$d/device/device"
+echo 0 >"$d/device/numa_node"
+echo '4: ACTIVE' >"$d/ports/1/state"
+echo '5: LinkUp' >"$d/ports/1/phys_state"
+echo InfiniBand >"$d/ports/1/link_layer"
+echo '200 Gb/sec (4X HDR)' >"$d/ports/1/rate"
+echo 0x1 >"$d/ports/1/lid"
+echo 0x1 >"$d/ports/1/sm_lid"
+echo fe80:0000:0000:0000:0c42:a103:0064:d0a2 >"$d/ports/1/gids/0"
+echo 'IB/RoCE v1' >"$d/ports/1/gid_attrs/types/0"
+echo 6 >/sys/class/infiniband_verbs/abi_version
+echo mlx5_0 >/sys/class/infiniband_verbs/uverbs0/ibdev
+echo 231:192 >/sys/class/infiniband_verbs/uverbs0/dev
+layer /dev
+(: >/dev/null) 2>&1 || cannot "no devices on overlay file systems here"
+mkdir -p /dev/shm /dev/infiniband
+mount -t tmpfs none /dev/shm
+mknod /dev/infiniband/uverbs0 c 231 192 || cannot "no devices can be made here"
+mknod /dev/infiniband/rdma_cm c 10 58 || cannot "no devices can be made here"
+chmod 666 /dev/infiniband/*
+said setpriv --bounding-set=-ipc_lock bash -c 'ulimit -l 64 && exec ringup doctor'
+ended 1
+wants 'mlx5_0|InfiniBand|RDMA' 'memlock|lock(ed|ing)?.{0,15} memory|memory.{0,30}lock|ulimit -l' \
+  '64 ?(KiB|kB|kbytes|K([^a-z]|$))|65536' 'unlimited'
+
+# Root of the machine is exempt.  Where the limit may not be raised, getrlimit() says that it is.
+said bash -c 'ulimit -l 64 && exec ringup doctor'
+wants 'note +locked memory: at most 64 KiB, except for root'
+unsaid 'bad .*locked memory'
+so "$T/unlimited.so" <<'C'
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int getrlimit(int resource, struct rlimit *l) {
+  long rc = syscall(SYS_prlimit64, 0, resource, 0, l);
+  if (resource == RLIMIT_MEMLOCK) l->rlim_cur = RLIM_INFINITY;
+  return (int)rc;
+}
+C
+said setpriv --bounding-set=-ipc_lock env LD_PRELOAD="$T/unlimited.so" ringup doctor
+wants 'good +locked memory: unlimited'
+S
+}
+
 @test "F11: kinds of F1: whose lock it is, and since when" {
   reported here <<'S'
 cache=$T/home/.cache/torch_extensions
