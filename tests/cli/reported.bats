@@ -410,6 +410,7 @@ ln -s mpiexec.hydra "$m/bin/mpirun"
 echo 'int MPI_Init;' | so "$o/lib/libmpi.so.40"
 horovod_at "$o/lib/libmpi.so.40" -Wl,-rpath,"$o/lib" <<<'extern int MPI_Init; int *f(void) { return &MPI_Init; }'
 said env PATH="$m/bin:$PATH" ringup doctor --python "$venv"
+ended 1
 wants 'torch 2\.7\.1 of .*: works with Horovod' "mpirun in PATH, $m/bin/mpirun, is MPICH's.*Open MPI, $o/lib/libmpi" 'rank 0 of 1' "start jobs with $o/bin/mpirun"
 said env PATH="$o/bin:$PATH" ringup doctor --python "$venv"
 unsaid 'rank 0 of 1'
@@ -904,10 +905,10 @@ S
 # Cause: the GPUs hang on NVSwitches, and the fabric manager installed is not of the driver's exact version, so it does not start.
 @test "E4: a fabric manager of another version than the driver" {
   reported <<'S'
-# node_at ROOT FABRICMANAGER - eight H100 on NVSwitches, driver 550.107.02.
+# node_at ROOT FABRICMANAGER [DRIVER] - eight H100 on NVSwitches.
 node_at() {
-  local t=$1 i at
-  gpus_at "$t" 550.107.02 "NVIDIA H100 80GB HBM3"
+  local t=$1 v=${3:-550.107.02} i at
+  gpus_at "$t" "$v" "NVIDIA H100 80GB HBM3"
   ln -s usr/lib "$t/lib"
   for i in 1 2 3 4 5 6 7; do
     at=$t/proc/driver/nvidia/gpus/0000:${i}b:00.0
@@ -933,9 +934,9 @@ node_at() {
   printf '#!/bin/sh\n' >"$t/usr/bin/nv-fabricmanager"
   chmod 755 "$t/usr/bin/nv-fabricmanager"
   printf 'Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\nMaintainer: none\nDescription: of NVIDIA\n\n' \
-    libnvidia-compute-550 550.107.02-0ubuntu0.22.04.1 nvidia-fabricmanager-550 "$2-1" >"$t/var/lib/dpkg/status"
-  echo /usr/bin/nv-fabricmanager >"$t/var/lib/dpkg/info/nvidia-fabricmanager-550.list"
-  echo /usr/lib/x86_64-linux-gnu/libcuda.so.550.107.02 >"$t/var/lib/dpkg/info/libnvidia-compute-550.list"
+    "libnvidia-compute-${v%%.*}" "$v-0ubuntu0.22.04.1" "nvidia-fabricmanager-${v%%.*}" "$2-1" >"$t/var/lib/dpkg/status"
+  echo /usr/bin/nv-fabricmanager >"$t/var/lib/dpkg/info/nvidia-fabricmanager-${v%%.*}.list"
+  echo /usr/lib/x86_64-linux-gnu/libcuda.so.$v >"$t/var/lib/dpkg/info/libnvidia-compute-${v%%.*}.list"
 }
 node_at "$T/tree" 550.90.07
 echo "[Sep 30 2024 10:02:11] [ERROR] [tid 3228] fabric manager NVIDIA GPU driver interface version 550.90.07 don't match with driver version 550.107.02. Please update with matching NVIDIA driver package." \
@@ -944,6 +945,10 @@ said ringup doctor --root "$T/tree"
 ended 1
 wants 'fabric[- ]?manager' '550\.90\.07' '550\.107\.02' \
   '(install|upgrade|update|same version|apt|dnf).*fabric|fabric.*(install|upgrade|update|same version|apt|=550\.107)'
+node_at "$T/f3" 535.54.03 535.129.03
+said ringup doctor --root "$T/f3"
+ended 1
+wants '535\.54\.03, but the driver is 535\.129\.03' "install 'nvidia-fabricmanager-535=535\.129\.03"
 node_at "$T/same" 550.107.02
 said ringup doctor --root "$T/same"
 unsaid '550\.90\.07' "fabric.*(mismatch|don't match|doesn't match|does not match|not of the|not the same|differ|another version)"
@@ -1032,17 +1037,17 @@ S
 # Cause: jax-cuda12-plugin was upgraded apart from jaxlib; JAX takes only a plugin of jaxlib's own version, and goes on without GPU.
 @test "E7: a CUDA plugin of JAX of another version than jaxlib" {
   reported <<'S'
-# jax_at ROOT PLUGIN - a node with a GPU, and jax 0.9.0.1 with this plugin in /opt/venv.
+# jax_at ROOT PLUGIN [JAX] - a node with a GPU, and jax with this plugin in /opt/venv.
 jax_at() {
-  local s=$1/opt/venv/lib/python3.11/site-packages p
+  local s=$1/opt/venv/lib/python3.11/site-packages p v=${3:-0.9.0.1}
   gpus_at "$1" 580.95.05 "NVIDIA L4"
   python_at "$1" /opt/venv 3.11
   mkdir -p "$1/etc"
   ln -s usr/lib "$1/lib"
   printf 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n' >"$1/etc/os-release"
-  package_at "$s" jax 0.9.0.1 'Requires-Dist: jaxlib<=0.9.0.1,>=0.9.0.1' 'Provides-Extra: cuda12' \
-    'Requires-Dist: jax-cuda12-plugin[with-cuda]<0.10,>=0.9.0.1; extra == "cuda12"'
-  package_at "$s" jaxlib 0.9.0.1
+  package_at "$s" jax "$v" "Requires-Dist: jaxlib<=$v,>=$v" 'Provides-Extra: cuda12' \
+    "Requires-Dist: jax-cuda12-plugin[with-cuda]<0.10,>=$v; extra == \"cuda12\""
+  package_at "$s" jaxlib "$v"
   package_at "$s" jax_cuda12_plugin "$2" "Requires-Dist: jax-cuda12-pjrt==$2"
   package_at "$s" jax_cuda12_pjrt "$2"
   for p in plugin pjrt; do sed -i "s/^Name: .*/Name: jax-cuda12-$p/" "$s/jax_cuda12_$p-$2.dist-info/METADATA"; done
@@ -1052,7 +1057,7 @@ jax_at() {
   : >"$s/jax_cuda12_plugin/__init__.py"
   : >"$s/jax_plugins/xla_cuda12/__init__.py"
   so "$s/jax_plugins/xla_cuda12/xla_cuda_plugin.so" <<<'void *GetPjrtApi(void) { return 0; }'
-  echo '__version__ = "0.9.0.1"' | tee "$s/jax/version.py" >"$s/jaxlib/version.py"
+  echo "__version__ = \"$v\"" | tee "$s/jax/version.py" >"$s/jaxlib/version.py"
   printf '__version__ = "%s"\n' "$2" >"$s/jax_cuda12_plugin/version.py"
 }
 jax_at "$T/tree" 0.9.2
@@ -1060,6 +1065,10 @@ said ringup doctor --root "$T/tree"
 ended 1
 wants 'jax[-_]cuda12[-_](plugin|pjrt).*0\.9\.2|0\.9\.2.*jax[-_]cuda12[-_](plugin|pjrt)' 'jaxlib.*0\.9\.0\.1|0\.9\.0\.1.*jaxlib' \
   'jax\[cuda12|jax[-_]cuda12[-_](plugin|pjrt)(\[[a-z-]*\])?==|same version|install .*jax'
+jax_at "$T/f2" 0.4.35 0.4.31
+said ringup doctor --root "$T/f2"
+ended 1
+wants 'jax[-_]cuda12[-_](plugin|pjrt).*0\.4\.35' 'jaxlib.*0\.4\.31' 'same version'
 jax_at "$T/same" 0.9.0.1
 said ringup doctor --root "$T/same"
 unsaid '0\.9\.2' 'plugin.*(not compatible|incompatible|mismatch|not be used|does not match|another version)'
@@ -1240,16 +1249,19 @@ tree_at "NVIDIA H100 80GB HBM3" 550.54.15
 said ringup doctor --root "$t"
 ended 1
 wants '/usr/local/cuda-12/compat.*550\.54\.15.*570\.124\.06' 'error 803' 'fix: remove /usr/local/cuda-12/compat from /etc/ld\.so\.conf'
-tree_at "NVIDIA TITAN RTX" 580.65.06
-said ringup doctor --root "$t"
-ended 1
-wants 'NVIDIA TITAN RTX: CUDA fails with error 804' 'needs driver 580\.65\.06'
+for model in "NVIDIA TITAN RTX" "NVIDIA GeForce RTX 3090"; do
+  tree_at "$model" 580.65.06
+  said ringup doctor --root "$t"
+  ended 1
+  wants "$model: CUDA fails with error 804" 'needs driver 580\.65\.06'
+done
 while read -r compat model; do
   tree_at "$model" "$compat"
   said ringup doctor --root "$t"
   unsaid compat 'error 80'
 done <<'T'
 580.65.06 NVIDIA H100 80GB HBM3
+580.65.06 NVIDIA A100-SXM4-80GB
 570.124.06 NVIDIA GeForce RTX 4090
 580.65.06 NVIDIA RTX A6000
 T
@@ -1289,7 +1301,7 @@ while read -r spark java expected; do
     wants "Spark $spark of .* needs Java ${expected//_/ }, and $T/jdk/bin/java is Java"
   fi
 done <<'T'
-4.0.1 11.0.23 17_to_22
+4.0.0 11.0.27 17_to_22
 4.0.1 17.0.11 fits
 4.0.1 21.0.3 fits
 4.0.1 25 17_to_22
@@ -1578,6 +1590,89 @@ done
 said ringup doctor --root "$g"
 unsaid '(no|without|lacks?|missing|not).{0,40}nvidia.{0,20}module' 'module.{0,40}(missing|not built|not loaded|not found)' \
   'linux-headers-5\.15\.0-94'
+S
+}
+
+# https://github.com/pytorch/pytorch/pull/141063 (also pytorch#111469, #134929, #131312, infiniflow/ragflow#4466)
+# LD_LIBRARY_PATH names an older CUDA toolkit, whose libnvJitLink.so.12 is loaded in place of the wheel's and lacks
+# a symbol that the wheel's libcusparse.so.12 needs, so that "import torch" fails.
+@test "F6: an older toolkit's libnvJitLink.so.12 through LD_LIBRARY_PATH" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.5.1+cu124 12.4 'Requires-Dist: nvidia-cusparse-cu12==12.3.1.170' 'Requires-Dist: nvidia-nvjitlink-cu12==12.4.127'
+package_at "$site" nvidia_cusparse_cu12 12.3.1.170 'Requires-Dist: nvidia-nvjitlink-cu12'
+package_at "$site" nvidia_nvjitlink_cu12 12.4.127
+printf 'libnvJitLink.so.12 { global: *; };\n' >"$T/map"
+jitlink() { # jitlink FILE RELEASE... - the library with the names of these releases
+  local file=$1 r
+  shift
+  for r; do printf 'int __nvJitLinkCreate_%s(void) { return 0; }\nint __nvJitLinkAddData_%s(void) { return 0; }\nint __nvJitLinkComplete_%s(void) { return 0; }\n' "$r" "$r" "$r"; done |
+    so "$file" "-Wl,--version-script=$T/map"
+}
+jitlink "$site/nvidia/nvjitlink/lib/libnvJitLink.so.12" 12_0 12_1 12_2 12_3 12_4
+jitlink "$T/usr/local/cuda-12.1/lib64/libnvJitLink.so.12" 12_0 12_1
+jitlink "$T/usr/local/cuda-12.6/lib64/libnvJitLink.so.12" 12_0 12_1 12_2 12_3 12_4 12_5 12_6
+so "$site/nvidia/cusparse/lib/libcusparse.so.12" "$site/nvidia/nvjitlink/lib/libnvJitLink.so.12" \
+  -Wl,--enable-new-dtags '-Wl,-rpath,$ORIGIN/../../nvjitlink/lib' \
+  <<<'int __nvJitLinkComplete_12_4(void); int cusparseCreate(void) { return __nvJitLinkComplete_12_4(); }'
+so "$site/torch/lib/libtorch_cuda.so" "$site/nvidia/cusparse/lib/libcusparse.so.12" \
+  -Wl,--enable-new-dtags '-Wl,-rpath,$ORIGIN/../../nvidia/cusparse/lib:$ORIGIN' \
+  <<<'int cusparseCreate(void); int torch_cuda(void) { return cusparseCreate(); }'
+cat >"$site/torch/__init__.py" <<'P'
+import ctypes
+import os
+
+from .version import __version__
+
+ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libtorch_cuda.so"), ctypes.RTLD_GLOBAL)
+P
+with_path() { # with_path DIRECTORY - doctor's answer with it first in LD_LIBRARY_PATH
+  said env LD_LIBRARY_PATH="$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ringup doctor --python "$venv"
+}
+with_path "$T/usr/local/cuda-12.1/lib64"
+ended 1
+wants 'usr/local/cuda-12\.1/lib64' 'libnvJitLink' 'LD_LIBRARY_PATH' \
+  '(unset|remov|drop|take|without|clear|prepend|first|before|ahead|put).*(LD_LIBRARY_PATH|cuda-12\.1|nvjitlink)|LD_LIBRARY_PATH.*(unset|remov|drop|without|clear|prepend|first|before|ahead)'
+
+# A newer toolkit's has every name; and nothing is wrong without any.
+with_path "$T/usr/local/cuda-12.6/lib64"
+unsaid 'libnvJitLink.*(undefined|lacks?|missing|older|not (have|define))' '(undefined|lacks?|missing).*nvJitLink'
+said ringup doctor --python "$venv"
+unsaid 'libnvJitLink.*(undefined|lacks?|missing|older|not (have|define))' '(undefined|lacks?|missing).*nvJitLink' 'cuda-12\.1/lib64'
+S
+}
+
+# https://github.com/tensorflow/tensorflow/issues/17411 (also tensorflow#62342, #33038, angadsingh/argos#6)
+# TensorFlow's wheels have needed AVX since 1.6, and this CPU (a virtual machine of type kvm64) does not show it: "Illegal
+# instruction (core dumped)" at import.
+@test "F7: TensorFlow on a processor without AVX" {
+  reported <<'S'
+node() { # node ROOT MODEL FLAGS
+  local i
+  mkdir -p "$1/proc" "$1/etc"
+  printf 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n' >"$1/etc/os-release"
+  for i in 0 1 2 3; do
+    printf 'processor\t: %s\nvendor_id\t: AuthenticAMD\ncpu family\t: 15\nmodel\t\t: 6\nmodel name\t: %s\nflags\t\t: %s\n\n' "$i" "$2" "$3"
+  done >"$1/proc/cpuinfo"
+  python_at "$1" /opt/venv 3.11
+  site=$1/opt/venv/lib/python3.11/site-packages
+  package_at "$site" tensorflow 2.15.0
+  mkdir -p "$site/tensorflow/python"
+  : >"$site/tensorflow/__init__.py"
+  library_at "$site/tensorflow/libtensorflow_framework.so.2" tensorflow
+  library_at "$site/tensorflow/libtensorflow_cc.so.2" tensorflow
+  library_at "$site/tensorflow/python/_pywrap_tensorflow_internal.so" tensorflow
+}
+flags='fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall nx lm rep_good nopl cpuid extd_apicid tsc_known_freq pni cx16 x2apic hypervisor cmp_legacy 3dnowprefetch vmmcall'
+node "$T/bad" 'Common KVM processor' "$flags"
+said ringup doctor --root "$T/bad"
+ended 1
+wants '(^|[^a-z])AVX' 'tensorflow' \
+  'cpu.?type|cpu.?model|pass.?through|(type|model|cpu)( |=|: ?)"?host|build.*source|from source|(built|build|compiled) without AVX|tensorflow ?(==|<=?) ?1\.[56]|(machine|node|cpu|processor|host) (with|that (has|shows|offers)) .*AVX|another (cpu|machine|node|processor)'
+
+node "$T/good" 'AMD EPYC-Rome Processor' "$flags ssse3 fma sse4_1 sse4_2 popcnt aes xsave avx f16c rdrand bmi1 avx2 bmi2"
+said ringup doctor --root "$T/good"
+unsaid '(no|without|lacks?|needs|requires|misses) AVX' 'AVX.*(missing|absent|not (there|shown|supported))' 'illegal instruction'
 S
 }
 
