@@ -468,7 +468,9 @@ TOOL_SOURCES += \
 	%reldir%/doctor/exam_software.c \
 	%reldir%/doctor/hardware.c %reldir%/doctor/hardware.h \
 	%reldir%/doctor/imports.c %reldir%/doctor/imports.h \
-	%reldir%/doctor/java.c %reldir%/doctor/launcher.c \
+	%reldir%/doctor/extensions.c \
+	%reldir%/doctor/java.c %reldir%/doctor/kmod.c %reldir%/doctor/kmod.h \
+	%reldir%/doctor/launcher.c \
 	%reldir%/doctor/misfits.c %reldir%/doctor/misfits.h \
 	%reldir%/doctor/places.c %reldir%/doctor/proxies.c \
 	%reldir%/doctor/trial.c %reldir%/doctor/trial.h

@@ -46,6 +46,10 @@ void exam_launcher(struct exam *x);
 /* exam_java - add a Java that is missing, or that the installed Spark cannot run on. */
 void exam_java(struct exam *x);
 
+/* exam_extensions - add the locks in torch's folders of compiled extensions that jobs wait for;
+ * live only. */
+void exam_extensions(struct exam *x);
+
 /* exam_proxies - add hosts of a job, or of the networks in @l, that gRPC would reach only
  * through an HTTP proxy; live only. */
 void exam_proxies(struct exam *x, const struct iface_list *l);

@@ -15,6 +15,7 @@
 #include "detect/text.h"
 #include "doctor/exam.h"
 #include "doctor/hardware.h"
+#include "doctor/kmod.h"
 
 /* The oldest driver that takes programs of each CUDA, by its minor version compatibility. */
 static const char *driver_for(const char *cuda)
@@ -388,36 +389,6 @@ static bool add_wsl(struct exam *x, struct rootfs *fs, const json_t *driver)
 	return true;
 }
 
-/* Reports GPUs that are on the bus and that no driver of NVIDIA's serves; false: there are
- * none.
- */
-static bool add_unserved(struct exam *x, struct rootfs *fs, const json_t *driver)
-{
-	char by[64];
-	int count =
-		rootfs_is_file(fs, "/proc/driver/nvidia/version") ? 0 : hardware_on_bus(fs, by);
-
-	if (!count)
-		return false;
-	if (!json_is_object(driver)) {
-		exam_add(x, EXAM_NOTE, "%d NVIDIA GPU%s, but no NVIDIA driver", count,
-			 count == 1 ? "" : "s");
-		exam_why(x, "programs find no GPU",
-			 "install the driver, or start the container with its GPUs "
-			 "(docker run --gpus all)");
-		return true;
-	}
-	exam_add(x, EXAM_BAD, "%d NVIDIA GPU%s, but the kernel module nvidia is not loaded%s%s",
-		 count, count == 1 ? "" : "s", *by ? "; the driver in use is " : "", by);
-	exam_why(
-		x,
-		"programs find no GPU; usual causes are a kernel upgrade without a new module, "
-		"and Secure Boot with an unsigned one",
-		"sudo modprobe nvidia shows the reason; rebuild the module (dkms autoinstall), "
-		"or reinstall the driver");
-	return true;
-}
-
 /* Reports GPUs that CUDA_VISIBLE_DEVICES hides: CUDA stops at the first number without a GPU.
  */
 static void add_visible(struct exam *x, int gpus)
@@ -550,7 +521,7 @@ int exam_gpus(struct exam *x, struct err *e)
 	amd = add_amd(x, &fs);
 	if (add_wsl(x, &fs, driver)) {
 		/* There is neither a kernel module nor a device file of NVIDIA's. */
-	} else if (add_unserved(x, &fs, driver)) {
+	} else if (kmod_add(x, &fs, json_is_object(driver))) {
 		/* The other checks need a driver. */
 	} else if (count && !json_is_object(driver)) {
 		exam_add(x, EXAM_BAD, "%d GPU%s, but no driver", count, count == 1 ? "" : "s");

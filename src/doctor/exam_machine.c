@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -11,11 +12,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/pidstat.h"
 #include "detect/netfacts.h"
 #include "doctor/exam.h"
 #include "host/cores.h"
@@ -204,8 +207,25 @@ static void add_rdma(struct exam *x)
 	}
 }
 
+/* Does the kernel let this process lock any amount of memory?  Only of the machine's root, not
+ * of a user namespace's. */
+static bool is_lock_exempt(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+	unsigned inside = 0, outside = 0, count = 0;
+	char map[128];
+
+	pidstat_file(getpid(), "uid_map", map, sizeof(map));
+	return !syscall(SYS_capget, &h, data) && data[0].effective & 1U << CAP_IPC_LOCK &&
+	       sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && !outside &&
+	       count == UINT_MAX;
+}
+
 static void add_memlock(struct exam *x)
 {
+	static const char todo[] = "set memlock to unlimited in /etc/security/limits.conf, or "
+				   "LimitMEMLOCK=infinity, or docker run --ulimit memlock=-1";
 	struct rlimit l;
 	bool rdma = has_rdma();
 	char size[32];
@@ -214,11 +234,17 @@ static void add_memlock(struct exam *x)
 		return;
 	if (l.rlim_cur == RLIM_INFINITY) {
 		exam_add(x, EXAM_GOOD, "locked memory: unlimited");
+	} else if (rdma && l.rlim_cur < RDMA_LEAST_MIB * MIB && is_lock_exempt()) {
+		exam_add(x, EXAM_NOTE,
+			 "locked memory: at most %s, except for root (CAP_IPC_LOCK)",
+			 size_text(l.rlim_cur, size));
+		exam_why(x,
+			 "this node has an RDMA device, which other users' jobs cannot use if "
+			 "they have this limit",
+			 todo);
 	} else if (rdma && l.rlim_cur < RDMA_LEAST_MIB * MIB) {
 		exam_add(x, EXAM_BAD, "locked memory: at most %s", size_text(l.rlim_cur, size));
-		exam_why(x, "this node has an RDMA device, which needs locked memory",
-			 "set memlock to unlimited in /etc/security/limits.conf, or "
-			 "LimitMEMLOCK=infinity, or docker run --ulimit memlock=-1");
+		exam_why(x, "this node has an RDMA device, which needs locked memory", todo);
 	} else {
 		exam_add(x, EXAM_GOOD, "locked memory: at most %s; %s",
 			 size_text(l.rlim_cur, size),

@@ -375,6 +375,8 @@ int exam_frameworks(struct exam *x, struct err *e)
 		add_framework(x, o, json_object_get(reported, jsonio_string(o, "location")));
 	add_mpiruns(x);
 	exam_java(x);
+	if (exam_is_live(x))
+		exam_extensions(x);
 	if (!json_array_size(list)) {
 		exam_add(x, EXAM_NOTE, "no Python environment with a framework found");
 		exam_why(x, NULL,

@@ -410,6 +410,7 @@ ln -s mpiexec.hydra "$m/bin/mpirun"
 echo 'int MPI_Init;' | so "$o/lib/libmpi.so.40"
 horovod_at "$o/lib/libmpi.so.40" -Wl,-rpath,"$o/lib" <<<'extern int MPI_Init; int *f(void) { return &MPI_Init; }'
 said env PATH="$m/bin:$PATH" ringup doctor --python "$venv"
+ended 1
 wants 'torch 2\.7\.1 of .*: works with Horovod' "mpirun in PATH, $m/bin/mpirun, is MPICH's.*Open MPI, $o/lib/libmpi" 'rank 0 of 1' "start jobs with $o/bin/mpirun"
 said env PATH="$o/bin:$PATH" ringup doctor --python "$venv"
 unsaid 'rank 0 of 1'
@@ -904,10 +905,10 @@ S
 # Cause: the GPUs hang on NVSwitches, and the fabric manager installed is not of the driver's exact version, so it does not start.
 @test "E4: a fabric manager of another version than the driver" {
   reported <<'S'
-# node_at ROOT FABRICMANAGER - eight H100 on NVSwitches, driver 550.107.02.
+# node_at ROOT FABRICMANAGER [DRIVER] - eight H100 on NVSwitches.
 node_at() {
-  local t=$1 i at
-  gpus_at "$t" 550.107.02 "NVIDIA H100 80GB HBM3"
+  local t=$1 v=${3:-550.107.02} i at
+  gpus_at "$t" "$v" "NVIDIA H100 80GB HBM3"
   ln -s usr/lib "$t/lib"
   for i in 1 2 3 4 5 6 7; do
     at=$t/proc/driver/nvidia/gpus/0000:${i}b:00.0
@@ -933,9 +934,9 @@ node_at() {
   printf '#!/bin/sh\n' >"$t/usr/bin/nv-fabricmanager"
   chmod 755 "$t/usr/bin/nv-fabricmanager"
   printf 'Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\nMaintainer: none\nDescription: of NVIDIA\n\n' \
-    libnvidia-compute-550 550.107.02-0ubuntu0.22.04.1 nvidia-fabricmanager-550 "$2-1" >"$t/var/lib/dpkg/status"
-  echo /usr/bin/nv-fabricmanager >"$t/var/lib/dpkg/info/nvidia-fabricmanager-550.list"
-  echo /usr/lib/x86_64-linux-gnu/libcuda.so.550.107.02 >"$t/var/lib/dpkg/info/libnvidia-compute-550.list"
+    "libnvidia-compute-${v%%.*}" "$v-0ubuntu0.22.04.1" "nvidia-fabricmanager-${v%%.*}" "$2-1" >"$t/var/lib/dpkg/status"
+  echo /usr/bin/nv-fabricmanager >"$t/var/lib/dpkg/info/nvidia-fabricmanager-${v%%.*}.list"
+  echo /usr/lib/x86_64-linux-gnu/libcuda.so.$v >"$t/var/lib/dpkg/info/libnvidia-compute-${v%%.*}.list"
 }
 node_at "$T/tree" 550.90.07
 echo "[Sep 30 2024 10:02:11] [ERROR] [tid 3228] fabric manager NVIDIA GPU driver interface version 550.90.07 don't match with driver version 550.107.02. Please update with matching NVIDIA driver package." \
@@ -944,6 +945,10 @@ said ringup doctor --root "$T/tree"
 ended 1
 wants 'fabric[- ]?manager' '550\.90\.07' '550\.107\.02' \
   '(install|upgrade|update|same version|apt|dnf).*fabric|fabric.*(install|upgrade|update|same version|apt|=550\.107)'
+node_at "$T/f3" 535.54.03 535.129.03
+said ringup doctor --root "$T/f3"
+ended 1
+wants '535\.54\.03, but the driver is 535\.129\.03' "install 'nvidia-fabricmanager-535=535\.129\.03"
 node_at "$T/same" 550.107.02
 said ringup doctor --root "$T/same"
 unsaid '550\.90\.07' "fabric.*(mismatch|don't match|doesn't match|does not match|not of the|not the same|differ|another version)"
@@ -1032,17 +1037,17 @@ S
 # Cause: jax-cuda12-plugin was upgraded apart from jaxlib; JAX takes only a plugin of jaxlib's own version, and goes on without GPU.
 @test "E7: a CUDA plugin of JAX of another version than jaxlib" {
   reported <<'S'
-# jax_at ROOT PLUGIN - a node with a GPU, and jax 0.9.0.1 with this plugin in /opt/venv.
+# jax_at ROOT PLUGIN [JAX] - a node with a GPU, and jax with this plugin in /opt/venv.
 jax_at() {
-  local s=$1/opt/venv/lib/python3.11/site-packages p
+  local s=$1/opt/venv/lib/python3.11/site-packages p v=${3:-0.9.0.1}
   gpus_at "$1" 580.95.05 "NVIDIA L4"
   python_at "$1" /opt/venv 3.11
   mkdir -p "$1/etc"
   ln -s usr/lib "$1/lib"
   printf 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n' >"$1/etc/os-release"
-  package_at "$s" jax 0.9.0.1 'Requires-Dist: jaxlib<=0.9.0.1,>=0.9.0.1' 'Provides-Extra: cuda12' \
-    'Requires-Dist: jax-cuda12-plugin[with-cuda]<0.10,>=0.9.0.1; extra == "cuda12"'
-  package_at "$s" jaxlib 0.9.0.1
+  package_at "$s" jax "$v" "Requires-Dist: jaxlib<=$v,>=$v" 'Provides-Extra: cuda12' \
+    "Requires-Dist: jax-cuda12-plugin[with-cuda]<0.10,>=$v; extra == \"cuda12\""
+  package_at "$s" jaxlib "$v"
   package_at "$s" jax_cuda12_plugin "$2" "Requires-Dist: jax-cuda12-pjrt==$2"
   package_at "$s" jax_cuda12_pjrt "$2"
   for p in plugin pjrt; do sed -i "s/^Name: .*/Name: jax-cuda12-$p/" "$s/jax_cuda12_$p-$2.dist-info/METADATA"; done
@@ -1052,7 +1057,7 @@ jax_at() {
   : >"$s/jax_cuda12_plugin/__init__.py"
   : >"$s/jax_plugins/xla_cuda12/__init__.py"
   so "$s/jax_plugins/xla_cuda12/xla_cuda_plugin.so" <<<'void *GetPjrtApi(void) { return 0; }'
-  echo '__version__ = "0.9.0.1"' | tee "$s/jax/version.py" >"$s/jaxlib/version.py"
+  echo "__version__ = \"$v\"" | tee "$s/jax/version.py" >"$s/jaxlib/version.py"
   printf '__version__ = "%s"\n' "$2" >"$s/jax_cuda12_plugin/version.py"
 }
 jax_at "$T/tree" 0.9.2
@@ -1060,6 +1065,10 @@ said ringup doctor --root "$T/tree"
 ended 1
 wants 'jax[-_]cuda12[-_](plugin|pjrt).*0\.9\.2|0\.9\.2.*jax[-_]cuda12[-_](plugin|pjrt)' 'jaxlib.*0\.9\.0\.1|0\.9\.0\.1.*jaxlib' \
   'jax\[cuda12|jax[-_]cuda12[-_](plugin|pjrt)(\[[a-z-]*\])?==|same version|install .*jax'
+jax_at "$T/f2" 0.4.35 0.4.31
+said ringup doctor --root "$T/f2"
+ended 1
+wants 'jax[-_]cuda12[-_](plugin|pjrt).*0\.4\.35' 'jaxlib.*0\.4\.31' 'same version'
 jax_at "$T/same" 0.9.0.1
 said ringup doctor --root "$T/same"
 unsaid '0\.9\.2' 'plugin.*(not compatible|incompatible|mismatch|not be used|does not match|another version)'
@@ -1240,16 +1249,19 @@ tree_at "NVIDIA H100 80GB HBM3" 550.54.15
 said ringup doctor --root "$t"
 ended 1
 wants '/usr/local/cuda-12/compat.*550\.54\.15.*570\.124\.06' 'error 803' 'fix: remove /usr/local/cuda-12/compat from /etc/ld\.so\.conf'
-tree_at "NVIDIA TITAN RTX" 580.65.06
-said ringup doctor --root "$t"
-ended 1
-wants 'NVIDIA TITAN RTX: CUDA fails with error 804' 'needs driver 580\.65\.06'
+for model in "NVIDIA TITAN RTX" "NVIDIA GeForce RTX 3090"; do
+  tree_at "$model" 580.65.06
+  said ringup doctor --root "$t"
+  ended 1
+  wants "$model: CUDA fails with error 804" 'needs driver 580\.65\.06'
+done
 while read -r compat model; do
   tree_at "$model" "$compat"
   said ringup doctor --root "$t"
   unsaid compat 'error 80'
 done <<'T'
 580.65.06 NVIDIA H100 80GB HBM3
+580.65.06 NVIDIA A100-SXM4-80GB
 570.124.06 NVIDIA GeForce RTX 4090
 580.65.06 NVIDIA RTX A6000
 T
@@ -1289,7 +1301,7 @@ while read -r spark java expected; do
     wants "Spark $spark of .* needs Java ${expected//_/ }, and $T/jdk/bin/java is Java"
   fi
 done <<'T'
-4.0.1 11.0.23 17_to_22
+4.0.0 11.0.27 17_to_22
 4.0.1 17.0.11 fits
 4.0.1 21.0.3 fits
 4.0.1 25 17_to_22
@@ -1480,5 +1492,372 @@ unsaid 'rank 0 of 1'
 mv "$site/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so" "$site/mpi4py/MPI.mpich.cpython-311-x86_64-linux-gnu.so"
 asked
 unsaid 'rank 0 of 1'
+S
+}
+
+# https://github.com/pytorch/pytorch/issues/189245 (also pytorch#59146, transformers#26015, DeepSpeedExamples#302)
+# A build of a torch extension was killed and left its file "lock" in ~/.cache/torch_extensions; every later job waits
+# for it for ever, without a word.
+@test "F1: the lock of a killed build in ~/.cache/torch_extensions" {
+  reported <<'S'
+environment
+torch_at "$site" 2.5.1+cu124 12.4
+package_at "$site" deepspeed 0.15.4 'Requires-Dist: torch' 'Requires-Dist: ninja'
+package_at "$site" ninja 1.11.1
+mkdir -p "$site/deepspeed/ops/csrc/adam"
+echo "version='0.15.4'" >"$site/deepspeed/git_version_info_installed.py"
+: >"$site/deepspeed/__init__.py"
+c=$T/home/.cache/torch_extensions/py311_cu124/fused_adam
+mkdir -p "$c"
+printf 'ninja_required_version = 1.3\ncxx = c++\n' >"$c/build.ninja"
+: >"$c/lock"
+touch -d '2 days ago' "$c/build.ninja" "$c/lock" "$c"
+said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" ringup doctor --python "$venv"
+ended 1
+wants 'torch_extensions/py311_cu124/fused_adam' \
+  'lock.*(stale|left|abandon|kill|interrupt|hang|wait|stuck|for ?ever|old|days|no process|nobody|dead)|(stale|left|abandon|kill|interrupt|hang|wait|stuck|for ?ever|old|dead).*lock' \
+  '(rm |remov|delete|unlink).*(lock|torch_extensions|fused_adam| it)|(lock|torch_extensions|fused_adam).*(rm |remov|delete|unlink)'
+
+# The build came to its end.
+rm "$c/lock"
+so "$c/fused_adam.so" <<<'int fused_adam(void) { return 0; }'
+printf '# ninja log v5\n' >"$c/.ninja_log"
+said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" ringup doctor --python "$venv"
+unsaid 'torch_extensions.*lock' 'stale lock' 'fused_adam.*(stale|lock|hang)'
+S
+}
+
+# https://github.com/NVIDIA/nvidia-docker/issues/365 (also elementary/os-patches#155, CachyOS/linux-cachyos#118,
+# GoogleCloudPlatform/compute-gpu-installation#18)
+# The kernel was upgraded without its headers, so that the nvidia module exists for the old kernel only: "NVIDIA-SMI has
+# failed because it couldn't communicate with the NVIDIA driver".
+@test "F4: a new kernel for which there is no nvidia module" {
+  reported <<'S'
+ko() { # ko FILE KERNEL
+  mkdir -p "${1%/*}"
+  printf 'static const char a[] __attribute__((section(".modinfo"), used)) = "version=535.154.05";\nstatic const char b[] __attribute__((section(".modinfo"), used)) = "vermagic=%s SMP mod_unload modversions ";\n' "$2" |
+    gcc -x c -c -o "$1" -
+}
+node() { # node ROOT
+  local d=$1/sys/bus/pci/devices/0000:1a:00.0 k
+  mkdir -p "$1/etc" "$1/usr/lib" "$1/proc/sys/kernel" "$1/var/lib/dpkg" "$1/usr/src/nvidia-535.154.05" "$d" \
+    "$1/sys/bus/pci/drivers/nvidia" "$1/usr/src/linux-headers-5.15.0-91-generic"
+  ln -s usr/lib "$1/lib"
+  printf 'ID=ubuntu\nVERSION_ID="22.04"\nPRETTY_NAME="Ubuntu 22.04.3 LTS"\n' >"$1/etc/os-release"
+  echo 5.15.0-94-generic >"$1/proc/sys/kernel/osrelease"
+  echo 'Linux version 5.15.0-94-generic (build@lcy02-amd64-118) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0, GNU ld (GNU Binutils for Ubuntu) 2.38) #104-Ubuntu SMP Tue Jan 9 15:25:40 UTC 2024' >"$1/proc/version"
+  printf 'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="535.154.05"\nAUTOINSTALL="yes"\n' >"$1/usr/src/nvidia-535.154.05/dkms.conf"
+  for k in 5.15.0-91-generic 5.15.0-94-generic; do
+    mkdir -p "$1/usr/lib/modules/$k/kernel/drivers/net"
+    : >"$1/usr/lib/modules/$k/modules.dep"
+  done
+  ln -s /usr/src/linux-headers-5.15.0-91-generic "$1/usr/lib/modules/5.15.0-91-generic/build"
+  for k in nvidia nvidia-uvm nvidia-modeset; do ko "$1/usr/lib/modules/5.15.0-91-generic/updates/dkms/$k.ko" 5.15.0-91-generic; done
+  ko "$1/var/lib/dkms/nvidia/535.154.05/5.15.0-91-generic/x86_64/module/nvidia.ko" 5.15.0-91-generic
+  echo 0x10de >"$d/vendor"
+  echo 0x20b0 >"$d/device"
+  echo 0x030200 >"$d/class"
+  printf 'Package: %s\nStatus: install ok installed\nArchitecture: amd64\nVersion: %s\n\n' \
+    nvidia-dkms-535 535.154.05-0ubuntu0.22.04.1 libnvidia-compute-535 535.154.05-0ubuntu0.22.04.1 \
+    linux-image-5.15.0-91-generic 5.15.0-91.101 linux-headers-5.15.0-91-generic 5.15.0-91.101 \
+    linux-image-5.15.0-94-generic 5.15.0-94.104 >"$1/var/lib/dpkg/status"
+}
+node "$T/bad"
+echo 'mlx5_core 1900544 0 - Live 0x0000000000000000' >"$T/bad/proc/modules"
+driver_at "$T/bad/usr/lib/x86_64-linux-gnu/libcuda.so.535.154.05"
+ln -s libcuda.so.535.154.05 "$T/bad/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+said ringup doctor --root "$T/bad"
+ended 1
+wants '5\.15\.0-94' \
+  'nvidia.*(not built|no module|missing|without|lacks?|only for|not (there )?for|not found|not in|no kernel module|absent|none)|(no|without|lacks?|missing|not have|has not).{0,40}nvidia' \
+  'dkms|linux-headers|linux-modules-nvidia|boot.*5\.15\.0-91|5\.15\.0-91.*boot|(re)?(install|build).*(driver|module)'
+
+# Its headers came, and DKMS built the module.
+g=$T/good
+node "$g"
+gpus_at "$g" 535.154.05 'NVIDIA A100-SXM4-40GB'
+mkdir -p "$g/usr/src/linux-headers-5.15.0-94-generic" "$g/dev"
+ln -s /usr/src/linux-headers-5.15.0-94-generic "$g/usr/lib/modules/5.15.0-94-generic/build"
+for k in nvidia nvidia-uvm nvidia-modeset; do ko "$g/usr/lib/modules/5.15.0-94-generic/updates/dkms/$k.ko" 5.15.0-94-generic; done
+ko "$g/var/lib/dkms/nvidia/535.154.05/5.15.0-94-generic/x86_64/module/nvidia.ko" 5.15.0-94-generic
+printf 'nvidia_uvm 1511424 0 - Live 0x0000000000000000 (POE)\nnvidia 56840192 1 nvidia_uvm, Live 0x0000000000000000 (POE)\n' >"$g/proc/modules"
+ln -s ../../drivers/nvidia "$g/sys/bus/pci/devices/0000:1a:00.0/driver"
+printf 'Package: linux-headers-5.15.0-94-generic\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.15.0-94.104\n\n' >>"$g/var/lib/dpkg/status"
+for n in 'nvidia0 195 0' 'nvidiactl 195 255' 'nvidia-uvm 510 0'; do
+  set -- $n
+  mknod "$g/dev/$1" c "$2" "$3" 2>/dev/null || : >"$g/dev/$1"
+done
+said ringup doctor --root "$g"
+unsaid '(no|without|lacks?|missing|not).{0,40}nvidia.{0,20}module' 'module.{0,40}(missing|not built|not loaded|not found)' \
+  'linux-headers-5\.15\.0-94'
+S
+}
+
+# https://github.com/pytorch/pytorch/pull/141063 (also pytorch#111469, #134929, #131312, infiniflow/ragflow#4466)
+# LD_LIBRARY_PATH names an older CUDA toolkit, whose libnvJitLink.so.12 is loaded in place of the wheel's and lacks
+# a symbol that the wheel's libcusparse.so.12 needs, so that "import torch" fails.
+@test "F6: an older toolkit's libnvJitLink.so.12 through LD_LIBRARY_PATH" {
+  reported <<'S'
+live_environment
+torch_at "$site" 2.5.1+cu124 12.4 'Requires-Dist: nvidia-cusparse-cu12==12.3.1.170' 'Requires-Dist: nvidia-nvjitlink-cu12==12.4.127'
+package_at "$site" nvidia_cusparse_cu12 12.3.1.170 'Requires-Dist: nvidia-nvjitlink-cu12'
+package_at "$site" nvidia_nvjitlink_cu12 12.4.127
+printf 'libnvJitLink.so.12 { global: *; };\n' >"$T/map"
+jitlink() { # jitlink FILE RELEASE... - the library with the names of these releases
+  local file=$1 r
+  shift
+  for r; do printf 'int __nvJitLinkCreate_%s(void) { return 0; }\nint __nvJitLinkAddData_%s(void) { return 0; }\nint __nvJitLinkComplete_%s(void) { return 0; }\n' "$r" "$r" "$r"; done |
+    so "$file" "-Wl,--version-script=$T/map"
+}
+jitlink "$site/nvidia/nvjitlink/lib/libnvJitLink.so.12" 12_0 12_1 12_2 12_3 12_4
+jitlink "$T/usr/local/cuda-12.1/lib64/libnvJitLink.so.12" 12_0 12_1
+jitlink "$T/usr/local/cuda-12.6/lib64/libnvJitLink.so.12" 12_0 12_1 12_2 12_3 12_4 12_5 12_6
+so "$site/nvidia/cusparse/lib/libcusparse.so.12" "$site/nvidia/nvjitlink/lib/libnvJitLink.so.12" \
+  -Wl,--enable-new-dtags '-Wl,-rpath,$ORIGIN/../../nvjitlink/lib' \
+  <<<'int __nvJitLinkComplete_12_4(void); int cusparseCreate(void) { return __nvJitLinkComplete_12_4(); }'
+so "$site/torch/lib/libtorch_cuda.so" "$site/nvidia/cusparse/lib/libcusparse.so.12" \
+  -Wl,--enable-new-dtags '-Wl,-rpath,$ORIGIN/../../nvidia/cusparse/lib:$ORIGIN' \
+  <<<'int cusparseCreate(void); int torch_cuda(void) { return cusparseCreate(); }'
+cat >"$site/torch/__init__.py" <<'P'
+import ctypes
+import os
+
+from .version import __version__
+
+ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", "libtorch_cuda.so"), ctypes.RTLD_GLOBAL)
+P
+with_path() { # with_path DIRECTORY - doctor's answer with it first in LD_LIBRARY_PATH
+  said env LD_LIBRARY_PATH="$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ringup doctor --python "$venv"
+}
+with_path "$T/usr/local/cuda-12.1/lib64"
+ended 1
+wants 'usr/local/cuda-12\.1/lib64' 'libnvJitLink' 'LD_LIBRARY_PATH' \
+  '(unset|remov|drop|take|without|clear|prepend|first|before|ahead|put).*(LD_LIBRARY_PATH|cuda-12\.1|nvjitlink)|LD_LIBRARY_PATH.*(unset|remov|drop|without|clear|prepend|first|before|ahead)'
+
+# A newer toolkit's has every name; and nothing is wrong without any.
+with_path "$T/usr/local/cuda-12.6/lib64"
+unsaid 'libnvJitLink.*(undefined|lacks?|missing|older|not (have|define))' '(undefined|lacks?|missing).*nvJitLink'
+said ringup doctor --python "$venv"
+unsaid 'libnvJitLink.*(undefined|lacks?|missing|older|not (have|define))' '(undefined|lacks?|missing).*nvJitLink' 'cuda-12\.1/lib64'
+S
+}
+
+# https://github.com/tensorflow/tensorflow/issues/17411 (also tensorflow#62342, #33038, angadsingh/argos#6)
+# TensorFlow's wheels have needed AVX since 1.6, and this CPU (a virtual machine of type kvm64) does not show it: "Illegal
+# instruction (core dumped)" at import.
+@test "F7: TensorFlow on a processor without AVX" {
+  reported <<'S'
+node() { # node ROOT MODEL FLAGS
+  local i
+  mkdir -p "$1/proc" "$1/etc"
+  printf 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n' >"$1/etc/os-release"
+  for i in 0 1 2 3; do
+    printf 'processor\t: %s\nvendor_id\t: AuthenticAMD\ncpu family\t: 15\nmodel\t\t: 6\nmodel name\t: %s\nflags\t\t: %s\n\n' "$i" "$2" "$3"
+  done >"$1/proc/cpuinfo"
+  python_at "$1" /opt/venv 3.11
+  site=$1/opt/venv/lib/python3.11/site-packages
+  package_at "$site" tensorflow 2.15.0
+  mkdir -p "$site/tensorflow/python"
+  : >"$site/tensorflow/__init__.py"
+  library_at "$site/tensorflow/libtensorflow_framework.so.2" tensorflow
+  library_at "$site/tensorflow/libtensorflow_cc.so.2" tensorflow
+  library_at "$site/tensorflow/python/_pywrap_tensorflow_internal.so" tensorflow
+}
+flags='fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall nx lm rep_good nopl cpuid extd_apicid tsc_known_freq pni cx16 x2apic hypervisor cmp_legacy 3dnowprefetch vmmcall'
+node "$T/bad" 'Common KVM processor' "$flags"
+said ringup doctor --root "$T/bad"
+ended 1
+wants '(^|[^a-z])AVX' 'tensorflow' \
+  'cpu.?type|cpu.?model|pass.?through|(type|model|cpu)( |=|: ?)"?host|build.*source|from source|(built|build|compiled) without AVX|tensorflow ?(==|<=?) ?1\.[56]|(machine|node|cpu|processor|host) (with|that (has|shows|offers)) .*AVX|another (cpu|machine|node|processor)'
+
+node "$T/good" 'AMD EPYC-Rome Processor' "$flags ssse3 fma sse4_1 sse4_2 popcnt aes xsave avx f16c rdrand bmi1 avx2 bmi2"
+said ringup doctor --root "$T/good"
+unsaid '(no|without|lacks?|needs|requires|misses) AVX' 'AVX.*(missing|absent|not (there|shown|supported))' 'illegal instruction'
+S
+}
+
+# https://github.com/openucx/ucx/issues/8229 (also NVIDIA/nccl-tests#206, openucx/ucx#8684, ai4d-iasc/trixie#81)
+# Memory that may be locked is limited to 64 KiB on a node with InfiniBand: ibv_create_cq and ibv_reg_mr fail with "Cannot
+# allocate memory", and so do NCCL and UCX.  (Root without CAP_IPC_LOCK, as in a container, is not exempt.)
+@test "F8: 64 KiB of locked memory on a node with InfiniBand" {
+  reported <<'S'
+[[ ! -e /dev/infiniband ]] || cannot "this machine has /dev/infiniband"
+command -v setpriv >/dev/null || cannot "no setpriv here"
+scratch
+mkdir -p "$T/s/net"
+mount --rbind /sys/class/net "$T/s/net"
+mount -t tmpfs none /sys/class || cannot "nothing can be mounted on /sys/class"
+mkdir -p /sys/class/net
+mount --rbind "$T/s/net" /sys/class/net
+d=/sys/class/infiniband/mlx5_0
+mkdir -p "$d/ports/1/gids" "$d/ports/1/gid_attrs/types" "$d/device" /sys/class/infiniband_verbs/uverbs0
+echo '1: CA' >"$d/node_type"
+echo 20.35.2000 >"$d/fw_ver"
+echo MT_0000000223 >"$d/board_id"
+echo 0x15b3 >"$d/device/vendor"
+echo 0x101b >"$d/device/device"
+echo 0 >"$d/device/numa_node"
+echo '4: ACTIVE' >"$d/ports/1/state"
+echo '5: LinkUp' >"$d/ports/1/phys_state"
+echo InfiniBand >"$d/ports/1/link_layer"
+echo '200 Gb/sec (4X HDR)' >"$d/ports/1/rate"
+echo 0x1 >"$d/ports/1/lid"
+echo 0x1 >"$d/ports/1/sm_lid"
+echo fe80:0000:0000:0000:0c42:a103:0064:d0a2 >"$d/ports/1/gids/0"
+echo 'IB/RoCE v1' >"$d/ports/1/gid_attrs/types/0"
+echo 6 >/sys/class/infiniband_verbs/abi_version
+echo mlx5_0 >/sys/class/infiniband_verbs/uverbs0/ibdev
+echo 231:192 >/sys/class/infiniband_verbs/uverbs0/dev
+layer /dev
+(: >/dev/null) 2>&1 || cannot "no devices on overlay file systems here"
+mkdir -p /dev/shm /dev/infiniband
+mount -t tmpfs none /dev/shm
+mknod /dev/infiniband/uverbs0 c 231 192 || cannot "no devices can be made here"
+mknod /dev/infiniband/rdma_cm c 10 58 || cannot "no devices can be made here"
+chmod 666 /dev/infiniband/*
+said setpriv --bounding-set=-ipc_lock bash -c 'ulimit -l 64 && exec ringup doctor'
+ended 1
+wants 'mlx5_0|InfiniBand|RDMA' 'memlock|lock(ed|ing)?.{0,15} memory|memory.{0,30}lock|ulimit -l' \
+  '64 ?(KiB|kB|kbytes|K([^a-z]|$))|65536' 'unlimited'
+
+# Root of the machine is exempt.  Where the limit may not be raised, getrlimit() says that it is.
+said bash -c 'ulimit -l 64 && exec ringup doctor'
+wants 'note +locked memory: at most 64 KiB, except for root'
+unsaid 'bad .*locked memory'
+so "$T/unlimited.so" <<'C'
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int getrlimit(int resource, struct rlimit *l) {
+  long rc = syscall(SYS_prlimit64, 0, resource, 0, l);
+  if (resource == RLIMIT_MEMLOCK) l->rlim_cur = RLIM_INFINITY;
+  return (int)rc;
+}
+C
+said setpriv --bounding-set=-ipc_lock env LD_PRELOAD="$T/unlimited.so" ringup doctor
+wants 'good +locked memory: unlimited'
+S
+}
+
+@test "F11: kinds of F1: whose lock it is, and since when" {
+  reported here <<'S'
+cache=$T/home/.cache/torch_extensions
+asked() { said env -u TORCH_EXTENSIONS_DIR -u XDG_CACHE_HOME HOME="$T/home" "$@" ringup doctor --no-import; }
+# locked FOLDER [WHEN] - a lock of a build in FOLDER, $lock.
+locked() {
+  lock=$1/lock
+  mkdir -p "$1"
+  : >"$lock"
+  touch -d "${2:-now}" "$lock" "$1"
+}
+asked
+ended 0
+locked "$cache/py311_cu124/fused_adam"
+asked
+ended 0
+wants "note +$lock is 0 minutes old, and no process here" "fix: rm $lock, if no other node"
+# A build goes on there.
+touch -d '3 hours ago' "$lock"
+asked
+ended 0
+wants "note +$lock is 3 hours old"
+touch -d '3 hours ago' "${lock%/*}"
+asked
+ended 1
+wants "bad +$lock is 3 hours old" 'waits forever' "fix: rm $lock$"
+sleep 100 9<"$lock" &
+asked
+ended 0
+wants "note +process $! \(sleep\) has held $lock for 3 hours"
+unsaid 'fix: rm'
+kill $!
+wait
+asked TORCH_EXTENSIONS_DIR="$T/none"
+unsaid '/lock'
+rm -r "$cache"
+# Without a folder for each CUDA; the file's name reaches the shell as it is.
+locked "$T/my extensions/exllama v2" '3 hours ago'
+asked TORCH_EXTENSIONS_DIR="$T/my extensions"
+wants "fix: rm '$lock'"
+locked "$T/cache/torch_extensions/py312_cpu/utils" '3 hours ago'
+asked XDG_CACHE_HOME="$T/cache"
+ended 1
+wants "bad +$lock"
+# These locks end with their process; the others are no files.
+mkdir -p "$T/home/.cache/huggingface/hub/.locks/models--x" "$T/home/.triton/cache/x" "$cache"/{a/b/lock,c,$'d\ne'}
+touch -d '2 days ago' "$T/home/.cache/huggingface/hub/.locks/models--x/y.lock" "$T/home/.triton/cache/x/lock" "$cache/lock" "$cache/$'d\ne'/lock"
+mkfifo "$cache/c/lock"
+ln -s nowhere "$cache/a/lock"
+asked
+ended 0
+unsaid '/lock' '\.lock'
+S
+}
+
+@test "F12: kinds of F4: why the kernel has no module, or does not load it" {
+  reported here <<'S'
+n=0
+# tree_at KERNEL - $t: it runs with a GPU and the driver's libraries; $k has its modules, $o those of 6.1.0-17-amd64.
+tree_at() {
+  t=$T/tree$((n++)) d=$t/sys/bus/pci/devices/0000:1a:00.0
+  k=$t/lib/modules/$1 o=$t/lib/modules/6.1.0-17-amd64
+  mkdir -p "$d" "$t/proc/sys/kernel" "$t/usr/lib/x86_64-linux-gnu" "$k/kernel/drivers/video/fbdev/nvidia"
+  echo "$1" >"$t/proc/sys/kernel/osrelease"
+  echo 0x10de >"$d/vendor"
+  echo 0x030200 >"$d/class"
+  driver_at "$t/usr/lib/x86_64-linux-gnu/libcuda.so.535.154.05"
+  ln -s libcuda.so.535.154.05 "$t/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+  : >"$k/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko"
+  ln -s . "$k/loop"
+}
+module_at() { mkdir -p "${1%/*}" && printf '%64s%s\n' x "${2:-}" >"$1"; }
+asked() {
+  said ringup doctor --root "$t"
+  ended 1
+  wants "$@"
+}
+# Neither DKMS nor a module for another kernel.
+tree_at 6.1.0-18-amd64
+module_at "$k/updates/nvidia-uvm.ko"
+asked 'kernel 6\.1\.0-18-amd64 has no module nvidia$' 'linux-modules-nvidia-\*-6\.1\.0-18-amd64'
+# DKMS, with headers and without, on systems of two kinds.
+mkdir -p "$t/var/lib/dkms/nvidia" "$o"
+asked 'DKMS cannot build' 'sudo dnf install kernel-devel-6\.1\.0-18-amd64; sudo dkms autoinstall -k 6\.1\.0-18-amd64; sudo modprobe nvidia$'
+mkdir -p "$k/build"
+module_at "$k/build/nvidia.ko"
+asked 'make\.log' 'fix: sudo dkms autoinstall -k 6\.1\.0-18-amd64; sudo modprobe nvidia$'
+module_at "$o/updates/dkms/nvidia-current.ko.xz"
+asked 'no module nvidia; it was built for 6\.1\.0-17-amd64' 'or boot 6\.1\.0-17-amd64'
+rm -r "$k"
+asked 'modules of kernel 6\.1\.0-18-amd64, which runs, are gone' 'into an installed kernel, such as 6\.1\.0-17-amd64'
+# The kernel has it, by the names of several systems.
+for m in updates/dkms/nvidia.ko.zst extra/nvidia/nvidia.ko kernel/drivers/video/nvidia.ko weak-updates/nvidia/nvidia.ko.xz \
+  kernel/nvidia-535/nvidia.ko updates/dkms/nvidia-tesla-470.ko updates/dkms/nvidia-current-open.ko.xz; do
+  tree_at 6.1.0-18-amd64
+  module_at "$k/$m"
+  asked 'the kernel module nvidia is not loaded$' 'although this kernel has the module'
+done
+e=$t/sys/firmware/efi/efivars
+mkdir -p "$e"
+printf '\6\0\0\0\1' >"$e/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+asked 'Secure Boot is on, and the kernel loads' mokutil
+module_at "$k/updates/nvidia.ko"
+rm "$k/updates/dkms"/*
+asked 'Secure Boot is on, and the module has no signature'
+module_at "$k/updates/nvidia.ko" $'\n~Module signature appended~'
+asked 'Secure Boot is on, and the kernel loads'
+for by in nouveau:blacklist vfio-pci:reserved; do
+  mkdir -p "$t/sys/bus/pci/drivers/${by%:*}"
+  ln -sfn "../../drivers/${by%:*}" "$d/driver"
+  asked "not loaded; the driver in use is ${by%:*}" "${by#*:}"
+done
+# Nothing here needs the GPU.
+rm -r "$t/usr"
+said ringup doctor --root "$t"
+ended 0
+tree_at '$(reboot)'
+module_at "$o/nvidia.ko"
+asked 'nvidia is not loaded$'
+unsaid reboot
 S
 }
