@@ -21,20 +21,25 @@ pytestmark = pytest.mark.skipif(not os.path.exists(os.path.join(FAKES, "cuda", "
                                 reason="make check_DATA has not made the fakes")
 
 
+def fakes(nccl):
+    """The variables by which a process gets them, also where torch has brought a real NCCL."""
+    return {"LD_LIBRARY_PATH": f"{FAKES}/cuda:{FAKES}/nccl-{nccl}",
+            "LD_PRELOAD": f"{FAKES}/nccl-{nccl}/libnccl.so.2"}
+
+
 def ranks(n, what, nccl="2.28.9", backend="nccl", more=(), options=(), **env):
     """Run a function of nccl_of_a_rank.py."""
-    path = f"{FAKES}/cuda:{FAKES}/nccl-{nccl}"
     run = launcher("ringup", n)
     script = os.path.join(HERE, "nccl_of_a_rank.py")
     return start([*run[:4], *options, *run[4:], script, what, *more],
-                 timeout=100, LD_LIBRARY_PATH=path, RINGUP_BACKEND=backend, **env)
+                 timeout=100, RINGUP_BACKEND=backend, **{**fakes(nccl), **env})
 
 
 def training(*program, nccl="2.28.9", doomed=()):
     """Run nccl_training_of_a_rank.py by a launcher; returns how that ended."""
     script = os.path.join(HERE, "nccl_training_of_a_rank.py")
     return start([*program, sys.executable, script, *map(str, doomed)], timeout=100,
-                 LD_LIBRARY_PATH=f"{FAKES}/cuda:{FAKES}/nccl-{nccl}", RINGUP_BACKEND="nccl")
+                 RINGUP_BACKEND="nccl", **fakes(nccl))
 
 
 @pytest.mark.parametrize("n, program, nccl", [
