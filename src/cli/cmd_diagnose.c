@@ -482,7 +482,8 @@ static int diagnose(int argc, char **argv, struct err *e)
 		failed = read_logs(&s, argc, argv, e);
 		rc = conclude(&c, &s.evidence, &nodes, failed ? &(struct err){ 0 } : e);
 	}
-	if (!rc && !c.n && !failed && c.outcome != JOBEND_WELL)
+	if (!rc && !failed &&
+	    (c.outcome == JOBEND_SILENT || (!c.n && c.outcome != JOBEND_WELL)))
 		read_nccl(argc, argv, nccl);
 	if (!rc && (c.n || !failed)) {
 		if (as_json)

@@ -611,8 +611,7 @@ said ringup doctor --python "$venv"
 wants 'import fails: it is killed by signal 4'
 # Horovod is imported as well, if nothing is wrong with torch itself.
 : >"$site/torch/__init__.py"
-package_at "$site" horovod 0.28.1
-so "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" <<<'int x;'
+horovod_at <<<'int x;'
 : >"$site/horovod/__init__.py"
 echo 'raise ImportError("Extension horovod.torch has not been built")' >"$site/horovod/torch/__init__.py"
 said ringup doctor --python "$venv"

@@ -128,10 +128,17 @@ live_environment() {
   printf 'home = %s\nversion = %s.4\ninclude-system-site-packages = false\n' "${python%/*}" "$series" >"$venv/pyvenv.cfg"
 }
 
+# abi_of SITE - "cpython-311" of .../python3.11/site-packages.
+abi_of() {
+  local series=${1%/site-packages}
+  series=${series##*python3.}
+  printf 'cpython-3%s' "$series"
+}
+
 # horovod_at [OPTION...] <SOURCE - a Horovod for torch in $site, whose extension is SOURCE.
 horovod_at() {
   package_at "$site" horovod 0.28.1
-  so "$site/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so" "$@"
+  so "$site/horovod/torch/mpi_lib_v2.$(abi_of "$site")-x86_64-linux-gnu.so" "$@"
 }
 
 # gpus_at ROOT DRIVER MODEL - a GPU, as its driver shows it.

@@ -153,7 +153,7 @@ def test_too_few_slots_are_told_as_upstream_s_own_test_wants_it(spark):
 
 
 @pytest.mark.parametrize("python, words", [
-    ("/no/such/python", 'cannot run program "/no/such/python" .No such file'),
+    ("/no/such/python", 'cannot run program "/no/such/python" .*No such file'),
     ("/bin/false", "PYSPARK_PYTHON does not name a working Python there")])
 def test_a_python_that_does_not_start_is_told(spark, monkeypatch, python, words):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", python)

@@ -263,15 +263,35 @@ def _last_words(kind, value, trace):
 _last_words.installed = False  # once: a hook that replaces this one may call it
 
 
-def _child_ends():
-    """Do what atexit and sys.excepthook do elsewhere: call abort_all() if an exception ends this
-    child of multiprocessing, and close all jobs."""
-    error = sys.exc_info()[1]
+def _child_fails(error):
+    """Call abort_all() if the exception ends this child of multiprocessing as failed."""
     if isinstance(error, SystemExit):  # mp.spawn() of torch raises it after an exception
         error = error.__context__ if error.code else None
     if error is not None:
         abort_all(error)
+
+
+def _child_ends():
+    """Do what atexit and sys.excepthook do elsewhere."""
+    _child_fails(sys.exc_info()[1])
     _close_all()
+
+
+def _watch_run(process):
+    """Have _child_fails() called with the exception that leaves run() of this child's Process."""
+    monitoring, bootstrap = sys.monitoring, process.BaseProcess._bootstrap.__code__
+
+    def unwound(code, _offset, error):
+        caller = sys._getframe(1).f_back
+        if code.co_name == "run" and caller and caller.f_code is bootstrap:
+            _child_fails(error)
+
+    for tool in (3, 4):  # of the six, those without a use of their own
+        if monitoring.get_tool(tool) is None:
+            monitoring.use_tool_id(tool, "ringup")
+            monitoring.register_callback(tool, monitoring.events.PY_UNWIND, unwound)
+            monitoring.set_events(tool, monitoring.events.PY_UNWIND)
+            break
 
 
 def _watch_child():
@@ -282,6 +302,8 @@ def _watch_child():
         return
     if not (_watch_child.finalizer and _watch_child.finalizer.still_active()):
         _watch_child.finalizer = util.Finalize(None, _child_ends, exitpriority=100)
+        if sys.version_info >= (3, 13):  # which runs finalizers when it has handled the exception
+            _watch_run(process)
 
 
 _watch_child.finalizer = None
