@@ -9,13 +9,14 @@
 #include "base/num.h"
 #include "diagnose/fields.h"
 
-enum { LOOK = 240, DIGITS = 9, PIECES = 12 };
+enum { LOOK = 240, DIGITS = 9, PIECES = 12, SEEN = 1 << 16 };
 
 void links_reset(struct links *l)
 {
 	l->n = 0;
 	l->rank = -1;
 	l->pid = 0;
+	l->seen = 0;
 }
 
 static bool links_is_letter(char c)
@@ -53,6 +54,7 @@ static void links_add(struct links *l, const struct link *add)
 {
 	struct link *x;
 
+	l->seen++;
 	for (int i = 0; i < l->n; i++) {
 		x = &l->list[i];
 		if (x->file != add->file || x->pid != add->pid ||
@@ -172,7 +174,7 @@ static void read_srun(struct links *l, struct link *x, const char *low, const ch
 		p += 1 + strspn(p + 1, "0123456789");
 		if (*p == '-' && (last = links_number(p + 1)) >= 0)
 			p += 1 + strspn(p + 1, "0123456789");
-		for (; first <= last && l->n < LINKS; first++) {
+		for (; first <= last && l->n < LINKS && l->seen < SEEN; first++) {
 			x->rank = (int)first;
 			links_add(l, x);
 		}
@@ -187,10 +189,12 @@ static void read_report(struct links *l, struct link *x, const char *low, const 
 
 	if (!strncmp(p, "exitcode", 8) && (at = strstr(p, "(pid: ")))
 		l->pid = links_number(at + 6);
-	at = p + 4 + strspn(p + (strlen(p) > 3 ? 4 : 0), " :");
-	if (!strncmp(p, "rank ", 5) && strstr(p, "(local_rank: "))
+	if (strncmp(p, "rank ", 5) != 0 && strncmp(p, "host ", 5) != 0)
+		return;
+	at = p + 5 + strspn(p + 5, " :");
+	if (*p == 'r' && strstr(p, "(local_rank: "))
 		l->rank = (int)links_number(at);
-	if (strncmp(p, "host ", 5) != 0 || l->rank < 0)
+	if (*p == 'r' || l->rank < 0)
 		return;
 	x->rank = l->rank;
 	x->pid = l->pid > 0 ? l->pid : 0;
@@ -219,7 +223,7 @@ void links_read(struct links *l, int file, const char *line, const char *end)
 	size_t n;
 	int rank;
 
-	if (l->n == LINKS || !links_may_say(line, end))
+	if (l->n == LINKS || l->seen >= SEEN || !links_may_say(line, end))
 		return;
 	n = (size_t)(end - line) < LOOK ? (size_t)(end - line) : LOOK;
 	for (size_t i = 0; i < n; i++) {

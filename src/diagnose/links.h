@@ -21,6 +21,7 @@ struct link {
 struct links {
 	struct link list[LINKS];
 	int n;
+	int seen; /* links read, also those that were known: their number is bounded */
 	int rank; /* of the report whose lines are read, going backwards, or -1 */
 	long pid;
 };
