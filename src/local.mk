@@ -327,6 +327,7 @@ TOOL_SOURCES += \
 	%reldir%/diagnose/procs.c %reldir%/diagnose/procs.h \
 	%reldir%/diagnose/routine.c %reldir%/diagnose/routine.h \
 	%reldir%/diagnose/stepline.c %reldir%/diagnose/stepline.h \
+	%reldir%/diagnose/links.c %reldir%/diagnose/links.h \
 	%reldir%/diagnose/suite.c %reldir%/diagnose/suite.h \
 	%reldir%/diagnose/read.c %reldir%/diagnose/read.h \
 	%reldir%/diagnose/rulefile.c %reldir%/diagnose/rulefile.h \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "diagnose/links.h"
 #include "ringup.h"
 
 static void append(char *out, size_t size, const char *fmt, ...)
@@ -581,6 +582,15 @@ static void put_full_name(struct conclusion *cause, const struct finding *result
 			append(cause->cause, sizeof(cause->cause), "; %s", result->host[i]);
 }
 
+/* Adds the one rank that others waited for in vain to the cause for which it did not come. */
+static void put_awaited(struct conclusion *cause, const struct finding *result)
+{
+	if (!strcmp(cause->finding->signature->library, "ssh") && result->ranks == 1 &&
+	    !strstr(cause->cause, "; rank "))
+		append(cause->cause, sizeof(cause->cause), "; rank %d did not come",
+		       result->rank[0]);
+}
+
 /* Makes a result of what an earlier or later message explains, and a cause of what explains. */
 static void order_explained(struct conclusions *c)
 {
@@ -596,6 +606,7 @@ static void order_explained(struct conclusions *c)
 				cause->kind = SIGNATURE_SETTING;
 			result->kind = SIGNATURE_RESULT;
 			put_full_name(cause, result->finding);
+			put_awaited(cause, result->finding);
 			snprintf(result->reason, sizeof(result->reason), "line %ld: %s",
 				 cause->finding->line, cause->finding->proof);
 		}
@@ -771,6 +782,8 @@ static void add_short(struct conclusions *c, const struct evidence *v)
 
 	if (!p)
 		p = jobend_waits(v, said, sizeof(said));
+	if (!p)
+		p = jobend_begun(v, said, sizeof(said));
 	if (!p) {
 		p = jobend_unset(v, said, sizeof(said));
 		is_set_up = false;
@@ -884,6 +897,12 @@ static void add_end(struct conclusions *c, const struct evidence *v)
 		add_untold(c, &told, p, l, said);
 }
 
+/* Is it of JAX's barrier at shutdown?  The first task there ended first. */
+static bool is_shutdown(const struct finding *f)
+{
+	return !strcmp(f->signature->library, "jax") && strstr(f->proof, "Id: Shutdown:");
+}
+
 /* Of the ends that are told of one rank alone, the first in the log; or NULL. */
 static const struct finding *first_end(const struct conclusions *c, int file)
 {
@@ -893,7 +912,8 @@ static const struct finding *first_end(const struct conclusions *c, int file)
 		f = c->list[i].finding;
 		if (is_end(f->signature) && f->file == file && f->ranks == 1 && !f->well &&
 		    !c->list[i].is_overcome && f->signal != 15 &&
-		    (f->signal || f->status >= 0) && (!first || f->line < first->line))
+		    (f->signal || f->status >= 0 || is_shutdown(f)) &&
+		    (!first || f->line < first->line))
 			first = f;
 	}
 	return first;
@@ -989,6 +1009,46 @@ static void finish_slurm(struct evidence *v)
 	}
 }
 
+/* A task of srun that starts torchrun is no rank: torchrun's report tells the rank on its host.
+ */
+static void finish_report(const struct evidence *v, struct finding *f)
+{
+	const struct links *l = procs_links(v->procs);
+	const struct link *x;
+
+	if (!f->count || !f->ranks || strcmp(f->signature->library, "slurm") != 0 ||
+	    !links_reported(l, f->file, NULL))
+		return;
+	x = f->hosts == 1 ? links_reported(l, f->file, f->host[0]) : NULL;
+	f->ranks = x && f->ranks == 1;
+	if (f->ranks)
+		f->rank[0] = x->rank;
+}
+
+/* Adds the rank or the host of the first finding that other lines link to what it names: a
+ * process, or a rank. */
+static void put_links(struct conclusions *c, const struct evidence *v)
+{
+	const struct links *l = procs_links(v->procs);
+	struct finding *f = c->n ? (struct finding *)c->list[0].finding : NULL;
+	char host[LINKS_HOST] = "";
+	const struct link *x;
+	long pid;
+
+	if (!f || c->list[0].kind >= SIGNATURE_NOTE || (f->ranks && f->hosts) || f->ranks > 1)
+		return;
+	pid = links_pid(f->proof, host);
+	x = pid ? links_of_pid(l, f->file, f->hosts == 1 ? f->host[0] : host, pid) : NULL;
+	if (!x && f->ranks)
+		x = links_of_rank(l, f->file, f->rank[0]);
+	if (x && !f->hosts)
+		memcpy(host, x->host, sizeof(host));
+	if (x && x->rank >= 0 && !f->ranks)
+		f->rank[f->ranks++] = x->rank;
+	if (!f->hosts && *host)
+		fields_show(f->host[f->hosts++], sizeof(f->host[0]), host, strlen(host));
+}
+
 /* Adds the host of the task of srun that started the rank. */
 static void finish_host(const struct evidence *v, struct finding *f)
 {
@@ -1002,8 +1062,10 @@ static void finish(struct evidence *v)
 {
 	procs_finish(v->procs);
 	finish_slurm(v);
-	for (int i = 0; i < signature_count; i++)
+	for (int i = 0; i < signature_count; i++) {
+		finish_report(v, &v->of[i]);
 		finish_host(v, &v->of[i]);
+	}
 	for (int i = 0; i < v->unknowns; i++)
 		finish_host(v, &v->unknown[i].finding);
 	for (int i = 0; i < signature_count; i++)
@@ -1041,6 +1103,7 @@ int conclude(struct conclusions *c, struct evidence *v, const struct nodes *node
 	qsort_r(c->list, (size_t)c->n, sizeof(*c->list), conclude_compare, &dated);
 	limit_checks(c);
 	put_first_end(c);
+	put_links(c, v);
 	c->outcome = v->status ? judge(c, v) : JOBEND_WELL;
 	if (suite)
 		add_suite(c, suite);

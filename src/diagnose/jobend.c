@@ -17,6 +17,8 @@ enum {
 	LONG_STILL = 1200, /* and while only a monitor writes */
 	LOOPS = 8,         /* equal lines at the end of a log that only waits */
 	NEAR_END = 90,     /* percent of all steps */
+	FEW = 4,           /* ranks that are named */
+	ENDED = 2,         /* times that something ended before it did not */
 	WORLD = 4096       /* ranks that are looked at */
 };
 
@@ -30,7 +32,12 @@ const char *jobend_name(enum jobend o)
 /* Did tests pass after @at, and none fail?  A suite may print failures on purpose. */
 static bool has_passed(const struct proc *p, uint64_t at)
 {
-	return p->passed > at && p->failed <= at;
+	if (p->passed <= at || p->failed > at)
+		return false;
+	for (int i = 0; i < p->suites; i++)
+		if (p->suite[i].has_passed && p->suite[i].from <= at && p->suite[i].to > at)
+			return true;
+	return false;
 }
 
 static bool says_well(const struct evidence *v, int file, uint64_t at, bool of_job)
@@ -561,6 +568,9 @@ static const struct proc *find_stop(const struct evidence *v, const struct proc 
 	if (!last || last->steps < 2 || !ends_with_step(last))
 		return NULL;
 	line = last->step_line.text;
+	if (stepline_begins(last->last[0].text,
+			    last->last[0].text + strlen(last->last[0].text)))
+		return last;
 	if (last->step_line.at == last->last[0].at &&
 	    !stepline_is_drawn(line, line + strlen(line)))
 		return last;
@@ -652,6 +662,43 @@ const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size
 	return x;
 }
 
+/* Has the job made the steps or epochs that it announced? */
+static bool has_arrived(const struct proc *p, int n)
+{
+	long total;
+
+	for (int i = 0; i < n; i++) {
+		total = p[i].steps ? total_of(&p[i], p, n) : 0;
+		if (total > 0 ? !is_short(p[i].step, total)
+			      : p[i].epochs && !is_short(p[i].epoch, p[i].epochs))
+			return true;
+	}
+	return false;
+}
+
+const struct proc *jobend_begun(const struct evidence *v, char *out, size_t size)
+{
+	int n;
+	const struct proc *p = procs_list(v->procs, &n), *last = last_writer(p, n);
+	const char *line = last ? last->last[0].text : "";
+	long before = 0;
+
+	if (!last || !stepline_begins(line, line + strlen(line)) || has_arrived(p, n))
+		return NULL;
+	for (int i = 0; i < n; i++)
+		if (p[i].ended_well || is_done(&p[i]) || p[i].runs)
+			return NULL;
+	before = procs_ended(v->procs, last);
+	if (before < ENDED)
+		return NULL;
+	snprintf(out, size,
+		 "the log stops with the beginning of something that ended %ld times before: "
+		 "the "
+		 "job still runs, hangs, or was killed without a message",
+		 before);
+	return last;
+}
+
 /* How many ranks began to set up a communicator of NCCL and did not complete it. */
 static long count_unset(const struct proc *p, int n)
 {
@@ -671,6 +718,27 @@ static bool is_unset(const struct proc *p, int n)
 	return true;
 }
 
+/* Names the few ranks that did not begin to set up the communicator that others began. */
+static void put_absent(char *out, size_t size, const struct procs_start *s)
+{
+	size_t at = strlen(out);
+	int n = 0;
+	bool is_first = true;
+
+	for (long r = 0; r < s->world; r++)
+		n += !(s->begun[r / 64] >> r % 64 & 1);
+	if (!n || n > FEW || 2 * n > s->world)
+		return;
+	for (long r = 0; r < s->world; r++)
+		if (!(s->begun[r / 64] >> r % 64 & 1) && at < size) {
+			snprintf(out + at, size - at, "%s %ld", is_first ? "; rank" : ",", r);
+			is_first = false;
+			at = strlen(out);
+		}
+	if (at < size)
+		snprintf(out + at, size - at, " did not begin");
+}
+
 const struct proc *jobend_unset(const struct evidence *v, char *out, size_t size)
 {
 	int n;
@@ -686,6 +754,7 @@ const struct proc *jobend_unset(const struct evidence *v, char *out, size_t size
 		snprintf(out, size,
 			 "the log stops while %ld ranks set up NCCL's communicator, %s", unset,
 			 then);
+		put_absent(out, size, procs_start(v->procs));
 		return unset > 1 ? last : NULL;
 	}
 	snprintf(out, size, "the log stops while the job sets up its processes, %s", then);

@@ -71,6 +71,10 @@ const struct proc *jobend_short(const struct evidence *v, char *out, size_t size
  * many steps?  @out and the result as above. */
 const struct proc *jobend_waits(const struct evidence *v, char *out, size_t size);
 
+/* jobend_begun - does the last log end with a line that begins something, and that another line
+ * followed each time before?  @out and the result as above. */
+const struct proc *jobend_begun(const struct evidence *v, char *out, size_t size);
+
 /*
  * jobend_unset - does the last log end while the job sets up, before any process makes a step
  * or tells of an end?

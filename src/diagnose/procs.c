@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "diagnose/fields.h"
 #include "diagnose/jobstate.h"
+#include "diagnose/links.h"
 #include "diagnose/origin.h"
 #include "diagnose/routine.h"
 #include "diagnose/stepline.h"
@@ -29,8 +30,9 @@ struct seen {
 	unsigned short lines; /* looked at in that pass */
 	unsigned char kept, steps;
 	bool is_done, has_epoch;
-	bool is_ok;        /* the line below is unittest's "OK" */
-	long step, within; /* the last one taken */
+	unsigned char suite; /* 1 + the place of the one whose beginning comes next, or 0 */
+	bool is_ok;          /* the line below is unittest's "OK" */
+	long step, within;   /* the last one taken */
 };
 
 struct procs {
@@ -42,7 +44,9 @@ struct procs {
 	int file, file_rank;
 	bool is_first, is_whole; /* the piece: of the log, and read as a whole */
 	bool has_tasks;          /* see procs_look() */
-	uint64_t behind;         /* the place behind the line that is looked at */
+	struct procs_start start;
+	struct links links;
+	uint64_t behind; /* the place behind the line that is looked at */
 	struct routine routine;
 };
 
@@ -67,6 +71,8 @@ void procs_reset(struct procs *p)
 	p->file_rank = -1;
 	p->is_first = true;
 	p->has_tasks = false;
+	links_reset(&p->links);
+	memset(&p->start, 0, sizeof(p->start));
 	routine_reset(&p->routine);
 }
 
@@ -290,15 +296,33 @@ static void take_step(struct proc *x, struct seen *s, uint64_t at, long number,
 	s->steps++;
 }
 
+/* Keeps the suite, the last one for all beyond the room. */
+static void add_suite(struct proc *x, const struct proc_suite *s)
+{
+	if (x->suites < PROCS_SUITES)
+		x->suites++;
+	x->suite[x->suites - 1] = *s;
+}
+
 /* Takes what a test runner says, going backwards. */
 static void take_suite(const struct procs *p, struct proc *x, struct seen *s, uint64_t at,
 		       long number, const char *line, const char *end)
 {
 	enum suite is = suite_read(line, end);
 	uint64_t behind = p->behind;
+	bool has_passed = is == SUITE_PASSED || (is == SUITE_RAN && s->is_ok);
 
-	if (is == SUITE_PASSED || (is == SUITE_RAN && s->is_ok))
+	if (has_passed)
 		x->passed = behind > x->passed ? behind : x->passed;
+	if (is == SUITE_BEGINS && s->suite)
+		x->suite[s->suite - 1].from = at;
+	if (is == SUITE_BEGINS)
+		s->suite = 0;
+	if (has_passed || is == SUITE_FAILED) {
+		add_suite(x, &(struct proc_suite){ 0, behind, has_passed,
+						   suite_tests(line, end) });
+		s->suite = (unsigned char)x->suites;
+	}
 	if (is == SUITE_FAILED && behind > x->failed) {
 		x->failed = behind;
 		procs_line(&x->failure, at, number, line, end);
@@ -327,13 +351,51 @@ static void take_epoch(struct proc *x, struct seen *s, const char *line, const c
 	x->epochs = epochs;
 }
 
+/* The number behind the words in a line, or -1. */
+static long number_behind(const char *line, const char *end, const char *words)
+{
+	const char *p = memmem(line, (size_t)(end - line), words, strlen(words));
+	long v = 0;
+
+	if (!p || (p += strlen(words)) == end || !num_is_digit(*p))
+		return -1;
+	for (int i = 0; p < end && num_is_digit(*p) && i < 9; p++, i++)
+		v = 10 * v + (*p - '0');
+	return v;
+}
+
+/* Takes the rank that begins to set up a communicator of NCCL. */
+static void take_start(struct procs_start *s, const char *line, const char *end)
+{
+	static const char mark[] = "commId ";
+	const char *p = memmem(line, (size_t)(end - line), mark, sizeof(mark) - 1);
+	long rank = number_behind(line, end, " rank "),
+	     world = number_behind(line, end, " nranks ");
+	uint64_t id = 1;
+
+	for (; p && p < end && *p != '-'; p++)
+		id = (id ^ (unsigned char)*p) * 0x100000001b3u;
+	if (rank < 0 || world <= rank || world > PROCS_WORLD)
+		return;
+	if (id != s->id || world != s->world) {
+		memset(s, 0, sizeof(*s));
+		s->id = id;
+		s->world = world;
+	}
+	s->begun[rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
 /* Takes what is said of the end, or the running, of the whole job. */
-static void take_end(struct proc *x, uint64_t at, const char *line, const char *end)
+static void take_end(struct procs *p, struct proc *x, uint64_t at, const char *line,
+		     const char *end)
 {
 	if (at + 1 > x->own_end && stepline_is_done(line, end))
 		x->own_end = at + 1;
 	if (has(line, end, " - Init "))
 		x->unset += has(line, end, "Init START") - has(line, end, "Init COMPLETE");
+	if (has(line, end, "Init START"))
+		take_start(&p->start, line, end);
+	links_read(&p->links, x->file, line, end);
 	if (at + 1 > x->runs && jobstate_runs(line, end))
 		x->runs = at + 1;
 }
@@ -354,7 +416,7 @@ static bool take_line(struct procs *p, struct proc *x, struct seen *s, uint64_t 
 			x->plan = stepline_plan(line, end);
 		take_suite(p, x, s, at, number, line, end);
 		take_epoch(x, s, line, end);
-		take_end(x, at, line, end);
+		take_end(p, x, at, line, end);
 	}
 
 	if (s->lines++ < (is_whole ? 10 * LOOKED_AT : LOOKED_AT) && s->steps < most)
@@ -448,6 +510,23 @@ uint64_t procs_words(const struct proc_line *l)
 	return l->line ? routine_shape(0, m.host ? m.host + m.len : line, end) : 0;
 }
 
+/* A suite that failed is over if a later one of as many tests passed. */
+static void finish_suites(struct proc *x)
+{
+	struct proc_suite *s;
+
+	for (int i = 0; i < x->suites; i++)
+		for (int k = 0; k < x->suites && !x->suite[i].has_passed; k++) {
+			s = &x->suite[k];
+			if (!s->has_passed || s->tests < 1 || s->tests != x->suite[i].tests ||
+			    s->to < x->suite[i].to)
+				continue;
+			x->suite[i].has_passed = true;
+			if (x->failed == x->suite[i].to)
+				x->failed = 0;
+		}
+}
+
 /* Adds the end of the script that started the job: the status 0 of its command. */
 static void finish_script(struct proc *x)
 {
@@ -472,6 +551,7 @@ void procs_finish(struct procs *p)
 		finish_line(&x->step_line);
 		x->step_line.shape = procs_words(&x->step_line);
 		finish_script(x);
+		finish_suites(x);
 		fields_show(x->host, sizeof(x->host), x->host, strlen(x->host));
 	}
 	qsort(p->list, (size_t)p->n, sizeof(p->list[0]), procs_compare);
@@ -544,6 +624,16 @@ bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bo
 	return latest && is_routine(p, latest, at, is_caught);
 }
 
+const struct procs_start *procs_start(const struct procs *p)
+{
+	return &p->start;
+}
+
+const struct links *procs_links(const struct procs *p)
+{
+	return &p->links;
+}
+
 uint64_t procs_began(const struct procs *p, const struct proc *x)
 {
 	const struct routine_line *l = NULL;
@@ -552,6 +642,14 @@ uint64_t procs_began(const struct procs *p, const struct proc *x)
 		if (x->last[k].at == x->step_line.at && x->last[k].shape)
 			l = routine_find(&p->routine, x->last[k].shape);
 	return l && l->count >= MANY ? l->first + 1 : 0;
+}
+
+long procs_ended(const struct procs *p, const struct proc *x)
+{
+	const struct routine_line *l =
+		x->last[0].shape ? routine_find(&p->routine, x->last[0].shape) : NULL;
+
+	return l && routine_has_pair(&p->routine, l) ? l->count - 1 : 0;
 }
 
 long procs_repeats(const struct procs *p, const struct proc *x)

@@ -8,8 +8,17 @@
 #include <stdint.h>
 
 struct err;
+struct links;
 
-enum { PROCS = 1024, PROCS_TEXT = 240, PROCS_LINES = 3, PROCS_STEPS = 4, PROCS_MARK = 65 };
+enum {
+	PROCS = 1024,
+	PROCS_TEXT = 240,
+	PROCS_LINES = 3,
+	PROCS_STEPS = 4,
+	PROCS_MARK = 65,
+	PROCS_SUITES = 8,
+	PROCS_WORLD = 4096
+};
 
 /* A line of a log; its text is raw until procs_finish(). */
 struct proc_line {
@@ -19,6 +28,20 @@ struct proc_line {
 	uint64_t shape; /* its words: see routine.h; 0: not looked at.  Of a step without the
 			   mark */
 	char text[PROCS_TEXT];
+};
+
+/* A run of tests: from its first line, or 0 if that is not known, to behind its summary. */
+struct proc_suite {
+	uint64_t from, to;
+	bool has_passed;
+	long tests; /* 0: not stated */
+};
+
+/* The ranks that began to set up the last communicator of NCCL. */
+struct procs_start {
+	uint64_t id;
+	long world;
+	uint64_t begun[PROCS_WORLD / 64];
 };
 
 /*
@@ -40,13 +63,15 @@ struct proc {
 	uint64_t ended_well;           /* place of a message about success, or 0 */
 	uint64_t own_end;              /* the same, by the process and not by its script */
 	uint64_t passed, failed;       /* places behind the summaries of a test runner, or 0 */
-	struct proc_line failure;      /* the first test that failed, or the summary */
-	uint64_t job_well;             /* the same of the whole job, by its launcher */
-	uint64_t runs;                 /* place of a scheduler's word that the job runs, or 0 */
-	long unset;         /* communicators of NCCL that it began and did not complete */
-	uint64_t again;     /* place of a message about another start, or 0 */
-	long sequence;      /* of the last collective that it started, or -1 */
-	int signal, status; /* of its end: 0, -1: not stated */
+	struct proc_suite suite[PROCS_SUITES];
+	int suites;
+	struct proc_line failure; /* the first test that failed, or the summary */
+	uint64_t job_well;        /* the same of the whole job, by its launcher */
+	uint64_t runs;            /* place of a scheduler's word that the job runs, or 0 */
+	long unset;               /* communicators of NCCL that it began and did not complete */
+	uint64_t again;           /* place of a message about another start, or 0 */
+	long sequence;            /* of the last collective that it started, or -1 */
+	int signal, status;       /* of its end: 0, -1: not stated */
 };
 
 struct procs;
@@ -129,9 +154,18 @@ int procs_all_went_on(const struct procs *p, int file, uint64_t at);
  */
 bool procs_is_routine(const struct procs *p, int file, int rank, uint64_t at, bool is_caught);
 
+const struct procs_start *procs_start(const struct procs *p);
+
+/* procs_links - which rank is which process on which host. */
+const struct links *procs_links(const struct procs *p);
+
 /* procs_began - the place behind the start of the first line in the words of the last step of
  * @x, if it is among the last lines and @x has written many of these; or 0. */
 uint64_t procs_began(const struct procs *p, const struct proc *x);
+
+/* procs_ended - how often lines of one kind followed those in the words of the last line of @x,
+ * each time but the last; or 0. */
+long procs_ended(const struct procs *p, const struct proc *x);
 
 /* procs_repeats - how often @x has written each of its last PROCS_LINES lines, at least. */
 long procs_repeats(const struct procs *p, const struct proc *x);

@@ -67,6 +67,18 @@ bool routine_resumed(const struct routine *r, uint64_t process, uint64_t at)
 	return false;
 }
 
+bool routine_has_pair(const struct routine *r, const struct routine_line *l)
+{
+	for (int i = 0; i < ROUTINE_SHAPES; i++) {
+		const struct routine_line *o = &r->line[i];
+
+		if (o->shape && o->process == l->process && o->count == l->count - 1 &&
+		    o->first > l->first && o->last < l->last)
+			return true;
+	}
+	return false;
+}
+
 void routine_reset(struct routine *r)
 {
 	memset(r, 0, sizeof(*r));

@@ -35,6 +35,11 @@ const struct routine_line *routine_find(const struct routine *r, uint64_t shape)
 /* routine_resumed - has @process written calm lines of one shape before and after @at? */
 bool routine_resumed(const struct routine *r, uint64_t process, uint64_t at);
 
+/* routine_has_pair - has the process of @l lines of another shape, each of which may follow one
+ * of
+ * @l but the last? */
+bool routine_has_pair(const struct routine *r, const struct routine_line *l);
+
 void routine_reset(struct routine *r);
 
 #endif

@@ -234,12 +234,15 @@ static size_t see_described(const struct place *p, size_t at, struct fields *f)
 static void see_task_name(const struct signature *s, const char *at, const char *stop,
 			  struct fields *f)
 {
-	static const char mark[] = "/task:";
+	static const char mark[] = "/task:", behind[] = "task names:";
 	const char *p;
 
 	if (f->rank >= 0 || s->kind > SIGNATURE_PATH ||
 	    (strcmp(s->library, "jax") != 0 && strcmp(s->library, "tensorflow") != 0))
 		return;
+	/* The first task at a barrier is one that came. */
+	p = memmem(at, (size_t)(stop - at), behind, sizeof(behind) - 1);
+	at = p ? p : at;
 	p = memmem(at, (size_t)(stop - at), mark, sizeof(mark) - 1);
 	for (p = p ? p + sizeof(mark) - 1 : stop;
 	     p < stop && num_is_digit(*p) && f->rank < RANKS; p++)

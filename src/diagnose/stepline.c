@@ -10,7 +10,7 @@
 #include "diagnose/complaint.h"
 #include "diagnose/fields.h"
 
-enum { LOOK = 256, BETWEEN = 4, WIDE = 12, DIGITS = 12 };
+enum { LOOK = 256, BETWEEN = 4, WIDE = 12, DIGITS = 12, BEFORE_VERB = 8 };
 
 static bool stepline_is_letter(char c)
 {
@@ -40,13 +40,24 @@ static bool says_one_of(const char *line, const char *end, const char *const *wo
 	return false;
 }
 
+/* Does the line tell of a request that a server answered, or of its load? */
+static bool stepline_serves(const char *line, const char *end)
+{
+	static const char *const words[] = { " http/1.1\" 200", " http/1.1\" 30",
+					     " http/1.0\" 200", "throughput",
+					     " reqs",           "requests/s",
+					     " 200 ok",         NULL };
+
+	return says_one_of(line, end, words);
+}
+
 bool stepline_waits(const char *line, const char *end)
 {
 	static const char *const words[] = { "wait",  "stall",   "stuck",       "hung",
 					     "hang",  "timeout", "timed out",   "no progress",
 					     "alive", "idle",    "not respond", NULL };
 
-	return says_one_of(line, end, words);
+	return says_one_of(line, end, words) && !stepline_serves(line, end);
 }
 
 bool stepline_is_about_failure(const char *line, const char *end)
@@ -111,6 +122,40 @@ static bool is_beginning(const char *low, const char *p)
 		p--;
 	return p == low || strchr("]:|->)=*#.\t", p[-1]) ||
 	       (num_is_digit(p[-1]) && p - low < 40);
+}
+
+bool stepline_begins(const char *line, const char *end)
+{
+	static const char *const verbs[] = {
+		"saving",        "loading",    "evaluating",    "validating",    "downloading",
+		"uploading",     "compiling",  "gathering",     "all-gathering", "building",
+		"writing",       "exporting",  "merging",       "flushing",      "syncing",
+		"broadcasting",  "resharding", "synchronizing", "checkpointing", "entering",
+		"creating",      "preparing",  "tokenizing",    "prefetching",   "caching",
+		"consolidating", NULL
+	};
+	static const char *const runs[] = { "running", "starting", "beginning",
+					    "begin",   "start",    NULL };
+	static const char *const objects[] = { "eval",   "valid",   "checkpoint", "test",
+					       "save",   "barrier", "gather",     "download",
+					       "compil", "load",    NULL };
+	char low[LOOK + 1];
+	const char *p;
+	size_t n, words = 0;
+	int rank;
+
+	line = fields_unmark(line, end, &rank);
+	lower_copy(low, line, end);
+	for (p = low; (n = next_low(&p)) && words < BEFORE_VERB; p += n, words++) {
+		if (!is_beginning(low, p))
+			continue;
+		if (stepline_is_one(p, n, verbs))
+			return true;
+		for (int i = 0; stepline_is_one(p, n, runs) && objects[i]; i++)
+			if (strstr(p, objects[i]))
+				return true;
+	}
+	return false;
 }
 
 bool stepline_is_done(const char *line, const char *end)
@@ -353,6 +398,27 @@ static long measured_at(const char *slash, const char *line, const char *end)
 	return -1;
 }
 
+/* "[  300] loss: 2.1" and "[2,   300] loss: 2.1": the last number in the brackets, and *@part
+ * the first of two. */
+static long loss_at(const char *line, const char *end, long *part)
+{
+	const char *p, *q, *close;
+	long first, last;
+	int rank;
+
+	*part = 0;
+	p = fields_unmark(line, end, &rank);
+	close = p < end && *p == '[' && end - p > 8 ? memchr(p, ']', (size_t)(end - p)) : NULL;
+	if (!close || close - p > 2 * DIGITS || end - close < 6 ||
+	    memcmp(close, "] loss", 6) != 0)
+		return -1;
+	first = number_after(p, close);
+	q = memchr(p, ',', (size_t)(close - p));
+	last = q ? number_after(q + 1, close) : first;
+	*part = q && first > 0 ? first : 0;
+	return last;
+}
+
 /* "41\timages/sec: 848.7", in the benchmarks of TensorFlow: the number before a rate that
  * begins at @rate. */
 static long rate_at(const char *rate, const char *line, const char *end)
@@ -396,8 +462,10 @@ static long deepspeed_step(const char *line, const char *end)
 static long find_step(const char *line, const char *end)
 {
 	const char *p, *word;
-	long step;
+	long step, part;
 
+	if ((step = loss_at(line, end, &part)) >= 0)
+		return step;
 	for (p = line; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++) {
 		if ((step = bar_at(p, line, end)) >= 0 ||
 		    (step = bracket_at(p, line, end)) >= 0 ||
@@ -535,7 +603,7 @@ static long measured(const char *p, const char *end)
 long stepline_within(const char *line, const char *end)
 {
 	const char *p = find_measures(line, end), *slash;
-	long step;
+	long step, part;
 
 	if (p)
 		return measured(p, end);
@@ -543,6 +611,8 @@ long stepline_within(const char *line, const char *end)
 
 	if (end - line > LOOK)
 		end = line + LOOK;
+	if (loss_at(line, end, &part) >= 0)
+		return part;
 	if (next_step(&p, end) < 0)
 		return 0;
 	slash = memchr(p, '/', (size_t)(end - p));
@@ -567,7 +637,9 @@ long stepline_read(const char *line, const char *end)
 	step = find_step(line, end);
 	if (step < 0)
 		step = spark_step(line, end);
-	return step >= 0 && !stepline_is_about_failure(line, end) ? step : -1;
+	return step >= 0 && !stepline_begins(line, end) && !stepline_is_about_failure(line, end)
+		       ? step
+		       : -1;
 }
 
 bool stepline_is_calm(const char *line, const char *end)

@@ -46,6 +46,10 @@ bool stepline_is_done(const char *line, const char *end);
  * look for each other? */
 bool stepline_sets_up(const char *line, const char *end);
 
+/* stepline_begins - does the line say that its process begins something that ends, other than a
+ * step: "saving checkpoint", "running evaluation"? */
+bool stepline_begins(const char *line, const char *end);
+
 /* stepline_waits - does the line say that its process waits or stands still? */
 bool stepline_waits(const char *line, const char *end);
 

@@ -145,12 +145,24 @@ static enum suite read_counted(const char *text)
 	if (!starts(rest, " test"))
 		return SUITE_NONE;
 	rest += rest[5] == 's' ? 6 : 5;
+	if (starts(rest, " failed out of ") && num_is_digit(rest[15]))
+		return n > 0 ? SUITE_FAILED : SUITE_NONE;
 	if (!starts(rest, ", ") || !num_is_digit(rest[2]))
 		return SUITE_NONE;
 	n = strtol(rest + 2, &rest, 10);
 	if (!starts(rest, " failure"))
 		return SUITE_NONE;
 	return n ? SUITE_FAILED : SUITE_PASSED;
+}
+
+/* "All 30 tests passed!" of MPICH, from the number on. */
+static enum suite read_all(const char *text)
+{
+	char *rest;
+	long n = strtol(text, &rest, 10);
+
+	return n > 0 && starts(rest, " tests passed") && strlen(rest) < 16 ? SUITE_PASSED
+									   : SUITE_NONE;
 }
 
 /* "# PASS:  61" of automake, "# pass 61" of TAP. */
@@ -214,6 +226,8 @@ static enum suite read_text(const char *text)
 		{ "test result: ok. ", SUITE_PASSED },
 		{ "test result: FAILED. ", SUITE_FAILED },
 		{ "All tests successful", SUITE_PASSED },
+		{ "Test project /", SUITE_BEGINS },
+		{ "[==========] Running ", SUITE_BEGINS },
 		{ "Result: PASS", SUITE_PASSED },
 		{ "Result: FAIL", SUITE_FAILED },
 		{ "OK (skipped=", SUITE_OK },
@@ -223,10 +237,16 @@ static enum suite read_text(const char *text)
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (starts(text, heads[i].head))
 			return heads[i].says;
+	if (*text == '=' && strstr(text, " test session starts "))
+		return SUITE_BEGINS;
 	if (!strcmp(text, "OK"))
 		return SUITE_OK;
 	if (starts(text, "Ran ") && num_is_digit(text[4]) && strstr(text, " in "))
 		return strstr(text, " test") ? SUITE_RAN : SUITE_NONE;
+	if (starts(text, "All ") && num_is_digit(text[4]))
+		return read_all(text + 4);
+	if (starts(text, "# All ") && num_is_digit(text[6]))
+		return read_all(text + 6);
 	if (starts(text, "Tests: "))
 		return read_jest(text);
 	if (starts(text, "[  PASSED  ] "))
@@ -267,11 +287,39 @@ static bool may_say(const char *p, const char *end)
 		if ((c == 'a' && ((next == 's' && end - p > 2 && (p[2] | 0x20) == 's') ||
 				  (next == 'i' && end - p > 2 && (p[2] | 0x20) == 'l'))) ||
 		    (c == 'o' && next == 'k' && (end - p == 2 || !suite_is_letter(p[2]))) ||
-		    (*p == 'R' && (p[1] == 'a' || p[1] == 'R')) ||
+		    (*p == 'R' && (p[1] == 'a' || p[1] == 'R')) || (*p == '=' && p[1] == '=') ||
+		    (*p == 'T' && p[1] == 'e') ||
 		    (*p == 'u' && p[1] == 'c' && end - p > 2 && p[2] == 'c'))
 			return true;
 	}
 	return false;
+}
+
+long suite_tests(const char *line, const char *end)
+{
+	char text[SUITE_TEXT + 1];
+	const char *p, *word;
+	struct counts c = { 0, 0 };
+	char *rest;
+	long n;
+
+	wrap_open(&line, &end);
+	if (!copy_plain(text, line, end))
+		return 0;
+	p = strstr(text, " out of ");
+	if (p)
+		return strtol(p + 8, NULL, 10);
+	for (p = text; (p += strcspn(p, "0123456789")), *p; p = rest) {
+		n = strtol(p, &rest, 10);
+		if (*rest != ' ')
+			continue;
+		rest += !strncmp(rest, " tests ", 7) ? 7 : 1;
+		for (word = rest; suite_is_letter(*rest); rest++)
+			;
+		if (n < 1000000)
+			add_count(&c, n, word, (size_t)(rest - word));
+	}
+	return c.passed + c.failed;
 }
 
 enum suite suite_read(const char *line, const char *end)

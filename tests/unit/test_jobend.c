@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "diagnose/links.h"
 #include "diagnose/routine.h"
 #include "sifted.h"
 #include "tap.h"
@@ -154,6 +155,34 @@ static bool has_task_host(int tasks)
 	return false;
 }
 
+/* Is the host known of the last of @ranks ranks that a table names? */
+static bool has_link(int ranks)
+{
+	static struct links l;
+	char line[64];
+	int n = 0;
+
+	links_reset(&l);
+	for (int i = 0; i < ranks; i++) {
+		n = snprintf(line, sizeof(line), "rank %d host h%d", i, i);
+		links_read(&l, 0, line, line + n);
+	}
+	return links_of_rank(&l, 0, ranks - 1) != NULL;
+}
+
+/* Is a suite that failed over after @suites, the last of which has as many tests? */
+static bool is_suite_over(int suites)
+{
+	static char log[4 << 10];
+	int n = snprintf(log, sizeof(log), "1 failed, 6 passed in 1.00s\n");
+
+	for (int i = 2; i < suites; i++)
+		n += snprintf(log + n, sizeof(log) - (size_t)n, "3 passed in 1.00s\n");
+	n += snprintf(log + n, sizeof(log) - (size_t)n, "7 passed in 1.00s\n");
+	diagnose(log, (size_t)n);
+	return found.outcome == JOBEND_WELL;
+}
+
 int main(void)
 {
 	const char *src = getenv("srcdir");
@@ -173,6 +202,12 @@ int main(void)
 	ok(has_task_host(EVIDENCE_TASKS - 1) && has_task_host(EVIDENCE_TASKS) &&
 		   !has_task_host(EVIDENCE_TASKS + 1),
 	   "the hosts of tasks that fit are known, and none more");
+	ok(has_link(LINKS - 1) && has_link(LINKS) && !has_link(LINKS + 1),
+	   "the ranks of a table that fit are known, and none more");
+	ok(is_suite_over(PROCS_SUITES - 1) && is_suite_over(PROCS_SUITES) &&
+		   is_suite_over(PROCS_SUITES + 1),
+	   "a suite that failed is over if it passes later, after as many others as fit or "
+	   "more");
 	conclude_free(&found);
 	sift_close(&sieve);
 	return tap_done();
