@@ -53,6 +53,17 @@ END
   [[ -z $(covering src/no/such.c) ]]
 }
 
+@test "for a script the programs are built that it or what it loads names" {
+  mkdir -p tests/lib tests/cli
+  echo '"$PWD/tests/programs/sum"' >tests/cli/x.bats
+  echo 'summary "$builddir/tests/fault/loop"' >tests/lib/y.bash
+  built=$(PYTHONPATH=$src/tests/mutants python3 -B -c 'import mutate
+tree = mutate.Tree.__new__(mutate.Tree)
+tree.sources, tree.helpers = ".", ["tests/programs/sum", "tests/programs/ends", "tests/fault/loop"]
+print(*tree.started_by("tests/cli/x.bats"))')
+  [[ $built == "tests/programs/sum tests/fault/loop" ]]
+}
+
 @test "a test that takes too long is torn down, and nothing of it stays" {
   mkdir -p build/tests
   cd build

@@ -144,9 +144,11 @@ class Tree:
     def __init__(self, sources, build):
         self.sources, self.build = sources, build
         self.make = ["make", "-s", "-j", str(os.cpu_count() or 1)]
-        out = subprocess.run(self.make + ["list-tests"], cwd=build, capture_output=True, text=True,
-                             check=True).stdout
-        self.gate = {line.split()[2] for line in out.splitlines() if line.startswith("gate gcc ")}
+        tests, self.helpers = (
+            subprocess.run(self.make + [target], cwd=build, capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+            for target in ("list-tests", "list-programs"))
+        self.gate = {line.split()[2] for line in tests if line.startswith("gate gcc ")}
         self.limit = {}  # of each test the seconds that it may take; 0: it is not asked
 
     def tests_for(self, name):
@@ -181,11 +183,22 @@ class Tree:
 
     def compile(self, tests):
         """Builds what these tests need; False if the compiler refuses."""
-        programs = [t for t in tests if not re.search(r"\.(bats|py)$", t)]
-        # What scripts start is in "all", which has to be made by itself.
-        steps = [["all"]] * (len(programs) < len(tests)) + [programs] * bool(programs)
-        return not any(subprocess.run(self.make + step, cwd=self.build, capture_output=True,
-                                      check=False).returncode for step in steps)
+        scripts = [t for t in tests if re.search(r"\.(bats|py)$", t)]
+        targets = ["all-am"] * bool(scripts) + [t for t in tests if t not in scripts]
+        for script in scripts:
+            targets += [t for t in self.started_by(script) if t not in targets]
+        return subprocess.run(self.make + targets, cwd=self.build, capture_output=True,
+                              check=False).returncode == 0
+
+    def started_by(self, script):
+        """Targets for the programs of tests/ that this script, or what it loads, names."""
+        words = set()
+        place = os.path.join(self.sources, "tests")
+        for path in [os.path.join(self.sources, script), *glob.glob(f"{place}/lib/*.bash")]:
+            with open(path, encoding="utf-8") as f:
+                words.update(re.findall(r"\w+", f.read()))
+        named = [p for p in self.helpers if os.path.splitext(os.path.basename(p))[0] in words]
+        return named + ["fakes"] * ("fakegpu" in words)
 
     def passes(self, test, seconds):
         """Runs a test as the gate does; False if it fails or takes too long."""
