@@ -14,7 +14,7 @@ setup() {
   printf '%s\n' '#define EDGE 40' '/* a < b && 17 */' 'int edge(int *at)' '{' $'\tchar text[EDGE];' \
     $'\tint i, rc = 0;' '' $'\tlog_warn("i < 7 && 8");' $'\tfor (i = 0; i < 12; i++)' \
     $'\t\tif (!at[i] && i != 3 || i >= 5)' $'\t\t\tat[i - 1] = at[i + 1];' $'\tfree(at);' $'\tend(at);' \
-    $'\tat = NULL;' $'\treturn rc;' '}' >"$BATS_TEST_TMPDIR/sample.c"
+    $'\tat = NULL;' $'\tat = calloc(1, sizeof(*at));' $'\treturn rc;' '}' >"$BATS_TEST_TMPDIR/sample.c"
   made=$(python3 "$src/tests/mutants/mutate.py" --show "$BATS_TEST_TMPDIR/sample.c")
   diff <(cut -d: -f1,2 <<<"$made" | sort -u) <(sort <<'END'
 5: one less in an array
@@ -31,7 +31,8 @@ setup() {
 11: constant times ten
 13: statement dropped
 14: assignment dropped
-15: failure forgotten
+15: assignment dropped
+16: failure forgotten
 END
 )
   grep -qxF '9: constant times ten: for (i = 0; i < 120; i++)' <<<"$made"
