@@ -73,10 +73,10 @@ print(*tree.started_by("tests/cli/x.bats"))')
   cat >slow <<'END'
 #!/usr/bin/env bash
 mktemp >left
-(trap 'sleep 0.3; echo >down; exit' TERM; sleep 60 & wait) &
+(trap 'sleep 0.3; echo >down; exit' TERM; setsid --wait sleep 60) &
 (trap "" TERM; exec sleep 60) &
 echo $! >deaf
-wait
+setsid --wait sleep 60
 END
   printf '%s\n' '#!/usr/bin/env bash' 'mktemp >left' >quick
   chmod +x slow quick

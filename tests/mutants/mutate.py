@@ -104,7 +104,7 @@ def files_changed_lately(repository, commits):
 
 def run_session(argv, cwd, place, out, seconds):
     """Runs a command in a session and with temporary files of its own; its status, None if late."""
-    env = {**os.environ, "TMPDIR": place}
+    env = {**os.environ, "TMPDIR": place, "MUTANT_PLACE": place}
     with subprocess.Popen(argv, cwd=cwd, env=env, stdout=out,
                           stderr=subprocess.STDOUT, start_new_session=True) as p:
         try:
@@ -113,30 +113,45 @@ def run_session(argv, cwd, place, out, seconds):
             return None
         finally:
             if p.poll() is None:
-                end_session(p)
+                end_session(p, place)
 
 
-def end_session(p):
-    """Ends a process and its group, after time for what a test does when it is torn down."""
-    os.killpg(p.pid, signal.SIGTERM)
-    until = time.monotonic() + TEARDOWN_SECONDS
-    while group_runs(p.pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    os.killpg(p.pid, signal.SIGKILL)
+def end_session(p, place):
+    """Ends what a test has started, after time for what it does when it is torn down."""
+    # A shell tears down only after the program for which it waits, which may be in another group.
+    for pid in running(p.pid, place):
+        send(pid, signal.SIGTERM)
+    until, quiet = time.monotonic() + TEARDOWN_SECONDS, 0
+    # One that begins while the list is read may be missed.
+    while quiet < 3 and time.monotonic() < until:
+        quiet = 0 if running(p.pid, place) else quiet + 1
+        time.sleep(0.1)
+    for pid in running(p.pid, place):
+        send(pid, signal.SIGKILL)
     p.wait()
 
 
-def group_runs(group):
-    """Is there a process of this group that has not ended?"""
-    for path in glob.glob("/proc/[0-9]*/stat"):
+def send(pid, signum):
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        pass
+
+
+def running(group, place):
+    """Processes of the group, or with this place in their environment, that have not ended."""
+    mark, found = f"MUTANT_PLACE={place}".encode(), []
+    for folder in glob.glob("/proc/[0-9]*"):
         try:
-            with open(path, encoding="utf-8", errors="replace") as f:
+            with open(f"{folder}/stat", encoding="utf-8", errors="replace") as f:
                 state, _, its_group = f.read().rpartition(")")[2].split()[:3]
+            with open(f"{folder}/environ", "rb") as f:
+                is_marked = mark in f.read().split(b"\0")
         except OSError:
             continue
-        if int(its_group) == group and state not in "ZX":
-            return True
-    return False
+        if state not in "ZX" and (int(its_group) == group or is_marked):
+            found.append(int(folder.rpartition("/")[2]))
+    return found
 
 
 class Tree:
