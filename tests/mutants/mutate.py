@@ -275,11 +275,11 @@ def draw(tree, files, count, seed):
     tests = {}
     while count and pools:
         for name in list(pools):
+            if not count:
+                return
             tests[name] = tests.get(name) or tree.tests_for(name)
-            if not count or not pools[name] or not tests[name]:
+            if not pools[name] or not tests[name]:
                 del pools[name]
-                if not count:
-                    return
                 continue
             mutant = pools[name].pop(0)
             if (name, mutant[2].strip(), mutant[3].strip()) in known:
