@@ -157,11 +157,14 @@ expect_culprit() {
   nccl() { echo "const char said[] = \"NCCL version $1 \"; const char room[64] = \"x\";" | cc -shared -fPIC -x c -o libnccl.so.2 -; }
   nccl 2.28.9
   RINGUP_RAS=$port job sleep
-  LD_PRELOAD=$PWD/libnccl.so.2 NCCL_RAS_ADDR=127.0.0.1:$port sleep 100 3>&- &
+  LD_PRELOAD=$PWD/libnccl.so.2 NCCL_RAS_ADDR=127.0.0.1:$port sh -c 'seq 20000; echo done >&2; exec sleep 100' >said 2>complaint 3>&- &
   user=$!
-  await grep -q libnccl "/proc/$user/maps"
+  await grep -q done complaint
   run ringup hang --wait 0.5 --collect kept "$user"
   jq -e '.communicators[0].ranks_count == 3' kept/job-1/ras
+  # Of a long output the end.
+  tail -c 65536 said | cmp - kept/job-1/rank-*.stdout
+  cmp complaint kept/job-1/rank-*.stderr
   kill "$user"
   nccl 2.27.3
   LD_PRELOAD=$PWD/libnccl.so.2 NCCL_RAS_ADDR=127.0.0.1:$port sleep 100 3>&- &

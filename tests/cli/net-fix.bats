@@ -176,6 +176,27 @@ mounted() {
   [[ $output == *$'status 3\na=1\netc\netc/openmpi\netc/openmpi/openmpi-mca-params.conf' ]]
 }
 
+@test "fix --nodes: each node is asked, and one that cannot be asked is a reason not to write" {
+  command -v jq >/dev/null || skip "jq is not installed"
+  local login=$BATS_TEST_TMPDIR/login
+  printf '%s\n' '#!/bin/sh' '[ "$1" != gone ] || { echo no route >&2; exit 255; }' shift 'exec sh -c "$*"' >"$login"
+  chmod +x "$login"
+  # settles NODES [OPTION...] - "NAME: FILES: ERROR" of each.
+  settles() {
+    run bash -c 'ringup net fix --undo --dry-run --json --ssh "$1" --nodes "${@:2}" 2>/dev/null' _ "$login" "$@"
+    output=$(jq -r '.nodes[] | "\(.name): \(any(.files[]; .path == "/etc/nccl.conf")): \(.error)"' <<<"$output")
+  }
+  settles a,b
+  expect_status 0
+  [[ $output == $'a: true: null\nb: true: null' ]]
+  settles a,gone
+  expect_status 3
+  [[ $output == $'a: true: null\ngone: false: no agent started: no route' ]]
+  settles gone,b --force
+  expect_status 1
+  [[ $output == $'gone: false: no agent started: no route\nb: true: null' ]]
+}
+
 @test "fix: wrong usage" {
   run ringup net fix --undo --force
   expect_status 2

@@ -5,12 +5,16 @@
 
 load ../lib/helper
 
+setup() {
+  cd "$BATS_TEST_TMPDIR"
+}
+
 @test "each operator makes its mutants, and none of comments, texts and preprocessor lines" {
   local made
   printf '%s\n' '#define EDGE 40' '/* a < b && 17 */' 'int edge(int *at)' '{' $'\tchar text[EDGE];' \
     $'\tint i, rc = 0;' '' $'\tlog_warn("i < 7 && 8");' $'\tfor (i = 0; i < 12; i++)' \
-    $'\t\tif (!at[i] && i != 3 || i >= 5)' $'\t\t\tat[i - 1] = at[i + 1];' $'\tfree(at);' \
-    $'\tat = NULL;' $'\treturn rc;' '}' >"$BATS_TEST_TMPDIR/sample.c"
+    $'\t\tif (!at[i] && i != 3 || i >= 5)' $'\t\t\tat[i - 1] = at[i + 1];' $'\tfree(at);' $'\tend(at);' \
+    $'\tat = NULL;' $'\tat = calloc(1, sizeof(*at));' $'\treturn rc;' '}' >"$BATS_TEST_TMPDIR/sample.c"
   made=$(python3 "$src/tests/mutants/mutate.py" --show "$BATS_TEST_TMPDIR/sample.c")
   diff <(cut -d: -f1,2 <<<"$made" | sort -u) <(sort <<'END'
 5: one less in an array
@@ -25,9 +29,10 @@ load ../lib/helper
 11: + 1 to + 0
 11: - 1 to - 0
 11: constant times ten
-12: statement dropped
-13: assignment dropped
-14: failure forgotten
+13: statement dropped
+14: assignment dropped
+15: assignment dropped
+16: failure forgotten
 END
 )
   grep -qxF '9: constant times ten: for (i = 0; i < 120; i++)' <<<"$made"
@@ -47,6 +52,46 @@ END
   [[ $(covering src/engine/execute.c | grep 'test_device$') == 'file tests/device/test_device' ]]
   [[ $(covering src/engine/execute.c | grep 'test_engine$') == 'folder tests/unit/test_engine' ]]
   [[ -z $(covering src/no/such.c) ]]
+}
+
+@test "for a script the programs are built that it or what it loads names" {
+  mkdir -p tests/lib tests/cli
+  echo '"$PWD/tests/programs/sum"' >tests/cli/x.bats
+  echo 'summary "$builddir/tests/fault/loop"' >tests/lib/y.bash
+  built=$(PYTHONPATH=$src/tests/mutants python3 -B -c 'import mutate
+tree = mutate.Tree.__new__(mutate.Tree)
+tree.sources, tree.helpers = ".", ["tests/programs/sum", "tests/programs/ends", "tests/fault/loop"]
+print(*tree.started_by("tests/cli/x.bats"))')
+  [[ $built == "tests/programs/sum tests/fault/loop" ]]
+}
+
+@test "a test that takes too long is torn down, and nothing of it stays" {
+  mkdir -p build/tests
+  cd build
+  : >tests/environment
+  # Its last child is deaf and has to be killed.
+  cat >slow <<'END'
+#!/usr/bin/env bash
+mktemp >left
+(trap 'sleep 0.3; echo >down; exit' TERM; setsid --wait sleep 60) &
+(trap "" TERM; exec sleep 60) &
+echo $! >deaf
+setsid --wait sleep 60
+END
+  printf '%s\n' '#!/usr/bin/env bash' 'mktemp >left' >quick
+  chmod +x slow quick
+  passes() {
+    PYTHONPATH=$src/tests/mutants python3 -B -c 'import mutate, sys
+mutate.TEARDOWN_SECONDS = 2
+tree = mutate.Tree.__new__(mutate.Tree)
+tree.build = "."
+sys.exit(not tree.passes(sys.argv[1], 2))' "$1"
+  }
+  if passes slow; then return 1; fi
+  [[ -e down && -s left && ! -e $(<left) && ! -e $(dirname "$(<left)") ]]
+  [[ ! -e /proc/$(<deaf) || $(</proc/"$(<deaf)"/stat) == *') Z '* ]]
+  passes quick
+  [[ -s left && ! -e $(<left) ]]
 }
 
 @test "each line of the list of equivalent mutants is one that can be made, with a reason" {

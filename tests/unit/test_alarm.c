@@ -24,6 +24,7 @@ int main(void)
 	struct alarm a = { 0 };
 	struct err e = { 0 };
 	pthread_t late;
+	int64_t begun;
 
 	ok(alarm_get(&a, &e) == 0, "silent at first");
 	ok(alarm_culprit(&a) == -1, "and because of nobody");
@@ -33,7 +34,9 @@ int main(void)
 	ok(alarm_culprit(&a) == 3, "because of the first that was named");
 	memset(&a, 0, sizeof(a));
 	a.word = ALARM_RAISING;
+	begun = clock_ns();
 	ok(alarm_get(&a, &e) == RINGUP_EPEER, "a raiser that died in between: %s", e.text);
+	ok(clock_ns() - begun < 1500000000, "is not waited for any longer");
 	ok(alarm_culprit(&a) == -1, "has named nobody");
 	pthread_create(&late, NULL, finish_late, &a);
 	ok(alarm_get(&a, &e) == RINGUP_EPEER && !strcmp(e.text, "rank 4 died"),

@@ -149,12 +149,51 @@ static void test_refused(void)
 	}
 }
 
+static json_t *repeat(json_t *one, int n)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < n; i++)
+		json_array_append(list, one);
+	json_decref(one);
+	return list;
+}
+
+/* Does the parser look at @n of what @member lists, or find it too long? */
+static bool looks_at(const char *member, int n)
+{
+	bool has_paths = !strcmp(member, "paths"), has_rules = !strcmp(member, "firewall");
+	json_t *nodes, *all;
+	struct probe_facts f;
+	struct err e = { 0 };
+	bool looks;
+
+	nodes = has_rules ? json_pack("[{ss so}]", "name", "a", member,
+				      repeat(json_string("drop"), n))
+			  : repeat(json_object(), has_paths ? 0 : n);
+	all = json_pack("{ss so so}", "schema", "ringup.net.check/1", "nodes", nodes, "paths",
+			repeat(json_object(), has_paths ? n : 0));
+	looks = !facts_parse(&f, all, &e) || strstr(e.text, "[0] is not understood") ||
+		strstr(e.text, "has no name");
+	facts_free(&f);
+	json_decref(all);
+	return looks;
+}
+
+static void test_limits(void)
+{
+	ok(looks_at("nodes", 4095) && !looks_at("nodes", 4096), "so many nodes");
+	ok(looks_at("firewall", 4096) && !looks_at("firewall", 4097), "rules of a node");
+	ok(looks_at("paths", 1 << 18) && !looks_at("paths", (1 << 18) + 1), "and paths");
+}
+
 int main(void)
 {
 	test_room();
 	test_unmeasured();
 	test_round();
 	test_refused();
+	test_limits();
 	ok(!strcmp(facts_state_text(FACTS_FILTERED), "filtered") &&
 		   !strcmp(facts_state_text(99), "?"),
 	   "states have words");

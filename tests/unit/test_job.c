@@ -2,13 +2,16 @@
 /* needs: waits */
 #include "rebuild/job.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "ringup.h"
 #include "tap.h"
 
 static char heard[256];
@@ -93,6 +96,38 @@ static void test_all(void)
 	json_decref(env);
 }
 
+/* Instead of libc's: for once a signal comes while the job is buried, after the last look. */
+static bool comes_late;
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	if (comes_late)
+		raise(SIGTERM);
+	comes_late = false;
+	return wait4(pid, status, options, NULL);
+}
+
+static void miss(int signal)
+{
+	(void)signal;
+}
+
+static void test_late_signal(void)
+{
+	struct err e = { 0 };
+	int status;
+
+	signal(SIGTERM, miss);
+	job_be_tidy();
+	ok(!run("exit 3", 0, &status, &e) && status == 3 && !job_interrupted(),
+	   "no signal to end came");
+	comes_late = true;
+	ok(run("exit 3", 0, &status, &e) == RINGUP_EABORTED && !comes_late &&
+		   job_interrupted() == SIGTERM,
+	   "one that came after the job's end counts: %s", e.text);
+	ok(run("exit 3", 0, &status, &e) == RINGUP_EABORTED, "and no other job is started");
+}
+
 int main(void)
 {
 	struct err e = { 0 };
@@ -118,5 +153,6 @@ int main(void)
 	ok(!sleeps(seconds) && clock_ns() - since < 20000000000, "with all it has started");
 	ok(run("", 0, &status, &e) == 0, "an empty job");
 	test_all();
+	test_late_signal();
 	return tap_done();
 }

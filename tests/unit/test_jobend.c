@@ -109,6 +109,29 @@ static void check_table(void)
 	   "the last lines of that rank are quoted");
 }
 
+/* Of @n ranks the launcher reports that it ended them, and then that the next one crashed. */
+static void check_order(int n)
+{
+	static char log[8 << 10];
+	const struct finding *f;
+	size_t at = 0;
+	bool in_order;
+
+	for (int i = 0; i < n; i++)
+		at += (size_t)snprintf(log + at, sizeof(log) - at,
+				       "srun: error: n1: task %d: Killed\n", i);
+	at += (size_t)snprintf(log + at, sizeof(log) - at,
+			       "srun: error: n2: task %d: Bus error\n", n);
+	diagnose(log, at);
+	f = found.n ? found.list[0].finding : NULL;
+	in_order = f && f->ranks == (n + 1 < EVIDENCE_RANKS ? n + 1 : EVIDENCE_RANKS) &&
+		   f->rank[0] == n;
+	for (int i = 1; in_order && i < f->ranks; i++)
+		in_order = f->rank[i] == i - 1;
+	ok(in_order && f->hosts == 1 && !strcmp(f->host[0], "n2"),
+	   "the rank that crashed stands before the %d that were ended", n);
+}
+
 static void check_routine(void)
 {
 	static struct routine r;
@@ -198,6 +221,10 @@ int main(void)
 	read_logs(src ? src : ".", "sight5.txt");
 	read_logs(src ? src : ".", "sight6.txt");
 	check_table();
+	check_order(1);
+	check_order(EVIDENCE_RANKS - 1);
+	check_order(EVIDENCE_RANKS);
+	check_order(EVIDENCE_RANKS + 1);
 	check_routine();
 	ok(has_task_host(EVIDENCE_TASKS - 1) && has_task_host(EVIDENCE_TASKS) &&
 		   !has_task_host(EVIDENCE_TASKS + 1),

@@ -60,6 +60,14 @@ static void test_recorded(struct rootfs *fs)
 	   "the caller's folders come first");
 	ok(finds(fs, "/opt/x/lib/libold.so.2", "libc.so", "/opt/x/lib/libc.so"), "by DT_RPATH");
 	ok(finds(fs, "/usr/lib/liba.so", "libc.so", ""), "a caller that is no library");
+	ok(loader_needs(fs, "/opt/x/lib/libnccl.so.2", "libc.so.6") &&
+		   loader_needs(fs, "/opt/x/lib/libold.so.2", "libcudart.so.12"),
+	   "what a library needs");
+	ok(!loader_needs(fs, "/opt/x/lib/libold.so.2", "libc.so"), "and what not");
+	ok(!loader_needs(fs, "/usr/lib/liba.so", "libc.so.6") &&
+		   !loader_needs(fs, "/opt/x/none.so", "libc.so.6") &&
+		   !loader_needs(fs, "none.so", "libc.so.6"),
+	   "no library needs anything");
 	ok(finds(fs, NULL, "/opt/x/libb.so", "/opt/x/libb.so"), "a path is itself");
 	ok(finds(fs, NULL, "/opt/x/none.so", ""), "if it is there");
 	ok(finds(fs, NULL, "x/libb.so", ""), "a path from nowhere");

@@ -89,6 +89,19 @@ static void put(const char *root, const char *path, const char *text)
 	   e.text);
 }
 
+/* A file of NCCL's of so many lines. */
+static void put_many(const char *root, const char *path, int lines)
+{
+	static const char line[] = "NCCL_SOCKET_IFNAME=eth7\n";
+	size_t len = sizeof(line) - 1;
+	char *text = malloc((size_t)lines * len + 1);
+
+	for (int i = 0; text && i < lines; i++)
+		memcpy(text + (size_t)i * len, line, len + 1);
+	put(root, path, text ? text : "");
+	free(text);
+}
+
 static void test_order(void)
 {
 	char root[] = "/tmp/test_netconf.XXXXXX", rm[64], file[PATH_MAX];
@@ -122,6 +135,17 @@ static void test_order(void)
 	setenv("NCCL_SOCKET_IFNAME", "", 1);
 	ok(netconf_read(&c, root, names, &e) == 0 && !strcmp(value(&c, names[0]), ""),
 	   "the environment before all, even empty");
+	netconf_free(&c);
+
+	put_many(root, "/my.conf", 4096);
+	unsetenv("NCCL_SOCKET_IFNAME");
+	unsetenv("GLOO_SOCKET_IFNAME");
+	ok(netconf_read(&c, root, names, &e) && strstr(e.text, "/etc/nccl.conf"),
+	   "no room is left for the next file: %s", e.text);
+	netconf_free(&c);
+	put_many(root, "/my.conf", 4097);
+	ok(netconf_read(&c, root, names, &e) && strstr(e.text, "/my.conf"),
+	   "a file of too many settings is a failure: %s", e.text);
 	netconf_free(&c);
 
 	netconf_mca_file(file, root);

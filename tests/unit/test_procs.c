@@ -84,6 +84,14 @@ int main(void)
 	ok(procs_find(procs, 1, line, line + 1)->rank == 7, "a log's name states a rank");
 	procs_begin(procs, 2, "/tmp/run/attempt_0/3/stderr.log");
 	ok(procs_find(procs, 2, line, line + 1)->rank == 3, "so does a folder of torchrun's");
+	procs_begin(procs, 2, "3/stdout.log");
+	ok(procs_find(procs, 2, line, line + 1)->rank == 3, "the first one of a path, too");
+	procs_begin(procs, 2, "/stderr.log");
+	ok(procs_find(procs, 2, line, line + 1)->rank == -1, "the root is no rank's");
+	procs_begin(procs, 2, "run//stderr.log");
+	ok(procs_find(procs, 2, line, line + 1)->rank == -1, "nor is a folder without a name");
+	procs_begin(procs, 2, "run3/stderr.log");
+	ok(procs_find(procs, 2, line, line + 1)->rank == -1, "or of another one");
 	procs_begin(procs, 3, "29-rank0-tokenizes.log");
 	ok(procs_find(procs, 3, line, line + 1)->rank == -1, "a word in a name does not");
 	procs_close(procs);

@@ -20,7 +20,7 @@
  *   recv:N  waits for a message of rank N           +       has advanced since
  *   nccl:N  has launched N collectives              init    the communicator starts
  */
-enum { WORDS = 8, ELAPSED_MS = 5000 };
+enum { WORDS = 10, ELAPSED_MS = 5000 };
 
 static const char *is_word(const char *word, const char *what)
 {
@@ -285,6 +285,31 @@ static void check_table(void)
 	}
 }
 
+/* Half of @n ranks are in another call than the others: as many of them are shown. */
+static void check_shown(int n, int shown)
+{
+	static struct ruling r;
+	struct look before, now;
+	char words[512] = "", text[SAY_TEXT];
+	const char *at = text;
+	int lines = 0;
+
+	for (int i = 0; i < n; i++)
+		strcat(words, i % 2 ? "call:MPI_Bcast " : "call:MPI_Barrier ");
+	make(&before, words, false);
+	make(&now, words, true);
+	ruling_make(&r, &before, &now, ELAPSED_MS);
+	say_ruling(&r, &now, ELAPSED_MS, text, sizeof(text));
+	while ((at = strstr(at, "\n  rank "))) {
+		at++;
+		lines++;
+	}
+	ok(r.kind == RULING_APART && lines == shown, "of %d ranks apart %d are shown", n,
+	   lines);
+	look_free(&before);
+	look_free(&now);
+}
+
 /* 1,024 ranks wait in 32 communicators each, in all of which rank 700 is missing. */
 static void check_many(void)
 {
@@ -327,6 +352,9 @@ static void check_many(void)
 int main(void)
 {
 	check_table();
+	check_shown(2, 2);
+	check_shown(8, 8);
+	check_shown(10, 8);
 	check_hosts();
 	check_many();
 	return tap_done();

@@ -772,6 +772,36 @@ static void test_slow(void)
 	facts_free(&f);
 }
 
+/* Two nodes that reach each other over eth1 alone, in both directions or just one. */
+static void test_other_way(void)
+{
+	struct probe_facts f;
+	struct probe_path *p;
+	struct err e = { 0 };
+	char address[IFACE_TEXT];
+	const char *fix;
+
+	checks_well(&f, 4);
+	for (int i = 0; i < 4; i++) {
+		snprintf(address, sizeof(address), "10.9.0.%d", i + 1);
+		checks_iface(&f, i, "eth1", IFACE_PHYSICAL, address, 16);
+	}
+	EACH(&f, p, -1, -1, "")
+	if (p->from < 2 && p->to < 2)
+		fail_path(p, FACTS_FILTERED, "ETIMEDOUT");
+	checks_path(&f, 0, 1, "eth1", "10.9.0.2", "10.9.0.1", "ephemeral");
+	checks_path(&f, 1, 0, "eth1", "10.9.0.1", "10.9.0.2", "ephemeral");
+	verdict_find(&f, &e);
+	fix = f.nfindings ? f.findings[0].fix : "";
+	ok(fix && strstr(fix, "if jobs should use eth0, open it"), "over eth1: %s", fix);
+	/* What was taken off the list's end is not looked at. */
+	f.npaths--;
+	verdict_find(&f, &e);
+	fix = f.nfindings ? f.findings[0].fix : "";
+	ok(fix && *fix && !strstr(fix, "if jobs"), "in one direction: %s", fix);
+	facts_free(&f);
+}
+
 /* What others wrote stays one line, and one word of a shell. */
 static void test_hostile(void)
 {
@@ -796,6 +826,7 @@ int main(void)
 	test_sizes();
 	test_horovod();
 	test_slow();
+	test_other_way();
 	test_hostile();
 	return tap_done();
 }
