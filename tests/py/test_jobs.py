@@ -239,8 +239,10 @@ print(list(ringup.allreduce(bytearray([5]))))
 def test_a_forked_child_knows_the_numbers_and_is_not_a_rank(parent, tmp_path):
     script = tmp_path / "forks.py"
     script.write_text("""
-import os, sys
+import os, sys, warnings
 import ringup, torch, horovod.torch as hvd
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads
 
 def numbers():
     world = hvd.global_process_set
