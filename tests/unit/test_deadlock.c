@@ -232,7 +232,7 @@ static int second_thread(void)
 		pthread_create(&t, NULL, call_again, &other);
 	else
 		other = sum("known", 4);
-	rc = other && family_rank != 1 ? other : sum(family_rank == 1 ? "other" : "one", 4);
+	rc = family_rank != 1 && other ? other : sum(family_rank == 1 ? "other" : "one", 4);
 	if (family_rank == 1)
 		pthread_join(t, NULL);
 	else if (!rc)
