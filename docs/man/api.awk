@@ -1,8 +1,8 @@
-# api.awk - make ringup_api.3 from the comments of ringup.h; -v date="Month D, YYYY".
+# api.awk - make ringup_api.3 from the comments in ringup.h; -v date="Month D, YYYY".
 #
 # The header is a sequence of blocks: a comment, then declarations up to an empty
 # line.  Each block becomes a subsection named after its declaration: the code
-# unchanged, then the comment.  Paragraphs of the comment are filled; tables (lines
+# unchanged, then the comment.  The comment's paragraphs are filled; its tables (lines
 # that start with space or tab, or with a word and a colon) are kept.
 
 function text(s) {
