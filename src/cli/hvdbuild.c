@@ -8,6 +8,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/path.h"
 #include "cli/out.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
@@ -33,11 +34,9 @@ static bool has_package(struct where *w, const char *package)
 	const char *p = conf_env("PYTHONPATH");
 	char dir[PATH_MAX];
 
-	for (; p && *p; p += strcspn(p, ":") + !!strchr(p, ':')) {
-		snprintf(dir, sizeof(dir), "%.*s", (int)strcspn(p, ":"), p);
-		if (*dir && is_package(w, dir, package))
+	while (path_next(&p, dir))
+		if (is_package(w, dir, package))
 			return true;
-	}
 	for (int i = 0; w->python && i < w->python->site_count; i++)
 		if (is_package(w, w->python->sites[i], package))
 			return true;

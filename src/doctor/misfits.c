@@ -9,6 +9,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
+#include "base/path.h"
 #include "base/release.h"
 #include "base/shell.h"
 #include "detect/dist.h"
@@ -72,20 +73,6 @@ struct asking {
 	char series[16]; /* of the Python: "3.11" */
 };
 
-/* The next folder of PYTHONPATH, whose rest is @dirs. */
-static bool next_folder(const char **dirs, char dir[PATH_MAX])
-{
-	while (*dirs && **dirs) {
-		size_t n = strcspn(*dirs, ":");
-
-		text_copy(dir, PATH_MAX, *dirs, n);
-		*dirs += n + ((*dirs)[n] == ':');
-		if (*dir == '/')
-			return true;
-	}
-	return false;
-}
-
 static const char *pythonpath(const struct exam *x)
 {
 	return exam_is_live(x) ? conf_env("PYTHONPATH") : NULL;
@@ -134,7 +121,7 @@ static bool is_put_before(const struct asking *a, const char *dir, char *todo, s
 	const char *base = exam_is_live(a->x) ? conf_env("PYTHONUSERBASE") : NULL;
 	char at[PATH_MAX];
 
-	while (next_folder(&dirs, at))
+	while (path_next(&dirs, at))
 		if (!strcmp(at, dir)) {
 			snprintf(todo, cap, "unset PYTHONPATH, or remove %s from it", dir);
 			return true;
@@ -446,7 +433,7 @@ static void why_other(const struct asking *a, const char *package, const char *d
 	const char *dirs = pythonpath(a->x), *python = jsonio_string(a->framework, "python");
 	char why[3 * PATH_MAX], todo[3 * PATH_MAX], word[PATH_MAX];
 
-	while (next_folder(&dirs, word))
+	while (path_next(&dirs, word))
 		if (!strcmp(word, dir)) {
 			snprintf(
 				why, sizeof(why),
@@ -844,8 +831,9 @@ int misfits_add(struct exam *x, const json_t *list, json_t *reported, struct err
 		char dir[PATH_MAX];
 		int before = x->bad;
 
-		while (next_folder(&dirs, dir))
-			json_array_append_new(a.path, json_string(dir));
+		while (path_next(&dirs, dir))
+			if (*dir == '/')
+				json_array_append_new(a.path, json_string(dir));
 		json_array_extend(a.path, json_object_get(a.python, "sites"));
 		pythons_series(jsonio_string(a.python, "version"), a.series, sizeof(a.series));
 		add_misfits(&a, &table, reported);
