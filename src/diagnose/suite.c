@@ -204,7 +204,7 @@ static enum suite read_case(const char *text)
 	return SUITE_NONE;
 }
 
-/* Is it what Go tells of a package: "  \texample.org/x\t0.12s" behind "ok"? */
+/* Is it the rest of a line of Go on a package: "  \texample.org/x\t0.12s" after "ok"? */
 static bool is_package(const char *p)
 {
 	const char *tab;

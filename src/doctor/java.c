@@ -78,7 +78,7 @@ static bool take_version(const char *line, const char *word, char out[64])
 	return true;
 }
 
-static void hear_version(void *arg, const char *line)
+static void read_version(void *arg, const char *line)
 {
 	char *out = arg;
 
@@ -97,7 +97,7 @@ static void ask_version(const char *program, char out[64])
 			   .user = job_owner(program),
 			   .log_fd = -1,
 			   .limit_ms = ASK_MS,
-			   .line = hear_version,
+			   .line = read_version,
 			   .arg = out };
 	struct err ignored;
 	int status;
