@@ -79,9 +79,9 @@ enum ringup_redop {
  * memory of a CUDA device.  If no back end of the group supports a kind, the operation fails
  * with RINGUP_ENOBACKEND before any data are read; see ringup_accepts().  RINGUP_CUDA needs
  * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
- * kinds: device data then go through host memory and back, which takes longer.  RINGUP_CUDA
- * does not support Adasum or ringup_reduce_to(), and the caller must provide the memory of a
- * gathered result (into).
+ * kinds: device data then go through host memory and back, which takes longer.  So do those of
+ * Adasum and of ringup_reduce_to().  For a gathered result in RINGUP_CUDA the caller must
+ * provide the memory (into).
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 

@@ -168,7 +168,7 @@ static int run_make(struct comm *c, struct err *e)
 	run->bad = mixed ? NULL : it->bad;
 	run->op_count = 0;
 	run->staged = NULL;
-	if (mixed)
+	if (mixed || (!it->bad && stage_wants(op)))
 		rc = stage_begin(c, op, e);
 	if (rc < 0)
 		return rc;
