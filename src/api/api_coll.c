@@ -743,6 +743,16 @@ int ringup_wait_on(struct ringup_op *op, int64_t slice_ms)
 	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
 }
 
+int ringup_result_stream(struct ringup_op *op, void *stream)
+{
+	static const char call[] = "ringup_result_stream";
+
+	if (!op || !stream)
+		return call_null(call, op ? "the stream" : "the operation");
+	engine_result_stream(op, stream);
+	return 0;
+}
+
 int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx)
 {
 	static const char call[] = "ringup_then";

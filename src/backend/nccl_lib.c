@@ -92,7 +92,6 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 			    "%s has no %s; NCCL 2.18 or later is needed", soname, symbol);
 	NCCL_CALLS(X)
 #undef X
-	*(void **)&l->revoke = dlsym(at, "ncclCommRevoke");
 	find_path(*(void **)&l->version, l->path, sizeof(l->path));
 	rc = l->version(&l->number);
 	if (rc)
