@@ -96,7 +96,8 @@ static int check_stage(const char *call, const struct ringup_group *g, struct er
 	return g->group->rank < 0 || stage_can(&g->group->comm)
 		       ? 0
 		       : fail(e, RINGUP_EINVAL,
-			      "%s: this group's back end does not copy CUDA memory to the host; "
+			      "%s: this group's back end does not copy CUDA memory to the "
+			      "host; "
 			      "copy the data yourself",
 			      call);
 }

@@ -125,7 +125,8 @@ static bool end_wait(struct nccl *n)
 	if (has_ended(n, true))
 		return true;
 	log_warn("%s: for %d s NCCL has not given up its collectives, or work before them on "
-		 "their stream has not ended, so the GPU may still write to tensors; this process "
+		 "their stream has not ended, so the GPU may still write to tensors; this "
+		 "process "
 		 "must end",
 		 n->group, ABORT_MS / 1000);
 	return false;

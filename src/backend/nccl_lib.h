@@ -7,7 +7,12 @@
 
 struct err;
 
-enum { NCCL_ID_BYTES = 128, NCCL_LEAST = 21800, NCCL_HAS_NAME = 22700, NCCL_KEEPS_NO_JOB = 22700 };
+enum {
+	NCCL_ID_BYTES = 128,
+	NCCL_LEAST = 21800,
+	NCCL_HAS_NAME = 22700,
+	NCCL_KEEPS_NO_JOB = 22700
+};
 
 /* Results, types and operations, by their numbers in every NCCL since 2.18. */
 enum {
@@ -100,8 +105,9 @@ struct nccl_lib {
  * nccl_lib_get - NCCL, opened by the first call that succeeds; it stays open.
  *
  * It is @wanted, if that is not ""; else the one that the program has loaded already, for a
- * process should have one NCCL; else the wheel's (nvidia-nccl-cuNN) beside another library that
- * the program has loaded from a Python's packages; else the one that the loader finds.  NULL,
+ * process should have one NCCL; else torch's own, if torch is linked with it; else the wheel's
+ * (nvidia-nccl-cuNN) beside another library that the program has loaded from a Python's
+ * packages, or conda's; else the one that the loader finds.  NULL,
  * with the reason: there is none, or it is older than 2.18.  Threads: any.
  */
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e);

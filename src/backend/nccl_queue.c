@@ -1,4 +1,5 @@
-/* nccl_queue.c - what the job's thread does for a plan: connect, queue, look at what is queued. */
+/* nccl_queue.c - what the job's thread does for a plan: connect, queue, look at what is queued.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -51,18 +52,23 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 
 /* ---- connecting ---- */
 
-/* The GPU of the tensors; that of a rank that only joins in is any that is near. */
+/* The GPU of the tensors.  A rank that only joins in has that of its other groups, or the one
+ * that its place on the host suggests. */
 static int find_gpu(struct nccl *n, struct err *e)
 {
-	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), count;
+	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), none = -1, count;
 
 	if (n->gpu)
 		return 0;
+	if (device < 0)
+		device = nccl_thread_device(n);
 	if (device < 0) {
 		count = gpu_count();
-		device = count > 0 ? n->local_rank % count : 0;
-		__atomic_store_n(&n->device, device, __ATOMIC_RELEASE);
+		device = count > 0 ? n->place % count : 0;
 	}
+	if (!__atomic_compare_exchange_n(&n->device, &none, device, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		device = none;
 	return gpu_get(device, n->alarm, &n->gpu, e);
 }
 
@@ -188,7 +194,8 @@ static int queue_behind(struct nccl *n, const struct plan *p, bool *some, struct
 	return rc;
 }
 
-/* Puts the plan's collective in front of an error; land_some() names the one that has failed. */
+/* Puts the plan's collective in front of an error; land_some() names the one that has failed.
+ */
 static int name_plan(const struct plan *p, int rc, struct err *e)
 {
 	if (rc < 0 && p->name)
@@ -234,6 +241,7 @@ int nccl_queue(struct nccl *n, struct err *e)
 	struct gpu_visit v;
 	int rc = find_gpu(n, e);
 
+	nccl_forget(n);
 	rc = rc ? rc : gpu_enter(n->gpu, &v, e);
 	if (rc)
 		return name_plan(p, rc, e);
@@ -283,7 +291,8 @@ static void look_for_late(struct nccl *n)
 	     "%s '%s' of %s has been on GPU %d for %.1f s (RINGUP_DEVICE_MS): %s",
 	     collective_word(f->kind), f->name, n->group, gpu_number(n->gpu), (double)ms / 1000,
 	     begun ? "it has begun here, so another rank's GPU or NCCL's network stands still"
-		   : "it has not begun, because the work before it on its stream has not ended");
+		   : "it has not begun, because the work before it on its stream has not "
+		     "ended");
 	pthread_mutex_lock(&n->lock);
 	n->verdict = e;
 	pthread_mutex_unlock(&n->lock);

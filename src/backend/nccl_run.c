@@ -124,7 +124,6 @@ static int group_open(struct nccl *n, const struct topo *t, struct err *e)
 	*n = (struct nccl){ .alarm = t->abort,
 			    .rank = t->rank,
 			    .size = t->size,
-			    .local_rank = t->local_rank,
 			    .start_ms = t->start_ms,
 			    .device_ms = t->device_ms,
 			    .device = -1 };
@@ -138,7 +137,7 @@ static int group_open(struct nccl *n, const struct topo *t, struct err *e)
 		return rc;
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->holds, NULL);
-	rc = nccl_thread_join(n, e);
+	rc = nccl_thread_join(n, t->local_rank, e);
 	if (rc)
 		return rc;
 	warn_of_settings(t);
@@ -220,7 +219,8 @@ static int nccl_step(void *self, const struct plan *p, struct err *e)
 	(void)p;
 	if (nccl_is_in_trouble(n) || nccl_thread_task(n) != NCCL_DONE)
 		return 0;
-	if (n->failed.code == RINGUP_EPEER && __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE)) {
+	if (n->failed.code == RINGUP_EPEER &&
+	    __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE)) {
 		nccl_note_trouble(n, &n->failed);
 		return 0;
 	}
@@ -401,9 +401,10 @@ static int nccl_hold(void *self, uint64_t flight, void *stream, struct err *e)
 	pthread_mutex_lock(&n->holds);
 	if (__atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) <= flight)
 		rc = nccl_is_over(n)
-			     ? fail(e, RINGUP_EABORTED, "%s has ended before its result was there",
-				    n->group)
-			     : gpu_hold(n->gpu, stream, n->flight[flight % NCCL_FLIGHTS].event, e);
+			     ? fail(e, RINGUP_EABORTED,
+				    "%s has ended before its result was there", n->group)
+			     : gpu_hold(n->gpu, stream, n->flight[flight % NCCL_FLIGHTS].event,
+					e);
 	pthread_mutex_unlock(&n->holds);
 	return rc;
 }

@@ -35,18 +35,20 @@ enum nccl_task {
 /*
  * One group.  NCCL allows one thread at a time in a communicator, and before 2.27 keeps what is
  * under way in that thread's memory.  So the job's thread (nccl_thread.c) makes all calls of
- * NCCL but ncclCommAbort(), and queues what is on the GPU: no other thread of this library waits
- * for the driver or for NCCL.
+ * NCCL but ncclCommAbort(), and queues what is on the GPU: no other thread of this library
+ * waits for the driver or for NCCL.
  */
 struct nccl {
 	/* From open() on; the topology may be gone before close(). */
 	const struct nccl_lib *lib;
 	const uint32_t *alarm;
-	int rank, size, local_rank, start_ms, device_ms;
+	int rank, size, start_ms, device_ms;
+	int place; /* among the ranks of the host, in the world */
 	struct nccl_id id;
 	char group[40]; /* its name in NCCL's tools, which keep the pointer */
 	struct nccl_thread *thread;
-	/* Under the thread's lock: the next group of the job, and of the tasks that are posted. */
+	/* Under the thread's lock: the next group of the job, and of the tasks that are posted.
+	 */
 	struct nccl *next, *waits;
 	unsigned int looked; /* the round of looks that it was in */
 
@@ -68,11 +70,12 @@ struct nccl {
 	size_t room_bytes;
 
 	pthread_mutex_t lock; /* held for moments, never across a call of NCCL or the driver */
-	bool over;            /* atomic: the communicator ends, so the job's thread stops at once */
+	bool over; /* atomic: the communicator ends, so the job's thread stops at once */
 	struct nccl_flight flight[NCCL_FLIGHTS];
 	uint64_t flown, landed; /* flights so far; atomic */
 	struct err trouble;     /* an error of NCCL's that may be a rank's; code 0: none */
 	int64_t trouble_ns;     /* when it was found                                   */
+	uint64_t said;          /* nccl_move.c's: of NCCL's last message, before the task */
 	struct err verdict;     /* what the watch thread is to say; code 0: nothing    */
 
 	pthread_mutex_t holds; /* flights do not land while a stream is told to wait for one */
@@ -81,7 +84,8 @@ struct nccl {
 };
 
 /* nccl_failed - what NCCL says about result @rc of @what: RINGUP_EPEER, if a rank or its
- * network may be the reason. */
+ * network may be the reason.  nccl_forget - what NCCL has said before is of no interest. */
+void nccl_forget(struct nccl *n);
 int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e);
 
 /* nccl_note_trouble - NCCL reports an error that a rank's death may explain: see VERDICT_MS.
@@ -109,14 +113,16 @@ int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
 int nccl_queue(struct nccl *n, struct err *e);
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e);
 
-/* nccl_look - look at what is in the air: does some of it still fly?  Sets trouble and verdict. */
+/* nccl_look - look at what is in the air: does some of it still fly?  Sets trouble and verdict.
+ */
 bool nccl_look(struct nccl *n);
 
 /* ---- nccl_thread.c ---- */
 
 /* nccl_thread_join - @n becomes a group of its job's thread, which the first one starts;
+ * @local_rank is its place on its host, among the ranks of the group;
  * nccl_thread_leave - the last one ends it; false if the thread does not come back from @n. */
-int nccl_thread_join(struct nccl *n, struct err *e);
+int nccl_thread_join(struct nccl *n, int local_rank, struct err *e);
 bool nccl_thread_leave(struct nccl *n);
 
 /* nccl_thread_post - gives the thread a task: @p, or to end @n if that is NULL.
@@ -133,7 +139,11 @@ void nccl_thread_pause(struct nccl *n, int64_t since_ns);
 /* nccl_thread_is_at - does the thread look at @n, or work for it? */
 bool nccl_thread_is_at(const struct nccl *n);
 
-/* nccl_thread_late - for how long, in ms, the thread has been in one call of NCCL or the driver. */
+/* nccl_thread_device - the GPU of another group of the job; -1: none has one yet. */
+int nccl_thread_device(const struct nccl *n);
+
+/* nccl_thread_late - for how long, in ms, the thread has been in one call of NCCL or the
+ * driver. */
 int64_t nccl_thread_late(const struct nccl *n);
 
 /* ---- nccl_end.c ---- */

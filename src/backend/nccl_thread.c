@@ -11,7 +11,7 @@
 #include "ringup.h"
 
 enum {
-	LANDS_NS = 50000,   /* from one look to the next, while a rank waits for a flight's end */
+	LANDS_NS = 50000, /* from one look to the next, while a rank waits for a flight's end */
 	FLIES_NS = 20000000, /* the same, while flights are in the air                       */
 	SPIN_NS = 100000,    /* how long a task that waits asks again at once                */
 	LEAVE_MS = 2000,     /* for the thread to come back from a call of the driver        */
@@ -21,8 +21,8 @@ struct nccl_thread {
 	pthread_t thread;
 	const uint32_t *job; /* its alarm */
 	int users;           /* groups    */
-	int64_t since_ns;    /* when its task last gave a sign of life; 0: it has none; atomic */
-	int64_t look_ns;     /* a task that waits: when to look at flights again */
+	int64_t since_ns; /* when its task last gave a sign of life; 0: it has none; atomic */
+	int64_t look_ns;  /* a task that waits: when to look at flights again */
 	struct nccl_thread *next;
 
 	pthread_mutex_t lock; /* guards all below */
@@ -105,8 +105,8 @@ static int64_t look_at_all(struct nccl_thread *t, struct nccl *works_for)
 		if (flies)
 			clock_sooner(&next,
 				     clock_ns() + (__atomic_load_n(&n->lands, __ATOMIC_RELAXED)
-								 ? LANDS_NS
-								 : FLIES_NS));
+							   ? LANDS_NS
+							   : FLIES_NS));
 	}
 	return next;
 }
@@ -205,7 +205,17 @@ static struct nccl_thread *thread_new(const uint32_t *job, struct err *e)
 	return NULL;
 }
 
-int nccl_thread_join(struct nccl *n, struct err *e)
+/* The world is the first group. */
+static int place_in_world(struct nccl_thread *t, const struct nccl *n, int local_rank)
+{
+	struct nccl *other = t->groups;
+
+	while (other && other->next)
+		other = other->next;
+	return other && other != n ? other->place : local_rank;
+}
+
+int nccl_thread_join(struct nccl *n, int local_rank, struct err *e)
 {
 	struct nccl_thread *t;
 
@@ -221,6 +231,7 @@ int nccl_thread_join(struct nccl *n, struct err *e)
 	if (!t)
 		return e->code;
 	pthread_mutex_lock(&t->lock);
+	n->place = place_in_world(t, n, local_rank);
 	n->looked = t->round;
 	n->next = t->groups;
 	t->groups = n;
@@ -336,6 +347,18 @@ bool nccl_thread_is_at(const struct nccl *n)
 	is = n->thread->at == n;
 	pthread_mutex_unlock(&n->thread->lock);
 	return is;
+}
+
+int nccl_thread_device(const struct nccl *n)
+{
+	struct nccl_thread *t = n->thread;
+	int device = -1;
+
+	pthread_mutex_lock(&t->lock);
+	for (struct nccl *other = t->groups; other && device < 0; other = other->next)
+		device = __atomic_load_n(&other->device, __ATOMIC_ACQUIRE);
+	pthread_mutex_unlock(&t->lock);
+	return device;
 }
 
 int64_t nccl_thread_late(const struct nccl *n)

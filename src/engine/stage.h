@@ -23,8 +23,8 @@ struct run;
  */
 bool stage_can(const struct comm *c);
 
-/* stage_wants - is @op, or a member of this bundle, for the host alone?  Alike on all ranks, but
- * for a rank that has joined, which learns of a bundle's members later. */
+/* stage_wants - is @op, or a member of this bundle, for the host alone?  Alike on all ranks,
+ * but for a rank that has joined, which learns of a bundle's members later. */
 bool stage_wants(struct ringup_op *op);
 
 /* stage_begin - @op goes on in the host's memory; again and again before each plan of it: 1 if
