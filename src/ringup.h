@@ -952,6 +952,7 @@ RINGUP_API int ringup_wait_on(struct ringup_op *op, int64_t slice_ms);
  * request's own stream does not wait for it.  Without data in RINGUP_CUDA, or if the request
  * has no stream, it has no effect.
  *
+ * Ownership:  @op and @stream stay the caller's.
  * Threads:    the one that will wait for @op, before it does.
  * Blocking:   never.
  *

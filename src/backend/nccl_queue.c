@@ -1,5 +1,4 @@
-/* nccl_queue.c - what the job's thread does for a plan: connect, queue, look at what is queued.
- */
+/* nccl_queue.c - carries out a plan: connects ranks, queues it on the GPU, looks at it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -251,6 +250,27 @@ int nccl_queue(struct nccl *n, struct err *e)
 }
 
 /* ---- looking ---- */
+
+/* An error of NCCL's waits for the watch thread, which may know better what has happened. */
+void nccl_note_trouble(struct nccl *n, const struct err *e)
+{
+	pthread_mutex_lock(&n->lock);
+	if (!n->trouble.code) {
+		n->trouble = *e;
+		n->trouble_ns = clock_ns();
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+bool nccl_is_in_trouble(struct nccl *n)
+{
+	bool is;
+
+	pthread_mutex_lock(&n->lock);
+	is = n->trouble.code || n->verdict.code;
+	pthread_mutex_unlock(&n->lock);
+	return is;
+}
 
 /* NCCL's own word about its communicator, which it gives to one thread at a time. */
 static void look_for_trouble(struct nccl *n)

@@ -105,16 +105,12 @@ static int hello_exchange(struct nccl *n, const struct topo *t, struct err *e)
 	return rc;
 }
 
-/* What a user has set may undo what this back end relies on. */
-static void warn_of_settings(const struct topo *t)
-{
-	const char *blocking = getenv("NCCL_COMM_BLOCKING");
-
-	if (!t->rank && !t->serial && blocking && strcmp(blocking, "0") != 0)
-		log_warn("NCCL_COMM_BLOCKING=%s takes RINGUP_START_TIMEOUT_MS's effect on NCCL "
-			 "away; unset it",
-			 blocking);
-}
+/* What the job's thread does for a group. */
+static const struct nccl_work work = {
+	.carry_out = nccl_queue,
+	.end = nccl_end_agreed,
+	.look = nccl_look,
+};
 
 static int group_open(struct nccl *n, const struct topo *t, struct err *e)
 {
@@ -137,10 +133,9 @@ static int group_open(struct nccl *n, const struct topo *t, struct err *e)
 		return rc;
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->holds, NULL);
-	rc = nccl_thread_join(n, t->local_rank, e);
+	rc = nccl_thread_join(n, &work, t->local_rank, e);
 	if (rc)
 		return rc;
-	warn_of_settings(t);
 	if (!t->rank && !t->serial) {
 		nccl_lib_number(n->lib->number, number);
 		log_info("NCCL %s, %s, takes tensors in the memory of GPUs", number,
@@ -189,27 +184,6 @@ static int nccl_start(void *self, const struct plan *p, struct err *e)
 	__atomic_store_n(&n->lands, lands(p), __ATOMIC_RELAXED);
 	nccl_thread_post(n, p);
 	return 0;
-}
-
-/* An error of NCCL's waits for the watch thread, which may know better what has happened. */
-void nccl_note_trouble(struct nccl *n, const struct err *e)
-{
-	pthread_mutex_lock(&n->lock);
-	if (!n->trouble.code) {
-		n->trouble = *e;
-		n->trouble_ns = clock_ns();
-	}
-	pthread_mutex_unlock(&n->lock);
-}
-
-bool nccl_is_in_trouble(struct nccl *n)
-{
-	bool is;
-
-	pthread_mutex_lock(&n->lock);
-	is = n->trouble.code || n->verdict.code;
-	pthread_mutex_unlock(&n->lock);
-	return is;
 }
 
 static int nccl_step(void *self, const struct plan *p, struct err *e)

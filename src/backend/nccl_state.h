@@ -24,6 +24,16 @@ struct nccl_flight {
 	char name[NCCL_NAME];
 };
 
+struct nccl;
+
+/* What the job's thread does for a group: carry out its plan, end its communicator, and look at
+ * what it has in the air: is there something? */
+struct nccl_work {
+	int (*carry_out)(struct nccl *n, struct err *e);
+	void (*end)(struct nccl *n);
+	bool (*look)(struct nccl *n);
+};
+
 /* A task of the job's thread for one group. */
 enum nccl_task {
 	NCCL_IDLE,
@@ -47,6 +57,7 @@ struct nccl {
 	struct nccl_id id;
 	char group[40]; /* its name in NCCL's tools, which keep the pointer */
 	struct nccl_thread *thread;
+	const struct nccl_work *work;
 	/* Under the thread's lock: the next group of the job, and of the tasks that are posted.
 	 */
 	struct nccl *next, *waits;
@@ -88,11 +99,6 @@ struct nccl {
 void nccl_forget(struct nccl *n);
 int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e);
 
-/* nccl_note_trouble - NCCL reports an error that a rank's death may explain: see VERDICT_MS.
- * nccl_is_in_trouble - has it, or has something else failed? */
-void nccl_note_trouble(struct nccl *n, const struct err *e);
-bool nccl_is_in_trouble(struct nccl *n);
-
 /* nccl_is_over - has the end begun?  The job's thread asks wherever it waits. */
 static inline bool nccl_is_over(const struct nccl *n)
 {
@@ -117,12 +123,18 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
  */
 bool nccl_look(struct nccl *n);
 
+/* nccl_note_trouble - NCCL reports an error that a rank's death may explain: see VERDICT_MS.
+ * nccl_is_in_trouble - has it, or has something else failed?  Any thread. */
+void nccl_note_trouble(struct nccl *n, const struct err *e);
+bool nccl_is_in_trouble(struct nccl *n);
+
 /* ---- nccl_thread.c ---- */
 
 /* nccl_thread_join - @n becomes a group of its job's thread, which the first one starts;
  * @local_rank is its place on its host, among the ranks of the group;
  * nccl_thread_leave - the last one ends it; false if the thread does not come back from @n. */
-int nccl_thread_join(struct nccl *n, int local_rank, struct err *e);
+int nccl_thread_join(struct nccl *n, const struct nccl_work *work, int local_rank,
+		     struct err *e);
 bool nccl_thread_leave(struct nccl *n);
 
 /* nccl_thread_post - gives the thread a task: @p, or to end @n if that is NULL.

@@ -65,9 +65,9 @@ static void work(struct nccl_thread *t, struct nccl *n)
 	if (over)
 		fail(&e, RINGUP_EABORTED, "%s ends", n->group);
 	else if (n->plan)
-		(void)nccl_queue(n, &e);
+		(void)n->work->carry_out(n, &e);
 	else
-		nccl_end_agreed(n);
+		n->work->end(n);
 	__atomic_store_n(&t->since_ns, 0, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&n->lock);
 	n->failed = e;
@@ -98,7 +98,7 @@ static int64_t look_at_all(struct nccl_thread *t, struct nccl *works_for)
 		n->looked = round;
 		t->at = n;
 		pthread_mutex_unlock(&t->lock);
-		flies = nccl_look(n);
+		flies = n->work->look(n);
 		pthread_mutex_lock(&t->lock);
 		t->at = works_for;
 		pthread_cond_broadcast(&t->done);
@@ -215,7 +215,7 @@ static int place_in_world(struct nccl_thread *t, const struct nccl *n, int local
 	return other && other != n ? other->place : local_rank;
 }
 
-int nccl_thread_join(struct nccl *n, int local_rank, struct err *e)
+int nccl_thread_join(struct nccl *n, const struct nccl_work *w, int local_rank, struct err *e)
 {
 	struct nccl_thread *t;
 
@@ -228,6 +228,7 @@ int nccl_thread_join(struct nccl *n, int local_rank, struct err *e)
 		t->users++;
 	pthread_mutex_unlock(&lock);
 	n->thread = t;
+	n->work = w;
 	if (!t)
 		return e->code;
 	pthread_mutex_lock(&t->lock);
