@@ -337,6 +337,104 @@ def elastic():
     print(f"weight {state.weight} in {here}", flush=True)
 
 
+class Model:
+    """Weights on the GPU."""
+
+    def __init__(self, value):
+        self.weights = Array(numpy.full(100, value))
+
+
+def on_gpu(to, of):
+    """Copy one array to another, on the program's stream, and do not wait."""
+    call("cuMemcpyDtoDAsync_v2", to.at, of.at, ctypes.c_size_t(4 * of.shape[0]),
+         LEGACY)
+    return to
+
+
+def lagging():
+    """Rank 1 dies while the GPUs are behind the hosts: the commit of that step must not keep what
+    an aborted allreduce has left.  The state is horovod.torch's, with copies on the GPU."""
+    import horovod.torch.elastic as hvd_elastic
+    from horovod.torch.elastic import state as states
+
+    class Handler(states.StateHandler):
+        """Keeps a copy, as a module's handler does."""
+
+        def __init__(self, value):
+            super().__init__(value)
+            self.save()
+
+        def save(self):
+            self.kept = on_gpu(Array(numpy.zeros(100)), self.value.weights)
+
+        def restore(self):
+            on_gpu(self.value.weights, self.kept)
+
+        def sync(self):
+            a = self.value.weights
+            synchronize(hvd.broadcast_async(a, a, 0, "model", WORLD))
+
+    states.set_handler_registry([(Model, Handler)])
+    size = ringup.size()
+
+    @hvd_elastic.run
+    def go(state):
+        print(f"generation of {ringup.size()} at step {state.step}", flush=True)
+        equal(state.model.weights, state.product)
+        while state.step < 6:
+            a = state.model.weights
+            doomed = state.step == 2 and ringup.size() == size and ringup.rank() == 1
+            if doomed:
+                call("cuStreamSynchronize", LEGACY)
+                os.environ["FAKE_NCCL"] = "late=1:60000"
+            synchronize(hvd.allreduce_async(a, a, "weights", Sum, 1.0, 1.0, WORLD))
+            if doomed:
+                time.sleep(0.5)  # the others have come to their commit
+                os.kill(os.getpid(), signal.SIGKILL)
+            state.product *= ringup.size()
+            state.step += 1
+            state.commit()
+
+    state = states.TorchState(model=Model(1), step=0, product=1)
+    go(state)
+    equal(state.model.weights, state.product)
+    print("the weights are right", flush=True)
+
+
+def checkpoint():
+    """What a program does before it saves: to wait until the GPU is done, or to hear that the job
+    has failed.  A rank that has left is no failure."""
+    a = Array(numpy.ones(8))
+    ringup.allreduce(a, stream=1)
+    os.environ["FAKE_NCCL"] = "late=0:300"
+    ringup.allreduce(a, stream=1)
+    late = cuda.cuStreamQuery(LEGACY)
+    ringup.wait_for_gpu()
+    assert (late, cuda.cuStreamQuery(LEGACY)) == (600, 0), late
+    equal(a, basics.size() ** 2)
+    if basics.rank() == 1 and sys.argv[2] == "leaves":
+        return
+    if basics.rank() == 1:
+        os.environ["FAKE_NCCL"] = "late=1:60000"
+    if sys.argv[2] == "dies":
+        ringup.allreduce(a, stream=1)
+        assert cuda.cuStreamQuery(LEGACY) == 600
+    if basics.rank() == 1:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    world = ringup.job.get_running().world
+    until = time.monotonic() + 20
+    while sys.argv[2] == "leaves" and time.monotonic() < until:
+        if ringup.job.lib.ringup_group_error(world.handle):
+            until = 0
+    assert sys.argv[2] == "dies" or until == 0, "nobody has left"
+    try:
+        ringup.wait_for_gpu()
+        assert sys.argv[2] == "leaves", "the sum is wrong, and nobody says so"
+    except ringup.PeerLost as e:
+        assert sys.argv[2] == "dies" and "rank 1 (process " in str(e), e
+
+
 def versions():
     """Rank 1 has another NCCL: no rank starts, and each is told both."""
     if os.environ["RINGUP_RANK"] == "1":
@@ -358,6 +456,7 @@ if __name__ == "__main__":
     sit(local)
     {"train": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
      "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
+     "lagging": lagging, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)
     basics.shutdown()
