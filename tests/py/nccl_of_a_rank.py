@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 
 import numpy
 
@@ -267,10 +268,39 @@ def adasum():
 
 def arrays():
     """Without a framework, by DLPack."""
+    n, sum_ = basics.size(), sum(range(1, basics.size() + 1))
     a = Array(numpy.full(33, basics.rank() + 1.0))
     assert ringup.allreduce(a) is a
-    equal(a, sum(range(1, basics.size() + 1)))
+    equal(a, sum_)
     ringup.broadcast(a, 0)
+    # With a stream, work on that stream finds the result.  Without one, nobody knows where the
+    # next work on an array of this library is queued, so its result is there.
+    os.environ["FAKE_NCCL"] = f"late={basics.rank()}:200"
+    for stream, status in ((None, 0), (dlpack.LEGACY, 600)):
+        assert ringup.allreduce(a, stream=stream) is a and cuda.cuStreamQuery(LEGACY) == status
+    ringup.broadcast(a, 0)
+    assert cuda.cuStreamQuery(LEGACY) == 0
+    del os.environ["FAKE_NCCL"]
+    equal(a, sum_ * n * n)
+    for stream in (0, -1):
+        try:
+            ringup.allreduce(a, stream=stream)
+            raise AssertionError(f"stream={stream} is taken")
+        except ValueError as e:
+            assert f"stream={stream}" in str(e), e
+
+    class Stream:
+        """As CuPy's: its end destroys the stream."""
+
+        ptr = dlpack.LEGACY
+
+    stream = Stream()
+    lives = weakref.ref(stream)
+    work = ringup.allreduce(a, async_op=True, stream=stream)
+    del stream
+    assert lives() is not None, "the stream ends before its operation"
+    assert work.wait() is a and lives() is None
+    equal(a, sum_ * n ** 3)
     try:
         ringup.allgather(a)
         raise AssertionError("what is gathered has no room on the GPU")
@@ -435,6 +465,33 @@ def checkpoint():
         assert sys.argv[2] == "dies" and "rank 1 (process " in str(e), e
 
 
+def recorded():
+    """torch's allocator hears on which stream ringup uses tensors, whichever stream allocated
+    them.  This torch has no GPU: its tensors are in host memory and only the streams are fakes."""
+    import torch
+
+    from horovod.torch.adapter import TorchAdapter
+
+    class Tensor(torch.Tensor):
+        """Notes the streams that it is told of."""
+
+        def record_stream(self, stream):
+            seen.append((self.data_ptr(), stream))
+
+    def check(places, *expected):
+        assert sorted(seen) == sorted((t.data_ptr(), now) for t in expected), (places, seen)
+        seen.clear()
+
+    seen, now, adapter = [], "the current stream", TorchAdapter()
+    torch.cuda.current_stream = lambda _device: now
+    one, other = (torch.ones(2, 3).as_subclass(Tensor) for _ in range(2))
+    check(adapter.far_places(one, None), one)
+    check(adapter.far_places(one, one), one)
+    check(adapter.far_places(one, other), one, other)
+    check(adapter.far_places(one.t(), other.t()), one, other)
+    check(adapter.far_source(one.t()), one)
+
+
 def versions():
     """Rank 1 has another NCCL: no rank starts, and each is told both."""
     if os.environ["RINGUP_RANK"] == "1":
@@ -456,7 +513,7 @@ if __name__ == "__main__":
     sit(local)
     {"train": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
      "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
-     "lagging": lagging, "checkpoint": checkpoint,
+     "lagging": lagging, "recorded": recorded, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)
     basics.shutdown()
