@@ -122,7 +122,7 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/nccl_run.c %reldir%/backend/nccl_state.h \
-	%reldir%/backend/nccl_end.c \
+	%reldir%/backend/nccl_end.c %reldir%/backend/nccl_queue.c %reldir%/backend/nccl_thread.c \
 	%reldir%/backend/nccl_lib.c %reldir%/backend/nccl_lib.h \
 	%reldir%/backend/nccl_move.c \
 	%reldir%/backend/node.c %reldir%/backend/node_state.h \

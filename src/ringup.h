@@ -79,9 +79,9 @@ enum ringup_redop {
  * memory of a CUDA device.  If no back end of the group supports a kind, the operation fails
  * with RINGUP_ENOBACKEND before any data are read; see ringup_accepts().  RINGUP_CUDA needs
  * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
- * kinds: device data then go through host memory and back, which takes longer.  RINGUP_CUDA
- * does not support Adasum or ringup_reduce_to(), and the caller must provide the memory of a
- * gathered result (into).
+ * kinds: device data then go through host memory and back, which takes longer.  So do those of
+ * Adasum and of ringup_reduce_to().  For a gathered result in RINGUP_CUDA the caller must
+ * provide the memory (into).
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
@@ -172,8 +172,8 @@ struct ringup_reduce {
 	int dims;                  /* 0: ranks compare count only           */
 	enum ringup_memory memory; /* where in and out are                  */
 	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out.  The operation
-		       * begins after the work queued on it; work queued after completion
-		       * sees the result.  NULL: in is already written */
+		       * begins after the work queued on it; work queued after ringup_wait()
+		       * or in ringup_then() sees the result; see ringup_result_stream() */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
@@ -943,6 +943,21 @@ RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
  * Returns what ringup_wait() does.
  */
 RINGUP_API int ringup_wait_on(struct ringup_op *op, int64_t slice_ms);
+
+/*
+ * ringup_result_stream - choose the stream that sees the result of an operation.
+ *
+ * For data in RINGUP_CUDA whose result is used on another stream than the one that wrote them.
+ * Call it before ringup_wait(): what is queued on @stream after that sees the result, and the
+ * request's own stream does not wait for it.  Without data in RINGUP_CUDA, or if the request
+ * has no stream, it has no effect.
+ *
+ * Threads:    the one that will wait for @op, before it does.
+ * Blocking:   never.
+ *
+ * Returns 0, or RINGUP_EINVAL: @op or @stream is NULL.
+ */
+RINGUP_API int ringup_result_stream(struct ringup_op *op, void *stream);
 
 /*
  * ringup_then - call a function when an operation is complete.

@@ -17,6 +17,8 @@
 
 static const char soname[] = "libnccl.so.2";
 static const char nccl_lib_in_wheel[] = "nvidia/nccl/lib/libnccl.so.2";
+static const char nccl_lib_of_conda[] =
+	"../../libnccl.so.2"; /* from lib/pythonX/site-packages */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nccl_lib lib;
@@ -43,23 +45,43 @@ static void find_path(void *function, char *path, size_t len)
 /* Where wheels are installed: a folder of this name is above each of their files. */
 static const char *const packages[] = { "/site-packages/", "/dist-packages/" };
 
+static bool is_there(const char *folder, int len, const char *rest, char *path)
+{
+	return snprintf(path, PATH_MAX, "%.*s%s", len, folder, rest) < PATH_MAX &&
+	       !access(path, R_OK);
+}
+
 /* Looks for the wheel of NCCL beside another library of the process that is in a Python's
- * packages, as a framework's is.  JAX and TensorFlow open NCCL when they first use it. */
+ * packages, as a framework's is, or for conda's.  JAX and TensorFlow open NCCL when they first
+ * use it. */
 static int find_wheel(struct dl_phdr_info *mapped, size_t size, void *path)
 {
 	(void)size;
 	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
-		const char *at = strstr(mapped->dlpi_name, packages[i]);
-		size_t len = at ? (size_t)(at - mapped->dlpi_name) + strlen(packages[i]) : 0;
+		const char *name = mapped->dlpi_name, *at = strstr(name, packages[i]);
+		int len = at ? (int)(at - name + (ptrdiff_t)strlen(packages[i])) : 0;
 
-		if (len && len + sizeof(nccl_lib_in_wheel) <= PATH_MAX) {
-			snprintf(path, PATH_MAX, "%.*s%s", (int)len, mapped->dlpi_name,
-				 nccl_lib_in_wheel);
-			if (!access(path, R_OK))
-				return 1;
-		}
+		if (len && (is_there(name, len, nccl_lib_in_wheel, path) ||
+			    is_there(name, len, nccl_lib_of_conda, path)))
+			return 1;
 	}
 	return 0;
+}
+
+/* A framework that is linked with NCCL itself has its calls: no second NCCL beside it. */
+static int find_static(struct dl_phdr_info *mapped, size_t size, void *found)
+{
+	void **at = found, *torch;
+
+	(void)size;
+	if (!strstr(mapped->dlpi_name, "libtorch_cuda"))
+		return 0;
+	torch = dlopen(mapped->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+	if (torch && dlsym(torch, "ncclCommInitRankConfig"))
+		*at = torch;
+	else if (torch)
+		dlclose(torch);
+	return *at != NULL;
 }
 
 /* A process should have one NCCL, and that is the framework's. */
@@ -69,7 +91,8 @@ static void *open_lib(const char *wanted)
 	void *at = *wanted ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL)
 			   : dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
 
-	if (!at && !*wanted && dl_iterate_phdr(find_wheel, path))
+	if (!at && !*wanted && !dl_iterate_phdr(find_static, &at) &&
+	    dl_iterate_phdr(find_wheel, path))
 		at = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	return at || *wanted ? at : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 }
@@ -92,7 +115,6 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 			    "%s has no %s; NCCL 2.18 or later is needed", soname, symbol);
 	NCCL_CALLS(X)
 #undef X
-	*(void **)&l->revoke = dlsym(at, "ncclCommRevoke");
 	find_path(*(void **)&l->version, l->path, sizeof(l->path));
 	rc = l->version(&l->number);
 	if (rc)

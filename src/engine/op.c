@@ -77,6 +77,27 @@ static void op_unmark(struct ringup_op *op)
 	op->ready = NULL;
 }
 
+static int hold_one(const struct ringup_op *op, void *other, struct err *e)
+{
+	void *stream = other ? other : op->ask.stream, *self;
+	const struct backend_device *d;
+
+	if (op->flight == OP_NO_FLIGHT || !stream)
+		return 0;
+	d = provider_device(op->comm, &self);
+	return d ? d->hold(self, op->flight, stream, e) : 0;
+}
+
+int op_hold(const struct ringup_op *op, struct err *e)
+{
+	const struct ringup_op *m;
+	int rc = hold_one(op, op->stream, e);
+
+	for (m = op->members; m && !rc; m = m->next)
+		rc = hold_one(m, op->stream, e);
+	return rc;
+}
+
 bool op_claim(struct ringup_op *op)
 {
 	uint32_t flying = OP_FLYING;
@@ -120,6 +141,8 @@ bool op_then(struct ringup_op *op, struct callback *c)
 	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
+	if (!op->status)
+		op->status = op_hold(op, &op->why);
 	set_why(c, op);
 	callbacks_push(&g->callbacks, c);
 	return true;
@@ -133,6 +156,9 @@ void op_complete(struct ringup_op *op, int status)
 
 	op->status = status;
 	op_unmark(op);
+	/* A callback may use the result on its stream. */
+	if (!status && __atomic_load_n(&op->callback, __ATOMIC_ACQUIRE))
+		op->status = status = op_hold(op, &op->why);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -322,6 +348,8 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->asked = op->mixed = false;
 	op->far = NULL;
 	op->ready = NULL;
+	op->flight = OP_NO_FLIGHT;
+	op->stream = NULL;
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
@@ -365,8 +393,14 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 
 static void op_give_all(struct ringup_op *list, struct comm *to)
 {
+	struct err e;
+
 	for (; list; list = list->next) {
 		op_give_all(list->members, to);
+		/* The group's back end is about to end; before that, all that it has queued. */
+		if (op_is_done(list) || list->bundle)
+			(void)op_hold(list, &e);
+		list->flight = OP_NO_FLIGHT;
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }

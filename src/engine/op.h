@@ -34,6 +34,10 @@ bool op_has_begun(const struct comm *c, const struct ringup_op *op, int rank);
  * mark goes. */
 int op_mark(struct ringup_op *op, struct err *e);
 
+/* op_hold - the stream of an operation that is complete, and those of its members, wait for its
+ * result on the device; fails if that was given up. */
+int op_hold(const struct ringup_op *op, struct err *e);
+
 /* op_claim - claim the right to finish @op: true for the first thread only. */
 bool op_claim(struct ringup_op *op);
 

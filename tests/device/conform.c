@@ -145,9 +145,9 @@ static const struct {
 
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-static const char *const ops[] = { "sum", "average", "min", "max", "product" };
+static const char *const ops[] = { "sum", "average", "min", "max", "product", "adasum" };
 
-enum { OPS = sizeof(ops) / sizeof(ops[0]) };
+enum { OPS = sizeof(ops) / sizeof(ops[0]) - 1 }; /* without Adasum, which is for floats */
 
 static bool is_floating(int t)
 {
@@ -267,6 +267,27 @@ static void sums(void)
 				for (int i = 0; i < 5; i++)
 					one_sum(t, op, scale, counts[i], i % 2);
 			}
+}
+
+/* A reduction that is only carried out in the host's memory: it takes a GPU's all the same. */
+static void to_root(int t, int root, bool in_place)
+{
+	struct ringup_reduce a = ASK_REDUCE("to root", here, host, COUNT,
+					    .dtype = types[t].type, .redop = RINGUP_MAX);
+	size_t bytes = rank == root ? COUNT * types[t].bytes : 0;
+	int rc;
+
+	data_fill(t, here, COUNT);
+	must(cuda.up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
+	must(ringup_reduce_to(world, &a, root, NULL), "the host's reduction to a root");
+	a.name = "to root of a GPU's";
+	a.in = gpu_in;
+	a.out = in_place ? gpu_in : gpu_out;
+	a.memory = RINGUP_CUDA;
+	a.stream = some_stream();
+	rc = ringup_reduce_to(world, &a, root, NULL);
+	check(!rc && is_equal(a.out, host, bytes), "max of %s%s%s", types[t].name,
+	      " to one rank", "");
 }
 
 /* Many tensors in one call; the widths of types differ, so they are not all fused. */
@@ -549,6 +570,11 @@ static int all(void)
 {
 	sums();
 	for (int t = 0; t < TYPES; t++) {
+		for (int i = 0; i < 2; i++) {
+			if (is_floating(t))
+				one_sum(t, RINGUP_ADASUM, 0, i ? COUNT : 0, i);
+			to_root(t, i * (size - 1), i);
+		}
 		many(t);
 		fused(t);
 		broadcasts(t);

@@ -495,9 +495,6 @@ static void refuses(struct ringup *r, int rank, int size)
 	a.stream = s.stream;
 	check(!ringup_allreduce(ringup_world(r), &a, NULL), "then goes on", rank);
 	refuses_capture(r, &s, &a, rank);
-	a.redop = RINGUP_ADASUM;
-	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL, "no Adasum", rank);
-	a.redop = RINGUP_SUM;
 	a.memory = rank ? RINGUP_CUDA : RINGUP_HOST;
 	a.in = a.out = rank ? far : host;
 	a.stream = rank ? s.stream : NULL;
@@ -564,6 +561,44 @@ static void changes(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+/* The result is used on another stream than the one that wrote the data. */
+static void elsewhere(struct ringup *r, int rank, int size)
+{
+	enum { SOME = 20000, TURNS = 30 };
+	static __thread float host[SOME], got[SOME];
+	struct gpu_seat s, other;
+	struct ringup_op *op;
+	void *far;
+
+	gpu_sit(&s, rank);
+	gpu_sit(&other, rank);
+	far = gpu_new(&s, sizeof(host));
+	for (int round = 0; round < TURNS; round++) {
+		struct ringup_reduce a = { .bytes = sizeof(a),
+					   .name = "elsewhere",
+					   .in = far,
+					   .out = far,
+					   .count = SOME,
+					   .dtype = RINGUP_F32,
+					   .memory = RINGUP_CUDA,
+					   .stream = s.stream };
+
+		for (int i = 0; i < SOME; i++)
+			host[i] = (float)round + 1;
+		gpu_put_bytes(&s, far, host, sizeof(host));
+		check(!ringup_allreduce(ringup_world(r), &a, &op), "starts", rank);
+		check(!ringup_result_stream(op, other.stream), "takes the stream", rank);
+		check(!ringup_wait(op, -1), "is queued", rank);
+		check(gpu_get_bytes(&other, got, far, sizeof(got)), "is back", rank);
+		check(got[0] == (float)((round + 1) * size) && got[SOME - 1] == got[0],
+		      "the other stream sees the result", rank);
+	}
+	gpu_drop(&s, far);
+	(void)other.d->stream_free(other.stream);
+	(void)other.d->release(other.number);
+	gpu_stand(&s);
+}
+
 /* The data of one rank are in the host's memory: those of the others go there, too. */
 static void mixes(int size)
 {
@@ -584,6 +619,7 @@ static void all(int size)
 	run("averages of large f16", size, averages_far);
 	run("blocks", size, moves);
 	run("no stream", size, waits);
+	run("a result for another stream", size, elsewhere);
 	if (size > 1)
 		run("ranks that have joined", size, joins);
 	run("what is refused", size, refuses);
