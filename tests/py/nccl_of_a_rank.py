@@ -465,6 +465,71 @@ def checkpoint():
         assert sys.argv[2] == "dies" and "rank 1 (process " in str(e), e
 
 
+def elsewhere():
+    """The stream on which the program waits sees the result, and the one on which it submitted
+    does not wait."""
+    n, r = basics.size(), basics.rank()
+    submits, waits = ctypes.c_void_p(), ctypes.c_void_p()
+    for stream in (submits, waits):
+        call("cuStreamCreate", ctypes.byref(stream), 1)  # no barrier with the legacy stream
+    now = [submits]
+
+    class StreamAdapter(ArrayAdapter):
+        """Its arrays are used on a stream that the program chooses."""
+
+        @staticmethod
+        def queue(_tensor):
+            return now[0].value
+
+        @staticmethod
+        def at_wait(_tensors):
+            return lambda: now[0].value
+
+    def done(work, *arrays):
+        now[0] = waits
+        found = work.wait(stream=waits.value) if arrays else synchronize(work)
+        states = cuda.cuStreamQuery(submits), cuda.cuStreamQuery(waits)
+        assert states == (0, 600), states
+        now[0] = submits
+        flat = []
+        for a in arrays or (found if isinstance(found, (list, tuple)) else [found]):
+            if isinstance(a, Array):
+                host = numpy.empty(a.shape, "float32")
+                call("cuMemcpyDtoHAsync_v2", host.ctypes.data_as(ctypes.c_void_p), a.at,
+                     ctypes.c_size_t(host.nbytes), waits)
+                call("cuStreamSynchronize", waits)
+                flat += host.flatten().tolist()
+        return flat
+
+    on, one, rows = Collectives(StreamAdapter()), Array(numpy.ones(3)), Array(numpy.ones((n, 1)))
+    first = synchronize(on.allreduce_async(one, None, "first", Sum, 1.0, 1.0, WORLD))
+    call("cuCtxSynchronize")
+    equal(first, n)
+    os.environ["FAKE_NCCL"] = f"late={r}:100"
+    assert done(on.allreduce_async(one, None, "a", Sum, 1.0, 1.0, WORLD)) == [n] * 3
+    assert done(on.grouped_allreduce_async([one, one], None, "b", Sum, 1.0, 1.0, WORLD)) == (
+        [n] * 6)
+    mine = Array(numpy.full(3, r))
+    assert done(on.broadcast_async(mine, None, n - 1, "c", WORLD)) == [n - 1] * 3
+    assert done(on.allgather_async(mine, "d", WORLD)) == [i for i in range(n) for _ in range(3)]
+    assert done(on.alltoall_async(rows, None, "e", WORLD)) == [1] * n
+    assert done(on.reducescatter_async(rows, "f", Sum, WORLD, 1.0, 1.0)) == [n]
+    assert done(on.grouped_reducescatter_async([rows], "g", Sum, WORLD, 1.0, 1.0)) == [n]
+
+    class Told(Array):
+        """By DLPack, on any stream."""
+
+        def __dlpack__(self, stream=None):
+            assert stream == submits.value
+            return super().__dlpack__(dlpack.LEGACY)
+
+    a = Told(numpy.full(3, r))
+    assert done(ringup.allreduce(a, async_op=True, stream=submits.value), a) == (
+        [n * (n - 1) / 2] * 3)
+    for stream in (submits, waits):
+        call("cuStreamDestroy_v2", stream)
+
+
 def recorded():
     """torch's allocator hears on which stream ringup uses tensors, whichever stream allocated
     them.  This torch has no GPU: its tensors are in host memory and only the streams are fakes."""
@@ -479,10 +544,17 @@ def recorded():
             seen.append((self.data_ptr(), stream))
 
     def check(places, *expected):
-        assert sorted(seen) == sorted((t.data_ptr(), now) for t in expected), (places, seen)
+        told = sorted(at for at, _ in seen)
+        assert told == sorted(t.data_ptr() for t in expected), (places, seen)
+        assert all(stream is now for _, stream in seen), seen
         seen.clear()
 
-    seen, now, adapter = [], "the current stream", TorchAdapter()
+    class Stream:
+        """The current stream."""
+
+        cuda_stream = 7
+
+    seen, now, adapter = [], Stream, TorchAdapter()
     torch.cuda.current_stream = lambda _device: now
     one, other = (torch.ones(2, 3).as_subclass(Tensor) for _ in range(2))
     check(adapter.far_places(one, None), one)
@@ -490,6 +562,10 @@ def recorded():
     check(adapter.far_places(one, other), one, other)
     check(adapter.far_places(one.t(), other.t()), one, other)
     check(adapter.far_source(one.t()), one)
+    here = adapter.at_wait((one, other, one))
+    now = type("Other", (Stream,), {"cuda_stream": 8})
+    check(here(), one, other)
+    assert here() == 8
 
 
 def versions():
@@ -513,7 +589,8 @@ if __name__ == "__main__":
     sit(local)
     {"train": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
      "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
-     "lagging": lagging, "recorded": recorded, "checkpoint": checkpoint,
+     "lagging": lagging, "recorded": recorded,
+     "elsewhere": elsewhere, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)
     basics.shutdown()

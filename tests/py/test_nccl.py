@@ -75,7 +75,8 @@ def test_the_same_through_host_memory():
 
 
 @pytest.mark.parametrize("n, what", [(2, "adasum"), (2, "arrays"), (2, "blocks"),
-                                     (3, "blocks"), (1, "recorded"), (3, "sets")])
+                                     (2, "elsewhere"), (3, "blocks"), (1, "recorded"),
+                                     (3, "sets")])
 def test_others(n, what):
     p = ranks(n, what)
     assert p.returncode == 0, p.stdout + p.stderr

@@ -157,6 +157,7 @@ PROTOTYPES = {
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
     "ringup_wait_on": (c_int, [c_void_p, c_int64]),
+    "ringup_result_stream": (c_int, [c_void_p, c_void_p]),
     "ringup_then": (c_int, [c_void_p, CALLBACK, c_void_p]),
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),
@@ -183,7 +184,7 @@ LAUNCHER = {
 
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
-PROMPT = {*STARTS, "ringup_then", "ringup_poll", "ringup_hosts_changed"}
+PROMPT = {*STARTS, "ringup_then", "ringup_result_stream", "ringup_poll", "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
 

@@ -138,7 +138,8 @@ class Group:
         Numba, which then stays alive during the operation, or a number.  The operation runs after
         the work that is queued there.  When it is complete, work queued there finds the result.
         Without a stream, this applies to CUDA's default stream for arrays of torch, CuPy and Numba;
-        with arrays of other libraries, wait() waits until the GPU has run the operation."""
+        with arrays of other libraries, wait() waits until the GPU has run the operation.  If you
+        use the result on another stream, pass that one to wait(stream=...) of the handle."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         memory.check_reducible(m)
         reduction = operation.Reduction(_name(name), m.count, m.dtype, _reduction(op), pre, post)

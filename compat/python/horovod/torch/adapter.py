@@ -90,6 +90,18 @@ class TorchAdapter(Adapter):
         return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
     @staticmethod
+    def at_wait(tensors):
+        tensors = list({id(t): t for t in tensors}.values())
+
+        def here():
+            stream = torch.cuda.current_stream(tensors[0].device)
+            # Only this stream waits until NCCL has read and written them.
+            for tensor in tensors:
+                tensor.record_stream(stream)
+            return stream.cuda_stream or dlpack.LEGACY
+        return here
+
+    @staticmethod
     def on_queue(tensor):
         stream = torch.cuda.current_stream(tensor.device)
 
