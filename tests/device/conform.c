@@ -853,9 +853,12 @@ static struct xla_error *xla_carry_out(void *lib, const char *word, int64_t rows
 			       .error_create = xla_error_create,
 			       .stream_get = xla_stream_get };
 	int64_t in_dims[] = { rows, 5 }, out_dims[] = { got, 5 }, root = size - 1;
-	struct xla_buffer in = { .dtype = XLA_S32, .data = gpu_in, .rank = 2, .dims = in_dims };
+	/* XLA has no memory for an empty array. */
+	struct xla_buffer in = {
+		.dtype = XLA_S32, .data = rows ? gpu_in : NULL, .rank = 2, .dims = in_dims
+	};
 	struct xla_buffer out = {
-		.dtype = XLA_S32, .data = gpu_out, .rank = 2, .dims = out_dims
+		.dtype = XLA_S32, .data = got ? gpu_out : NULL, .rank = 2, .dims = out_dims
 	};
 	struct xla_buffer *ins[] = { &in }, *outs[] = { &out };
 	struct xla_scalar number = { XLA_S64, &root };
@@ -886,11 +889,11 @@ static int jax(const char *path)
 	static const struct {
 		const char *word;
 		int rows, got; /* times size, if negative */
-	} calls[] = { { "allreduce", 100, 100 },
-		      { "broadcast", 100, 100 },
-		      { "allgather", 2, -2 },
-		      { "alltoall", -3, -3 },
-		      { "reducescatter", -4, 4 } };
+	} calls[] = { { "allreduce", 100, 100 },  { "broadcast", 100, 100 },
+		      { "allgather", 2, -2 },     { "alltoall", -3, -3 },
+		      { "reducescatter", -4, 4 }, { "allreduce", 0, 0 },
+		      { "broadcast", 0, 0 },      { "allgather", 0, 0 },
+		      { "alltoall", 0, 0 },       { "reducescatter", 0, 0 } };
 	void *lib = dlopen(path, RTLD_NOW), (*attach)(struct ringup *);
 	const int32_t *out = (const int32_t *)(void *)host, unit = 0x01010101;
 	int32_t sum = unit * (size * (size + 1) / 2);

@@ -75,7 +75,8 @@ def test_the_same_through_host_memory():
 
 
 @pytest.mark.parametrize("n, what", [(2, "adasum"), (2, "arrays"), (2, "blocks"),
-                                     (3, "blocks"), (3, "sets")])
+                                     (2, "elsewhere"), (3, "blocks"), (1, "recorded"),
+                                     (3, "sets")])
 def test_others(n, what):
     p = ranks(n, what)
     assert p.returncode == 0, p.stdout + p.stderr
@@ -91,6 +92,22 @@ def test_a_killed_rank_is_named_at_once(nccl):
 def test_a_frozen_rank_is_named():
     p = ranks(2, "stopped", RINGUP_LIVENESS_PROFILE="fast")
     assert p.returncode != 0 and "told after" in p.stdout and "it is stopped" in p.stdout, p.stdout
+
+
+@pytest.mark.parametrize("nccl", ["2.18.3", "2.28.9"])
+def test_a_commit_keeps_nothing_of_an_aborted_allreduce(nccl):
+    p = ranks(3, "lagging", nccl, options=["--min-np", "2"])
+    said = p.stdout + p.stderr
+    # The third step has not been committed: its sum was never complete.
+    assert p.stdout.count("generation of 2 at step 2") == 2, said
+    assert p.stdout.count("the weights are right") >= 2, said
+
+
+@pytest.mark.parametrize("end, code", [("leaves", 0), ("dies", 128 + 9)])
+def test_a_program_can_ask_before_it_saves(end, code):
+    p = ranks(2, "checkpoint", more=[end])
+    said = p.stdout + p.stderr
+    assert p.returncode == code and p.stdout.count("is through") == 2 - (code > 0), said
 
 
 # What Horovod's users on GPUs have asked for: the numbers are upstream's.
