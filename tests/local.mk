@@ -657,7 +657,8 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 # fakegpu: stand-ins for CUDA's driver and NCCL, as libraries that a program loads by the real names from a folder
 # in LD_LIBRARY_PATH, and as parts of their own tests.
 FAKE_CUDA  = %reldir%/fakegpu/cuda/libcuda.so.1
-FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.27.7/libnccl.so.2 \
+FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.22.3/libnccl.so.2 \
+	%reldir%/fakegpu/nccl-2.25.1/libnccl.so.2 %reldir%/fakegpu/nccl-2.27.7/libnccl.so.2 \
 	%reldir%/fakegpu/nccl-2.28.9/libnccl.so.2 %reldir%/fakegpu/nccl-2.29.7/libnccl.so.2 \
 	%reldir%/fakegpu/nccl-2.30.7/libnccl.so.2
 check_DATA  = $(FAKE_CUDA) $(FAKE_NCCLS)

@@ -9,7 +9,7 @@ load ../lib/hosts
 
 conform=$PWD/tests/device/conform
 fakes=$PWD/tests/fakegpu
-versions=(2.18.3 2.27.7 2.28.9 2.29.7 2.30.7)
+versions=(2.18.3 2.22.3 2.25.1 2.27.7 2.28.9 2.29.7 2.30.7)
 
 setup() {
   fault_setup
