@@ -43,26 +43,30 @@ static void find_path(void *function, char *path, size_t len)
 /* Where wheels are installed: a folder of this name is above each of their files. */
 static const char *const packages[] = { "/site-packages/", "/dist-packages/" };
 
+bool nccl_lib_wheel(const char *file, char path[PATH_MAX])
+{
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		const char *at = strstr(file, packages[i]);
+		size_t len = at ? (size_t)(at - file) + strlen(packages[i]) : 0;
+
+		if (len && len + sizeof(nccl_lib_in_wheel) <= PATH_MAX) {
+			snprintf(path, PATH_MAX, "%.*s%s", (int)len, file, nccl_lib_in_wheel);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Looks for the wheel of NCCL beside another library of the process that is in a Python's
  * packages, as a framework's is.  JAX and TensorFlow open NCCL when they first use it. */
 static int find_wheel(struct dl_phdr_info *mapped, size_t size, void *path)
 {
 	(void)size;
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
-		const char *at = strstr(mapped->dlpi_name, packages[i]);
-		size_t len = at ? (size_t)(at - mapped->dlpi_name) + strlen(packages[i]) : 0;
-
-		if (len && len + sizeof(nccl_lib_in_wheel) <= PATH_MAX) {
-			snprintf(path, PATH_MAX, "%.*s%s", (int)len, mapped->dlpi_name,
-				 nccl_lib_in_wheel);
-			if (!access(path, R_OK))
-				return 1;
-		}
-	}
-	return 0;
+	return nccl_lib_wheel(mapped->dlpi_name, path) && !access(path, R_OK);
 }
 
-/* A process should have one NCCL, and that is the framework's. */
+/* A process should have one NCCL, and that is the framework's.  detect/nccllibs.c follows the
+ * same order, for jobs that have not begun. */
 static void *open_lib(const char *wanted)
 {
 	char path[PATH_MAX];

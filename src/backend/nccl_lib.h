@@ -3,6 +3,8 @@
 #ifndef BACKEND_NCCL_LIB_H
 #define BACKEND_NCCL_LIB_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -104,6 +106,10 @@ struct nccl_lib {
  * with the reason: there is none, or it is older than 2.18.  Threads: any.
  */
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e);
+
+/* nccl_lib_wheel - where NCCL's wheel has its library, if it is in the same packages of a
+ * Python as @file; false: @file is in none. */
+bool nccl_lib_wheel(const char *file, char path[PATH_MAX]);
 
 /* nccl_lib_number - "2.28.9" for 22809; @text has room for NCCL_NUMBER bytes. */
 enum { NCCL_NUMBER = 48 };
