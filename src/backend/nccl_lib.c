@@ -45,10 +45,21 @@ static void find_path(void *function, char *path, size_t len)
 /* Where wheels are installed: a folder of this name is above each of their files. */
 static const char *const packages[] = { "/site-packages/", "/dist-packages/" };
 
-static bool is_there(const char *folder, int len, const char *rest, char *path)
+bool nccl_lib_beside(const char *file, int which, char path[PATH_MAX])
 {
-	return snprintf(path, PATH_MAX, "%.*s%s", len, folder, rest) < PATH_MAX &&
-	       !access(path, R_OK);
+	static const char *const from_packages[] = { nccl_lib_in_wheel, nccl_lib_of_conda };
+
+	if (which >= (int)(sizeof(from_packages) / sizeof(from_packages[0])))
+		return false;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		const char *at = strstr(file, packages[i]);
+		int len = at ? (int)(at - file + (ptrdiff_t)strlen(packages[i])) : 0;
+
+		if (len)
+			return snprintf(path, PATH_MAX, "%.*s%s", len, file,
+					from_packages[which]) < PATH_MAX;
+	}
+	return false;
 }
 
 /* Looks for the wheel of NCCL beside another library of the process that is in a Python's
@@ -57,14 +68,9 @@ static bool is_there(const char *folder, int len, const char *rest, char *path)
 static int find_wheel(struct dl_phdr_info *mapped, size_t size, void *path)
 {
 	(void)size;
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
-		const char *name = mapped->dlpi_name, *at = strstr(name, packages[i]);
-		int len = at ? (int)(at - name + (ptrdiff_t)strlen(packages[i])) : 0;
-
-		if (len && (is_there(name, len, nccl_lib_in_wheel, path) ||
-			    is_there(name, len, nccl_lib_of_conda, path)))
+	for (int i = 0; nccl_lib_beside(mapped->dlpi_name, i, path); i++)
+		if (!access(path, R_OK))
 			return 1;
-	}
 	return 0;
 }
 
@@ -84,7 +90,8 @@ static int find_static(struct dl_phdr_info *mapped, size_t size, void *found)
 	return *at != NULL;
 }
 
-/* A process should have one NCCL, and that is the framework's. */
+/* A process should have one NCCL, and that is the framework's.  detect/nccllibs.c follows the
+ * same order, for jobs that have not begun. */
 static void *open_lib(const char *wanted)
 {
 	char path[PATH_MAX];

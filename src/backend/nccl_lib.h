@@ -3,6 +3,8 @@
 #ifndef BACKEND_NCCL_LIB_H
 #define BACKEND_NCCL_LIB_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -111,6 +113,10 @@ struct nccl_lib {
  * with the reason: there is none, or it is older than 2.18.  Threads: any.
  */
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e);
+
+/* nccl_lib_beside - where NCCL is, if it is beside @file, which is in a Python's packages: the
+ * wheel's (@which 0), conda's (1); false: there is no further place. */
+bool nccl_lib_beside(const char *file, int which, char path[PATH_MAX]);
 
 /* nccl_lib_number - "2.28.9" for 22809; @text has room for NCCL_NUMBER bytes. */
 enum { NCCL_NUMBER = 48 };
