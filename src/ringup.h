@@ -104,9 +104,9 @@ enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
  * fields that the program does not have as 0.  A program compiled for a later version gets
  * RINGUP_EINVAL if it sets a field that this library does not have.
  *
- * bytes = 0 means the fields before memory, or all current fields of a struct without memory;
- * memory and stream are then not read.  Arrays of descriptions need bytes, with the same value
- * in each.
+ * bytes = 0 means the fields before memory, or, in a struct without memory, those of ringup
+ * 0.2.0; later fields are then not read.  Arrays of descriptions need bytes, with the same
+ * value in each.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -130,7 +130,8 @@ struct ringup_op;    /* one collective in flight                 */
  * ringup's own rendezvous.
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
- * ringup_group_get() finds them as 1, 2 ...
+ * ringup_group_get() finds them as 1, 2 ...  struct ringup_set is an element of an array, and
+ * never changes.
  *
  * join_sums: 1 limits a rank that has joined to sums and barriers, as in Horovod; see
  * ringup_join().  The same on all ranks; RINGUP_JOIN overrides it.
@@ -1030,7 +1031,8 @@ RINGUP_API int ringup_timeline_stop(struct ringup *r);
 
 /*
  * The times at which an operation of this rank reached its trace points, in nanoseconds since
- * 1970; 0: not reached, or no longer known.
+ * 1970; 0: not reached, or no longer known.  Later versions add fields at the end; see
+ * ringup_points_get().
  */
 struct ringup_points {
 	int64_t submitted; /* this rank has started it                          */
@@ -1059,15 +1061,15 @@ RINGUP_API int ringup_points_keep(struct ringup *r, const uint64_t **countp);
 /*
  * ringup_points_get - the points of the operations @first to @first + @count - 1.
  *
- * @each is sizeof(struct ringup_points), as the program was compiled.
+ * @each is sizeof(struct ringup_points), as the program was compiled.  The library writes the
+ * fields that both know, and 0 to the rest of each entry.
  *
  * Ownership:  @out is the caller's and has @count entries, all of which are written.
  * Threads:    any, also while other threads start operations.
  * Blocking:   as ringup_timeline_start().
  *
- * Returns 0; RINGUP_EINVAL for NULL, a @first of 0, an @each that this library does not know
- * or a @count beyond 2^32 - 1;
- * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
+ * Returns 0; RINGUP_EINVAL for NULL, a @first of 0, an @each that no version has, or a @count
+ * beyond 2^32 - 1; RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
  */
 RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 				 struct ringup_points *out, size_t each);
