@@ -28,13 +28,14 @@ struct hello {
 	char why[160];
 };
 
-/* Loads the libraries on this rank, and says how that went. */
+/* Loads the libraries on this rank, and says how that went.  Nothing here starts CUDA, which
+ * the program may still want to configure, or to leave to children of fork(). */
 static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 {
 	struct err e = { 0 };
 
 	memset(mine, 0, sizeof(*mine));
-	if (!driver_get(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
+	if (driver_open(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
 		goto out;
 	mine->version = n->lib->number;
 	if (!t->rank)
@@ -188,19 +189,35 @@ static void take_off(struct nccl *n, const struct plan *p)
 
 /* ---- a plan ---- */
 
+/* The GPU @device of this rank, which the first thread that needs it opens. */
+static int use_gpu(struct nccl *n, int device, struct gpu **gp, struct err *e)
+{
+	struct gpu *none = NULL;
+	int rc;
+
+	*gp = __atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE);
+	if (*gp)
+		return 0;
+	rc = gpu_get(device, n->alarm, gp, e);
+	/* Another thread's is the same. */
+	if (!rc && !__atomic_compare_exchange_n(&n->gpu, &none, *gp, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+		gpu_put(*gp);
+	return rc;
+}
+
 /* The GPU of the tensors; that of a rank that only joins in is any that is near. */
 static int find_gpu(struct nccl *n, struct err *e)
 {
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), count;
+	struct gpu *g;
 
-	if (n->gpu)
-		return 0;
 	if (device < 0) {
 		count = gpu_count();
 		device = count > 0 ? n->local_rank % count : 0;
 		__atomic_store_n(&n->device, device, __ATOMIC_RELEASE);
 	}
-	return gpu_get(device, n->alarm, &n->gpu, e);
+	return use_gpu(n, device, &g, e);
 }
 
 static int connect_ranks(struct nccl *n, struct err *e)
@@ -233,10 +250,10 @@ static int queue_behind(struct nccl *n, const struct plan *p, struct err *e)
 {
 	int rc = 0;
 
-	for (int i = 0; i < p->pieces && !rc; i++)
+	for (int i = 0; i < p->pieces && rc >= 0; i++)
 		if (p->piece[i].ready)
 			rc = gpu_hold(n->gpu, gpu_stream(n->gpu), p->piece[i].ready, e);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 static int nccl_start(void *self, const struct plan *p, struct err *e)
@@ -303,11 +320,9 @@ static int queue(struct nccl *n, const struct plan *p, struct err *e)
 	return rc ? name_plan(p, rc, e) : 1;
 }
 
-/* Queues what is behind NCCL's part; the streams of the pieces wait for that. */
+/* Queues what is behind NCCL's part. */
 static int nccl_finish(struct nccl *n, const struct plan *p, struct err *e)
 {
-	void *held = NULL;
-	bool some = false;
 	int rc = nccl_move_end(n, p, e);
 
 	if (!rc)
@@ -315,18 +330,49 @@ static int nccl_finish(struct nccl *n, const struct plan *p, struct err *e)
 	if (rc)
 		return rc;
 	take_off(n, p);
-	n->stage = STAGE_RUN;
-	for (int i = 0; i < p->pieces && !rc; i++) {
-		const struct piece *t = &p->piece[i];
+	n->held = 0;
+	return 0;
+}
 
-		if (t->memory != RINGUP_CUDA)
-			continue;
-		some |= !t->stream;
+/* @stream waits for the plan's flight: 1 when it does, 0 while it cannot.  The watch thread
+ * does not see the flight land meanwhile, which gives its event back. */
+static int hold_stream(struct nccl *n, void *stream, struct err *e)
+{
+	int rc = 1;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->landed != n->flown)
+		rc = gpu_hold(n->gpu, stream, n->event, e);
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+/* The streams of the pieces wait for what is queued: 1 when they do, and 0 while one cannot. */
+static int hold_streams(struct nccl *n, const struct plan *p, struct err *e)
+{
+	void *held = NULL;
+	int rc;
+
+	for (; n->held < p->pieces; n->held++) {
+		const struct piece *t = &p->piece[n->held];
+
 		/* Tensors of one framework are on one stream, as a rule. */
-		if (t->stream && t->stream != held)
-			rc = gpu_hold(n->gpu, held = t->stream, n->event, e);
+		if (t->memory != RINGUP_CUDA || !gpu_outlives(t->stream) || t->stream == held)
+			continue;
+		rc = hold_stream(n, held = t->stream, e);
+		if (rc <= 0)
+			return rc;
 	}
-	return rc ? rc : !some;
+	return 1;
+}
+
+/* Is a piece done only when it has run? */
+static bool must_run(const struct plan *p)
+{
+	for (int i = 0; i < p->pieces; i++)
+		if (p->piece[i].memory == RINGUP_CUDA && !gpu_outlives(p->piece[i].stream))
+			return true;
+	return false;
 }
 
 static int advance(struct nccl *n, const struct plan *p, struct err *e)
@@ -351,8 +397,18 @@ static int advance(struct nccl *n, const struct plan *p, struct err *e)
 			return name_plan(p, rc, e);
 		n->stage = STAGE_FINISH;
 	}
-	if (n->stage == STAGE_FINISH)
-		return name_plan(p, nccl_finish(n, p, e), e);
+	if (n->stage == STAGE_FINISH) {
+		rc = nccl_finish(n, p, e);
+		if (rc)
+			return name_plan(p, rc, e);
+		n->stage = STAGE_HOLD;
+	}
+	if (n->stage == STAGE_HOLD) {
+		rc = hold_streams(n, p, e);
+		if (rc <= 0 || !must_run(p))
+			return name_plan(p, rc, e);
+		n->stage = STAGE_RUN;
+	}
 	rc = look(n, e);
 	return rc < 0 ? rc : !rc;
 }
@@ -388,9 +444,11 @@ static int nccl_step(void *self, const struct plan *p, struct err *e)
 		return 0;
 	rc = gpu_enter(n->gpu, &v, e);
 	if (rc)
-		return name_plan(p, rc, e);
+		return gpu_is_over() ? 0 : name_plan(p, rc, e);
 	rc = advance(n, p, e);
 	gpu_leave(n->gpu, &v);
+	if (rc < 0 && gpu_is_over())
+		return 0;
 	return rc == RINGUP_EPEER && n->connected && is_in_trouble(n, e) ? 0 : rc;
 }
 
@@ -433,24 +491,24 @@ static void give_back_events(struct nccl *n)
 static void nccl_close(void *self)
 {
 	struct nccl *n = self;
-	bool ended = true;
+	bool failed, ended = true;
 
 	if (!n->has_lock)
 		return;
-	if (n->comm) {
+	if (n->comm)
 		drain(n);
-		ended = __atomic_load_n(n->alarm, __ATOMIC_RELAXED) || n->flown != n->landed ||
-					!n->connected
-				? nccl_end_abort(n)
-				: nccl_end_close(n);
-	}
+	failed = __atomic_load_n(n->alarm, __ATOMIC_RELAXED) || n->flown != n->landed;
+	if (n->comm)
+		ended = failed || !n->connected ? nccl_end_abort(n) : nccl_end_close(n);
 	nccl_end_unlist(n);
-	/* While NCCL is not back, its GPU, its memory and this lock stay in use. */
+	if (n->gpu && (failed || !ended))
+		gpu_abandon(n->gpu);
+	/* While NCCL is not back, its memory stays in use, and its GPU, which is abandoned. */
 	if (ended && n->gpu) {
 		give_back_events(n);
 		gpu_free(n->gpu, n->room, n->room_bytes);
-		gpu_put(n->gpu);
 	}
+	gpu_put(n->gpu);
 	pthread_mutex_destroy(&n->lock);
 	n->has_lock = false;
 }
@@ -486,28 +544,15 @@ static int nccl_mark(void *self, const void *at, void *stream, void **ready, str
 	*ready = NULL;
 	if (rc || !stream || device < 0)
 		return rc;
-	/* The thread that makes progress may not have opened it yet. */
-	rc = gpu_get(device, n->alarm, &g, e);
-	if (rc)
-		return rc;
-	rc = gpu_mark(g, stream, ready, e);
-	/* Until the operation is complete, unmark() has this use of it. */
-	if (rc)
-		gpu_put(g);
-	return rc;
+	rc = use_gpu(n, device, &g, e);
+	return rc ? rc : gpu_mark(g, stream, ready, e);
 }
 
 static void nccl_unmark(void *self, void *ready)
 {
 	struct nccl *n = self;
-	struct gpu *g;
-	struct err e;
 
-	if (gpu_get(__atomic_load_n(&n->device, __ATOMIC_ACQUIRE), n->alarm, &g, &e))
-		return;
-	gpu_unmark(g, ready);
-	gpu_put(g);
-	gpu_put(g);
+	gpu_unmark(__atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE), ready);
 }
 
 static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, void *ready,
@@ -519,12 +564,11 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 
 	if (device < 0)
 		return 1;
-	rc = gpu_get(device, n->alarm, &g, e);
+	rc = use_gpu(n, device, &g, e);
 	if (rc)
 		return rc;
 	rc = *copy || !ready ? 1 : gpu_reached(g, ready, e);
 	if (rc > 0 && bytes && !*copy) {
-		/* This use of it is given back with the event. */
 		rc = gpu_copy(g, to, from, bytes, copy, e);
 		if (!rc)
 			return 0;
@@ -533,10 +577,8 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 		if (rc) {
 			gpu_unmark(g, *copy);
 			*copy = NULL;
-			gpu_put(g);
 		}
 	}
-	gpu_put(g);
 	return rc;
 }
 

@@ -29,6 +29,7 @@ enum nccl_stage {
 	STAGE_QUEUE,   /* to queue it                             */
 	STAGE_LAUNCH,  /* NCCL is queueing it                     */
 	STAGE_FINISH,  /* to queue what comes after NCCL          */
+	STAGE_HOLD,    /* to have the streams wait for it         */
 	STAGE_RUN,     /* a piece has no stream: until it has run */
 };
 
@@ -44,8 +45,9 @@ struct nccl {
 
 	int device; /* this rank's GPU, by the first operation; -1: not known yet; atomic */
 
+	struct gpu *gpu; /* NULL: not opened yet; atomic */
+
 	/* The thread that makes progress. */
-	struct gpu *gpu;
 	nccl_comm comm;
 	enum nccl_stage stage;
 	bool connected;
@@ -54,6 +56,7 @@ struct nccl {
 	void *room;          /* memory of the GPU for tensors that are combined */
 	size_t room_bytes;
 	int looks;
+	int held; /* pieces whose streams wait already */
 
 	/* The watch thread, too, under the lock. */
 	pthread_mutex_t lock;
