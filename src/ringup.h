@@ -173,7 +173,10 @@ struct ringup_reduce {
 	enum ringup_memory memory; /* where in and out are                  */
 	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out.  The operation
 		       * begins after the work queued on it; work queued after completion
-		       * sees the result.  NULL: in is already written */
+		       * sees the result.  For CUDA's default stream pass CU_STREAM_LEGACY,
+		       * (void *)1.  NULL: in is already written, and the operation is
+		       * complete when its result is; also for CU_STREAM_PER_THREAD,
+		       * (void *)2, after the calling thread's work */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */

@@ -37,13 +37,26 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
 }
 
+/* Where the result of @r goes: NULL if nothing does. */
+static const void *result_at(const struct request *r, int rank)
+{
+	const struct op_signature *s = &r->signature;
+
+	if (r->into && r->into_bytes)
+		return r->into;
+	/* Its digest is the number of rows, of which the first ranks have one more. */
+	if (s->kind == PLAN_REDUCESCATTER && s->digest <= (uint64_t)rank)
+		return NULL;
+	return s->count ? r->out : NULL;
+}
+
 int op_mark(struct ringup_op *op, struct err *e)
 {
 	const struct request *r = &op->ask;
 	const struct op_signature *s = &r->signature;
 	const struct backend_device *d;
 	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
-	const void *at = in ? r->in : NULL;
+	const void *at = in ? r->in : NULL, *to = result_at(r, op->comm->topo.rank);
 	void *self;
 	int rc;
 
@@ -54,10 +67,10 @@ int op_mark(struct ringup_op *op, struct err *e)
 		return 0;
 	/* A broadcast reads its root's data only; a gather's own may be empty. */
 	if (s->kind == PLAN_BROADCAST && s->root != op->comm->topo.rank)
-		at = in ? r->out : NULL;
-	rc = d->mark(self, at, r->stream, &op->ready, e);
-	if (!rc && r->into && r->into_bytes)
-		rc = d->mark(self, r->into, NULL, &(void *){ NULL }, e);
+		at = NULL;
+	rc = d->mark(self, at ? at : to, r->stream, &op->ready, e);
+	if (!rc && at && to && to != at)
+		rc = d->mark(self, to, NULL, &(void *){ NULL }, e);
 	return rc;
 }
 
