@@ -149,6 +149,15 @@ static void says_why(void)
 		   strstr(e.text, "has compute capability 6.1") && strstr(e.text, "7.0"),
 	   "a GPU that is too old: %s", e.text);
 	unsetenv("FAKE_CUDA");
+	for (int code = 700; code <= 719; code += 19) {
+		driver_failed(driver_get(&e), code, "cuEventRecord", &e);
+		ok(strstr(e.text, "cuEventRecord, or a kernel before it: CUDA error 7") &&
+			   strstr(e.text, "restart it"),
+		   "an error that may be another's: %s", e.text);
+	}
+	driver_failed(driver_get(&e), 713, "cuEventRecord", &e);
+	ok(!strstr(e.text, "before it") && !strstr(e.text, "restart it"),
+	   "and one that is not");
 }
 
 /* After an abort the driver is asked nothing for which it may wait for ever. */

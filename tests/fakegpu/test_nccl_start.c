@@ -79,6 +79,46 @@ static int status_of(pid_t child)
 
 /* ---- one that begins a job before CUDA ---- */
 
+static int open_gate; /* atomic */
+
+static CUresult wait_at_gate(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&open_gate, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	return CUDA_SUCCESS;
+}
+
+static void *submits(void *arg)
+{
+	return ringup_allreduce(ringup_world(job), arg, NULL) ? NULL : arg;
+}
+
+/* The first tensor opens the GPU, which waits for work there; other operations do not. */
+static void opens_beside(struct gpu_seat *s, struct ringup_reduce *a)
+{
+	CUresult (*enqueue)(CUstream, CUresult(*)(void *), void *, int);
+	float host[COUNT] = { 0 };
+	struct ringup_reduce b = { .bytes = sizeof(b),
+				   .name = "beside",
+				   .in = host,
+				   .out = host,
+				   .count = COUNT,
+				   .dtype = RINGUP_F32 };
+	pthread_t thread;
+	void *done = NULL;
+
+	*(void **)&enqueue = fake("fake_cuda_enqueue");
+	if (enqueue(s->stream, wait_at_gate, NULL, 1) ||
+	    pthread_create(&thread, NULL, submits, a))
+		gpu_die("no kernel", 0);
+	usleep(50000);
+	ok(!ringup_allreduce(ringup_world(job), &b, NULL), "a sum while a GPU is opened");
+	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, &done);
+	ok(done == a, "which then computes");
+}
+
 static int begins(void)
 {
 	struct ringup_init how = { 0 };
@@ -102,6 +142,7 @@ static int begins(void)
 	setenv("CUDA_VISIBLE_DEVICES", "3", 1);
 	gpu_sit(&s, 0);
 	a = sum_of(&s, gpu_new(&s, COUNT * sizeof(float)));
+	opens_beside(&s, &a);
 	ok(!ringup_allreduce(ringup_world(job), &a, NULL) && gpu_sync(&s, 10000),
 	   "it computes");
 	ok(!count(&n) && n == 1 && !bus(id, sizeof(id), 0) && !strcmp(id, "0000:04:00.0"),
