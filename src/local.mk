@@ -96,7 +96,8 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/device/driver.c %reldir%/device/driver.h \
 	%reldir%/device/gpu.c %reldir%/device/gpu.h \
-	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c
+	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c \
+	%reldir%/device/primary.c %reldir%/device/primary.h
 EXTRA_DIST += %reldir%/device/kernels.cu
 
 CORE_SOURCES += \

@@ -174,7 +174,11 @@ struct ringup_reduce {
 	enum ringup_memory memory; /* where in and out are                  */
 	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out.  The operation
 		       * begins after the work queued on it; work queued after ringup_wait()
-		       * or in ringup_then() sees the result; see ringup_result_stream() */
+		       * or in ringup_then() sees the result; see ringup_result_stream().
+		       * For CUDA's default stream pass CU_STREAM_LEGACY, (void *)1.  NULL:
+		       * in is already written, and the operation is complete when its
+		       * result is; also for CU_STREAM_PER_THREAD, (void *)2, after the
+		       * calling thread's work */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */

@@ -692,6 +692,7 @@ FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_find \
+	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
@@ -704,6 +705,8 @@ EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_gpu_SOURCES = %reldir%/fakegpu/test_gpu.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_find_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_find_SOURCES = %reldir%/fakegpu/test_nccl_find.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_start_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_start_SOURCES = %reldir%/fakegpu/test_nccl_start.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_unordered_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_unordered_SOURCES = %reldir%/fakegpu/test_nccl_unordered.c \
 	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
@@ -718,8 +721,10 @@ THREADED_TESTS = \
 	%reldir%/device/test_device \
 	%reldir%/fakegpu/test_fakecuda \
 	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_gpu \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_backend \

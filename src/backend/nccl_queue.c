@@ -51,14 +51,29 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 
 /* ---- connecting ---- */
 
+int nccl_use_gpu(struct nccl *n, int device, struct gpu **gp, struct err *e)
+{
+	struct gpu *none = NULL;
+	int rc;
+
+	*gp = __atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE);
+	if (*gp)
+		return 0;
+	rc = gpu_get(device, n->alarm, gp, e);
+	/* Another thread's is the same. */
+	if (!rc && !__atomic_compare_exchange_n(&n->gpu, &none, *gp, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+		gpu_put(*gp);
+	return rc;
+}
+
 /* The GPU of the tensors.  A rank that only joins in has that of its other groups, or the one
  * that its place on the host suggests. */
 static int find_gpu(struct nccl *n, struct err *e)
 {
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), none = -1, count;
+	struct gpu *g;
 
-	if (n->gpu)
-		return 0;
 	if (device < 0)
 		device = nccl_thread_device(n);
 	if (device < 0) {
@@ -68,7 +83,7 @@ static int find_gpu(struct nccl *n, struct err *e)
 	if (!__atomic_compare_exchange_n(&n->device, &none, device, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))
 		device = none;
-	return gpu_get(device, n->alarm, &n->gpu, e);
+	return nccl_use_gpu(n, device, &g, e);
 }
 
 static int begin_to_connect(struct nccl *n, struct err *e)
@@ -184,13 +199,13 @@ static int queue_behind(struct nccl *n, const struct plan *p, bool *some, struct
 {
 	int rc = 0;
 
-	for (int i = 0; i < p->pieces && !rc; i++) {
+	for (int i = 0; i < p->pieces && rc >= 0; i++) {
 		if (!p->piece[i].ready)
 			continue;
 		*some = true;
 		rc = gpu_hold(n->gpu, gpu_stream(n->gpu), p->piece[i].ready, e);
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* Puts the plan's collective in front of an error; land_some() names the one that has failed.
@@ -334,7 +349,7 @@ bool nccl_look(struct nccl *n)
 	if (rc > 0)
 		look_for_late(n);
 	gpu_leave(n->gpu, &v);
-	if (rc >= 0)
+	if (rc >= 0 || gpu_is_over())
 		return rc > 0;
 	pthread_mutex_lock(&n->lock);
 	n->verdict = e;

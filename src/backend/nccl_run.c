@@ -38,7 +38,8 @@ struct hello {
 	char why[160];
 };
 
-/* Loads the libraries on this rank, and says how that went. */
+/* Loads the libraries on this rank, and says how that went.  Nothing here starts CUDA, which
+ * the program may still want to configure, or to leave to children of fork(). */
 static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 {
 	struct err e = { 0 };
@@ -50,7 +51,7 @@ static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 		     "new process");
 		goto out;
 	}
-	if (!driver_get(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
+	if (driver_open(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
 		goto out;
 	mine->version = n->lib->number;
 	if (!t->rank)
@@ -166,11 +167,11 @@ static bool has_landed(const struct nccl *n)
 	return __atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) > n->flown_by;
 }
 
-/* A rank without a stream waits for the tensors themselves. */
+/* Is a piece done only when it has run? */
 static bool lands(const struct plan *p)
 {
 	for (int i = 0; i < p->pieces; i++)
-		if (p->piece[i].memory == RINGUP_CUDA && !p->piece[i].stream)
+		if (p->piece[i].memory == RINGUP_CUDA && !gpu_outlives(p->piece[i].stream))
 			return true;
 	return false;
 }
@@ -198,6 +199,8 @@ static int nccl_step(void *self, const struct plan *p, struct err *e)
 		nccl_note_trouble(n, &n->failed);
 		return 0;
 	}
+	if (n->failed.code && gpu_is_over())
+		return 0;
 	if (n->failed.code) {
 		*e = n->failed;
 		return e->code;
@@ -255,7 +258,6 @@ static void group_free(struct nccl *n)
 	if (n->gpu) {
 		give_back_events(n);
 		gpu_free(n->gpu, n->room, n->room_bytes);
-		gpu_put(n->gpu);
 	}
 	pthread_mutex_destroy(&n->lock);
 	pthread_mutex_destroy(&n->holds);
@@ -266,19 +268,25 @@ static void nccl_close(void *self)
 {
 	struct nccl_slot *slot = self;
 	struct nccl *n = slot->group;
-	bool ended;
+	bool good, ended;
+	struct gpu *g;
 
 	slot->group = NULL;
 	if (!n || !n->thread) {
 		free(n);
 		return;
 	}
-	ended = drain(n) && __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE)
-			? nccl_end_close(n)
-			: nccl_end_abort(n);
-	/* Else its GPU, its memory and its name stay in use. */
-	if (nccl_thread_leave(n) && ended)
+	good = drain(n);
+	ended = good && __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE) ? nccl_end_close(n)
+									  : nccl_end_abort(n);
+	ended = nccl_thread_leave(n) && ended;
+	g = n->gpu;
+	if (g && (!good || !ended))
+		gpu_abandon(g);
+	/* Else its memory and its name stay in use. */
+	if (ended)
 		group_free(n);
+	gpu_put(g);
 }
 
 /* ---- beside plans ---- */
@@ -312,28 +320,15 @@ static int nccl_mark(void *self, const void *at, void *stream, void **ready, str
 	*ready = NULL;
 	if (rc || !stream || device < 0)
 		return rc;
-	/* The thread that makes progress may not have opened it yet. */
-	rc = gpu_get(device, n->alarm, &g, e);
-	if (rc)
-		return rc;
-	rc = gpu_mark(g, stream, ready, e);
-	/* Until the operation is complete, unmark() has this use of it. */
-	if (rc)
-		gpu_put(g);
-	return rc;
+	rc = nccl_use_gpu(n, device, &g, e);
+	return rc ? rc : gpu_mark(g, stream, ready, e);
 }
 
 static void nccl_unmark(void *self, void *ready)
 {
 	struct nccl *n = group_of(self);
-	struct gpu *g;
-	struct err e;
 
-	if (gpu_get(__atomic_load_n(&n->device, __ATOMIC_ACQUIRE), n->alarm, &g, &e))
-		return;
-	gpu_unmark(g, ready);
-	gpu_put(g);
-	gpu_put(g);
+	gpu_unmark(__atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE), ready);
 }
 
 static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, void *ready,
@@ -345,12 +340,11 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 
 	if (device < 0)
 		return 1;
-	rc = gpu_get(device, n->alarm, &g, e);
+	rc = nccl_use_gpu(n, device, &g, e);
 	if (rc)
 		return rc;
 	rc = *copy || !ready ? 1 : gpu_reached(g, ready, e);
 	if (rc > 0 && bytes && !*copy) {
-		/* This use of it is given back with the event. */
 		rc = gpu_copy(g, to, from, bytes, copy, e);
 		if (!rc)
 			return 0;
@@ -359,10 +353,8 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 		if (rc) {
 			gpu_unmark(g, *copy);
 			*copy = NULL;
-			gpu_put(g);
 		}
 	}
-	gpu_put(g);
 	return rc;
 }
 

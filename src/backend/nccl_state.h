@@ -73,8 +73,9 @@ struct nccl {
 	bool lands;              /* a piece has no stream: done when it has run      */
 	int64_t since_ns;
 
+	struct gpu *gpu; /* NULL: not opened yet; atomic */
+
 	/* The job's thread. */
-	struct gpu *gpu;
 	nccl_comm comm; /* atomic */
 	bool connected; /* atomic */
 	void *room;     /* memory of the GPU for tensors that are combined */
@@ -118,6 +119,9 @@ int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
  * nccl_settled - what NCCL was asked last: 0 when it is done, or an error. */
 int nccl_queue(struct nccl *n, struct err *e);
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e);
+
+/* nccl_use_gpu - the GPU @device of this rank, which the first thread that needs it opens. */
+int nccl_use_gpu(struct nccl *n, int device, struct gpu **gp, struct err *e);
 
 /* nccl_look - look at what is in the air: does some of it still fly?  Sets trouble and verdict.
  */

@@ -578,6 +578,7 @@ int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 		if (op)
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
+	op_open_device(c, r);
 	/* A thread that will wait makes the progress itself: no thread need be notified. */
 	holding = deadline_ns && !eager_may(c, r) && progress_take(g);
 	lock_take(&c->lock);

@@ -37,13 +37,59 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
 }
 
+/* Where the result of @r goes: NULL if nothing does. */
+static const void *result_at(const struct request *r, int rank)
+{
+	const struct op_signature *s = &r->signature;
+
+	if (r->into && r->into_bytes)
+		return r->into;
+	/* Ranks that are not the root reduce into memory of the engine's own. */
+	if (s->kind == PLAN_ALLREDUCE && s->digest == OP_TO_ROOT && s->root != rank)
+		return NULL;
+	/* Its digest is the number of rows, of which the first ranks have one more. */
+	if (s->kind == PLAN_REDUCESCATTER && s->digest <= (uint64_t)rank)
+		return NULL;
+	return s->count ? r->out : NULL;
+}
+
+/* Where @r has data of this rank, or NULL. */
+static const void *data_at(const struct request *r, int rank)
+{
+	const struct op_signature *s = &r->signature;
+	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
+
+	/* A broadcast reads its root's data only; a gather's own may be empty. */
+	return in && (s->kind != PLAN_BROADCAST || s->root == rank) ? r->in : NULL;
+}
+
+void op_open_device(struct comm *c, const struct request *r)
+{
+	const struct request *q = r->members ? r->members : r;
+	const struct backend_device *d;
+	const void *at = data_at(q, c->topo.rank);
+	void *self, *ready = NULL;
+	struct err e;
+
+	if (q->signature.memory != RINGUP_CUDA || !q->stream ||
+	    __atomic_load_n(&c->device_open, __ATOMIC_RELAXED))
+		return;
+	d = provider_device(c, &self);
+	at = at ? at : result_at(q, c->topo.rank);
+	/* op_mark() fails in the same way, and says so. */
+	if (!d || d->mark(self, at, q->stream, &ready, &e) || !ready)
+		return;
+	d->unmark(self, ready);
+	__atomic_store_n(&c->device_open, true, __ATOMIC_RELAXED);
+}
+
 int op_mark(struct ringup_op *op, struct err *e)
 {
 	const struct request *r = &op->ask;
 	const struct op_signature *s = &r->signature;
 	const struct backend_device *d;
-	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
-	const void *at = in ? r->in : NULL;
+	const void *at = data_at(r, op->comm->topo.rank);
+	const void *to = result_at(r, op->comm->topo.rank);
 	void *self;
 	int rc;
 
@@ -52,12 +98,9 @@ int op_mark(struct ringup_op *op, struct err *e)
 	d = provider_device(op->comm, &self);
 	if (!d)
 		return 0;
-	/* A broadcast reads its root's data only; a gather's own may be empty. */
-	if (s->kind == PLAN_BROADCAST && s->root != op->comm->topo.rank)
-		at = in ? r->out : NULL;
-	rc = d->mark(self, at, r->stream, &op->ready, e);
-	if (!rc && r->into && r->into_bytes)
-		rc = d->mark(self, r->into, NULL, &(void *){ NULL }, e);
+	rc = d->mark(self, at ? at : to, r->stream, &op->ready, e);
+	if (!rc && at && to && to != at)
+		rc = d->mark(self, to, NULL, &(void *){ NULL }, e);
 	return rc;
 }
 

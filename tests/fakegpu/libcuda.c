@@ -15,12 +15,12 @@
 /* No address of a process has this bit. */
 #define FAR_BIT ((uint64_t)1 << 62)
 
-enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30 };
+enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30, PRIORITY = -5 };
 
 /* ---- objects ---- */
 
 struct fake_context {
-	int device, retained;
+	int device, retained, physical;
 	bool poisoned; /* atomic */
 	struct fake_stream *legacy;
 	pthread_mutex_t lock;
@@ -43,6 +43,7 @@ struct fake_stream {
 	struct fake_stream *others;
 	struct fake_context *context;
 	bool blocking, destroyed, stopped;
+	int priority;
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct work *head, **tail;
@@ -72,6 +73,7 @@ struct fake_function {
 	struct fake_context *context;
 	kernel_cpu *kernel;
 	enum device_kernel number;
+	bool loaded; /* atomic */
 };
 
 /* Memory of a device, or of the host that a device may use. */
@@ -86,6 +88,7 @@ struct range {
 static struct {
 	pthread_mutex_t lock;
 	pid_t pid;
+	bool over; /* atomic: the process exits */
 	int devices;
 	struct fake_context context[FAKE_DEVICES];
 	struct fake_stream *streams;
@@ -98,6 +101,7 @@ static struct {
 
 static _Thread_local struct fake_context *current;
 static _Thread_local int thread_mode = CAPTURE_GLOBAL;
+static _Thread_local struct fake_stream *of_thread[FAKE_DEVICES]; /* handle 2 */
 
 static void lock(void)
 {
@@ -119,6 +123,8 @@ static void nap_us(long us)
 
 static CUresult is_ready(void)
 {
+	if (__atomic_load_n(&all.over, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_DEINITIALIZED;
 	return all.pid && all.pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
@@ -301,13 +307,19 @@ static struct fake_stream *stream_new(struct fake_context *c, bool blocking)
 	return s;
 }
 
-/* NULL and 1 are the legacy stream of the thread's context.  NULL: no such stream. */
+/* NULL and 1 are the legacy stream of the thread's context, 2 is the thread's own.  NULL: no
+ * such stream. */
 static struct fake_stream *stream_of(CUstream handle)
 {
 	struct fake_stream *s;
 
 	if (handle == NULL || handle == (CUstream)1)
 		return current->legacy;
+	if (handle == (CUstream)2) {
+		if (!of_thread[current->device])
+			of_thread[current->device] = stream_new(current, true);
+		return of_thread[current->device];
+	}
 	lock();
 	for (s = all.streams; s && s != handle; s = s->others)
 		;
@@ -370,9 +382,34 @@ static void stream_order(struct fake_stream *s)
 			stream_put_wait(s, t);
 }
 
+/* May the legacy stream be used?  Not while one that it waits for is captured, whose capture is
+ * then broken, unless the call only asked. */
+static CUresult stream_implicit(struct fake_stream *s, bool breaks)
+{
+	struct fake_stream *t;
+	bool bad = false;
+
+	if (s != s->context->legacy || !__atomic_load_n(&all.capturing, __ATOMIC_ACQUIRE))
+		return CUDA_SUCCESS;
+	lock();
+	for (t = all.streams; t; t = t->others)
+		if (t->context == s->context && t->blocking && t->capture != CAPTURE_NONE) {
+			t->invalid |= breaks;
+			bad = true;
+		}
+	unlock();
+	return bad ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
 /* Frees @arg, now or when the work is done. */
 static CUresult stream_work(struct fake_stream *s, CUresult (*run)(void *), void *arg, int sms)
 {
+	CUresult bad = stream_implicit(s, true);
+
+	if (bad) {
+		free(arg);
+		return bad;
+	}
 	if (is_captured(s)) {
 		free(arg); /* a graph would have it, which nobody launches here */
 		return CUDA_SUCCESS;
@@ -392,6 +429,30 @@ CUresult fake_cuda_enqueue(CUstream handle, CUresult (*run)(void *), void *arg, 
 
 /* ---- the driver and its devices ---- */
 
+static void driver_end(void)
+{
+	__atomic_store_n(&all.over, true, __ATOMIC_RELEASE);
+}
+
+/* As the driver reads it: ordinals up to the first that is none. */
+static void devices_find(void)
+{
+	const char *at = getenv("CUDA_VISIBLE_DEVICES");
+	int most = (int)faults_number("FAKE_CUDA", "devices", FAKE_DEVICES);
+	char *end;
+
+	most = most < FAKE_DEVICES ? most : FAKE_DEVICES;
+	for (all.devices = 0; all.devices < most; all.devices++) {
+		long number = at ? strtol(at, &end, 10) : all.devices;
+
+		if (at && (end == at || number < 0 || number >= most))
+			break;
+		all.context[all.devices].physical = (int)number;
+		if (at)
+			at = *end == ',' ? end + 1 : "";
+	}
+}
+
 CUresult cuInit(unsigned int flags)
 {
 	int i;
@@ -404,8 +465,7 @@ CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	}
 	if (!all.pid) {
-		all.devices = (int)faults_number("FAKE_CUDA", "devices", FAKE_DEVICES);
-		all.devices = all.devices < FAKE_DEVICES ? all.devices : FAKE_DEVICES;
+		devices_find();
 		for (i = 0; i < FAKE_DEVICES; i++) {
 			all.context[i].device = i;
 			all.context[i].sms = FAKE_SMS;
@@ -413,6 +473,8 @@ CUresult cuInit(unsigned int flags)
 			pthread_cond_init(&all.context[i].freed, NULL);
 		}
 		all.pid = getpid();
+		if (atexit(driver_end))
+			abort();
 	}
 	unlock();
 	return all.devices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
@@ -435,6 +497,8 @@ static const struct {
 	  "device memory is full (fake)" },
 	{ CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED",
 	  "no cuInit() in this process (fake)" },
+	{ CUDA_ERROR_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED",
+	  "the driver shuts down (fake)" },
 	{ CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device (fake)" },
 	{ CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "no such device (fake)" },
 	{ CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT",
@@ -457,6 +521,9 @@ static const struct {
 	  "not while a stream is captured (fake)" },
 	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
 	  "the capture is invalid (fake)" },
+	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	  "a stream that this one waits for is captured (fake)" },
+	{ CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported (fake)" },
 	{ CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
 	  "another thread began this capture (fake)" },
 };
@@ -510,15 +577,16 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
 	enum { SM_COUNT = 16, BUS = 33, UNIFIED = 41, MAJOR = 75, MINOR = 76 };
 	CUresult bad = device_check(device);
+	int capability = (int)faults_number("FAKE_CUDA", "capability", 90);
 
 	if (bad)
 		return bad;
 	*value = attribute == SM_COUNT  ? FAKE_SMS
-		 : attribute == BUS     ? device + 1
+		 : attribute == BUS     ? all.context[device].physical + 1
 		 : attribute == UNIFIED ? 1
-		 : attribute == MAJOR   ? 9
+		 : attribute == MAJOR   ? capability / 10
+		 : attribute == MINOR   ? capability % 10
 					: 0;
-	(void)MINOR;
 	return CUDA_SUCCESS;
 }
 
@@ -527,7 +595,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device)
 	CUresult bad = device_check(device);
 
 	if (!bad)
-		snprintf(name, (size_t)len, "fake GPU %d", device);
+		snprintf(name, (size_t)len, "fake GPU %d", all.context[device].physical);
 	return bad;
 }
 
@@ -538,7 +606,7 @@ CUresult cuDeviceGetUuid(void *uuid, CUdevice device)
 
 	if (bad)
 		return bad;
-	snprintf(text, sizeof(text), "fake gpu      %02d", device);
+	snprintf(text, sizeof(text), "fake gpu      %02d", all.context[device].physical);
 	memcpy(uuid, text, 16);
 	return CUDA_SUCCESS;
 }
@@ -553,7 +621,8 @@ CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice device)
 	CUresult bad = device_check(device);
 
 	if (!bad)
-		snprintf(id, (size_t)len, "0000:%02X:00.0", device + 1);
+		snprintf(id, (size_t)len, "0000:%02X:00.0",
+			 (unsigned int)all.context[device].physical + 1);
 	return bad;
 }
 
@@ -643,6 +712,11 @@ int fake_cuda_current(void)
 	return current ? current->device : -1;
 }
 
+int fake_cuda_physical(int device)
+{
+	return device_check(device) ? -1 : all.context[device].physical;
+}
+
 bool fake_cuda_is_poisoned(void)
 {
 	return is_poisoned(current);
@@ -674,7 +748,7 @@ CUresult cuCtxSynchronize(void)
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
 	*least = 0;
-	*greatest = -5;
+	*greatest = PRIORITY;
 	return has_context();
 }
 
@@ -970,9 +1044,9 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 	*c = (struct copy){ to, staged || value >= 0 ? 0 : from, bytes, value };
 	if (staged)
 		memcpy(c->staged, (void *)(uintptr_t)from, bytes);
-	stream_work(s, copy_run, c, 0);
-	if (!is_pageable(to, bytes))
-		return CUDA_SUCCESS;
+	bad = stream_work(s, copy_run, c, 0);
+	if (bad || !is_pageable(to, bytes))
+		return bad;
 	bad = is_safe();
 	if (!bad)
 		stream_await(s, stream_mark(s));
@@ -1038,12 +1112,12 @@ CUresult cuStreamCreateWithPriority(CUstream *s, unsigned int flags, int priorit
 {
 	CUresult bad = has_context();
 
-	(void)priority;
 	if (bad)
 		return bad;
 	if (flags > 1)
 		return CUDA_ERROR_INVALID_VALUE;
 	*s = stream_new(current, flags == 0);
+	(*s)->priority = priority > 0 ? 0 : priority < PRIORITY ? PRIORITY : priority;
 	lock();
 	all.streams_left++;
 	unlock();
@@ -1063,7 +1137,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 
 	if (bad)
 		return bad;
-	if (!handle || handle == (CUstream)1 || !current)
+	if (!handle || handle == (CUstream)1 || handle == (CUstream)2 || !current)
 		return handle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 	s = stream_of(handle);
 	if (!s)
@@ -1103,6 +1177,16 @@ CUresult cuStreamSynchronize(CUstream handle)
 	return has_context();
 }
 
+CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+	struct fake_stream *s = NULL;
+	CUresult bad = stream_find(handle, &s);
+
+	if (!bad)
+		*priority = s->priority;
+	return bad;
+}
+
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
 {
 	struct fake_stream *s = NULL;
@@ -1119,6 +1203,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags)
 	CUresult bad = stream_find(handle, &s);
 	uint64_t mark;
 
+	if (!bad)
+		bad = stream_implicit(s, true);
 	if (bad || flags)
 		return bad ? bad : CUDA_ERROR_INVALID_VALUE;
 	lock();
@@ -1143,6 +1229,8 @@ CUresult cuStreamIsCapturing(CUstream handle, int *status)
 	struct fake_stream *s = NULL;
 	CUresult bad = stream_find(handle, &s);
 
+	if (!bad)
+		bad = stream_implicit(s, false);
 	if (bad)
 		return bad;
 	lock();
@@ -1233,6 +1321,8 @@ CUresult cuEventRecord(CUevent e, CUstream handle)
 	bool captured;
 	uint64_t mark;
 
+	if (!bad)
+		bad = stream_implicit(s, true);
 	if (bad)
 		return bad;
 	if (e->context != s->context)
@@ -1349,6 +1439,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 		module_complain(count, options, values, "ptxas fatal: fake: no .version");
 		return CUDA_ERROR_INVALID_PTX;
 	}
+	/* The driver may wait for all work of the context; this one always does. */
+	context_await(current);
 	m = calloc(1, sizeof(*m));
 	m->context = current;
 	m->text = strdup(image);
@@ -1419,6 +1511,27 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return CUDA_SUCCESS;
 }
 
+/* By the first launch at the latest, and waiting as a module does. */
+static void function_load(struct fake_function *f)
+{
+	if (__atomic_load_n(&f->loaded, __ATOMIC_ACQUIRE))
+		return;
+	context_await(f->context);
+	__atomic_store_n(&f->loaded, true, __ATOMIC_RELEASE);
+}
+
+CUresult cuFuncLoad(CUfunction f)
+{
+	CUresult bad = may_wait();
+
+	if (bad)
+		return bad;
+	if (faults_find("FAKE_CUDA", "no_func_load"))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	function_load(f);
+	return CUDA_SUCCESS;
+}
+
 struct launch {
 	kernel_cpu *kernel;
 	enum device_kernel number;
@@ -1469,6 +1582,8 @@ static bool launch_translate(struct launch *l)
 	for (i = 0; i < m->pieces; i++) {
 		struct device_piece *p = &m->piece[i];
 
+		if (!p->count)
+			continue;
 		if (in)
 			p->from = fake_cuda_host((uintptr_t)p->from, p->count * in);
 		p->to = fake_cuda_host((uintptr_t)p->to, p->count * out);
@@ -1509,6 +1624,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (f->context != s->context)
 		return CUDA_ERROR_INVALID_HANDLE;
+	function_load(f);
 	l = malloc(sizeof(*l));
 	*l = (struct launch){
 		.kernel = f->kernel, .number = f->number, .grid = grid_x, .block = block_x

@@ -586,7 +586,7 @@ static ncclResult_t meet(struct fake_comm *c)
 			      .rank = c->rank,
 			      .size = c->size,
 			      .version = version_of(),
-			      .device = c->device },
+			      .device = fake_cuda_physical(c->device) },
 		     all[RANKS];
 	ncclResult_t bad;
 	bool met;

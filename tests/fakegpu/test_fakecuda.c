@@ -357,6 +357,93 @@ static void capture(void)
 	cuStreamDestroy_v2(t);
 }
 
+/* The legacy stream waits for blocking ones, and cannot for one that is captured. */
+static void capture_implicit(void)
+{
+	int status = -1;
+	void *graph;
+	CUstream s;
+	CUevent e;
+
+	cuStreamCreate(&s, 0);
+	cuEventCreate(&e, 2);
+	cuStreamBeginCapture_v2(s, CAPTURE_THREAD_LOCAL);
+	ok(cuStreamIsCapturing((CUstream)1, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+		   !cuStreamIsCapturing(s, &status) && status == 1,
+	   "the legacy stream is not asked meanwhile");
+	ok(cuEventRecord(e, NULL) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+		   cuStreamEndCapture(s, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	   "and work on it breaks the capture");
+	cuEventDestroy_v2(e);
+	cuStreamDestroy_v2(s);
+}
+
+/* ---- streams without a name of their own ---- */
+
+static void *queries_own(void *arg)
+{
+	CUresult *result = arg;
+
+	use(1);
+	*result = cuStreamQuery((CUstream)2);
+	return NULL;
+}
+
+static void small_handles(void)
+{
+	struct gate g = GATE;
+	CUresult other = CUDA_ERROR_INVALID_VALUE;
+	pthread_t thread;
+
+	gate_put(&g, (CUstream)2, 1);
+	pthread_create(&thread, NULL, queries_own, &other);
+	pthread_join(thread, NULL);
+	ok(cuStreamQuery((CUstream)2) == CUDA_ERROR_NOT_READY && !other,
+	   "handle 2 is each thread's own stream");
+	gate_open(&g);
+	ok(!cuStreamSynchronize((CUstream)2) &&
+		   cuStreamQuery((CUstream)3) == CUDA_ERROR_INVALID_HANDLE &&
+		   cuStreamDestroy_v2((CUstream)2),
+	   "handle 3 is none");
+}
+
+/* ---- lazy loading ---- */
+
+static void *loads(void *arg)
+{
+	CUfunction *f = arg;
+
+	use(1);
+	if (cuFuncLoad(*f))
+		abort();
+	__atomic_store_n(f, NULL, __ATOMIC_RELEASE);
+	return f;
+}
+
+static void late_load(void)
+{
+	struct gate g = GATE;
+	CUmodule module = NULL;
+	CUfunction f = NULL, again = NULL;
+	pthread_t thread;
+	CUstream s;
+	void *end = NULL;
+
+	cuStreamCreate(&s, 1);
+	cuModuleLoadDataEx(&module, device_kernels_ptx, 0, NULL, NULL);
+	cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_COPY));
+	again = f;
+	gate_put(&g, s, 1);
+	pthread_create(&thread, NULL, loads, &again);
+	usleep(SOON_US);
+	ok(__atomic_load_n(&again, __ATOMIC_ACQUIRE) == f, "the first use of a kernel waits");
+	gate_open(&g);
+	pthread_join(thread, &end);
+	ok(end == &again && !again, "for what runs on any stream");
+	cuModuleUnload(module);
+	cuStreamDestroy_v2(s);
+}
+
 /* ---- faults ---- */
 
 static void faults(void)
@@ -400,6 +487,9 @@ int main(void)
 	multiprocessors();
 	kernels();
 	capture();
+	capture_implicit();
+	small_handles();
+	late_load();
 	faults();
 	left();
 	return tap_done();

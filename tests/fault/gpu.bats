@@ -11,6 +11,9 @@ conform=$PWD/tests/device/conform
 fakes=$PWD/tests/fakegpu
 versions=(2.18.3 2.22.3 2.25.1 2.27.7 2.28.9 2.29.7 2.30.7)
 
+# After an abort a rank keeps its GPU, since the driver might wait for ever if asked to take it back.
+kept='^fake CUDA: left at exit: [0-9]+ allocations \([0-9]+ bytes\), [12] streams, [0-9]{1,2} events, 1 modules, 0 registered ranges, 1 retained contexts$'
+
 setup() {
   fault_setup
   export RINGUP_BACKEND=nccl NCCL_SOCKET_IFNAME=
@@ -22,10 +25,10 @@ teardown() { hosts_teardown; }
 # nccl VERSION - that one is loaded from here on.
 nccl() { export LD_LIBRARY_PATH=$fakes/cuda:$fakes/nccl-$1; }
 
-# conforms NP ARG... - NP ranks find nothing wrong, and leave nothing on the GPU.
+# conforms NP ARG... - NP ranks find nothing wrong, and leave nothing on the GPU but what $leaves matches.
 conforms() {
   timeout "$((60 + 4 * $(long 60 x | wc -l)))" ringup run -np "$1" --no-prefix -- "$conform" "${@:2}" >out 2>err 3>&- || { cat out err; return 1; }
-  [[ $(grep -c ' 0 wrong$' out) -eq $1 && ! -s err ]] || { cat out err; return 1; }
+  [[ $(grep -c ' 0 wrong$' out) -eq $1 && -z $(grep -vE "${leaves:-^$}" err) ]] || { cat out err; return 1; }
 }
 
 @test "every collective and type has the host's bits" {
@@ -75,7 +78,7 @@ ours_on() {
 # fails NP CODE WORDS - all ranks but those killed have had that error of that operation, and their streams go on.
 fails() {
   [[ $(grep -E "^error [0-9]+ [0-9]+ [0-9]+ $2 .*$3" out | grep -c "allreduce 'gradient'") -eq $1 ]] || { cat out err; return 1; }
-  not grep -qE "after the error|^fake" out err
+  not grep -qE "after the error|^fake" <(grep -vhE "$kept" out err)
 }
 
 # strikes SIGNAL - rank 1 of 3 gets it while they add up.
@@ -191,6 +194,8 @@ trial() {
 }
 
 @test "what XLA calls for JAX's arrays on a GPU: every collective on XLA's stream, and errors" {
+  # Its last operation fails.
+  local leaves=$kept
   conforms 2 jax "${conform%/tests/*}/.libs/libringup_jax.so"
   conforms 3 jax "${conform%/tests/*}/.libs/libringup_jax.so"
 }

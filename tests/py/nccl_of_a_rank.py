@@ -586,8 +586,15 @@ if __name__ == "__main__":
         sys.exit()
     basics.init()
     local = basics.local_rank()
+    if sys.argv[1] == "visible":
+        # As many programs do; CUDA reads it when it starts, and serves no child of that process.
+        os.environ["CUDA_VISIBLE_DEVICES"], local = str(local), 0
+        child = os.fork()
+        if not child:
+            os._exit(cuda.cuInit(0))
+        assert os.waitpid(child, 0)[1] == 0, "CUDA had started before the first tensor"
     sit(local)
-    {"train": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
+    {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
      "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
      "lagging": lagging, "recorded": recorded,
      "elsewhere": elsewhere, "checkpoint": checkpoint,

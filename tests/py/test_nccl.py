@@ -82,6 +82,12 @@ def test_others(n, what):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
+def test_init_does_not_start_cuda():
+    p = ranks(2, "visible")
+    assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
+    assert "left at exit" not in p.stderr, p.stderr
+
+
 @pytest.mark.parametrize("nccl", ["2.18.3", "2.28.9"])
 def test_a_killed_rank_is_named_at_once(nccl):
     p = ranks(3, "killed", nccl)
