@@ -250,10 +250,10 @@ static int queue_behind(struct nccl *n, const struct plan *p, struct err *e)
 {
 	int rc = 0;
 
-	for (int i = 0; i < p->pieces && rc >= 0; i++)
+	for (int i = 0; i < p->pieces && !rc; i++)
 		if (p->piece[i].ready)
 			rc = gpu_hold(n->gpu, gpu_stream(n->gpu), p->piece[i].ready, e);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 static int nccl_start(void *self, const struct plan *p, struct err *e)
@@ -334,11 +334,11 @@ static int nccl_finish(struct nccl *n, const struct plan *p, struct err *e)
 	return 0;
 }
 
-/* @stream waits for the plan's flight: 1 when it does, 0 while it cannot.  The watch thread
+/* @stream waits for the plan's flight: 0 when it does, 1 while it cannot.  The watch thread
  * does not see the flight land meanwhile, which gives its event back. */
 static int hold_stream(struct nccl *n, void *stream, struct err *e)
 {
-	int rc = 1;
+	int rc = 0;
 
 	pthread_mutex_lock(&n->lock);
 	if (n->landed != n->flown)
@@ -360,8 +360,8 @@ static int hold_streams(struct nccl *n, const struct plan *p, struct err *e)
 		if (t->memory != RINGUP_CUDA || !gpu_outlives(t->stream) || t->stream == held)
 			continue;
 		rc = hold_stream(n, held = t->stream, e);
-		if (rc <= 0)
-			return rc;
+		if (rc)
+			return rc < 0 ? rc : 0;
 	}
 	return 1;
 }
