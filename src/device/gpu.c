@@ -378,7 +378,7 @@ int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e)
 	if (may > 0 && (rc = g->driver->stream_wait(stream, event, 0)))
 		rc = driver_failed(g->driver, rc, "cuStreamWaitEvent", e);
 	gpu_leave(g, &v);
-	return rc ? rc : may;
+	return may < 0 ? may : rc ? rc : !may;
 }
 
 int gpu_reached(struct gpu *g, void *event, struct err *e)

@@ -68,8 +68,8 @@ void gpu_unmark(struct gpu *g, void *event);
  * thread marks its own; no other can hold it, so the operation is complete when it has run. */
 bool gpu_outlives(const void *stream);
 
-/* gpu_hold - what is queued on @stream from now on waits for @event: 1; 0 if the stream is
- * being captured: call again when that has ended; negative for an error. */
+/* gpu_hold - what is queued on @stream from now on waits for @event: 0; 1 if it does not, since
+ * the stream is being captured: call again when that has ended; negative for an error. */
 int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e);
 
 /* gpu_reached - 1 when all that is before @event has run, 0 before, negative for an error,
