@@ -692,6 +692,8 @@ FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_find \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
 	%reldir%/fakegpu/test_nccl_unordered
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
@@ -708,6 +710,11 @@ EXTRA_%canon_reldir%_fakegpu_test_nccl_unordered_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_unordered_SOURCES = %reldir%/fakegpu/test_nccl_unordered.c \
 	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 %canon_reldir%_fakegpu_test_nccl_unordered_LDFLAGS = -Wl,--wrap=turns_take
+EXTRA_%canon_reldir%_fakegpu_test_nccl_slow_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_slow_SOURCES = %reldir%/fakegpu/test_nccl_slow.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_threads_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_threads_SOURCES = %reldir%/fakegpu/test_nccl_threads.c \
+	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_faults_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_faults_SOURCES = %reldir%/fakegpu/test_nccl_faults.c %reldir%/fakegpu/gpu_ranks.h
 %canon_reldir%_fakegpu_test_nccl_SOURCES = %reldir%/fakegpu/test_nccl.c %reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
@@ -720,6 +727,8 @@ THREADED_TESTS = \
 	%reldir%/fakegpu/test_fakenccl \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
 	%reldir%/fakegpu/test_nccl_unordered \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_backend \
