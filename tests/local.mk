@@ -984,7 +984,7 @@ SHARD_fresh = gcc:%reldir%/fresh/fresh.bats gcc:%reldir%/fresh/packages.bats gcc
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
 list-tests:
 	@printf 'gate gcc %s\n' $(filter-out $(FUZZ_TESTS),$(TESTS))
-	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FUZZ_TESTS)
+	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FAKEGPU_TESTS) $(FUZZ_TESTS)
 	@printf 'gate tsan %s\n' $(THREADED_TESTS)
 	@printf 'only %s\n' $(SHARD_ONLY)
 	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
