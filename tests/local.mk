@@ -692,6 +692,8 @@ FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_find \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
 	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered
 check_PROGRAMS += $(FAKEGPU_TESTS)
@@ -711,6 +713,11 @@ EXTRA_%canon_reldir%_fakegpu_test_nccl_unordered_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_unordered_SOURCES = %reldir%/fakegpu/test_nccl_unordered.c \
 	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 %canon_reldir%_fakegpu_test_nccl_unordered_LDFLAGS = -Wl,--wrap=turns_take
+EXTRA_%canon_reldir%_fakegpu_test_nccl_slow_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_slow_SOURCES = %reldir%/fakegpu/test_nccl_slow.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_threads_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_threads_SOURCES = %reldir%/fakegpu/test_nccl_threads.c \
+	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_faults_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_faults_SOURCES = %reldir%/fakegpu/test_nccl_faults.c %reldir%/fakegpu/gpu_ranks.h
 %canon_reldir%_fakegpu_test_nccl_SOURCES = %reldir%/fakegpu/test_nccl.c %reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
@@ -724,6 +731,8 @@ THREADED_TESTS = \
 	%reldir%/fakegpu/test_gpu \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
 	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered \
 	%reldir%/unit/test_alarm \
@@ -980,7 +989,7 @@ SHARD_fresh = gcc:%reldir%/fresh/fresh.bats gcc:%reldir%/fresh/packages.bats gcc
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
 list-tests:
 	@printf 'gate gcc %s\n' $(filter-out $(FUZZ_TESTS),$(TESTS))
-	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FUZZ_TESTS)
+	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FAKEGPU_TESTS) $(FUZZ_TESTS)
 	@printf 'gate tsan %s\n' $(THREADED_TESTS)
 	@printf 'only %s\n' $(SHARD_ONLY)
 	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)

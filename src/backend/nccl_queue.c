@@ -199,13 +199,13 @@ static int queue_behind(struct nccl *n, const struct plan *p, bool *some, struct
 {
 	int rc = 0;
 
-	for (int i = 0; i < p->pieces && rc >= 0; i++) {
+	for (int i = 0; i < p->pieces && !rc; i++) {
 		if (!p->piece[i].ready)
 			continue;
 		*some = true;
 		rc = gpu_hold(n->gpu, gpu_stream(n->gpu), p->piece[i].ready, e);
 	}
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 /* Puts the plan's collective in front of an error; land_some() names the one that has failed.

@@ -372,6 +372,10 @@ static int nccl_hold(void *self, uint64_t flight, void *stream, struct err *e)
 			     : gpu_hold(n->gpu, stream, n->flight[flight % NCCL_FLIGHTS].event,
 					e);
 	pthread_mutex_unlock(&n->holds);
+	if (rc > 0)
+		return fail(e, RINGUP_EINVAL,
+			    "the stream that is to use the result is being captured; end the "
+			    "capture before you wait");
 	return rc;
 }
 

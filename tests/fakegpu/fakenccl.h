@@ -46,6 +46,7 @@
  *	connect_hang=R   rank R and its neighbours hang when they connect for an operation
  *	late=R:MS        each operation of rank R begins so many ms later
  *	abort_blocks=MS  ncclCommAbort() takes so many ms more
+ *	frees_late       memory is freed at exit, so an abort waits for NCCL's kernels only
  *	two_gpus_same    all ranks are on one GPU, which NCCL refuses before 2.30
  *	peer_error=CODE  a rank whose peer's process has ended hears so (ncclRemoteError)
  *	sms=N            multiprocessors that a kernel of NCCL takes (8)

@@ -829,21 +829,24 @@ static void name_read(const struct fake_comm *c, char *to)
 	snprintf(to, FAKE_NAME_BYTES, "%s", c->name ? c->name : "");
 }
 
+static void memory_put(CUdeviceptr *memory, bool keeps)
+{
+	if (keeps && *memory)
+		__atomic_add_fetch(&memory_leaked, 1, __ATOMIC_RELAXED);
+	else if (*memory)
+		cuMemFree_v2(*memory);
+	*memory = keeps ? *memory : 0;
+}
+
 /* An initialization that was not finished keeps its memory for good. */
 static void memory_free(struct fake_comm *c)
 {
+	bool keeps = c->unfinished || faults_find("FAKE_NCCL", "frees_late");
 	int i;
 
-	if (c->unfinished) {
-		__atomic_add_fetch(&memory_leaked, c->memory != 0, __ATOMIC_RELAXED);
-		return;
-	}
-	if (c->memory)
-		cuMemFree_v2(c->memory);
-	c->memory = 0;
+	memory_put(&c->memory, keeps);
 	for (i = 0; i < LINKS; i++)
-		if (c->link_memory[i])
-			cuMemFree_v2(c->link_memory[i]);
+		memory_put(&c->link_memory[i], keeps);
 }
 
 /* Frees all but the struct, by which later use is known. */
@@ -2060,12 +2063,15 @@ static void leaks_free(void)
 	struct fake_comm *c;
 	CUcontext context;
 
-	for (c = comms_dead; c; c = c->others)
-		if (c->memory && !cuDevicePrimaryCtxRetain(&context, c->device)) {
-			cuCtxSetCurrent(context);
-			cuMemFree_v2(c->memory);
-			cuDevicePrimaryCtxRelease_v2(c->device);
-		}
+	for (c = comms_dead; c; c = c->others) {
+		if (cuDevicePrimaryCtxRetain(&context, c->device))
+			continue;
+		cuCtxSetCurrent(context);
+		c->unfinished = false;
+		unsetenv("FAKE_NCCL");
+		memory_free(c);
+		cuDevicePrimaryCtxRelease_v2(c->device);
+	}
 }
 
 __attribute__((destructor)) static void left_print(void)

@@ -38,40 +38,56 @@ conforms() {
   local version np
   for version in $(long 1 "${versions[@]}"); do
     nccl "$version"
-    for np in 1 2 3 4 5 8; do conforms "$np" all; done
+    for np in 1 2 3 4 5 6 7 8; do conforms "$np" all; done
   done
 }
 
 @test "every collective and type has the host's bits, on two and on three hosts" {
   hosts_setup
   export NCCL_SOCKET_IFNAME=eth0
-  ours_on 2 "$a" "$b"
+  local rounds=100
+  [[ $RINGUP_TEST_LONG == 0 ]] || rounds=5000
+  ours_on all "$a" "$b"
+  ours_on all "$a" "$b" "$a" "$b"
+  ours_on "schedule 6 $rounds" "$a" "$b" "$a" "$b"
   third_host
-  ours_on 3 "$a" "$b" "$c"
-  for _ in $(long 1 more); do ours_on 6 "$a" "$b" "$c" "$a" "$b" "$c"; done
+  ours_on all "$a" "$b" "$c"
+  ours_on "schedule 7 $rounds" "$a" "$b" "$c"
+  ours_on all "$a" "$b" "$c" "$a" "$b" "$c"
+  for _ in $(long 1 more); do
+    ours_on all "$a" "$b" "$a" "$b" "$a" "$b" "$a" "$b"
+    ours_on all "$a" "$b" "$c" "$a" "$b" "$c" "$a" "$b"
+    ours_on "schedule 8 2000" "$a" "$b" "$c" "$a" "$b" "$c"
+  done
 }
 
-# ours_on NP HOST... - a rank on each of these hosts finds nothing wrong.
+# ours_on "ARG..." HOST... - a rank on each of these hosts finds nothing wrong.
 ours_on() {
-  local rank=0 host loop=$conform
+  local rank=0 host loop=$conform args
+  read -ra args <<<"$1"
   rm -rf out err meet
   mkdir -m 700 meet
   for host in "${@:2}"; do
-    on "$host" "$rank" "$1" all
+    on "$host" "$rank" "$(($# - 1))" "${args[@]}"
     rank=$((rank + 1))
   done
   wait
-  [[ $(grep -c ' 0 wrong$' out) -eq $1 && ! -s err ]] || { cat out err; return 1; }
+  [[ $(grep -c ' 0 wrong$' out) -eq $(($# - 1)) && ! -s err ]] || { cat out err; return 1; }
 }
 
 @test "groups in an order of each rank's own never wait for each other" {
   conforms 3 schedule 1 200
   conforms 4 schedule 2 200
-  for _ in $(long 1 more); do
-    conforms 3 schedule 3 34000
-    conforms 4 schedule 4 3000
-    nccl 2.30.7
-    conforms 8 schedule 5 3000
+  local seed
+  # With those between hosts, a hundred thousand rounds.
+  for seed in $(long 1 11 12 13 14 15); do
+    nccl "${versions[seed % ${#versions[@]}]}"
+    conforms 3 schedule "$seed" 13000
+  done
+  for seed in $(long 1 21 22); do
+    nccl "${versions[seed % ${#versions[@]}]}"
+    conforms 4 schedule "$seed" 8000
+    conforms 8 schedule "$seed" 3500
   done
 }
 
@@ -98,6 +114,19 @@ strikes() {
     fails 2 -5 "rank 1 \(process $(pid_of 1) on [^)]*\) died"
     fault=GPU took=$(after "$(cat at)" error) what="kill -9, NCCL $version"
     noted
+    await nothing_left
+  done
+}
+
+@test "a killed rank, of which NCCL says one thing or another: the same error" {
+  local code
+  nccl 2.30.7
+  for code in 6 3 2; do
+    export FAKE_NCCL=peer_error=$code
+    strikes 9
+    end
+    [[ $status -eq 137 ]]
+    fails 2 -5 "rank 1 \\(process $(pid_of 1) on [^)]*\\) died"
     await nothing_left
   done
 }
@@ -207,6 +236,45 @@ trial() {
   grep -qE "rank [01] \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out || { cat out err; return 1; }
   not grep -q "'sum of a GPU's'.*'sum of a GPU's'" out
   [[ $status -ne 0 && $status -lt 124 ]]
+  await nothing_left
+}
+
+# only RANK NAME=VALUE - of the ranks from here on, this one has that in its environment.
+only() {
+  printf '#!/bin/sh\n[ "$RINGUP_RANK" != %s ] || export %q\nexec %q "$@"\n' "$1" "$2" "$conform" >only
+  chmod +x only
+}
+
+@test "one rank's GPU faults, or is full: all ranks name that rank and the operation" {
+  only 1 FAKE_CUDA=sticky@1
+  begin -np 3 --no-prefix -- "$PWD/only" all
+  end
+  grep -qE "rank 1 \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out || { cat out err; return 1; }
+  not grep -qE "rank [02] \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out
+  [[ $status -ne 0 && $status -lt 124 ]]
+  await nothing_left
+  # The program has two allocations of its own, then NCCL: to open the communicator, and to connect for a sum.
+  local n version
+  for version in 2.18.3 2.30.7; do
+    nccl "$version"
+    for n in 3 4; do
+      [[ $version$n != 2.18.34 ]] || continue
+      only 1 FAKE_CUDA=oom@$n
+      begin -np 3 --no-prefix -- "$PWD/only" fault 30
+      end
+      fails 3 -8 "rank 1 \\(process [0-9]+ on [^)]*\\): allreduce 'gradient': .*no memory on device"
+      await nothing_left
+    done
+  done
+}
+
+@test "a rank whose GPU is late is no fault within RINGUP_DEVICE_MS" {
+  export RINGUP_DEVICE_MS=1500 FAKE_NCCL=late=1@20:500
+  conforms 3 schedule 9 20
+  export FAKE_NCCL=late=1@20:3000
+  begin -np 3 --no-prefix -- "$conform" fault 30
+  end
+  fails 3 -11 "rank [0-2] \\(process [0-9]+ on [^)]+\\): allreduce 'gradient' of ringup world has been"
   await nothing_left
 }
 
