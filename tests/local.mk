@@ -202,7 +202,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_way
 
 %canon_reldir%_unit_test_kernels_SOURCES = %reldir%/unit/test_kernels.c \
-	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h
+	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
@@ -614,7 +614,8 @@ TESTS += $(WHOLE_TESTS)
 # queues and a thread of its own.  The sanitizers run the device's own test: what is special to it is there.
 DEVICE_OWN = %reldir%/device/test_device \
 	%reldir%/fakegpu/test_fakecuda \
-	%reldir%/fakegpu/test_fakenccl
+	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_ptx
 DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
 	%reldir%/device/test_bundle \
@@ -683,6 +684,7 @@ TEST_TOOLS += %reldir%/device/conform
 FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c $(FAKE_INCLUDED)
 %canon_reldir%_fakegpu_test_fakecuda_SOURCES = %reldir%/fakegpu/test_fakecuda.c $(FAKE_PARTS)
 %canon_reldir%_fakegpu_test_fakenccl_SOURCES = %reldir%/fakegpu/test_fakenccl.c %reldir%/fakegpu/libnccl.c $(FAKE_PARTS)
+%canon_reldir%_fakegpu_test_ptx_SOURCES = %reldir%/fakegpu/test_ptx.c %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 %canon_reldir%_fakegpu_test_fakenccl_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_NCCL_VERSION=23007
 
 # fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real kernels on the processor.
