@@ -202,7 +202,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_way
 
 %canon_reldir%_unit_test_kernels_SOURCES = %reldir%/unit/test_kernels.c \
-	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h
+	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
@@ -614,7 +614,8 @@ TESTS += $(WHOLE_TESTS)
 # queues and a thread of its own.  The sanitizers run the device's own test: what is special to it is there.
 DEVICE_OWN = %reldir%/device/test_device \
 	%reldir%/fakegpu/test_fakecuda \
-	%reldir%/fakegpu/test_fakenccl
+	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_ptx
 DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
 	%reldir%/device/test_bundle \
@@ -664,15 +665,14 @@ FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.2
 check_DATA  = $(FAKE_CUDA) $(FAKE_NCCLS)
 CLEANFILES += $(FAKE_CUDA) $(FAKE_NCCLS)
 FAKE_INCLUDED = %reldir%/fakegpu/fakecuda.h %reldir%/fakegpu/fakenccl.h %reldir%/fakegpu/faults.h \
-	%reldir%/fakegpu/kernels_cpu.h
+	%reldir%/fakegpu/ptx.h
 EXTRA_DIST += $(FAKE_INCLUDED) %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/libnccl.c
 # ThreadSanitizer knows nothing of the loader's own memory for variables of threads, which this model does without.
 FAKE_LINK = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) \
 	$(LDFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -shared -pthread
-$(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c src/device/kernels.cu src/device/kernels.h \
-		src/coll/scalar.h $(FAKE_INCLUDED)
+$(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libcuda.so.1 -o $@ \
-		$(srcdir)/%reldir%/fakegpu/libcuda.c $(srcdir)/%reldir%/fakegpu/kernels_cpu.c
+		$(srcdir)/%reldir%/fakegpu/libcuda.c $(srcdir)/%reldir%/fakegpu/ptx.c
 $(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(FAKE_CUDA)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libnccl.so.2 '-Wl,-rpath,$$ORIGIN/../cuda' \
 		-DFAKE_NCCL_VERSION=$$(echo $(@D) | awk -F '[-.]' '{ print ($$(NF - 2) * 100 + $$(NF - 1)) * 100 + $$NF }') \
@@ -681,12 +681,13 @@ $(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(F
 TEST_TOOLS += %reldir%/device/conform
 %canon_reldir%_device_conform_LDADD   = libringup.la -ldl
 %canon_reldir%_device_conform_LDFLAGS = $(AM_LDFLAGS) -no-install
-FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c $(FAKE_INCLUDED)
+FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 %canon_reldir%_fakegpu_test_fakecuda_SOURCES = %reldir%/fakegpu/test_fakecuda.c $(FAKE_PARTS)
 %canon_reldir%_fakegpu_test_fakenccl_SOURCES = %reldir%/fakegpu/test_fakenccl.c %reldir%/fakegpu/libnccl.c $(FAKE_PARTS)
+%canon_reldir%_fakegpu_test_ptx_SOURCES = %reldir%/fakegpu/test_ptx.c %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 %canon_reldir%_fakegpu_test_fakenccl_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_NCCL_VERSION=23007
 
-# fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real kernels on the processor.
+# fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real PTX on the processor.
 FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_gpu \
 	%reldir%/fakegpu/test_nccl \

@@ -15,6 +15,7 @@
  *  - Memory of a device has bit 62 in its address: a host that touches it dies by SIGSEGV.
  *  - A stream is a thread with a queue, so nothing is done before the host goes on.
  *  - A device has FAKE_SMS multiprocessors.  Kernels occupy some and keep them while they wait.
+ *  - Kernels are run from their PTX, which is refused if it is wrong; see ptx.h.
  *  - Freeing memory waits for all work of the context, as the driver's does.  So do loading a
  *    module and the first launch of each kernel, as the driver's may.
  *  - cuInit() reads CUDA_VISIBLE_DEVICES.  A child forked after that cannot use CUDA.
@@ -62,6 +63,7 @@ enum {
 	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
 	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
 	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+	CUDA_ERROR_MISALIGNED_ADDRESS = 716,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
 	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fakegpu/faults.h"
-#include "fakegpu/kernels_cpu.h"
+#include "fakegpu/ptx.h"
 
 /* No address of a process has this bit. */
 #define FAR_BIT ((uint64_t)1 << 62)
@@ -21,7 +21,7 @@ enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30, PRIORITY = -5 }
 
 struct fake_context {
 	int device, retained, physical;
-	bool poisoned; /* atomic */
+	CUresult poison; /* of all calls after a fault; atomic */
 	struct fake_stream *legacy;
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
@@ -64,15 +64,14 @@ struct fake_event {
 struct fake_module {
 	struct fake_module *others;
 	struct fake_context *context;
-	char *text;
+	struct ptx *ptx;
 	struct fake_function *functions;
 };
 
 struct fake_function {
 	struct fake_function *others;
 	struct fake_context *context;
-	kernel_cpu *kernel;
-	enum device_kernel number;
+	const struct ptx_kernel *kernel;
 	bool loaded; /* atomic */
 };
 
@@ -128,9 +127,9 @@ static CUresult is_ready(void)
 	return all.pid && all.pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-static bool is_poisoned(const struct fake_context *c)
+static CUresult context_poison(const struct fake_context *c)
 {
-	return __atomic_load_n(&c->poisoned, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&c->poison, __ATOMIC_ACQUIRE);
 }
 
 static bool is_captured(const struct fake_stream *s)
@@ -148,7 +147,7 @@ static CUresult has_context(void)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!__atomic_load_n(&current->retained, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return is_poisoned(current) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(current);
 }
 
 /* Is a stream captured in a way that forbids this thread a call that might wait? */
@@ -247,7 +246,7 @@ static void work_do(struct fake_stream *s, struct work *w)
 	if (w->run)
 		bad = w->run(w->arg);
 	if (bad)
-		__atomic_store_n(&c->poisoned, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&c->poison, bad, __ATOMIC_RELEASE);
 	if (!w->after && w->run && w->sms)
 		sms_give(c, w->sms);
 	free(w->arg);
@@ -339,7 +338,7 @@ static CUresult stream_find(CUstream handle, struct fake_stream **s)
 	*s = stream_of(handle);
 	if (!*s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return is_poisoned((*s)->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison((*s)->context);
 }
 
 static void stream_put(struct fake_stream *s, struct work new)
@@ -511,6 +510,8 @@ static const struct {
 	{ CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "not done yet (fake)" },
 	{ CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
 	  "a kernel touched what it may not (fake)" },
+	{ CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS",
+	  "a kernel's address is not aligned (fake)" },
 	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 	  "the context is destroyed (fake)" },
 	{ CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
@@ -719,7 +720,7 @@ int fake_cuda_physical(int device)
 
 bool fake_cuda_is_poisoned(void)
 {
-	return is_poisoned(current);
+	return context_poison(current) != CUDA_SUCCESS;
 }
 
 /* All that is on the streams of the context now. */
@@ -1006,7 +1007,7 @@ static CUresult copy_run(void *arg)
 	struct copy *c = arg;
 	void *to, *from;
 
-	if (is_poisoned(current))
+	if (context_poison(current))
 		return CUDA_SUCCESS;
 	nap_us(faults_number("FAKE_CUDA", "slow_copy", 0));
 	to = copy_end(c->to, c->bytes);
@@ -1343,8 +1344,8 @@ static CUresult event_find(CUevent e, struct fake_stream **on, uint64_t *mark)
 {
 	CUresult bad = is_ready();
 
-	if (!bad && is_poisoned(e->context))
-		bad = CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (!bad)
+		bad = context_poison(e->context);
 	if (!bad)
 		bad = is_safe();
 	lock();
@@ -1368,7 +1369,7 @@ CUresult cuEventQuery(CUevent e)
 		return bad;
 	if (!stream_has_done(on, mark))
 		return CUDA_ERROR_NOT_READY;
-	return is_poisoned(e->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(e->context);
 }
 
 CUresult cuEventSynchronize(CUevent e)
@@ -1380,7 +1381,7 @@ CUresult cuEventSynchronize(CUevent e)
 	if (bad || !on)
 		return bad;
 	stream_await(on, mark);
-	return is_poisoned(e->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(e->context);
 }
 
 CUresult cuEventDestroy_v2(CUevent e)
@@ -1427,7 +1428,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 			    int *options, void **values)
 {
 	CUresult bad = may_wait();
+	char why[256], text[300];
 	struct fake_module *m;
+	struct ptx *ptx;
 
 	if (bad)
 		return bad;
@@ -1435,15 +1438,17 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 		module_complain(count, options, values, "ptxas fatal: fake: no compiler");
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	}
-	if (strncmp(image, ".version ", 9) != 0) {
-		module_complain(count, options, values, "ptxas fatal: fake: no .version");
+	ptx = ptx_load(image, why, sizeof(why));
+	if (!ptx) {
+		snprintf(text, sizeof(text), "ptxas fatal: fake: %s", why);
+		module_complain(count, options, values, text);
 		return CUDA_ERROR_INVALID_PTX;
 	}
 	/* The driver may wait for all work of the context; this one always does. */
 	context_await(current);
 	m = calloc(1, sizeof(*m));
 	m->context = current;
-	m->text = strdup(image);
+	m->ptx = ptx;
 	lock();
 	m->others = all.modules;
 	all.modules = m;
@@ -1480,7 +1485,7 @@ CUresult cuModuleUnload(CUmodule module)
 		module->functions = f->others;
 		free(f);
 	}
-	free(module->text);
+	ptx_unload(module->ptx);
 	free(module);
 	return CUDA_SUCCESS;
 }
@@ -1488,21 +1493,17 @@ CUresult cuModuleUnload(CUmodule module)
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
 	CUresult bad = has_context();
+	const struct ptx_kernel *kernel;
 	struct fake_function *f;
-	char entry[80];
-	int i;
 
 	if (bad)
 		return bad;
-	snprintf(entry, sizeof(entry), "%s(", name);
-	if (!strstr(module->text, entry) || !kernels_cpu_find(name))
+	kernel = ptx_kernel(module->ptx, name);
+	if (!kernel)
 		return CUDA_ERROR_NOT_FOUND;
 	f = calloc(1, sizeof(*f));
 	f->context = module->context;
-	f->kernel = kernels_cpu_find(name);
-	for (i = 0; i < DEVICE_KERNEL_COUNT; i++)
-		if (!strcmp(kernel_symbol((enum device_kernel)i), name))
-			f->number = (enum device_kernel)i;
+	f->kernel = kernel;
 	lock();
 	f->others = module->functions;
 	module->functions = f;
@@ -1533,79 +1534,38 @@ CUresult cuFuncLoad(CUfunction f)
 }
 
 struct launch {
-	kernel_cpu *kernel;
-	enum device_kernel number;
+	const struct ptx_kernel *kernel;
 	uint64_t serial;
 	unsigned int grid, block;
-	struct device_move move;
+	uint64_t parameter[];
 };
 
-/* Bytes of an element that kernel @k reads, or writes. */
-static size_t kernel_bytes(enum device_kernel k, bool writes, uint32_t element)
+/* What a kernel of the thread's context may touch, by whole allocations. */
+static bool launch_find(void *arg, uint64_t at, bool writes, struct ptx_range *found)
 {
-	switch (k) {
-	case DEVICE_COPY:
-		return element;
-	case DEVICE_FILL:
-		return writes ? element : 0;
-	case DEVICE_BOOL:
-	case DEVICE_SCALE_U8:
-	case DEVICE_SCALE_I8:
-		return 1;
-	case DEVICE_WIDEN_I16:
-	case DEVICE_WIDEN_U16:
-		return writes ? 4 : 2;
-	case DEVICE_NARROW_I16:
-	case DEVICE_NARROW_U16:
-		return writes ? 2 : 4;
-	case DEVICE_SCALE_I32:
-	case DEVICE_SCALE_F32:
-		return 4;
-	case DEVICE_SCALE_I64:
-	case DEVICE_SCALE_F64:
-		return 8;
-	default:
-		return 2;
-	}
-}
+	struct range *r;
 
-/* The pieces' addresses for the host; false: one is not the device's to touch. */
-static bool launch_translate(struct launch *l)
-{
-	struct device_move *m = &l->move;
-	size_t in = kernel_bytes(l->number, false, m->element);
-	size_t out = kernel_bytes(l->number, true, m->element);
-	uint32_t i;
-
-	if (!m->pieces || m->pieces > DEVICE_PIECES || l->grid != kernel_move_grid(m))
-		return false;
-	for (i = 0; i < m->pieces; i++) {
-		struct device_piece *p = &m->piece[i];
-
-		if (!p->count)
-			continue;
-		if (in)
-			p->from = fake_cuda_host((uintptr_t)p->from, p->count * in);
-		p->to = fake_cuda_host((uintptr_t)p->to, p->count * out);
-		if ((in && !p->from) || !p->to || (uintptr_t)p->from % (in ? in : 1) ||
-		    (uintptr_t)p->to % out)
-			return false;
-	}
-	return true;
+	(void)arg;
+	(void)writes;
+	lock();
+	r = *range_find(at, (at & FAR_BIT) != 0);
+	if (r)
+		*found = (struct ptx_range){ (uintptr_t)r->host | (at & FAR_BIT), r->bytes,
+					     r->host };
+	unlock();
+	return r != NULL;
 }
 
 static CUresult launch_run(void *arg)
 {
 	struct launch *l = arg;
 
-	if (is_poisoned(current))
+	if (context_poison(current))
 		return CUDA_SUCCESS;
 	nap_us(faults_number("FAKE_CUDA", "slow_kernel", 0));
-	if (l->serial == (uint64_t)faults_number("FAKE_CUDA", "sticky", 0) ||
-	    !launch_translate(l))
+	if (l->serial == (uint64_t)faults_number("FAKE_CUDA", "sticky", 0))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
-	kernels_cpu_run(l->kernel, &l->move, l->grid, l->block);
-	return CUDA_SUCCESS;
+	return ptx_run(l->kernel, l->grid, l->block, l->parameter, launch_find, NULL);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
@@ -1619,17 +1579,16 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
 
 	if (bad)
 		return bad;
-	if (!grid_x || grid_y != 1 || grid_z != 1 || block_x != DEVICE_THREADS ||
-	    block_y != 1 || block_z != 1 || shared || extra)
+	if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x ||
+	    block_x > ptx_block_most(f->kernel) || block_y != 1 || block_z != 1 || shared ||
+	    extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (f->context != s->context)
 		return CUDA_ERROR_INVALID_HANDLE;
 	function_load(f);
-	l = malloc(sizeof(*l));
-	*l = (struct launch){
-		.kernel = f->kernel, .number = f->number, .grid = grid_x, .block = block_x
-	};
-	memcpy(&l->move, parameters[0], sizeof(l->move));
+	l = malloc(sizeof(*l) + ptx_parameter_bytes(f->kernel));
+	*l = (struct launch){ .kernel = f->kernel, .grid = grid_x, .block = block_x };
+	memcpy(l->parameter, parameters[0], ptx_parameter_bytes(f->kernel));
 	lock();
 	l->serial = ++all.launched;
 	unlock();

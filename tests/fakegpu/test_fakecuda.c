@@ -264,9 +264,25 @@ static CUresult scale(CUfunction f, CUdeviceptr at, uint64_t count, CUstream s)
 			      parameters, NULL);
 }
 
+/* Loads the library's PTX with an instruction of another type. */
+static CUresult wrong_ptx(char *log, size_t room)
+{
+	int options[] = { 5, 6 };
+	void *values[] = { log, (void *)room };
+	char *text = strdup(device_kernels_ptx);
+	CUmodule module;
+	CUresult bad;
+
+	memcpy(strstr(text, "shl.b64"), "shl.b63", 7);
+	bad = cuModuleLoadDataEx(&module, text, 2, options, values);
+	free(text);
+	return bad;
+}
+
 static void kernels(void)
 {
 	static float out[COUNT];
+	char log[128] = "";
 	float one[COUNT];
 	CUdeviceptr at;
 	CUmodule module = NULL;
@@ -280,6 +296,9 @@ static void kernels(void)
 	cuStreamCreate(&s, 1);
 	ok(cuModuleLoadDataEx(&module, "rubbish", 0, NULL, NULL) == CUDA_ERROR_INVALID_PTX,
 	   "rubbish is no PTX");
+	ok(wrong_ptx(log, sizeof(log)) == CUDA_ERROR_INVALID_PTX &&
+		   strstr(log, "there is no instruction \"shl.b63\""),
+	   "nor is PTX with one wrong instruction, which the log names");
 	ok(!cuModuleLoadDataEx(&module, device_kernels_ptx, 0, NULL, NULL), "the library's is");
 	ok(cuModuleGetFunction(&f, module, "ringup_none") == CUDA_ERROR_NOT_FOUND &&
 		   !cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_SCALE_F32)),
@@ -478,6 +497,25 @@ static void left(void)
 	ok(cuCtxSynchronize() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "a released context is gone");
 }
 
+/* On a device of its own, for nothing else works on it any more. */
+static void misaligned(void)
+{
+	CUcontext third;
+	CUmodule module;
+	CUfunction f;
+	CUdeviceptr at;
+	bool ready = !cuDevicePrimaryCtxRetain(&third, 2) && !cuCtxSetCurrent(third) &&
+		     !cuMemAlloc_v2(&at, BYTES) &&
+		     !cuModuleLoadData(&module, device_kernels_ptx) &&
+		     !cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_SCALE_F32));
+
+	ok(ready && !scale(f, at, COUNT, NULL) && !cuCtxSynchronize(), "a kernel runs");
+	ok(ready && !scale(f, at + 2, COUNT - 1, NULL) &&
+		   cuCtxSynchronize() == CUDA_ERROR_MISALIGNED_ADDRESS &&
+		   cuMemFree_v2(at) == CUDA_ERROR_MISALIGNED_ADDRESS,
+	   "one at a wrong alignment is an error of its own, which stays");
+}
+
 int main(void)
 {
 	alarm(120);
@@ -492,5 +530,6 @@ int main(void)
 	late_load();
 	faults();
 	left();
+	misaligned();
 	return tap_done();
 }
