@@ -107,6 +107,7 @@ FAKE_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 FAKE_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
 				  CUstream s);
+FAKE_API CUresult cuLaunchHostFunc(CUstream s, void (*run)(void *), void *arg);
 FAKE_API CUresult cuStreamCreate(CUstream *s, unsigned int flags);
 FAKE_API CUresult cuStreamCreateWithPriority(CUstream *s, unsigned int flags, int priority);
 FAKE_API CUresult cuStreamDestroy_v2(CUstream s);
