@@ -28,8 +28,7 @@
  *	capture   a stream that is being captured is refused, and goes on
  *	jax       what XLA calls in libringup_jax.so for arrays on a GPU, as XLA calls it
  *	idle      some sums, then none: tells the processor time that this took, in ms
- *	pace      sums of up to BYTES by ringup, and by NCCL without it, and whether the goals
- *of docs/bench/gpu.md are reached
+ *	pace      sums of up to BYTES by ringup, and by NCCL without it: are the goals reached?
  *
  * Each rank prints what it has found; the exit status is 1 if anything was wrong.
  */

@@ -26,6 +26,8 @@
  *	slow_copy=US  every copy takes that many microseconds longer
  *	slow_kernel=US
  *	jit_fails     no PTX can be compiled
+ *
+ * CUDA_DISABLE_PTX_JIT=1 has the same effect, as with the real driver.
  */
 
 enum { FAKE_SMS = 8, FAKE_DEVICES = 8 };
@@ -60,6 +62,7 @@ enum {
 	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
 	CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
 	CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+	CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
 };
 
 /* cuStreamBeginCapture_v2() and cuThreadExchangeStreamCaptureMode(). */

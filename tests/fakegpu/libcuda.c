@@ -1371,6 +1371,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 
 	if (bad)
 		return bad;
+	if (getenv("CUDA_DISABLE_PTX_JIT") && atoi(getenv("CUDA_DISABLE_PTX_JIT")))
+		return CUDA_ERROR_JIT_COMPILATION_DISABLED;
 	if (faults_find("FAKE_CUDA", "jit_fails")) {
 		module_complain(count, options, values, "ptxas fatal: fake: no compiler");
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
