@@ -32,6 +32,8 @@
  *	jit_fails     no PTX can be compiled
  *	capability=N  the devices' compute capability (90)
  *	no_func_load  cuFuncLoad() fails, for a driver that does not have it
+ *
+ * CUDA_DISABLE_PTX_JIT=1 has the same effect, as with the real driver.
  */
 
 enum { FAKE_SMS = 8, FAKE_DEVICES = 8 };
@@ -70,6 +72,7 @@ enum {
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
 	CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+	CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
 };
 
 /* cuStreamBeginCapture_v2() and cuThreadExchangeStreamCaptureMode(). */
@@ -117,6 +120,7 @@ FAKE_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 FAKE_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
 				  CUstream s);
+FAKE_API CUresult cuLaunchHostFunc(CUstream s, void (*run)(void *), void *arg);
 FAKE_API CUresult cuStreamCreate(CUstream *s, unsigned int flags);
 FAKE_API CUresult cuStreamCreateWithPriority(CUstream *s, unsigned int flags, int priority);
 FAKE_API CUresult cuStreamDestroy_v2(CUstream s);

@@ -1097,7 +1097,9 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 
 	if (!bad)
 		bad = cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
-	return bad ? bad : cuStreamSynchronize(NULL);
+	/* As the driver: from pageable memory it returns once the data are in a buffer of its
+	 * own. */
+	return bad || is_pageable((uintptr_t)from, bytes) ? bad : cuStreamSynchronize(NULL);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream s)
@@ -1105,6 +1107,34 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
 	if (!(to & FAR_BIT))
 		return CUDA_ERROR_INVALID_VALUE;
 	return copy_put(to, 0, bytes, value, s);
+}
+
+struct host_call {
+	void (*run)(void *);
+	void *arg;
+};
+
+static CUresult host_call_run(void *arg)
+{
+	struct host_call *c = arg;
+
+	if (!is_poisoned(current))
+		c->run(c->arg);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, void (*run)(void *), void *arg)
+{
+	struct fake_stream *s = NULL;
+	CUresult bad = stream_find(handle, &s);
+	struct host_call *c;
+
+	if (bad)
+		return bad;
+	c = malloc(sizeof(*c));
+	*c = (struct host_call){ run, arg };
+	stream_work(s, host_call_run, c, 0);
+	return CUDA_SUCCESS;
 }
 
 /* ---- streams ---- */
@@ -1434,6 +1464,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 
 	if (bad)
 		return bad;
+	if (getenv("CUDA_DISABLE_PTX_JIT") && atoi(getenv("CUDA_DISABLE_PTX_JIT")))
+		return CUDA_ERROR_JIT_COMPILATION_DISABLED;
 	if (faults_find("FAKE_CUDA", "jit_fails")) {
 		module_complain(count, options, values, "ptxas fatal: fake: no compiler");
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;

@@ -169,10 +169,16 @@ static void memory(void)
 
 /* ---- streams ---- */
 
+static void take_call(void *called)
+{
+	*(bool *)called = true;
+}
+
 static void streams(void)
 {
-	struct gate gate = GATE, other = GATE;
+	struct gate gate = GATE, other = GATE, third = GATE;
 	static float in[COUNT], out[COUNT];
+	bool called = false;
 	CUdeviceptr at, back;
 	CUstream s, t, blocking;
 	CUevent e;
@@ -204,6 +210,14 @@ static void streams(void)
 	   "the legacy stream waits for blocking ones");
 	gate_open(&other);
 	ok(!cuCtxSynchronize() && !cuStreamQuery(NULL), "and all of a context can be awaited");
+	gate_put(&third, NULL, 0);
+	ok(!cuMemcpyHtoD_v2(at, in, BYTES) && cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY,
+	   "the copy of what is in pageable memory may follow the call");
+	gate_open(&third);
+	ok(!cuStreamSynchronize(NULL) && !cuMemcpyDtoH_v2(out, at, BYTES) && out[1] == 8,
+	   "and is done when the stream is");
+	ok(!cuLaunchHostFunc(s, take_call, &called) && !cuStreamSynchronize(s) && called,
+	   "a stream calls a function of the host");
 	cuMemFree_v2(at);
 	cuMemFree_v2(back);
 	cuEventDestroy_v2(e);
@@ -304,6 +318,7 @@ static void kernels(void)
 		   !cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_SCALE_F32)),
 	   "it has kernels of these names");
 	cuMemcpyHtoD_v2(at, one, BYTES);
+	cuStreamSynchronize(NULL);
 	ok(!scale(f, at, COUNT, s) && !cuStreamSynchronize(s) &&
 		   !cuMemcpyDtoH_v2(out, at, BYTES) && out[0] == 3 && out[COUNT - 1] == 3,
 	   "which run");

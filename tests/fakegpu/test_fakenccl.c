@@ -176,6 +176,13 @@ static int result_of(ncclRedOp_t op, int size, int i)
 	return x;
 }
 
+/* The streams here do not wait for the default one. */
+static void to_gpu(CUdeviceptr to, const void *from, size_t bytes)
+{
+	if (cuMemcpyHtoD_v2(to, from, bytes) || cuStreamSynchronize(NULL))
+		abort();
+}
+
 static void fill(struct rank *r, ncclDataType_t t, int count, int first)
 {
 	_Alignas(16) unsigned char here[MOST * COUNT * 8];
@@ -183,7 +190,7 @@ static void fill(struct rank *r, ncclDataType_t t, int count, int first)
 
 	for (i = 0; i < count; i++)
 		put(t, here, i, value_of(r->rank, first + i));
-	cuMemcpyHtoD_v2(r->in, here, sizeof(here));
+	to_gpu(r->in, here, sizeof(here));
 }
 
 static bool is_result(struct rank *r, int t, ncclRedOp_t op, int count, int first)
@@ -238,7 +245,7 @@ static void averages(struct rank *r)
 	CUstream s = r->stream[0];
 
 	open_comm(r, 0);
-	cuMemcpyHtoD_v2(r->in, in, sizeof(in));
+	to_gpu(r->in, in, sizeof(in));
 	check(!ncclAllReduce(AT(r->in), AT(r->out), 2, ncclFloat32, ncclAvg, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(out, r->out, sizeof(out)) &&
 		      out[0] == (float)(r->size + 1) / 2 && out[1] == 8,
@@ -254,7 +261,7 @@ static void averages(struct rank *r)
 	check(ncclAllReduce(AT(r->in), AT(r->out), 2, ncclFloat32, op, r->comm[0], s) ==
 		      ncclInvalidArgument,
 	      "which is gone", r);
-	cuMemcpyHtoD_v2(r->in, whole, sizeof(whole));
+	to_gpu(r->in, whole, sizeof(whole));
 	check(!ncclAllReduce(AT(r->in), AT(r->out), 2, ncclInt32, ncclAvg, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(got, r->out, sizeof(got)) &&
 		      got[0] == r->size * (r->size - 1) / 2 / r->size && got[1] == -1,
@@ -271,7 +278,7 @@ static void moves(struct rank *r)
 	open_comm(r, 0);
 	for (i = 0; i < MOST * 4; i++)
 		in[i] = r->rank * 100 + i;
-	cuMemcpyHtoD_v2(r->in, in, sizeof(in));
+	to_gpu(r->in, in, sizeof(in));
 	check(!ncclAllGather(AT(r->in), AT(r->out), 4, ncclInt32, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(out, r->out, sizeof(out)),
 	      "a gather", r);
@@ -815,7 +822,7 @@ static int process_main(char **argv)
 	if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, rank) || cuCtxSetCurrent(context) ||
 	    cuMemAlloc_v2(&r.in, 4) || cuStreamCreate(&r.stream[0], 1) || cuEventCreate(&e, 2))
 		return 2;
-	cuMemcpyHtoD_v2(r.in, &one, 4);
+	to_gpu(r.in, &one, 4);
 	open_comm(&r, 0);
 	ncclAllReduce(AT(r.in), AT(r.in), 1, ncclFloat32, ncclSum, r.comm[0], r.stream[0]);
 	cuStreamSynchronize(r.stream[0]);

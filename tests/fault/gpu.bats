@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # gpu.bats - tensors of GPUs, on stand-ins for CUDA and NCCL: right, in any order, and failing in time.
 # needs: waits root-net
-# tests: src/api src/backend src/base src/coll src/device src/engine src/wire tests/device tests/fakegpu tests/peers/gpu_nccl.bash tests/lib/fault.bash tests/lib/hosts.bash
+# tests: src/api src/backend src/base src/coll src/device src/engine src/wire tests/device tests/fakegpu tests/peers tests/py tests/lib/fault.bash tests/lib/hosts.bash
 
 load ../lib/helper
 load ../lib/fault
@@ -283,13 +283,137 @@ only() {
   [[ $(awk '$1 == "idle" && $5 < 10' out | wc -l) -eq 3 && ! -s err ]] || { cat out err; return 1; }
 }
 
+# stages - fill the folder $staged, as for a machine that has a GPU; its NCCL is the stand-in.
+stages() {
+  staged=$BATS_TEST_TMPDIR/staged
+  not grep -q -e '-fsanitize' "${builddir:-.}/config.log" || skip "Python loads no library that a sanitizer is in"
+  BUILD=${conform%/tests/*} bash "$src/tests/peers/gpu_stage.bash" "$staged" >out 2>&1 || { cat out; return 1; }
+  python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.compress(open(sys.argv[1], "rb").read()))' "$fakes/nccl-2.30.7/libnccl.so.2" >"$staged/nccl.xz"
+}
+
+# elsewhere COMMAND... - run it as on a machine that has neither this build folder's libraries nor those that ringup
+# needs of the system's.
+elsewhere() {
+  if [[ $EUID -ne 0 ]] || ! unshare --mount true 2>/dev/null; then
+    "$@"
+    return
+  fi
+  unshare --mount --propagation private bash -c '
+    ldd "$1/ringup" "$1/.libs/libringup.so.0" | awk "\$1 ~ /^lib(sodium|mnl|jansson)\\./ { print \$3 }" | sort -u | while read -r lib; do
+      mount --bind /dev/null "$(realpath "$lib")" || exit
+    done
+    mount -t tmpfs none "$1/.libs" || exit
+    shift
+    exec "$@"' elsewhere "${conform%/tests/*}" "$@"
+}
+
+# on_a_gpu [NAME=VALUE...] [STEP...] - the script in the copy, on one GPU, which is the stand-in; sets status.
+on_a_gpu() {
+  local told=()
+  while [[ ${1:-} == *=* ]]; do told+=("$1") && shift; done
+  rm -rf gpu
+  status=0
+  elsewhere env FAKE_CUDA=devices=1 NCCL_OWN="$staged/build/tests/fakegpu/nccl-2.28.9" LD_LIBRARY_PATH="$staged/build/tests/fakegpu/cuda" \
+    PACE_BYTES=4194304 BUDGET_S=400 "${told[@]}" timeout 500 bash "$staged/tests/peers/gpu_nccl.bash" gpu "$@" >out 2>&1 3>&- || status=$?
+}
+
+# passed N - that many steps of the script have, and no other has run.
+passed() {
+  [[ $status -eq 0 && $(grep -c '^[0-9].* status   0 ' gpu/summary.txt) -eq $1 ]] || { cat out; return 1; }
+}
+
+# of_step NAME - what that printed.
+of_step() { tar -xOf gpu/results.tgz "./$1.txt"; }
+
+@test "the script for a real GPU: a copy of what it needs works in another place" {
+  stages
+  on_a_gpu 20 21 26 80
+  passed 4
+  [[ $(cd gpu && echo *) == "results.tgz summary.txt" ]]
+  of_step 20-all-2 >said
+  # The command, its environment, and what it has counted.
+  head -n 1 said | grep -q '^\$ with .* ranks 2 all$'
+  grep -q '^NCCL_MULTI_RANK_GPU_ENABLE=1$' said
+  [[ $(grep -c ' 0 wrong$' said) -eq 2 ]]
+  grep -qE '^    goal: signal 9 .* (reached|missed), [0-9]+ ms$' gpu/summary.txt
+  grep -q '^    result: the GPU does as the stand-ins do$' gpu/summary.txt
+  await nothing_left
+  # What cannot work is said before anything runs.
+  on_a_gpu NCCL_SHARED="$fakes/nccl-2.28.9" 20
+  [[ $status -eq 2 ]]
+  grep -q 'is NCCL 22809, which refuses two ranks on one GPU' out || { cat out; return 1; }
+  rm "$staged/build/.libs/libringup.so.0"
+  on_a_gpu 20
+  [[ $status -eq 2 ]] || { cat out; return 1; }
+  grep -q 'does not find: libringup.so.0' out || [[ $EUID -ne 0 ]] || { cat out; return 1; }
+}
+
 @test "the script for a real GPU does all of its steps" {
-  [[ $RINGUP_TEST_LONG == 1 ]] || skip "this takes half a minute: RINGUP_TEST_LONG=1"
-  export FAKE_CUDA=devices=1
-  local steps
-  # From the root of the tree that is built; what only a real NCCL has, its service for faults, is not there.
-  (cd "${conform%/tests/*}" && BUILD=. NCCL_OWN=$fakes/nccl-2.28.9 NCCL_SHARED=$fakes/nccl-2.30.7 PACE_BYTES=65536 \
-    LD_LIBRARY_PATH=$fakes/cuda timeout 240 bash "$src/tests/peers/gpu_nccl.bash" "$BATS_TEST_TMPDIR/gpu") >out 2>&1 || { cat out; return 1; }
-  steps=$(grep -c 'status   0' gpu/summary.txt)
-  [[ $steps -eq 12 ]] || { cat out gpu/*.txt; return 1; }
+  [[ $RINGUP_TEST_LONG == 1 ]] || skip "this takes a minute: RINGUP_TEST_LONG=1"
+  stages
+  on_a_gpu
+  # Without those that need torch, or JAX.
+  passed 19
+  await nothing_left
+}
+
+@test "the script for a real GPU says what hangs, tries other ways, asks NCCL's RAS, and leaves nothing" {
+  [[ $RINGUP_TEST_LONG == 1 ]] || skip "this takes a minute: RINGUP_TEST_LONG=1"
+  local script server p
+  stages
+  on_a_gpu BUDGET_S=25 FAKE_NCCL=hang=1@20 50 51
+  [[ $status -eq 1 ]]
+  grep -qE '^50-schedule-3 +status [1-9]' gpu/summary.txt || { cat out; return 1; }
+  grep -q '^left out: 51-xla-2: the 25 s of BUDGET_S are over' gpu/summary.txt
+  of_step 50-schedule-3 >said
+  grep -q 'all ranks have started allreduce s' said || { cat said; return 1; }
+  [[ -z $(command -v eu-stack) || $(grep -c '^TID ' said) -ge 3 ]] || { cat said; return 1; }
+  await nothing_left
+  # Killed by whoever lent the machine: what was found so far is there, and nothing goes on.
+  (on_a_gpu FAKE_NCCL=hang=1@20 26 50) &
+  script=$!
+  await grep -qs '^26-capture-2 ' gpu/summary.txt
+  await test -n "$(left)"
+  for p in $(marked); do
+    ! tr '\0' ' ' <"/proc/$p/cmdline" | grep -q '^timeout 500 bash ' || kill -TERM "$p"
+  done
+  wait "$script"
+  of_step 26-capture-2 | grep -q ' 0 wrong$'
+  await nothing_left
+  # A machine on which NCCL finds no way but one.
+  mv "$staged/build/tests/device/conform" conform.real
+  printf '#!/bin/sh\n[ "$NCCL_P2P_DISABLE" = 1 ] || { echo "no way"; exit 1; }\nexec %q "$@"\n' "$PWD/conform.real" >"$staged/build/tests/device/conform"
+  chmod +x "$staged/build/tests/device/conform"
+  on_a_gpu 20 26
+  grep -q '^20-all-2-NCCL_CUMEM_ENABLE=0 *status   1 ' gpu/summary.txt || { cat out; return 1; }
+  grep -q '^20-all-2-NCCL_P2P_DISABLE=1 *status   0 ' gpu/summary.txt
+  grep -q '^26-capture-2 *status   0 ' gpu/summary.txt
+  grep -q '    | no way$' gpu/summary.txt
+  mv conform.real "$staged/build/tests/device/conform"
+  # The first connection goes to a rank that stands still.
+  python3 -c '
+import socket
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+silent = s.accept()
+while True:
+    said = "RAS of a stand-in\nnothing else\n"
+    c = s.accept()[0]
+    with c, c.makefile("rw") as f:
+        for line in f:
+            if line.startswith("client protocol"):
+                f.write("SERVER PROTOCOL 2\n")
+            elif line.startswith("set format json"):
+                said = "{}\n"
+                f.write("OK\n")
+            elif line == "verbose status\n":
+                f.write(said)
+                break
+            f.flush()' >port 3>&- &
+  server=$!
+  await test -s port
+  on_a_gpu NCCL_RAS_ADDR="127.0.0.1:$(cat port)" 53
+  kill "$server"
+  grep -q '^    result: RAS: 2 lines of text, 3 bytes of JSON$' gpu/summary.txt || { cat out; return 1; }
+  await nothing_left
 }

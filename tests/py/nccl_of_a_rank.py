@@ -55,6 +55,7 @@ class Array:
         """Take the elements of an array of numpy's."""
         call("cuMemcpyHtoD_v2", self.at, host.ctypes.data_as(ctypes.c_void_p),
              ctypes.c_size_t(host.nbytes))
+        call("cuStreamSynchronize", LEGACY)  # it may still be on its way
 
     def __del__(self):
         cuda.cuMemFree_v2(self.at)

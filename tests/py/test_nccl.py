@@ -173,7 +173,15 @@ def test_what_the_script_for_a_real_gpu_trains_runs_on_cpus(program, tmp_path):
     script = os.path.join(ROOT, "tests", "peers", program)
     p = start(["horovodrun", "-np", "2", sys.executable, script, str(tmp_path), "1"],
               CUDA_VISIBLE_DEVICES="")
-    assert p.returncode == 0 and " 0 wrong" in p.stdout, p.stdout + p.stderr
+    said = " 0 wrong" if program == "gpu_train.py" else "result: resnet50 on 2 x cpu, gloo"
+    assert p.returncode == 0 and said in p.stdout, p.stdout + p.stderr
+
+
+def test_the_elastic_training_of_the_script_for_a_real_gpu_runs_on_cpus():
+    script = os.path.join(ROOT, "tests", "peers", "gpu_elastic.py")
+    p = start(["horovodrun", "-np", "3", "--min-np", "2", sys.executable, script],
+              CUDA_VISIBLE_DEVICES="")
+    assert p.stdout.count("trained on, 2 ranks alike") == 2, p.stdout + p.stderr
 
 
 def test_no_driver_and_no_nccl_are_named():
