@@ -10,11 +10,7 @@
 #include "base/clock.h"
 #include "fakegpu/fakenccl.h"
 
-	enum { COUNT = 100,
-	       SIZE = 3,
-	       START_MS = 1000,
-	       GRACE_MS = 200,
-	       HANGS_MS = 60000 };
+enum { COUNT = 100, SIZE = 3, START_MS = 1000, GRACE_MS = 200, HANGS_MS = 60000 };
 
 static struct {
 	CUresult (*enqueue)(CUstream s, CUresult (*run)(void *arg), void *arg, int sms);
@@ -277,10 +273,50 @@ static void connects(struct ringup *r, int rank, int size)
 	gpu_sit(&s, rank);
 	at = gpu_new(&s, COUNT * 4);
 	put(&s, at, 1);
-	check(!first_call(r, &s, at, size) && (by_messages || holds(&s, at, (float)size)) &&
-		      gpu_sync(&s, 2000),
+	check(gpu_sync(&s, 2000) && !first_call(r, &s, at, size) &&
+		      (by_messages || holds(&s, at, (float)size)) && gpu_sync(&s, 2000),
 	      "works", rank);
 	gpu_drop(&s, at);
+	gpu_stand(&s);
+}
+
+/* Nothing has told the group this rank's GPU before: it waits for the stream all the same. */
+static void moves_first(struct ringup *r, int rank, int size)
+{
+	uint64_t splits[RANKS_MAX], counts[RANKS_MAX];
+	float host[RANKS_MAX];
+	struct gpu_seat s;
+	void *in, *into, *out = NULL;
+	struct ringup_exchange x;
+
+	gpu_sit(&s, rank);
+	in = gpu_new(&s, COUNT * 4);
+	into = gpu_new(&s, COUNT * 4);
+	for (int i = 0; i < size; i++)
+		splits[i] = 1;
+	put(&s, in, 0);
+	put(&s, into, 0);
+	work_ahead(&s, 200);
+	put(&s, in, (float)rank + 1);
+	x = (struct ringup_exchange){ .bytes = sizeof(x),
+				      .name = "first",
+				      .in = in,
+				      .rows = (uint64_t)size,
+				      .row = 1,
+				      .dtype = RINGUP_F32,
+				      .out = &out,
+				      .splits = splits,
+				      .counts = counts,
+				      .into = into,
+				      .into_bytes = COUNT * sizeof(float),
+				      .memory = RINGUP_CUDA,
+				      .stream = s.stream };
+	check(!ringup_alltoall(ringup_world(r), &x, NULL), "blocks", rank);
+	check(gpu_get_bytes(&s, host, into, (size_t)size * sizeof(float)), "are there", rank);
+	for (int i = 0; i < size; i++)
+		check(host[i] == (float)i + 1, "what was written before", rank);
+	gpu_drop(&s, in);
+	gpu_drop(&s, into);
 	gpu_stand(&s);
 }
 
@@ -415,6 +451,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++)
 		if (is_long || i < 2)
 			with_version(most[i], argv);
+	run("blocks are a group's first operation", SIZE, moves_first);
 	run("a launch for up to 160 tensors", SIZE, launches);
 	run("names of communicators", SIZE, has_names);
 	run("a group is removed while its sum waits", SIZE, removed);
