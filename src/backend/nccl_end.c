@@ -11,7 +11,7 @@
 enum {
 	ABORT_MS = 10000,
 	CLOSE_MS = 2000,
-	BACK_MS = 200, /* for the job's thread to come back from a call of NCCL */
+	BACK_MS = 200, /* how long a call of NCCL may keep the job's thread */
 	LOOK_MS = 1,
 	NCCL_ABORTS_ANYWHERE = 21900, /* earlier, what is connecting ends in its own thread */
 };
@@ -87,9 +87,9 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 static void *end_main(void *arg)
 {
 	struct nccl *n = arg;
-	int64_t back = clock_deadline(BACK_MS), deadline = clock_deadline(ABORT_MS);
+	int64_t deadline = clock_deadline(ABORT_MS);
 
-	while (nccl_thread_is_at(n) && (!comm_of(n) || clock_ns() < back) &&
+	while (nccl_thread_is_at(n) && (!comm_of(n) || nccl_thread_late(n) < BACK_MS) &&
 	       clock_ns() < deadline)
 		clock_sleep_ms(LOOK_MS);
 	if (comm_of(n) && n->lib->number < NCCL_ABORTS_ANYWHERE && !n->connected) {

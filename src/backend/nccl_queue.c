@@ -17,6 +17,15 @@ static int fail_over(const struct nccl *n, struct err *e)
 	return fail(e, RINGUP_EABORTED, "%s ends", n->group);
 }
 
+int nccl_fail_apart(const struct nccl *n, struct err *e)
+{
+	return fail(
+		e, RINGUP_EABORTED,
+		"%s: NCCL has not connected %d ranks in %d s; NCCL_DEBUG=INFO shows what it "
+		"waits for, and RINGUP_START_TIMEOUT_MS gives it longer",
+		n->group, n->size, n->start_ms / 1000);
+}
+
 /* The time limit is that of the connection, since NCCL from 2.22 on connects the ranks when
  * they first use an algorithm. */
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e)
@@ -35,12 +44,7 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 		if (nccl_is_over(n))
 			return fail_over(n, e);
 		if (clock_ns() > deadline_ns)
-			return fail(
-				e, RINGUP_EABORTED,
-				"%s: NCCL has not connected %d ranks in %d s; NCCL_DEBUG=INFO "
-				"shows what it waits for, and RINGUP_START_TIMEOUT_MS gives it "
-				"longer",
-				n->group, n->size, n->start_ms / 1000);
+			return nccl_fail_apart(n, e);
 		nccl_thread_pause(n, since);
 	}
 	/* Before 2.27, NCCL puts away what it has done in the next call of the communicator. */

@@ -120,6 +120,9 @@ int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
 int nccl_queue(struct nccl *n, struct err *e);
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e);
 
+/* nccl_fail_apart - NCCL has not connected the ranks in time. */
+int nccl_fail_apart(const struct nccl *n, struct err *e);
+
 /* nccl_use_gpu - the GPU @device of this rank, which the first thread that needs it opens. */
 int nccl_use_gpu(struct nccl *n, int device, struct gpu **gp, struct err *e);
 

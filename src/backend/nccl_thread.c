@@ -98,7 +98,9 @@ static int64_t look_at_all(struct nccl_thread *t, struct nccl *works_for)
 		n->looked = round;
 		t->at = n;
 		pthread_mutex_unlock(&t->lock);
+		__atomic_store_n(&t->since_ns, clock_ns(), __ATOMIC_RELAXED);
 		flies = n->work->look(n);
+		__atomic_store_n(&t->since_ns, works_for ? clock_ns() : 0, __ATOMIC_RELAXED);
 		pthread_mutex_lock(&t->lock);
 		t->at = works_for;
 		pthread_cond_broadcast(&t->done);

@@ -59,6 +59,10 @@ static const void *data_at(const struct request *r, int rank)
 	const struct op_signature *s = &r->signature;
 	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
 
+	/* Its splits have the rows. */
+	if (s->kind == PLAN_ALLTOALL)
+		return r->in;
+
 	/* A broadcast reads its root's data only; a gather's own may be empty. */
 	return in && (s->kind != PLAN_BROADCAST || s->root == rank) ? r->in : NULL;
 }

@@ -464,6 +464,7 @@ int main(int argc, char **argv)
 	}
 	unsetenv("FAKE_NCCL");
 	unsetenv("FAKE_CUDA");
+	run("a job without a fault", SIZE, connects);
 	ok(gpu_nothing_left(), "nothing is left on the GPU");
 	return tap_done();
 }
