@@ -26,7 +26,6 @@ int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e)
 {
 	bool peer = rc == NCCL_REMOTE || rc == NCCL_SYSTEM || rc == NCCL_LATE ||
 		    rc == NCCL_INTERNAL;
-	bool old = rc == NCCL_CUDA && !n->connected;
 	const char *last = "";
 
 	if (rc == NCCL_OK || rc == NCCL_BUSY)

@@ -981,7 +981,9 @@ static int jax(const char *path)
 	check(xla_carry_out(lib, "allreduce", 9, 9, false) &&
 		      strstr(xla_said, "does not provide its CUDA stream"),
 	      "%s%s%s", "a jaxlib without streams: ", xla_said, "");
-	/* One rank does not come: the others hear why, as XLA's ABORTED. */
+	/* When all have theirs, one rank does not come: the others hear why, as XLA's ABORTED.
+	 */
+	must(ringup_barrier(world, "all have theirs", NULL), "a barrier");
 	if (rank == size - 1)
 		ringup_abort(job, "enough");
 	else
