@@ -35,8 +35,9 @@ int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e)
 	return fail(
 		e, peer ? RINGUP_EPEER : RINGUP_ESYSTEM, "rank %d of %s: %s: %.60s%s%.80s%s",
 		n->rank, n->group, what, n->lib->text(rc), *last ? ": " : "", last,
-		old ? "; run `ringup doctor`: the NVIDIA driver may be too old for this NCCL"
-		    : "");
+		strstr(last, "driver version")
+			? "; run `ringup doctor`: the NVIDIA driver is too old for this NCCL"
+			: "");
 }
 
 /* How NCCL has a type: as it is, or, in a reduction, wider; and how the kernels get it there.
