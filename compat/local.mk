@@ -19,6 +19,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup/elastic.py \
 	%reldir%/python/ringup/errors.py \
 	%reldir%/python/ringup/foreign.py \
+	%reldir%/python/ringup/gpu.py \
 	%reldir%/python/ringup/jax.py \
 	%reldir%/python/ringup/jax_host.py \
 	%reldir%/python/ringup/jax_primitive.py \

@@ -96,7 +96,8 @@ CORE_SOURCES += \
 CORE_SOURCES += \
 	%reldir%/device/driver.c %reldir%/device/driver.h \
 	%reldir%/device/gpu.c %reldir%/device/gpu.h \
-	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c
+	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c \
+	%reldir%/device/primary.c %reldir%/device/primary.h
 EXTRA_DIST += %reldir%/device/kernels.cu
 
 CORE_SOURCES += \
@@ -122,7 +123,7 @@ CORE_SOURCES += \
 	%reldir%/backend/mpi_find.c %reldir%/backend/mpi_find.h \
 	%reldir%/backend/mpi_module.h \
 	%reldir%/backend/nccl_run.c %reldir%/backend/nccl_state.h \
-	%reldir%/backend/nccl_end.c \
+	%reldir%/backend/nccl_end.c %reldir%/backend/nccl_queue.c %reldir%/backend/nccl_thread.c \
 	%reldir%/backend/nccl_lib.c %reldir%/backend/nccl_lib.h \
 	%reldir%/backend/nccl_move.c \
 	%reldir%/backend/node.c %reldir%/backend/node_state.h \

@@ -79,9 +79,9 @@ enum ringup_redop {
  * memory of a CUDA device.  If no back end of the group supports a kind, the operation fails
  * with RINGUP_ENOBACKEND before any data are read; see ringup_accepts().  RINGUP_CUDA needs
  * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
- * kinds: device data then go through host memory and back, which takes longer.  RINGUP_CUDA
- * does not support Adasum or ringup_reduce_to(), and the caller must provide the memory of a
- * gathered result (into).
+ * kinds: device data then go through host memory and back, which takes longer.  So do those of
+ * Adasum and of ringup_reduce_to().  For a gathered result in RINGUP_CUDA the caller must
+ * provide the memory (into).
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
@@ -104,9 +104,9 @@ enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
  * fields that the program does not have as 0.  A program compiled for a later version gets
  * RINGUP_EINVAL if it sets a field that this library does not have.
  *
- * bytes = 0 means the fields before memory, or all current fields of a struct without memory;
- * memory and stream are then not read.  Arrays of descriptions need bytes, with the same value
- * in each.
+ * bytes = 0 means the fields before memory, or, in a struct without memory, those of ringup
+ * 0.2.0; later fields are then not read.  Arrays of descriptions need bytes, with the same
+ * value in each.
  */
 
 struct ringup;       /* this process as one rank of a job        */
@@ -130,7 +130,8 @@ struct ringup_op;    /* one collective in flight                 */
  * ringup's own rendezvous.
  *
  * groups: the same on all ranks; they exist when ringup_init() returns, and
- * ringup_group_get() finds them as 1, 2 ...
+ * ringup_group_get() finds them as 1, 2 ...  struct ringup_set is an element of an array, and
+ * never changes.
  *
  * join_sums: 1 limits a rank that has joined to sums and barriers, as in Horovod; see
  * ringup_join().  The same on all ranks; RINGUP_JOIN overrides it.
@@ -172,8 +173,12 @@ struct ringup_reduce {
 	int dims;                  /* 0: ranks compare count only           */
 	enum ringup_memory memory; /* where in and out are                  */
 	void *stream; /* RINGUP_CUDA: the stream that writes in and reads out.  The operation
-		       * begins after the work queued on it; work queued after completion
-		       * sees the result.  NULL: in is already written */
+		       * begins after the work queued on it; work queued after ringup_wait()
+		       * or in ringup_then() sees the result; see ringup_result_stream().
+		       * For CUDA's default stream pass CU_STREAM_LEGACY, (void *)1.  NULL:
+		       * in is already written, and the operation is complete when its
+		       * result is; also for CU_STREAM_PER_THREAD, (void *)2, after the
+		       * calling thread's work */
 };
 
 /* What to broadcast.  in is read on root only and may be NULL elsewhere. */
@@ -945,6 +950,22 @@ RINGUP_API int ringup_wait(struct ringup_op *op, int64_t timeout_ms);
 RINGUP_API int ringup_wait_on(struct ringup_op *op, int64_t slice_ms);
 
 /*
+ * ringup_result_stream - choose the stream that sees the result of an operation.
+ *
+ * For data in RINGUP_CUDA whose result is used on another stream than the one that wrote them.
+ * Call it before ringup_wait(): what is queued on @stream after that sees the result, and the
+ * request's own stream does not wait for it.  Without data in RINGUP_CUDA, or if the request
+ * has no stream, it has no effect.
+ *
+ * Ownership:  @op and @stream stay the caller's.
+ * Threads:    the one that will wait for @op, before it does.
+ * Blocking:   never.
+ *
+ * Returns 0, or RINGUP_EINVAL: @op or @stream is NULL.
+ */
+RINGUP_API int ringup_result_stream(struct ringup_op *op, void *stream);
+
+/*
  * ringup_then - call a function when an operation is complete.
  *
  * @fn is called once, with @ctx and the result of ringup_wait(), and ringup_error() then says
@@ -1014,7 +1035,8 @@ RINGUP_API int ringup_timeline_stop(struct ringup *r);
 
 /*
  * The times at which an operation of this rank reached its trace points, in nanoseconds since
- * 1970; 0: not reached, or no longer known.
+ * 1970; 0: not reached, or no longer known.  Later versions add fields at the end; see
+ * ringup_points_get().
  */
 struct ringup_points {
 	int64_t submitted; /* this rank has started it                          */
@@ -1043,15 +1065,15 @@ RINGUP_API int ringup_points_keep(struct ringup *r, const uint64_t **countp);
 /*
  * ringup_points_get - the points of the operations @first to @first + @count - 1.
  *
- * @each is sizeof(struct ringup_points), as the program was compiled.
+ * @each is sizeof(struct ringup_points), as the program was compiled.  The library writes the
+ * fields that both know, and 0 to the rest of each entry.
  *
  * Ownership:  @out is the caller's and has @count entries, all of which are written.
  * Threads:    any, also while other threads start operations.
  * Blocking:   as ringup_timeline_start().
  *
- * Returns 0; RINGUP_EINVAL for NULL, a @first of 0, an @each that this library does not know
- * or a @count beyond 2^32 - 1;
- * RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
+ * Returns 0; RINGUP_EINVAL for NULL, a @first of 0, an @each that no version has, or a @count
+ * beyond 2^32 - 1; RINGUP_ESHUTDOWN in a child of fork(), RINGUP_ENOMEM.
  */
 RINGUP_API int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 				 struct ringup_points *out, size_t each);

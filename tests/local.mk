@@ -202,7 +202,7 @@ UNIT_TESTS += \
 	%reldir%/unit/test_way
 
 %canon_reldir%_unit_test_kernels_SOURCES = %reldir%/unit/test_kernels.c \
-	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h
+	%reldir%/fakegpu/kernels_cpu.c %reldir%/fakegpu/kernels_cpu.h %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 
 # fuzz: parsers of other people's bytes; `make check` replays the seeds, and
 # `make fuzz` (clang) searches for FUZZ_SECONDS each
@@ -614,7 +614,8 @@ TESTS += $(WHOLE_TESTS)
 # queues and a thread of its own.  The sanitizers run the device's own test: what is special to it is there.
 DEVICE_OWN = %reldir%/device/test_device \
 	%reldir%/fakegpu/test_fakecuda \
-	%reldir%/fakegpu/test_fakenccl
+	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_ptx
 DEVICE_TESTS = $(DEVICE_OWN) \
 	%reldir%/device/test_engine \
 	%reldir%/device/test_bundle \
@@ -657,21 +658,21 @@ DEVICE = %reldir%/device/device.c %reldir%/device/device.h
 # fakegpu: stand-ins for CUDA's driver and NCCL, as libraries that a program loads by the real names from a folder
 # in LD_LIBRARY_PATH, and as parts of their own tests.
 FAKE_CUDA  = %reldir%/fakegpu/cuda/libcuda.so.1
-FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.27.7/libnccl.so.2 \
+FAKE_NCCLS = %reldir%/fakegpu/nccl-2.18.3/libnccl.so.2 %reldir%/fakegpu/nccl-2.22.3/libnccl.so.2 \
+	%reldir%/fakegpu/nccl-2.25.1/libnccl.so.2 %reldir%/fakegpu/nccl-2.27.7/libnccl.so.2 \
 	%reldir%/fakegpu/nccl-2.28.9/libnccl.so.2 %reldir%/fakegpu/nccl-2.29.7/libnccl.so.2 \
 	%reldir%/fakegpu/nccl-2.30.7/libnccl.so.2
 check_DATA  = $(FAKE_CUDA) $(FAKE_NCCLS)
 CLEANFILES += $(FAKE_CUDA) $(FAKE_NCCLS)
 FAKE_INCLUDED = %reldir%/fakegpu/fakecuda.h %reldir%/fakegpu/fakenccl.h %reldir%/fakegpu/faults.h \
-	%reldir%/fakegpu/kernels_cpu.h
+	%reldir%/fakegpu/ptx.h
 EXTRA_DIST += $(FAKE_INCLUDED) %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/libnccl.c
 # ThreadSanitizer knows nothing of the loader's own memory for variables of threads, which this model does without.
 FAKE_LINK = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) \
 	$(LDFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -shared -pthread
-$(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c src/device/kernels.cu src/device/kernels.h \
-		src/coll/scalar.h $(FAKE_INCLUDED)
+$(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libcuda.so.1 -o $@ \
-		$(srcdir)/%reldir%/fakegpu/libcuda.c $(srcdir)/%reldir%/fakegpu/kernels_cpu.c
+		$(srcdir)/%reldir%/fakegpu/libcuda.c $(srcdir)/%reldir%/fakegpu/ptx.c
 $(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(FAKE_CUDA)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libnccl.so.2 '-Wl,-rpath,$$ORIGIN/../cuda' \
 		-DFAKE_NCCL_VERSION=$$(echo $(@D) | awk -F '[-.]' '{ print ($$(NF - 2) * 100 + $$(NF - 1)) * 100 + $$NF }') \
@@ -680,17 +681,21 @@ $(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(F
 TEST_TOOLS += %reldir%/device/conform
 %canon_reldir%_device_conform_LDADD   = libringup.la -ldl
 %canon_reldir%_device_conform_LDFLAGS = $(AM_LDFLAGS) -no-install
-FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/kernels_cpu.c $(FAKE_INCLUDED)
+FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 %canon_reldir%_fakegpu_test_fakecuda_SOURCES = %reldir%/fakegpu/test_fakecuda.c $(FAKE_PARTS)
 %canon_reldir%_fakegpu_test_fakenccl_SOURCES = %reldir%/fakegpu/test_fakenccl.c %reldir%/fakegpu/libnccl.c $(FAKE_PARTS)
+%canon_reldir%_fakegpu_test_ptx_SOURCES = %reldir%/fakegpu/test_ptx.c %reldir%/fakegpu/ptx.c %reldir%/fakegpu/ptx.h
 %canon_reldir%_fakegpu_test_fakenccl_CPPFLAGS = $(AM_CPPFLAGS) -DFAKE_NCCL_VERSION=23007
 
-# fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real kernels on the processor.
+# fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real PTX on the processor.
 FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_gpu \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_find \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
+	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered
 check_PROGRAMS += $(FAKEGPU_TESTS)
 TESTS += $(FAKEGPU_TESTS)
@@ -703,10 +708,17 @@ EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_gpu_SOURCES = %reldir%/fakegpu/test_gpu.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_find_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_find_SOURCES = %reldir%/fakegpu/test_nccl_find.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_start_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_start_SOURCES = %reldir%/fakegpu/test_nccl_start.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_unordered_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_unordered_SOURCES = %reldir%/fakegpu/test_nccl_unordered.c \
 	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 %canon_reldir%_fakegpu_test_nccl_unordered_LDFLAGS = -Wl,--wrap=turns_take
+EXTRA_%canon_reldir%_fakegpu_test_nccl_slow_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_slow_SOURCES = %reldir%/fakegpu/test_nccl_slow.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_nccl_threads_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_nccl_threads_SOURCES = %reldir%/fakegpu/test_nccl_threads.c \
+	%reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_faults_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_faults_SOURCES = %reldir%/fakegpu/test_nccl_faults.c %reldir%/fakegpu/gpu_ranks.h
 %canon_reldir%_fakegpu_test_nccl_SOURCES = %reldir%/fakegpu/test_nccl.c %reldir%/fakegpu/gpu_ranks.h %reldir%/fakegpu/orders.h
@@ -717,8 +729,12 @@ THREADED_TESTS = \
 	%reldir%/device/test_device \
 	%reldir%/fakegpu/test_fakecuda \
 	%reldir%/fakegpu/test_fakenccl \
+	%reldir%/fakegpu/test_gpu \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
+	%reldir%/fakegpu/test_nccl_slow \
+	%reldir%/fakegpu/test_nccl_threads \
+	%reldir%/fakegpu/test_nccl_start \
 	%reldir%/fakegpu/test_nccl_unordered \
 	%reldir%/unit/test_alarm \
 	%reldir%/unit/test_backend \
@@ -974,7 +990,7 @@ SHARD_fresh = gcc:%reldir%/fresh/fresh.bats gcc:%reldir%/fresh/packages.bats gcc
 # make list-tests: lines "gate TREE TEST", "shard NAME TREE TEST", "long NAME TREE TEST", "only TEST".
 list-tests:
 	@printf 'gate gcc %s\n' $(filter-out $(FUZZ_TESTS),$(TESTS))
-	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FUZZ_TESTS)
+	@printf 'gate asan %s\n' $(UNIT_TESTS) $(WHOLE_TESTS) $(DEVICE_OWN) $(FAKEGPU_TESTS) $(FUZZ_TESTS)
 	@printf 'gate tsan %s\n' $(THREADED_TESTS)
 	@printf 'only %s\n' $(SHARD_ONLY)
 	@$(foreach s,$(SHARDS),printf 'shard $(s) %s %s\n' $(subst :, ,$(SHARD_$(subst -,_,$(s))));)
@@ -991,7 +1007,7 @@ list-programs: ; @printf '%s\n' $(check_PROGRAMS) $(check_LTLIBRARIES)
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/player %reldir%/peers/recording
 %canon_reldir%_peers_limits_SOURCES = %reldir%/peers/limits.c %reldir%/peers/placement.c %reldir%/peers/placement.h
 %canon_reldir%_peers_player_SOURCES = %reldir%/peers/placement.c %reldir%/peers/placement.h %reldir%/peers/player.c
-EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_elastic.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_stage.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \

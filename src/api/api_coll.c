@@ -10,6 +10,7 @@
 #include "coll/reduce.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/stage.h"
 #include "engine/submit.h"
 #include "wire/share.h"
 
@@ -89,6 +90,18 @@ static inline int check_redop(const char *call, int redop, int dtype, struct err
 	return 0;
 }
 
+/* Adasum and reductions to one rank are the host's: data on a device are copied. */
+static int check_stage(const char *call, const struct ringup_group *g, struct err *e)
+{
+	return g->group->rank < 0 || stage_can(&g->group->comm)
+		       ? 0
+		       : fail(e, RINGUP_EINVAL,
+			      "%s: this group's back end does not copy CUDA memory to the "
+			      "host; "
+			      "copy the data yourself",
+			      call);
+}
+
 /* Checks the memory kind of the data, which a back end of the group has to take. */
 static int ask_memory(const char *call, const struct ringup_group *g, int memory, void *stream,
 		      struct request *q, struct err *e)
@@ -100,14 +113,13 @@ static int ask_memory(const char *call, const struct ringup_group *g, int memory
 	q->stream = stream;
 	if (stream && memory != RINGUP_CUDA)
 		return fail(e, RINGUP_EINVAL, "%s: a stream needs data in CUDA memory", call);
-	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
-		return fail(e, RINGUP_EINVAL, "%s: Adasum does not take data in CUDA memory",
-			    call);
 	if (g->group->rank >= 0 && !(g->group->comm.memory >> memory & 1))
 		return fail(e, RINGUP_ENOBACKEND,
 			    "%s: no back end of this group accepts %s memory; copy the data to "
 			    "host memory",
 			    call, op_signature_memory_name((enum ringup_memory)memory));
+	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
+		return check_stage(call, g, e);
 	return 0;
 }
 
@@ -424,10 +436,8 @@ int ringup_reduce_to(struct ringup_group *g, const struct ringup_reduce *a, int 
 	rc = check_root(call, g, root, &e);
 	if (!rc)
 		rc = ask_reduce(call, g, &b, &q, &e);
-	/* Other ranks reduce into memory of the engine's own, in the host's. */
 	if (!rc && a->memory == RINGUP_CUDA)
-		rc = fail(&e, RINGUP_EINVAL,
-			  "%s: CUDA memory is not supported; use ringup_allreduce()", call);
+		rc = check_stage(call, g, &e);
 	if (!rc) {
 		q.out = root == ringup_rank(g) ? q.out : NULL;
 		q.signature.root = root;
@@ -732,6 +742,16 @@ int ringup_wait_on(struct ringup_op *op, int64_t slice_ms)
 	fail_none(&e);
 	rc = engine_wait(op, clock_deadline(slice_ms < 0 ? 0 : slice_ms), true, &e);
 	return rc ? call_late(&e, rc == RINGUP_ETIMEDOUT ? op : NULL) : 0;
+}
+
+int ringup_result_stream(struct ringup_op *op, void *stream)
+{
+	static const char call[] = "ringup_result_stream";
+
+	if (!op || !stream)
+		return call_null(call, op ? "the stream" : "the operation");
+	engine_result_stream(op, stream);
+	return 0;
 }
 
 int ringup_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *ctx)

@@ -8,6 +8,11 @@
 #include "engine/engine.h"
 #include "engine/notify.h"
 
+/* An array of sets has no size of its elements, so old programs need this one. */
+_Static_assert(sizeof(struct ringup_set) == 2 * sizeof(int *) &&
+		       offsetof(struct ringup_set, count) == sizeof(int *),
+	       "struct ringup_set never changes");
+
 static int add_groups(struct ringup *r, const struct ringup_init *how)
 {
 	struct ringup_group *g;
@@ -32,7 +37,7 @@ int ringup_init(const struct ringup_init *how, struct ringup **rp)
 	int rc;
 
 	if (how)
-		how = CALL_TAKE_ALL("ringup_init", how, how, &room);
+		how = CALL_TAKE_TO("ringup_init", how, how, &room, part_ranks);
 	else
 		how = memset(&room, 0, sizeof(room));
 	if (!how)

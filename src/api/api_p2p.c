@@ -32,7 +32,7 @@ int ringup_send(struct ringup_group *g, const struct ringup_send *a, struct ring
 	struct err e;
 	int rc;
 
-	a = CALL_TAKE_ALL(call, g, a, &room);
+	a = CALL_TAKE_TO(call, g, a, &room, tag);
 	if (!a)
 		return RINGUP_EINVAL;
 	q = (struct p2p_request){ .is_send = true,
@@ -58,7 +58,7 @@ int ringup_recv(struct ringup_group *g, const struct ringup_recv *a, struct ring
 	int me = 0, rc;
 	struct err e;
 
-	a = CALL_TAKE_ALL(call, g, a, &room);
+	a = CALL_TAKE_TO(call, g, a, &room, source);
 	if (!a)
 		return RINGUP_EINVAL;
 	q = (struct p2p_request){ .data = a->out,

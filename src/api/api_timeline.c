@@ -1,5 +1,8 @@
 /* api_timeline.c - timelines and trace points of ringup.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
 #include "api/call.h"
 #include "engine/timeline.h"
 
@@ -49,6 +52,37 @@ int ringup_points_keep(struct ringup *r, const uint64_t **countp)
 	return 0;
 }
 
+/* The first programs' entries end behind failed. */
+static int check_each(const char *call, size_t each, struct err *e)
+{
+	size_t first = offsetof(struct ringup_points, failed) + sizeof(int);
+
+	if (each >= first && each <= CALL_STRUCT_BYTES &&
+	    each % _Alignof(struct ringup_points) == 0)
+		return 0;
+	return fail(e, RINGUP_EINVAL,
+		    "%s: each=%zu is not the size of struct ringup_points; set it to sizeof",
+		    call, each);
+}
+
+/* The caller's entries have another length: it was compiled for another version. */
+static int points_of_length(const struct engine *g, uint64_t first, uint64_t count,
+			    unsigned char *out, size_t each, struct err *e)
+{
+	struct ringup_points *room = calloc(count ? count : 1, sizeof(*room));
+	size_t known = each < sizeof(*room) ? each : sizeof(*room);
+	int rc = room ? timeline_points(g, first, count, room, e)
+		      : fail(e, RINGUP_ENOMEM, "no memory for the points of %llu operations",
+			     (unsigned long long)count);
+
+	for (uint64_t i = 0; i < count && !rc; i++) {
+		memset(out + i * each, 0, each);
+		memcpy(out + i * each, &room[i], known);
+	}
+	free(room);
+	return rc;
+}
+
 int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 		      struct ringup_points *out, size_t each)
 {
@@ -63,13 +97,13 @@ int ringup_points_get(struct ringup *r, uint64_t first, uint64_t count,
 	if (!rc && (!first || count > UINT32_MAX))
 		rc = fail(&e, RINGUP_EINVAL, "%s: %llu operations from number %llu on", call,
 			  (unsigned long long)count, (unsigned long long)first);
-	if (!rc && each != sizeof(*out))
-		rc = fail(&e, RINGUP_EINVAL,
-			  "%s: a struct of %zu bytes; install the ringup that the program was "
-			  "compiled for",
-			  call, each);
 	if (!rc)
+		rc = check_each(call, each, &e);
+	if (!rc && each == sizeof(*out))
 		rc = timeline_points(&r->context.engine, first, count, out, &e);
+	else if (!rc)
+		rc = points_of_length(&r->context.engine, first, count, (unsigned char *)out,
+				      each, &e);
 	return rc ? call_fail(&e) : 0;
 }
 

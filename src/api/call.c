@@ -9,9 +9,6 @@
 
 static _Thread_local struct err last;
 
-/* No description is longer, in any version. */
-enum { CALL_DESCRIPTION = 4096 };
-
 /* The operation of the last error, if that had missed a deadline. */
 static _Thread_local struct {
 	struct engine *engine;
@@ -45,7 +42,7 @@ const void *call_fit(const char *call, const void *given, size_t first, void *ro
 		return given;
 	size = size ? size : first;
 	known = size < whole ? size : whole;
-	if (size < first || size > CALL_DESCRIPTION) {
+	if (size < first || size > CALL_STRUCT_BYTES) {
 		fail(e, RINGUP_EINVAL,
 		     "%s: bytes=%zu is not the size of its struct; set it to sizeof, or to 0",
 		     call, size);

@@ -30,6 +30,9 @@ struct ringup {
 int call_fail(const struct err *e);
 void call_keep(const struct err *why);
 
+/* No struct of ringup.h is longer, in any version. */
+enum { CALL_STRUCT_BYTES = 4096 };
+
 /* The most elements of a buffer: of any type, they fit in memory. */
 #define CALL_ELEMENTS ((uint64_t)PTRDIFF_MAX / 8)
 
@@ -54,13 +57,15 @@ const void *call_fit(const char *call, const void *given, size_t first, void *ro
 		     size_t whole, struct err *e);
 
 /* CALL_TAKE - the handle is no NULL, and call_fit() of @a, whose size 0 ends before @field;
- * NULL: RINGUP_EINVAL, which ringup_error() describes. */
+ * NULL: RINGUP_EINVAL, which ringup_error() describes.  CALL_TAKE_TO - its size 0 ends behind
+ * @last: the last field when programs were first compiled with it, whatever comes later. */
 const void *call_take(const char *call, const void *handle, const void *given, size_t first,
 		      void *room, size_t whole);
 #define CALL_TAKE(call, handle, a, room, field) \
 	call_take(call, handle, a, offsetof(__typeof__(*(room)), field), room, sizeof(*(room)))
-#define CALL_TAKE_ALL(call, handle, a, room) \
-	call_take(call, handle, a, sizeof(*(room)), room, sizeof(*(room)))
+#define CALL_TAKE_TO(call, handle, a, room, last)                                              \
+	call_take(call, handle, a, offsetof(__typeof__(*(room)), last) + sizeof((room)->last), \
+		  room, sizeof(*(room)))
 
 /* call_check - check that @p has @count elements of @dtype, and that they fit in memory.
  * @call and @what name the function and its argument in the sentence. */

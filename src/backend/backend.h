@@ -126,6 +126,12 @@ struct backend_device {
 	int (*copy)(void *self, void *to, const void *from, uint64_t bytes, void *ready,
 		    void **copy, struct err *e);
 
+	/* For a plan whose pieces have streams, when it is done: flight() numbers what is
+	 * queued, UINT64_MAX if it has run; the thread that makes progress.  hold() makes
+	 * @stream wait for that, or fails if that was given up; any thread, before close(). */
+	uint64_t (*flight)(void *self);
+	int (*hold)(void *self, uint64_t flight, void *stream, struct err *e);
+
 	/* The watch thread looks: 0 if nothing is queued, 1 if something is, negative once it
 	 * has failed or is late.  Beside the thread that makes progress. */
 	int (*watch)(void *self, struct err *e);
@@ -164,9 +170,8 @@ struct backend {
 	int (*start)(void *self, const struct plan *p, struct err *e);
 
 	/* Do all that can be done for @p now: 1 when the plan is done, 0 when it has to
-	 * wait, negative on failure.  A piece with a stream is done when work that is queued on
-	 * the stream from now on finds the result.  After a failure only abort() and close()
-	 * may be called. */
+	 * wait, negative on failure.  A piece with a stream is done when it is queued there:
+	 * see hold().  After a failure only abort() and close() may be called. */
 	int (*step)(void *self, const struct plan *p, struct err *e);
 
 	/* step() returned 0 for all plans in flight: put into @w, which comes zeroed, what to

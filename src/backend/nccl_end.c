@@ -1,156 +1,148 @@
-/* nccl_end.c - ends NCCL communicators, each in its own thread, within a time limit. */
+/* nccl_end.c - ends NCCL communicators within a time limit, each in its own thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "backend/nccl_state.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "wire/segment.h"
 
-enum { ABORT_MS = 10000, CLOSE_MS = 2000, LOOK_MS = 1 };
-
-/* The thread and the communicator's owner each have a share; the last one frees it. */
-struct nccl_end {
-	const struct nccl_lib *lib;
-	nccl_comm comm;
-	bool agreed;         /* with the other ranks, else at once */
-	int64_t deadline_ns; /* for their agreement                */
-	bool done;           /* atomic                             */
-	int shares;          /* atomic                             */
+enum {
+	ABORT_MS = 10000,
+	CLOSE_MS = 2000,
+	BACK_MS = 200, /* how long a call of NCCL may keep the job's thread */
+	LOOK_MS = 1,
+	NCCL_ABORTS_ANYWHERE = 21900, /* earlier, what is connecting ends in its own thread */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nccl *listed; /* of all jobs of this process */
+static int stuck; /* ends that have missed their time limit; atomic */
 
-void nccl_end_list(struct nccl *n)
+static void say_ended(struct nccl *n)
 {
-	pthread_mutex_lock(&lock);
-	n->next = listed;
-	listed = n;
-	n->listed = true;
-	pthread_mutex_unlock(&lock);
+	__atomic_store_n(&n->comm, NULL, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&n->lock);
+	n->ended = true;
+	if (n->late)
+		__atomic_fetch_sub(&stuck, 1, __ATOMIC_ACQ_REL);
+	pthread_mutex_unlock(&n->lock);
 }
 
-void nccl_end_unlist(struct nccl *n)
+static bool has_ended(struct nccl *n, bool late)
 {
-	struct nccl **at;
+	bool has;
 
-	pthread_mutex_lock(&lock);
-	for (at = &listed; *at && *at != n; at = &(*at)->next)
-		;
-	if (*at)
-		*at = n->next;
-	n->listed = false;
-	pthread_mutex_unlock(&lock);
-}
-
-static void end_put(struct nccl_end *end)
-{
-	if (!__atomic_sub_fetch(&end->shares, 1, __ATOMIC_ACQ_REL))
-		free(end);
-}
-
-/* A call of a communicator that does not block may still be under way: waits for its result. */
-static int settle(const struct nccl_end *end, int rc)
-{
-	while (rc == NCCL_BUSY && clock_ns() < end->deadline_ns) {
-		clock_sleep_ms(LOOK_MS);
-		if (end->lib->state(end->comm, &rc))
-			rc = NCCL_SYSTEM;
+	pthread_mutex_lock(&n->lock);
+	has = n->ended;
+	if (!has && late) {
+		n->late = true;
+		__atomic_fetch_add(&stuck, 1, __ATOMIC_ACQ_REL);
 	}
-	return rc;
+	pthread_mutex_unlock(&n->lock);
+	return has;
 }
 
+bool nccl_end_stuck(void)
+{
+	return __atomic_load_n(&stuck, __ATOMIC_ACQUIRE);
+}
+
+/* ---- in agreement, by the job's thread ---- */
+
+void nccl_end_agreed(struct nccl *n)
+{
+	int64_t deadline = clock_deadline(CLOSE_MS);
+	struct err e = { 0 };
+	int rc = NCCL_OK;
+	bool agreed = !nccl_is_over(n);
+
+	if (agreed)
+		rc = n->lib->finalize(n->comm);
+	agreed = agreed && !nccl_failed(n, rc, "ncclCommFinalize", &e) &&
+		 !nccl_settled(n, deadline, "ncclCommFinalize", &e);
+	(void)(agreed ? n->lib->destroy(n->comm) : n->lib->abort(n->comm));
+	say_ended(n);
+}
+
+/* ---- at once ---- */
+
+static nccl_comm comm_of(const struct nccl *n)
+{
+	return __atomic_load_n(&n->comm, __ATOMIC_ACQUIRE);
+}
+
+/* NCCL's kernels have ended: now those behind them write what nobody will read. */
+static void wait_for_flights(const struct nccl *n, int64_t deadline)
+{
+	struct err e;
+
+	for (uint64_t i = n->landed; i < n->flown; i++)
+		while (!gpu_reached(n->gpu, n->flight[i % NCCL_FLIGHTS].event, &e) &&
+		       clock_ns() < deadline)
+			clock_sleep_ms(LOOK_MS);
+}
+
+/* The job's thread leaves the communicator as soon as it sees that this is over; if a call of
+ * NCCL keeps it, ncclCommAbort() ends that call, too. */
 static void *end_main(void *arg)
 {
-	struct nccl_end *end = arg;
-	bool agreed = end->agreed && !settle(end, end->lib->finalize(end->comm));
+	struct nccl *n = arg;
+	int64_t deadline = clock_deadline(ABORT_MS);
 
-	/* Revoked, its kernels end at once; freeing it may take longer. */
-	if (!agreed && end->lib->revoke)
-		(void)settle(end, end->lib->revoke(end->comm, 0));
-	if (agreed)
-		(void)end->lib->destroy(end->comm);
-	else
-		(void)end->lib->abort(end->comm);
-	__atomic_store_n(&end->done, true, __ATOMIC_RELEASE);
-	end_put(end);
+	while (nccl_thread_is_at(n) && (!comm_of(n) || nccl_thread_late(n) < BACK_MS) &&
+	       clock_ns() < deadline)
+		clock_sleep_ms(LOOK_MS);
+	if (comm_of(n) && n->lib->number < NCCL_ABORTS_ANYWHERE && !n->connected) {
+		nccl_thread_post(n, NULL);
+		return NULL;
+	}
+	if (comm_of(n))
+		(void)n->lib->abort(comm_of(n));
+	wait_for_flights(n, deadline);
+	say_ended(n);
 	return NULL;
 }
 
-/* Starts the end of @n's communicator, once.  With the lock. */
-static void end_start(struct nccl *n, bool agreed)
+/* Begins the end of @n, once. */
+static void end_begin(struct nccl *n)
 {
-	struct nccl_end *end;
 	pthread_t thread;
 
-	if (!n->comm || n->end)
+	if (__atomic_exchange_n(&n->over, true, __ATOMIC_ACQ_REL))
 		return;
-	end = calloc(1, sizeof(*end));
-	if (!end)
-		return;
-	*end = (struct nccl_end){ .lib = n->lib,
-				  .comm = n->comm,
-				  .agreed = agreed,
-				  .deadline_ns = clock_deadline(CLOSE_MS),
-				  .shares = 2 };
-	pthread_mutex_lock(&n->lock);
-	n->over = true;
-	pthread_mutex_unlock(&n->lock);
-	if (thread_start(&thread, end_main, end)) {
-		free(end);
-		return;
-	}
-	pthread_detach(thread);
-	n->end = end;
+	if (nccl_thread_task(n) == NCCL_IDLE)
+		say_ended(n);
+	else if (!thread_start(&thread, end_main, n))
+		pthread_detach(thread);
 }
 
-/* Waits for @n's end; false if it does not come. */
 static bool end_wait(struct nccl *n)
 {
 	int64_t deadline = clock_deadline(ABORT_MS);
-	bool done;
 
-	if (!n->comm)
-		return true;
-	if (!n->end)
-		return false;
-	while (!(done = __atomic_load_n(&n->end->done, __ATOMIC_ACQUIRE)) &&
-	       clock_ns() < deadline)
+	while (!has_ended(n, false) && clock_ns() < deadline)
 		clock_sleep_ms(LOOK_MS);
-	if (!done) {
-		log_warn("%s: NCCL has not given up its collectives for %d s, so the GPU may "
-			 "still write to tensors; this process must end",
-			 n->group, ABORT_MS / 1000);
-		return false;
-	}
-	end_put(n->end);
-	n->end = NULL;
-	n->comm = NULL;
-	return true;
+	if (has_ended(n, true))
+		return true;
+	log_warn("%s: for %d s NCCL has not given up its collectives, or work before them on "
+		 "their stream has not ended, so the GPU may still write to tensors; this "
+		 "process "
+		 "must end",
+		 n->group, ABORT_MS / 1000);
+	return false;
 }
 
 bool nccl_end_abort(struct nccl *n)
 {
-	bool alone = n->left && __atomic_load_n(n->left, __ATOMIC_ACQUIRE) & SEGMENT_ABORTED &&
-		     !__atomic_load_n(n->alarm, __ATOMIC_ACQUIRE);
-	struct nccl *other;
-
-	pthread_mutex_lock(&lock);
-	for (other = listed; other; other = other->next)
-		if (other == n || (!alone && other->alarm == n->alarm))
-			end_start(other, false);
-	pthread_mutex_unlock(&lock);
+	if (__atomic_load_n(n->alarm, __ATOMIC_ACQUIRE))
+		nccl_thread_visit(n, end_begin);
+	else
+		end_begin(n);
 	return end_wait(n);
 }
 
 bool nccl_end_close(struct nccl *n)
 {
-	pthread_mutex_lock(&lock);
-	end_start(n, true);
-	pthread_mutex_unlock(&lock);
+	nccl_thread_post(n, NULL);
 	return end_wait(n);
 }

@@ -17,6 +17,8 @@
 
 static const char soname[] = "libnccl.so.2";
 static const char nccl_lib_in_wheel[] = "nvidia/nccl/lib/libnccl.so.2";
+static const char nccl_lib_of_conda[] =
+	"../../libnccl.so.2"; /* from lib/pythonX/site-packages */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nccl_lib lib;
@@ -43,33 +45,61 @@ static void find_path(void *function, char *path, size_t len)
 /* Where wheels are installed: a folder of this name is above each of their files. */
 static const char *const packages[] = { "/site-packages/", "/dist-packages/" };
 
+bool nccl_lib_beside(const char *file, int which, char path[PATH_MAX])
+{
+	static const char *const from_packages[] = { nccl_lib_in_wheel, nccl_lib_of_conda };
+
+	if (which >= (int)(sizeof(from_packages) / sizeof(from_packages[0])))
+		return false;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		const char *at = strstr(file, packages[i]);
+		int len = at ? (int)(at - file + (ptrdiff_t)strlen(packages[i])) : 0;
+
+		if (len)
+			return snprintf(path, PATH_MAX, "%.*s%s", len, file,
+					from_packages[which]) < PATH_MAX;
+	}
+	return false;
+}
+
 /* Looks for the wheel of NCCL beside another library of the process that is in a Python's
- * packages, as a framework's is.  JAX and TensorFlow open NCCL when they first use it. */
+ * packages, as a framework's is, or for conda's.  JAX and TensorFlow open NCCL when they first
+ * use it. */
 static int find_wheel(struct dl_phdr_info *mapped, size_t size, void *path)
 {
 	(void)size;
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
-		const char *at = strstr(mapped->dlpi_name, packages[i]);
-		size_t len = at ? (size_t)(at - mapped->dlpi_name) + strlen(packages[i]) : 0;
-
-		if (len && len + sizeof(nccl_lib_in_wheel) <= PATH_MAX) {
-			snprintf(path, PATH_MAX, "%.*s%s", (int)len, mapped->dlpi_name,
-				 nccl_lib_in_wheel);
-			if (!access(path, R_OK))
-				return 1;
-		}
-	}
+	for (int i = 0; nccl_lib_beside(mapped->dlpi_name, i, path); i++)
+		if (!access(path, R_OK))
+			return 1;
 	return 0;
 }
 
-/* A process should have one NCCL, and that is the framework's. */
+/* A framework that is linked with NCCL itself has its calls: no second NCCL beside it. */
+static int find_static(struct dl_phdr_info *mapped, size_t size, void *found)
+{
+	void **at = found, *torch;
+
+	(void)size;
+	if (!strstr(mapped->dlpi_name, "libtorch_cuda"))
+		return 0;
+	torch = dlopen(mapped->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+	if (torch && dlsym(torch, "ncclCommInitRankConfig"))
+		*at = torch;
+	else if (torch)
+		dlclose(torch);
+	return *at != NULL;
+}
+
+/* A process should have one NCCL, and that is the framework's.  detect/nccllibs.c follows the
+ * same order, for jobs that have not begun. */
 static void *open_lib(const char *wanted)
 {
 	char path[PATH_MAX];
 	void *at = *wanted ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL)
 			   : dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
 
-	if (!at && !*wanted && dl_iterate_phdr(find_wheel, path))
+	if (!at && !*wanted && !dl_iterate_phdr(find_static, &at) &&
+	    dl_iterate_phdr(find_wheel, path))
 		at = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	return at || *wanted ? at : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 }
@@ -92,7 +122,6 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 			    "%s has no %s; NCCL 2.18 or later is needed", soname, symbol);
 	NCCL_CALLS(X)
 #undef X
-	*(void **)&l->revoke = dlsym(at, "ncclCommRevoke");
 	find_path(*(void **)&l->version, l->path, sizeof(l->path));
 	rc = l->version(&l->number);
 	if (rc)

@@ -3,17 +3,25 @@
 #ifndef BACKEND_NCCL_LIB_H
 #define BACKEND_NCCL_LIB_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
 
-enum { NCCL_ID_BYTES = 128, NCCL_LEAST = 21800, NCCL_HAS_NAME = 22700 };
+enum {
+	NCCL_ID_BYTES = 128,
+	NCCL_LEAST = 21800,
+	NCCL_HAS_NAME = 22700,
+	NCCL_KEEPS_NO_JOB = 22700
+};
 
 /* Results, types and operations, by their numbers in every NCCL since 2.18. */
 enum {
 	NCCL_OK = 0,
 	NCCL_CUDA = 1,
 	NCCL_SYSTEM = 2,
+	NCCL_INTERNAL = 3, /* also what follows from another rank's end */
 	NCCL_REMOTE = 6,
 	NCCL_BUSY = 7,
 	NCCL_LATE = 8
@@ -62,6 +70,7 @@ enum { NCCL_CONFIG_BYTES = 48, NCCL_CONFIG_NAMED = 72, NCCL_UNDEFINED = -2147483
 	X(int, finalize, "ncclCommFinalize", (nccl_comm comm))                                \
 	X(int, destroy, "ncclCommDestroy", (nccl_comm comm))                                  \
 	X(int, abort, "ncclCommAbort", (nccl_comm comm))                                      \
+	X(int, count, "ncclCommCount", (nccl_comm comm, int *ranks))                          \
 	X(int, state, "ncclCommGetAsyncError", (nccl_comm comm, int *result))                 \
 	X(const char *, text, "ncclGetErrorString", (int result))                             \
 	X(const char *, last, "ncclGetLastError", (nccl_comm comm))                           \
@@ -90,20 +99,24 @@ struct nccl_lib {
 #define X(type, name, symbol, params) type(*name) params;
 	NCCL_CALLS(X)
 #undef X
-	int (*revoke)(nccl_comm comm, int flags); /* NULL before 2.28 */
-	int number;                               /* 22809 is 2.28.9  */
-	char path[256];                           /* of the file      */
+	int number;     /* 22809 is 2.28.9 */
+	char path[256]; /* of the file     */
 };
 
 /*
  * nccl_lib_get - NCCL, opened by the first call that succeeds; it stays open.
  *
  * It is @wanted, if that is not ""; else the one that the program has loaded already, for a
- * process should have one NCCL; else the wheel's (nvidia-nccl-cuNN) beside another library that
- * the program has loaded from a Python's packages; else the one that the loader finds.  NULL,
+ * process should have one NCCL; else torch's own, if torch is linked with it; else the wheel's
+ * (nvidia-nccl-cuNN) beside another library that the program has loaded from a Python's
+ * packages, or conda's; else the one that the loader finds.  NULL,
  * with the reason: there is none, or it is older than 2.18.  Threads: any.
  */
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e);
+
+/* nccl_lib_beside - where NCCL is, if it is beside @file, which is in a Python's packages: the
+ * wheel's (@which 0), conda's (1); false: there is no further place. */
+bool nccl_lib_beside(const char *file, int which, char path[PATH_MAX]);
 
 /* nccl_lib_number - "2.28.9" for 22809; @text has room for NCCL_NUMBER bytes. */
 enum { NCCL_NUMBER = 48 };

@@ -4,21 +4,40 @@
 
 #include "backend/nccl_state.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/kinds.h"
 #include "coll/reduce.h"
 #include "device/gpu.h"
 
+/* NCCL has one last message in a process, of any communicator's, and keeps it. */
+static uint64_t hash_of_last(const struct nccl *n)
+{
+	const char *last = n->lib->last(NULL);
+
+	return last ? hash_bytes(last, strlen(last)) : 0;
+}
+
+void nccl_forget(struct nccl *n)
+{
+	n->said = hash_of_last(n);
+}
+
 int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e)
 {
-	bool peer = rc == NCCL_REMOTE || rc == NCCL_SYSTEM || rc == NCCL_LATE;
-	const char *last;
+	bool peer = rc == NCCL_REMOTE || rc == NCCL_SYSTEM || rc == NCCL_LATE ||
+		    rc == NCCL_INTERNAL;
+	const char *last = "";
 
 	if (rc == NCCL_OK || rc == NCCL_BUSY)
 		return 0;
-	last = n->lib->last(NULL);
-	return fail(e, peer ? RINGUP_EPEER : RINGUP_ESYSTEM, "rank %d of %s: %s: %.60s%s%.80s",
-		    n->rank, n->group, what, n->lib->text(rc), last && *last ? ": " : "",
-		    last ? last : "");
+	if (hash_of_last(n) != n->said)
+		last = n->lib->last(NULL);
+	return fail(
+		e, peer ? RINGUP_EPEER : RINGUP_ESYSTEM, "rank %d of %s: %s: %.60s%s%.80s%s",
+		n->rank, n->group, what, n->lib->text(rc), *last ? ": " : "", last,
+		strstr(last, "driver version")
+			? "; run `ringup doctor`: the NVIDIA driver is too old for this NCCL"
+			: "");
 }
 
 /* How NCCL has a type: as it is, or, in a reduction, wider; and how the kernels get it there.
@@ -44,9 +63,9 @@ static const struct form forms[DTYPE_COUNT] = {
 	[RINGUP_BOOL] = { NCCL_U8, 1, true, DEVICE_BOOL, DEVICE_BOOL },
 };
 
-/* Does NCCL average?  It multiplies by the reciprocal of the number of ranks, which is exact
- * for powers of two.  All ranks find the same, wherever their tensors are: it has to be one
- * call. */
+/* Does NCCL average?  It multiplies by the reciprocal of the number of ranks before it adds up,
+ * which is exact for powers of two, but for numbers below the type's normal range.  All ranks
+ * find the same, wherever their tensors are: it has to be one call. */
 static bool averages(const struct nccl *n, const struct plan *p)
 {
 	return p->kind == PLAN_ALLREDUCE && p->redop == RINGUP_AVERAGE &&
@@ -54,8 +73,8 @@ static bool averages(const struct nccl *n, const struct plan *p)
 }
 
 /* NCCL adds f16 up in f16, whose sums may leave its range although their average does not: the
- * ranks divide by this power of two before, which changes no digit, and multiply by it after
- * the division by their number, in f32. */
+ * ranks divide by this power of two before, which changes no digit of a normal number, and
+ * multiply by it after the division by their number, in f32. */
 static double spread(const struct nccl *n, const struct plan *p)
 {
 	double by = 1;
@@ -183,6 +202,30 @@ static int fill(struct nccl *n, const struct plan *p, const struct piece *t, siz
 
 /* ---- in and out of the room ---- */
 
+enum { WORD = 16 };
+
+/* Each piece begins at a multiple of 16 bytes, so that the kernels move whole words whatever
+ * the lengths of those before it. */
+static uint64_t placed(uint64_t count, size_t bytes)
+{
+	uint64_t each = WORD / bytes;
+
+	return (count + each - 1) / each * each;
+}
+
+/* Elements of the plan in the room.  What is between the pieces is reduced, too, and not read.
+ */
+static uint64_t room_count(const struct plan *p, const struct form *f)
+{
+	uint64_t all = 0;
+
+	if (p->pieces == 1)
+		return p->count;
+	for (int i = 0; i < p->pieces; i++)
+		all += placed(p->piece[i].count, f->bytes);
+	return all;
+}
+
 static int pack_room(struct nccl *n, const struct plan *p, const struct form *f, struct err *e)
 {
 	double pre = pre_of(n, p);
@@ -199,7 +242,7 @@ static int pack_room(struct nccl *n, const struct plan *p, const struct form *f,
 
 		rc = t->memory == RINGUP_CUDA ? mover_add(&m, t->in, to, t->count, e)
 					      : fill(n, p, t, f->bytes, to, e);
-		to += t->count * f->bytes;
+		to += placed(t->count, f->bytes) * f->bytes;
 	}
 	return rc ? rc : mover_flush(&m, e);
 }
@@ -224,7 +267,7 @@ static int unpack_room(struct nccl *n, const struct plan *p, const struct form *
 
 		if (t->memory == RINGUP_CUDA)
 			rc = mover_add(&m, at, t->out, count, e);
-		at += count * f->bytes;
+		at += placed(count, f->bytes) * f->bytes;
 	}
 	return rc ? rc : mover_flush(&m, e);
 }
@@ -265,6 +308,7 @@ static int allreduce_begin(struct nccl *n, const struct plan *p, struct err *e)
 	const void *in = p->piece->in;
 	void *out = p->piece->out;
 	double pre = pre_of(n, p);
+	uint64_t count = p->count;
 	int rc;
 
 	if (!p->count)
@@ -273,14 +317,15 @@ static int allreduce_begin(struct nccl *n, const struct plan *p, struct err *e)
 		rc = pre != 1 ? scale(n, &f, in, out, p->count, pre, 1, e) : 0;
 		in = pre != 1 ? out : in;
 	} else {
-		rc = room_for(n, p->count, f.bytes, e);
+		count = room_count(p, &f);
+		rc = room_for(n, count, f.bytes, e);
 		rc = rc ? rc : pack_room(n, p, &f, e);
 		in = out = n->room;
 	}
 	if (rc)
 		return rc;
 	return nccl_failed(n,
-			   n->lib->allreduce(in, out, p->count, f.type, operation_of(n, p),
+			   n->lib->allreduce(in, out, count, f.type, operation_of(n, p),
 					     n->comm, gpu_stream(n->gpu)),
 			   "ncclAllReduce", e);
 }

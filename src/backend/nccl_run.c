@@ -1,5 +1,6 @@
 /* nccl_run.c - the back end nccl: NCCL moves and reduces tensors in GPU memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,23 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "device/driver.h"
-#include "wire/segment.h"
 
 enum {
-	LOOKS = 50,       /* that follow each other at once                       */
-	LOOK_NS = 50000,  /* from one look at the GPU or at NCCL to the next      */
-	DRAIN_MS = 2000,  /* for what is queued when a group is closed            */
-	VERDICT_MS = 300, /* how long an error of NCCL's waits for its reason     */
+	SPIN_NS = 50000,   /* how long a plan is looked at again at once              */
+	LOOK_NS = 50000,   /* then from one look to the next                          */
+	DRAIN_MS = 600000, /* without RINGUP_DEVICE_MS: for what is queued at the end */
+	VERDICT_MS = 300,  /* how long an error of NCCL's waits for its reason        */
 };
+
+/* What the engine has: the group itself stays where NCCL does not come back from it. */
+struct nccl_slot {
+	struct nccl *group;
+};
+
+static struct nccl *group_of(const void *self)
+{
+	return ((const struct nccl_slot *)self)->group;
+}
 
 /* ---- opening ---- */
 
@@ -28,13 +38,20 @@ struct hello {
 	char why[160];
 };
 
-/* Loads the libraries on this rank, and says how that went. */
+/* Loads the libraries on this rank, and says how that went.  Nothing here starts CUDA, which
+ * the program may still want to configure, or to leave to children of fork(). */
 static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 {
 	struct err e = { 0 };
 
 	memset(mine, 0, sizeof(*mine));
-	if (!driver_get(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
+	if (nccl_end_stuck()) {
+		fail(&e, RINGUP_EABORTED,
+		     "NCCL still runs a collective of an earlier job in this process; start a "
+		     "new process");
+		goto out;
+	}
+	if (driver_open(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
 		goto out;
 	mine->version = n->lib->number;
 	if (!t->rank)
@@ -89,17 +106,21 @@ static int hello_exchange(struct nccl *n, const struct topo *t, struct err *e)
 	return rc;
 }
 
-static int nccl_open(void *self, const struct topo *t, struct err *e)
+/* What the job's thread does for a group. */
+static const struct nccl_work work = {
+	.carry_out = nccl_queue,
+	.end = nccl_end_agreed,
+	.look = nccl_look,
+};
+
+static int group_open(struct nccl *n, const struct topo *t, struct err *e)
 {
-	struct nccl *n = self;
 	char number[NCCL_NUMBER];
 	int rc;
 
 	*n = (struct nccl){ .alarm = t->abort,
-			    .left = t->segment ? &t->segment->head->left : NULL,
 			    .rank = t->rank,
 			    .size = t->size,
-			    .local_rank = t->local_rank,
 			    .start_ms = t->start_ms,
 			    .device_ms = t->device_ms,
 			    .device = -1 };
@@ -112,8 +133,10 @@ static int nccl_open(void *self, const struct topo *t, struct err *e)
 	if (rc)
 		return rc;
 	pthread_mutex_init(&n->lock, NULL);
-	n->has_lock = true;
-	nccl_end_list(n);
+	pthread_mutex_init(&n->holds, NULL);
+	rc = nccl_thread_join(n, &work, t->local_rank, e);
+	if (rc)
+		return rc;
 	if (!t->rank && !t->serial) {
 		nccl_lib_number(n->lib->number, number);
 		log_info("NCCL %s, %s, takes tensors in the memory of GPUs", number,
@@ -122,284 +145,77 @@ static int nccl_open(void *self, const struct topo *t, struct err *e)
 	return 0;
 }
 
+static int nccl_open(void *self, const struct topo *t, struct err *e)
+{
+	struct nccl_slot *slot = self;
+
+	slot->group = calloc(1, sizeof(*slot->group));
+	return slot->group ? group_open(slot->group, t, e)
+			   : fail(e, RINGUP_ENOMEM, "no memory for NCCL");
+}
+
 static bool nccl_can(const void *self, const struct plan *p)
 {
 	(void)self;
 	return p->kind != PLAN_BARRIER && p->redop != RINGUP_ADASUM;
 }
 
-/* ---- what is queued ---- */
-
-/* Takes note of flights that have landed: 1 if others are in the air, 0 if not, or an error.
- * With the lock. */
-static int look_at_flights(struct nccl *n, struct err *e)
-{
-	int rc = 1;
-
-	while (n->landed != n->flown && rc > 0) {
-		struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
-
-		rc = gpu_reached(n->gpu, f->event, e);
-		if (rc < 0) {
-			fail_in(e, "%s '%s' of %s", collective_word(f->kind), f->name,
-				n->group);
-			return rc;
-		}
-		if (!rc)
-			return 1;
-		gpu_unmark(n->gpu, f->event);
-		n->landed++;
-	}
-	return 0;
-}
-
-static int look(struct nccl *n, struct err *e)
-{
-	int rc;
-
-	pthread_mutex_lock(&n->lock);
-	rc = look_at_flights(n, e);
-	pthread_mutex_unlock(&n->lock);
-	return rc;
-}
-
-static bool is_full(struct nccl *n)
-{
-	bool full;
-
-	pthread_mutex_lock(&n->lock);
-	full = n->flown - n->landed == NCCL_FLIGHTS;
-	pthread_mutex_unlock(&n->lock);
-	return full;
-}
-
-static void take_off(struct nccl *n, const struct plan *p)
-{
-	struct nccl_flight *f;
-
-	pthread_mutex_lock(&n->lock);
-	f = &n->flight[n->flown++ % NCCL_FLIGHTS];
-	f->event = n->event;
-	f->since_ns = clock_ns();
-	f->kind = p->kind;
-	snprintf(f->name, sizeof(f->name), "%s", p->name ? p->name : "");
-	pthread_mutex_unlock(&n->lock);
-}
-
 /* ---- a plan ---- */
 
-/* The GPU of the tensors; that of a rank that only joins in is any that is near. */
-static int find_gpu(struct nccl *n, struct err *e)
+static bool has_landed(const struct nccl *n)
 {
-	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), count;
-
-	if (n->gpu)
-		return 0;
-	if (device < 0) {
-		count = gpu_count();
-		device = count > 0 ? n->local_rank % count : 0;
-		__atomic_store_n(&n->device, device, __ATOMIC_RELEASE);
-	}
-	return gpu_get(device, n->alarm, &n->gpu, e);
+	return __atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) > n->flown_by;
 }
 
-static int connect_ranks(struct nccl *n, struct err *e)
+/* Is a piece done only when it has run? */
+static bool lands(const struct plan *p)
 {
-	bool named = n->lib->number >= NCCL_HAS_NAME;
-	struct nccl_config how = {
-		.size = named ? NCCL_CONFIG_NAMED : NCCL_CONFIG_BYTES,
-		.magic = 0xcafebeef,
-		.version = named ? NCCL_HAS_NAME : NCCL_LEAST,
-		.blocking = 0,
-		.cga_cluster_size = NCCL_UNDEFINED,
-		.min_ctas = NCCL_UNDEFINED,
-		.max_ctas = NCCL_UNDEFINED,
-		.split_share = NCCL_UNDEFINED,
-		.traffic_class = NCCL_UNDEFINED,
-		.comm_name = n->group,
-		.collnet_enable = NCCL_UNDEFINED,
-		.cta_policy = NCCL_UNDEFINED,
-		.shrink_share = NCCL_UNDEFINED,
-		.nvls_ctas = NCCL_UNDEFINED,
-	};
-
-	n->deadline_ns = clock_deadline(n->start_ms);
-	return nccl_failed(n, n->lib->init(&n->comm, n->size, n->id, n->rank, &how),
-			   "ncclCommInitRankConfig", e);
-}
-
-/* What is queued on the GPU waits for what its pieces wait for. */
-static int queue_behind(struct nccl *n, const struct plan *p, struct err *e)
-{
-	int rc = 0;
-
-	for (int i = 0; i < p->pieces && !rc; i++)
-		if (p->piece[i].ready)
-			rc = gpu_hold(n->gpu, gpu_stream(n->gpu), p->piece[i].ready, e);
-	return rc;
+	for (int i = 0; i < p->pieces; i++)
+		if (p->piece[i].memory == RINGUP_CUDA && !gpu_outlives(p->piece[i].stream))
+			return true;
+	return false;
 }
 
 static int nccl_start(void *self, const struct plan *p, struct err *e)
 {
-	struct nccl *n = self;
-	struct gpu_visit v;
-	int rc = find_gpu(n, e);
+	struct nccl *n = group_of(self);
 
-	(void)p;
-	n->looks = 0;
-	n->stage = n->connected ? STAGE_QUEUE : STAGE_CONNECT;
-	if (rc || n->comm)
-		return rc;
-	rc = gpu_enter(n->gpu, &v, e);
-	if (rc)
-		return rc;
-	rc = connect_ranks(n, e);
-	gpu_leave(n->gpu, &v);
-	return rc;
-}
-
-/* What NCCL was asked last: 1 when it is done, 0 while it is at it. */
-static int settled(struct nccl *n, const char *what, struct err *e)
-{
-	int state = NCCL_OK, rc = n->lib->state(n->comm, &state);
-
-	if (nccl_failed(n, rc ? rc : state, what, e))
-		return e->code;
-	return state != NCCL_BUSY;
-}
-
-static int is_connected(struct nccl *n, struct err *e)
-{
-	int rc = settled(n, "to connect its ranks", e);
-
-	if (!rc && clock_ns() > n->deadline_ns)
-		return fail(
-			e, RINGUP_EABORTED,
-			"%s: NCCL has not connected %d ranks in %d s; NCCL_DEBUG=INFO shows "
-			"what it waits for, and RINGUP_START_TIMEOUT_MS gives it longer",
-			n->group, n->size, n->start_ms / 1000);
-	n->connected = rc > 0;
-	return rc;
-}
-
-/* Puts the plan's collective in front of an error; look() names the one that has failed. */
-static int name_plan(const struct plan *p, int rc, struct err *e)
-{
-	if (rc < 0 && p->name)
-		fail_in(e, "%s '%.60s'", collective_word(p->kind), p->name);
-	return rc;
-}
-
-static int queue(struct nccl *n, const struct plan *p, struct err *e)
-{
-	int rc = look(n, e);
-
-	if (rc < 0)
-		return rc;
-	if (is_full(n))
-		return 0;
-	rc = queue_behind(n, p, e);
-	rc = rc ? rc : nccl_move_begin(n, p, e);
-	return rc ? name_plan(p, rc, e) : 1;
-}
-
-/* Queues what is behind NCCL's part; the streams of the pieces wait for that. */
-static int nccl_finish(struct nccl *n, const struct plan *p, struct err *e)
-{
-	void *held = NULL;
-	bool some = false;
-	int rc = nccl_move_end(n, p, e);
-
-	if (!rc)
-		rc = gpu_mark(n->gpu, gpu_stream(n->gpu), &n->event, e);
-	if (rc)
-		return rc;
-	take_off(n, p);
-	n->stage = STAGE_RUN;
-	for (int i = 0; i < p->pieces && !rc; i++) {
-		const struct piece *t = &p->piece[i];
-
-		if (t->memory != RINGUP_CUDA)
-			continue;
-		some |= !t->stream;
-		/* Tensors of one framework are on one stream, as a rule. */
-		if (t->stream && t->stream != held)
-			rc = gpu_hold(n->gpu, held = t->stream, n->event, e);
-	}
-	return rc ? rc : !some;
-}
-
-static int advance(struct nccl *n, const struct plan *p, struct err *e)
-{
-	int rc;
-
-	if (n->stage == STAGE_CONNECT) {
-		rc = is_connected(n, e);
-		if (rc <= 0)
-			return name_plan(p, rc, e);
-		n->stage = STAGE_QUEUE;
-	}
-	if (n->stage == STAGE_QUEUE) {
-		rc = queue(n, p, e);
-		if (rc <= 0)
-			return rc;
-		n->stage = STAGE_LAUNCH;
-	}
-	if (n->stage == STAGE_LAUNCH) {
-		rc = settled(n, collective_word(p->kind), e);
-		if (rc <= 0)
-			return name_plan(p, rc, e);
-		n->stage = STAGE_FINISH;
-	}
-	if (n->stage == STAGE_FINISH)
-		return name_plan(p, nccl_finish(n, p, e), e);
-	rc = look(n, e);
-	return rc < 0 ? rc : !rc;
-}
-
-/* An error of NCCL's waits for the watch thread, which may know better what has happened. */
-static void note_trouble(struct nccl *n, const struct err *e)
-{
-	if (n->trouble.code)
-		return;
-	n->trouble = *e;
-	n->trouble_ns = clock_ns();
-}
-
-static bool is_in_trouble(struct nccl *n, const struct err *more)
-{
-	bool is;
-
-	pthread_mutex_lock(&n->lock);
-	if (more)
-		note_trouble(n, more);
-	is = n->trouble.code;
-	pthread_mutex_unlock(&n->lock);
-	return is;
+	(void)e;
+	n->since_ns = clock_ns();
+	__atomic_store_n(&n->lands, lands(p), __ATOMIC_RELAXED);
+	nccl_thread_post(n, p);
+	return 0;
 }
 
 static int nccl_step(void *self, const struct plan *p, struct err *e)
 {
-	struct nccl *n = self;
-	struct gpu_visit v;
-	int rc;
+	struct nccl *n = group_of(self);
 
-	if (is_in_trouble(n, NULL))
+	(void)p;
+	if (nccl_is_in_trouble(n) || nccl_thread_task(n) != NCCL_DONE)
 		return 0;
-	rc = gpu_enter(n->gpu, &v, e);
-	if (rc)
-		return name_plan(p, rc, e);
-	rc = advance(n, p, e);
-	gpu_leave(n->gpu, &v);
-	return rc == RINGUP_EPEER && n->connected && is_in_trouble(n, e) ? 0 : rc;
+	if (n->failed.code == RINGUP_EPEER &&
+	    __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE)) {
+		nccl_note_trouble(n, &n->failed);
+		return 0;
+	}
+	if (n->failed.code && gpu_is_over())
+		return 0;
+	if (n->failed.code) {
+		*e = n->failed;
+		return e->code;
+	}
+	return !n->lands || has_landed(n);
 }
 
 static bool nccl_wait(void *self, struct wait_on *w)
 {
-	struct nccl *n = self;
+	struct nccl *n = group_of(self);
 
-	if (n->looks++ < LOOKS)
+	if (clock_ns() - n->since_ns < SPIN_NS) {
+		sched_yield();
 		return false;
+	}
 	w->look_ns = LOOK_NS;
 	return true;
 }
@@ -408,51 +224,69 @@ static bool nccl_wait(void *self, struct wait_on *w)
 
 static void nccl_abort(void *self)
 {
-	struct nccl *n = self;
-
-	(void)nccl_end_abort(n);
+	(void)nccl_end_abort(group_of(self));
 }
 
-/* What is queued may still be needed by other ranks. */
-static void drain(struct nccl *n)
+/* What is queued may still be needed by other ranks, and its results here. */
+static bool drain(struct nccl *n)
 {
-	int64_t deadline = clock_deadline(DRAIN_MS);
-	struct err e;
+	int64_t deadline = clock_deadline(n->device_ms ? n->device_ms : DRAIN_MS);
 
-	while (!__atomic_load_n(n->alarm, __ATOMIC_RELAXED) && look(n, &e) > 0 &&
-	       clock_ns() < deadline)
+	while (__atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(&n->flown, __ATOMIC_ACQUIRE)) {
+		if (__atomic_load_n(n->alarm, __ATOMIC_RELAXED) || nccl_is_over(n) ||
+		    nccl_is_in_trouble(n) || clock_ns() > deadline)
+			return false;
 		clock_sleep_ms(1);
+	}
+	return true;
 }
 
 static void give_back_events(struct nccl *n)
 {
-	for (; n->landed != n->flown; n->landed++)
-		gpu_unmark(n->gpu, n->flight[n->landed % NCCL_FLIGHTS].event);
+	for (; n->landed != n->flown; n->landed++) {
+		struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
+
+		gpu_unmark(n->gpu, f->event);
+		if (f->begun)
+			gpu_unmark(n->gpu, f->begun);
+	}
+}
+
+static void group_free(struct nccl *n)
+{
+	if (n->gpu) {
+		give_back_events(n);
+		gpu_free(n->gpu, n->room, n->room_bytes);
+	}
+	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->holds);
+	free(n);
 }
 
 static void nccl_close(void *self)
 {
-	struct nccl *n = self;
-	bool ended = true;
+	struct nccl_slot *slot = self;
+	struct nccl *n = slot->group;
+	bool good, ended;
+	struct gpu *g;
 
-	if (!n->has_lock)
+	slot->group = NULL;
+	if (!n || !n->thread) {
+		free(n);
 		return;
-	if (n->comm) {
-		drain(n);
-		ended = __atomic_load_n(n->alarm, __ATOMIC_RELAXED) || n->flown != n->landed ||
-					!n->connected
-				? nccl_end_abort(n)
-				: nccl_end_close(n);
 	}
-	nccl_end_unlist(n);
-	/* While NCCL is not back, its GPU, its memory and this lock stay in use. */
-	if (ended && n->gpu) {
-		give_back_events(n);
-		gpu_free(n->gpu, n->room, n->room_bytes);
-		gpu_put(n->gpu);
-	}
-	pthread_mutex_destroy(&n->lock);
-	n->has_lock = false;
+	good = drain(n);
+	ended = good && __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE) ? nccl_end_close(n)
+									 : nccl_end_abort(n);
+	ended = nccl_thread_leave(n) && ended;
+	g = n->gpu;
+	if (g && (!good || !ended))
+		gpu_abandon(g);
+	/* Else its memory and its name stay in use. */
+	if (ended)
+		group_free(n);
+	gpu_put(g);
 }
 
 /* ---- beside plans ---- */
@@ -475,7 +309,7 @@ static int take_device(struct nccl *n, int device, struct err *e)
 
 static int nccl_mark(void *self, const void *at, void *stream, void **ready, struct err *e)
 {
-	struct nccl *n = self;
+	struct nccl *n = group_of(self);
 	struct gpu *g;
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), rc = 0;
 
@@ -486,45 +320,31 @@ static int nccl_mark(void *self, const void *at, void *stream, void **ready, str
 	*ready = NULL;
 	if (rc || !stream || device < 0)
 		return rc;
-	/* The thread that makes progress may not have opened it yet. */
-	rc = gpu_get(device, n->alarm, &g, e);
-	if (rc)
-		return rc;
-	rc = gpu_mark(g, stream, ready, e);
-	/* Until the operation is complete, unmark() has this use of it. */
-	if (rc)
-		gpu_put(g);
-	return rc;
+	rc = nccl_use_gpu(n, device, &g, e);
+	return rc ? rc : gpu_mark(g, stream, ready, e);
 }
 
 static void nccl_unmark(void *self, void *ready)
 {
-	struct nccl *n = self;
-	struct gpu *g;
-	struct err e;
+	struct nccl *n = group_of(self);
 
-	if (gpu_get(__atomic_load_n(&n->device, __ATOMIC_ACQUIRE), n->alarm, &g, &e))
-		return;
-	gpu_unmark(g, ready);
-	gpu_put(g);
-	gpu_put(g);
+	gpu_unmark(__atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE), ready);
 }
 
 static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, void *ready,
 		     void **copy, struct err *e)
 {
-	struct nccl *n = self;
+	struct nccl *n = group_of(self);
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), rc;
 	struct gpu *g;
 
 	if (device < 0)
 		return 1;
-	rc = gpu_get(device, n->alarm, &g, e);
+	rc = nccl_use_gpu(n, device, &g, e);
 	if (rc)
 		return rc;
 	rc = *copy || !ready ? 1 : gpu_reached(g, ready, e);
 	if (rc > 0 && bytes && !*copy) {
-		/* This use of it is given back with the event. */
 		rc = gpu_copy(g, to, from, bytes, copy, e);
 		if (!rc)
 			return 0;
@@ -533,78 +353,90 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 		if (rc) {
 			gpu_unmark(g, *copy);
 			*copy = NULL;
-			gpu_put(g);
 		}
 	}
-	gpu_put(g);
 	return rc;
+}
+
+/* Work that is queued on @stream from now on finds the results of a flight. */
+static int nccl_hold(void *self, uint64_t flight, void *stream, struct err *e)
+{
+	struct nccl *n = group_of(self);
+	int rc = 0;
+
+	pthread_mutex_lock(&n->holds);
+	if (__atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) <= flight)
+		rc = nccl_is_over(n)
+			     ? fail(e, RINGUP_EABORTED,
+				    "%s has ended before its result was there", n->group)
+			     : gpu_hold(n->gpu, stream, n->flight[flight % NCCL_FLIGHTS].event,
+					e);
+	pthread_mutex_unlock(&n->holds);
+	if (rc > 0)
+		return fail(e, RINGUP_EINVAL,
+			    "the stream that is to use the result is being captured; end the "
+			    "capture before you wait");
+	return rc;
+}
+
+static uint64_t nccl_flight(void *self)
+{
+	struct nccl *n = group_of(self);
+
+	return n->lands ? UINT64_MAX : n->flown_by;
+}
+
+/* Does the driver, or NCCL, keep the thread that would notice all else? */
+static int look_for_stuck(const struct nccl *n, struct err *e)
+{
+	int64_t ms = nccl_thread_late(n);
+	int limit = n->device_ms > n->start_ms ? n->device_ms : n->start_ms;
+
+	/* NCCL 2.22 connects the ranks in the call that launches. */
+	if (n->lib->number / 100 == 222 && ms >= n->start_ms)
+		return nccl_fail_apart(n, e);
+	if (!n->device_ms || ms < limit)
+		return 0;
+	return fail(e, RINGUP_EABORTED,
+		    "%s: a call of NCCL or of the GPU's driver has not returned for %.1f s",
+		    n->group, (double)ms / 1000);
 }
 
 /* The watch thread knows better than NCCL which rank has died: NCCL's error waits for it. */
-static int look_for_trouble(struct nccl *n, int64_t now, struct err *e)
-{
-	const struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
-	char what[NCCL_NAME + 32];
-	int state = NCCL_OK;
-
-	if (!n->trouble.code && n->connected && n->flown != n->landed &&
-	    !n->lib->state(n->comm, &state)) {
-		snprintf(what, sizeof(what), "%s '%s'", collective_word(f->kind), f->name);
-		if (nccl_failed(n, state, what, e))
-			note_trouble(n, e);
-	}
-	if (!n->trouble.code || now - n->trouble_ns < (int64_t)VERDICT_MS * 1000000)
-		return 0;
-	*e = n->trouble;
-	return e->code;
-}
-
-static int look_for_late(const struct nccl *n, int64_t now, struct err *e)
-{
-	const struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
-	int64_t ms = (now - f->since_ns) / 1000000;
-
-	if (!n->device_ms || ms < n->device_ms || n->trouble.code)
-		return 0;
-	return fail(e, RINGUP_EABORTED,
-		    "%s '%s' of %s has been on GPU %d for %.1f s (RINGUP_DEVICE_MS): the work "
-		    "before it on its stream has not ended, or another rank's GPU or NCCL's "
-		    "network stands still",
-		    collective_word(f->kind), f->name, n->group, gpu_number(n->gpu),
-		    (double)ms / 1000);
-}
-
 static int nccl_watch(void *self, struct err *e)
 {
-	struct nccl *n = self;
-	int64_t now = clock_ns();
-	int rc = 0;
+	struct nccl *n = group_of(self);
+	int rc;
 
+	if (nccl_is_over(n))
+		return 0;
 	pthread_mutex_lock(&n->lock);
-	if (!n->over && (n->flown != n->landed || n->trouble.code)) {
-		rc = look_at_flights(n, e);
-		if (rc >= 0 && look_for_trouble(n, now, e))
-			rc = e->code;
-		else if (!rc)
-			rc = n->trouble.code != 0;
-		else if (rc > 0 && look_for_late(n, now, e))
-			rc = e->code;
+	rc = n->landed != n->flown || n->trouble.code || n->task == NCCL_AT_WORK;
+	if (n->verdict.code) {
+		*e = n->verdict;
+		rc = e->code;
+	} else if (n->trouble.code &&
+		   clock_ns() - n->trouble_ns >= (int64_t)VERDICT_MS * 1000000) {
+		*e = n->trouble;
+		rc = e->code;
 	}
 	pthread_mutex_unlock(&n->lock);
-	return rc;
+	return rc > 0 && look_for_stuck(n, e) ? e->code : rc;
 }
 
 static const struct backend_device device = {
 	.mark = nccl_mark,
 	.unmark = nccl_unmark,
 	.copy = nccl_copy,
+	.hold = nccl_hold,
+	.flight = nccl_flight,
 	.watch = nccl_watch,
 };
 
 const struct backend backend_nccl = {
 	.name = "nccl",
 	.summary = "NVIDIA's NCCL, for tensors in the memory of GPUs",
-	.size = sizeof(struct nccl),
+	.size = sizeof(struct nccl_slot),
 	.memory = MEMORY_CUDA,
 	.slots = 1,
 	.named_only = true,

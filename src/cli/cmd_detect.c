@@ -145,6 +145,38 @@ static int print_rest(const json_t *all, struct err *e)
 	return out_table_print(&t, e);
 }
 
+/* Prints the NCCL that a job of each framework would load. */
+static int print_nccl(const json_t *list, struct err *e)
+{
+	static const char *const heads[] = { "JOB WITH", "NCCL", "PYTHON",
+					     "LIBRARY",  "WHY",  NULL };
+	struct out_table t;
+	json_t *f;
+	size_t i;
+
+	out_table_init(&t, heads);
+	json_array_foreach(list, i, f) {
+		const json_t *nccl = json_object_get(f, "nccl");
+		const char *library = jsonio_string(nccl, "library"),
+			   *why = *library ? jsonio_string(nccl, "why") : "",
+			   *fault = jsonio_string(nccl, "fault");
+
+		/* jaxlib is JAX's binary half. */
+		if (!json_is_object(nccl) || !strcmp(jsonio_string(f, "name"), "jaxlib"))
+			continue;
+		out_table_cell(&t, OUT_PLAIN, "%s", jsonio_string(f, "name"));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(jsonio_string(nccl, "version")));
+		out_table_cell(&t, OUT_PLAIN, "%s", jsonio_string(f, "python"));
+		out_table_cell(&t, OUT_PLAIN, "%s", or_dash(library));
+		out_table_cell(&t, *fault ? OUT_WARN : OUT_PLAIN, "%s%s%s", why,
+			       *why && *fault ? "; " : "", fault);
+	}
+	if (!t.cells && !t.failed)
+		return 0;
+	out_text("\n");
+	return out_table_print(&t, e);
+}
+
 static void print_problems(const json_t *list)
 {
 	json_t *o;
@@ -170,14 +202,17 @@ static int cmd_detect_print_text(const json_t *all, struct err *e)
 	if (rc)
 		return rc;
 	rc = print_rest(all, e);
+	if (!rc)
+		rc = print_nccl(found, e);
 	print_problems(json_object_get(all, "problems"));
 	return rc;
 }
 
 static int cmd_detect_run(int argc, char **argv, struct err *e)
 {
-	const struct find_how how = { root ? root : cmd_conf()->root,
-				      python ? python : cmd_conf()->python };
+	const struct find_how how = { .root = root ? root : cmd_conf()->root,
+				      .python = python ? python : cmd_conf()->python,
+				      .nccl = cmd_conf()->nccl };
 	json_t *all;
 	int rc;
 

@@ -215,7 +215,8 @@ static int make(const struct buildplan_how *how, json_t *facts, const struct ver
 static int cmd_plan_run(int argc, char **argv, struct err *e)
 {
 	const char *where = root ? root : cmd_conf()->root;
-	const struct find_how find = { where, python ? python : cmd_conf()->python };
+	const struct find_how find = { .root = where,
+				       .python = python ? python : cmd_conf()->python };
 	struct buildplan_how how = { .engine = engine,
 				     .frameworks = frameworks.item,
 				     .framework_count = frameworks.count };

@@ -30,6 +30,20 @@ bool cudalibs_driver(const char *data, char *out, size_t cap)
 	return false;
 }
 
+const char *cudalibs_driver_for(const char *cuda)
+{
+	static const struct {
+		int major;
+		const char *driver;
+	} oldest[] = { { 13, "580.65.06" }, { 12, "525.60.13" }, { 11, "450.80.02" } };
+	int major = atoi(cuda);
+
+	for (size_t i = 0; i < sizeof(oldest) / sizeof(oldest[0]); i++)
+		if (oldest[i].major == major)
+			return oldest[i].driver;
+	return "";
+}
+
 /* version.json: {"cuda": {"name": ..., "version": "12.4.1"}, ...} */
 static void from_json(struct rootfs *fs, const char *dir, char *out, size_t cap)
 {

@@ -22,4 +22,8 @@ json_t *cudalibs_find(struct rootfs *fs, const struct ldlibs *libs);
  * numbers and dots after "Kernel Module"; false if there is none. */
 bool cudalibs_driver(const char *data, char *out, size_t cap);
 
+/* cudalibs_driver_for - the oldest driver that runs programs of a CUDA, such as "12.8", by its
+ * minor version compatibility; "": unknown. */
+const char *cudalibs_driver_for(const char *cuda);
+
 #endif

@@ -11,10 +11,14 @@ struct err;
 struct find_how {
 	const char *root;   /* a recorded or mounted tree; NULL or "": this node */
 	const char *python; /* only this one; NULL or "": all                    */
+	const char *nccl;   /* RINGUP_NCCL, of jobs on this node; NULL or "": not set */
 };
 
 /*
  * find_all - pythons, frameworks, compilers, cuda, nccl, mpi, engines, problems.
+ *
+ * A framework that was built for CUDA has a member nccl, of nccllibs_choose(), whose member
+ * fault is of nccllibs_judge(); that of others is null.
  *
  * Nothing is imported, and of the programs found only gcc is run, if the node is live and gcc's
  * files do not show its version.  Unreadable files are in problems, an array of {path, reason},

@@ -7,8 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/nccl_lib.h"
+#include "base/conf.h"
 #include "base/jsonio.h"
+#include "base/release.h"
+#include "detect/cudalibs.h"
 #include "detect/ldlibs.h"
+#include "detect/loader.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
@@ -166,4 +171,138 @@ json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct
 	for (int i = 0; i < py->count; i++)
 		add_wheels(fs, &py->at[i], all);
 	return all;
+}
+
+static const char soname[] = "libnccl.so.2";
+
+/* The file that dlopen() of @name opens. */
+static bool find_named(struct rootfs *fs, const char *name, char out[PATH_MAX])
+{
+	if (!strchr(name, '/'))
+		return loader_find(fs, NULL, name, out);
+	text_set(out, PATH_MAX, name);
+	return rootfs_is_file(fs, out);
+}
+
+/* The NCCL that LD_PRELOAD loads into every program. */
+static bool find_preloaded(struct rootfs *fs, char out[PATH_MAX])
+{
+	const char *list = rootfs_is_live(fs) ? conf_env("LD_PRELOAD") : NULL, *base;
+	char item[PATH_MAX];
+
+	for (; list && *list; list += strcspn(list, " :"), list += *list != 0) {
+		text_copy(item, sizeof(item), list, strcspn(list, " :"));
+		base = strrchr(item, '/') ? strrchr(item, '/') + 1 : item;
+		if (!strncmp(base, "libnccl.so", 10) && find_named(fs, item, out))
+			return true;
+	}
+	return false;
+}
+
+/* The library of framework @f that its import loads, and that needs NCCL; false: none. */
+static bool find_user(struct rootfs *fs, const json_t *f, char out[PATH_MAX])
+{
+	static const char *const all[][2] = { { "torch", "lib/libtorch_cuda.so" },
+					      { "tensorflow", "libtensorflow_cc.so.2" },
+					      { "jax", "../jaxlib/libjax_common.so" },
+					      { "jax", "../jaxlib/xla_extension.so" } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!strcmp(jsonio_string(f, "name"), all[i][0]) &&
+		    rootfs_join(out, jsonio_string(f, "location"), all[i][1]) &&
+		    loader_needs(fs, out, soname))
+			return true;
+	text_set(out, PATH_MAX, jsonio_string(f, "library"));
+	return loader_needs(fs, out, soname);
+}
+
+static bool is_same_file(struct rootfs *fs, const char *a, const char *b)
+{
+	char real[PATH_MAX], other[PATH_MAX];
+
+	rootfs_real(fs, a, real);
+	rootfs_real(fs, b, other);
+	return !strcmp(real, other);
+}
+
+/* Is it a torch for CUDA?  If it needs no libnccl.so.2, NCCL is linked into it, or left out. */
+static bool is_cuda_torch(struct rootfs *fs, const json_t *f)
+{
+	char path[PATH_MAX];
+
+	return !strcmp(jsonio_string(f, "name"), "torch") &&
+	       rootfs_join(path, jsonio_string(f, "location"), "lib/libtorch_cuda.so") &&
+	       rootfs_is_file(fs, path);
+}
+
+/* The NCCL beside a framework at @location, as backend/nccl_lib.c looks for it. */
+static bool find_beside(struct rootfs *fs, const char *location, char path[PATH_MAX])
+{
+	for (int i = 0; nccl_lib_beside(location, i, path); i++)
+		if (rootfs_is_file(fs, path))
+			return true;
+	return false;
+}
+
+json_t *nccllibs_choose(struct rootfs *fs, const json_t *framework, const char *told)
+{
+	char library[PATH_MAX], own[PATH_MAX], user[PATH_MAX],
+		why[PATH_MAX + 64] = "", version[64] = "", cuda[64] = "";
+	bool is_user = framework && find_user(fs, framework, user), second = false;
+
+	if (find_preloaded(fs, own)) {
+		snprintf(why, sizeof(why), "LD_PRELOAD names it");
+	} else if (is_user && loader_find(fs, user, soname, library)) {
+		rootfs_real(fs, library, own);
+		snprintf(why, sizeof(why), "%s needs it", strrchr(user, '/') + 1);
+	} else {
+		second = framework && !is_user && is_cuda_torch(fs, framework);
+		if (!framework || !find_beside(fs, jsonio_string(framework, "location"), own))
+			*own = 0;
+		else
+			snprintf(why, sizeof(why), "%s is beside the framework",
+				 strstr(own, "/nvidia/") ? "its wheel" : "conda's");
+	}
+	text_set(library, sizeof(library), own);
+	if (rootfs_is_live(fs) && told && *told) {
+		if (find_named(fs, told, library)) {
+			snprintf(why, sizeof(why), "RINGUP_NCCL names it");
+		} else {
+			snprintf(why, sizeof(why), "RINGUP_NCCL names %s, which does not exist",
+				 told);
+			*library = 0;
+		}
+	} else if (!*library && loader_find(fs, NULL, soname, library)) {
+		snprintf(why, sizeof(why), "the loader finds it");
+	}
+	if (*library)
+		nccllibs_version(fs, library, version, cuda, sizeof(version));
+	second = *library && (second || (*own && !is_same_file(fs, own, library)));
+	return json_pack("{so so so so sb}", "library", text_json(library), "version",
+			 text_json(version), "cuda", text_json(cuda), "why", text_json(why),
+			 "second", second);
+}
+
+enum nccllibs_fit nccllibs_judge(const json_t *chosen, const char *driver, char fault[PATH_MAX])
+{
+	const char *version = jsonio_string(chosen, "version"),
+		   *cuda = jsonio_string(chosen, "cuda"), *why = jsonio_string(chosen, "why"),
+		   *oldest = cudalibs_driver_for(cuda);
+	char least[NCCL_NUMBER];
+
+	*fault = 0;
+	nccl_lib_number(NCCL_LEAST, least);
+	if (!*jsonio_string(chosen, "library")) {
+		text_set(fault, PATH_MAX, *why ? why : "there is no libnccl.so.2");
+		return NCCLLIBS_NONE;
+	}
+	if (*version && release_compare(version, least) < 0) {
+		snprintf(fault, PATH_MAX, "RINGUP_BACKEND=nccl needs NCCL 2.18 or later");
+		return NCCLLIBS_OLD;
+	}
+	if (!*driver || !*oldest || release_compare(driver, oldest) >= 0)
+		return NCCLLIBS_FITS;
+	snprintf(fault, PATH_MAX, "needs driver %s for CUDA %s; this node has %s", oldest, cuda,
+		 driver);
+	return NCCLLIBS_DRIVER;
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "device/driver.h"
+#include "device/primary.h"
 #include "ringup.h"
 
 /* An event that is kept for its next use, or, without an event, room to keep one. */
@@ -25,26 +25,24 @@ struct gpu_block {
 
 struct gpu {
 	const struct driver *driver;
+	struct primary *primary;
 	const void *job;
-	int number, device; /* as the program counts them, and the driver's */
 	int users;
-	driver_handle context, stream, module;
-	driver_handle copies; /* a stream for gpu_copy(); NULL: none yet */
-	driver_handle kernel[DEVICE_KERNEL_COUNT];
-	int loaded;             /* 1: the kernels are there; -1: they did not load */
-	struct err why;         /* then: the reason                                */
-	pthread_mutex_t events; /* guards the lists                                */
+	bool abandoned; /* atomic: what is queued may never end */
+	driver_handle stream;
+	driver_handle copies;   /* a stream for gpu_copy(); NULL: none yet */
+	pthread_mutex_t events; /* guards the lists                        */
 	struct gpu_event *idle, *spent;
 	struct gpu_block *blocks;
 	struct gpu *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and its counts */
-static struct gpu *gpus;
+/* Under driver_lock(): those of jobs, and those that were abandoned and have no job now. */
+static struct gpu *gpus, *kept;
 
 int gpu_number(const struct gpu *g)
 {
-	return g->number;
+	return g->primary->number;
 }
 
 void *gpu_stream(const struct gpu *g)
@@ -70,63 +68,47 @@ int gpu_count(void)
 
 int gpu_enter(struct gpu *g, struct gpu_visit *v, struct err *e)
 {
-	const struct driver *d = g->driver;
-	int rc;
-
-	v->mode = DRIVER_CAPTURE_RELAXED;
-	rc = d->capture_mode(&v->mode);
-	if (!rc)
-		rc = d->current(&v->context);
-	if (!rc && v->context != g->context)
-		rc = d->make_current(g->context);
-	return rc ? driver_failed(d, rc, "cuCtxSetCurrent", e) : 0;
+	return primary_enter(g->primary, v, e);
 }
 
 void gpu_leave(struct gpu *g, const struct gpu_visit *v)
 {
-	int mode = v->mode;
+	primary_leave(g->primary, v);
+}
 
-	if (v->context != g->context)
-		(void)g->driver->make_current(v->context);
-	(void)g->driver->capture_mode(&mode);
+bool gpu_is_over(void)
+{
+	return driver_is_over();
 }
 
 /* ---- life ---- */
 
-static int open_stream(struct gpu *g, struct err *e)
+/* Before other work of the GPU, since ranks wait for each other. */
+static int stream_new(struct gpu *g, driver_handle *stream, struct err *e)
 {
-	struct gpu_visit v;
-	int rc = gpu_enter(g, &v, e);
+	int rc = g->driver->stream_new(stream, DRIVER_STREAM_APART, g->primary->priority);
 
-	if (rc)
-		return rc;
-	rc = g->driver->stream_new(&g->stream, DRIVER_STREAM_APART, 0);
-	gpu_leave(g, &v);
 	return rc ? driver_failed(g->driver, rc, "cuStreamCreate", e) : 0;
 }
 
-static int gpu_open(struct gpu *g, int number, const void *job, struct err *e)
+static int gpu_open(struct gpu *g, const struct driver *d, int number, struct err *e)
 {
-	const struct driver *d = driver_get(e);
+	struct gpu_visit v;
 	int rc;
 
-	if (!d)
-		return e->code;
 	g->driver = d;
-	g->number = number;
-	g->job = job;
-	rc = d->device(&g->device, number);
+	rc = primary_get(d, number, &g->primary, e);
 	if (rc)
-		return driver_failed(d, rc, "cuDeviceGet", e);
-	rc = d->retain(&g->context, g->device);
-	if (rc)
-		return driver_failed(d, rc, "cuDevicePrimaryCtxRetain", e);
-	pthread_mutex_init(&g->events, NULL);
-	rc = open_stream(g, e);
-	if (rc) {
-		(void)d->release(g->device);
-		pthread_mutex_destroy(&g->events);
+		return rc;
+	rc = gpu_enter(g, &v, e);
+	if (!rc) {
+		rc = stream_new(g, &g->stream, e);
+		gpu_leave(g, &v);
 	}
+	if (!rc)
+		pthread_mutex_init(&g->events, NULL);
+	else if (primary_put(g->primary))
+		primary_close(g->primary);
 	return rc;
 }
 
@@ -162,59 +144,131 @@ static void gpu_close(struct gpu *g)
 		free_events(g, g->idle);
 		free_events(g, g->spent);
 		free_blocks(g);
-		if (g->module)
-			(void)g->driver->module_unload(g->module);
 		if (g->copies)
 			(void)g->driver->stream_free(g->copies);
 		(void)g->driver->stream_free(g->stream);
 		gpu_leave(g, &v);
 	}
-	(void)g->driver->release(g->device);
 	pthread_mutex_destroy(&g->events);
 	free(g);
 }
 
-int gpu_get(int device, const void *job, struct gpu **gp, struct err *e)
+/* Has all that is queued on it run? */
+static bool is_dry(struct gpu *g)
 {
-	struct gpu *g;
+	struct gpu_visit v;
+	struct err e;
+	bool dry;
+
+	if (gpu_enter(g, &v, &e))
+		return false;
+	dry = !g->driver->stream_query(g->stream) &&
+	      (!g->copies || !g->driver->stream_query(g->copies));
+	gpu_leave(g, &v);
+	return dry;
+}
+
+/* One that was abandoned, and could be used all the same. */
+static struct gpu *gpu_take_kept(int number)
+{
+	struct gpu **at, *g;
+
+	for (at = &kept; *at; at = &(*at)->next)
+		if (gpu_number(*at) == number && is_dry(*at))
+			break;
+	g = *at;
+	if (!g)
+		return NULL;
+	*at = g->next;
+	g->abandoned = false;
+	return g;
+}
+
+static int gpu_new(const struct driver *d, int number, struct gpu **gp, struct err *e)
+{
+	struct gpu *g = gpu_take_kept(number);
 	int rc = 0;
 
-	pthread_mutex_lock(&lock);
-	for (g = gpus; g && (g->number != device || g->job != job); g = g->next)
-		;
 	if (!g) {
 		g = calloc(1, sizeof(*g));
-		rc = g ? gpu_open(g, device, job, e)
-		       : fail(e, RINGUP_ENOMEM, "no memory for GPU %d", device);
-		if (!rc) {
-			g->next = gpus;
-			gpus = g;
-		} else {
+		rc = g ? gpu_open(g, d, number, e)
+		       : fail(e, RINGUP_ENOMEM, "no memory for GPU %d", number);
+		if (rc) {
 			free(g);
 			g = NULL;
 		}
 	}
-	if (g)
-		g->users++;
-	pthread_mutex_unlock(&lock);
 	*gp = g;
 	return rc;
 }
 
-void gpu_put(struct gpu *g)
+int gpu_get(int device, const void *job, struct gpu **gp, struct err *e)
+{
+	const struct driver *d = driver_get(e);
+	struct gpu *g;
+	int rc = 0;
+
+	*gp = NULL;
+	if (!d)
+		return e->code;
+	driver_lock();
+	for (g = gpus; g && (gpu_number(g) != device || g->job != job); g = g->next)
+		;
+	if (!g)
+		rc = gpu_new(d, device, &g, e);
+	if (g && !g->users) {
+		g->job = job;
+		g->next = gpus;
+		gpus = g;
+	}
+	if (g)
+		g->users++;
+	driver_unlock();
+	*gp = g;
+	return rc;
+}
+
+void gpu_abandon(struct gpu *g)
+{
+	__atomic_store_n(&g->abandoned, true, __ATOMIC_RELEASE);
+}
+
+/* With the lock. */
+static void gpu_unlist(struct gpu *g)
 {
 	struct gpu **at = &gpus;
 
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+}
+
+void gpu_put(struct gpu *g)
+{
+	struct primary *p = g ? g->primary : NULL;
+	bool closes = false, last = false;
+
 	if (!g)
 		return;
-	pthread_mutex_lock(&lock);
+	driver_lock();
 	if (!--g->users) {
-		while (*at != g)
-			at = &(*at)->next;
-		*at = g->next;
-		gpu_close(g);
+		gpu_unlist(g);
+		closes = !__atomic_load_n(&g->abandoned, __ATOMIC_ACQUIRE);
+		if (!closes) {
+			g->next = kept;
+			kept = g;
+		}
 	}
-	pthread_mutex_unlock(&lock);
+	driver_unlock();
+	if (!closes)
+		return;
+	/* The driver may wait here for all work of the GPU, and others for the lock. */
+	gpu_close(g);
+	driver_lock();
+	last = primary_put(p);
+	driver_unlock();
+	if (last)
+		primary_close(p);
 }
 
 /* ---- events ---- */
@@ -260,28 +314,33 @@ void gpu_unmark(struct gpu *g, void *event)
 		(void)g->driver->event_free(event);
 }
 
-static int check_capture(const struct gpu *g, void *stream, struct err *e)
+/* 1: the stream may be used, 0: it is being captured into a graph, or another one is that the
+ * legacy stream waits for. */
+static int may_use(const struct gpu *g, void *stream, struct err *e)
 {
 	int status = 0, rc = g->driver->stream_capturing(stream, &status);
 
-	if (rc)
-		return driver_failed(g->driver, rc, "cuStreamIsCapturing", e);
-	return status ? fail(e, RINGUP_EINVAL,
-			     "the stream is being captured, but ringup's collectives cannot be "
-			     "part of a CUDA graph; end the capture first")
-		      : 0;
+	if (rc == DRIVER_CAPTURE_IMPLICIT)
+		return 0;
+	return rc ? driver_failed(g->driver, rc, "cuStreamIsCapturing", e) : !status;
 }
 
 static int gpu_record(struct gpu *g, void *stream, void **event, struct err *e)
 {
 	driver_handle h;
-	int rc = check_capture(g, stream, e);
+	int rc = may_use(g, stream, e);
 
-	if (rc)
+	if (rc < 0)
 		return rc;
+	if (!rc)
+		return fail(
+			e, RINGUP_EINVAL,
+			"the stream, or one that CUDA's default stream waits for, is being "
+			"captured, but ringup's collectives cannot be part of a CUDA graph; "
+			"end the capture first");
 	h = event_take(g);
 	if (!h)
-		return fail(e, RINGUP_ENOMEM, "GPU %d: no memory for an event", g->number);
+		return fail(e, RINGUP_ENOMEM, "GPU %d: no memory for an event", gpu_number(g));
 	rc = g->driver->event_record(h, stream);
 	if (rc) {
 		gpu_unmark(g, h);
@@ -303,18 +362,23 @@ int gpu_mark(struct gpu *g, void *stream, void **event, struct err *e)
 	return rc;
 }
 
+bool gpu_outlives(const void *stream)
+{
+	return stream && stream != DRIVER_STREAM_OF_THREAD;
+}
+
 int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e)
 {
 	struct gpu_visit v;
-	int rc = gpu_enter(g, &v, e);
+	int rc = gpu_enter(g, &v, e), may;
 
 	if (rc)
 		return rc;
-	rc = stream == g->stream ? 0 : check_capture(g, stream, e);
-	if (!rc && (rc = g->driver->stream_wait(stream, event, 0)))
+	may = stream == g->stream ? 1 : may_use(g, stream, e);
+	if (may > 0 && (rc = g->driver->stream_wait(stream, event, 0)))
 		rc = driver_failed(g->driver, rc, "cuStreamWaitEvent", e);
 	gpu_leave(g, &v);
-	return rc;
+	return may < 0 ? may : rc ? rc : !may;
 }
 
 int gpu_reached(struct gpu *g, void *event, struct err *e)
@@ -323,10 +387,10 @@ int gpu_reached(struct gpu *g, void *event, struct err *e)
 	int rc = gpu_enter(g, &v, e);
 
 	if (rc)
-		return rc;
+		return gpu_is_over() ? 0 : rc;
 	rc = g->driver->event_query(event);
 	gpu_leave(g, &v);
-	if (rc == DRIVER_NOT_READY)
+	if (rc == DRIVER_NOT_READY || rc == DRIVER_ENDED)
 		return 0;
 	return rc ? driver_failed(g->driver, rc, "a collective on the GPU", e) : 1;
 }
@@ -395,7 +459,7 @@ static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address 
 	if (!rc)
 		return 0;
 	driver_failed(g->driver, rc, "cuMemAlloc", e);
-	return fail_in(e, "%zu bytes of GPU %d, to combine tensors", bytes, g->number);
+	return fail_in(e, "%zu bytes of GPU %d, to combine tensors", bytes, gpu_number(g));
 }
 
 int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e)
@@ -429,10 +493,10 @@ void gpu_free(struct gpu *g, void *at, size_t bytes)
  * no other stream. */
 static int copy_apart(struct gpu *g, void *to, const void *from, size_t bytes, struct err *e)
 {
-	int rc = g->copies ? 0 : g->driver->stream_new(&g->copies, DRIVER_STREAM_APART, 0);
+	int rc = g->copies ? 0 : stream_new(g, &g->copies, e);
 
 	if (rc)
-		return driver_failed(g->driver, rc, "cuStreamCreate", e);
+		return rc;
 	rc = g->driver->copy((driver_address)(uintptr_t)to, (driver_address)(uintptr_t)from,
 			     bytes, g->copies);
 	return rc ? driver_failed(g->driver, rc, "cuMemcpyAsync", e) : 0;
@@ -454,22 +518,6 @@ int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **eve
 
 /* ---- kernels ---- */
 
-/* The driver compiles the kernels for its GPU, and keeps the result on disk. */
-static int load_kernels(struct gpu *g, struct err *e)
-{
-	const struct driver *d = g->driver;
-	int rc = d->module_load(&g->module, device_kernels_ptx, 0, NULL, NULL);
-
-	for (int k = 0; k < DEVICE_KERNEL_COUNT && !rc; k++)
-		rc = d->module_function(&g->kernel[k], g->module,
-					kernel_symbol((enum device_kernel)k));
-	if (!rc)
-		return 0;
-	driver_failed(d, rc, "cuModuleLoadDataEx", e);
-	return fail_in(e, "GPU %d: the driver cannot compile this library's kernels",
-		       g->number);
-}
-
 /* Without kernels plain copies still work, one by one. */
 static int launch_copies(struct gpu *g, const struct device_move *m, struct err *e)
 {
@@ -487,21 +535,17 @@ static int launch_copies(struct gpu *g, const struct device_move *m, struct err 
 
 static int launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e)
 {
+	const struct primary *p = g->primary;
 	void *params[] = { m };
 	int rc;
 
-	if (!g->loaded) {
-		g->loaded = load_kernels(g, &g->why) ? -1 : 1;
-		if (g->loaded < 0)
-			log_warn("%s; using plain copies instead", g->why.text);
-	}
-	if (g->loaded < 0 && k == DEVICE_COPY)
+	if (p->why.code && k == DEVICE_COPY)
 		return launch_copies(g, m, e);
-	if (g->loaded < 0) {
-		*e = g->why;
+	if (p->why.code) {
+		*e = p->why;
 		return e->code;
 	}
-	rc = g->driver->launch(g->kernel[k], kernel_move_grid(m), 1, 1, DEVICE_THREADS, 1, 1, 0,
+	rc = g->driver->launch(p->kernel[k], kernel_move_grid(m), 1, 1, DEVICE_THREADS, 1, 1, 0,
 			       g->stream, params, NULL);
 	return rc ? driver_failed(g->driver, rc, "cuLaunchKernel", e) : 0;
 }

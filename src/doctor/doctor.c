@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/err.h"
 #include "detect/find.h"
 #include "doctor/ability.h"
@@ -23,7 +24,9 @@ static const struct {
 
 int doctor_examine(const struct doctor_how *how, json_t **out, struct err *e)
 {
-	const struct find_how find = { how->root, how->python };
+	const struct find_how find = { .root = how->root,
+				       .python = how->python,
+				       .nccl = how->conf ? how->conf->nccl : NULL };
 	struct exam x = { .root = how->root ? how->root : "",
 			  .conf = how->conf,
 			  .imports_too = how->imports,

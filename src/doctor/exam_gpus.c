@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "base/jsonio.h"
 #include "base/release.h"
+#include "detect/cudalibs.h"
 #include "detect/loader.h"
 #include "detect/nccllibs.h"
 #include "detect/rootfs.h"
@@ -16,21 +18,8 @@
 #include "doctor/exam.h"
 #include "doctor/hardware.h"
 #include "doctor/kmod.h"
-
-/* The oldest driver that takes programs of each CUDA, by its minor version compatibility. */
-static const char *driver_for(const char *cuda)
-{
-	static const struct {
-		int major;
-		const char *driver;
-	} oldest[] = { { 13, "580.65.06" }, { 12, "525.60.13" }, { 11, "450.80.02" } };
-	int major = atoi(cuda);
-
-	for (size_t i = 0; i < sizeof(oldest) / sizeof(oldest[0]); i++)
-		if (oldest[i].major == major)
-			return oldest[i].driver;
-	return "";
-}
+#include "host/netconf.h"
+#include "wire/discover.h"
 
 /* Reports a framework that was built without CUDA; false if it was built with CUDA. */
 static bool add_without(struct exam *x, const json_t *f, const char *driver)
@@ -48,7 +37,8 @@ static bool add_without(struct exam *x, const json_t *f, const char *driver)
 		snprintf(todo, sizeof(todo),
 			 "%s -m pip install --upgrade 'jax[cuda%d]', unless you train on "
 			 "processors",
-			 python, release_compare(driver, driver_for("13")) < 0 ? 12 : 13);
+			 python,
+			 release_compare(driver, cudalibs_driver_for("13")) < 0 ? 12 : 13);
 	else if (!strcmp(name, "tensorflow"))
 		snprintf(todo, sizeof(todo),
 			 "%s -m pip install 'tensorflow[and-cuda]', unless you train on "
@@ -114,7 +104,8 @@ static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 	size_t i;
 
 	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
-		const char *cuda = jsonio_string(f, "cuda"), *oldest = driver_for(cuda);
+		const char *cuda = jsonio_string(f, "cuda"),
+			   *oldest = cudalibs_driver_for(cuda);
 
 		if (add_without(x, f, driver))
 			continue;
@@ -132,85 +123,199 @@ static void add_unused(struct exam *x, struct rootfs *fs, const char *driver)
 	}
 }
 
-/* The NCCL of a job of framework @f, in the order of backend/nccl_lib.c: the one that
- * RINGUP_NCCL names; torch's own, which is loaded before a job begins; the wheel beside the
- * files of others; the loader's.  Returns why it is that one; NULL: there is none. */
-static const char *find_nccl(const struct exam *x, struct rootfs *fs, const json_t *f,
-			     char *library)
-{
-	const char *location = jsonio_string(f, "location");
-	char caller[PATH_MAX + 32], above[PATH_MAX];
-	char *end;
+/* What a job asks of NCCL. */
+struct nccl_need {
+	const char *driver; /* of this node; "": none */
+	bool is_asked;      /* by RINGUP_BACKEND     */
+	int gpus, ranks;    /* of this node; ranks -1: unknown */
+	bool may_share;     /* ranks a GPU, by NCCL_MULTI_RANK_GPU_ENABLE */
+};
 
-	if (exam_is_live(x) && x->conf && *x->conf->nccl) {
-		snprintf(library, PATH_MAX, "%s", x->conf->nccl);
-		return "RINGUP_NCCL names it";
-	}
-	snprintf(caller, sizeof(caller), "%s/lib/libtorch_cuda.so", location);
-	if (!strcmp(jsonio_string(f, "name"), "torch"))
-		return rootfs_is_file(fs, caller) &&
-				       loader_find(fs, caller, "libnccl.so.2", library)
-			       ? "libtorch_cuda.so needs it"
-			       : NULL;
-	snprintf(above, sizeof(above), "%s", location);
-	end = strrchr(above, '/');
-	if (end)
-		*end = 0;
-	if (rootfs_join(library, above, "nvidia/nccl/lib/libnccl.so.2") &&
-	    rootfs_is_file(fs, library))
-		return "its wheel is beside the framework";
-	return loader_find(fs, location, "libnccl.so.2", library) ? "the loader finds it"
-								  : NULL;
+/* The number of ranks on this node: those of the job that this process belongs to, or those
+ * that a Slurm job wants on each node; else -1. */
+static int count_ranks(void)
+{
+	const char *each = conf_env("SLURM_NTASKS_PER_NODE");
+	struct discovery d;
+	struct err ignored;
+
+	if (!discover(&d, &ignored) && strcmp(d.source, "none"))
+		return d.size == 1 ? 1 : d.local_size;
+	return each && atoi(each) > 0 ? atoi(each) : -1;
 }
 
-/* Reports what is wrong with the NCCL of @version for @cuda that framework @f loads. */
-static void judge_nccl(struct exam *x, const json_t *f, const char *version, const char *cuda,
-		       const char *driver)
+/* Do NCCL's settings let ranks share a GPU? */
+static bool may_share(const struct exam *x)
 {
-	const char *oldest = driver_for(cuda), *own = driver_for(jsonio_string(f, "cuda"));
+	static const char *const names[] = { "NCCL_MULTI_RANK_GPU_ENABLE", NULL };
+	struct netconf c = { 0 };
+	struct err ignored;
+	bool may = !netconf_read(&c, x->root, names, &ignored) && netconf_value(&c, names[0]) &&
+		   strtol(netconf_value(&c, names[0]), NULL, 0);
 
-	if (*version && release_compare(version, "2.18") < 0)
-		exam_why(x,
-			 "RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, "
-			 "through host memory, needs none",
-			 NULL);
-	/* What the framework itself asks of the driver is told elsewhere. */
-	if (!*driver || !*oldest || release_compare(driver, oldest) >= 0 ||
-	    release_compare(driver, own) < 0)
+	netconf_free(&c);
+	return may;
+}
+
+/* Has this node parts of GPUs (MIG), each of which serves a rank? */
+static bool has_parts(struct rootfs *fs)
+{
+	static const char top[] = "/proc/driver/nvidia/capabilities";
+	struct names gpus = rootfs_names(fs, top, "gpu"), parts;
+	char gpu[PATH_MAX], mig[PATH_MAX];
+	bool any = false;
+
+	for (size_t i = 0; i < gpus.count && !any; i++) {
+		if (!rootfs_join(gpu, top, gpus.at[i]) || !rootfs_join(mig, gpu, "mig"))
+			continue;
+		parts = rootfs_names(fs, mig, "gi");
+		any = parts.count;
+		rootfs_names_free(&parts);
+	}
+	rootfs_names_free(&gpus);
+	return any;
+}
+
+/* Reports ranks that have to share a GPU, or may have to, and cannot with NCCL @version of
+ * @who. */
+static void add_shared(struct exam *x, const char *version, const char *who,
+		       const struct nccl_need *need)
+{
+	bool is_old = release_compare(version, "2.30") < 0;
+	char todo[160];
+
+	if (!need->is_asked || !*version || !need->gpus || (!is_old && need->may_share))
 		return;
-	exam_add(x, EXAM_BAD, "NCCL %s of %s %s needs driver %s for CUDA %s; this node has %s",
-		 version, jsonio_string(f, "name"), jsonio_string(f, "version"), oldest, cuda,
-		 driver);
-	exam_why(x, "its first collective fails: the driver is insufficient for the runtime",
-		 "install a newer driver, or the nvidia-nccl wheel for the framework's CUDA");
+	if (need->ranks > need->gpus)
+		exam_add(x, EXAM_BAD, "%d ranks share %d GPU%s, which NCCL %s of %s refuses",
+			 need->ranks, need->gpus, need->gpus == 1 ? "" : "s", version, who);
+	else if (need->ranks < 0 && need->gpus == 1)
+		exam_add(x, EXAM_NOTE, "NCCL %s of %s refuses a second rank on the only GPU",
+			 version, who);
+	else
+		return;
+	snprintf(todo, sizeof(todo),
+		 "%s NCCL_MULTI_RANK_GPU_ENABLE=1, or start one rank per GPU",
+		 is_old ? "use NCCL 2.30 or later with" : "set");
+	exam_why(x, "such ranks fail to initialize", todo);
 }
 
-/* Reports which NCCL a job would load, by file and by what that file tells of itself: wheels of
- * several CUDAs write one file, and LD_LIBRARY_PATH may lead to another.  @driver: "": none. */
-static void add_nccl(struct exam *x, struct rootfs *fs, const char *driver)
+/* Reports the NCCL @chosen for a job of @who, which is framework @f or, if that is NULL, a
+ * program without one. */
+static void add_chosen(struct exam *x, const json_t *f, const char *who, const json_t *chosen,
+		       const struct nccl_need *need)
 {
-	char library[PATH_MAX], version[64], cuda[64];
-	const char *why;
-	json_t *f;
-	size_t i;
+	static const char newer[] = "set RINGUP_NCCL to the libnccl.so.2 of a later NCCL, or "
+				    "unset RINGUP_BACKEND";
+	const char *version = jsonio_string(chosen, "version"),
+		   *own = cudalibs_driver_for(jsonio_string(f, "cuda"));
+	char fault[PATH_MAX], text[PATH_MAX + 64], todo[PATH_MAX + 128];
+	enum nccllibs_fit fit = nccllibs_judge(chosen, need->driver, fault);
+	enum exam_state unfit = need->is_asked ? EXAM_BAD : EXAM_NOTE;
 
-	json_array_foreach(json_object_get(x->facts, "frameworks"), i, f) {
-		if (!*jsonio_string(f, "cuda"))
-			continue;
-		why = find_nccl(x, fs, f, library);
-		if (!why) {
-			exam_add(x, EXAM_NOTE, "%s %s of %s finds no libnccl.so.2",
-				 jsonio_string(f, "name"), jsonio_string(f, "version"),
-				 jsonio_string(f, "python"));
-			continue;
-		}
-		nccllibs_version(fs, library, version, cuda, sizeof(version));
-		exam_add(x, EXAM_GOOD, "%s %s of %s loads NCCL %s, %s: %s",
-			 jsonio_string(f, "name"), jsonio_string(f, "version"),
-			 jsonio_string(f, "python"), *version ? version : "of unknown version",
-			 library, why);
-		judge_nccl(x, f, version, cuda, driver);
+	if (fit == NCCLLIBS_NONE) {
+		exam_add(x, unfit, "%s finds no libnccl.so.2%s%s", who,
+			 *jsonio_string(chosen, "why") ? ": " : "",
+			 jsonio_string(chosen, "why"));
+		snprintf(todo, sizeof(todo),
+			 "%s -m pip install nvidia-nccl-cu%d, or set RINGUP_NCCL to the file",
+			 jsonio_string(f, "python"), atoi(jsonio_string(f, "cuda")));
+		exam_why(x, "with RINGUP_BACKEND=nccl initialization fails",
+			 *jsonio_string(chosen, "why") ? "unset RINGUP_NCCL, or correct it"
+			 : f                           ? todo
+			     : "install libnccl2, or set RINGUP_NCCL to the file");
+		return;
 	}
+	exam_add(x, fit == NCCLLIBS_OLD ? unfit : EXAM_GOOD, "%s loads NCCL %s, %s: %s", who,
+		 *version ? version : "of unknown version", jsonio_string(chosen, "library"),
+		 jsonio_string(chosen, "why"));
+	if (fit == NCCLLIBS_OLD) {
+		snprintf(text, sizeof(text), "%s%s", fault,
+			 need->is_asked ? ""
+					: "; the default, through host memory, needs none");
+		exam_why(x, text, need->is_asked ? newer : NULL);
+	} else if (json_is_true(json_object_get(chosen, "second"))) {
+		exam_why(x,
+			 "a process with RINGUP_BACKEND=nccl then has two copies of NCCL: this "
+			 "one and the framework's own",
+			 NULL);
+	}
+	/* What the framework itself asks of the driver is told elsewhere. */
+	if (fit == NCCLLIBS_DRIVER && release_compare(need->driver, own) >= 0) {
+		exam_add(x, EXAM_BAD, "NCCL %s of %s %s", version, who, fault);
+		exam_why(x,
+			 "its first collective fails: the driver is insufficient for the "
+			 "runtime",
+			 "install a newer driver, or the nvidia-nccl wheel for the framework's "
+			 "CUDA");
+	}
+	if (fit != NCCLLIBS_OLD)
+		add_shared(x, version, who, need);
+}
+
+/* Reports frameworks of one Python that load NCCLs of different versions: each rank has to have
+ * the same one. */
+static void add_unlike(struct exam *x, const json_t *a, const json_t *b)
+{
+	const char *first = jsonio_string(json_object_get(a, "nccl"), "version"),
+		   *second = jsonio_string(json_object_get(b, "nccl"), "version");
+
+	if (strcmp(jsonio_string(a, "python"), jsonio_string(b, "python")) || !*first ||
+	    !*second || !release_compare(first, second))
+		return;
+	exam_add(x, EXAM_NOTE, "%s of %s loads NCCL %s, and %s NCCL %s",
+		 jsonio_string(a, "name"), jsonio_string(a, "python"), first,
+		 jsonio_string(b, "name"), second);
+	exam_why(x,
+		 "a job fails to initialize if its ranks load different versions; in a "
+		 "program that imports both, the order decides",
+		 "set RINGUP_NCCL to one of the files");
+}
+
+/* Reports which NCCL a job of each framework would load, by file and by what that file tells of
+ * itself: wheels of several CUDAs write one file, and LD_LIBRARY_PATH may lead to another. */
+static void add_nccl(struct exam *x, struct rootfs *fs, const struct nccl_need *need)
+{
+	json_t *list = json_object_get(x->facts, "frameworks"), *f, *g, *chosen;
+	bool any = false;
+	char who[PATH_MAX];
+	size_t i, k;
+
+	json_array_foreach(list, i, f) {
+		chosen = json_object_get(f, "nccl");
+		/* jaxlib is JAX's binary half. */
+		if (!json_is_object(chosen) || !strcmp(jsonio_string(f, "name"), "jaxlib"))
+			continue;
+		any = true;
+		snprintf(who, sizeof(who), "%s %s of %s", jsonio_string(f, "name"),
+			 jsonio_string(f, "version"), jsonio_string(f, "python"));
+		add_chosen(x, f, who, chosen, need);
+		for (k = 0; need->is_asked && k < i; k++) {
+			g = json_array_get(list, k);
+			if (strcmp(jsonio_string(g, "name"), "jaxlib"))
+				add_unlike(x, g, f);
+		}
+	}
+	if (any || !need->is_asked)
+		return;
+	chosen = nccllibs_choose(fs, NULL, x->conf->nccl);
+	/* Another library in the packages of a Python leads to NCCL's wheel, too. */
+	if (*jsonio_string(chosen, "library") || *jsonio_string(chosen, "why") ||
+	    !json_array_size(json_object_get(x->facts, "nccl")))
+		add_chosen(x, NULL, "a program without a framework", chosen, need);
+	json_decref(chosen);
+}
+
+/* Reports RINGUP_BACKEND=nccl on a node that has no GPU for it. */
+static void add_no_gpu(struct exam *x, int gpus, bool has_driver)
+{
+	if (has_driver && gpus)
+		return;
+	exam_add(x, has_driver ? EXAM_NOTE : EXAM_BAD,
+		 "RINGUP_BACKEND=nccl, but this node has no %s",
+		 has_driver ? "GPU" : "NVIDIA driver");
+	exam_why(x, "initialization fails on all ranks of a job that has a rank on this node",
+		 "run the job on nodes with GPUs, or unset RINGUP_BACKEND");
 }
 
 /* Reports where a program's libcuda and the kernel's module differ: every call then fails with
@@ -511,6 +616,8 @@ int exam_gpus(struct exam *x, struct err *e)
 	const json_t *driver = json_object_get(cuda, "driver");
 	int count = (int)json_integer_value(json_object_get(cuda, "gpu_count")), amd;
 	json_t *problems = json_array();
+	struct nccl_need need = { .driver = jsonio_string(driver, "version"), .ranks = -1 };
+	bool is_wsl;
 	struct rootfs fs;
 	int rc = rootfs_open(&fs, x->root, problems, e);
 
@@ -519,7 +626,8 @@ int exam_gpus(struct exam *x, struct err *e)
 		return rc;
 	}
 	amd = add_amd(x, &fs);
-	if (add_wsl(x, &fs, driver)) {
+	is_wsl = add_wsl(x, &fs, driver);
+	if (is_wsl) {
 		/* There is neither a kernel module nor a device file of NVIDIA's. */
 	} else if (kmod_add(x, &fs, json_is_object(driver))) {
 		/* The other checks need a driver. */
@@ -544,7 +652,16 @@ int exam_gpus(struct exam *x, struct err *e)
 		exam_add(x, EXAM_GOOD, "no GPUs");
 	}
 	hardware_faults(x, &fs, count);
-	add_nccl(x, &fs, json_is_object(driver) ? jsonio_string(driver, "version") : "");
+	need.is_asked =
+		exam_is_live(x) && x->conf && backend_is_named(x->conf->backend, "nccl");
+	if (need.is_asked) {
+		need.gpus = has_parts(&fs) ? 0 : count;
+		need.ranks = count_ranks();
+		need.may_share = may_share(x);
+		if (!is_wsl)
+			add_no_gpu(x, count, json_is_object(driver));
+	}
+	add_nccl(x, &fs, &need);
 	rootfs_close(&fs);
 	json_decref(problems);
 	return 0;

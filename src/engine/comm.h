@@ -106,6 +106,7 @@ struct comm {
 	uint64_t messages;                  /* begun since observer.c last counted them */
 	uint32_t eager_count;               /* eager ones in flight; atomic            */
 	bool joined;                        /* this rank has joined; atomic */
+	bool device_open;                   /* see op_open_device(); atomic */
 	struct ringup_op *join;             /* not published yet: see submit_join(); atomic */
 	int inside;                         /* threads that wait in it: see engine.c; atomic */
 	bool over;        /* a rank has left, and operations in flight failed; atomic */

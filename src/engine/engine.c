@@ -445,12 +445,31 @@ static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns
 	return op_is_done(op);
 }
 
+/* How an operation that is done has ended.  One that is queued on a device may have been given
+ * up since, together with the job. */
+static int op_result(const struct ringup_op *op, struct err *e)
+{
+	struct engine *g = op->engine;
+
+	if (op->status) {
+		*e = op->why;
+		return op->status;
+	}
+	if (!op_hold(op, e))
+		return 0;
+	if (engine_is_alarmed(g))
+		alarm_get(g->alarm, e);
+	op_text_fail(op, e);
+	return e->code;
+}
+
 /* @slice: the caller comes back if the deadline is missed, and has none of its own. */
 static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, bool holding,
 		   struct err *e)
 {
 	struct callers *callers = &op->engine->callers;
 	struct comm *c = op_enter_comm(op);
+	struct err why;
 	bool is_done;
 	int rc;
 
@@ -459,9 +478,9 @@ static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, bool h
 	is_done = op_wait_in(c, op, deadline_ns, holding);
 	callers_end(callers, slice && !is_done);
 	if (is_done) {
-		rc = op->status;
+		rc = op_result(op, &why);
 		if (rc && e)
-			*e = op->why;
+			*e = why;
 		op_release(op);
 	} else {
 		rc = fail(e, RINGUP_ETIMEDOUT, "the operation is not complete yet");
@@ -475,6 +494,11 @@ static int not_mine(struct err *e)
 	return fail(
 		e, RINGUP_ESHUTDOWN,
 		"a forked child is not a rank of the job; use the process that called init");
+}
+
+void engine_result_stream(struct ringup_op *op, void *stream)
+{
+	op->stream = stream;
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
@@ -554,6 +578,7 @@ int engine_submit(struct comm *c, const struct request *r, int64_t deadline_ns,
 		if (op)
 			return engine_deferred(op, deadline_ns, opp, e);
 	}
+	op_open_device(c, r);
 	/* A thread that will wait makes the progress itself: no thread need be notified. */
 	holding = deadline_ns && !eager_may(c, r) && progress_take(g);
 	lock_take(&c->lock);

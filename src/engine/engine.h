@@ -39,6 +39,9 @@ int engine_deferred(struct ringup_op *op, int64_t deadline_ns, struct ringup_op 
 /* engine_poll - 1 if @op is done; does a little work if no other thread has the baton. */
 int engine_poll(struct ringup_op *op);
 
+/* engine_result_stream - see ringup_result_stream(). */
+void engine_result_stream(struct ringup_op *op, void *stream);
+
 /* engine_wait - see ringup_wait(); @slice: ringup_wait_on(). */
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e);
 

@@ -168,7 +168,7 @@ static int run_make(struct comm *c, struct err *e)
 	run->bad = mixed ? NULL : it->bad;
 	run->op_count = 0;
 	run->staged = NULL;
-	if (mixed)
+	if (mixed || (!it->bad && stage_wants(op)))
 		rc = stage_begin(c, op, e);
 	if (rc < 0)
 		return rc;
@@ -255,6 +255,19 @@ static void batch_end(struct comm *c)
 	agree_done(c->agree);
 }
 
+/* On a device the plan is queued: what uses its results has to wait for it there. */
+static void note_flight(const struct run *run)
+{
+	const struct provider *v = run->provider;
+	uint64_t flight;
+
+	if (!v || !v->backend->device || run->staged)
+		return;
+	flight = v->backend->device->flight(v->self);
+	for (int i = 0; i < run->op_count; i++)
+		run->ops[i]->flight = flight;
+}
+
 static void run_done(struct comm *c, struct run *run)
 {
 	struct err why = { 0 };
@@ -267,6 +280,7 @@ static void run_done(struct comm *c, struct run *run)
 		return;
 	if (run->bad && run->op_count)
 		bundle_verdict(c, run->ops[0], &why);
+	note_flight(run);
 	for (int i = 0; i < run->op_count; i++)
 		op_conclude(run, run->ops[i], &why);
 	if (run->provider)

@@ -37,13 +37,63 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
 }
 
+/* Where the result of @r goes: NULL if nothing does. */
+static const void *result_at(const struct request *r, int rank)
+{
+	const struct op_signature *s = &r->signature;
+
+	if (r->into && r->into_bytes)
+		return r->into;
+	/* Ranks that are not the root reduce into memory of the engine's own. */
+	if (s->kind == PLAN_ALLREDUCE && s->digest == OP_TO_ROOT && s->root != rank)
+		return NULL;
+	/* Its digest is the number of rows, of which the first ranks have one more. */
+	if (s->kind == PLAN_REDUCESCATTER && s->digest <= (uint64_t)rank)
+		return NULL;
+	return s->count ? r->out : NULL;
+}
+
+/* Where @r has data of this rank, or NULL. */
+static const void *data_at(const struct request *r, int rank)
+{
+	const struct op_signature *s = &r->signature;
+	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
+
+	/* Its splits have the rows. */
+	if (s->kind == PLAN_ALLTOALL)
+		return r->in;
+
+	/* A broadcast reads its root's data only; a gather's own may be empty. */
+	return in && (s->kind != PLAN_BROADCAST || s->root == rank) ? r->in : NULL;
+}
+
+void op_open_device(struct comm *c, const struct request *r)
+{
+	const struct request *q = r->members ? r->members : r;
+	const struct backend_device *d;
+	const void *at = data_at(q, c->topo.rank);
+	void *self, *ready = NULL;
+	struct err e;
+
+	if (q->signature.memory != RINGUP_CUDA || !q->stream ||
+	    __atomic_load_n(&c->device_open, __ATOMIC_RELAXED))
+		return;
+	d = provider_device(c, &self);
+	at = at ? at : result_at(q, c->topo.rank);
+	/* op_mark() fails in the same way, and says so. */
+	if (!d || d->mark(self, at, q->stream, &ready, &e) || !ready)
+		return;
+	d->unmark(self, ready);
+	__atomic_store_n(&c->device_open, true, __ATOMIC_RELAXED);
+}
+
 int op_mark(struct ringup_op *op, struct err *e)
 {
 	const struct request *r = &op->ask;
 	const struct op_signature *s = &r->signature;
 	const struct backend_device *d;
-	uint64_t in = collective_is(s->kind, COLLECTIVE_GROWS) ? r->rows : s->count;
-	const void *at = in ? r->in : NULL;
+	const void *at = data_at(r, op->comm->topo.rank);
+	const void *to = result_at(r, op->comm->topo.rank);
 	void *self;
 	int rc;
 
@@ -52,12 +102,9 @@ int op_mark(struct ringup_op *op, struct err *e)
 	d = provider_device(op->comm, &self);
 	if (!d)
 		return 0;
-	/* A broadcast reads its root's data only; a gather's own may be empty. */
-	if (s->kind == PLAN_BROADCAST && s->root != op->comm->topo.rank)
-		at = in ? r->out : NULL;
-	rc = d->mark(self, at, r->stream, &op->ready, e);
-	if (!rc && r->into && r->into_bytes)
-		rc = d->mark(self, r->into, NULL, &(void *){ NULL }, e);
+	rc = d->mark(self, at ? at : to, r->stream, &op->ready, e);
+	if (!rc && at && to && to != at)
+		rc = d->mark(self, to, NULL, &(void *){ NULL }, e);
 	return rc;
 }
 
@@ -75,6 +122,27 @@ static void op_unmark(struct ringup_op *op)
 	if (d)
 		d->unmark(self, op->ready);
 	op->ready = NULL;
+}
+
+static int hold_one(const struct ringup_op *op, void *other, struct err *e)
+{
+	void *stream = other ? other : op->ask.stream, *self;
+	const struct backend_device *d;
+
+	if (op->flight == OP_NO_FLIGHT || !stream)
+		return 0;
+	d = provider_device(op->comm, &self);
+	return d ? d->hold(self, op->flight, stream, e) : 0;
+}
+
+int op_hold(const struct ringup_op *op, struct err *e)
+{
+	const struct ringup_op *m;
+	int rc = hold_one(op, op->stream, e);
+
+	for (m = op->members; m && !rc; m = m->next)
+		rc = hold_one(m, op->stream, e);
+	return rc;
 }
 
 bool op_claim(struct ringup_op *op)
@@ -120,6 +188,8 @@ bool op_then(struct ringup_op *op, struct callback *c)
 	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
+	if (!op->status)
+		op->status = op_hold(op, &op->why);
 	set_why(c, op);
 	callbacks_push(&g->callbacks, c);
 	return true;
@@ -133,6 +203,9 @@ void op_complete(struct ringup_op *op, int status)
 
 	op->status = status;
 	op_unmark(op);
+	/* A callback may use the result on its stream. */
+	if (!status && __atomic_load_n(&op->callback, __ATOMIC_ACQUIRE))
+		op->status = status = op_hold(op, &op->why);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -322,6 +395,8 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->asked = op->mixed = false;
 	op->far = NULL;
 	op->ready = NULL;
+	op->flight = OP_NO_FLIGHT;
+	op->stream = NULL;
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
@@ -365,8 +440,14 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 
 static void op_give_all(struct ringup_op *list, struct comm *to)
 {
+	struct err e;
+
 	for (; list; list = list->next) {
 		op_give_all(list->members, to);
+		/* The group's back end is about to end; before that, all that it has queued. */
+		if (op_is_done(list) || list->bundle)
+			(void)op_hold(list, &e);
+		list->flight = OP_NO_FLIGHT;
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }

@@ -29,10 +29,18 @@ static inline bool op_was_missing(const struct op_late *late, int rank)
 /* op_has_begun - has @rank of the group, on this host, begun @op?  Also once that has ended. */
 bool op_has_begun(const struct comm *c, const struct ringup_op *op, int rank);
 
+/* op_open_device - opens the device of @r, if that is not open: it takes long, and may wait for
+ * work of the device.  Without the lock of @c. */
+void op_open_device(struct comm *c, const struct request *r);
+
 /* op_mark - for data of a device: checks that they exist, and records the
  * work queued on their stream before the operation.  When it is complete, or given back, the
  * mark goes. */
 int op_mark(struct ringup_op *op, struct err *e);
+
+/* op_hold - the stream of an operation that is complete, and those of its members, wait for its
+ * result on the device; fails if that was given up. */
+int op_hold(const struct ringup_op *op, struct err *e);
 
 /* op_claim - claim the right to finish @op: true for the first thread only. */
 bool op_claim(struct ringup_op *op);

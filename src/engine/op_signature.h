@@ -106,6 +106,14 @@ static inline bool op_signature_is_of_host(const struct op_signature *s)
 	return MEMORY_OF_HOST >> s->memory & 1;
 }
 
+/* op_signature_is_for_host - are the data on a device, for an operation that is carried out in
+ * the host's memory alone: Adasum, or a reduction to one rank?  See stage.h. */
+static inline bool op_signature_is_for_host(const struct op_signature *s)
+{
+	return !op_signature_is_of_host(s) && s->kind == PLAN_ALLREDUCE &&
+	       (s->redop == RINGUP_ADASUM || s->digest == OP_TO_ROOT);
+}
+
 /* op_signature_has_rows - does each rank publish a number of its own, which all others need?
  * For a bundle it says whether the rank knows the members: a joined rank does not. */
 static inline bool op_signature_has_rows(const struct op_signature *s)

@@ -41,6 +41,8 @@ struct op_far {
 	bool copied;    /* in the direction under way      */
 };
 
+#define OP_NO_FLIGHT UINT64_MAX
+
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
 	struct engine *engine;    /* never changes                                         */
@@ -60,6 +62,8 @@ struct ringup_op {
 	void *result;             /* being gathered; may be ask.into         */
 	void *own;                /* freed with the operation                */
 	void *ready;              /* a device's mark, until it is complete; or NULL */
+	uint64_t flight;          /* on a device: what a stream waits for, see op_hold() */
+	void *stream;             /* that stream, if it is not the request's; or NULL    */
 	int64_t since_ns;         /* stall.c: when a look first found it waiting */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */

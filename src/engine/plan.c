@@ -368,7 +368,7 @@ static bool same_kind(const struct op_signature *a, const struct op_signature *b
 {
 	return b->kind == PLAN_ALLREDUCE && b->redop != RINGUP_ADASUM && a->dtype == b->dtype &&
 	       a->redop == b->redop && a->memory == b->memory && a->pre == b->pre &&
-	       a->post == b->post;
+	       a->post == b->post && !op_signature_is_for_host(b);
 }
 
 /* The next operation to fuse with @op: the next one alike of its bundle, wherever it stands, or
@@ -457,7 +457,8 @@ int plan_conclude(struct ringup_op *op, struct err *e)
 		*e = op->why;
 		return op->status;
 	}
-	if (s->kind != PLAN_ALLREDUCE || s->redop != RINGUP_ADASUM)
+	/* Without the tensors it has been done already, by stage.c. */
+	if (s->kind != PLAN_ALLREDUCE || s->redop != RINGUP_ADASUM || !op->result)
 		return 0;
 	bytes = adasum_scratch_bytes(dtype, c->topo.size, s->count);
 	scratch = bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL;

@@ -1,4 +1,4 @@
-/* stage.c - an operation whose data lie in different kinds of memory on different ranks. */
+/* stage.c - an operation with data on a device that is carried out in the host's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/stage.h"
 
@@ -9,6 +9,7 @@
 #include "coll/reduce.h"
 #include "engine/comm.h"
 #include "engine/op.h"
+#include "engine/plan.h"
 #include "engine/provider.h"
 
 enum { ABORT_MS = 2000 };
@@ -52,6 +53,7 @@ static int go_near(const struct comm *c, struct ringup_op *op, struct err *e)
 	struct request *q = &op->ask;
 	bool is_far = q->signature.memory == RINGUP_CUDA && !op->proxy;
 	bool root = q->signature.kind == PLAN_BROADCAST && q->signature.root == c->topo.rank;
+	bool gets = q->out != op->own;
 	uint64_t bytes = in_bytes(c, q);
 	struct op_far *f;
 
@@ -67,7 +69,7 @@ static int go_near(const struct comm *c, struct ringup_op *op, struct err *e)
 			    "%.200s: no memory for the %llu bytes that come from a device",
 			    op->entry->name, (unsigned long long)bytes);
 	f->in = q->signature.kind == PLAN_BROADCAST && !root ? NULL : q->in;
-	f->out = root && q->out == q->in ? NULL : q->out;
+	f->out = !gets || (root && q->out == q->in) ? NULL : q->out;
 	f->into = q->into;
 	f->into_bytes = q->into_bytes;
 	f->bytes = bytes;
@@ -89,6 +91,16 @@ static struct ringup_op *next_part(const struct ringup_op *op)
 }
 
 /* ---- copying ---- */
+
+bool stage_wants(struct ringup_op *op)
+{
+	struct ringup_op *m;
+
+	for (m = parts(op); m; m = next_part(m))
+		if (op_signature_is_for_host(&m->ask.signature))
+			return true;
+	return false;
+}
 
 static void run_copies(struct comm *c, struct run *run, struct ringup_op *op)
 {
@@ -120,14 +132,18 @@ bool stage_end(struct comm *c, struct run *run)
 {
 	struct ringup_op *op = run->op_count ? run->ops[run->op_count - 1] : NULL;
 	struct ringup_op *m;
+	bool any = false;
 
 	if (run->staged || run->bad || !op || op->bundle || !op->mixed || op->status)
 		return false;
-	for (m = parts(op); m && !m->far; m = next_part(m))
-		;
-	if (m)
+	for (m = parts(op); m; m = next_part(m)) {
+		any |= m->far != NULL;
+		if (m->far && !m->status)
+			m->status = plan_conclude(m, &m->why);
+	}
+	if (any)
 		run_copies(c, run, op);
-	return m != NULL;
+	return any;
 }
 
 /* One tensor: 1 when it is copied. */
@@ -142,7 +158,7 @@ static int copy_part(struct comm *c, const struct run *run, struct ringup_op *op
 	if (run->op_count) {
 		from = op->result ? op->result : f->near;
 		to = op->result ? f->into : f->out;
-		bytes = to ? out_bytes(c, op) : 0;
+		bytes = to && !op->status ? out_bytes(c, op) : 0;
 	}
 	return v->backend->device->copy(v->self, to, from, bytes, op->ready, &f->mark, e);
 }

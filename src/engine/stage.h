@@ -1,4 +1,4 @@
-/* stage.h - an operation whose data lie in different kinds of memory on different ranks. */
+/* stage.h - an operation with data on a device that is carried out in the host's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ENGINE_STAGE_H
 #define ENGINE_STAGE_H
@@ -11,7 +11,8 @@ struct ringup_op;
 struct run;
 
 /*
- * All ranks learn by the agreement that they differ in the kind of memory and in nothing else.
+ * All ranks learn by the agreement that they differ in the kind of memory and in nothing else,
+ * or all ask for what no device does: see op_signature_is_for_host().
  * Then the operation is carried out in the host's memory, the kind that every rank has.  A rank
  * whose data are on a device copies them before its first plan, when what its stream had to do
  * before is done, and copies the result back after its last one.  Meanwhile it makes no other
@@ -21,6 +22,10 @@ struct run;
 /* stage_can - is there a back end in @c that copies from and to a device?  Alike on all ranks.
  */
 bool stage_can(const struct comm *c);
+
+/* stage_wants - is @op, or a member of this bundle, for the host alone?  Alike on all ranks,
+ * but for a rank that has joined, which learns of a bundle's members later. */
+bool stage_wants(struct ringup_op *op);
 
 /* stage_begin - @op goes on in the host's memory; again and again before each plan of it: 1 if
  * c->run now fetches its data, 0 if they are here, negative without memory. */

@@ -153,11 +153,22 @@ static struct ringup_reduce reduce_of(const struct collective_run *run,
 				       .stream = t->stream };
 }
 
+/* The caller's memory for a gathered result.  On a GPU the library allocates none, so even an
+ * empty result has a place, for which the framework may have no address. */
+static void *place_of_result(struct collective_tensor *t)
+{
+	if (t->out_bytes)
+		return t->out;
+	if (t->memory != RINGUP_CUDA)
+		return NULL;
+	return t->out ? t->out : &t->result;
+}
+
 static struct ringup_gather gather_of(const struct collective_run *run,
 				      struct collective_tensor *t)
 {
 	return (struct ringup_gather){ .bytes = sizeof(struct ringup_gather),
-				       .into = t->out_bytes ? t->out : NULL,
+				       .into = place_of_result(t),
 				       .into_bytes = t->out_bytes,
 				       .name = collective_name_of(run),
 				       .in = t->in,
@@ -305,7 +316,7 @@ static int start_alltoall(struct collective_run *run)
 	struct collective_tensor *t = run->tensors;
 	int n = ringup_size(run->group), rc = 0;
 	struct ringup_exchange x = { .bytes = sizeof(struct ringup_exchange),
-				     .into = t->out_bytes ? t->out : NULL,
+				     .into = place_of_result(t),
 				     .into_bytes = t->out_bytes,
 				     .name = collective_name_of(run),
 				     .in = t->in,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # detect.bats - ringup detect finds what is there and survives what is broken.
 # needs: cpu
-# tests: src/cli/cmd_detect.c src/detect src/base tests/lib/node.bash
+# tests: src/cli/cmd_detect.c src/detect src/base src/backend/nccl_lib.c tests/lib/node.bash
 # shellcheck disable=SC2030,SC2031,SC2154
 
 load ../lib/helper
@@ -203,6 +203,55 @@ setup() { mkdir -p "$node"; }
   expect_json .cuda '{"toolkits":[{"path":"/usr/local/cuda-12.4","version":"12.4.1","nvcc":"/usr/local/cuda-12.4/bin/nvcc"}],"driver":{"version":"550.54.15","library":null,"library_version":null},"gpu_count":1}'
   expect_json '[.nccl[] | [.version, .source]]' '[["2.21.5","system"],["2.20.5","/usr/bin/python3.11"]]'
   expect_json '[.problems[].reason]' '["this header is for NCCL 2.18.3, but /usr/lib/x86_64-linux-gnu/libnccl.so.2 is NCCL 2.21.5"]'
+}
+
+@test "the NCCL that a job of each framework would load: which, why, and what is wrong with it" {
+  local wheel=/opt/py/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2
+  python_at /opt/py 3.11
+  cuda_torch 2.9.1+cu128 12.8
+  cuda_jax 0.6.1
+  dist keras 3.0
+  mkdir "$site/keras"
+  nccl_at "$node$wheel" 2.28.9 13.0
+  torch_needs "$node$wheel"
+  detect
+  expect_json '[.frameworks[] | select(.name != "jaxlib") | [.name, .nccl.why]]' \
+    '[["torch","libtorch_cuda.so needs it"],["keras",null],["jax","its wheel is beside the framework"]]'
+  expect_json '.frameworks[0].nccl' \
+    "{\"library\":\"$wheel\",\"version\":\"2.28.9\",\"cuda\":\"13.0\",\"why\":\"libtorch_cuda.so needs it\",\"second\":false,\"fault\":null}"
+  expect_json '[.frameworks[] | select(.name == "keras").nccl]' '[null]'
+  torch_needs
+  mkdir -p "$node/proc/driver/nvidia"
+  echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.10.1  Tue Mar  5' >"$node/proc/driver/nvidia/version"
+  detect
+  expect_json '.frameworks[0].nccl | [.second, .fault]' '[true,"needs driver 580.65.06 for CUDA 13.0; this node has 570.10.1"]'
+  nccl_at "$node$wheel" 2.17.1 12.1
+  torch_needs "$node$wheel"
+  run ringup detect --root "$node"
+  grep -qE "^JOB WITH +NCCL +PYTHON +LIBRARY +WHY" <<<"$output"
+  grep -qE "^torch +2.17.1 +/opt/py/bin/python3.11 +$wheel +libtorch_cuda.so needs it; RINGUP_BACKEND=nccl needs NCCL 2.18 or later" <<<"$output"
+  [[ $(grep -cE '^jax(lib)? +2.17.1' <<<"$output") -eq 1 ]]
+  RINGUP_NCCL=/none detect
+  expect_json '.frameworks[0].nccl.why' '"libtorch_cuda.so needs it"'
+  # Only JAX loads jaxlib's.
+  dist tensorflow 2.15.1
+  mkdir -p "$site/tensorflow/python/platform"
+  echo "build_info = {'cuda_version': '12.2'}" >"$site/tensorflow/python/platform/build_info.py"
+  nccl_at "$node/usr/lib64/libnccl.so.2" 2.21.5 12.4
+  needing "$site/jaxlib/xla_extension.so" "$node/usr/lib64/libnccl.so.2"
+  detect
+  expect_json '[.frameworks[] | select(.name == "jax" or .name == "tensorflow") | [.name, .nccl.why, .nccl.version]]' \
+    '[["tensorflow","its wheel is beside the framework","2.17.1"],["jax","xla_extension.so needs it","2.21.5"]]'
+  needing "$site/tensorflow/libtensorflow_cc.so.2" "$node$wheel"
+  detect
+  expect_json '[.frameworks[] | select(.name == "tensorflow").nccl.why]' '["libtensorflow_cc.so.2 needs it"]'
+  rm -r "$site"/{nvidia,tensorflow*,jaxlib/*} "$node/usr/lib64"
+  run ringup detect --root "$node"
+  grep -qE '^jax +- +/opt/py/bin/python3.11 +- +there is no libnccl.so.2' <<<"$output"
+  chmod +x "$node/opt/py/bin/python3.11"
+  nccl_at "$BATS_TEST_TMPDIR/other/libnccl.so.2" 2.30.7 12.9
+  RINGUP_NCCL=$BATS_TEST_TMPDIR/other/libnccl.so.2 run ringup detect --python "$node/opt/py"
+  grep -qE "^torch +2.30.7 .*RINGUP_NCCL names it" <<<"$output"
 }
 
 @test "Open MPI and MPICH side by side, as Debian has them" {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # doctor.bats - ringup doctor says what is wrong with a node, why, and what to do.
 # needs: cpu
-# tests: src/cli/cmd_doctor.c src/doctor src/detect src/rebuild src/host src/base tests/lib/node.bash tests/lib/schema.py docs/doctor.schema.json compat/versions.tsv
+# tests: src/cli/cmd_doctor.c src/doctor src/detect src/rebuild src/host src/base src/backend/nccl_lib.c src/wire/discover.c tests/lib/node.bash tests/lib/schema.py docs/doctor.schema.json compat/versions.tsv
 # shellcheck disable=SC2154
 
 load ../lib/helper
@@ -308,13 +308,6 @@ stamp() {
   run bash -c 'ulimit -n 256; ringup doctor'
   expect_status 1
   grep -qE '^ +bad   open files: 256' <<<"$output"
-}
-
-# cuda_torch VERSION CUDA - a torch for that CUDA in $site, as far as doctor reads it.
-cuda_torch() {
-  dist torch "$1"
-  mkdir -p "$site/torch/lib"
-  printf "__version__ = '%s'\ncuda = '%s'\n" "$1" "$2" >"$site/torch/version.py"
 }
 
 # gpus DRIVER - two GPUs and that driver.
@@ -720,15 +713,12 @@ lib() {
 }
 
 @test "which NCCL a job loads, by file and by what the file tells, not by the notes of two wheels" {
-  command -v gcc >/dev/null || skip "gcc is not installed"
   python_at /opt/py 3.11
   cuda_torch 2.9.1+cu128 12.8
   dist nvidia_nccl_cu12 2.27.5
   dist nvidia_nccl_cu13 2.28.9
-  mkdir -p "$site/nvidia/nccl/lib"
-  printf 'const char v[] __attribute__((used)) = "NCCL version 2.27.5+cuda12.9";' |
-    gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
-  gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.27.5 12.9
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
   run ringup doctor --root "$node"
   grep -q "good  torch 2.9.1+cu128 of .* loads NCCL 2.27.5, .*/nvidia/nccl/lib/libnccl.so.2: libtorch_cuda.so needs it" <<<"$output"
   run ringup detect --root "$node"
@@ -738,16 +728,12 @@ lib() {
 }
 
 @test "an NCCL for a CUDA that the driver is too old for, though the framework's own is not" {
-  command -v gcc >/dev/null || skip "gcc is not installed"
   python_at /opt/py 3.11
   cuda_torch 2.9.1+cu128 12.8
-  mkdir -p "$site/nvidia/nccl/lib"
-  gcc -shared -fPIC -o "$site/torch/lib/libtorch_cuda.so" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c /dev/null
-  nccl_for() {
-    printf 'const char v[] __attribute__((used)) = "NCCL version 2.28.9+cuda%s";' "$1" |
-      gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$site/nvidia/nccl/lib/libnccl.so.2" -x c -
-  }
-  said='NCCL 2.28.9 of torch 2.9.1+cu128 needs driver 580.65.06 for CUDA 13.0; this node has 570.10.1'
+  nccl_for() { nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.28.9 "$1"; }
+  nccl_for 12.9
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
+  said='NCCL 2.28.9 of torch 2.9.1+cu128 of /opt/py/bin/python3.11 needs driver 580.65.06 for CUDA 13.0; this node has 570.10.1'
   nccl_for 13.0
   gpus 570.10.1
   run ringup doctor --root "$node"
@@ -759,6 +745,172 @@ lib() {
   nccl_for 12.9
   run ringup doctor --root "$node"
   not grep -qF 'needs driver' <<<"$output"
+}
+
+# live - a Python on this node, $python; $site is its folder of packages.
+live() {
+  python_at /opt/py 3.11
+  python=$node/opt/py/bin/python3
+  chmod +x "$python"
+}
+
+# on_nccl [NAME=VALUE]... - doctor for a job on the back end nccl, on this node.
+on_nccl() {
+  run env RINGUP_BACKEND=nccl "$@" ringup doctor --no-import --python "$node/opt/py"
+}
+
+# says STATE TEXT [WHY] - doctor said so, with that reason below it.
+says() {
+  local line after
+  line=$(printf '%-4s  %s' "$1" "$2")
+  after=$(grep -F -A1 "$line" <<<"$output") && [[ -z ${3:-} || $after == *"why: $3"* ]] ||
+    { echo "no $line: ${3:-}"; echo "$output"; return 1; }
+}
+
+@test "why a job loads that NCCL: its framework, the wheel, the loader, RINGUP_NCCL, LD_PRELOAD, or none" {
+  local torch='torch 2.9.1+cu128 of /opt/py/bin/python3.11' jax='jax 0.6.1 of /opt/py/bin/python3.11' other=$BATS_TEST_TMPDIR/other/libnccl.so.2
+  live
+  cuda_torch 2.9.1+cu128 12.8
+  cuda_jax 0.6.1
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.27.5 12.9
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
+  run ringup doctor --root "$node"
+  says good "$torch loads NCCL 2.27.5, /opt/py/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2: libtorch_cuda.so needs it"
+  says good "$jax loads NCCL 2.27.5, /opt/py/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2: its wheel is beside the framework"
+  not grep -qE 'jaxlib .* NCCL|two copies' <<<"$output"
+  # Variables belong to this node, not to a tree.
+  RINGUP_NCCL=$other RINGUP_BACKEND=nccl run ringup doctor --root "$node"
+  says good "$torch loads NCCL 2.27.5"
+  nccl_at "$node/usr/lib64/libnccl.so.2" 2.21.5 12.4
+  rm -r "$site/nvidia"
+  run ringup doctor --root "$node"
+  says good "$jax loads NCCL 2.21.5, /usr/lib64/libnccl.so.2: the loader finds it"
+  rm "$node/usr/lib64/libnccl.so.2"
+  run ringup doctor --root "$node"
+  says note "$torch finds no libnccl.so.2" "with RINGUP_BACKEND=nccl initialization fails"
+  grep -qF 'fix: /opt/py/bin/python3.11 -m pip install nvidia-nccl-cu12, or set RINGUP_NCCL to the file' <<<"$output"
+  nccl_at "$other" 2.30.7 12.9
+  on_nccl RINGUP_NCCL="$other"
+  says good "jax 0.6.1 of $python loads NCCL 2.30.7, $other: RINGUP_NCCL names it"
+  on_nccl RINGUP_NCCL="$other.none"
+  says bad "jax 0.6.1 of $python finds no libnccl.so.2: RINGUP_NCCL names $other.none, which does not exist"
+  grep -qF 'fix: unset RINGUP_NCCL, or correct it' <<<"$output"
+  on_nccl LD_PRELOAD="/none/libx.so $other"
+  says good "jax 0.6.1 of $python loads NCCL 2.30.7, $other: LD_PRELOAD names it"
+}
+
+@test "a torch with NCCL linked into it, or another one than RINGUP_NCCL's: two copies in a process" {
+  local torch='torch 2.9.1+cu128 of' other=$BATS_TEST_TMPDIR/other/libnccl.so.2 \
+    why='a process with RINGUP_BACKEND=nccl then has two copies of NCCL: this one and the framework'
+  live
+  cuda_torch 2.9.1+cu128 12.8
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.27.5 12.9
+  nccl_at "$other" 2.30.7 12.9
+  torch_needs
+  run ringup doctor --root "$node"
+  says good "$torch /opt/py/bin/python3.11 loads NCCL 2.27.5, /opt/py/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2: its wheel is beside the framework" "$why"
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
+  on_nccl RINGUP_NCCL="$other"
+  says good "$torch $python loads NCCL 2.30.7" "$why"
+  on_nccl RINGUP_NCCL="$site/nvidia/nccl/lib/libnccl.so.2"
+  says good "$torch $python loads NCCL 2.27.5"
+  not grep -q 'two copies' <<<"$output"
+}
+
+@test "an NCCL older than 2.18, or none: a note, and bad with RINGUP_BACKEND=nccl" {
+  live
+  cuda_torch 2.9.1+cu128 12.8
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.17.9 12.1
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
+  run ringup doctor --no-import --python "$node/opt/py"
+  says note "torch 2.9.1+cu128 of $python loads NCCL 2.17.9" \
+    'RINGUP_BACKEND=nccl needs NCCL 2.18 or later; the default, through host memory, needs none'
+  on_nccl RINGUP_BACKEND=tcp,nccl
+  says bad "torch 2.9.1+cu128 of $python loads NCCL 2.17.9" 'RINGUP_BACKEND=nccl needs NCCL 2.18 or later'
+  grep -qF 'fix: set RINGUP_NCCL to the libnccl.so.2 of a later NCCL, or unset RINGUP_BACKEND' <<<"$output"
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.18.0 12.1
+  on_nccl
+  says good "torch 2.9.1+cu128 of $python loads NCCL 2.18.0"
+  rm -r "$site"/{nvidia,torch*}
+  on_nccl RINGUP_NCCL=/none
+  says bad "a program without a framework finds no libnccl.so.2: RINGUP_NCCL names /none, which does not exist"
+  nccl_at "$BATS_TEST_TMPDIR/other/libnccl.so.2" 2.30.7 12.9
+  on_nccl LD_LIBRARY_PATH="$BATS_TEST_TMPDIR/other:${LD_LIBRARY_PATH:-}"
+  says good "a program without a framework loads NCCL 2.30.7, $BATS_TEST_TMPDIR/other/libnccl.so.2: the loader finds it"
+  RINGUP_BACKEND=tcp run ringup doctor --no-import --python "$node/opt/py"
+  not grep -q 'a program without' <<<"$output"
+  # Any library in these packages leads a job to the wheel.
+  dist nvidia_nccl_cu12 2.27.5
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.27.5 12.9
+  on_nccl
+  not grep -q 'a program without a framework finds' <<<"$output"
+}
+
+@test "frameworks of one Python that load different NCCLs: a note with RINGUP_BACKEND=nccl" {
+  local other=$BATS_TEST_TMPDIR/other
+  live
+  cuda_torch 2.9.1+cu128 12.8
+  cuda_jax 0.6.1
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.27.5 12.9
+  nccl_at "$other/libnccl.so.2" 2.30.7 12.9
+  torch_needs "$other/libnccl.so.2" -Wl,-rpath,"$other",--disable-new-dtags
+  on_nccl
+  says note "torch of $python loads NCCL 2.30.7, and jax NCCL 2.27.5"
+  run ringup doctor --no-import --python "$node/opt/py"
+  not grep -q 'and jax NCCL' <<<"$output"
+  nccl_at "$other/libnccl.so.2" 2.27.5 12.9
+  on_nccl
+  not grep -q 'and jax NCCL' <<<"$output"
+}
+
+@test "RINGUP_BACKEND=nccl on a node without a driver or a GPU, and more ranks than GPUs" {
+  ((EUID == 0)) && unshare --mount true 2>/dev/null && [[ -d /proc/driver ]] || skip "no namespaces here"
+  live
+  cuda_torch 2.9.1+cu128 12.8
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.29.7 12.9
+  torch_needs "$site/nvidia/nccl/lib/libnccl.so.2"
+  # with GPUS [NAME=VALUE]... - doctor, where there are so many; "": no driver.
+  with() {
+    run unshare --mount env RINGUP_BACKEND=nccl PYTHON="$node/opt/py" "${@:2}" bash -c 'mount -t tmpfs none /proc/driver || exit
+      mkdir -p /proc/driver/nvidia/gpus
+      [[ -z $1 ]] || echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.10.1  Sun" >/proc/driver/nvidia/version
+      for ((i = 0; i < ${1:-0}; i++)); do mkdir "/proc/driver/nvidia/gpus/0000:3b:00.$i"; done
+      [[ -z $MIG ]] || mkdir -p /proc/driver/nvidia/capabilities/gpu0/mig/gi1
+      exec ringup doctor --no-import --python "$PYTHON"' bash "$1"
+  }
+  local who="torch 2.9.1+cu128 of $python" \
+    newer='fix: use NCCL 2.30 or later with NCCL_MULTI_RANK_GPU_ENABLE=1, or start one rank per GPU'
+  with ''
+  # This node may have the driver's library, or AMD's GPUs.
+  not grep -q 'good  no GPUs' <<<"$output" ||
+    says bad 'RINGUP_BACKEND=nccl, but this node has no NVIDIA driver' 'initialization fails on all ranks'
+  with 0
+  says note 'RINGUP_BACKEND=nccl, but this node has no GPU'
+  with 2
+  not grep -qE 'RINGUP_BACKEND=nccl, but|refuses' <<<"$output"
+  with 2 SLURM_NTASKS_PER_NODE=2
+  not grep -q refuses <<<"$output"
+  with 2 SLURM_NTASKS_PER_NODE=3
+  says bad "3 ranks share 2 GPUs, which NCCL 2.29.7 of $who refuses" 'such ranks fail to initialize'
+  grep -qF "$newer" <<<"$output"
+  with 2 SLURM_NTASKS_PER_NODE=3 MIG=1
+  not grep -q refuses <<<"$output"
+  with 1 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=4 NCCL_MULTI_RANK_GPU_ENABLE=1
+  says bad "4 ranks share 1 GPU, which NCCL 2.29.7 of $who refuses"
+  with 1 RINGUP_BACKEND=tcp SLURM_NTASKS_PER_NODE=3
+  not grep -q refuses <<<"$output"
+  with 1
+  says note "NCCL 2.29.7 of $who refuses a second rank on the only GPU"
+  nccl_at "$site/nvidia/nccl/lib/libnccl.so.2" 2.30.7 12.9
+  with 1
+  says note "NCCL 2.30.7 of $who refuses a second rank on the only GPU"
+  with 1 NCCL_MULTI_RANK_GPU_ENABLE=0
+  grep -qF 'fix: set NCCL_MULTI_RANK_GPU_ENABLE=1, or start one rank per GPU' <<<"$output"
+  with 1 NCCL_MULTI_RANK_GPU_ENABLE=1
+  not grep -q refuses <<<"$output"
+  printf 'NCCL_MULTI_RANK_GPU_ENABLE=1\n' >"$BATS_TEST_TMPDIR/nccl.conf"
+  with 1 NCCL_CONF_FILE="$BATS_TEST_TMPDIR/nccl.conf"
+  not grep -q refuses <<<"$output"
 }
 
 @test "temporary files, few processes, a loopback that is down, a read-only /dev/shm are bad, with the cure" {

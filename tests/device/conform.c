@@ -14,8 +14,8 @@
 #include "ringup.h"
 
 /*
- * usage: conform all | schedule SEED ROUNDS | fault [SECONDS] | aborts | jax LIBRARY |
- *                idle [SECONDS] | pace [BYTES]
+ * usage: conform all | schedule SEED ROUNDS | fault [SECONDS] | late [SECONDS] | aborts |
+ *                capture | jax LIBRARY | idle [SECONDS] | pace [BYTES]
  *
  * A rank of a job with RINGUP_BACKEND=nccl.  It opens CUDA's driver by its name, so it runs
  * with the real libraries as with tests/fakegpu, which LD_LIBRARY_PATH chooses.
@@ -23,10 +23,12 @@
  *	all       every collective, type, operation and scale, against the host's memory
  *	schedule  ROUNDS sums in three groups of ranks, each rank in an order of its own
  *	fault     sums until one fails, and tells how, as tests/fault/loop does
+ *	late      the same, and the GPU of the last rank stands still for SECONDS
  *	aborts    one of several groups is aborted
+ *	capture   a stream that is being captured is refused, and goes on
  *	jax       what XLA calls in libringup_jax.so for arrays on a GPU, as XLA calls it
  *	idle      some sums, then none: tells the processor time that this took, in ms
- *	pace      sums of up to BYTES by ringup, and by NCCL without it
+ *	pace      sums of up to BYTES by ringup, and by NCCL without it: are the goals reached?
  *
  * Each rank prints what it has found; the exit status is 1 if anything was wrong.
  */
@@ -49,6 +51,9 @@ static struct {
 	int (*stream)(void **, unsigned int);
 	int (*sync)(void *);
 	int (*end)(void *);
+	int (*call)(void *, void (*)(void *), void *);
+	int (*capture)(void *, int);
+	int (*captured)(void *, void **);
 } cuda;
 
 static void must(int bad, const char *what)
@@ -79,6 +84,9 @@ static void cuda_open(void)
 		{ &cuda.stream, "cuStreamCreate" },
 		{ &cuda.sync, "cuStreamSynchronize" },
 		{ &cuda.end, "cuStreamDestroy_v2" },
+		{ &cuda.call, "cuLaunchHostFunc" },
+		{ &cuda.capture, "cuStreamBeginCapture_v2" },
+		{ &cuda.captured, "cuStreamEndCapture" },
 	};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *call;
 
@@ -101,6 +109,15 @@ static void *gpu_new(size_t bytes)
 static uint64_t gpu_at(const void *at)
 {
 	return (uintptr_t)at;
+}
+
+/* From pageable memory the call may return before the copy has ended, and no other stream here
+ * waits for the default one. */
+static int up(uint64_t to, const void *from, size_t bytes)
+{
+	int bad = cuda.up(to, from, bytes);
+
+	return bad ? bad : cuda.sync(NULL);
 }
 
 /* ---- this rank ---- */
@@ -145,9 +162,9 @@ static const struct {
 
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-static const char *const ops[] = { "sum", "average", "min", "max", "product" };
+static const char *const ops[] = { "sum", "average", "min", "max", "product", "adasum" };
 
-enum { OPS = sizeof(ops) / sizeof(ops[0]) };
+enum { OPS = sizeof(ops) / sizeof(ops[0]) - 1 }; /* without Adasum, which is for floats */
 
 static bool is_floating(int t)
 {
@@ -239,7 +256,7 @@ static void one_sum(int t, int op, int scale, uint64_t count, bool in_place)
 
 	data_fill(t, here, count);
 	if (bytes)
-		must(cuda.up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
+		must(up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
 	rc = ringup_allreduce(world, &a, NULL);
 	must(rc, "the host's sum");
 	a.name = "sum of a GPU's";
@@ -269,6 +286,27 @@ static void sums(void)
 			}
 }
 
+/* A reduction that is only carried out in the host's memory: it takes a GPU's all the same. */
+static void to_root(int t, int root, bool in_place)
+{
+	struct ringup_reduce a = ASK_REDUCE("to root", here, host, COUNT,
+					    .dtype = types[t].type, .redop = RINGUP_MAX);
+	size_t bytes = rank == root ? COUNT * types[t].bytes : 0;
+	int rc;
+
+	data_fill(t, here, COUNT);
+	must(up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
+	must(ringup_reduce_to(world, &a, root, NULL), "the host's reduction to a root");
+	a.name = "to root of a GPU's";
+	a.in = gpu_in;
+	a.out = in_place ? gpu_in : gpu_out;
+	a.memory = RINGUP_CUDA;
+	a.stream = some_stream();
+	rc = ringup_reduce_to(world, &a, root, NULL);
+	check(!rc && is_equal(a.out, host, bytes), "max of %s%s%s", types[t].name,
+	      " to one rank", "");
+}
+
 /* Many tensors in one call; the widths of types differ, so they are not all fused. */
 static void many(int t)
 {
@@ -277,7 +315,7 @@ static void many(int t)
 	bool good = true;
 
 	data_fill(t, here, COUNT);
-	must(cuda.up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
+	must(up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
 	for (int i = 0; i < TENSORS; i++) {
 		uint64_t n = 1 + (uint64_t)(i * 7) % 113;
 
@@ -308,7 +346,7 @@ static void fused(int t)
 	bool good = true;
 
 	data_fill(t, here, COUNT);
-	must(cuda.up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
+	must(up(gpu_at(gpu_in), here, COUNT * types[t].bytes), "cuMemcpyHtoD");
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < TENSORS; i++) {
 			unsigned char *in = round ? gpu_in : here,
@@ -341,7 +379,7 @@ static void broadcasts(int t)
 		size_t bytes = COUNT * types[t].bytes;
 
 		data_fill(t, here, COUNT);
-		must(cuda.up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
+		must(up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
 		must(ringup_broadcast(world, &b, NULL), "the host's broadcast");
 		b.name = "broadcast of a GPU's";
 		b.in = gpu_in;
@@ -365,7 +403,7 @@ static void gathers(int t, bool uneven)
 
 	data_fill(t, here, rows * 11);
 	if (rows)
-		must(cuda.up(gpu_at(gpu_in), here, rows * 11 * types[t].bytes), "cuMemcpyHtoD");
+		must(up(gpu_at(gpu_in), here, rows * 11 * types[t].bytes), "cuMemcpyHtoD");
 	must(ringup_allgather(world, &a, NULL), "the host's gather");
 	a.name = "gather of a GPU's";
 	a.in = gpu_in;
@@ -398,7 +436,7 @@ static void exchanges(int t, bool uneven)
 	a.rows = rows;
 	data_fill(t, here, rows * 5);
 	if (rows)
-		must(cuda.up(gpu_at(gpu_in), here, rows * 5 * types[t].bytes), "cuMemcpyHtoD");
+		must(up(gpu_at(gpu_in), here, rows * 5 * types[t].bytes), "cuMemcpyHtoD");
 	must(ringup_alltoall(world, &a, NULL), "the host's exchange");
 	a.name = "exchange of a GPU's";
 	a.in = gpu_in;
@@ -428,7 +466,7 @@ static void scatters(int t, int op, uint64_t rows, double pre)
 		return;
 	data_fill(t, here, rows * 7);
 	if (rows)
-		must(cuda.up(gpu_at(gpu_in), here, rows * 7 * types[t].bytes), "cuMemcpyHtoD");
+		must(up(gpu_at(gpu_in), here, rows * 7 * types[t].bytes), "cuMemcpyHtoD");
 	must(ringup_reducescatter(world, &a, NULL), "the host's scatter");
 	a.name = "scatter of a GPU's";
 	a.in = gpu_in;
@@ -453,7 +491,7 @@ static void joins(int t)
 	data_fill(t, here, COUNT);
 	for (uint64_t i = 0; i < bytes && types[t].type == RINGUP_BOOL; i++)
 		here[i] = here[i] != 0;
-	must(cuda.up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
+	must(up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
 	if (!rank)
 		rc = ringup_allreduce(world, &a, NULL);
 	check(!rc && (rank || is_equal(gpu_out, here, bytes)), "%s%s%s", "a sum of ",
@@ -528,7 +566,7 @@ static void mixed(void)
 
 	for (int i = 0; i < COUNT; i++)
 		((float *)(void *)here)[i] = 1;
-	must(cuda.up(gpu_at(gpu_in), here, COUNT * sizeof(float)), "cuMemcpyHtoD");
+	must(up(gpu_at(gpu_in), here, COUNT * sizeof(float)), "cuMemcpyHtoD");
 	for (int i = 0; i < 2; i++) {
 		check(!ringup_allreduce(world, &sum, NULL), "%s%s%s", "mixed sum", "", "");
 		came(out, (float)size, COUNT, "sum");
@@ -549,6 +587,11 @@ static int all(void)
 {
 	sums();
 	for (int t = 0; t < TYPES; t++) {
+		for (int i = 0; i < 2; i++) {
+			if (is_floating(t))
+				one_sum(t, RINGUP_ADASUM, 0, i ? COUNT : 0, i);
+			to_root(t, i * (size - 1), i);
+		}
 		many(t);
 		fused(t);
 		broadcasts(t);
@@ -643,7 +686,7 @@ static int schedule(uint64_t seed, int rounds)
 			land(f);
 			snprintf(name, sizeof(name), "s%d.%d", order[i], round % 8);
 			two[0] = two[1] = (float)(round % 100 + 1);
-			must(cuda.up(gpu_at(f->gpu), two, sizeof(two)), "cuMemcpyHtoD");
+			must(up(gpu_at(f->gpu), two, sizeof(two)), "cuMemcpyHtoD");
 			a.in = a.out = f->gpu;
 			f->want = (float)((round % 100 + 1) * ringup_size(g));
 			must(ringup_allreduce(g, &a, &f->op), "a sum");
@@ -697,7 +740,7 @@ static int again(void)
 
 	for (int i = 0; i < COUNT; i++)
 		sum[i] = 1;
-	must(cuda.up(gpu_at(gpu_in), here, COUNT * sizeof(float)), "cuMemcpyHtoD");
+	must(up(gpu_at(gpu_in), here, COUNT * sizeof(float)), "cuMemcpyHtoD");
 	must(ringup_allreduce(world, &a, NULL) || cuda.sync(stream) ||
 		     cuda.down(here, gpu_at(gpu_in), COUNT * sizeof(float)),
 	     "a sum of the next generation");
@@ -708,9 +751,15 @@ static int again(void)
 	return 0;
 }
 
+static void stand_still(void *seconds)
+{
+	usleep((useconds_t)(*(double *)seconds * 1e6));
+}
+
 /* The error is the last line, as tests/fault/loop.c has it, and says how long the operation
- * took; the program's stream goes on. */
-static int fault(double seconds)
+ * took; the program's stream goes on.  After some sums the stream of the last rank stands still
+ * for @late seconds, and so its part of the next sum does not run. */
+static int fault(double seconds, double late)
 {
 	struct ringup_reduce a = ASK_REDUCE("gradient", gpu_in, gpu_in, COUNT,
 					    .dtype = RINGUP_F32, .memory = RINGUP_CUDA);
@@ -725,6 +774,8 @@ static int fault(double seconds)
 	     "memset");
 	for (int done = 0; !rc && now() < most; done++) {
 		a.stream = done % 2 ? stream : NULL;
+		if (late > 0 && done == 21 && rank == size - 1)
+			must(cuda.call(stream, stand_still, &late), "cuLaunchHostFunc");
 		since = now();
 		rc = ringup_allreduce(world, &a, NULL);
 		if (!rc && done == 10)
@@ -800,6 +851,36 @@ static int aborts(void)
 	return 0;
 }
 
+/* A CUDA graph cannot have a collective: that is an error of the call, which leaves the capture
+ * whole, and the stream can be used afterwards. */
+static int capture(void)
+{
+	struct ringup_reduce a =
+		ASK_REDUCE("captured", gpu_in, gpu_out, COUNT, .dtype = RINGUP_F32,
+			   .memory = RINGUP_CUDA, .stream = stream);
+	const float *sum = (const float *)(void *)here;
+	void *graph = NULL;
+	int rc;
+
+	for (int i = 0; i < COUNT; i++)
+		((float *)(void *)here)[i] = 1;
+	must(up(gpu_at(gpu_in), here, COUNT * sizeof(float)), "cuMemcpyHtoD");
+	for (int i = 0; i < 3; i++) {
+		must(ringup_allreduce(world, &a, NULL) || cuda.sync(stream) ||
+			     cuda.down(here, gpu_at(gpu_out), COUNT * sizeof(float)),
+		     "a sum");
+		check(sum[0] == (float)size && sum[COUNT - 1] == (float)size, "%s%s%s",
+		      "a sum around a capture", "", "");
+		must(cuda.capture(stream, 0), "cuStreamBeginCapture");
+		rc = ringup_allreduce(world, &a, NULL);
+		check(rc == RINGUP_EINVAL && strstr(ringup_error(), "captur"), "%s%s%s",
+		      "a stream that is being captured", "", "");
+		check(!cuda.captured(stream, &graph), "%s%s%s", "the capture is whole", "", "");
+	}
+	must(ringup_barrier(world, "end", NULL), "a barrier");
+	return 0;
+}
+
 /* ---- as XLA calls it ---- */
 
 static char xla_said[1024]; /* the text of the last error */
@@ -827,9 +908,12 @@ static struct xla_error *xla_carry_out(void *lib, const char *word, int64_t rows
 			       .error_create = xla_error_create,
 			       .stream_get = xla_stream_get };
 	int64_t in_dims[] = { rows, 5 }, out_dims[] = { got, 5 }, root = size - 1;
-	struct xla_buffer in = { .dtype = XLA_S32, .data = gpu_in, .rank = 2, .dims = in_dims };
+	/* XLA has no memory for an empty array. */
+	struct xla_buffer in = {
+		.dtype = XLA_S32, .data = rows ? gpu_in : NULL, .rank = 2, .dims = in_dims
+	};
 	struct xla_buffer out = {
-		.dtype = XLA_S32, .data = gpu_out, .rank = 2, .dims = out_dims
+		.dtype = XLA_S32, .data = got ? gpu_out : NULL, .rank = 2, .dims = out_dims
 	};
 	struct xla_buffer *ins[] = { &in }, *outs[] = { &out };
 	struct xla_scalar number = { XLA_S64, &root };
@@ -860,11 +944,11 @@ static int jax(const char *path)
 	static const struct {
 		const char *word;
 		int rows, got; /* times size, if negative */
-	} calls[] = { { "allreduce", 100, 100 },
-		      { "broadcast", 100, 100 },
-		      { "allgather", 2, -2 },
-		      { "alltoall", -3, -3 },
-		      { "reducescatter", -4, 4 } };
+	} calls[] = { { "allreduce", 100, 100 },  { "broadcast", 100, 100 },
+		      { "allgather", 2, -2 },     { "alltoall", -3, -3 },
+		      { "reducescatter", -4, 4 }, { "allreduce", 0, 0 },
+		      { "broadcast", 0, 0 },      { "allgather", 0, 0 },
+		      { "alltoall", 0, 0 },       { "reducescatter", 0, 0 } };
 	void *lib = dlopen(path, RTLD_NOW), (*attach)(struct ringup *);
 	const int32_t *out = (const int32_t *)(void *)host, unit = 0x01010101;
 	int32_t sum = unit * (size * (size + 1) / 2);
@@ -897,7 +981,9 @@ static int jax(const char *path)
 	check(xla_carry_out(lib, "allreduce", 9, 9, false) &&
 		      strstr(xla_said, "does not provide its CUDA stream"),
 	      "%s%s%s", "a jaxlib without streams: ", xla_said, "");
-	/* One rank does not come: the others hear why, as XLA's ABORTED. */
+	/* When all have theirs, one rank does not come: the others hear why, as XLA's ABORTED.
+	 */
+	must(ringup_barrier(world, "all have theirs", NULL), "a barrier");
 	if (rank == size - 1)
 		ringup_abort(job, "enough");
 	else
@@ -948,7 +1034,7 @@ static struct {
 	int (*destroy)(void *);
 } nccl;
 
-enum { NCCL_F32 = 7, NCCL_SUM = 0, PACE_LEAST = 8, PACE_MOST = 256 << 20, PACES = 50 };
+enum { NCCL_F32 = 7, NCCL_SUM = 0, PACE_MOST = 256 << 20, PACES = 100, MI = 1 << 20 };
 
 static void *nccl_open(void)
 {
@@ -986,10 +1072,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median in microseconds of one sum and the wait for it, of a few. */
-static double pace(void *comm, void *at, size_t bytes, int times)
+static double pace(void *comm, void *in, void *out, size_t bytes, int times)
 {
 	struct ringup_reduce a =
-		ASK_REDUCE("pace", at, at, bytes / sizeof(float), .dtype = RINGUP_F32,
+		ASK_REDUCE("pace", in, out, bytes / sizeof(float), .dtype = RINGUP_F32,
 			   .memory = RINGUP_CUDA, .stream = stream);
 	double took[PACES];
 
@@ -999,7 +1085,7 @@ static double pace(void *comm, void *at, size_t bytes, int times)
 		must(ringup_barrier(world, "pace", NULL), "a barrier");
 		since = now();
 		if (comm)
-			must(nccl.allreduce(at, at, a.count, NCCL_F32, NCCL_SUM, comm, stream),
+			must(nccl.allreduce(in, out, a.count, NCCL_F32, NCCL_SUM, comm, stream),
 			     "ncclAllReduce");
 		else
 			must(ringup_allreduce(world, &a, NULL), "a sum");
@@ -1011,22 +1097,41 @@ static double pace(void *comm, void *at, size_t bytes, int times)
 	return took[times / 2];
 }
 
-/* Of each size by turns: ringup, and NCCL without it. */
+static void goal(const char *what, double most, double limit)
+{
+	printf("goal: %s: %s, %.3g at most\n", what, most < limit ? "reached" : "missed", most);
+}
+
+/* Of each size by turns: ringup, and NCCL without it.  Not in place: alone, NCCL would then
+ * have nothing to do. */
 static int paces(size_t most)
 {
-	void *comm = nccl_open(), *at = gpu_new(most);
+	void *comm = nccl_open(), *in = gpu_new(most), *out = gpu_new(most);
+	double added = 0, percent = 0;
 
-	must(cuda.set(gpu_at(at), 0, most, NULL) || cuda.sync(NULL), "memset");
-	for (size_t bytes = PACE_LEAST; bytes <= most; bytes *= bytes < 1 << 20 ? 8 : 4) {
-		int times = bytes < 1 << 20 ? PACES : 10;
-		double ours = pace(NULL, at, bytes, times), raw = pace(comm, at, bytes, times);
+	must(cuda.set(gpu_at(in), 0, most, NULL) || cuda.sync(NULL), "memset");
+	for (size_t bytes = 8; bytes <= most; bytes *= bytes < MI / 4 ? 8 : 4) {
+		int times = bytes < MI ? PACES : PACES / 5;
+		double ours = pace(NULL, in, out, bytes, times),
+		       raw = pace(comm, in, out, bytes, times);
+		double more = bytes < MI ? ours - raw : 100 * (ours / raw - 1);
 
+		if (bytes < MI && more > added)
+			added = more;
+		if (bytes >= MI && more > percent)
+			percent = more;
 		if (!rank)
-			printf("pace %zu bytes: ringup %.1f us, NCCL %.1f us, ratio %.3f\n",
-			       bytes, ours, raw, ours / raw);
+			printf("pace: %zu bytes: ringup %.1f us, NCCL %.1f us, added %.1f us, "
+			       "ratio "
+			       "%.3f\n",
+			       bytes, ours, raw, ours - raw, ours / raw);
 	}
+	if (!rank)
+		goal("less than 5 us more than NCCL, below 1 MiB", added, 5);
+	if (!rank && most >= MI)
+		goal("less than 3 % more than NCCL, from 1 MiB on", percent, 3);
 	must(nccl.destroy(comm), "ncclCommDestroy");
-	must(cuda.free(gpu_at(at)), "cuMemFree");
+	must(cuda.free(gpu_at(in)) || cuda.free(gpu_at(out)), "cuMemFree");
 	return 0;
 }
 
@@ -1058,7 +1163,11 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "schedule") && argc == 4)
 		rc = schedule(strtoull(argv[2], NULL, 10), atoi(argv[3]));
 	else if (!strcmp(what, "fault"))
-		rc = fault(argc > 2 ? atof(argv[2]) : 60);
+		rc = fault(argc > 2 ? atof(argv[2]) : 60, 0);
+	else if (!strcmp(what, "late"))
+		rc = fault(60, argc > 2 ? atof(argv[2]) : 3);
+	else if (!strcmp(what, "capture"))
+		rc = capture();
 	else if (!strcmp(what, "aborts"))
 		rc = aborts();
 	else if (!strcmp(what, "jax") && argc == 3)

@@ -1,19 +1,19 @@
 # ptx.py - make src/device/kernels_ptx.c of kernels.cu with NVRTC, or compare the two.
 # SPDX-License-Identifier: Apache-2.0
-"""Make the PTX of the device's kernels, or compare it.
+"""Make the PTX of the device's kernels, or compare it, or assemble it.
 
-usage: ptx.py [--update] [--assemble] SITE
+usage: ptx.py [--update] LIBNVRTC
+       ptx.py --assemble PTXAS...
 
-SITE is a folder with the packages nvidia-cuda-nvrtc-cu12 and, to assemble, nvidia-cuda-nvcc-cu12:
-
-    pip install --target SITE nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-nvcc-cu12==12.9.86
-
-Neither needs a GPU.  Without options the committed text is compared with what NVRTC says now.
+LIBNVRTC is libnvrtc.so.12 of the package nvidia-cuda-nvrtc-cu12 12.9.86, and PTXAS is bin/ptxas of
+nvidia-cuda-nvcc-cu12 12.x or nvidia-cuda-nvcc 13.x.  None of them needs a GPU; tests/run gets them.
+Without options the committed text is compared with what NVRTC says now.
 """
 
 import ctypes
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,7 +25,12 @@ RESULT = os.path.join(ROOT, "src/device/kernels_ptx.c")
 INCLUDED = ("coll/scalar.h", "device/kernels.h")
 # PTX 6.3 is CUDA 10.0's, so that every driver that can run sm_70 compiles it.
 VERSION, TARGET = "6.3", "sm_70"
-ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 103, 120)
+# The architectures of each ptxas, by its first version that has them.
+ASSEMBLED = {
+    (12, 4): (70, 75, 80, 86, 89, 90),
+    (12, 9): (70, 75, 80, 86, 89, 90, 100, 103, 120),
+    (13, 0): (75, 80, 86, 89, 90, 100, 103, 120),
+}
 OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "--std=c++17")
 
 # What the sources use of C's headers.
@@ -53,14 +58,13 @@ def text_of(path):
         return file.read()
 
 
-def compiled(site):
+def compiled(library):
     """The PTX of the kernels."""
-    found = glob.glob(os.path.join(site, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"))
-    if not found:
-        sys.exit(f"ptx.py: no libnvrtc.so.12 in {site}")
-    os.environ["LD_LIBRARY_PATH"] = os.path.dirname(found[0])
-    ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(found[0]), "libnvrtc-builtins.so*"))[0])
-    nvrtc = ctypes.CDLL(found[0])
+    builtins = glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))
+    if not builtins:
+        sys.exit(f"ptx.py: no libnvrtc-builtins.so beside {library}")
+    ctypes.CDLL(builtins[0])
+    nvrtc = ctypes.CDLL(library)
     headers = {"stdint.h": STDINT, "string.h": ""}
     headers.update({name: text_of(os.path.join("src", name)) for name in INCLUDED})
     strings = ctypes.c_char_p * len(headers)
@@ -115,35 +119,47 @@ def from_c(text):
     return "".join(line.strip(' ";').replace("\\n", "\n") for line in text.splitlines() if line.startswith('"'))
 
 
-def assemble(site, ptx):
+def architectures(ptxas):
+    """Those that it knows, and its version."""
+    said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"release (\d+)\.(\d+)", said)
+    version = version and tuple(map(int, version.groups()))
+    if not version or version < min(ASSEMBLED):
+        sys.exit(f"ptx.py: {ptxas} is not ptxas 12.4 or later: {said.strip()}")
+    return ASSEMBLED[max(known for known in ASSEMBLED if known <= version)], version
+
+
+def assemble(ptxas, ptx):
     """ptxas takes it, for every architecture; a thread keeps nothing in memory of its own."""
-    ptxas = os.path.join(site, "nvidia/cuda_nvcc/bin/ptxas")
+    known, version = architectures(ptxas)
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "kernels.ptx")
         with open(text, "w", encoding="utf-8") as file:
             file.write(ptx)
-        for architecture in ARCHITECTURES:
+        for architecture in known:
             done = subprocess.run(
                 [ptxas, "-v", f"-arch=sm_{architecture}", text, "-o", os.path.join(folder, "cubin")],
                 capture_output=True, text=True, check=False)
             if done.returncode or " stack frame" in done.stderr.replace(" 0 bytes stack frame", ""):
-                sys.exit(f"ptx.py: ptxas for sm_{architecture}:\n{done.stderr}")
-    print(f"assembled for {len(ARCHITECTURES)} architectures")
+                sys.exit(f"ptx.py: {ptxas} for sm_{architecture}:\n{done.stderr}")
+    print("ptxas {}.{}:".format(*version), *(f"sm_{architecture}" for architecture in known))
 
 
 def main(arguments):
     options = [word for word in arguments if word.startswith("-")]
-    sites = [word for word in arguments if not word.startswith("-")]
-    if len(sites) != 1 or set(options) - {"--update", "--assemble"}:
+    files = [word for word in arguments if not word.startswith("-")]
+    if options == ["--assemble"] and files:
+        for ptxas in files:
+            assemble(ptxas, from_c(text_of(RESULT)))
+        return
+    if len(files) != 1 or options not in ([], ["--update"]):
         sys.exit(__doc__)
-    lines = plain(compiled(sites[0]))
-    if "--update" in options:
+    lines = plain(compiled(files[0]))
+    if options:
         with open(RESULT, "w", encoding="utf-8") as file:
             file.write(as_c(lines))
     elif text_of(RESULT) != as_c(lines):
         sys.exit(f"ptx.py: {RESULT} is not what NVRTC makes of {SOURCE}: run ptx.py --update")
-    if "--assemble" in options:
-        assemble(sites[0], from_c(text_of(RESULT)))
     print(f"{len(lines)} lines of PTX are as committed")
 
 

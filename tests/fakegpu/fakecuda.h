@@ -15,7 +15,11 @@
  *  - Memory of a device has bit 62 in its address: a host that touches it dies by SIGSEGV.
  *  - A stream is a thread with a queue, so nothing is done before the host goes on.
  *  - A device has FAKE_SMS multiprocessors.  Kernels occupy some and keep them while they wait.
- *  - Freeing memory waits for all work of the context, as the driver's does.
+ *  - Kernels are run from their PTX, which is refused if it is wrong; see ptx.h.
+ *  - Freeing memory waits for all work of the context, as the driver's does.  So do loading a
+ *    module and the first launch of each kernel, as the driver's may.
+ *  - cuInit() reads CUDA_VISIBLE_DEVICES.  A child forked after that cannot use CUDA.
+ *  - When the process exits, every call says so.
  *  - What is left at exit is counted and printed on stderr.
  *
  * FAKE_CUDA is a list, separated by commas:
@@ -26,6 +30,10 @@
  *	slow_copy=US  every copy takes that many microseconds longer
  *	slow_kernel=US
  *	jit_fails     no PTX can be compiled
+ *	capability=N  the devices' compute capability (90)
+ *	no_func_load  cuFuncLoad() fails, for a driver that does not have it
+ *
+ * CUDA_DISABLE_PTX_JIT=1 has the same effect, as with the real driver.
  */
 
 enum { FAKE_SMS = 8, FAKE_DEVICES = 8 };
@@ -44,6 +52,7 @@ enum {
 	CUDA_ERROR_INVALID_VALUE = 1,
 	CUDA_ERROR_OUT_OF_MEMORY = 2,
 	CUDA_ERROR_NOT_INITIALIZED = 3,
+	CUDA_ERROR_DEINITIALIZED = 4,
 	CUDA_ERROR_NO_DEVICE = 100,
 	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
@@ -56,10 +65,14 @@ enum {
 	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
 	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
 	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+	CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+	CUDA_ERROR_NOT_SUPPORTED = 801,
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
 	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
 	CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+	CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
 };
 
 /* cuStreamBeginCapture_v2() and cuThreadExchangeStreamCaptureMode(). */
@@ -107,9 +120,11 @@ FAKE_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 FAKE_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
 				  CUstream s);
+FAKE_API CUresult cuLaunchHostFunc(CUstream s, void (*run)(void *), void *arg);
 FAKE_API CUresult cuStreamCreate(CUstream *s, unsigned int flags);
 FAKE_API CUresult cuStreamCreateWithPriority(CUstream *s, unsigned int flags, int priority);
 FAKE_API CUresult cuStreamDestroy_v2(CUstream s);
+FAKE_API CUresult cuStreamGetPriority(CUstream s, int *priority);
 FAKE_API CUresult cuStreamQuery(CUstream s);
 FAKE_API CUresult cuStreamSynchronize(CUstream s);
 FAKE_API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags);
@@ -128,6 +143,7 @@ FAKE_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsign
 				     int *options, void **values);
 FAKE_API CUresult cuModuleUnload(CUmodule module);
 FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+FAKE_API CUresult cuFuncLoad(CUfunction function);
 FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
 				 unsigned int grid_z, unsigned int block_x,
 				 unsigned int block_y, unsigned int block_z,
@@ -147,6 +163,9 @@ FAKE_API CUresult fake_cuda_enqueue(CUstream s, CUresult (*run)(void *arg), void
 
 /* fake_cuda_current - the ordinal of the thread's device, or -1. */
 FAKE_API int fake_cuda_current(void);
+
+/* fake_cuda_physical - which of the machine has that ordinal here: CUDA_VISIBLE_DEVICES. */
+FAKE_API int fake_cuda_physical(int device);
 
 /* fake_cuda_is_poisoned - of the thread's context; work on its streams is then called to clean
  * up, and does nothing else. */

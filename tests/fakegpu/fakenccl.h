@@ -18,10 +18,21 @@
  *    two ranks wait for each other for ever.
  *  - Ranks that disagree about an operation, its count or its order wait for ever, in silence.
  *  - Sums are made in the order of ranks, and each one of f16 and bf16 is rounded.
- *  - With blocking = 0, initialization and the first operation return ncclInProgress, and no
- *    call is allowed until ncclCommGetAsyncError() says something else.
+ *  - With blocking = 0, an initialization and the end of a communicator are in progress when
+ *    their call returns; so is every group of calls from 2.23 on, and before that the first
+ *    with sends.  A call that comes then is refused, and the communicator keeps that error.
+ *  - From 2.22 on, ranks connect, and need memory, for the first collective of a kind; for the
+ *    first send always.
+ *  - A call that is wrong makes its group fail as a whole; nothing of it is carried out.
  *  - Memory of a communicator is freed as the driver does it: after all work on the device.
- *  - A communicator that is used after its end ends the process by abort(3).
+ *    That of an initialization that is aborted is never freed.
+ *  - Two threads in a communicator at once, unless one of them aborts it, end the process by
+ *    abort(3); so does its use after its end.
+ *  - What is in progress is put away by the next call of the communicator, from 2.26 on by
+ *    ncclCommGetAsyncError(), too.  Before 2.27 it is in the memory of its thread: others may
+ *    only abort it, which in 2.18 even then is deadly, and from 2.19 to 2.25 that thread can
+ *    begin nothing else before it has been put away.
+ *  - The last error is one text for the process, and may be a warning that matters to nobody.
  *
  * Ranks meet over the loopback, or over the interface that NCCL_SOCKET_IFNAME names; those with
  * one address are on one host, where each needs a GPU of its own.
@@ -31,10 +42,13 @@
  *	async=R@N:CODE   operation N of rank R hangs; ncclCommGetAsyncError() says CODE
  *	hang=R@N         operation N of rank R hangs
  *	init_hang=R      the initialization of rank R hangs
+ *	init_fails=R     it fails: ncclSystemError
+ *	connect_hang=R   rank R and its neighbours hang when they connect for an operation
  *	late=R:MS        each operation of rank R begins so many ms later
  *	abort_blocks=MS  ncclCommAbort() takes so many ms more
+ *	frees_late       memory is freed at exit, so an abort waits for NCCL's kernels only
  *	two_gpus_same    all ranks are on one GPU, which NCCL refuses before 2.30
- *	peer_error       a rank whose peer's process has ended hears so: ncclRemoteError
+ *	peer_error=CODE  a rank whose peer's process has ended hears so (ncclRemoteError)
  *	sms=N            multiprocessors that a kernel of NCCL takes (8)
  *	version=N        ncclGetVersion()
  */
@@ -131,7 +145,12 @@ FAKE_API ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, nccl
 FAKE_API ncclResult_t ncclGroupStart(void);
 FAKE_API ncclResult_t ncclGroupEnd(void);
 
-/* fake_nccl_left - communicators that have been made and not been destroyed or aborted. */
+/* fake_nccl_left - communicators that have been made and not been destroyed or aborted.
+ * fake_nccl_leaked - allocations of device memory that aborted initializations have kept.
+ * fake_nccl_names - the names of up to @most open communicators; how many. */
+enum { FAKE_NAME_BYTES = 64 };
 FAKE_API int fake_nccl_left(void);
+FAKE_API int fake_nccl_leaked(void);
+FAKE_API int fake_nccl_names(char (*names)[FAKE_NAME_BYTES], int most);
 
 #endif

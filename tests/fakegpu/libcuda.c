@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include "fakegpu/faults.h"
-#include "fakegpu/kernels_cpu.h"
+#include "fakegpu/ptx.h"
 
 /* No address of a process has this bit. */
 #define FAR_BIT ((uint64_t)1 << 62)
 
-enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30 };
+enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30, PRIORITY = -5 };
 
 /* ---- objects ---- */
 
 struct fake_context {
-	int device, retained;
-	bool poisoned; /* atomic */
+	int device, retained, physical;
+	CUresult poison; /* of all calls after a fault; atomic */
 	struct fake_stream *legacy;
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
@@ -43,6 +43,7 @@ struct fake_stream {
 	struct fake_stream *others;
 	struct fake_context *context;
 	bool blocking, destroyed, stopped;
+	int priority;
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct work *head, **tail;
@@ -63,15 +64,15 @@ struct fake_event {
 struct fake_module {
 	struct fake_module *others;
 	struct fake_context *context;
-	char *text;
+	struct ptx *ptx;
 	struct fake_function *functions;
 };
 
 struct fake_function {
 	struct fake_function *others;
 	struct fake_context *context;
-	kernel_cpu *kernel;
-	enum device_kernel number;
+	const struct ptx_kernel *kernel;
+	bool loaded; /* atomic */
 };
 
 /* Memory of a device, or of the host that a device may use. */
@@ -86,6 +87,7 @@ struct range {
 static struct {
 	pthread_mutex_t lock;
 	pid_t pid;
+	bool over; /* atomic: the process exits */
 	int devices;
 	struct fake_context context[FAKE_DEVICES];
 	struct fake_stream *streams;
@@ -98,6 +100,7 @@ static struct {
 
 static _Thread_local struct fake_context *current;
 static _Thread_local int thread_mode = CAPTURE_GLOBAL;
+static _Thread_local struct fake_stream *of_thread[FAKE_DEVICES]; /* handle 2 */
 
 static void lock(void)
 {
@@ -119,12 +122,14 @@ static void nap_us(long us)
 
 static CUresult is_ready(void)
 {
+	if (__atomic_load_n(&all.over, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_DEINITIALIZED;
 	return all.pid && all.pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-static bool is_poisoned(const struct fake_context *c)
+static CUresult context_poison(const struct fake_context *c)
 {
-	return __atomic_load_n(&c->poisoned, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&c->poison, __ATOMIC_ACQUIRE);
 }
 
 static bool is_captured(const struct fake_stream *s)
@@ -142,7 +147,7 @@ static CUresult has_context(void)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!__atomic_load_n(&current->retained, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return is_poisoned(current) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(current);
 }
 
 /* Is a stream captured in a way that forbids this thread a call that might wait? */
@@ -241,7 +246,7 @@ static void work_do(struct fake_stream *s, struct work *w)
 	if (w->run)
 		bad = w->run(w->arg);
 	if (bad)
-		__atomic_store_n(&c->poisoned, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&c->poison, bad, __ATOMIC_RELEASE);
 	if (!w->after && w->run && w->sms)
 		sms_give(c, w->sms);
 	free(w->arg);
@@ -301,13 +306,19 @@ static struct fake_stream *stream_new(struct fake_context *c, bool blocking)
 	return s;
 }
 
-/* NULL and 1 are the legacy stream of the thread's context.  NULL: no such stream. */
+/* NULL and 1 are the legacy stream of the thread's context, 2 is the thread's own.  NULL: no
+ * such stream. */
 static struct fake_stream *stream_of(CUstream handle)
 {
 	struct fake_stream *s;
 
 	if (handle == NULL || handle == (CUstream)1)
 		return current->legacy;
+	if (handle == (CUstream)2) {
+		if (!of_thread[current->device])
+			of_thread[current->device] = stream_new(current, true);
+		return of_thread[current->device];
+	}
 	lock();
 	for (s = all.streams; s && s != handle; s = s->others)
 		;
@@ -327,7 +338,7 @@ static CUresult stream_find(CUstream handle, struct fake_stream **s)
 	*s = stream_of(handle);
 	if (!*s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return is_poisoned((*s)->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison((*s)->context);
 }
 
 static void stream_put(struct fake_stream *s, struct work new)
@@ -370,9 +381,34 @@ static void stream_order(struct fake_stream *s)
 			stream_put_wait(s, t);
 }
 
+/* May the legacy stream be used?  Not while one that it waits for is captured, whose capture is
+ * then broken, unless the call only asked. */
+static CUresult stream_implicit(struct fake_stream *s, bool breaks)
+{
+	struct fake_stream *t;
+	bool bad = false;
+
+	if (s != s->context->legacy || !__atomic_load_n(&all.capturing, __ATOMIC_ACQUIRE))
+		return CUDA_SUCCESS;
+	lock();
+	for (t = all.streams; t; t = t->others)
+		if (t->context == s->context && t->blocking && t->capture != CAPTURE_NONE) {
+			t->invalid |= breaks;
+			bad = true;
+		}
+	unlock();
+	return bad ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
 /* Frees @arg, now or when the work is done. */
 static CUresult stream_work(struct fake_stream *s, CUresult (*run)(void *), void *arg, int sms)
 {
+	CUresult bad = stream_implicit(s, true);
+
+	if (bad) {
+		free(arg);
+		return bad;
+	}
 	if (is_captured(s)) {
 		free(arg); /* a graph would have it, which nobody launches here */
 		return CUDA_SUCCESS;
@@ -392,6 +428,30 @@ CUresult fake_cuda_enqueue(CUstream handle, CUresult (*run)(void *), void *arg, 
 
 /* ---- the driver and its devices ---- */
 
+static void driver_end(void)
+{
+	__atomic_store_n(&all.over, true, __ATOMIC_RELEASE);
+}
+
+/* As the driver reads it: ordinals up to the first that is none. */
+static void devices_find(void)
+{
+	const char *at = getenv("CUDA_VISIBLE_DEVICES");
+	int most = (int)faults_number("FAKE_CUDA", "devices", FAKE_DEVICES);
+	char *end;
+
+	most = most < FAKE_DEVICES ? most : FAKE_DEVICES;
+	for (all.devices = 0; all.devices < most; all.devices++) {
+		long number = at ? strtol(at, &end, 10) : all.devices;
+
+		if (at && (end == at || number < 0 || number >= most))
+			break;
+		all.context[all.devices].physical = (int)number;
+		if (at)
+			at = *end == ',' ? end + 1 : "";
+	}
+}
+
 CUresult cuInit(unsigned int flags)
 {
 	int i;
@@ -404,8 +464,7 @@ CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	}
 	if (!all.pid) {
-		all.devices = (int)faults_number("FAKE_CUDA", "devices", FAKE_DEVICES);
-		all.devices = all.devices < FAKE_DEVICES ? all.devices : FAKE_DEVICES;
+		devices_find();
 		for (i = 0; i < FAKE_DEVICES; i++) {
 			all.context[i].device = i;
 			all.context[i].sms = FAKE_SMS;
@@ -413,6 +472,8 @@ CUresult cuInit(unsigned int flags)
 			pthread_cond_init(&all.context[i].freed, NULL);
 		}
 		all.pid = getpid();
+		if (atexit(driver_end))
+			abort();
 	}
 	unlock();
 	return all.devices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
@@ -435,6 +496,8 @@ static const struct {
 	  "device memory is full (fake)" },
 	{ CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED",
 	  "no cuInit() in this process (fake)" },
+	{ CUDA_ERROR_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED",
+	  "the driver shuts down (fake)" },
 	{ CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device (fake)" },
 	{ CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "no such device (fake)" },
 	{ CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT",
@@ -447,6 +510,8 @@ static const struct {
 	{ CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "not done yet (fake)" },
 	{ CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
 	  "a kernel touched what it may not (fake)" },
+	{ CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS",
+	  "a kernel's address is not aligned (fake)" },
 	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 	  "the context is destroyed (fake)" },
 	{ CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
@@ -457,6 +522,9 @@ static const struct {
 	  "not while a stream is captured (fake)" },
 	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
 	  "the capture is invalid (fake)" },
+	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	  "a stream that this one waits for is captured (fake)" },
+	{ CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported (fake)" },
 	{ CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
 	  "another thread began this capture (fake)" },
 };
@@ -510,15 +578,16 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
 	enum { SM_COUNT = 16, BUS = 33, UNIFIED = 41, MAJOR = 75, MINOR = 76 };
 	CUresult bad = device_check(device);
+	int capability = (int)faults_number("FAKE_CUDA", "capability", 90);
 
 	if (bad)
 		return bad;
 	*value = attribute == SM_COUNT  ? FAKE_SMS
-		 : attribute == BUS     ? device + 1
+		 : attribute == BUS     ? all.context[device].physical + 1
 		 : attribute == UNIFIED ? 1
-		 : attribute == MAJOR   ? 9
+		 : attribute == MAJOR   ? capability / 10
+		 : attribute == MINOR   ? capability % 10
 					: 0;
-	(void)MINOR;
 	return CUDA_SUCCESS;
 }
 
@@ -527,7 +596,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device)
 	CUresult bad = device_check(device);
 
 	if (!bad)
-		snprintf(name, (size_t)len, "fake GPU %d", device);
+		snprintf(name, (size_t)len, "fake GPU %d", all.context[device].physical);
 	return bad;
 }
 
@@ -538,7 +607,7 @@ CUresult cuDeviceGetUuid(void *uuid, CUdevice device)
 
 	if (bad)
 		return bad;
-	snprintf(text, sizeof(text), "fake gpu      %02d", device);
+	snprintf(text, sizeof(text), "fake gpu      %02d", all.context[device].physical);
 	memcpy(uuid, text, 16);
 	return CUDA_SUCCESS;
 }
@@ -553,7 +622,8 @@ CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice device)
 	CUresult bad = device_check(device);
 
 	if (!bad)
-		snprintf(id, (size_t)len, "0000:%02X:00.0", device + 1);
+		snprintf(id, (size_t)len, "0000:%02X:00.0",
+			 (unsigned int)all.context[device].physical + 1);
 	return bad;
 }
 
@@ -643,9 +713,14 @@ int fake_cuda_current(void)
 	return current ? current->device : -1;
 }
 
+int fake_cuda_physical(int device)
+{
+	return device_check(device) ? -1 : all.context[device].physical;
+}
+
 bool fake_cuda_is_poisoned(void)
 {
-	return is_poisoned(current);
+	return context_poison(current) != CUDA_SUCCESS;
 }
 
 /* All that is on the streams of the context now. */
@@ -674,7 +749,7 @@ CUresult cuCtxSynchronize(void)
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
 	*least = 0;
-	*greatest = -5;
+	*greatest = PRIORITY;
 	return has_context();
 }
 
@@ -932,7 +1007,7 @@ static CUresult copy_run(void *arg)
 	struct copy *c = arg;
 	void *to, *from;
 
-	if (is_poisoned(current))
+	if (context_poison(current))
 		return CUDA_SUCCESS;
 	nap_us(faults_number("FAKE_CUDA", "slow_copy", 0));
 	to = copy_end(c->to, c->bytes);
@@ -970,9 +1045,9 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 	*c = (struct copy){ to, staged || value >= 0 ? 0 : from, bytes, value };
 	if (staged)
 		memcpy(c->staged, (void *)(uintptr_t)from, bytes);
-	stream_work(s, copy_run, c, 0);
-	if (!is_pageable(to, bytes))
-		return CUDA_SUCCESS;
+	bad = stream_work(s, copy_run, c, 0);
+	if (bad || !is_pageable(to, bytes))
+		return bad;
 	bad = is_safe();
 	if (!bad)
 		stream_await(s, stream_mark(s));
@@ -1022,7 +1097,9 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 
 	if (!bad)
 		bad = cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
-	return bad ? bad : cuStreamSynchronize(NULL);
+	/* As the driver: from pageable memory it returns once the data are in a buffer of its
+	 * own. */
+	return bad || is_pageable((uintptr_t)from, bytes) ? bad : cuStreamSynchronize(NULL);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream s)
@@ -1032,18 +1109,46 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
 	return copy_put(to, 0, bytes, value, s);
 }
 
+struct host_call {
+	void (*run)(void *);
+	void *arg;
+};
+
+static CUresult host_call_run(void *arg)
+{
+	struct host_call *c = arg;
+
+	if (!fake_cuda_is_poisoned())
+		c->run(c->arg);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, void (*run)(void *), void *arg)
+{
+	struct fake_stream *s = NULL;
+	CUresult bad = stream_find(handle, &s);
+	struct host_call *c;
+
+	if (bad)
+		return bad;
+	c = malloc(sizeof(*c));
+	*c = (struct host_call){ run, arg };
+	stream_work(s, host_call_run, c, 0);
+	return CUDA_SUCCESS;
+}
+
 /* ---- streams ---- */
 
 CUresult cuStreamCreateWithPriority(CUstream *s, unsigned int flags, int priority)
 {
 	CUresult bad = has_context();
 
-	(void)priority;
 	if (bad)
 		return bad;
 	if (flags > 1)
 		return CUDA_ERROR_INVALID_VALUE;
 	*s = stream_new(current, flags == 0);
+	(*s)->priority = priority > 0 ? 0 : priority < PRIORITY ? PRIORITY : priority;
 	lock();
 	all.streams_left++;
 	unlock();
@@ -1063,7 +1168,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 
 	if (bad)
 		return bad;
-	if (!handle || handle == (CUstream)1 || !current)
+	if (!handle || handle == (CUstream)1 || handle == (CUstream)2 || !current)
 		return handle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
 	s = stream_of(handle);
 	if (!s)
@@ -1103,6 +1208,16 @@ CUresult cuStreamSynchronize(CUstream handle)
 	return has_context();
 }
 
+CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+	struct fake_stream *s = NULL;
+	CUresult bad = stream_find(handle, &s);
+
+	if (!bad)
+		*priority = s->priority;
+	return bad;
+}
+
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
 {
 	struct fake_stream *s = NULL;
@@ -1119,6 +1234,8 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags)
 	CUresult bad = stream_find(handle, &s);
 	uint64_t mark;
 
+	if (!bad)
+		bad = stream_implicit(s, true);
 	if (bad || flags)
 		return bad ? bad : CUDA_ERROR_INVALID_VALUE;
 	lock();
@@ -1143,6 +1260,8 @@ CUresult cuStreamIsCapturing(CUstream handle, int *status)
 	struct fake_stream *s = NULL;
 	CUresult bad = stream_find(handle, &s);
 
+	if (!bad)
+		bad = stream_implicit(s, false);
 	if (bad)
 		return bad;
 	lock();
@@ -1233,6 +1352,8 @@ CUresult cuEventRecord(CUevent e, CUstream handle)
 	bool captured;
 	uint64_t mark;
 
+	if (!bad)
+		bad = stream_implicit(s, true);
 	if (bad)
 		return bad;
 	if (e->context != s->context)
@@ -1253,8 +1374,8 @@ static CUresult event_find(CUevent e, struct fake_stream **on, uint64_t *mark)
 {
 	CUresult bad = is_ready();
 
-	if (!bad && is_poisoned(e->context))
-		bad = CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (!bad)
+		bad = context_poison(e->context);
 	if (!bad)
 		bad = is_safe();
 	lock();
@@ -1278,7 +1399,7 @@ CUresult cuEventQuery(CUevent e)
 		return bad;
 	if (!stream_has_done(on, mark))
 		return CUDA_ERROR_NOT_READY;
-	return is_poisoned(e->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(e->context);
 }
 
 CUresult cuEventSynchronize(CUevent e)
@@ -1290,7 +1411,7 @@ CUresult cuEventSynchronize(CUevent e)
 	if (bad || !on)
 		return bad;
 	stream_await(on, mark);
-	return is_poisoned(e->context) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+	return context_poison(e->context);
 }
 
 CUresult cuEventDestroy_v2(CUevent e)
@@ -1337,21 +1458,29 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 			    int *options, void **values)
 {
 	CUresult bad = may_wait();
+	char why[256], text[300];
 	struct fake_module *m;
+	struct ptx *ptx;
 
 	if (bad)
 		return bad;
+	if (getenv("CUDA_DISABLE_PTX_JIT") && atoi(getenv("CUDA_DISABLE_PTX_JIT")))
+		return CUDA_ERROR_JIT_COMPILATION_DISABLED;
 	if (faults_find("FAKE_CUDA", "jit_fails")) {
 		module_complain(count, options, values, "ptxas fatal: fake: no compiler");
 		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	}
-	if (strncmp(image, ".version ", 9) != 0) {
-		module_complain(count, options, values, "ptxas fatal: fake: no .version");
+	ptx = ptx_load(image, why, sizeof(why));
+	if (!ptx) {
+		snprintf(text, sizeof(text), "ptxas fatal: fake: %s", why);
+		module_complain(count, options, values, text);
 		return CUDA_ERROR_INVALID_PTX;
 	}
+	/* The driver may wait for all work of the context; this one always does. */
+	context_await(current);
 	m = calloc(1, sizeof(*m));
 	m->context = current;
-	m->text = strdup(image);
+	m->ptx = ptx;
 	lock();
 	m->others = all.modules;
 	all.modules = m;
@@ -1388,7 +1517,7 @@ CUresult cuModuleUnload(CUmodule module)
 		module->functions = f->others;
 		free(f);
 	}
-	free(module->text);
+	ptx_unload(module->ptx);
 	free(module);
 	return CUDA_SUCCESS;
 }
@@ -1396,21 +1525,17 @@ CUresult cuModuleUnload(CUmodule module)
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
 	CUresult bad = has_context();
+	const struct ptx_kernel *kernel;
 	struct fake_function *f;
-	char entry[80];
-	int i;
 
 	if (bad)
 		return bad;
-	snprintf(entry, sizeof(entry), "%s(", name);
-	if (!strstr(module->text, entry) || !kernels_cpu_find(name))
+	kernel = ptx_kernel(module->ptx, name);
+	if (!kernel)
 		return CUDA_ERROR_NOT_FOUND;
 	f = calloc(1, sizeof(*f));
 	f->context = module->context;
-	f->kernel = kernels_cpu_find(name);
-	for (i = 0; i < DEVICE_KERNEL_COUNT; i++)
-		if (!strcmp(kernel_symbol((enum device_kernel)i), name))
-			f->number = (enum device_kernel)i;
+	f->kernel = kernel;
 	lock();
 	f->others = module->functions;
 	module->functions = f;
@@ -1419,78 +1544,60 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return CUDA_SUCCESS;
 }
 
-struct launch {
-	kernel_cpu *kernel;
-	enum device_kernel number;
-	uint64_t serial;
-	unsigned int grid, block;
-	struct device_move move;
-};
-
-/* Bytes of an element that kernel @k reads, or writes. */
-static size_t kernel_bytes(enum device_kernel k, bool writes, uint32_t element)
+/* By the first launch at the latest, and waiting as a module does. */
+static void function_load(struct fake_function *f)
 {
-	switch (k) {
-	case DEVICE_COPY:
-		return element;
-	case DEVICE_FILL:
-		return writes ? element : 0;
-	case DEVICE_BOOL:
-	case DEVICE_SCALE_U8:
-	case DEVICE_SCALE_I8:
-		return 1;
-	case DEVICE_WIDEN_I16:
-	case DEVICE_WIDEN_U16:
-		return writes ? 4 : 2;
-	case DEVICE_NARROW_I16:
-	case DEVICE_NARROW_U16:
-		return writes ? 2 : 4;
-	case DEVICE_SCALE_I32:
-	case DEVICE_SCALE_F32:
-		return 4;
-	case DEVICE_SCALE_I64:
-	case DEVICE_SCALE_F64:
-		return 8;
-	default:
-		return 2;
-	}
+	if (__atomic_load_n(&f->loaded, __ATOMIC_ACQUIRE))
+		return;
+	context_await(f->context);
+	__atomic_store_n(&f->loaded, true, __ATOMIC_RELEASE);
 }
 
-/* The pieces' addresses for the host; false: one is not the device's to touch. */
-static bool launch_translate(struct launch *l)
+CUresult cuFuncLoad(CUfunction f)
 {
-	struct device_move *m = &l->move;
-	size_t in = kernel_bytes(l->number, false, m->element);
-	size_t out = kernel_bytes(l->number, true, m->element);
-	uint32_t i;
+	CUresult bad = may_wait();
 
-	if (!m->pieces || m->pieces > DEVICE_PIECES || l->grid != kernel_move_grid(m))
-		return false;
-	for (i = 0; i < m->pieces; i++) {
-		struct device_piece *p = &m->piece[i];
+	if (bad)
+		return bad;
+	if (faults_find("FAKE_CUDA", "no_func_load"))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	function_load(f);
+	return CUDA_SUCCESS;
+}
 
-		if (in)
-			p->from = fake_cuda_host((uintptr_t)p->from, p->count * in);
-		p->to = fake_cuda_host((uintptr_t)p->to, p->count * out);
-		if ((in && !p->from) || !p->to || (uintptr_t)p->from % (in ? in : 1) ||
-		    (uintptr_t)p->to % out)
-			return false;
-	}
-	return true;
+struct launch {
+	const struct ptx_kernel *kernel;
+	uint64_t serial;
+	unsigned int grid, block;
+	uint64_t parameter[];
+};
+
+/* What a kernel of the thread's context may touch, by whole allocations. */
+static bool launch_find(void *arg, uint64_t at, bool writes, struct ptx_range *found)
+{
+	struct range *r;
+
+	(void)arg;
+	(void)writes;
+	lock();
+	r = *range_find(at, (at & FAR_BIT) != 0);
+	if (r)
+		*found = (struct ptx_range){ (uintptr_t)r->host | (at & FAR_BIT), r->bytes,
+					     r->host };
+	unlock();
+	return r != NULL;
 }
 
 static CUresult launch_run(void *arg)
 {
 	struct launch *l = arg;
 
-	if (is_poisoned(current))
+	if (context_poison(current))
 		return CUDA_SUCCESS;
 	nap_us(faults_number("FAKE_CUDA", "slow_kernel", 0));
-	if (l->serial == (uint64_t)faults_number("FAKE_CUDA", "sticky", 0) ||
-	    !launch_translate(l))
+	if (l->serial == (uint64_t)faults_number("FAKE_CUDA", "sticky", 0))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
-	kernels_cpu_run(l->kernel, &l->move, l->grid, l->block);
-	return CUDA_SUCCESS;
+	return ptx_run(l->kernel, l->grid, l->block, l->parameter, launch_find, NULL);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
@@ -1504,16 +1611,16 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
 
 	if (bad)
 		return bad;
-	if (!grid_x || grid_y != 1 || grid_z != 1 || block_x != DEVICE_THREADS ||
-	    block_y != 1 || block_z != 1 || shared || extra)
+	if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x ||
+	    block_x > ptx_block_most(f->kernel) || block_y != 1 || block_z != 1 || shared ||
+	    extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (f->context != s->context)
 		return CUDA_ERROR_INVALID_HANDLE;
-	l = malloc(sizeof(*l));
-	*l = (struct launch){
-		.kernel = f->kernel, .number = f->number, .grid = grid_x, .block = block_x
-	};
-	memcpy(&l->move, parameters[0], sizeof(l->move));
+	function_load(f);
+	l = malloc(sizeof(*l) + ptx_parameter_bytes(f->kernel));
+	*l = (struct launch){ .kernel = f->kernel, .grid = grid_x, .block = block_x };
+	memcpy(l->parameter, parameters[0], ptx_parameter_bytes(f->kernel));
 	lock();
 	l->serial = ++all.launched;
 	unlock();

@@ -30,7 +30,7 @@ enum {
 	ERROR_BYTES = 128,
 	RANKS = 64,
 	REDOPS = 64,
-	CONNECT_MS = 2, /* that a first operation is in progress */
+	CONNECT_MS = 2, /* that the first operation of a kind takes to connect the ranks */
 	MAGIC = 0x6b636e66,
 	HELLO_MAGIC = 0x6f6c6c65
 };
@@ -41,6 +41,17 @@ __attribute__((used)) static const char what_this_is[] = "fake NCCL of ringup's 
 /* ---- objects ---- */
 
 enum kind { ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, REDUCESCATTER, SEND, RECV };
+
+enum { LINKS = SEND + 1 }; /* sends and receives have one set of connections */
+
+/* The versions that changed when a call waits, and for whom. */
+enum {
+	V_2_19 = 21900, /* any thread may abort an initialization      */
+	V_2_22 = 22200, /* collectives connect when they are first used */
+	V_2_23 = 22300, /* every group of calls is carried out in a thread */
+	V_2_26 = 22602, /* ncclCommGetAsyncError() joins that thread    */
+	V_2_27 = 22700, /* what is under way is no longer in its thread's memory */
+};
 
 /* What ranks have to agree about, in front of each message. */
 struct head {
@@ -69,27 +80,31 @@ struct redop {
 
 struct fake_comm {
 	unsigned int magic;
-	int rank, size, device, sms;
+	int rank, size, device, sms, version;
 	bool blocking;
+	const char *name; /* the caller's, to the end */
 	ncclUniqueId id;
-	char name[64];
 	CUcontext context;
-	CUdeviceptr memory; /* that the real one has, too */
+	CUdeviceptr memory, link_memory[LINKS]; /* that the real one has, too */
+	bool linked[LINKS];
 	CUevent last;
 	CUstream stream; /* of the last operation */
 	bool has_stream;
 	int fd[RANKS], door, stopper;
-	bool stopped;     /* atomic */
-	int state, async; /* ncclResult_t; atomic */
-	bool has_thread;
-	pthread_t thread; /* that initializes, or launches the first operation */
-	bool connected[2];
+	bool stopped;               /* atomic */
+	int state, async;           /* ncclResult_t; atomic */
+	bool opened;                /* atomic */
+	bool finalized, unfinished; /* unfinished: aborted while it was being opened */
+	int inside;                 /* is a thread in a call?  atomic */
+	bool aborted;               /* atomic */
+	unsigned int calls; /* not atomic: ThreadSanitizer sees threads that nothing orders */
+	struct job *job;    /* which nobody has collected; atomic */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	int in_flight;
 	uint64_t executed, collectives;
 	struct redop redop[REDOPS];
-	struct fake_comm *dead; /* the next one of those that have ended */
+	struct fake_comm *others; /* of those that are open, or that have ended */
 };
 
 /* Operations that run as one kernel. */
@@ -99,24 +114,58 @@ struct batch {
 	struct op op[];
 };
 
-static int comms_left; /* atomic */
-static struct fake_comm *comms_dead;
-static _Thread_local char last_error[ERROR_BYTES];
-static char any_error[ERROR_BYTES];
+/* A thread that has begun jobs, which before 2.27 are in its own memory. */
+struct owner {
+	bool ended;      /* atomic */
+	int shares;      /* of itself and of its jobs; atomic */
+	struct job *job; /* its last one, until that is collected; atomic */
+};
+
+struct launch {
+	struct batch *batch;
+	CUstream stream;
+};
+
+/* What a group of calls has begun: it is done in a thread, unless the communicators block. */
+struct job {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	bool joined;
+	int shares; /* of communicators that have not collected it */
+	struct owner *owner;
+	struct fake_comm **comm;
+	int comms;
+	int inits; /* the first ones of them are being opened */
+	struct launch *launch;
+	int launches;
+	bool finalizes;
+};
+
+static int comms_left, memory_leaked; /* atomic */
+static struct fake_comm *comms_open, *comms_dead;
+static char last_error[ERROR_BYTES]; /* one for the process, as NCCL's */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* of the two lists */
 static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
 
-__attribute__((format(printf, 2, 3))) static ncclResult_t fail(ncclResult_t code,
-							       const char *fmt, ...)
+/* NCCL writes what it finds odd there, too, and never clears it. */
+__attribute__((format(printf, 1, 2))) static void warn(const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(last_error, sizeof(last_error), fmt, ap);
-	va_end(ap);
 	pthread_mutex_lock(&error_lock);
-	memcpy(any_error, last_error, sizeof(any_error));
+	vsnprintf(last_error, sizeof(last_error), fmt, ap);
 	pthread_mutex_unlock(&error_lock);
-	return code;
+	va_end(ap);
+}
+
+#define fail(code, ...) (warn(__VA_ARGS__), (code))
+
+/* Where the real one would use memory that is not its own, this one ends the process. */
+__attribute__((noreturn)) static void die(const char *why)
+{
+	fprintf(stderr, "fake NCCL: %s\n", why);
+	abort();
 }
 
 static void nap_ms(long ms)
@@ -135,31 +184,29 @@ static int state_of(struct fake_comm *c)
 	return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
 }
 
-/* The end of a process that uses what is freed, as the real one's memory would be. */
 static struct fake_comm *comm_check(struct fake_comm *c)
 {
-	if (!c)
-		return NULL;
-	if (c->magic != MAGIC) {
-		fprintf(stderr, "fake NCCL: a communicator is used after its end\n");
-		abort();
-	}
+	if (c && c->magic != MAGIC)
+		die("a communicator is used after its end");
 	return c;
 }
 
-/* May the caller use @c now? */
-static ncclResult_t comm_ready(struct fake_comm *c)
+/* NCCL takes no lock of its own: one thread at a time is in a call of a communicator. */
+static struct fake_comm *enter(struct fake_comm *c)
 {
-	int state;
-
 	if (!comm_check(c))
-		return fail(ncclInvalidArgument, "comm is NULL");
-	if (is_stopped(c))
-		return fail(ncclInvalidUsage, "the communicator was revoked");
-	state = state_of(c);
-	if (state == ncclInProgress)
-		return fail(ncclInvalidArgument, "the communicator's last call is in progress");
-	return (ncclResult_t)state;
+		return NULL;
+	if (__atomic_exchange_n(&c->inside, 1, __ATOMIC_ACQ_REL))
+		die("two threads in NCCL at once, with one communicator");
+	c->calls++;
+	return c;
+}
+
+static ncclResult_t leave(struct fake_comm *c, ncclResult_t result)
+{
+	if (c)
+		__atomic_store_n(&c->inside, 0, __ATOMIC_RELEASE);
+	return result;
 }
 
 /* ---- faults ---- */
@@ -177,6 +224,122 @@ static bool fault_is(const char *name, int rank, uint64_t n, const char **more)
 	if (more)
 		*more = *end == ':' ? end + 1 : end;
 	return true;
+}
+
+/* ---- jobs that nobody has collected ---- */
+
+static _Thread_local struct owner *this_owner;
+static pthread_key_t owner_key;
+static pthread_once_t owner_once = PTHREAD_ONCE_INIT;
+
+static void owner_put(struct owner *o)
+{
+	if (!__atomic_sub_fetch(&o->shares, 1, __ATOMIC_ACQ_REL))
+		free(o);
+}
+
+static void owner_end(void *arg)
+{
+	struct owner *o = arg;
+
+	__atomic_store_n(&o->ended, true, __ATOMIC_RELEASE);
+	owner_put(o);
+}
+
+static void owner_key_make(void)
+{
+	pthread_key_create(&owner_key, owner_end);
+}
+
+/* This thread's, with a share more. */
+static struct owner *owner_get(void)
+{
+	pthread_once(&owner_once, owner_key_make);
+	if (!this_owner) {
+		this_owner = calloc(1, sizeof(*this_owner));
+		this_owner->shares = 1;
+		pthread_setspecific(owner_key, this_owner);
+	}
+	__atomic_add_fetch(&this_owner->shares, 1, __ATOMIC_RELAXED);
+	return this_owner;
+}
+
+static void job_free(struct job *j)
+{
+	int i;
+
+	for (i = 0; i < j->launches; i++)
+		free(j->launch[i].batch);
+	if (j->owner)
+		owner_put(j->owner);
+	pthread_mutex_destroy(&j->lock);
+	free(j->comm);
+	free(j->launch);
+	free(j);
+}
+
+/* Waits for the job of @c, if it has one. */
+static void job_collect(struct fake_comm *c)
+{
+	struct job *j = __atomic_exchange_n(&c->job, NULL, __ATOMIC_ACQ_REL), *its = j;
+	bool last;
+
+	if (!j)
+		return;
+	pthread_mutex_lock(&j->lock);
+	if (!j->joined)
+		pthread_join(j->thread, NULL);
+	j->joined = true;
+	last = !--j->shares;
+	pthread_mutex_unlock(&j->lock);
+	__atomic_compare_exchange_n(&j->owner->job, &its, NULL, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	if (last)
+		job_free(j);
+}
+
+/* May this thread touch the job of @c, which may be in another's memory? */
+static void job_touch(struct fake_comm *c, bool aborts)
+{
+	struct job *j = __atomic_load_n(&c->job, __ATOMIC_ACQUIRE);
+
+	if (!j || c->version >= V_2_27)
+		return;
+	if (__atomic_load_n(&j->owner->ended, __ATOMIC_ACQUIRE))
+		die("what is under way is in the memory of a thread that has ended");
+	if (j->owner == this_owner)
+		return;
+	if (!aborts)
+		die("what is under way is in another thread's memory");
+	if (c->version < V_2_19 && c->unfinished)
+		die("an initialization is aborted by another thread than its own");
+}
+
+/* May the caller use @c now?  That puts away what was done before. */
+static ncclResult_t comm_ready(struct fake_comm *c)
+{
+	int state;
+
+	if (!c)
+		return fail(ncclInvalidArgument, "comm is NULL");
+	if (is_stopped(c))
+		return fail(ncclInvalidUsage, "the communicator was revoked");
+	job_touch(c, false);
+	state = __atomic_load_n(&c->async, __ATOMIC_ACQUIRE);
+	state = state ? state : state_of(c);
+	if (state == ncclInProgress)
+		return fail(ncclInvalidArgument, "the communicator's last call is in progress");
+	if (state == ncclSuccess)
+		job_collect(c);
+	return (ncclResult_t)state;
+}
+
+/* A call that has failed, which a communicator that does not block keeps. */
+static ncclResult_t note(struct fake_comm *c, ncclResult_t bad)
+{
+	if (c && !c->blocking && bad && bad != ncclInProgress)
+		__atomic_store_n(&c->state, (int)bad, __ATOMIC_RELEASE);
+	return bad;
 }
 
 /* ---- sockets ---- */
@@ -423,7 +586,7 @@ static ncclResult_t meet(struct fake_comm *c)
 			      .rank = c->rank,
 			      .size = c->size,
 			      .version = version_of(),
-			      .device = c->device },
+			      .device = fake_cuda_physical(c->device) },
 		     all[RANKS];
 	ncclResult_t bad;
 	bool met;
@@ -450,23 +613,18 @@ static ncclResult_t comm_init(struct fake_comm *c)
 {
 	int relaxed = CAPTURE_RELAXED;
 
-	if (fault_is("init_hang", c->rank, 0, NULL)) {
-		fd_await(c, -1, 0);
-		return fail(ncclInternalError, "aborted");
-	}
+	warn("no plugin for the network, which is no error");
+	if (fault_is("init_fails", c->rank, 0, NULL))
+		return fail(ncclSystemError, "no file descriptor is left");
 	cuThreadExchangeStreamCaptureMode(&relaxed);
 	if (cuCtxSetCurrent(c->context) || cuMemAlloc_v2(&c->memory, 4096) ||
 	    cuEventCreate(&c->last, 2))
 		return fail(ncclUnhandledCudaError, "no memory on device %d", c->device);
+	if (fault_is("init_hang", c->rank, 0, NULL)) {
+		fd_await(c, -1, 0);
+		return fail(ncclInternalError, "aborted");
+	}
 	return meet(c);
-}
-
-static void *init_main(void *arg)
-{
-	struct fake_comm *c = arg;
-
-	__atomic_store_n(&c->state, (int)comm_init(c), __ATOMIC_RELEASE);
-	return NULL;
 }
 
 /* ---- groups ---- */
@@ -480,47 +638,109 @@ struct queued {
 enum { QUEUED = 4096, INITS = 64 };
 
 static _Thread_local int depth;
+static _Thread_local ncclResult_t group_error; /* of the first call that has failed */
 static _Thread_local struct queued *queue;
 static _Thread_local int queued, inits;
 static _Thread_local struct fake_comm **init_of;
 
-static ncclResult_t init_finish(struct fake_comm *c)
+static ncclResult_t group_run(struct job *j);
+static struct job *group_take(void);
+
+/* A call in a group has failed: so will the group. */
+static ncclResult_t poison(struct fake_comm *c, ncclResult_t bad)
 {
-	if (!c->blocking)
-		return ncclInProgress;
-	pthread_join(c->thread, NULL);
-	c->has_thread = false;
-	return (ncclResult_t)state_of(c);
+	if (depth && !group_error)
+		group_error = bad;
+	return note(c, bad);
+}
+
+static bool is_flag(int value)
+{
+	return value == NCCL_CONFIG_UNDEFINED || value == 0 || value == 1;
+}
+
+static bool is_count(int value)
+{
+	return value == NCCL_CONFIG_UNDEFINED || value > 0;
+}
+
+/* The size and the version of each nccl.h that a caller may have been built with. */
+static bool config_is_known(const ncclConfig_t *config)
+{
+	static const struct {
+		size_t size;
+		unsigned int from, before;
+	} known[] = { { 24, 21400, 21700 }, { 40, 21700, 21800 }, { 48, 21800, 22700 },
+		      { 72, 22700, 22800 }, { 80, 22800, 22900 }, { 88, 22900, 23000 },
+		      { 96, 23000, 23100 }, { 112, 23100, 23200 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].size == config->size && config->version >= known[i].from &&
+		    config->version < known[i].before)
+			return true;
+	return false;
+}
+
+static bool config_is_good(const ncclConfig_t *config, int version)
+{
+	bool is_new = config->version >= 22700 && version >= 22700;
+
+	if (!is_flag(config->blocking))
+		return false;
+	if (config->version < 21700)
+		return true;
+	if ((config->cgaClusterSize != NCCL_CONFIG_UNDEFINED && config->cgaClusterSize < 0) ||
+	    !is_count(config->minCTAs) || !is_count(config->maxCTAs) ||
+	    config->minCTAs > config->maxCTAs)
+		return false;
+	if (config->version >= 21800 && !is_flag(config->splitShare))
+		return false;
+	return !is_new || (is_flag(config->collnetEnable) && is_flag(config->shrinkShare) &&
+			   is_count(config->nvlsCTAs));
 }
 
 static ncclResult_t config_read(struct fake_comm *c, const ncclConfig_t *config)
 {
+	const char *blocking = getenv("NCCL_COMM_BLOCKING");
+
 	c->blocking = true;
-	if (!config)
-		return ncclSuccess;
-	if (config->magic != NCCL_CONFIG_MAGIC || config->size < 24)
-		return fail(ncclInvalidArgument, "the config is not one of NCCL's");
-	if (config->blocking != NCCL_CONFIG_UNDEFINED && (unsigned int)config->blocking > 1)
-		return fail(ncclInvalidArgument, "blocking is %d", config->blocking);
-	c->blocking = config->blocking != 0;
-	if (config->size >= 56 && version_of() >= 22700 && config->commName)
-		snprintf(c->name, sizeof(c->name), "%s", config->commName);
+	if (config) {
+		if (config->magic != NCCL_CONFIG_MAGIC || !config_is_known(config))
+			return fail(ncclInvalidArgument, "the config is not one of NCCL's");
+		if (!config_is_good(config, c->version))
+			return fail(ncclInvalidArgument, "the config has an invalid value");
+		c->blocking = config->blocking != 0;
+		if (config->version >= 22700 && c->version >= 22700)
+			c->name = config->commName;
+	}
+	if (blocking && (!strcmp(blocking, "0") || !strcmp(blocking, "1")))
+		c->blocking = *blocking == '1';
 	return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
-				    ncclConfig_t *config)
+static void comm_list(struct fake_comm *c)
+{
+	__atomic_add_fetch(&comms_left, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&list_lock);
+	c->others = comms_open;
+	comms_open = c;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static ncclResult_t init_begin(struct fake_comm **comm, int size, const ncclUniqueId *id,
+			       int rank, const ncclConfig_t *config)
 {
 	struct fake_comm *c;
 	ncclResult_t bad;
 	int i, device = fake_cuda_current();
 
-	*comm = NULL;
 	if (size < 1 || size > RANKS || rank < 0 || rank >= size)
 		return fail(ncclInvalidArgument, "rank %d of %d", rank, size);
 	if (device < 0)
 		return fail(ncclUnhandledCudaError, "no device is current");
 	c = calloc(1, sizeof(*c));
+	c->version = version_of();
 	bad = config_read(c, config);
 	if (bad || cuDevicePrimaryCtxRetain(&c->context, device)) {
 		free(c);
@@ -529,7 +749,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 	c->magic = MAGIC;
 	c->rank = rank;
 	c->size = size;
-	c->id = id;
+	c->id = *id;
 	c->device = device;
 	c->sms = (int)faults_number("FAKE_NCCL", "sms", FAKE_SMS);
 	c->sms = c->sms < FAKE_SMS ? c->sms : FAKE_SMS;
@@ -540,20 +760,29 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 		c->fd[i] = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->idle, NULL);
-	c->has_thread = true;
-	if (pthread_create(&c->thread, NULL, init_main, c))
-		abort();
-	__atomic_add_fetch(&comms_left, 1, __ATOMIC_RELAXED);
+	comm_list(c);
 	*comm = c;
-	if (depth) {
-		if (inits == INITS)
-			return fail(ncclInvalidUsage, "too many in a group");
-		if (!init_of)
-			init_of = malloc(sizeof(struct fake_comm *) * INITS);
-		init_of[inits++] = c;
-		return c->blocking ? ncclSuccess : ncclInProgress;
-	}
-	return init_finish(c);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
+				    ncclConfig_t *config)
+{
+	ncclResult_t bad;
+
+	*comm = NULL;
+	if (inits == INITS)
+		bad = fail(ncclInvalidUsage, "too many in a group");
+	else
+		bad = init_begin(comm, size, &id, rank, config);
+	if (bad)
+		return poison(NULL, bad);
+	if (!init_of)
+		init_of = malloc(sizeof(struct fake_comm *) * INITS);
+	init_of[inits++] = enter(*comm);
+	if (depth)
+		return leave(*comm, (*comm)->blocking ? ncclSuccess : ncclInProgress);
+	return leave(*comm, group_run(group_take()));
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank)
@@ -580,24 +809,58 @@ static void comm_await(struct fake_comm *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void thread_end(struct fake_comm *c)
+static void comm_unlist(struct fake_comm *c)
 {
-	if (c->has_thread)
-		pthread_join(c->thread, NULL);
-	c->has_thread = false;
+	struct fake_comm **at;
+
+	pthread_mutex_lock(&list_lock);
+	for (at = &comms_open; *at != c; at = &(*at)->others)
+		;
+	*at = c->others;
+	c->others = comms_dead;
+	comms_dead = c;
+	pthread_mutex_unlock(&list_lock);
+	__atomic_sub_fetch(&comms_left, 1, __ATOMIC_RELAXED);
+}
+
+/* The name as NCCL writes it into its log at the end: from where the caller had it. */
+static void name_read(const struct fake_comm *c, char *to)
+{
+	snprintf(to, FAKE_NAME_BYTES, "%s", c->name ? c->name : "");
+}
+
+static void memory_put(CUdeviceptr *memory, bool keeps)
+{
+	if (keeps && *memory)
+		__atomic_add_fetch(&memory_leaked, 1, __ATOMIC_RELAXED);
+	else if (*memory)
+		cuMemFree_v2(*memory);
+	*memory = keeps ? *memory : 0;
+}
+
+/* An initialization that was not finished keeps its memory for good. */
+static void memory_free(struct fake_comm *c)
+{
+	bool keeps = c->unfinished || faults_find("FAKE_NCCL", "frees_late");
+	int i;
+
+	memory_put(&c->memory, keeps);
+	for (i = 0; i < LINKS; i++)
+		memory_put(&c->link_memory[i], keeps);
 }
 
 /* Frees all but the struct, by which later use is known. */
 static void comm_free(struct fake_comm *c)
 {
 	int i, mode = CAPTURE_RELAXED;
+	char name[FAKE_NAME_BYTES];
 	CUcontext before;
 
+	name_read(c, name);
 	cuCtxGetCurrent(&before);
 	cuThreadExchangeStreamCaptureMode(&mode);
 	cuCtxSetCurrent(c->context);
-	if (c->memory)
-		cuMemFree_v2(c->memory);
+	memory_free(c);
 	if (c->last)
 		cuEventDestroy_v2(c->last);
 	cuCtxSetCurrent(before);
@@ -610,64 +873,105 @@ static void comm_free(struct fake_comm *c)
 		close(c->door);
 	close(c->stopper);
 	c->magic = 0;
-	pthread_mutex_lock(&error_lock);
-	c->dead = comms_dead;
-	comms_dead = c;
-	pthread_mutex_unlock(&error_lock);
-	__atomic_sub_fetch(&comms_left, 1, __ATOMIC_RELAXED);
+	comm_unlist(c);
 }
 
-/* Operations in flight end, without a result; those behind them, too. */
+/* Operations in flight end, without a result; those behind them, too.  This one call may come
+ * while another thread is in a call of the communicator, which then returns. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
 	struct fake_comm *c = comm_check(comm);
 
 	if (!c)
 		return ncclSuccess;
+	if (__atomic_exchange_n(&c->aborted, true, __ATOMIC_ACQ_REL))
+		die("a communicator is aborted twice");
+	c->unfinished =
+		!__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE) && state_of(c) == ncclInProgress;
 	comm_stop(c);
-	thread_end(c);
+	while (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE))
+		usleep(100);
+	job_touch(c, true);
+	job_collect(c);
 	nap_ms(faults_number("FAKE_NCCL", "abort_blocks", 0));
 	comm_await(c);
 	comm_free(c);
 	return ncclSuccess;
 }
 
+/* One that is not ready is not destroyed.  From 2.27 on, NCCL has begun a group by then, and
+ * does not end it: what this thread calls next is never carried out. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-	struct fake_comm *c = comm_check(comm);
+	struct fake_comm *c = enter(comm);
+	ncclResult_t bad = ncclSuccess;
 
 	if (!c)
 		return ncclSuccess;
-	thread_end(c);
+	if (!is_stopped(c))
+		bad = comm_ready(c);
+	if (bad) {
+		depth += c->version >= V_2_27;
+		return leave(c, bad);
+	}
+	job_collect(c);
 	comm_await(c);
 	comm_free(c);
 	return ncclSuccess;
 }
 
+static ncclResult_t job_start(struct job *j);
+static struct job *job_new(int comms, int launches);
+
+/* From 2.19 to 2.25 a thread's memory has a place for one job, which the next one takes. */
+static void job_place(const struct fake_comm *c)
+{
+	if (this_owner && __atomic_load_n(&this_owner->job, __ATOMIC_ACQUIRE) &&
+	    c->version >= V_2_19 && c->version < V_2_26)
+		die("a group begins while this thread's last one was not asked how it ended");
+}
+
+/* Waits for what is queued: in a thread, if the communicator does not block. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-	ncclResult_t bad = comm_ready(comm);
-	bool busy;
+	struct fake_comm *c = enter(comm);
+	ncclResult_t bad = comm_ready(c);
+	struct job *j;
 
+	if (!bad && c->finalized)
+		bad = fail(ncclInvalidArgument, "the communicator is finalized already");
 	if (bad)
-		return bad;
-	if (comm->blocking)
-		comm_await(comm);
-	pthread_mutex_lock(&comm->lock);
-	busy = comm->in_flight > 0;
-	pthread_mutex_unlock(&comm->lock);
-	return busy ? ncclInProgress : ncclSuccess;
+		return leave(c, note(c, bad));
+	c->finalized = true;
+	job_place(c);
+	if (c->blocking) {
+		comm_await(c);
+		return leave(c, ncclSuccess);
+	}
+	j = job_new(1, 0);
+	j->comm[j->comms++] = c;
+	j->finalizes = true;
+	return leave(c, job_start(j));
 }
 
 #if FAKE_NCCL_VERSION >= 22800
+/* Of a communicator that was never opened, or is at work, it uses what is not there. */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
-	if (!comm_check(comm))
-		return fail(ncclInvalidArgument, "comm is NULL");
-	if (flags)
-		return fail(ncclInvalidArgument, "flags are %d", flags);
-	comm_stop(comm);
-	return ncclSuccess;
+	struct fake_comm *c = enter(comm);
+
+	if (!c)
+		return ncclSuccess;
+	if (flags || c->finalized)
+		return leave(c,
+			     fail(ncclInvalidArgument, "flags are %d, or it has ended", flags));
+	if (!__atomic_load_n(&c->opened, __ATOMIC_ACQUIRE))
+		die("a communicator is revoked that was never opened");
+	if (__atomic_load_n(&c->job, __ATOMIC_ACQUIRE))
+		die("a communicator is revoked that nobody has asked how its last call ended");
+	c->finalized = true; /* so a second time is refused */
+	comm_stop(c);
+	return leave(c, ncclSuccess);
 }
 #endif
 
@@ -728,10 +1032,15 @@ static struct message *message_next(struct message *m, int n, int peer)
 	return NULL;
 }
 
+/* NCCL's word for it depends on what it was doing with the peer. */
 static void peer_is_gone(struct fake_comm *c)
 {
-	if (faults_find("FAKE_NCCL", "peer_error"))
-		__atomic_store_n(&c->async, (int)ncclRemoteError, __ATOMIC_RELEASE);
+	const char *code = faults_find("FAKE_NCCL", "peer_error");
+	long number = code ? strtol(code, NULL, 10) : 0;
+
+	if (code)
+		__atomic_store_n(&c->async, number ? (int)number : (int)ncclRemoteError,
+				 __ATOMIC_RELEASE);
 }
 
 static bool exchange_run(struct exchange *x)
@@ -1191,44 +1500,182 @@ static ncclResult_t batch_launch(struct batch *b, CUstream s)
 	return bad ? fail(ncclUnhandledCudaError, "CUDA says %d", bad) : ncclSuccess;
 }
 
-struct later {
-	struct batch *batch;
-	CUstream stream;
-};
-
-static void *later_main(void *arg)
+/* Rank R hangs, and so do those that it has to connect with, in a ring. */
+static bool link_hangs(const struct fake_comm *c)
 {
-	struct later *l = arg;
-	struct fake_comm *c = l->batch->comm;
+	const char *at = faults_find("FAKE_NCCL", "connect_hang");
+	int apart;
+
+	if (!at)
+		return false;
+	apart = (c->rank - (int)strtol(at, NULL, 10) + c->size) % c->size;
+	return apart < 2 || apart == c->size - 1;
+}
+
+/* The link that @kind needs and has not yet; -1: none.  Before 2.22 an initialization connects
+ * the ranks for all collectives. */
+static int link_missing(const struct fake_comm *c, enum kind kind)
+{
+	int which = kind < SEND ? (int)kind : SEND;
+
+	return (which < SEND && c->version < V_2_22) || c->linked[which] ? -1 : which;
+}
+
+/* The first operation of a kind: memory for it, and connections. */
+static ncclResult_t link_make(struct fake_comm *c, enum kind kind)
+{
+	int which = link_missing(c, kind);
+	CUcontext before;
+	CUresult bad;
+
+	if (which < 0)
+		return ncclSuccess;
+	if (link_hangs(c)) {
+		while (!is_stopped(c))
+			fd_await(c, -1, 0);
+		return fail(ncclInternalError, "aborted");
+	}
+	nap_ms(CONNECT_MS);
+	cuCtxGetCurrent(&before);
+	cuCtxSetCurrent(c->context);
+	bad = cuMemAlloc_v2(&c->link_memory[which], 4096);
+	cuCtxSetCurrent(before);
+	if (bad)
+		return fail(ncclUnhandledCudaError, "no memory on device %d", c->device);
+	c->linked[which] = true;
+	return ncclSuccess;
+}
+
+/* ---- jobs ---- */
+
+static struct job *job_new(int comms, int launches)
+{
+	struct job *j = calloc(1, sizeof(*j));
+
+	j->comm = calloc((size_t)comms + 1, sizeof(struct fake_comm *));
+	j->launch = calloc((size_t)launches + 1, sizeof(*j->launch));
+	pthread_mutex_init(&j->lock, NULL);
+	return j;
+}
+
+static void job_add_comm(struct job *j, struct fake_comm *c)
+{
+	int i;
+
+	for (i = 0; i < j->comms; i++)
+		if (j->comm[i] == c)
+			return;
+	j->comm[j->comms++] = c;
+}
+
+static void *init_main(void *arg)
+{
+	struct fake_comm *c = arg;
+
+	return (void *)(intptr_t)comm_init(c);
+}
+
+/* All communicators of a group meet at once, since each waits for other ranks. */
+static ncclResult_t inits_run(struct job *j)
+{
+	pthread_t thread[INITS];
+	ncclResult_t result = ncclSuccess;
+	void *one;
+	int i;
+
+	for (i = 0; i < j->inits; i++)
+		if (pthread_create(&thread[i], NULL, init_main, j->comm[i]))
+			abort();
+	for (i = 0; i < j->inits; i++) {
+		pthread_join(thread[i], &one);
+		__atomic_store_n(&j->comm[i]->opened, !one, __ATOMIC_RELEASE);
+		result = one ? (ncclResult_t)(intptr_t)one : result;
+	}
+	return result;
+}
+
+static ncclResult_t launches_run(struct job *j)
+{
+	ncclResult_t bad = ncclSuccess;
+	int i, k;
+
+	for (i = 0; i < j->launches && !bad; i++) {
+		struct batch *b = j->launch[i].batch;
+
+		for (k = 0; k < b->count && !bad; k++)
+			bad = link_make(b->comm, b->op[k].kind);
+	}
+	for (i = 0; i < j->launches && !bad; i++) {
+		bad = batch_launch(j->launch[i].batch, j->launch[i].stream);
+		j->launch[i].batch = NULL;
+	}
+	return bad;
+}
+
+static ncclResult_t job_run(struct job *j)
+{
+	ncclResult_t bad = inits_run(j);
+	int i, mine;
+
+	bad = bad ? bad : launches_run(j);
+	for (i = 0; i < j->comms && j->finalizes; i++)
+		comm_await(j->comm[i]);
+	for (i = 0; i < j->comms; i++) {
+		mine = ncclInProgress;
+		/* Who has called in between has left an error there, which stays. */
+		if (!__atomic_compare_exchange_n(&j->comm[i]->state, &mine, (int)bad, false,
+						 __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			(void)note(j->comm[i], bad);
+	}
+	return bad;
+}
+
+static void *job_main(void *arg)
+{
 	int relaxed = CAPTURE_RELAXED;
-	ncclResult_t bad;
 
 	cuThreadExchangeStreamCaptureMode(&relaxed);
-	nap_ms(CONNECT_MS);
-	bad = batch_launch(l->batch, l->stream);
-	__atomic_store_n(&c->state, (int)bad, __ATOMIC_RELEASE);
-	free(l);
+	(void)job_run(arg);
 	return NULL;
 }
 
-/* Of its first kind, with blocking = 0, it goes on in a thread. */
-static ncclResult_t launch(struct batch *b, CUstream s)
+static ncclResult_t job_start(struct job *j)
 {
-	struct fake_comm *c = b->comm;
-	bool *connected = &c->connected[b->op[0].kind >= SEND], first = !*connected;
-	struct later *l;
+	int i;
 
-	*connected = true;
-	if (c->blocking || !first)
-		return batch_launch(b, s);
-	thread_end(c);
-	l = malloc(sizeof(*l));
-	*l = (struct later){ b, s };
-	__atomic_store_n(&c->state, (int)ncclInProgress, __ATOMIC_RELEASE);
-	c->has_thread = true;
-	if (pthread_create(&c->thread, NULL, later_main, l))
+	j->owner = owner_get();
+	j->shares = j->comms;
+	__atomic_store_n(&j->owner->job, j, __ATOMIC_RELEASE);
+	for (i = 0; i < j->comms; i++) {
+		__atomic_store_n(&j->comm[i]->job, j, __ATOMIC_RELEASE);
+		__atomic_store_n(&j->comm[i]->state, (int)ncclInProgress, __ATOMIC_RELEASE);
+	}
+	/* Else a job that has ended would be joined before the thread's number is known. */
+	pthread_mutex_lock(&j->lock);
+	if (pthread_create(&j->thread, NULL, job_main, j))
 		abort();
+	pthread_mutex_unlock(&j->lock);
 	return ncclInProgress;
+}
+
+/* Is it done in a thread?  Before 2.23 only if it opens communicators, or connects for sends.
+ */
+static bool job_is_apart(const struct job *j)
+{
+	int i, k;
+
+	for (i = 0; i < j->comms && j->comm[i]->blocking; i++)
+		;
+	if (i == j->comms)
+		return false;
+	if (j->inits || j->comm[i]->version >= V_2_23)
+		return true;
+	for (i = 0; i < j->launches; i++)
+		for (k = 0; k < j->launch[i].batch->count; k++)
+			if (j->launch[i].batch->op[k].kind >= SEND &&
+			    link_missing(j->launch[i].batch->comm, SEND) >= 0)
+				return true;
+	return false;
 }
 
 static struct batch *batch_new(struct fake_comm *c, int count)
@@ -1266,26 +1713,30 @@ static ncclResult_t op_check(struct fake_comm *c, struct op *op)
 	return ncclSuccess;
 }
 
-static ncclResult_t op_submit(struct fake_comm *c, struct op op, CUstream s)
+static ncclResult_t op_queue(struct fake_comm *c, struct op op, CUstream s)
 {
 	ncclResult_t bad = op_check(c, &op);
-	struct batch *b;
 
 	if (bad)
 		return bad;
 	if (!op.count && op.kind != SEND && op.kind != RECV)
 		return ncclSuccess;
-	if (depth) {
-		if (!queue)
-			queue = malloc(sizeof(*queue) * QUEUED);
-		if (queued == QUEUED)
-			return fail(ncclInvalidUsage, "too many in a group");
-		queue[queued++] = (struct queued){ c, s, op };
-		return ncclSuccess;
-	}
-	b = batch_new(c, 1);
-	b->op[b->count++] = op;
-	return launch(b, s);
+	if (!queue)
+		queue = malloc(sizeof(*queue) * QUEUED);
+	if (queued == QUEUED)
+		return fail(ncclInvalidUsage, "too many in a group");
+	queue[queued++] = (struct queued){ c, s, op };
+	return ncclSuccess;
+}
+
+static ncclResult_t op_submit(struct fake_comm *comm, struct op op, CUstream s)
+{
+	struct fake_comm *c = enter(comm);
+	ncclResult_t bad = op_queue(c, op, s);
+
+	if (bad)
+		return leave(c, poison(c, bad));
+	return leave(c, depth ? ncclSuccess : group_run(group_take()));
 }
 
 ncclResult_t ncclGroupStart(void)
@@ -1294,41 +1745,84 @@ ncclResult_t ncclGroupStart(void)
 	return ncclSuccess;
 }
 
-/* One kernel for each communicator and stream, in the order of their first operations. */
-ncclResult_t ncclGroupEnd(void)
+/* What the thread's calls have queued, as a job; NULL: nothing.  One kernel for each
+ * communicator and stream, in the order of their first operations. */
+static struct job *group_take(void)
 {
-	ncclResult_t result = ncclSuccess, one;
-	int i, k, n = queued, m = inits;
+	struct job *j = queued || inits ? job_new(queued + inits, queued) : NULL;
+	int i, k;
 
-	if (!depth)
-		return fail(ncclInvalidUsage, "no group has begun");
-	if (--depth)
-		return ncclSuccess;
-	queued = inits = 0;
-	for (i = 0; i < m; i++) {
-		one = init_finish(init_of[i]);
-		result = one ? one : result;
-	}
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < inits; i++)
+		j->comm[j->comms++] = init_of[i];
+	for (i = 0; i < queued; i++) {
 		struct fake_comm *c = queue[i].comm;
 		CUstream s = queue[i].stream;
 		struct batch *b;
 
 		if (!c)
 			continue;
-		b = batch_new(c, n - i);
-		for (k = i; k < n; k++)
+		job_add_comm(j, c);
+		b = batch_new(c, queued - i);
+		for (k = i; k < queued; k++)
 			if (queue[k].comm == c && queue[k].stream == s) {
 				b->op[b->count++] = queue[k].op;
 				queue[k].comm = NULL;
 			}
-		one = launch(b, s);
-		result = one ? one : result;
+		j->launch[j->launches++] = (struct launch){ b, s };
 	}
+	if (j)
+		j->inits = inits;
+	queued = inits = 0;
 	free(queue);
 	free(init_of);
 	queue = NULL;
 	init_of = NULL;
+	return j;
+}
+
+/* Carries out a group whose calls have all been right. */
+static ncclResult_t group_run(struct job *j)
+{
+	ncclResult_t bad = group_error;
+	int i;
+
+	group_error = ncclSuccess;
+	if (!j)
+		return bad;
+	job_place(j->comm[0]);
+	if (!bad && job_is_apart(j))
+		return job_start(j);
+	for (i = 0; i < j->comms && bad; i++)
+		if (i < j->inits)
+			__atomic_store_n(&j->comm[i]->state, (int)bad, __ATOMIC_RELEASE);
+		else
+			(void)note(j->comm[i], bad);
+	bad = bad ? bad : job_run(j);
+	job_free(j);
+	return bad;
+}
+
+/* The job may be over, and freed, before this returns. */
+ncclResult_t ncclGroupEnd(void)
+{
+	struct fake_comm **used;
+	ncclResult_t result;
+	struct job *j;
+	int i, n;
+
+	if (!depth)
+		return fail(ncclInvalidUsage, "no group has begun");
+	if (--depth)
+		return ncclSuccess;
+	j = group_take();
+	n = j ? j->comms : 0;
+	used = calloc((size_t)n + 1, sizeof(struct fake_comm *));
+	for (i = 0; i < n; i++)
+		used[i] = enter(j->comm[i]);
+	result = group_run(j);
+	for (i = 0; i < n; i++)
+		leave(used[i], result);
+	free(used);
 	return result;
 }
 
@@ -1401,12 +1895,12 @@ ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int peer, nc
 ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_t type,
 			  ncclComm_t comm, CUstream s)
 {
-	ncclResult_t bad = comm_ready(comm);
 	size_t bytes = count * type_bytes(type);
+	ncclResult_t bad = ncclSuccess, end;
 	int i;
 
-	if (bad)
-		return bad;
+	if (!comm_check(comm))
+		return fail(ncclInvalidArgument, "comm is NULL");
 	ncclGroupStart();
 	for (i = 0; i < comm->size && !bad; i++) {
 		bad = ncclSend((const char *)in + (size_t)i * bytes, count, type, i, comm, s);
@@ -1414,12 +1908,13 @@ ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_
 			bad = ncclRecv((char *)out + (size_t)i * bytes, count, type, i, comm,
 				       s);
 	}
-	return bad ? bad : ncclGroupEnd();
+	end = ncclGroupEnd();
+	return bad ? bad : end;
 }
 #endif
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
-				      ncclScalarResidence_t residence, ncclComm_t comm)
+static ncclResult_t redop_new(ncclRedOp_t *op, const void *scalar, ncclDataType_t type,
+			      ncclScalarResidence_t residence, struct fake_comm *comm)
 {
 	ncclResult_t bad = comm_ready(comm);
 	int i;
@@ -1442,15 +1937,24 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
 	return ncclSuccess;
 }
 
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+				      ncclScalarResidence_t residence, ncclComm_t comm)
+{
+	struct fake_comm *c = enter(comm);
+
+	return leave(c, redop_new(op, scalar, type, residence, c));
+}
+
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
+	struct fake_comm *c = enter(comm);
 	int number = (int)op - 5;
 
-	if (!comm_check(comm) || number < 0 || number >= REDOPS || !comm->redop[number].used)
-		return fail(ncclInvalidArgument, "operation %d is not of the caller's",
-			    (int)op);
-	comm->redop[number].used = false;
-	return ncclSuccess;
+	if (!c || number < 0 || number >= REDOPS || !c->redop[number].used)
+		return leave(c, fail(ncclInvalidArgument, "operation %d is not of the caller's",
+				     (int)op));
+	c->redop[number].used = false;
+	return leave(c, ncclSuccess);
 }
 
 ncclResult_t ncclGetVersion(int *version)
@@ -1476,55 +1980,76 @@ const char *ncclGetErrorString(ncclResult_t result)
 								       : "unknown (fake)";
 }
 
-/* The last one of this thread; else of any, as a thread of NCCL's own may have met it. */
+/* The last one of any thread, whatever it was about. */
 const char *ncclGetLastError(ncclComm_t comm)
 {
+	static _Thread_local char text[ERROR_BYTES];
+
 	(void)comm;
-	if (last_error[0])
-		return last_error;
 	pthread_mutex_lock(&error_lock);
-	memcpy(last_error, any_error, sizeof(last_error));
+	memcpy(text, last_error, sizeof(text));
 	pthread_mutex_unlock(&error_lock);
-	return last_error;
+	return text;
 }
 
+/* From 2.26 on this is no mere look: it puts away a job that has ended well. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-	struct fake_comm *c = comm_check(comm);
+	struct fake_comm *c = enter(comm);
 
 	if (!c)
 		return fail(ncclInvalidArgument, "comm is NULL");
+	if (c->version >= V_2_26)
+		job_touch(c, false);
 	*error = (ncclResult_t)__atomic_load_n(&c->async, __ATOMIC_ACQUIRE);
 	if (!*error)
 		*error = (ncclResult_t)state_of(c);
-	return ncclSuccess;
+	if (!*error && c->version >= V_2_26)
+		job_collect(c);
+	return leave(c, ncclSuccess);
+}
+
+/* One of the numbers of a communicator that is ready. */
+static ncclResult_t number_get(ncclComm_t comm, size_t offset, int *number)
+{
+	struct fake_comm *c = enter(comm);
+	ncclResult_t bad = comm_ready(c);
+
+	if (!bad)
+		memcpy(number, (char *)c + offset, sizeof(*number));
+	return leave(c, bad);
 }
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
-	ncclResult_t bad = comm_ready(comm);
-
-	if (!bad)
-		*count = comm->size;
-	return bad;
+	return number_get(comm, offsetof(struct fake_comm, size), count);
 }
 
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
 {
-	ncclResult_t bad = comm_ready(comm);
-
-	if (!bad)
-		*device = comm->device;
-	return bad;
+	return number_get(comm, offsetof(struct fake_comm, device), device);
 }
 
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
-	ncclResult_t bad = comm_ready(comm);
+	return number_get(comm, offsetof(struct fake_comm, rank), rank);
+}
 
-	if (!bad)
-		*rank = comm->rank;
-	return bad;
+int fake_nccl_leaked(void)
+{
+	return __atomic_load_n(&memory_leaked, __ATOMIC_RELAXED);
+}
+
+int fake_nccl_names(char (*names)[FAKE_NAME_BYTES], int most)
+{
+	struct fake_comm *c;
+	int n = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (c = comms_open; c && n < most; c = c->others)
+		name_read(c, names[n++]);
+	pthread_mutex_unlock(&list_lock);
+	return n;
 }
 
 int fake_nccl_left(void)
@@ -1532,9 +2057,28 @@ int fake_nccl_left(void)
 	return __atomic_load_n(&comms_left, __ATOMIC_RELAXED);
 }
 
+/* This is before the driver counts what is left. */
+static void leaks_free(void)
+{
+	struct fake_comm *c;
+	CUcontext context;
+
+	for (c = comms_dead; c; c = c->others) {
+		if (cuDevicePrimaryCtxRetain(&context, c->device))
+			continue;
+		cuCtxSetCurrent(context);
+		c->unfinished = false;
+		unsetenv("FAKE_NCCL");
+		memory_free(c);
+		cuDevicePrimaryCtxRelease_v2(c->device);
+	}
+}
+
 __attribute__((destructor)) static void left_print(void)
 {
 	int n = fake_nccl_left();
+
+	leaks_free();
 
 	if (n)
 		fprintf(stderr, "fake NCCL: left at exit: %d communicators\n", n);

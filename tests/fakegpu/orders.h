@@ -17,7 +17,7 @@ static uint32_t draw(uint32_t *seed)
 }
 
 /* Each rank starts the operations of a round in an order of its own, until one fails. */
-static void orders(struct ringup *r, int rank, int size)
+static inline void orders(struct ringup *r, int rank, int size)
 {
 	struct gpu_seat s;
 	struct ringup_group *g[GROUPS + 1] = { ringup_world(r) };

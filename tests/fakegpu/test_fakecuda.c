@@ -169,10 +169,16 @@ static void memory(void)
 
 /* ---- streams ---- */
 
+static void take_call(void *called)
+{
+	*(bool *)called = true;
+}
+
 static void streams(void)
 {
-	struct gate gate = GATE, other = GATE;
+	struct gate gate = GATE, other = GATE, third = GATE;
 	static float in[COUNT], out[COUNT];
+	bool called = false;
 	CUdeviceptr at, back;
 	CUstream s, t, blocking;
 	CUevent e;
@@ -204,6 +210,14 @@ static void streams(void)
 	   "the legacy stream waits for blocking ones");
 	gate_open(&other);
 	ok(!cuCtxSynchronize() && !cuStreamQuery(NULL), "and all of a context can be awaited");
+	gate_put(&third, NULL, 0);
+	ok(!cuMemcpyHtoD_v2(at, in, BYTES) && cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY,
+	   "the copy of what is in pageable memory may follow the call");
+	gate_open(&third);
+	ok(!cuStreamSynchronize(NULL) && !cuMemcpyDtoH_v2(out, at, BYTES) && out[1] == 8,
+	   "and is done when the stream is");
+	ok(!cuLaunchHostFunc(s, take_call, &called) && !cuStreamSynchronize(s) && called,
+	   "a stream calls a function of the host");
 	cuMemFree_v2(at);
 	cuMemFree_v2(back);
 	cuEventDestroy_v2(e);
@@ -264,9 +278,25 @@ static CUresult scale(CUfunction f, CUdeviceptr at, uint64_t count, CUstream s)
 			      parameters, NULL);
 }
 
+/* Loads the library's PTX with an instruction of another type. */
+static CUresult wrong_ptx(char *log, size_t room)
+{
+	int options[] = { 5, 6 };
+	void *values[] = { log, (void *)room };
+	char *text = strdup(device_kernels_ptx);
+	CUmodule module;
+	CUresult bad;
+
+	memcpy(strstr(text, "shl.b64"), "shl.b63", 7);
+	bad = cuModuleLoadDataEx(&module, text, 2, options, values);
+	free(text);
+	return bad;
+}
+
 static void kernels(void)
 {
 	static float out[COUNT];
+	char log[128] = "";
 	float one[COUNT];
 	CUdeviceptr at;
 	CUmodule module = NULL;
@@ -280,11 +310,15 @@ static void kernels(void)
 	cuStreamCreate(&s, 1);
 	ok(cuModuleLoadDataEx(&module, "rubbish", 0, NULL, NULL) == CUDA_ERROR_INVALID_PTX,
 	   "rubbish is no PTX");
+	ok(wrong_ptx(log, sizeof(log)) == CUDA_ERROR_INVALID_PTX &&
+		   strstr(log, "there is no instruction \"shl.b63\""),
+	   "nor is PTX with one wrong instruction, which the log names");
 	ok(!cuModuleLoadDataEx(&module, device_kernels_ptx, 0, NULL, NULL), "the library's is");
 	ok(cuModuleGetFunction(&f, module, "ringup_none") == CUDA_ERROR_NOT_FOUND &&
 		   !cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_SCALE_F32)),
 	   "it has kernels of these names");
 	cuMemcpyHtoD_v2(at, one, BYTES);
+	cuStreamSynchronize(NULL);
 	ok(!scale(f, at, COUNT, s) && !cuStreamSynchronize(s) &&
 		   !cuMemcpyDtoH_v2(out, at, BYTES) && out[0] == 3 && out[COUNT - 1] == 3,
 	   "which run");
@@ -357,6 +391,93 @@ static void capture(void)
 	cuStreamDestroy_v2(t);
 }
 
+/* The legacy stream waits for blocking ones, and cannot for one that is captured. */
+static void capture_implicit(void)
+{
+	int status = -1;
+	void *graph;
+	CUstream s;
+	CUevent e;
+
+	cuStreamCreate(&s, 0);
+	cuEventCreate(&e, 2);
+	cuStreamBeginCapture_v2(s, CAPTURE_THREAD_LOCAL);
+	ok(cuStreamIsCapturing((CUstream)1, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+		   !cuStreamIsCapturing(s, &status) && status == 1,
+	   "the legacy stream is not asked meanwhile");
+	ok(cuEventRecord(e, NULL) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+		   cuStreamEndCapture(s, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	   "and work on it breaks the capture");
+	cuEventDestroy_v2(e);
+	cuStreamDestroy_v2(s);
+}
+
+/* ---- streams without a name of their own ---- */
+
+static void *queries_own(void *arg)
+{
+	CUresult *result = arg;
+
+	use(1);
+	*result = cuStreamQuery((CUstream)2);
+	return NULL;
+}
+
+static void small_handles(void)
+{
+	struct gate g = GATE;
+	CUresult other = CUDA_ERROR_INVALID_VALUE;
+	pthread_t thread;
+
+	gate_put(&g, (CUstream)2, 1);
+	pthread_create(&thread, NULL, queries_own, &other);
+	pthread_join(thread, NULL);
+	ok(cuStreamQuery((CUstream)2) == CUDA_ERROR_NOT_READY && !other,
+	   "handle 2 is each thread's own stream");
+	gate_open(&g);
+	ok(!cuStreamSynchronize((CUstream)2) &&
+		   cuStreamQuery((CUstream)3) == CUDA_ERROR_INVALID_HANDLE &&
+		   cuStreamDestroy_v2((CUstream)2),
+	   "handle 3 is none");
+}
+
+/* ---- lazy loading ---- */
+
+static void *loads(void *arg)
+{
+	CUfunction *f = arg;
+
+	use(1);
+	if (cuFuncLoad(*f))
+		abort();
+	__atomic_store_n(f, NULL, __ATOMIC_RELEASE);
+	return f;
+}
+
+static void late_load(void)
+{
+	struct gate g = GATE;
+	CUmodule module = NULL;
+	CUfunction f = NULL, again = NULL;
+	pthread_t thread;
+	CUstream s;
+	void *end = NULL;
+
+	cuStreamCreate(&s, 1);
+	cuModuleLoadDataEx(&module, device_kernels_ptx, 0, NULL, NULL);
+	cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_COPY));
+	again = f;
+	gate_put(&g, s, 1);
+	pthread_create(&thread, NULL, loads, &again);
+	usleep(SOON_US);
+	ok(__atomic_load_n(&again, __ATOMIC_ACQUIRE) == f, "the first use of a kernel waits");
+	gate_open(&g);
+	pthread_join(thread, &end);
+	ok(end == &again && !again, "for what runs on any stream");
+	cuModuleUnload(module);
+	cuStreamDestroy_v2(s);
+}
+
 /* ---- faults ---- */
 
 static void faults(void)
@@ -391,6 +512,25 @@ static void left(void)
 	ok(cuCtxSynchronize() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "a released context is gone");
 }
 
+/* On a device of its own, for nothing else works on it any more. */
+static void misaligned(void)
+{
+	CUcontext third;
+	CUmodule module;
+	CUfunction f;
+	CUdeviceptr at;
+	bool ready = !cuDevicePrimaryCtxRetain(&third, 2) && !cuCtxSetCurrent(third) &&
+		     !cuMemAlloc_v2(&at, BYTES) &&
+		     !cuModuleLoadData(&module, device_kernels_ptx) &&
+		     !cuModuleGetFunction(&f, module, kernel_symbol(DEVICE_SCALE_F32));
+
+	ok(ready && !scale(f, at, COUNT, NULL) && !cuCtxSynchronize(), "a kernel runs");
+	ok(ready && !scale(f, at + 2, COUNT - 1, NULL) &&
+		   cuCtxSynchronize() == CUDA_ERROR_MISALIGNED_ADDRESS &&
+		   cuMemFree_v2(at) == CUDA_ERROR_MISALIGNED_ADDRESS,
+	   "one at a wrong alignment is an error of its own, which stays");
+}
+
 int main(void)
 {
 	alarm(120);
@@ -400,7 +540,11 @@ int main(void)
 	multiprocessors();
 	kernels();
 	capture();
+	capture_implicit();
+	small_handles();
+	late_load();
 	faults();
 	left();
+	misaligned();
 	return tap_done();
 }

@@ -85,7 +85,10 @@ static void run_with(const char *what, int size, ncclConfig_t *config, int argum
 	for (i = 0; i < size; i++)
 		pthread_join(rank[i].thread, NULL);
 	pthread_barrier_destroy(&all);
-	ok(!wrong && !fake_nccl_left(), "%s, %d ranks", what, size);
+	if (argument > 20000)
+		ok(!wrong && !fake_nccl_left(), "%s, %d ranks, %d", what, size, argument);
+	else
+		ok(!wrong && !fake_nccl_left(), "%s, %d ranks", what, size);
 }
 
 static void run(const char *what, int size, void (*body)(struct rank *r))
@@ -173,6 +176,13 @@ static int result_of(ncclRedOp_t op, int size, int i)
 	return x;
 }
 
+/* The streams here do not wait for the default one. */
+static void to_gpu(CUdeviceptr to, const void *from, size_t bytes)
+{
+	if (cuMemcpyHtoD_v2(to, from, bytes) || cuStreamSynchronize(NULL))
+		abort();
+}
+
 static void fill(struct rank *r, ncclDataType_t t, int count, int first)
 {
 	_Alignas(16) unsigned char here[MOST * COUNT * 8];
@@ -180,7 +190,7 @@ static void fill(struct rank *r, ncclDataType_t t, int count, int first)
 
 	for (i = 0; i < count; i++)
 		put(t, here, i, value_of(r->rank, first + i));
-	cuMemcpyHtoD_v2(r->in, here, sizeof(here));
+	to_gpu(r->in, here, sizeof(here));
 }
 
 static bool is_result(struct rank *r, int t, ncclRedOp_t op, int count, int first)
@@ -235,7 +245,7 @@ static void averages(struct rank *r)
 	CUstream s = r->stream[0];
 
 	open_comm(r, 0);
-	cuMemcpyHtoD_v2(r->in, in, sizeof(in));
+	to_gpu(r->in, in, sizeof(in));
 	check(!ncclAllReduce(AT(r->in), AT(r->out), 2, ncclFloat32, ncclAvg, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(out, r->out, sizeof(out)) &&
 		      out[0] == (float)(r->size + 1) / 2 && out[1] == 8,
@@ -251,7 +261,7 @@ static void averages(struct rank *r)
 	check(ncclAllReduce(AT(r->in), AT(r->out), 2, ncclFloat32, op, r->comm[0], s) ==
 		      ncclInvalidArgument,
 	      "which is gone", r);
-	cuMemcpyHtoD_v2(r->in, whole, sizeof(whole));
+	to_gpu(r->in, whole, sizeof(whole));
 	check(!ncclAllReduce(AT(r->in), AT(r->out), 2, ncclInt32, ncclAvg, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(got, r->out, sizeof(got)) &&
 		      got[0] == r->size * (r->size - 1) / 2 / r->size && got[1] == -1,
@@ -268,7 +278,7 @@ static void moves(struct rank *r)
 	open_comm(r, 0);
 	for (i = 0; i < MOST * 4; i++)
 		in[i] = r->rank * 100 + i;
-	cuMemcpyHtoD_v2(r->in, in, sizeof(in));
+	to_gpu(r->in, in, sizeof(in));
 	check(!ncclAllGather(AT(r->in), AT(r->out), 4, ncclInt32, r->comm[0], s) &&
 		      !cuStreamSynchronize(s) && !cuMemcpyDtoH_v2(out, r->out, sizeof(out)),
 	      "a gather", r);
@@ -403,34 +413,106 @@ static ncclResult_t settled(ncclComm_t c)
 	return error;
 }
 
-static void in_progress(struct rank *r)
+static ncclResult_t sum(struct rank *r)
+{
+	return ncclAllReduce(AT(r->in), AT(r->out), COUNT, ncclFloat32, ncclSum, r->comm[0],
+			     r->stream[0]);
+}
+
+/* Each rank sends to the next one. */
+static ncclResult_t send_on(struct rank *r)
+{
+	int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+
+	check(!ncclGroupStart() &&
+		      !ncclSend(AT(r->in), 1, ncclFloat32, next, r->comm[0], r->stream[0]) &&
+		      !ncclRecv(AT(r->out), 1, ncclFloat32, before, r->comm[0], r->stream[0]),
+	      "a group", r);
+	return ncclGroupEnd();
+}
+
+/* A call that does not block is done when its communicator says so, and is put away by the next
+ * one before 2.26. */
+static bool is_put_away(struct rank *r)
 {
 	int n = 0;
 
+	return !settled(r->comm[0]) && !ncclCommCount(r->comm[0], &n) && n == r->size;
+}
+
+static void open_apart(struct rank *r)
+{
 	check(ncclCommInitRankConfig(&r->comm[0], r->size, r->id[0], r->rank, r->config) ==
 			      ncclInProgress &&
 		      r->comm[0],
 	      "begins", r);
+}
+
+/* argument: the version, which says which calls are carried out in a thread. */
+static void in_progress(struct rank *r)
+{
+	ncclResult_t some = r->argument >= 22300 ? ncclInProgress : ncclSuccess;
+	int n = 0;
+
+	open_apart(r);
 	if (r->rank)
 		all_meet(r);
 	else
 		check(ncclCommCount(r->comm[0], &n) == ncclInvalidArgument, "no call yet", r);
 	if (!r->rank)
 		all_meet(r);
-	check(!settled(r->comm[0]) && !ncclCommCount(r->comm[0], &n) && n == r->size, "opens",
-	      r);
-	check(ncclAllReduce(AT(r->in), AT(r->out), COUNT, ncclFloat32, ncclSum, r->comm[0],
-			    r->stream[0]) == ncclInProgress,
-	      "the first operation goes on in a thread", r);
-	check(!settled(r->comm[0]) && !cuStreamSynchronize(r->stream[0]), "and is queued", r);
-	check(!ncclAllReduce(AT(r->in), AT(r->out), COUNT, ncclFloat32, ncclSum, r->comm[0],
-			     r->stream[0]) &&
+	check(is_put_away(r), "opens", r);
+	check(strstr(ncclGetLastError(NULL), "no error") != NULL, "warns of nothing", r);
+	for (int i = 0; i < 2; i++)
+		check(sum(r) == some && is_put_away(r) && !cuStreamSynchronize(r->stream[0]),
+		      "a sum goes on in a thread", r);
+	check(send_on(r) == ncclInProgress && is_put_away(r) &&
 		      !cuStreamSynchronize(r->stream[0]),
-	      "the second at once", r);
-	check(!ncclCommFinalize(r->comm[0]) && !ncclCommDestroy(r->comm[0]), "ends", r);
+	      "the first message, too", r);
+	check(send_on(r) == some && is_put_away(r) && !cuStreamSynchronize(r->stream[0]),
+	      "the second", r);
+	check(ncclCommFinalize(r->comm[0]) == ncclInProgress && is_put_away(r), "finalizes", r);
+	check(!ncclCommDestroy(r->comm[0]), "ends", r);
 }
 
-/* Rank 1 hangs in initialization, and all give up. */
+/* The end waits for what is queued, and comes once. */
+static void ends_late(struct rank *r)
+{
+	ncclResult_t error = ncclSuccess;
+
+	open_apart(r);
+	check(is_put_away(r), "opens", r);
+	(void)sum(r);
+	check(is_put_away(r), "a sum is queued", r);
+	check(ncclCommFinalize(r->comm[0]) == ncclInProgress, "finalizes", r);
+	usleep(SOON_US);
+	check(!ncclCommGetAsyncError(r->comm[0], &error) && error == ncclInProgress,
+	      "not before the sum ends", r);
+	all_meet(r);
+	check(ncclCommDestroy(r->comm[0]) == ncclInvalidArgument && fake_nccl_left() == r->size,
+	      "cannot be destroyed", r);
+	/* That left a group open. */
+	check(!ncclGroupEnd() && ncclGroupEnd() == ncclInvalidUsage, "a group is left", r);
+	all_meet(r);
+	check(!ncclCommAbort(r->comm[0]), "is aborted", r);
+}
+
+static void ends_once(struct rank *r)
+{
+	ncclResult_t error = ncclSuccess;
+
+	open_apart(r);
+	check(is_put_away(r) && ncclCommFinalize(r->comm[0]) == ncclInProgress &&
+		      is_put_away(r),
+	      "finalizes", r);
+	check(ncclCommFinalize(r->comm[0]) == ncclInvalidArgument &&
+		      !ncclCommGetAsyncError(r->comm[0], &error) &&
+		      error == ncclInvalidArgument,
+	      "not twice, and that stays", r);
+	check(!ncclCommAbort(r->comm[0]), "is aborted", r);
+}
+
+/* Rank 1 hangs in initialization, and all give up; rank 1 has memory by then. */
 static void init_hangs(struct rank *r)
 {
 	ncclResult_t error = ncclSuccess;
@@ -442,6 +524,174 @@ static void init_hangs(struct rank *r)
 	      "is still in progress", r);
 	all_meet(r);
 	check(!ncclCommAbort(r->comm[0]), "gives up", r);
+}
+
+static void init_fails(struct rank *r)
+{
+	open_apart(r);
+	if (r->rank == 1)
+		check(settled(r->comm[0]) == ncclSystemError, "fails", r);
+	all_meet(r);
+	check(!ncclCommAbort(r->comm[0]), "is aborted", r);
+}
+
+static void *sum_main(void *arg)
+{
+	struct rank *r = arg;
+
+	check(sum(r) != ncclSuccess, "a sum ends with its communicator", r);
+	return NULL;
+}
+
+/* argument: the version.  Ranks hang when they connect for a message, and from 2.22 on for a
+ * sum: 2.22 then keeps the caller. */
+static void connect_hangs(struct rank *r)
+{
+	ncclResult_t error = ncclSuccess;
+	pthread_t thread;
+
+	open_apart(r);
+	check(is_put_away(r), "opens", r);
+	if (r->argument < 22200)
+		check(!sum(r) && !cuStreamSynchronize(r->stream[0]), "a sum", r);
+	if (r->argument >= 22200 && r->argument < 22300) {
+		pthread_create(&thread, NULL, sum_main, r);
+		usleep(SOON_US);
+		check(!ncclCommAbort(r->comm[0]), "is aborted by another thread", r);
+		pthread_join(thread, NULL);
+		return;
+	}
+	check((r->argument < 22200 ? send_on(r) : sum(r)) == ncclInProgress, "begins", r);
+	usleep(SOON_US);
+	check(!ncclCommGetAsyncError(r->comm[0], &error) && error == ncclInProgress,
+	      "does not connect", r);
+	check(sum(r) == ncclInvalidArgument && !ncclCommGetAsyncError(r->comm[0], &error) &&
+		      error == ncclInvalidArgument,
+	      "a call in between is refused, and that stays", r);
+	all_meet(r);
+	check(!ncclCommAbort(r->comm[0]) && !cuStreamQuery(r->stream[0]), "is aborted", r);
+}
+
+/* One call of a group is wrong: none is carried out. */
+static void poisoned(struct rank *r)
+{
+	bool blocks = r->config->blocking;
+	ncclResult_t error = ncclSuccess;
+	float is = 0;
+
+	check(!settled((ncclCommInitRankConfig(&r->comm[0], r->size, r->id[0], r->rank,
+					       r->config),
+			r->comm[0])),
+	      "opens", r);
+	cuMemcpyHtoD_v2(r->out, &is, sizeof(is));
+	cuMemcpyHtoD_v2(r->in, (float[]){ 1 }, sizeof(is));
+	check(!ncclGroupStart() && !sum(r) &&
+		      ncclAllReduce(AT(r->in), AT(r->out), 1, (ncclDataType_t)99, ncclSum,
+				    r->comm[0], r->stream[0]) == ncclInvalidArgument &&
+		      ncclGroupEnd() == ncclInvalidArgument,
+	      "is refused", r);
+	check(is_soon(r->stream[0]) && !cuMemcpyDtoH_v2(&is, r->out, sizeof(is)) && is == 0,
+	      "nothing is carried out", r);
+	check(!ncclCommGetAsyncError(r->comm[0], &error) &&
+		      error == (blocks ? ncclSuccess : ncclInvalidArgument),
+	      "the error stays where a call does not block", r);
+	check(sum(r) == (blocks ? ncclSuccess : ncclInvalidArgument), "as in a call", r);
+	all_meet(r);
+	check(!ncclCommAbort(r->comm[0]), "is aborted", r);
+}
+
+/* argument: the version.  What a communicator takes of the GPU's memory, and when. */
+static void takes_memory(struct rank *r)
+{
+	int links = r->argument >= 22200, had = fake_cuda_left().allocations;
+
+	open_comm(r, 0);
+	check(fake_cuda_left().allocations == had + 1, "opens", r);
+	for (int i = 0; i < 2; i++)
+		check(!sum(r) && fake_cuda_left().allocations == had + 1 + links, "a sum", r);
+	check(!send_on(r) && fake_cuda_left().allocations == had + 2 + links, "a message", r);
+	check(!ncclCommDestroy(r->comm[0]) && fake_cuda_left().allocations == had, "ends", r);
+}
+
+static void *finalize_main(void *arg)
+{
+	struct rank *r = arg;
+
+	check(!ncclCommFinalize(r->comm[0]), "a call returns when its communicator is aborted",
+	      r);
+	return NULL;
+}
+
+/* Only an abort may come while another thread is in a call. */
+static void aborted_inside(struct rank *r)
+{
+	pthread_t thread;
+
+	open_comm(r, 0);
+	(void)sum(r);
+	pthread_create(&thread, NULL, finalize_main, r);
+	usleep(SOON_US);
+	check(!ncclCommAbort(r->comm[0]), "is aborted", r);
+	pthread_join(thread, NULL);
+}
+
+static void blocks_after_all(struct rank *r)
+{
+	check(!ncclCommInitRankConfig(&r->comm[0], r->size, r->id[0], r->rank, r->config) &&
+		      !sum(r) && !ncclCommDestroy(r->comm[0]),
+	      "NCCL_COMM_BLOCKING=1 is stronger than a config", r);
+}
+
+/* ---- configs ---- */
+
+static ncclResult_t opens_with(struct rank *r, ncclConfig_t config)
+{
+	ncclUniqueId id;
+	ncclComm_t comm = NULL;
+	ncclResult_t bad;
+
+	(void)r;
+	ncclGetUniqueId(&id);
+	bad = ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+	if (!bad)
+		ncclCommDestroy(comm);
+	return bad;
+}
+
+static void configs(struct rank *r)
+{
+	ncclConfig_t old = config_of(1), new = old, c;
+	char name[16] = "ringup world", names[2][FAKE_NAME_BYTES];
+	ncclUniqueId id;
+	ncclComm_t comm;
+
+	new.size = 72;
+	new.version = 22700;
+	new.trafficClass = new.collnetEnable = new.CTAPolicy = new.shrinkShare = new.nvlsCTAs =
+		NCCL_CONFIG_UNDEFINED;
+	check(!opens_with(r, old) && !opens_with(r, new), "as 2.18 and 2.27 have them", r);
+#define REFUSES(base, field, value, what) \
+	c = base;                         \
+	c.field = value;                  \
+	check(opens_with(r, c) == ncclInvalidArgument, what, r)
+	REFUSES(old, size, 72, "the size of another version");
+	REFUSES(old, size, 47, "no size of any");
+	REFUSES(new, version, 21800, "the version of another size");
+	REFUSES(old, magic, 1, "no config");
+	REFUSES(old, blocking, 2, "neither yes nor no");
+	REFUSES(old, minCTAs, 1, "a least without a most");
+	REFUSES(old, maxCTAs, 0, "no multiprocessor");
+	REFUSES(old, splitShare, 7, "no flag");
+	REFUSES(new, collnetEnable, 2, "no flag of 2.27");
+	REFUSES(new, nvlsCTAs, 0, "nothing for NVLS");
+#undef REFUSES
+	new.commName = name;
+	ncclGetUniqueId(&id);
+	check(!ncclCommInitRankConfig(&comm, 1, id, 0, &new), "has a name", r);
+	strcpy(name, "ringup group 7");
+	check(fake_nccl_names(names, 2) == 1 && !strcmp(names[0], "ringup group 7"),
+	      "which stays the caller's", r);
+	check(!ncclCommDestroy(comm) && !fake_nccl_names(names, 2), "ends", r);
 }
 
 /* ---- faults of operations ---- */
@@ -479,25 +729,59 @@ static void revoked(struct rank *r)
 {
 	open_comm(r, 0);
 	if (r->rank)
-		ncclAllReduce(AT(r->in), AT(r->out), COUNT, ncclFloat32, ncclSum, r->comm[0],
-			      r->stream[0]);
+		(void)sum(r);
 	usleep(SOON_US / 5);
 	check(!ncclCommRevoke(r->comm[0], 0) && !cuStreamSynchronize(r->stream[0]),
 	      "lets the stream go on", r);
-	check(ncclAllReduce(AT(r->in), AT(r->out), COUNT, ncclFloat32, ncclSum, r->comm[0],
-			    r->stream[0]) == ncclInvalidUsage,
-	      "takes no more", r);
+	check(sum(r) == ncclInvalidUsage, "takes no more", r);
+	check(ncclCommRevoke(r->comm[0], 0) == ncclInvalidArgument, "once", r);
 	check(!ncclCommDestroy(r->comm[0]), "ends", r);
 }
 #endif
+
+/* Runs @body with FAKE_NCCL=@faults as several versions. */
+static void by_version(const char *what, int size, ncclConfig_t *config, const char *more,
+		       void (*body)(struct rank *r))
+{
+	static const int built[] = { 21803, 22105, 22203, 22304, 22501, 22707, 23007 };
+	char list[80];
+	size_t i;
+
+	for (i = 0; i < sizeof(built) / sizeof(built[0]); i++) {
+		snprintf(list, sizeof(list), "version=%d,%s", built[i], more);
+		setenv("FAKE_NCCL", list, 1);
+		run_with(what, size, config, built[i], body);
+	}
+	unsetenv("FAKE_NCCL");
+}
 
 static void faults(void)
 {
 	ncclConfig_t config = config_of(0);
 
-	run_with("nothing blocks", 3, &config, 0, in_progress);
+	ncclConfig_t blocking = config_of(1);
+	int leaked;
+
+	by_version("nothing blocks", 3, &config, "", in_progress);
+	by_version("memory", 1, NULL, "", takes_memory);
+	by_version("ranks that do not connect", 3, &config, "connect_hang=1", connect_hangs);
+	setenv("FAKE_NCCL", "hang=0@1", 1);
+	run_with("the end of a communicator at work", 2, &config, 0, ends_late);
+	run_with("an abort from another thread", 2, &blocking, 0, aborted_inside);
+	unsetenv("FAKE_NCCL");
+	run_with("the end of a communicator", 2, &config, 0, ends_once);
+	run_with("a group with a wrong call", 2, &config, 0, poisoned);
+	run_with("the same, blocking", 2, &blocking, 0, poisoned);
+	run("configs", 1, configs);
+	setenv("NCCL_COMM_BLOCKING", "1", 1);
+	run_with("blocking by the environment", 2, &config, 0, blocks_after_all);
+	unsetenv("NCCL_COMM_BLOCKING");
 	setenv("FAKE_NCCL", "init_hang=1", 1);
+	leaked = fake_nccl_leaked();
 	run_with("a rank hangs in initialization", 3, &config, 0, init_hangs);
+	ok(fake_nccl_leaked() == leaked + 3, "and each leaves memory behind");
+	setenv("FAKE_NCCL", "init_fails=1", 1);
+	run_with("a rank fails in initialization", 3, &config, 0, init_fails);
 	setenv("FAKE_NCCL", "hang=1@2,abort_blocks=20", 1);
 	run_with("an operation hangs", 2, NULL, 0, second_hangs);
 	setenv("FAKE_NCCL", "async=1@2:6,late=0:3", 1);
@@ -538,7 +822,7 @@ static int process_main(char **argv)
 	if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, rank) || cuCtxSetCurrent(context) ||
 	    cuMemAlloc_v2(&r.in, 4) || cuStreamCreate(&r.stream[0], 1) || cuEventCreate(&e, 2))
 		return 2;
-	cuMemcpyHtoD_v2(r.in, &one, 4);
+	to_gpu(r.in, &one, 4);
 	open_comm(&r, 0);
 	ncclAllReduce(AT(r.in), AT(r.in), 1, ncclFloat32, ncclSum, r.comm[0], r.stream[0]);
 	cuStreamSynchronize(r.stream[0]);
@@ -548,13 +832,14 @@ static int process_main(char **argv)
 	if (rank == dies)
 		raise(SIGKILL);
 	if (dies >= 0) {
-		setenv("FAKE_NCCL", "peer_error", 1);
+		setenv("FAKE_NCCL", argv[6], 1);
 		ncclAllReduce(AT(r.in), AT(r.in), 1, ncclFloat32, ncclSum, r.comm[0],
 			      r.stream[0]);
 		do
 			ncclCommGetAsyncError(r.comm[0], &error);
 		while (!error && !usleep(1000));
-		if (error != ncclRemoteError || cuStreamQuery(r.stream[0]) == CUDA_SUCCESS)
+		if (error != (argv[6][10] ? ncclInternalError : ncclRemoteError) ||
+		    cuStreamQuery(r.stream[0]) == CUDA_SUCCESS)
 			return 4;
 	}
 	if (ncclCommAbort(r.comm[0]) || cuStreamSynchronize(r.stream[0]))
@@ -574,7 +859,7 @@ static int process_main(char **argv)
 	return 0;
 }
 
-static bool processes(int size, int dies)
+static bool processes(int size, int dies, const char *fault)
 {
 	char hex[2 * FAKE_ID_BYTES + 1], rank[16], ranks[16], dying[16];
 	ncclUniqueId id;
@@ -592,7 +877,7 @@ static bool processes(int size, int dies)
 		snprintf(dying, sizeof(dying), "%d", dies);
 		child[i] = fork();
 		if (!child[i]) {
-			execl("/proc/self/exe", program, "rank", rank, ranks, dying, hex,
+			execl("/proc/self/exe", program, "rank", rank, ranks, dying, hex, fault,
 			      (char *)NULL);
 			_exit(127);
 		}
@@ -612,6 +897,227 @@ static bool processes(int size, int dies)
 	return good;
 }
 
+/* ---- what is deadly ---- */
+
+struct death {
+	const char *what, *faults;
+	void (*die)(struct rank *r);
+	const char *says; /* NULL: it lives */
+};
+
+/* Calls @f as a thread, which has ended then. */
+static void elsewhere(void *(*f)(void *), struct rank *r)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, f, r);
+	pthread_join(thread, NULL);
+}
+
+static void *open_main(void *arg)
+{
+	struct rank *r = arg;
+	CUcontext context;
+
+	cuDevicePrimaryCtxRetain(&context, 0);
+	cuCtxSetCurrent(context);
+	open_apart(r);
+	return NULL;
+}
+
+/* The same, and the thread lives on. */
+static void *open_and_stay(void *arg)
+{
+	struct rank *r = arg;
+
+	open_main(arg);
+	all_meet(r);
+	sleep(100);
+	return NULL;
+}
+
+static void stays(struct rank *r)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, open_and_stay, r);
+	pthread_detach(thread);
+	all_meet(r);
+}
+
+static void *destroy_main(void *arg)
+{
+	ncclCommDestroy(((struct rank *)arg)->comm[0]);
+	return NULL;
+}
+
+static void dies_of_two(struct rank *r)
+{
+	ncclResult_t error;
+	pthread_t thread;
+
+	r->config->blocking = 1;
+	open_comm(r, 0);
+	(void)sum(r);
+	pthread_create(&thread, NULL, destroy_main, r);
+	usleep(SOON_US);
+	ncclCommGetAsyncError(r->comm[0], &error);
+}
+
+static void asks_elsewhere(struct rank *r)
+{
+	stays(r);
+	(void)is_put_away(r);
+}
+
+static void asks_after(struct rank *r)
+{
+	elsewhere(open_main, r);
+	(void)is_put_away(r);
+}
+
+static void looks_after(struct rank *r)
+{
+	elsewhere(open_main, r);
+	(void)settled(r->comm[0]);
+}
+
+static void aborts_elsewhere(struct rank *r)
+{
+	stays(r);
+	usleep(SOON_US);
+	ncclCommAbort(r->comm[0]);
+}
+
+static void aborts_after(struct rank *r)
+{
+	elsewhere(open_main, r);
+	ncclCommAbort(r->comm[0]);
+}
+
+static void leaves_a_job(struct rank *r)
+{
+	open_apart(r);
+	(void)settled(r->comm[0]);
+	(void)ncclCommInitRankConfig(&r->comm[1], 1, r->id[1], 0, r->config);
+}
+
+static void aborts_twice(struct rank *r)
+{
+	open_apart(r);
+	ncclCommAbort(r->comm[0]);
+	ncclCommAbort(r->comm[0]);
+}
+
+#if FAKE_NCCL_VERSION >= 22800
+static void revokes_early(struct rank *r)
+{
+	open_apart(r);
+	usleep(SOON_US);
+	(void)ncclCommRevoke(r->comm[0], 0);
+}
+
+static void revokes_at_work(struct rank *r)
+{
+	open_apart(r);
+	(void)is_put_away(r);
+	(void)sum(r);
+	usleep(SOON_US);
+	(void)ncclCommRevoke(r->comm[0], 0);
+}
+#endif
+
+static const struct death deaths[] = {
+	{ "two threads in one communicator", "hang=0@1", dies_of_two, "two threads in NCCL" },
+	{ "a look from another thread, in 2.18", "version=21803", looks_after, NULL },
+	{ "a call from another thread, in 2.18", "version=21803", asks_elsewhere,
+	  "another thread's" },
+	{ "a call from another thread, in 2.25", "version=22501", asks_elsewhere,
+	  "another thread's" },
+	{ "a call from another thread, in 2.27", "version=22707", asks_elsewhere, NULL },
+	{ "a call after the thread's end, in 2.25", "version=22501", asks_after, "has ended" },
+	{ "a look after the thread's end, in 2.25", "version=22501", looks_after, NULL },
+	{ "a look after the thread's end, in 2.26", "version=22605", looks_after, "has ended" },
+	{ "a look after the thread's end, in 2.27", "version=22707", looks_after, NULL },
+	{ "an abort from another thread, in 2.18", "version=21803,init_hang=0",
+	  aborts_elsewhere, "aborted by another thread" },
+	{ "an abort from another thread, in 2.19", "version=21904,init_hang=0",
+	  aborts_elsewhere, NULL },
+	{ "an abort after the thread's end, in 2.25", "version=22501,init_hang=0", aborts_after,
+	  "has ended" },
+	{ "an abort after the thread's end, in 2.27", "version=22707,init_hang=0", aborts_after,
+	  NULL },
+	{ "what is not put away, in 2.18", "version=21803", leaves_a_job, NULL },
+	{ "what is not put away, in 2.19", "version=21904", leaves_a_job, "was not asked" },
+	{ "what is not put away, in 2.25", "version=22501", leaves_a_job, "was not asked" },
+	{ "what is not put away, in 2.27", "version=22707", leaves_a_job, NULL },
+	{ "a second abort", "", aborts_twice, "used after its end" },
+#if FAKE_NCCL_VERSION >= 22800
+	{ "a revocation too early", "init_hang=0", revokes_early, "never opened" },
+	{ "a revocation of what fails", "init_fails=0", revokes_early, "never opened" },
+	{ "a revocation at work", "", revokes_at_work, "nobody has asked" },
+#endif
+};
+
+static int death_main(const struct death *d)
+{
+	ncclConfig_t config = config_of(0);
+	ncclUniqueId id[2];
+	pthread_barrier_t all;
+	struct rank r = { .size = 1, .id = id, .config = &config, .all = &all };
+	CUcontext context;
+
+	alarm(100);
+	setenv("FAKE_NCCL", d->faults, 1);
+	pthread_barrier_init(&all, NULL, 2);
+	if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+	    cuMemAlloc_v2(&r.in, COUNT * 4) || cuMemAlloc_v2(&r.out, COUNT * 4) ||
+	    cuStreamCreate(&r.stream[0], 1) || ncclGetUniqueId(&id[0]) ||
+	    ncclGetUniqueId(&id[1]))
+		return 2;
+	d->die(&r);
+	fflush(stdout);
+	/* With threads that nobody joins, on purpose. */
+	raise(SIGKILL);
+	return 3;
+}
+
+static void death(int number)
+{
+	const struct death *d = &deaths[number];
+	char text[4096] = "", index[16];
+	size_t len = 0;
+	ssize_t n;
+	int pipes[2], status;
+	pid_t child;
+
+	snprintf(index, sizeof(index), "%d", number);
+	if (pipe(pipes))
+		abort();
+	child = fork();
+	if (!child) {
+		dup2(pipes[1], 2);
+		close(pipes[0]);
+		close(pipes[1]);
+		execl("/proc/self/exe", program, "death", index, (char *)NULL);
+		_exit(127);
+	}
+	close(pipes[1]);
+	while (len < sizeof(text) - 1 &&
+	       (n = read(pipes[0], text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = 0;
+	text[strcspn(text, "\n")] = 0;
+	close(pipes[0]);
+	waitpid(child, &status, 0);
+	if (!d->says)
+		ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%s is no harm: %s",
+		   d->what, text);
+	else
+		ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(text, d->says),
+		   "%s is deadly: %s", d->what, text);
+}
+
 /* ---- versions ---- */
 
 static void versions(void)
@@ -620,10 +1126,9 @@ static void versions(void)
 		const char *folder;
 		int version;
 		bool revokes;
-	} built[] = { { "2.18.3", 21803, false },
-		      { "2.27.7", 22707, false },
-		      { "2.28.9", 22809, true },
-		      { "2.29.7", 22907, true },
+	} built[] = { { "2.18.3", 21803, false }, { "2.22.3", 22203, false },
+		      { "2.25.1", 22501, false }, { "2.27.7", 22707, false },
+		      { "2.28.9", 22809, true },  { "2.29.7", 22907, true },
 		      { "2.30.7", 23007, true } };
 	char path[256];
 	size_t i;
@@ -654,12 +1159,15 @@ int main(int argc, char **argv)
 	ncclUniqueId id;
 	int n, sizes = getenv("RINGUP_TEST_LONG") ? MOST : 3;
 
-	if (argc > 5 && !strcmp(argv[1], "rank"))
+	if (argc > 6 && !strcmp(argv[1], "rank"))
 		return process_main(argv);
+	if (argc > 2 && !strcmp(argv[1], "death"))
+		return death_main(&deaths[atoi(argv[2])]);
 	program = argv[0];
 	alarm(250);
-	ok(processes(3, -1), "ranks are processes, and a use after the end is deadly");
-	ok(processes(3, 1), "a process dies, the others hang until they abort");
+	ok(processes(3, -1, ""), "ranks are processes, and a use after the end is deadly");
+	ok(processes(3, 1, "peer_error"), "a process dies, the others hang until they abort");
+	ok(processes(3, 1, "peer_error=3"), "the same, by another error");
 	ok(!ncclGetUniqueId(&id) &&
 		   ncclCommInitRank(&comm, 1, id, 0) == ncclUnhandledCudaError && !comm,
 	   "without a device no communicator opens");
@@ -676,11 +1184,13 @@ int main(int argc, char **argv)
 	run("two communicators in one order", 2, two_comms);
 	run("two in different order deadlock", 2, two_orders);
 	faults();
+	for (n = 0; n < (int)(sizeof(deaths) / sizeof(deaths[0])); n++)
+		death(n);
 #if FAKE_NCCL_VERSION >= 22800
 	run("one that is revoked", 3, revoked);
 #endif
 	versions();
-	ok(!fake_cuda_left().allocations && !fake_cuda_left().events &&
+	ok(fake_cuda_left().allocations == fake_nccl_leaked() && !fake_cuda_left().events &&
 		   !fake_cuda_left().streams && !fake_cuda_left().contexts,
 	   "nothing is left");
 	return tap_done();

@@ -1,13 +1,17 @@
-/* test_gpu.c - memory of a GPU is replaced and given back while its kernels run. */
+/* test_gpu.c - a GPU is opened, used and left without waiting for work that cannot end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fakegpu/gpu_ranks.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "device/gpu.h"
 
 enum { SMALL = 1000, LARGE = 1500, OTHER = 100000, LATE_S = 20 };
 
+static CUresult (*enqueue)(CUstream, CUresult (*)(void *), void *, int);
+static struct fake_cuda_left (*left)(void);
 static int open_gate; /* atomic */
 
 static CUresult wait_at_gate(void *arg)
@@ -24,30 +28,45 @@ static void in_vain(int signal)
 	gpu_die("it waits for the GPU, whose kernel waits for it", 0);
 }
 
-int main(int argc, char **argv)
+/* Work that ends with open_gate, on @stream of the GPU. */
+static void block(struct gpu *g, void *stream)
 {
-	CUresult (*enqueue)(CUstream, CUresult(*)(void *), void *, int);
-	struct fake_cuda_left (*left)(void);
-	void *lib, *first = NULL, *second = NULL, *third = NULL, *before;
-	size_t has = 0, has_second = 0, has_third = 0;
 	struct gpu_visit v;
+	struct err e;
+
+	__atomic_store_n(&open_gate, 0, __ATOMIC_RELEASE);
+	if (gpu_enter(g, &v, &e) || enqueue(stream, wait_at_gate, NULL, 1))
+		gpu_die("no kernel", 0);
+	gpu_leave(g, &v);
+}
+
+static void unblock(struct gpu_seat *s, struct gpu *g)
+{
+	struct gpu_visit v;
+	struct err e;
+
+	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
+	if (gpu_enter(g, &v, &e))
+		gpu_die(e.text, 0);
+	while (s->d->stream_query(s->stream) == DRIVER_NOT_READY ||
+	       s->d->stream_query(gpu_stream(g)) == DRIVER_NOT_READY)
+		usleep(1000);
+	gpu_leave(g, &v);
+}
+
+static void keeps_memory(void)
+{
+	void *first = NULL, *second = NULL, *third = NULL, *before;
+	size_t has = 0, has_second = 0, has_third = 0;
 	struct gpu *g = NULL;
 	struct err e = { 0 };
 
-	(void)argc;
-	gpu_main(argv);
 	ok(!gpu_get(0, &e, &g, &e) && gpu_number(g) == 0, "a GPU");
-	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	*(void **)&enqueue = dlsym(lib, "fake_cuda_enqueue");
-	*(void **)&left = dlsym(lib, "fake_cuda_left");
 	ok(!gpu_room(g, SMALL, &first, &has, &e) && first && has >= SMALL, "has memory");
 	before = first;
 	ok(!gpu_room(g, SMALL - 1, &first, &has, &e) && first == before,
 	   "which is enough for less");
-	if (gpu_enter(g, &v, &e) || enqueue(gpu_stream(g), wait_at_gate, NULL, FAKE_SMS))
-		gpu_die("no kernel", 0);
-	signal(SIGALRM, in_vain);
-	alarm(LATE_S);
+	block(g, gpu_stream(g));
 	ok(!gpu_room(g, LARGE, &first, &has, &e) && first != before && has >= LARGE,
 	   "more replaces it, while a kernel runs");
 	ok(!gpu_room(g, SMALL, &second, &has_second, &e) && second == before,
@@ -59,8 +78,179 @@ int main(int argc, char **argv)
 	gpu_free(g, first, has);
 	ok(left().allocations == 3, "nothing is freed meanwhile");
 	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
-	gpu_leave(g, &v);
 	gpu_put(g);
 	ok(!left().allocations && !left().streams && !left().contexts, "all is, with the GPU");
+}
+
+/* Has each kernel been launched, while a stream of the program is busy? */
+static bool launches(struct gpu_seat *s, struct gpu *g)
+{
+	static struct device_move m;
+	struct err e = { 0 };
+	void *at = NULL;
+	size_t has = 0;
+	int done = 0;
+
+	if (gpu_room(g, SMALL, &at, &has, &e))
+		return false;
+	block(g, s->stream);
+	for (int k = 0; k < DEVICE_KERNEL_COUNT; k++) {
+		kernel_move_begin(&m, 1);
+		(void)kernel_move_add(&m, at, (char *)at + 256, 1);
+		done += !gpu_launch(g, (enum device_kernel)k, &m, &e);
+	}
+	unblock(s, g);
+	gpu_free(g, at, has);
+	return done == DEVICE_KERNEL_COUNT;
+}
+
+/* A kernel that waits for another rank may run when the first collective is queued: all are
+ * loaded before. */
+static void loads_early(void)
+{
+	CUresult (*priority)(CUstream, int *);
+	struct gpu_visit v;
+	struct gpu_seat s;
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	int is = 0;
+
+	*(void **)&priority =
+		dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuStreamGetPriority");
+	gpu_sit(&s, 0);
+	ok(!gpu_get(0, &e, &g, &e) && launches(&s, g), "no launch waits for other streams");
+	ok(!gpu_enter(g, &v, &e) && !priority(gpu_stream(g), &is) && is == -5,
+	   "the stream has the greatest priority");
+	gpu_leave(g, &v);
+	gpu_put(g);
+	setenv("FAKE_CUDA", "no_func_load", 1);
+	ok(!gpu_get(0, &e, &g, &e) && launches(&s, g), "nor with a driver before CUDA 12.3");
+	gpu_put(g);
+	unsetenv("FAKE_CUDA");
+	gpu_stand(&s);
+}
+
+static void says_why(void)
+{
+	static struct device_move m;
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+
+	setenv("FAKE_CUDA", "jit_fails", 1);
+	kernel_move_begin(&m, 4);
+	(void)kernel_move_add(&m, &e, &e, 1);
+	ok(!gpu_get(0, &e, &g, &e) &&
+		   gpu_launch(g, DEVICE_SCALE_F32, &m, &e) == RINGUP_ESYSTEM &&
+		   strstr(e.text, "error 222") && strstr(e.text, "ptxas fatal"),
+	   "the compiler's complaint: %s", e.text);
+	gpu_put(g);
+	setenv("FAKE_CUDA", "capability=61", 1);
+	ok(gpu_get(0, &e, &g, &e) == RINGUP_ENOBACKEND && !g &&
+		   strstr(e.text, "has compute capability 6.1") && strstr(e.text, "7.0"),
+	   "a GPU that is too old: %s", e.text);
+	unsetenv("FAKE_CUDA");
+	for (int code = 700; code <= 719; code += 19) {
+		driver_failed(driver_get(&e), code, "cuEventRecord", &e);
+		ok(strstr(e.text, "cuEventRecord, or a kernel before it: CUDA error 7") &&
+			   strstr(e.text, "restart it"),
+		   "an error that may be another's: %s", e.text);
+	}
+	driver_failed(driver_get(&e), 713, "cuEventRecord", &e);
+	ok(!strstr(e.text, "before it") && !strstr(e.text, "restart it"),
+	   "and one that is not");
+}
+
+/* After an abort the driver is asked nothing for which it may wait for ever. */
+static void abandons(void)
+{
+	struct gpu *first = NULL, *second = NULL, *third = NULL;
+	void *at = NULL;
+	size_t has = 0;
+	struct gpu_seat s;
+	struct err e = { 0 };
+	int job[3] = { 0 };
+
+	gpu_sit(&s, 0);
+	ok(!gpu_get(0, &job[0], &first, &e) && !gpu_room(first, SMALL, &at, &has, &e), "a job");
+	gpu_free(first, at, has);
+	block(first, s.stream);
+	gpu_abandon(first);
+	gpu_put(first);
+	ok(left().allocations == 1, "ends while a stream of the program stands still");
+	ok(!gpu_get(0, &job[1], &second, &e) && second == first, "the next one has its GPU");
+	unblock(&s, second);
+	block(second, gpu_stream(second));
+	gpu_abandon(second);
+	gpu_put(second);
+	ok(!gpu_get(0, &job[2], &third, &e) && third != second,
+	   "but not while its own stream stands still");
+	unblock(&s, second);
+	ok(!gpu_get(0, &job[0], &first, &e) && first == second, "only later");
+	gpu_put(first);
+	gpu_put(third);
+	gpu_stand(&s);
+	ok(!left().allocations && !left().streams && !left().modules && !left().contexts,
+	   "then all of it can be given back");
+}
+
+static void *opens(void *arg)
+{
+	struct gpu **g = arg;
+	struct err e = { 0 };
+
+	if (gpu_get(1, &e, g, &e))
+		gpu_die(e.text, e.code);
+	return NULL;
+}
+
+/* A thread opens a GPU, which waits for a stream, while another one forks. */
+static void forks(void)
+{
+	struct gpu_seat s;
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	pthread_t thread;
+	int status = 1;
+	pid_t child;
+
+	gpu_sit(&s, 1);
+	__atomic_store_n(&open_gate, 0, __ATOMIC_RELEASE);
+	if (enqueue(s.stream, wait_at_gate, NULL, 1) ||
+	    pthread_create(&thread, NULL, opens, &g))
+		gpu_die("no kernel", 0);
+	usleep(50000);
+	child = fork();
+	if (!child) {
+		alarm(LATE_S / 2);
+		_exit(driver_open(&e) || driver_get(&e) || !strstr(e.text, "forked child"));
+	}
+	waitpid(child, &status, 0);
+	ok(child > 0 && WIFEXITED(status) && !WEXITSTATUS(status),
+	   "a child hears that it has no GPU");
+	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	gpu_put(g);
+	gpu_stand(&s);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e;
+	void *lib;
+
+	(void)argc;
+	gpu_main(argv);
+	if (!driver_get(&e))
+		gpu_die(e.text, e.code);
+	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	*(void **)&enqueue = dlsym(lib, "fake_cuda_enqueue");
+	*(void **)&left = dlsym(lib, "fake_cuda_left");
+	signal(SIGALRM, in_vain);
+	alarm(LATE_S);
+	keeps_memory();
+	loads_early();
+	says_why();
+	abandons();
+	forks();
 	return tap_done();
 }

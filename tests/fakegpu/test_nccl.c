@@ -411,6 +411,103 @@ static void waits(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+static CUresult naps(void *arg)
+{
+	(void)arg;
+	usleep(50000);
+	return CUDA_SUCCESS;
+}
+
+/* CU_STREAM_PER_THREAD is another stream in each thread that names it: work of the caller's is
+ * awaited, and the result is there when the operation is complete. */
+static void of_a_thread(struct ringup *r, int rank, int size)
+{
+	CUresult (*enqueue)(CUstream, CUresult(*)(void *), void *, int);
+	struct gpu_seat s, mine;
+	float host[COUNT];
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "stream of a thread",
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .stream = DRIVER_STREAM_OF_THREAD };
+
+	*(void **)&enqueue =
+		dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_enqueue");
+	gpu_sit(&s, rank);
+	mine = s;
+	mine.stream = DRIVER_STREAM_OF_THREAD;
+	a.memory = s.memory;
+	a.in = a.out = gpu_new(&s, sizeof(host));
+	for (int round = 1; round <= 3; round++) {
+		for (int i = 0; i < COUNT; i++)
+			host[i] = (float)round;
+		if (enqueue)
+			check(!enqueue(mine.stream, naps, NULL, 1), "work before it", rank);
+		gpu_put_bytes(&mine, a.out, host, sizeof(host));
+		check(!ringup_allreduce(ringup_world(r), &a, NULL), "a sum", rank);
+		check(gpu_get_bytes(&s, host, a.out, sizeof(host)) &&
+			      host[0] == (float)(round * size) && host[COUNT - 1] == host[0],
+		      "is there, for all streams", rank);
+	}
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
+static int captures; /* atomic: rank 0 does */
+
+/* A stream is captured after an operation is submitted on it, and waits for nothing until the
+ * capture has ended. */
+static void outlasts_capture(struct ringup *r, int rank, int size)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*begin)(driver_handle stream, int mode),
+		(*end)(driver_handle stream, void **graph);
+	struct ringup_op *op = NULL;
+	struct gpu_seat s;
+	float host[COUNT];
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "before a capture",
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	void *graph = NULL;
+	int rc;
+
+	*(void **)&begin = dlsym(cuda, "cuStreamBeginCapture_v2");
+	*(void **)&end = dlsym(cuda, "cuStreamEndCapture");
+	gpu_sit(&s, rank);
+	a.in = a.out = gpu_new(&s, sizeof(host));
+	a.stream = s.stream;
+	for (int i = 0; i < COUNT; i++)
+		host[i] = 1;
+	gpu_put_bytes(&s, a.out, host, sizeof(host));
+	/* The GPU is open from here on. */
+	check(!ringup_allreduce(ringup_world(r), &a, NULL) && gpu_sync(&s, 10000), "a sum",
+	      rank);
+	while (rank && !__atomic_load_n(&captures, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	check(!ringup_allreduce(ringup_world(r), &a, &op), "another", rank);
+	if (!rank) {
+		check(!begin(s.stream, CAPTURE_THREAD_LOCAL), "a capture", rank);
+		__atomic_store_n(&captures, 1, __ATOMIC_RELEASE);
+	}
+	rc = ringup_wait(op, -1);
+	/* Unless the result is there already. */
+	check(!rc || (!rank && rc == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "is being captured")),
+	      "the stream that is captured cannot wait for it", rank);
+	if (!rank) {
+		check(!end(s.stream, &graph), "and the capture unbroken", rank);
+		__atomic_store_n(&captures, 0, __ATOMIC_RELEASE);
+	}
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "the job goes on", rank);
+	check(gpu_get_bytes(&s, host, a.out, sizeof(host)) &&
+		      host[0] == (float)(size * size * size),
+	      "and is right", rank);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
 static void joins(struct ringup *r, int rank, int size)
 {
 	struct gpu_seat s;
@@ -474,6 +571,90 @@ static void refuses_capture(struct ringup *r, struct gpu_seat *s, const struct r
 	check(!ringup_allreduce(ringup_world(r), a, NULL), "after the capture", rank);
 }
 
+/* CUDA's default stream waits for the others, but for those made not to, and for no capture. */
+static void refuses_default(struct ringup *r, struct gpu_seat *s, struct ringup_reduce a,
+			    int rank)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*begin)(driver_handle stream, int mode),
+		(*end)(driver_handle stream, void **graph);
+	driver_handle other = NULL;
+	struct ringup_op *op = NULL;
+	void *graph = NULL;
+
+	*(void **)&begin = dlsym(cuda, "cuStreamBeginCapture_v2");
+	*(void **)&end = dlsym(cuda, "cuStreamEndCapture");
+	a.stream = (void *)1;
+	check(gpu_sync(s, 10000) && !s->d->stream_new(&other, 0, 0) &&
+		      !begin(other, CAPTURE_THREAD_LOCAL),
+	      "a capture begins", rank);
+	check(ringup_allreduce(ringup_world(r), &a, &op) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "default stream waits for, is being captured"),
+	      "no part of it", rank);
+	check(!end(other, &graph), "which goes on", rank);
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "after it", rank);
+	(void)s->d->stream_free(other);
+}
+
+/* A result that is not memory of this rank's GPU. */
+static void refuses_results(struct ringup *r, struct gpu_seat *s, int rank, int size)
+{
+	float host[4] = { 0 };
+	void *far = gpu_new(s, sizeof(host) * (size_t)size), *other = NULL;
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "result",
+				   .in = far,
+				   .out = host,
+				   .count = 4,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA,
+				   .stream = s->stream };
+	struct ringup_bcast b = { .bytes = sizeof(struct ringup_bcast),
+				  .name = "result",
+				  .in = far,
+				  .out = host,
+				  .count = 4,
+				  .dtype = RINGUP_F32,
+				  .root = rank,
+				  .memory = RINGUP_CUDA };
+	struct ringup_scatter c = { .bytes = sizeof(struct ringup_scatter),
+				    .name = "result",
+				    .in = far,
+				    .rows = (uint64_t)size,
+				    .row = 4,
+				    .out = host,
+				    .dtype = RINGUP_F32,
+				    .memory = RINGUP_CUDA };
+	struct gpu_seat next;
+	int count = 0;
+
+	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "is not GPU memory"),
+	      "a sum into the host's memory", rank);
+	check(ringup_broadcast(ringup_world(r), &b, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "is not GPU memory"),
+	      "a root's copy in the host's memory", rank);
+	check(ringup_reducescatter(ringup_world(r), &c, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "is not GPU memory"),
+	      "a part in the host's memory", rank);
+	if (!s->d->count(&count) && count > size) {
+		gpu_sit(&next, size);
+		a.out = other = gpu_new(&next, sizeof(host));
+		check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL &&
+			      strstr(ringup_error(), "the tensor is on GPU"),
+		      "a sum into another GPU's memory", rank);
+		gpu_drop(&next, other);
+		gpu_stand(&next);
+		(void)s->d->make_current(s->context);
+	}
+	/* A rank without rows has no result. */
+	c.in = far;
+	c.rows = 1;
+	c.out = rank ? (void *)host : far;
+	check(!ringup_reducescatter(ringup_world(r), &c, NULL), "no rows, no result", rank);
+	gpu_drop(s, far);
+}
+
 static void refuses(struct ringup *r, int rank, int size)
 {
 	struct gpu_seat s;
@@ -495,9 +676,8 @@ static void refuses(struct ringup *r, int rank, int size)
 	a.stream = s.stream;
 	check(!ringup_allreduce(ringup_world(r), &a, NULL), "then goes on", rank);
 	refuses_capture(r, &s, &a, rank);
-	a.redop = RINGUP_ADASUM;
-	check(ringup_allreduce(ringup_world(r), &a, NULL) == RINGUP_EINVAL, "no Adasum", rank);
-	a.redop = RINGUP_SUM;
+	refuses_default(r, &s, a, rank);
+	refuses_results(r, &s, rank, size);
 	a.memory = rank ? RINGUP_CUDA : RINGUP_HOST;
 	a.in = a.out = rank ? far : host;
 	a.stream = rank ? s.stream : NULL;
@@ -564,6 +744,44 @@ static void changes(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+/* The result is used on another stream than the one that wrote the data. */
+static void elsewhere(struct ringup *r, int rank, int size)
+{
+	enum { SOME = 20000, TURNS = 30 };
+	static __thread float host[SOME], got[SOME];
+	struct gpu_seat s, other;
+	struct ringup_op *op;
+	void *far;
+
+	gpu_sit(&s, rank);
+	gpu_sit(&other, rank);
+	far = gpu_new(&s, sizeof(host));
+	for (int round = 0; round < TURNS; round++) {
+		struct ringup_reduce a = { .bytes = sizeof(a),
+					   .name = "elsewhere",
+					   .in = far,
+					   .out = far,
+					   .count = SOME,
+					   .dtype = RINGUP_F32,
+					   .memory = RINGUP_CUDA,
+					   .stream = s.stream };
+
+		for (int i = 0; i < SOME; i++)
+			host[i] = (float)round + 1;
+		gpu_put_bytes(&s, far, host, sizeof(host));
+		check(!ringup_allreduce(ringup_world(r), &a, &op), "starts", rank);
+		check(!ringup_result_stream(op, other.stream), "takes the stream", rank);
+		check(!ringup_wait(op, -1), "is queued", rank);
+		check(gpu_get_bytes(&other, got, far, sizeof(got)), "is back", rank);
+		check(got[0] == (float)((round + 1) * size) && got[SOME - 1] == got[0],
+		      "the other stream sees the result", rank);
+	}
+	gpu_drop(&s, far);
+	(void)other.d->stream_free(other.stream);
+	(void)other.d->release(other.number);
+	gpu_stand(&s);
+}
+
 /* The data of one rank are in the host's memory: those of the others go there, too. */
 static void mixes(int size)
 {
@@ -584,6 +802,10 @@ static void all(int size)
 	run("averages of large f16", size, averages_far);
 	run("blocks", size, moves);
 	run("no stream", size, waits);
+	run("a result for another stream", size, elsewhere);
+	run("the stream of a thread", size, of_a_thread);
+	if (size > 1)
+		run("a capture that comes later", size, outlasts_capture);
 	if (size > 1)
 		run("ranks that have joined", size, joins);
 	run("what is refused", size, refuses);

@@ -64,6 +64,49 @@ static void fails(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+static CUresult sleeps(void *arg)
+{
+	clock_sleep_ms(*(const int *)arg);
+	return CUDA_SUCCESS;
+}
+
+/* What rank 1 has queued before the sum takes longer than RINGUP_DEVICE_MS: it is to blame,
+ * although the other GPUs stand still as well. */
+static void keeps_waiting(struct ringup *r, int rank, int size)
+{
+	struct gpu_seat s;
+	struct ringup_reduce a = { .bytes = sizeof(struct ringup_reduce),
+				   .name = "gradient",
+				   .count = COUNT,
+				   .dtype = RINGUP_F32,
+				   .memory = RINGUP_CUDA };
+	CUresult (*enqueue)(CUstream, CUresult(*)(void *), void *, int);
+	int *ms = malloc(sizeof(*ms)), rc;
+
+	(void)size;
+	gpu_sit(&s, rank);
+	*(void **)&enqueue = dlsym(RTLD_DEFAULT, "fake_cuda_enqueue");
+	if (!enqueue)
+		*(void **)&enqueue =
+			dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_enqueue");
+	a.in = a.out = gpu_new(&s, COUNT * sizeof(float));
+	a.stream = s.stream;
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "a sum", rank);
+	*ms = rank == 1 ? 3 * DEADLINE_MS : 0;
+	check(!enqueue(s.stream, sleeps, ms, 0), "work before the next", rank);
+	a.stream = rank == 1 ? s.stream : NULL;
+	do
+		rc = ringup_allreduce(ringup_world(r), &a, NULL);
+	while (!rc);
+	check(rc == RINGUP_EABORTED && names_a_rank(ringup_error()) &&
+		      !strncmp(ringup_error(), "rank 1 ", 7) &&
+		      strstr(ringup_error(), "it has not begun, because the work before it"),
+	      "names the rank whose GPU has not begun", rank);
+	check(gpu_sync(&s, 4 * DEADLINE_MS), "the stream goes on", rank);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
 static void works(struct ringup *r, int rank, int size)
 {
 	struct gpu_seat s;
@@ -180,6 +223,7 @@ int main(int argc, char **argv)
 	run("it works", 3, works);
 	fault("hang=1@3", "", RINGUP_EABORTED,
 	      "allreduce 'gradient' of ringup world has been on", "a kernel hangs");
+	run("a rank's own work keeps the others waiting", 3, keeps_waiting);
 	fault("async=1@3:6", "", RINGUP_EPEER, "remote process error", "an error comes later");
 	fault("init_hang=1", "", RINGUP_EABORTED, "NCCL has not connected 3 ranks",
 	      "the ranks do not connect");
@@ -192,6 +236,8 @@ int main(int argc, char **argv)
 		run("one group is aborted", 3, abort_one);
 	}
 	unsetenv("FAKE_NCCL");
+	/* The GPU, and its kernels, stay loaded after an abort; this job gives them back. */
+	run("the next generation", 3, works);
 	setenv("RINGUP_DEVICE_MS", "400", 1);
 	redop = RINGUP_AVERAGE; /* of three: a kernel divides */
 	fault("", "jit_fails", RINGUP_ESYSTEM,

@@ -65,6 +65,7 @@ int main(int argc, char **argv)
 {
 	static const char wheel[] = "lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2";
 	static const char part[] = "lib/python3.11/site-packages/jaxlib/libjax.so";
+	static const char torch[] = "lib/python3.11/site-packages/torch/lib/libtorch_cuda.so";
 	static const char other[] = "opt/jaxlib/libjax.so";
 	char command[PATH_MAX], *end;
 	const char *mapped;
@@ -90,6 +91,10 @@ int main(int argc, char **argv)
 	unlink(path_of(node, wheel));
 	ok(found(path_of(node, part), "") == 23007,
 	   "the loader's beside a framework without it");
+	copy(path_of(fakes, "nccl-2.29.7/libnccl.so.2"), path_of(node, "lib/libnccl.so.2"));
+	ok(found(path_of(node, part), "") == 22907, "conda's beside a framework");
+	copy(mapped, path_of(node, torch));
+	ok(found(path_of(node, torch), "") == 21803, "torch's own, if it is linked with it");
 	snprintf(command, sizeof(command), "rm -r '%s'", node);
 	ok(!system(command), "nothing is left");
 	return tap_done();

@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 	(void)argc;
 	gpu_main(argv);
 	setenv("RINGUP_DEVICE_MS", "500", 1);
+	setenv("RINGUP_START_TIMEOUT_MS", "2000", 1);
 	alarm(100);
 	order_rounds = 20000;
 	bad = ranks_run(3, orders);

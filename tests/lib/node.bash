@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
 # node.bash - make the tree of a node with frameworks, for `ringup detect --root`.
 
 node=$BATS_TEST_TMPDIR/node
@@ -35,6 +35,39 @@ library() {
   printf '#include <string>\nnamespace %s { std::string shout(const std::string &s) { return s + "!"; } }\n' \
     "$2" >"$BATS_TEST_TMPDIR/library.cc"
   "$cxx" -shared -fPIC -O1 -D_GLIBCXX_USE_CXX11_ABI="$3" -o "$1" "$BATS_TEST_TMPDIR/library.cc"
+}
+
+# nccl_at FILE VERSION CUDA - a libnccl.so.2 that says so.
+nccl_at() {
+  command -v gcc >/dev/null || skip "gcc is not installed"
+  mkdir -p "${1%/*}"
+  printf 'const char v[] __attribute__((used)) = "NCCL version %s+cuda%s"; int ncclA(void) { return 0; }' "$2" "$3" |
+    gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$1" -x c -
+}
+
+# cuda_torch VERSION CUDA - a torch for that CUDA in $site, as far as it is read.
+cuda_torch() {
+  dist torch "$1"
+  mkdir -p "$site/torch/lib"
+  : >"$site/torch/__init__.py"
+  printf "__version__ = '%s'\ncuda = '%s'\n" "$1" "$2" >"$site/torch/version.py"
+}
+
+# torch_needs [LIBRARY]... - the library of the torch in $site that is for CUDA, and what it needs.
+torch_needs() { needing "$site/torch/lib/libtorch_cuda.so" "$@"; }
+
+# needing FILE [LIBRARY]... - a library that needs these, and finds NCCL's wheel two folders above.
+needing() {
+  echo 'int ncclA(void) __attribute__((weak)); int f(void) { return ncclA(); }' |
+    gcc -shared -fPIC -o "$1" -Wl,--no-as-needed "${@:2}" -Wl,-rpath,'$ORIGIN/../../nvidia/nccl/lib' -x c -
+}
+
+# cuda_jax VERSION - a JAX for CUDA 12 in $site.
+cuda_jax() {
+  dist jax "$1"
+  dist jaxlib "$1"
+  dist jax_cuda12_plugin "$1"
+  mkdir -p "$site"/{jax,jaxlib,jax_cuda12_plugin}
 }
 
 # need_cxx - skip where no C++ compiler is; sets $cxx.

@@ -79,6 +79,47 @@ packages_prepare() {
   printf '%s\n' "$want" >"$folder/ringup-test-stamp"
 }
 
+# wheel_keep FOLDER NAME... - of what wheel_prepare unpacked there only these files, for the rest is large.
+wheel_keep() {
+  local name
+  local -a others=(-type f ! -name ringup-test-stamp)
+  for name in "${@:2}"; do others+=(! -name "$name"); done
+  find "$1" "${others[@]}" -delete
+}
+
+# nvrtc_prepare - set RINGUP_TEST_NVRTC to the compiler of the device's kernels, 90 MB, if it can be had.
+nvrtc_prepare() {
+  local folder=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup/test-nvrtc want=nvidia-cuda-nvrtc-cu12==12.9.86
+  local -a found
+  [[ -z ${RINGUP_TEST_NVRTC:-} && $(uname -m) == x86_64 ]] || return 0
+  if ! wheel_prepare "$folder" --no-cache-dir "$want"; then
+    [[ -z $install || -z $python ]] || lacking NVRTC "pip could not install $want"
+    return 0
+  fi
+  wheel_keep "$folder" libnvrtc.so.12 'libnvrtc-builtins.so*'
+  found=("$folder"/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12)
+  export RINGUP_TEST_NVRTC=${found[0]}
+}
+
+# ptxas_prepare - set RINGUP_TEST_PTXAS to three versions of the assembler, 100 MB, if they can be had; for the
+# shard device alone.
+ptxas_prepare() {
+  local base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ringup want folder
+  local -a found=()
+  [[ -z ${RINGUP_TEST_PTXAS:-} && $(uname -m) == x86_64 ]] || return 0
+  for want in nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvcc==13.0.88; do
+    folder=$base/test-ptxas-${want#*==}
+    if ! wheel_prepare "$folder" --no-cache-dir "$want"; then
+      [[ -z $install || -z $python ]] || lacking ptxas "pip could not install $want"
+      return 0
+    fi
+    wheel_keep "$folder" ptxas
+    found+=("$folder"/lib/python*/site-packages/nvidia/*/bin/ptxas)
+  done
+  RINGUP_TEST_PTXAS=$(IFS=: && echo "${found[*]}")
+  export RINGUP_TEST_PTXAS
+}
+
 # libraries_prepare - set RINGUP_TEST_NCCL, RINGUP_TEST_NCCLS and RINGUP_TEST_MPI5 to real libraries,
 # if they can be had.  The tests can do without all but the first.
 libraries_prepare() {

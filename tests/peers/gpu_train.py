@@ -10,6 +10,7 @@ import time
 import torch
 
 import horovod.torch as hvd
+import ringup
 from ringup import job
 
 hvd.init()
@@ -18,6 +19,14 @@ far = torch.cuda.is_available()
 device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count()) if far else "cpu"
 if far:
     torch.cuda.set_device(device)
+try:
+    import cupy
+except ImportError:
+    cupy = None
+if cupy and far:
+    cupy.cuda.Device(device.index).use()
+else:
+    cupy = None
 checks = 0
 
 
@@ -47,6 +56,21 @@ for got in hvd.grouped_allreduce([full(rank + 1, n) for n in (1, 5, 1000)], op=h
 where = "cpu" if rank == 0 else device
 same(hvd.allreduce(full(rank + 1, 5, where=where), op=hvd.Sum), [total] * 5, where)
 same(hvd.allgather(full(rank, 1, where=where)), list(range(size)), where)
+# Process sets, in another order on each rank.
+sets = [hvd.add_process_set([r]) for r in (0, size - 1)] if size > 1 else []
+sets.append(hvd.global_process_set)
+for turn in range(10):
+    mine = [s for s in sets if s.included()]
+    mine = mine[::-1] if (rank + turn) % 2 else mine
+    handles = [hvd.allreduce_async(full(rank + 1, 50), name="set", op=hvd.Sum, process_set=s)
+               for s in mine]
+    for handle, s in zip(handles, mine):
+        same(hvd.synchronize(handle), [sum(r + 1 for r in s.ranks)] * 50)
+# Without a framework's interface, by DLPack; CuPy's arrays, too, where there is CuPy.
+for array in [full(rank + 1, 33)] + ([cupy.full(33, rank + 1, "float32")] if cupy else []):
+    assert ringup.allreduce(array) is array
+    same(torch.from_dlpack(array), [total] * 33)
+    assert ringup.broadcast(array, size - 1) is array
 # What is queued before a collective is in it, and what is queued after it sees its result.
 if far:
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -75,6 +99,17 @@ for step in range(50):
 for p in model.parameters():
     mine = p.detach().sum()
     same(hvd.allgather(mine.view(1)), [float(mine)] * size)
-print(f"rank {rank} of {size} on {device}: {checks} checks, 0 wrong; tensors of a GPU stay there: "
-      f"{job.group(0).cuda}; 50 steps in {time.monotonic() - since:.2f} s", flush=True)
+print(f"result: rank {rank} of {size} on {device}: {checks} checks, 0 wrong; tensors of a GPU stay "
+      f"there: {job.group(0).cuda}; 50 steps in {time.monotonic() - since:.2f} s; "
+      f"CuPy: {bool(cupy)}", flush=True)
+# A CUDA graph cannot have a collective.
+if far:
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            hvd.allreduce_(late, name="captured")
+        raise AssertionError("a stream that is being captured was accepted")
+    except (RuntimeError, ValueError) as e:
+        print("result: captured:", str(e).split("\n", maxsplit=1)[0], flush=True)
+        assert "captur" in str(e), e
+    same(hvd.allreduce(full(rank + 1, 5), op=hvd.Sum), [total] * 5)
 hvd.shutdown()

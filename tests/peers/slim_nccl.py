@@ -5,11 +5,11 @@
 
     pip download --no-deps nvidia-nccl-cu13==2.30.7
     unzip -j nvidia_nccl_cu13-*.whl nvidia/nccl/lib/libnccl.so.2
-    mkdir nccl230
-    python3 tests/peers/slim_nccl.py libnccl.so.2 90 nccl230/libnccl.so.2
-    xz -1 nccl230/libnccl.so.2
+    mkdir slim
+    python3 tests/peers/slim_nccl.py libnccl.so.2 90 slim/libnccl.so.2
 
-keeps sm_90.  The result is for one test on one machine: it is not to be published.
+keeps sm_90.  gpu_stage.bash does so, and packs the result; gpu_nccl.bash unpacks it.  The result is
+for one test on one machine: it is not to be published.
 """
 
 import struct

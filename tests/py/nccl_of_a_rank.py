@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 
 import numpy
 
@@ -54,6 +55,7 @@ class Array:
         """Take the elements of an array of numpy's."""
         call("cuMemcpyHtoD_v2", self.at, host.ctypes.data_as(ctypes.c_void_p),
              ctypes.c_size_t(host.nbytes))
+        call("cuStreamSynchronize", LEGACY)  # it may still be on its way
 
     def __del__(self):
         cuda.cuMemFree_v2(self.at)
@@ -267,10 +269,39 @@ def adasum():
 
 def arrays():
     """Without a framework, by DLPack."""
+    n, sum_ = basics.size(), sum(range(1, basics.size() + 1))
     a = Array(numpy.full(33, basics.rank() + 1.0))
     assert ringup.allreduce(a) is a
-    equal(a, sum(range(1, basics.size() + 1)))
+    equal(a, sum_)
     ringup.broadcast(a, 0)
+    # With a stream, work on that stream finds the result.  Without one, nobody knows where the
+    # next work on an array of this library is queued, so its result is there.
+    os.environ["FAKE_NCCL"] = f"late={basics.rank()}:200"
+    for stream, status in ((None, 0), (dlpack.LEGACY, 600)):
+        assert ringup.allreduce(a, stream=stream) is a and cuda.cuStreamQuery(LEGACY) == status
+    ringup.broadcast(a, 0)
+    assert cuda.cuStreamQuery(LEGACY) == 0
+    del os.environ["FAKE_NCCL"]
+    equal(a, sum_ * n * n)
+    for stream in (0, -1):
+        try:
+            ringup.allreduce(a, stream=stream)
+            raise AssertionError(f"stream={stream} is taken")
+        except ValueError as e:
+            assert f"stream={stream}" in str(e), e
+
+    class Stream:
+        """As CuPy's: its end destroys the stream."""
+
+        ptr = dlpack.LEGACY
+
+    stream = Stream()
+    lives = weakref.ref(stream)
+    work = ringup.allreduce(a, async_op=True, stream=stream)
+    del stream
+    assert lives() is not None, "the stream ends before its operation"
+    assert work.wait() is a and lives() is None
+    equal(a, sum_ * n ** 3)
     try:
         ringup.allgather(a)
         raise AssertionError("what is gathered has no room on the GPU")
@@ -337,6 +368,207 @@ def elastic():
     print(f"weight {state.weight} in {here}", flush=True)
 
 
+class Model:
+    """Weights on the GPU."""
+
+    def __init__(self, value):
+        self.weights = Array(numpy.full(100, value))
+
+
+def on_gpu(to, of):
+    """Copy one array to another, on the program's stream, and do not wait."""
+    call("cuMemcpyDtoDAsync_v2", to.at, of.at, ctypes.c_size_t(4 * of.shape[0]),
+         LEGACY)
+    return to
+
+
+def lagging():
+    """Rank 1 dies while the GPUs are behind the hosts: the commit of that step must not keep what
+    an aborted allreduce has left.  The state is horovod.torch's, with copies on the GPU."""
+    import horovod.torch.elastic as hvd_elastic
+    from horovod.torch.elastic import state as states
+
+    class Handler(states.StateHandler):
+        """Keeps a copy, as a module's handler does."""
+
+        def __init__(self, value):
+            super().__init__(value)
+            self.save()
+
+        def save(self):
+            self.kept = on_gpu(Array(numpy.zeros(100)), self.value.weights)
+
+        def restore(self):
+            on_gpu(self.value.weights, self.kept)
+
+        def sync(self):
+            a = self.value.weights
+            synchronize(hvd.broadcast_async(a, a, 0, "model", WORLD))
+
+    states.set_handler_registry([(Model, Handler)])
+    size = ringup.size()
+
+    @hvd_elastic.run
+    def go(state):
+        print(f"generation of {ringup.size()} at step {state.step}", flush=True)
+        equal(state.model.weights, state.product)
+        while state.step < 6:
+            a = state.model.weights
+            doomed = state.step == 2 and ringup.size() == size and ringup.rank() == 1
+            if doomed:
+                call("cuStreamSynchronize", LEGACY)
+                os.environ["FAKE_NCCL"] = "late=1:60000"
+            synchronize(hvd.allreduce_async(a, a, "weights", Sum, 1.0, 1.0, WORLD))
+            if doomed:
+                time.sleep(0.5)  # the others have come to their commit
+                os.kill(os.getpid(), signal.SIGKILL)
+            state.product *= ringup.size()
+            state.step += 1
+            state.commit()
+
+    state = states.TorchState(model=Model(1), step=0, product=1)
+    go(state)
+    equal(state.model.weights, state.product)
+    print("the weights are right", flush=True)
+
+
+def checkpoint():
+    """What a program does before it saves: to wait until the GPU is done, or to hear that the job
+    has failed.  A rank that has left is no failure."""
+    a = Array(numpy.ones(8))
+    ringup.allreduce(a, stream=1)
+    os.environ["FAKE_NCCL"] = "late=0:300"
+    ringup.allreduce(a, stream=1)
+    late = cuda.cuStreamQuery(LEGACY)
+    ringup.wait_for_gpu()
+    assert (late, cuda.cuStreamQuery(LEGACY)) == (600, 0), late
+    equal(a, basics.size() ** 2)
+    if basics.rank() == 1 and sys.argv[2] == "leaves":
+        return
+    if basics.rank() == 1:
+        os.environ["FAKE_NCCL"] = "late=1:60000"
+    if sys.argv[2] == "dies":
+        ringup.allreduce(a, stream=1)
+        assert cuda.cuStreamQuery(LEGACY) == 600
+    if basics.rank() == 1:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    world = ringup.job.get_running().world
+    until = time.monotonic() + 20
+    while sys.argv[2] == "leaves" and time.monotonic() < until:
+        if ringup.job.lib.ringup_group_error(world.handle):
+            until = 0
+    assert sys.argv[2] == "dies" or until == 0, "nobody has left"
+    try:
+        ringup.wait_for_gpu()
+        assert sys.argv[2] == "leaves", "the sum is wrong, and nobody says so"
+    except ringup.PeerLost as e:
+        assert sys.argv[2] == "dies" and "rank 1 (process " in str(e), e
+
+
+def elsewhere():
+    """The stream on which the program waits sees the result, and the one on which it submitted
+    does not wait."""
+    n, r = basics.size(), basics.rank()
+    submits, waits = ctypes.c_void_p(), ctypes.c_void_p()
+    for stream in (submits, waits):
+        call("cuStreamCreate", ctypes.byref(stream), 1)  # no barrier with the legacy stream
+    now = [submits]
+
+    class StreamAdapter(ArrayAdapter):
+        """Its arrays are used on a stream that the program chooses."""
+
+        @staticmethod
+        def queue(_tensor):
+            return now[0].value
+
+        @staticmethod
+        def at_wait(_tensors):
+            return lambda: now[0].value
+
+    def done(work, *arrays):
+        now[0] = waits
+        found = work.wait(stream=waits.value) if arrays else synchronize(work)
+        states = cuda.cuStreamQuery(submits), cuda.cuStreamQuery(waits)
+        assert states == (0, 600), states
+        now[0] = submits
+        flat = []
+        for a in arrays or (found if isinstance(found, (list, tuple)) else [found]):
+            if isinstance(a, Array):
+                host = numpy.empty(a.shape, "float32")
+                call("cuMemcpyDtoHAsync_v2", host.ctypes.data_as(ctypes.c_void_p), a.at,
+                     ctypes.c_size_t(host.nbytes), waits)
+                call("cuStreamSynchronize", waits)
+                flat += host.flatten().tolist()
+        return flat
+
+    on, one, rows = Collectives(StreamAdapter()), Array(numpy.ones(3)), Array(numpy.ones((n, 1)))
+    first = synchronize(on.allreduce_async(one, None, "first", Sum, 1.0, 1.0, WORLD))
+    call("cuCtxSynchronize")
+    equal(first, n)
+    os.environ["FAKE_NCCL"] = f"late={r}:100"
+    assert done(on.allreduce_async(one, None, "a", Sum, 1.0, 1.0, WORLD)) == [n] * 3
+    assert done(on.grouped_allreduce_async([one, one], None, "b", Sum, 1.0, 1.0, WORLD)) == (
+        [n] * 6)
+    mine = Array(numpy.full(3, r))
+    assert done(on.broadcast_async(mine, None, n - 1, "c", WORLD)) == [n - 1] * 3
+    assert done(on.allgather_async(mine, "d", WORLD)) == [i for i in range(n) for _ in range(3)]
+    assert done(on.alltoall_async(rows, None, "e", WORLD)) == [1] * n
+    assert done(on.reducescatter_async(rows, "f", Sum, WORLD, 1.0, 1.0)) == [n]
+    assert done(on.grouped_reducescatter_async([rows], "g", Sum, WORLD, 1.0, 1.0)) == [n]
+
+    class Told(Array):
+        """By DLPack, on any stream."""
+
+        def __dlpack__(self, stream=None):
+            assert stream == submits.value
+            return super().__dlpack__(dlpack.LEGACY)
+
+    a = Told(numpy.full(3, r))
+    assert done(ringup.allreduce(a, async_op=True, stream=submits.value), a) == (
+        [n * (n - 1) / 2] * 3)
+    for stream in (submits, waits):
+        call("cuStreamDestroy_v2", stream)
+
+
+def recorded():
+    """torch's allocator hears on which stream ringup uses tensors, whichever stream allocated
+    them.  This torch has no GPU: its tensors are in host memory and only the streams are fakes."""
+    import torch
+
+    from horovod.torch.adapter import TorchAdapter
+
+    class Tensor(torch.Tensor):
+        """Notes the streams that it is told of."""
+
+        def record_stream(self, stream):
+            seen.append((self.data_ptr(), stream))
+
+    def check(places, *expected):
+        told = sorted(at for at, _ in seen)
+        assert told == sorted(t.data_ptr() for t in expected), (places, seen)
+        assert all(stream is now for _, stream in seen), seen
+        seen.clear()
+
+    class Stream:
+        """The current stream."""
+
+        cuda_stream = 7
+
+    seen, now, adapter = [], Stream, TorchAdapter()
+    torch.cuda.current_stream = lambda _device: now
+    one, other = (torch.ones(2, 3).as_subclass(Tensor) for _ in range(2))
+    check(adapter.far_places(one, None), one)
+    check(adapter.far_places(one, one), one)
+    check(adapter.far_places(one, other), one, other)
+    check(adapter.far_places(one.t(), other.t()), one, other)
+    check(adapter.far_source(one.t()), one)
+    here = adapter.at_wait((one, other, one))
+    now = type("Other", (Stream,), {"cuda_stream": 8})
+    check(here(), one, other)
+    assert here() == 8
+
+
 def versions():
     """Rank 1 has another NCCL: no rank starts, and each is told both."""
     if os.environ["RINGUP_RANK"] == "1":
@@ -355,9 +587,18 @@ if __name__ == "__main__":
         sys.exit()
     basics.init()
     local = basics.local_rank()
+    if sys.argv[1] == "visible":
+        # As many programs do; CUDA reads it when it starts, and serves no child of that process.
+        os.environ["CUDA_VISIBLE_DEVICES"], local = str(local), 0
+        child = os.fork()
+        if not child:
+            os._exit(cuda.cuInit(0))
+        assert os.waitpid(child, 0)[1] == 0, "CUDA had started before the first tensor"
     sit(local)
-    {"train": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
+    {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
      "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
+     "lagging": lagging, "recorded": recorded,
+     "elsewhere": elsewhere, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)
     basics.shutdown()

@@ -10,7 +10,7 @@ import ctypes
 import numpy
 import pytest
 
-from ringup import constants, memory
+from ringup import constants, dlpack, memory
 
 NUMPY = {"uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "int32": "I32",
          "int64": "I64", "float16": "F16", "float32": "F32", "float64": "F64", "bool": "BOOL"}
@@ -73,6 +73,42 @@ def test_what_does_not_lie_in_one_piece_is_refused():
     # of one row or none, strides say nothing
     assert memory.of(Capsule(numpy.ones((1, 3)).T)).shape == (3, 1)
     assert memory.of(Capsule(numpy.ones((0, 3)).T)).count == 0
+
+
+class Given:
+    """An object with one attribute."""
+
+    def __init__(self, name, value):
+        setattr(self, name, value)
+
+
+def test_streams_as_numbers_and_as_objects():
+    assert [dlpack.stream_number(n) for n in (1, 2, 1 << 40)] == [1, 2, 1 << 40]
+    for stream in (Given("cuda_stream", 7), Given("ptr", 7), Given("handle", ctypes.c_void_p(7)),
+                   Given("__cuda_stream__", lambda: (0, 7))):
+        assert dlpack.stream_number(stream) == 7
+    for default in (Given("cuda_stream", 0), Given("ptr", 0), Given("handle", ctypes.c_void_p())):
+        assert dlpack.stream_number(default) == dlpack.LEGACY
+    with pytest.raises(ValueError, match="stream=0 is ambiguous; pass 1"):
+        dlpack.stream_number(0)
+    for n in (-1, -2):
+        with pytest.raises(ValueError, match=f"stream={n} is not a CUDA stream"):
+            dlpack.stream_number(n)
+    for other in ("1", 1.0):
+        with pytest.raises(TypeError, match="is neither a CUDA stream nor"):
+            dlpack.stream_number(other)
+
+
+def test_arrays_that_must_not_be_changed_are_refused():
+    fixed = Capsule(numpy.ones(3))
+    fixed.__cuda_array_interface__ = {"data": (fixed.inner.ctypes.data, True)}
+    assert memory.of(fixed).count == 3
+    with pytest.raises(ValueError, match="read-only"):
+        memory.of(fixed, writable=True)
+    of_jax = type("ArrayImpl", (Capsule,), {"__module__": "jaxlib._jax"})(numpy.ones(3))
+    assert memory.of(of_jax).count == 3
+    with pytest.raises(ValueError, match=r"JAX arrays cannot be changed in place; use ringup\.jax"):
+        memory.of(of_jax, writable=True)
 
 
 def test_other_devices_and_other_things_are_refused():

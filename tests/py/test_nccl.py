@@ -75,10 +75,17 @@ def test_the_same_through_host_memory():
 
 
 @pytest.mark.parametrize("n, what", [(2, "adasum"), (2, "arrays"), (2, "blocks"),
-                                     (3, "blocks"), (3, "sets")])
+                                     (2, "elsewhere"), (3, "blocks"), (1, "recorded"),
+                                     (3, "sets")])
 def test_others(n, what):
     p = ranks(n, what)
     assert p.returncode == 0, p.stdout + p.stderr
+
+
+def test_init_does_not_start_cuda():
+    p = ranks(2, "visible")
+    assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
+    assert "left at exit" not in p.stderr, p.stderr
 
 
 @pytest.mark.parametrize("nccl", ["2.18.3", "2.28.9"])
@@ -91,6 +98,22 @@ def test_a_killed_rank_is_named_at_once(nccl):
 def test_a_frozen_rank_is_named():
     p = ranks(2, "stopped", RINGUP_LIVENESS_PROFILE="fast")
     assert p.returncode != 0 and "told after" in p.stdout and "it is stopped" in p.stdout, p.stdout
+
+
+@pytest.mark.parametrize("nccl", ["2.18.3", "2.28.9"])
+def test_a_commit_keeps_nothing_of_an_aborted_allreduce(nccl):
+    p = ranks(3, "lagging", nccl, options=["--min-np", "2"])
+    said = p.stdout + p.stderr
+    # The third step has not been committed: its sum was never complete.
+    assert p.stdout.count("generation of 2 at step 2") == 2, said
+    assert p.stdout.count("the weights are right") >= 2, said
+
+
+@pytest.mark.parametrize("end, code", [("leaves", 0), ("dies", 128 + 9)])
+def test_a_program_can_ask_before_it_saves(end, code):
+    p = ranks(2, "checkpoint", more=[end])
+    said = p.stdout + p.stderr
+    assert p.returncode == code and p.stdout.count("is through") == 2 - (code > 0), said
 
 
 # What Horovod's users on GPUs have asked for: the numbers are upstream's.
@@ -150,7 +173,15 @@ def test_what_the_script_for_a_real_gpu_trains_runs_on_cpus(program, tmp_path):
     script = os.path.join(ROOT, "tests", "peers", program)
     p = start(["horovodrun", "-np", "2", sys.executable, script, str(tmp_path), "1"],
               CUDA_VISIBLE_DEVICES="")
-    assert p.returncode == 0 and " 0 wrong" in p.stdout, p.stdout + p.stderr
+    said = " 0 wrong" if program == "gpu_train.py" else "result: resnet50 on 2 x cpu, gloo"
+    assert p.returncode == 0 and said in p.stdout, p.stdout + p.stderr
+
+
+def test_the_elastic_training_of_the_script_for_a_real_gpu_runs_on_cpus():
+    script = os.path.join(ROOT, "tests", "peers", "gpu_elastic.py")
+    p = start(["horovodrun", "-np", "3", "--min-np", "2", sys.executable, script],
+              CUDA_VISIBLE_DEVICES="")
+    assert p.stdout.count("trained on, 2 ranks alike") == 2, p.stdout + p.stderr
 
 
 def test_no_driver_and_no_nccl_are_named():

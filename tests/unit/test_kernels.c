@@ -1,6 +1,8 @@
-/* test_kernels.c - the arithmetic of the device's kernels is the host's, at every border. */
+/* test_kernels.c - the device's kernels, as C and as PTX, compute what the host does. */
 #include "device/kernels.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include "coll/copy.h"
 #include "coll/reduce.h"
 #include "fakegpu/kernels_cpu.h"
+#include "fakegpu/ptx.h"
 #include "tap.h"
 
 enum { ROOM = 3 * DEVICE_TILE, GUARD = 64, WIDEST = 8 };
@@ -65,10 +68,129 @@ static bool are_equal(enum ringup_dtype t, const void *a, const void *b, uint64_
 	return true;
 }
 
+/* ---- both builds of a kernel ---- */
+
+static struct ptx *module;
+static bool is_same; /* the two builds' results, since are_same() */
+
+/* Bytes of an element that kernel @k reads, or writes. */
+static size_t kernel_bytes(enum device_kernel k, bool writes, uint32_t element)
+{
+	switch (k) {
+	case DEVICE_COPY:
+		return element;
+	case DEVICE_FILL:
+		return writes ? element : 0;
+	case DEVICE_BOOL:
+	case DEVICE_SCALE_U8:
+	case DEVICE_SCALE_I8:
+		return 1;
+	case DEVICE_WIDEN_I16:
+	case DEVICE_WIDEN_U16:
+		return writes ? 4 : 2;
+	case DEVICE_NARROW_I16:
+	case DEVICE_NARROW_U16:
+		return writes ? 2 : 4;
+	case DEVICE_SCALE_I32:
+	case DEVICE_SCALE_F32:
+		return 4;
+	case DEVICE_SCALE_I64:
+	case DEVICE_SCALE_F64:
+		return 8;
+	default:
+		return 2;
+	}
+}
+
+struct launch {
+	enum device_kernel kernel;
+	const struct device_move *move;
+};
+
+/* The PTX may read the pieces' sources and write what they become, to the byte. */
+static bool piece_find(void *arg, uint64_t at, bool writes, struct ptx_range *r)
+{
+	const struct launch *l = arg;
+	uint32_t i;
+
+	for (i = 0; i < l->move->pieces; i++) {
+		const struct device_piece *p = &l->move->piece[i];
+		uint64_t begin = (uintptr_t)(writes ? p->to : p->from);
+
+		r->at = begin;
+		r->bytes = p->count * kernel_bytes(l->kernel, writes, l->move->element);
+		r->host = (unsigned char *)(uintptr_t)begin;
+		if (at - begin < r->bytes)
+			return true;
+	}
+	return false;
+}
+
+/* What the pieces become, one behind the other: from there to @kept, or back. */
+static void pieces_keep(const struct launch *l, unsigned char *kept, bool back)
+{
+	size_t size = kernel_bytes(l->kernel, true, l->move->element), bytes;
+	uint32_t i;
+
+	for (i = 0; i < l->move->pieces; i++, kept += bytes) {
+		bytes = l->move->piece[i].count * size;
+		if (back)
+			memcpy(l->move->piece[i].to, kept, bytes);
+		else
+			memcpy(kept, l->move->piece[i].to, bytes);
+	}
+}
+
+static bool pieces_are(const struct launch *l, const unsigned char *kept)
+{
+	size_t size = kernel_bytes(l->kernel, true, l->move->element);
+	enum ringup_dtype t = l->kernel == DEVICE_SCALE_F16    ? RINGUP_F16
+			      : l->kernel == DEVICE_SCALE_BF16 ? RINGUP_BF16
+			      : l->kernel == DEVICE_SCALE_F32  ? RINGUP_F32
+			      : l->kernel == DEVICE_SCALE_F64  ? RINGUP_F64
+							       : RINGUP_U8;
+	uint64_t each = size / reduce_dtype_bytes(t);
+	uint32_t i;
+
+	for (i = 0; i < l->move->pieces; i++) {
+		const struct device_piece *p = &l->move->piece[i];
+
+		if (!are_equal(t, kept, p->to, p->count * each)) {
+			printf("# %s, piece %u of %u, of %u: factor %g, divisor %lld\n",
+			       kernel_symbol(l->kernel), i, l->move->pieces, p->count,
+			       l->move->factor, (long long)l->move->divisor);
+			return false;
+		}
+		kept += p->count * size;
+	}
+	return true;
+}
+
+/* Runs the PTX, and then on the same bytes the C, whose results stay. */
 static void launch(enum device_kernel k, const struct device_move *m)
 {
+	static unsigned char before[1 << 21], after[1 << 21];
+	struct launch l = { k, m };
+	const struct ptx_kernel *ptx = ptx_kernel(module, kernel_symbol(k));
+	int error;
+
+	pieces_keep(&l, before, false);
+	error = ptx_run(ptx, kernel_move_grid(m), DEVICE_THREADS, m, piece_find, &l);
+	if (error)
+		printf("# %s: error %d\n", kernel_symbol(k), error);
+	pieces_keep(&l, after, false);
+	pieces_keep(&l, before, true);
 	kernels_cpu_run(kernels_cpu_find(kernel_symbol(k)), m, kernel_move_grid(m),
 			DEVICE_THREADS);
+	is_same = !error && pieces_are(&l, after) && is_same;
+}
+
+static bool are_same(void)
+{
+	bool same = is_same;
+
+	is_same = true;
+	return same;
 }
 
 /* The bytes behind what is written stay as they are. */
@@ -145,6 +267,7 @@ static void scaling(void)
 			good &= scales((enum ringup_dtype)t, ROOM, factors[f], f + 1);
 		ok(good, "%s is scaled as by the host",
 		   reduce_dtype_name((enum ringup_dtype)t));
+		ok(are_same(), "and by the PTX");
 	}
 }
 
@@ -209,6 +332,76 @@ static void narrow_types(void)
 				travels(RINGUP_U16, (enum ringup_redop)redop, ranks);
 		ok(good, "%s of 16-bit integers by way of 32 bits",
 		   reduce_redop_name((enum ringup_redop)redop));
+		ok(are_same(), "and by the PTX");
+	}
+}
+
+/* ---- numbers at which something changes ---- */
+
+/* Neighbours of each power of two, from below and from above: with them the smallest and
+ * largest integers, and of floating numbers the denormal ones, the infinities and NaNs. */
+static uint64_t border(uint64_t i, size_t bytes)
+{
+	uint64_t top = UINT64_C(1) << (8 * bytes - 1), power = UINT64_C(1)
+							       << i / 9 % (8 * bytes);
+	uint64_t base = i % 3 == 0 ? power : i % 3 == 1 ? -power : top - power;
+
+	return base + i / 3 % 3 - 1;
+}
+
+/* Every value of 8 bits; the borders of wider ones, and behind them every @step-th of 16 bits.
+ */
+static uint64_t borders_fill(unsigned char *at, size_t bytes, uint64_t step)
+{
+	uint64_t borders = bytes == 1 ? 0 : 9 * 8 * bytes, i, value;
+	uint64_t others = bytes == 1 ? 256 : bytes == 2 ? 65536 / step : 0;
+
+	for (i = 0; i < borders + others; i++) {
+		value = i < borders ? border(i, bytes) : step * (i - borders);
+		memcpy(at + i * bytes, &value, bytes);
+	}
+	return borders + others;
+}
+
+static const double odd_factors[] = { 1,     -1,           0.1,      1.0 / 3,        -0.0,
+				      65521, 1e-7,         0x1p-24,  0x1.fffffep127, 0x1p-149,
+				      1e300, DBL_TRUE_MIN, HUGE_VAL, -HUGE_VAL,      NAN };
+static const int64_t odd_divisors[] = { 1, 3, 2, 255, 65537, INT64_C(1) << 32, INT64_MAX };
+
+enum {
+	ODD_FACTORS = sizeof(odd_factors) / sizeof(odd_factors[0]),
+	ODD_DIVISORS = sizeof(odd_divisors) / sizeof(odd_divisors[0])
+};
+
+/* In place, if the element has one size; all values of 16 bits if nothing else is done. */
+static void borders_launch(enum device_kernel k, double factor, int64_t divisor)
+{
+	static _Alignas(16) unsigned char from[66000 * 4], to[66000 * 4];
+	size_t bytes = kernel_bytes(k, false, 0);
+	uint64_t count = borders_fill(from, bytes, factor == 1 && divisor == 1 ? 1 : 5);
+	struct device_move m;
+
+	kernel_move_begin(&m, 0);
+	m.factor = factor;
+	m.divisor = divisor;
+	kernel_move_add(&m, from, bytes == kernel_bytes(k, true, 0) ? from : to, count);
+	launch(k, &m);
+}
+
+static void borders(void)
+{
+	int k, f, d;
+
+	for (k = DEVICE_BOOL; k < DEVICE_FILL; k++) {
+		bool is_many = kernel_bytes((enum device_kernel)k, false, 0) == 2;
+
+		for (f = 0; f < ODD_FACTORS; f++)
+			for (d = 0; d < ODD_DIVISORS; d++)
+				if (!is_many || f % ODD_DIVISORS == d)
+					borders_launch((enum device_kernel)k, odd_factors[f],
+						       odd_divisors[d]);
+		ok(are_same(), "%s: C and PTX give the same bits at every border",
+		   kernel_symbol((enum device_kernel)k));
 	}
 }
 
@@ -254,6 +447,53 @@ static void copies(void)
 			good &= lands(element, skew, skew ? 9 : 100 / (int)element);
 	ok(good, "pieces of every size and alignment are copied");
 	ok(lands(1, 0, DEVICE_PIECES), "as many as a launch takes");
+	ok(are_same(), "and by the PTX");
+}
+
+/* A launch of up to @pieces, each with a length and a place of its own, some in place. */
+static void scatter(enum device_kernel k, uint32_t element, int pieces)
+{
+	static _Alignas(16) unsigned char from[1 << 20], to[1 << 20];
+	size_t size[2] = { kernel_bytes(k, false, element), kernel_bytes(k, true, element) };
+	size_t widest = size[0] > size[1] ? size[0] : size[1], at = random_word() % 16 * widest;
+	bool is_in_place = size[0] == size[1] && k != DEVICE_COPY && random_word() % 2;
+	struct device_move m;
+	size_t i;
+
+	for (i = 0; i < sizeof(from); i += 8)
+		memcpy(from + i, &(uint64_t){ random_word() }, 8);
+	kernel_move_begin(&m, element);
+	m.value = random_word();
+	m.factor = odd_factors[random_word() % ODD_FACTORS];
+	m.divisor = odd_divisors[random_word() % ODD_DIVISORS];
+	while (pieces--) {
+		uint64_t count = random_word() % 8 ? 1 + random_word() % 300
+						   : DEVICE_TILE - 2 + random_word() % 5;
+		/* Sources and results need not have the same place in a word of 16 bytes. */
+		size_t from_at = at + random_word() % 3 * widest;
+
+		if (from_at + count * widest > sizeof(from))
+			break;
+		kernel_move_add(&m, from + from_at, is_in_place ? from + from_at : to + at,
+				count);
+		at = from_at + (count + random_word() % 20) * widest;
+	}
+	if (m.pieces)
+		launch(k, &m);
+}
+
+static void scatters(void)
+{
+	static const int pieces[] = { 1, 2, 3, 4, 7, 20, 41, DEVICE_PIECES };
+	int k;
+	uint32_t i;
+
+	for (k = 0; k < DEVICE_KERNEL_COUNT; k++) {
+		for (i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
+			scatter((enum device_kernel)k, 1U << i % 4, pieces[i]);
+		ok(are_same(), "%s: C and PTX give the same bits wherever the pieces are",
+		   kernel_symbol((enum device_kernel)k));
+	}
 }
 
 static void fills(void)
@@ -275,6 +515,7 @@ static void fills(void)
 		good &= is_guarded(out + (DEVICE_TILE + 5) * element);
 	}
 	ok(good, "neutral elements of every size fill a buffer");
+	ok(are_same(), "and by the PTX");
 }
 
 /* Nothing is launched: a launch's limits. */
@@ -324,11 +565,21 @@ static void ptx(void)
 
 int main(void)
 {
+	char why[200] = "";
+
+	module = ptx_load(device_kernels_ptx, why, sizeof(why));
+	ok(module, "the PTX is valid%s%s", *why ? ": " : "", why);
+	if (!module)
+		return tap_done();
+	are_same();
 	scaling();
 	narrow_types();
+	borders();
 	copies();
+	scatters();
 	fills();
 	limits();
 	ptx();
+	ptx_unload(module);
 	return tap_done();
 }

@@ -80,6 +80,7 @@ static void operations(void)
 	refuses(ringup_poll(NULL), "ringup_poll");
 	refuses(ringup_wait(NULL, 0), "ringup_wait");
 	refuses(ringup_wait_on(NULL, 0), "ringup_wait_on");
+	refuses(ringup_result_stream(NULL, &op), "ringup_result_stream");
 	refuses(ringup_then(NULL, then, NULL), "ringup_then");
 	if (!ringup_barrier(world, "then", &op))
 		refuses(ringup_then(op, NULL, NULL), "ringup_then");

@@ -22,6 +22,7 @@ from .constants import ADASUM, ANY_SOURCE, AVERAGE, MAX, MIN, PRODUCT, SUM
 from .errors import (Aborted, Deadlock, InvalidArgument, Mismatch, NameInUse, NoBackend,
                      NotAuthentic, NotRunning, OutOfMemory, PeerLost, RingupError, SystemRefused,
                      TimedOut)
+from .gpu import wait_for_gpu
 from .job import (abort, backend, host_count, host_rank, init, is_homogeneous, is_initialized,
                   local_rank, local_size, rank, shutdown, size)
 from .objects import broadcast as broadcast_object

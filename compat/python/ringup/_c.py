@@ -1,4 +1,4 @@
-# _c.py - libringup.so through ctypes: the only Python file that deals with C.
+# _c.py - libringup.so and CUDA's driver through ctypes: the only Python file that deals with C.
 # SPDX-License-Identifier: Apache-2.0
 """The ctypes mirror of ringup.h.  tests/py/test_header.py compiles the header and compares the two.
 """
@@ -157,6 +157,7 @@ PROTOTYPES = {
     "ringup_poll": (c_int, [c_void_p]),
     "ringup_wait": (c_int, [c_void_p, c_int64]),
     "ringup_wait_on": (c_int, [c_void_p, c_int64]),
+    "ringup_result_stream": (c_int, [c_void_p, c_void_p]),
     "ringup_then": (c_int, [c_void_p, CALLBACK, c_void_p]),
     "ringup_timeline_start": (c_int, [c_void_p, c_char_p, c_int]),
     "ringup_timeline_stop": (c_int, [c_void_p]),
@@ -183,7 +184,7 @@ LAUNCHER = {
 
 # These never block, so they keep the interpreter's lock: who lets go of it has to get it back,
 # which takes milliseconds where another thread computes in Python.
-PROMPT = {*STARTS, "ringup_then", "ringup_poll", "ringup_hosts_changed"}
+PROMPT = {*STARTS, "ringup_then", "ringup_result_stream", "ringup_poll", "ringup_hosts_changed"}
 
 SONAME = "libringup.so.0"
 
@@ -307,3 +308,47 @@ def view(lib, address, nbytes):
     a = (ctypes.c_ubyte * nbytes).from_address(address)
     weakref.finalize(a, lib.ringup_free, address).atexit = False
     return memoryview(a).cast("B")
+
+
+# CUDA's driver, of which the library uses one context for each device, as the frameworks do.
+
+def _driver():
+    """Return the driver; None if this process has not loaded it."""
+    try:
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+
+
+def _call_driver(driver, name, *args):
+    """Call a function of the driver; raise an exception if it fails."""
+    code = getattr(driver, name)(*args)
+    if code:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(text))
+        raise error("ESYSTEM", f"the GPU has failed: {name}: "
+                    f"{(text.value or b'').decode() or f'error {code}'}; restart this process")
+
+
+def finish_devices():
+    """Block until each device whose primary context is in use has run its work.  The context of
+    the calling thread changes."""
+    driver = _driver()
+    if driver is None:
+        return
+    count, device, flags, active = (ctypes.c_int() for _ in range(4))
+    context = ctypes.c_void_p()
+    _call_driver(driver, "cuDeviceGetCount", ctypes.byref(count))
+    for i in range(count.value):
+        _call_driver(driver, "cuDeviceGet", ctypes.byref(device), i)
+        _call_driver(driver, "cuDevicePrimaryCtxGetState", device, ctypes.byref(flags),
+                     ctypes.byref(active))
+        if not active.value:
+            continue
+        _call_driver(driver, "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        try:
+            _call_driver(driver, "cuCtxSetCurrent", context)
+            _call_driver(driver, "cuCtxSynchronize")
+        finally:
+            driver.cuCtxSetCurrent(None)
+            driver.cuDevicePrimaryCtxRelease_v2(device)

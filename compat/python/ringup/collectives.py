@@ -15,7 +15,7 @@ import importlib
 import sys
 from typing import Any, Iterable, List, Optional, Sequence, TypeVar, Union
 
-from . import _c, constants, dlpack, job, memory, operation
+from . import _c, constants, dlpack, gpu, job, memory, operation
 from .job import lib
 
 Array = TypeVar("Array")
@@ -90,8 +90,24 @@ class Group:
         return self._group or job.get_running().world
 
     def _stream(self, stream):
-        """Return the stream of an array on a GPU; None if the group does not accept GPU arrays."""
-        return (stream or dlpack.LEGACY) if self._here().cuda else None
+        """Return the number of the stream for an array on a GPU; None if the group does not accept
+        GPU arrays."""
+        number = dlpack.LEGACY if stream is None else dlpack.stream_number(stream)
+        return number if self._here().cuda else None
+
+    @staticmethod
+    def _changed(data, m, stream):
+        """Return the function that returns an array once an operation on it is complete.
+
+        If it is unknown on which stream the array's library continues, the function waits until the
+        GPU has run the operation."""
+        if m.stream is None or stream is not None or dlpack.uses_legacy(data):
+            return lambda _: data
+
+        def finish(_keep):
+            gpu.wait_for_gpu()
+            return data
+        return finish
 
     @property
     def rank(self) -> int:
@@ -111,29 +127,35 @@ class Group:
     def allreduce(self, data: Array, op: Op = constants.SUM, name: Optional[str] = None,
                   pre: float = 1.0, post: float = 1.0,
                   async_op: bool = False,
-                  stream: Optional[int] = None) -> Union[Array, operation.Operation]:
+                  stream: Optional[Any] = None) -> Union[Array, operation.Operation]:
         """Reduce an array over all ranks, in place, and return it.
 
         op is ringup.SUM, "sum" and so on.  Elements are multiplied by pre before the reduction
-        and by post after it.  With RINGUP_BACKEND=nccl the array may be on a GPU; the result is
-        then ready for work queued on the stream after this call (by default CUDA's default
-        stream)."""
+        and by post after it.
+
+        With RINGUP_BACKEND=nccl the array may be on a GPU, but not a JAX array: use ringup.jax.
+        stream is the CUDA stream on which the program uses the array: an object of torch, CuPy or
+        Numba, which then stays alive during the operation, or a number.  The operation runs after
+        the work that is queued there.  When it is complete, work queued there finds the result.
+        Without a stream, this applies to CUDA's default stream for arrays of torch, CuPy and Numba;
+        with arrays of other libraries, wait() waits until the GPU has run the operation.  If you
+        use the result on another stream, pass that one to wait(stream=...) of the handle."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         memory.check_reducible(m)
         reduction = operation.Reduction(_name(name), m.count, m.dtype, _reduction(op), pre, post)
-        return _end(reduction.start(m.address, m.address, self._group, m, lambda _: data,
-                                    m.stream), async_op)
+        return _end(reduction.start(m.address, m.address, self._group, (m, stream),
+                                    self._changed(data, m, stream), m.stream), async_op)
 
     def broadcast(self, data: Array, root: int = 0, name: Optional[str] = None,
                   async_op: bool = False,
-                  stream: Optional[int] = None) -> Union[Array, operation.Operation]:
+                  stream: Optional[Any] = None) -> Union[Array, operation.Operation]:
         """Copy root's elements into every rank's array, in place, and return it.  GPU arrays work
         as in allreduce()."""
         m = memory.of(data, writable=True, stream=self._stream(stream))
         dtype, each = m.carried
         return _end(operation.broadcast(m.address, m.address, m.count * each, dtype, root,
-                                        _name(name), (), self._group, m, lambda _: data,
-                                        m.stream), async_op)
+                                        _name(name), (), self._group, (m, stream),
+                                        self._changed(data, m, stream), m.stream), async_op)
 
     def allgather(self, data: Array, name: Optional[str] = None,
                   async_op: bool = False) -> Any:

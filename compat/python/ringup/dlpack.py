@@ -5,6 +5,7 @@ only reads a capsule and never consumes it, so the capsule keeps the memory aliv
 lives."""
 
 import ctypes
+import operator
 from ctypes import Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 
 from .constants import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16
@@ -29,6 +30,37 @@ class _Tensor(Structure):
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def stream_number(stream):
+    """Return the driver's number of a CUDA stream, which is given as a number or as an object of
+    torch, CuPy, Numba or another library with __cuda_stream__()."""
+    ask = getattr(stream, "__cuda_stream__", None)
+    if ask is not None:
+        return int(ask()[1]) or LEGACY
+    for name in ("cuda_stream", "ptr", "handle"):  # torch, CuPy, Numba
+        if hasattr(stream, name):
+            found = getattr(stream, name)
+            return int(getattr(found, "value", found) or LEGACY)
+    try:
+        number = operator.index(stream)
+    except TypeError:
+        raise TypeError(f"stream={stream!r} is neither a CUDA stream nor the number of one") from (
+            None)
+    if number < 0:
+        raise ValueError(f"stream={number} is not a CUDA stream: an operation must wait until its "
+                         "array is computed; pass the stream that computes it, or 1 for CUDA's "
+                         "default stream")
+    if number == 0:
+        raise ValueError("stream=0 is ambiguous; pass 1 for CUDA's (legacy) default stream, or 2 "
+                         "for the default stream of this thread")
+    return number
+
+
+def uses_legacy(tensor):
+    """Return whether the tensor's library queues work on CUDA's legacy default stream, unless the
+    program chooses another stream."""
+    return type(tensor).__module__.partition(".")[0] in ("torch", "cupy", "numba")
 
 
 def _is_contiguous(shape, strides):

@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 
-from . import collectives, constants, errors, job, objects, setting
+from . import collectives, constants, errors, gpu, job, objects, setting
 
 REMOVED, ADDED = 1, 2  # bits of hosts_changed()
 
@@ -170,10 +170,21 @@ class State:
                 last, bits = timestamp, bits | more
         before, self._last_updated_timestamp, bits = self._bcast_object((before, last, bits))
         if self._last_updated_timestamp > before:
+            self.await_values()  # the next generation continues with them
             raise self.Interrupt(bits == REMOVED)
 
+    def await_values(self, *values):
+        """Wait until the GPU has computed the values, and raise an exception if the job has failed
+        meanwhile, since they may come from an operation that was aborted.
+
+        save() calls this before it replaces the previous copy.  It has no effect unless the job
+        keeps tensors on the GPU."""
+        current = job.get_or_none()
+        if current is not None and current.running and current.world.cuda:
+            gpu.wait_for_gpu(*values)
+
     def save(self):
-        """Save a copy for restore()."""
+        """Save a copy for restore(), after await_values()."""
         raise NotImplementedError
 
     def restore(self):
@@ -195,7 +206,12 @@ class Values:
     restore() cannot undo changes in place."""
 
     def save(self):
-        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+        values = self._attributes()
+        self.await_values(values)
+        self._saved_state = values
+
+    def _attributes(self):
+        return {name: getattr(self, name) for name in self._saved_state}
 
     def restore(self):
         self._set_attrs()

@@ -82,13 +82,27 @@ def _address(m):
     return where["data"][0]
 
 
+def _check_writable(data):
+    """Raise an exception for an array that must not be changed in place."""
+    if type(data).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        raise ValueError("JAX arrays cannot be changed in place; use ringup.jax, whose functions "
+                         "return new arrays")
+    if type(data).__module__.partition(".")[0] == "torch":
+        return  # always writable; the property below raises exceptions for some
+    told = getattr(data, "__cuda_array_interface__", None)
+    if told is not None and told["data"][1]:
+        raise ValueError("the array is read-only; pass a writable array")
+
+
 def of(data, writable=False, stream=None):
-    """Return the Memory for an object.
+    """Return the Memory for an object.  writable: an operation will change it in place.
 
     Operations on GPU memory are ordered on a stream, given as a number.  Without a stream, an
     object in GPU memory raises an exception."""
     if isinstance(data, Memory):
         return data
+    if writable:
+        _check_writable(data)
     try:
         m = memoryview(data)
     except (TypeError, ValueError, BufferError):

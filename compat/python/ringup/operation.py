@@ -12,7 +12,7 @@ import math
 import threading
 import time
 
-from . import _c, errors, job
+from . import _c, dlpack, errors, job
 from .constants import ANY_SOURCE, BYTES, CUDA, I64
 from .job import lib
 
@@ -34,12 +34,14 @@ class Operation:
     """A handle of a collective in flight, for poll() and wait().
 
     keep stays alive until the operation has completed, even if wait() is never called.
-    finish(keep) makes the result."""
+    finish(keep) makes the result.  here(), if set, returns the number of the CUDA stream on which
+    the thread that calls wait() will use the result."""
 
-    __slots__ = ("op", "job", "called", "keep", "finish")
+    __slots__ = ("op", "job", "called", "keep", "finish", "here")
 
     def __init__(self, op, job_, called, keep, finish):
         self.op, self.job, self.called, self.keep, self.finish = op, job_, called, keep, finish
+        self.here = None
 
     def poll(self):
         """Return whether the operation has completed or failed; also True after wait()."""
@@ -48,9 +50,12 @@ class Operation:
             self.job.fresh.clear()
         return done
 
-    def wait(self, within_ms=-1):
+    def wait(self, within_ms=-1, stream=None):
         """Block until the operation has completed.  Return its result, or None if wait() has
         already returned it.
+
+        If the data are on a GPU, work that is queued afterwards on a stream sees the result: on the
+        stream given here, or else on the one with which the operation was started.
 
         After within_ms milliseconds (negative: no limit), raise TimedOut.  The operation then
         continues and still uses its memory."""
@@ -59,6 +64,12 @@ class Operation:
         if not self.job.running:
             self._forget()
             raise errors.NotRunning(f"{_words(self.called)}: its job has ended")
+        if stream is not None:
+            stream = dlpack.stream_number(stream)
+        elif self.here is not None:
+            stream = self.here()
+        if stream is not None:
+            lib.ringup_result_stream(self.op, stream)
         first = within_ms if 0 <= within_ms < SLICE_MS else SLICE_MS
         status = (lib.ringup_wait_on if within_ms < 0 else lib.ringup_wait)(self.op, first)
         if status == _c.ETIMEDOUT and first != within_ms:
@@ -74,7 +85,7 @@ class Operation:
 
     def _forget(self):
         """Drop the reference to the finished operation."""
-        self.op = self.keep = self.finish = None
+        self.op = self.keep = self.finish = self.here = None
         self.job.under_way.discard(self)
 
 
@@ -255,7 +266,7 @@ class Later:
         """Return whether the operation has completed or failed."""
         return self.begun.is_set() and (self.next is None or self.next.poll())
 
-    def wait(self, within_ms=-1):
+    def wait(self, within_ms=-1, stream=None):
         """Wait as for an Operation."""
         until = None if within_ms < 0 else time.monotonic() + within_ms / 1000
         while not self.begun.wait(SLICE_MS / 1000 if until is None
@@ -268,7 +279,7 @@ class Later:
         if self.next is None:
             return None
         return self.next.wait(within_ms if until is None
-                              else max(0, round(1000 * (until - time.monotonic()))))
+                              else max(0, round(1000 * (until - time.monotonic()))), stream)
 
 
 def _start_many(call, group, called, keep, finish, members):

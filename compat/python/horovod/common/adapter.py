@@ -43,6 +43,9 @@ class Adapter:
     far_source(t)  as source(), on the GPU
     far_room(t)   a function of a shape that returns a new tensor like t on the GPU, for work on the
                   stream of the thread that calls far_room()
+    at_wait(tensors)  a function without arguments that the thread calls that waits for an operation
+                  on these tensors: it returns the number of that thread's stream.  None: the result
+                  is used on the stream that queue() returned.
     on_queue(t)   a function that calls its argument so that the work is queued on the stream of t
     """
 
@@ -56,6 +59,9 @@ class Adapter:
 
     def far_source(self, tensor):
         return tensor
+
+    def at_wait(self, _tensors):
+        return None
 
     def on_queue(self, _tensor):
         return lambda f: f()

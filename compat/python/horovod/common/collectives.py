@@ -56,6 +56,13 @@ class Collectives:
         host memory."""
         return self.adapter.queue(tensor) if group.cuda and op != Adasum else None
 
+    def _in_flight(self, started, stream, tensors):
+        """Return an operation that was started on tensors.  If their data stay on the GPU, the
+        result is for the stream that is current when the program waits for it."""
+        if stream is not None:
+            started.here = self.adapter.at_wait(tensors)
+        return started
+
     def allreduce_async(self, tensor, output, name, op, pre, post, process_set):
         """Start reducing tensor into output, which may be the same tensor.  If output is None, the
         result is a new tensor."""
@@ -65,8 +72,8 @@ class Collectives:
             stream = self._stream(tensor, group, op) if group.cuda else None
             source, target, output = places = (
                 self.places if stream is None else self.adapter.far_places)(tensor, output)
-            return r.start(self.address(source), self.address(target), group, places, self.deliver,
-                           stream)
+            return self._in_flight(r.start(self.address(source), self.address(target), group,
+                                           places, self.deliver, stream), stream, places)
         except RingupError as e:
             raise translated(e) from e
 
@@ -94,9 +101,10 @@ class Collectives:
         stream = self._stream(tensors[0], group, op)
         places_of = self.places if stream is None else self.adapter.far_places
         places = [places_of(t, o) for t, o in zip(tensors, outputs or [None] * len(tensors))]
-        return begin(operation.allreduce_many, reductions,
-                     [(self.address(p[0]), self.address(p[1])) for p in places],
-                     group, places, lambda all_: [self.deliver(p) for p in all_], stream)
+        started = begin(operation.allreduce_many, reductions,
+                        [(self.address(p[0]), self.address(p[1])) for p in places],
+                        group, places, lambda all_: [self.deliver(p) for p in all_], stream)
+        return self._in_flight(started, stream, [t for p in places for t in p])
 
     def check_group(self, tensors):
         """Raise an exception for tensors that cannot form one group."""
@@ -139,7 +147,7 @@ class Collectives:
             target = make((rows, *rest))
             # An operation needs a place for its result, even if that is empty.
             room = target if rows * row else make((1,))
-            return (source, room), lambda _block, _rows: target, {
+            return (source, room, target), lambda _block, _rows: target, {
                 "source": self.address(source), "rows": shape[0], "row": row, "dtype": dtype,
                 "shape": rest, "stream": stream,
                 "into": (self.address(room), max(rows * row, 1) * BYTES[dtype])}
@@ -184,9 +192,11 @@ class Collectives:
 
         def start(numbers):
             sources, receivers, blocks = zip(*[go_on(numbers) for go_on in made])
-            return operation.allgather_many(
+            started = operation.allgather_many(
                 blocks, after, group, sources,
                 lambda parts: result([receive(*p) for receive, p in zip(receivers, parts)]))
+            far = [t for source, b in zip(sources, blocks) if "stream" in b for t in source]
+            return self._in_flight(started, far or None, far)
         return begin(operation.numbers, mine, before, group, start)
 
     def place_of(self, rows, process_set):
@@ -205,9 +215,10 @@ class Collectives:
         stream = self._stream(tensor, group)
         source, target, output = places = (
             self.places if stream is None else self.adapter.far_places)(tensor, output)
-        return begin(operation.broadcast, self.address(source), self.address(target),
-                     math.prod(shape) * each, dtype, root, named("broadcast", name), shape, group,
-                     places, self.deliver, stream)
+        started = begin(operation.broadcast, self.address(source), self.address(target),
+                        math.prod(shape) * each, dtype, root, named("broadcast", name), shape,
+                        group, places, self.deliver, stream)
+        return self._in_flight(started, stream, places)
 
     def alltoall_async(self, tensor, splits, name, process_set, counts_of=list):
         """Start an alltoall.  The result is (rows, number of rows from each rank); counts_of()
@@ -236,9 +247,10 @@ class Collectives:
         def start(told):
             source, receive, block = go_on(told)
             block["rows"] = sum(numbers)
-            return operation.alltoall(
+            started = operation.alltoall(
                 splits=numbers, name=after, group=group, keep=source, **block,
                 finish=lambda out, counts: (receive(out, counts), counts_of(counts)))
+            return self._in_flight(started, block.get("stream"), source)
         return begin(operation.numbers, numbers, before, group, start)
 
     # reducescatter
@@ -266,8 +278,10 @@ class Collectives:
     def reducescatter_async(self, tensor, name, op, process_set, pre, post):
         """Start a reduce-scatter of rows."""
         source, target, told = self._part(tensor, op, process_set, pre, post)
-        return begin(operation.reducescatter, named("reducescatter", name), group_of(process_set),
-                     (source, target), lambda _keep: self._of_room(target, tensor, told), **told)
+        started = begin(operation.reducescatter, named("reducescatter", name),
+                        group_of(process_set), (source, target),
+                        lambda _keep: self._of_room(target, tensor, told), **told)
+        return self._in_flight(started, told["stream"], (source, target))
 
     def _of_room(self, target, tensor, told):
         """Return a reduced part as a tensor; on the GPU, it already is one."""
@@ -277,9 +291,10 @@ class Collectives:
         """Start a reduce-scatter of several tensors: all of them or none."""
         self.check_group(tensors)
         sources, targets, told = zip(*[self._part(t, op, process_set, pre, post) for t in tensors])
-        return begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
-                     group_of(process_set), (sources, targets),
-                     lambda _keep: list(map(self._of_room, targets, tensors, told)))
+        started = begin(operation.reducescatter_many, told, named("grouped_reducescatter", name),
+                        group_of(process_set), (sources, targets),
+                        lambda _keep: list(map(self._of_room, targets, tensors, told)))
+        return self._in_flight(started, told[0]["stream"], (*sources, *targets))
 
 
 def barrier(process_set=global_process_set):

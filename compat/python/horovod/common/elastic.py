@@ -48,6 +48,13 @@ class State(elastic.State):
         super().__init__(bcast_object)
         self._rank = get_rank
 
+    def await_values(self, *values):
+        """As in ringup.elastic.State, with Horovod's exception."""
+        try:
+            super().await_values(*values)
+        except RingupError as e:
+            raise translated(e) from e
+
 
 class ObjectState(elastic.Values, State):
     """Objects that all ranks share: each keyword is an attribute."""

@@ -107,9 +107,14 @@ class KerasState(ObjectState):
     def _variables(self):
         return list(self.model.variables), optimizer_variables(self.optimizer)
 
+    def _copies(self):
+        return [_values(variables) for variables in self._variables()]
+
     def _save_model(self):
-        self._saved_model_state, self._saved_optimizer_state = (
-            _values(variables) for variables in self._variables())
+        # A copy in host memory is made after the GPU has computed the values.
+        copies = self._copies()
+        self.await_values()
+        self._saved_model_state, self._saved_optimizer_state = copies
 
     def _load_model(self):
         saved = self._saved_model_state, self._saved_optimizer_state
@@ -117,8 +122,10 @@ class KerasState(ObjectState):
             _set_values(variables, values)
 
     def save(self):
-        self._save_model()
-        super().save()
+        copies, values = self._copies(), self._attributes()
+        self.await_values(values)
+        self._saved_model_state, self._saved_optimizer_state = copies
+        self._saved_state = values
 
     def restore(self):
         self._load_model()

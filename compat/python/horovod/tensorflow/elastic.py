@@ -42,8 +42,8 @@ class TensorFlowState(ObjectState):
                 v.assign(value)
 
     def save(self):
+        super().save()  # first, because it may raise an exception
         self._save_model()
-        super().save()
 
     def restore(self):
         self._load_model()

@@ -15,7 +15,8 @@ from horovod.torch.mpi_ops import (
     grouped_reducescatter_async, init, is_homogeneous, is_initialized, join, local_rank,
     local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, poll, rank,
     reducescatter, reducescatter_async, remove_process_set, rocm_built, shutdown, size,
-    sparse_allreduce_async, start_timeline, stop_timeline, synchronize)
+    sparse_allreduce_async, start_timeline, stop_timeline, synchronize,
+    wait_for_gpu)
 from horovod.torch.optimizer import DistributedOptimizer
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 from ringup_torch.dynamo import hide as _hide

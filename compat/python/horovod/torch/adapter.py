@@ -26,6 +26,14 @@ def _empty(tensor):
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
+def _used(tensor):
+    """Return the tensor.  torch's allocator gives its memory away when the last reference is gone,
+    to work that is queued later on the stream on which it was allocated.  From now on that work
+    waits for the current stream, on which ringup uses the tensor."""
+    tensor.record_stream(torch.cuda.current_stream(tensor.device))
+    return tensor
+
+
 class TorchAdapter(Adapter):
     """An Adapter whose places are tensors, so that no step creates further objects."""
 
@@ -70,13 +78,28 @@ class TorchAdapter(Adapter):
     def far_places(tensor, output):
         source = TorchAdapter.far_source(tensor)
         if output is None:
-            output = _empty(tensor)
+            output = _empty(tensor)  # on the current stream
+        elif output is not tensor:
+            _used(output)
         plain = output.is_contiguous() and not output.is_conj() and not output.is_neg()
         return source, output if plain else torch.empty_like(source), output
 
     @staticmethod
     def far_source(tensor):
+        _used(tensor)
         return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+    @staticmethod
+    def at_wait(tensors):
+        tensors = list({id(t): t for t in tensors}.values())
+
+        def here():
+            stream = torch.cuda.current_stream(tensors[0].device)
+            # Only this stream waits until NCCL has read and written them.
+            for tensor in tensors:
+                tensor.record_stream(stream)
+            return stream.cuda_stream or dlpack.LEGACY
+        return here
 
     @staticmethod
     def on_queue(tensor):

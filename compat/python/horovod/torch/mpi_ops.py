@@ -15,10 +15,11 @@ from horovod.common.exceptions import HorovodInternalError
 from horovod.common.process_sets import (ProcessSet, add_process_set, global_process_set,
                                          remove_process_set)
 from horovod.common.semantics import (Adasum, Average, Max, Min, Product, Sum, check_linear,
-                                      check_sparse, choose, poll, scatter_gradient_factor,
+                                      begin, check_sparse, choose, poll, scatter_gradient_factor,
                                       synchronize)
 from horovod.torch.adapter import TorchAdapter
 from horovod.torch.compression import Compression
+from ringup import gpu
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
 _torch = Collectives(TorchAdapter())
@@ -246,6 +247,13 @@ def join(device=-1):
     Until then, this rank contributes zeros to the sums of the other ranks.  Averages are still
     divided by the number of all ranks."""
     return _join()
+
+
+def wait_for_gpu():
+    """Wait until the GPU has run all work that is queued; raise HorovodInternalError if the job has
+    failed meanwhile.  Call it before you save a checkpoint: with RINGUP_BACKEND=nccl, the result of
+    a collective is wrong if a rank died before the GPU had run it."""
+    begin(gpu.wait_for_gpu)
 
 
 # alltoall

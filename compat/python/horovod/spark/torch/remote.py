@@ -165,8 +165,12 @@ def train(plan):
         if hvd.rank() == 0 and plan["verbose"]:
             print(f"epoch {epoch + 1} of {plan['epochs']}: {entry}", flush=True)
         if hvd.rank() == 0 and plan["checkpoint"]:
-            plan["store"].write(plan["checkpoint"], state_of(model, optimizer, hvd.size()))
-    return (state_of(model, optimizer, hvd.size()), history) if hvd.rank() == 0 else None
+            state = state_of(model, optimizer, hvd.size())
+            hvd.wait_for_gpu()
+            plan["store"].write(plan["checkpoint"], state)
+    state = state_of(model, optimizer, hvd.size()) if hvd.rank() == 0 else None
+    hvd.wait_for_gpu()
+    return (state, history) if hvd.rank() == 0 else None
 
 
 def _order(plan, rows, epoch, rank):

@@ -118,6 +118,7 @@ class TorchState(ObjectState):
 
     def __init__(self, model=None, optimizer=None, **kwargs):
         values = {**kwargs, "model": model, "optimizer": optimizer}
+        self.await_values()  # a handler saves its value when it is made
         found = {name: _handler_of(value) for name, value in values.items()}
         self._handlers = {name: handler for name, handler in found.items() if handler}
         for name, handler in self._handlers.items():
@@ -126,9 +127,13 @@ class TorchState(ObjectState):
                          **{name: v for name, v in values.items() if name not in self._handlers})
 
     def save(self):
+        # First of all: the copies are then made from right values, and one copy after the other
+        # can be replaced.
+        values = self._attributes()
+        self.await_values(values)
         for handler in self._handlers.values():
             handler.save()
-        super().save()
+        self._saved_state = values
 
     def restore(self):
         for handler in self._handlers.values():
@@ -138,8 +143,7 @@ class TorchState(ObjectState):
     def sync(self):
         for handler in self._handlers.values():
             handler.sync()
-            handler.save()
-        super().sync()
+        super().sync()  # which calls save() first
 
     def reset(self):
         for handler in self._handlers.values():
@@ -148,5 +152,6 @@ class TorchState(ObjectState):
 
     def __setattr__(self, name, value):
         if name in vars(self).get("_handlers", ()):
+            self.await_values()
             self._handlers[name].set_value(value)
         super().__setattr__(name, value)
