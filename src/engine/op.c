@@ -53,7 +53,7 @@ int op_mark(struct ringup_op *op, struct err *e)
 	if (!d)
 		return 0;
 	/* A broadcast reads its root's data only; a gather's own may be empty. */
-	if (s->kind == PLAN_BROADCAST && s->root != op->comm->topo.rank)
+	if (collective_is(s->kind, COLLECTIVE_ROOT) && s->root != op->comm->topo.rank)
 		at = in ? r->out : NULL;
 	rc = d->mark(self, at, r->stream, &op->ready, e);
 	if (!rc && r->into && r->into_bytes)
