@@ -619,11 +619,16 @@ static int ask_member(const struct many *m, const struct ringup_group *g, int i,
 	case PLAN_ALLGATHER:
 		at = FIT(gather);
 		return at ? ask_gather(m->call, g, at, q, e) : e->code;
-	default:
+	case PLAN_REDUCESCATTER:
 		at = FIT(scatter);
 		return at ? ask_scatter(m->call, g, at, q, e) : e->code;
+	case PLAN_BROADCAST:
+	case PLAN_ALLTOALL:
+	case PLAN_BARRIER:
+		break;
 	}
 #undef FIT
+	return fail(e, RINGUP_EINVAL, "%s: cannot run several of these together", m->call);
 }
 
 /* Makes all tensors one request, with the caller's room for its members. */

@@ -18,11 +18,14 @@ struct wait_on;
 
 enum { BACKEND_SLOTS = 8 };
 
+/* PLAN_KINDS is not one of them, so that a switch without a default names all and no other. */
 enum plan_kind {
 #define X(kind, word, activity, traits) PLAN_##kind,
-	COLLECTIVES(X) PLAN_KINDS,
+	COLLECTIVES(X)
 #undef X
 };
+
+enum { PLAN_KINDS = COLLECTIVE_KINDS };
 
 /* Kinds of memory, as bits: RINGUP_HOST is 1 << RINGUP_HOST. */
 enum {

@@ -37,8 +37,7 @@ static int host_of(const struct cut *c, int rank)
 
 static bool flat(const struct plan *p)
 {
-	return p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST ||
-	       p->kind == PLAN_BARRIER;
+	return !collective_is(p->kind, COLLECTIVE_ROWS);
 }
 
 int cut_open(struct cut *c, const struct topo *t, const struct grid *g, uint64_t slot_bytes,
@@ -248,7 +247,7 @@ static int staged(struct cut *c, uint64_t *mostp, struct err *e)
 int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 {
 	uint64_t hosts = (uint64_t)c->grid->hosts, room, stage, all = 0;
-	bool sums = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
+	bool sums = collective_is(p->kind, COLLECTIVE_REDUCES);
 	int rc = 0;
 
 	c->plan = p;
@@ -264,14 +263,14 @@ int cut_plan(struct cut *c, const struct plan *p, int rails, struct err *e)
 	} else if (flat(p)) {
 		rc = place_pieces(c, p, e);
 		cut_flat(c, p, room, rails);
-	} else if (p->kind == PLAN_ALLTOALL) {
+	} else if (collective_is(p->kind, COLLECTIVE_SPLITS)) {
 		rc = cut_exchange(c, p->matrix, room, e);
 	} else {
 		place_blocks(c, p->counts);
 		for (int r = 0; r < c->topo->size; r++)
 			all += p->counts[r];
 		c->chunks = most(ceiling(all, room - hosts), 1);
-		if (p->kind == PLAN_REDUCESCATTER) {
+		if (sums) {
 			uint64_t pieces = c->chunks;
 
 			rc = staged(c, &all, e);
@@ -336,7 +335,7 @@ const uint64_t *cut_vector(struct cut *c, uint64_t k, const uint64_t **intop)
 		flat_vector(c, k);
 	else
 		stream_vector(c, &c->out, k, 0, c->start);
-	if (c->plan->kind == PLAN_ALLTOALL)
+	if (collective_is(c->plan->kind, COLLECTIVE_SPLITS))
 		stream_vector(c, &c->in, k, c->half, c->into);
 	return c->start;
 }
@@ -411,7 +410,7 @@ static bool block_run(struct cut_walk *w, const struct cut_blocks *b, int r,
 	w->count = to - from;
 	/* A buffer with one block has it at the beginning. */
 	user = from - b->offset[r];
-	if (c->plan->kind == PLAN_ALLTOALL || w->taking == (c->plan->kind == PLAN_ALLGATHER))
+	if (collective_is(c->plan->kind, w->taking ? COLLECTIVE_GROWS : COLLECTIVE_PARTS))
 		user += b->user[r];
 	w->in = in ? in + user * c->bytes : NULL;
 	w->out = out ? out + user * c->bytes : NULL;
@@ -423,8 +422,9 @@ static bool next_of_blocks(struct cut_walk *w)
 	struct cut *c = w->cut;
 	const struct topo *t = c->topo;
 	const uint64_t *into, *start = cut_vector(c, w->chunk, &into);
-	bool exchange = c->plan->kind == PLAN_ALLTOALL;
-	bool own = !exchange && w->taking == (c->plan->kind == PLAN_REDUCESCATTER);
+	bool exchange = collective_is(c->plan->kind, COLLECTIVE_SPLITS);
+	bool own =
+		!collective_is(c->plan->kind, w->taking ? COLLECTIVE_GROWS : COLLECTIVE_PARTS);
 
 	while (w->i < t->size) {
 		int r = w->i++;

@@ -386,16 +386,20 @@ static int barrier_put(struct mpi *m, uint64_t k, struct err *e)
 	return started(m, k, m->mod->barrier(m->comm, (int)(k % WINDOWS), why), why, e);
 }
 
-static const struct course courses[] = {
-	[PLAN_ALLREDUCE] = { { allreduce_put, allreduce_combine, allreduce_take } },
-	[PLAN_BROADCAST] = { { broadcast_put, done, broadcast_take } },
-	[PLAN_ALLGATHER] = { { gather_put, done, gather_take } },
-	[PLAN_BARRIER] = { { barrier_put, done, finished } },
-	[PLAN_REDUCESCATTER] = { { scatter_put, done, scatter_take } },
-	[PLAN_ALLTOALL] = { { exchange_put, done, exchange_take } },
+static const struct course course_allreduce = { { allreduce_put, allreduce_combine,
+						  allreduce_take } };
+static const struct course course_broadcast = { { broadcast_put, done, broadcast_take } };
+static const struct course course_allgather = { { gather_put, done, gather_take } };
+static const struct course course_reducescatter = { { scatter_put, done, scatter_take } };
+static const struct course course_alltoall = { { exchange_put, done, exchange_take } };
+static const struct course course_barrier = { { barrier_put, done, finished } };
+static const struct course course_small = { { small_put, done, small_take } };
+
+static const struct course *const courses[] = {
+#define X(kind, word, activity, traits) &course_##word,
+	COLLECTIVES(X)
+#undef X
 };
-_Static_assert(sizeof(courses) / sizeof(courses[0]) == PLAN_KINDS, "each kind has a course");
-static const struct course small = { { small_put, done, small_take } };
 
 /* ---- opening ---- */
 
@@ -572,11 +576,12 @@ static bool mpi_can(const void *self, const struct plan *p)
 static uint64_t measure(struct mpi *m, const struct plan *p)
 {
 	uint64_t size = (uint64_t)m->topo->size, longest = 0, i;
-	const uint64_t *lengths = p->kind == PLAN_ALLTOALL ? p->matrix : p->counts;
-	uint64_t n = p->kind == PLAN_ALLTOALL ? size * size : size;
+	bool splits = collective_is(p->kind, COLLECTIVE_SPLITS);
+	const uint64_t *lengths = splits ? p->matrix : p->counts;
+	uint64_t n = splits ? size * size : size;
 
 	m->chunk = m->window_bytes / m->each;
-	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST || p->kind == PLAN_BARRIER)
+	if (!collective_is(p->kind, COLLECTIVE_ROWS))
 		return p->count;
 	m->chunk /= size;
 	for (i = 0; i < n; i++)
@@ -597,10 +602,10 @@ static int mpi_start(void *self, const struct plan *p, struct err *e)
 	m->each = reduce_dtype_bytes(p->dtype);
 	length = measure(m, p);
 	m->chunks = length ? (length - 1) / m->chunk + 1 : 1;
-	m->course = &courses[p->kind];
+	m->course = courses[p->kind];
 	if (p->kind == PLAN_ALLREDUCE && p->count * m->each <= SMALL_BYTES &&
 	    p->count * m->each * (uint64_t)m->topo->size <= m->window_bytes)
-		m->course = &small;
+		m->course = &course_small;
 	m->round = 0;
 	m->stage = 0;
 	m->idle = 0;

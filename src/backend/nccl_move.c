@@ -554,7 +554,6 @@ static int nccl_move(struct nccl *n, const struct plan *p, struct err *e)
 	case PLAN_ALLTOALL:
 		return alltoall(n, p, e);
 	case PLAN_BARRIER:
-	case PLAN_KINDS:
 		break;
 	}
 	return fail(e, RINGUP_EINVAL, "NCCL has no collective %d", (int)p->kind);

@@ -86,7 +86,7 @@ static uint64_t broadcast_chunk(const struct node *n)
 
 static uint64_t longest_block(const struct plan *p, size_t size)
 {
-	if (p->kind == PLAN_ALLTOALL)
+	if (collective_is(p->kind, COLLECTIVE_SPLITS))
 		return longest(p->matrix, size * size);
 	return collective_is(p->kind, COLLECTIVE_ROWS) ? longest(p->counts, size) : p->count;
 }
@@ -103,7 +103,7 @@ static void cut(struct node *n)
 	/* Readers of a broadcast start a chunk later than the root: short ones start soon. */
 	if (p->kind == PLAN_BROADCAST)
 		n->chunk_count = broadcast_chunk(n) / n->bytes;
-	else if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
+	else if (collective_is(p->kind, COLLECTIVE_PARTS))
 		n->chunk_count = region_count(n);
 	n->chunks = most ? (most - 1) / n->chunk_count + 1 : 1;
 	if (p->kind == PLAN_ALLTOALL && node_cut_rounds(n))

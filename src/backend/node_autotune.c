@@ -50,7 +50,19 @@ static struct order order_of(const struct node *n, int judge, int bin)
 
 static int kind_of(const struct plan *p)
 {
-	return p->kind == PLAN_ALLGATHER ? 0 : p->kind == PLAN_ALLTOALL ? 1 : 2 + p->root;
+	switch (p->kind) {
+	case PLAN_ALLGATHER:
+		return 0;
+	case PLAN_ALLTOALL:
+		return 1;
+	case PLAN_BROADCAST:
+	/* pair.h does not move these. */
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+	case PLAN_BARRIER:
+		break;
+	}
+	return 2 + p->root;
 }
 
 static int length_of(uint64_t bytes)

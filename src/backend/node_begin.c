@@ -42,7 +42,8 @@ static bool is_streaming(const struct node *n)
 	case PLAN_ALLTOALL:
 		all = sum(p->matrix, size * size);
 		break;
-	default:
+	case PLAN_REDUCESCATTER:
+	case PLAN_BARRIER:
 		break;
 	}
 	return all * n->bytes >= copy_streaming_from(what);

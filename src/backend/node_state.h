@@ -212,7 +212,7 @@ static inline uint64_t node_goes(const struct node *n, int from, int to)
  * inputs are scaled first. */
 static inline int node_regions(const struct node *n)
 {
-	bool all = n->plan->kind == PLAN_REDUCESCATTER && n->plan->pre != 1;
+	bool all = collective_is(n->plan->kind, COLLECTIVE_REDUCES) && n->plan->pre != 1;
 
 	return n->topo->size - (all || n->topo->size == 1 ? 0 : 1);
 }

@@ -46,12 +46,22 @@ uint64_t pair_bytes(const struct plan *p, size_t element_bytes)
 {
 	uint64_t count = 0;
 
-	if (p->kind == PLAN_BROADCAST)
+	switch (p->kind) {
+	case PLAN_BROADCAST:
 		count = p->count;
-	else if (p->kind == PLAN_ALLGATHER)
+		break;
+	case PLAN_ALLGATHER:
 		count = p->counts[0] + p->counts[1];
-	else if (p->kind == PLAN_ALLTOALL)
+		break;
+	case PLAN_ALLTOALL:
 		count = goes(p, 0, 0) + goes(p, 0, 1) + goes(p, 1, 0) + goes(p, 1, 1);
+		break;
+	/* The ranks' processors have to read all data anyway, or there are none. */
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+	case PLAN_BARRIER:
+		break;
+	}
 	return count * element_bytes;
 }
 
@@ -202,14 +212,23 @@ int pair_move(const struct plan *p, const struct topo *t, const struct pair_othe
 {
 	struct move m = { .topo = t, .other = other, .streaming = streaming };
 	size_t bytes = reduce_dtype_bytes(p->dtype);
-	int rc;
+	int rc = 1;
 
-	if (p->kind == PLAN_BROADCAST)
+	switch (p->kind) {
+	case PLAN_BROADCAST:
 		rc = broadcast(&m, p, bytes, e);
-	else if (p->kind == PLAN_ALLGATHER)
+		break;
+	case PLAN_ALLGATHER:
 		rc = pair_gather(&m, p, bytes, e);
-	else
+		break;
+	case PLAN_ALLTOALL:
 		rc = exchange(&m, p, bytes, e);
+		break;
+	case PLAN_ALLREDUCE:
+	case PLAN_REDUCESCATTER:
+	case PLAN_BARRIER:
+		break;
+	}
 	if (streaming)
 		copy_settle();
 	return rc;

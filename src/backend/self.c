@@ -31,7 +31,7 @@ static int self_start(void *self, const struct plan *p, struct err *e)
 
 static int self_step(void *self, const struct plan *p, struct err *e)
 {
-	bool reduces = p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER;
+	bool reduces = collective_is(p->kind, COLLECTIVE_REDUCES);
 	double pre = reduces ? p->pre : 1, post = reduces ? p->post : 1;
 
 	(void)self;

@@ -185,7 +185,7 @@ static void put_run(const struct tcp *h, const struct cut_walk *w, unsigned char
 /* Must this rank put its contribution, which the chunk's owner does not fetch itself? */
 static bool must_put(const struct tcp *h, uint64_t k)
 {
-	if (h->plan->kind == PLAN_BROADCAST)
+	if (collective_is(h->plan->kind, COLLECTIVE_ROOT))
 		return h->plan->root == h->topo->rank;
 	return !tcp_adds(h) || tcp_owner(h, k) != h->me || h->plan->pre != 1;
 }
@@ -232,7 +232,7 @@ static bool take_next(struct tcp *h)
 	if (from == h->me)
 		placed = h->in_flight[k / (uint64_t)h->rails % TCP_IN_FLIGHT].placed;
 	/* The root has the data. */
-	if (p->kind != PLAN_BROADCAST || p->root != h->topo->rank) {
+	if (!collective_is(p->kind, COLLECTIVE_ROOT) || p->root != h->topo->rank) {
 		if (placed.first)
 			tcp_take(h, k, 0, placed.first);
 		tcp_take(h, k, placed.end, UINT64_MAX);
@@ -255,17 +255,17 @@ static struct mail_head tcp_describe(const struct tcp *h, const struct plan *p)
 		.count = p->count,
 	};
 
-	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_REDUCESCATTER) {
+	if (collective_is(p->kind, COLLECTIVE_REDUCES)) {
 		double scale[2] = { p->pre, p->post };
 
 		m.digest = hash_bytes(scale, sizeof(scale));
 	}
-	if (p->kind == PLAN_ALLGATHER || p->kind == PLAN_REDUCESCATTER)
+	if (collective_is(p->kind, COLLECTIVE_SPLITS))
+		m.digest += hash_bytes(p->matrix, n * n * sizeof(*p->matrix));
+	else if (collective_is(p->kind, COLLECTIVE_ROWS))
 		m.digest += hash_bytes(p->counts, n * sizeof(*p->counts));
-	if (p->kind == PLAN_ALLTOALL)
-		m.digest = hash_bytes(p->matrix, n * n * sizeof(*p->matrix));
 	/* These counts differ between ranks, and are in the digest. */
-	if (p->kind == PLAN_ALLGATHER || p->kind == PLAN_ALLTOALL || p->kind == PLAN_BARRIER)
+	if (!collective_is(p->kind, COLLECTIVE_EVEN))
 		m.count = 0;
 	if (p->kind == PLAN_BARRIER)
 		m.dtype = m.redop = 0;
@@ -279,8 +279,9 @@ static uint64_t contributed(const struct tcp *h, const struct plan *p)
 	uint64_t all = 0;
 
 	for (j = 0; j < n; j++)
-		all += p->kind == PLAN_ALLTOALL ? p->matrix[(size_t)h->topo->rank * n + j]
-						: p->counts[j];
+		all += collective_is(p->kind, COLLECTIVE_SPLITS)
+			       ? p->matrix[(size_t)h->topo->rank * n + j]
+			       : p->counts[j];
 	return all;
 }
 
@@ -292,10 +293,11 @@ static int part_buffers(struct tcp *h, const struct plan **pp, struct err *e)
 	uintptr_t in = (uintptr_t)p->piece->in, out = (uintptr_t)p->piece->out;
 	size_t size = reduce_dtype_bytes(p->dtype), n = (size_t)h->topo->size, i;
 	uint64_t bytes = contributed(h, p) * size, room = 0;
+	bool splits = collective_is(p->kind, COLLECTIVE_SPLITS);
 
-	for (i = 0; i < n && p->kind == PLAN_ALLTOALL; i++)
+	for (i = 0; i < n && splits; i++)
 		room += p->matrix[i * n + (size_t)h->topo->rank] * size;
-	if (p->kind == PLAN_REDUCESCATTER)
+	if (!splits)
 		room = p->counts[h->topo->rank] * size;
 	if (!bytes || !room || in + bytes <= out || out + room <= in)
 		return 0;
@@ -321,10 +323,19 @@ static bool is_streaming(const struct tcp *h, const struct plan *p)
 {
 	uint64_t all = 0;
 
-	if (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST)
+	switch (p->kind) {
+	case PLAN_ALLREDUCE:
+	case PLAN_BROADCAST:
 		all = p->count;
-	else if (p->kind == PLAN_ALLGATHER)
+		break;
+	case PLAN_ALLGATHER:
 		all = contributed(h, p);
+		break;
+	case PLAN_REDUCESCATTER:
+	case PLAN_ALLTOALL:
+	case PLAN_BARRIER:
+		break;
+	}
 	return all * reduce_dtype_bytes(p->dtype) * (uint64_t)h->here >=
 	       copy_streaming_from(COPY_SHARED);
 }
@@ -347,7 +358,7 @@ static int tcp_start(void *self, const struct plan *p, struct err *e)
 	const struct piece *own = p->piece;
 	int rc = 0;
 
-	if (p->kind == PLAN_REDUCESCATTER || p->kind == PLAN_ALLTOALL)
+	if (collective_is(p->kind, COLLECTIVE_PARTS))
 		rc = part_buffers(h, &p, e);
 	if (!rc)
 		rc = cut_plan(&h->cut, p, h->rails, e);
@@ -357,10 +368,9 @@ static int tcp_start(void *self, const struct plan *p, struct err *e)
 	h->active = true;
 	h->streaming = is_streaming(h, p);
 	h->next_put = h->next_take = h->next_open = h->next_out = 0;
-	h->whole = (p->kind == PLAN_ALLREDUCE || p->kind == PLAN_BROADCAST ||
-		    p->kind == PLAN_BARRIER) &&
+	h->whole = !collective_is(p->kind, COLLECTIVE_ROWS) &&
 		   is_small(h, cut_elements(&h->cut, 0));
-	if (p->kind == PLAN_BROADCAST && p->root == h->topo->rank && own->out &&
+	if (collective_is(p->kind, COLLECTIVE_ROOT) && p->root == h->topo->rank && own->out &&
 	    own->out != own->in)
 		copy_bytes(own->out, own->in, own->count * h->cut.bytes);
 	mail_begin(&h->mail, &head);

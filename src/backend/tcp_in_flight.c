@@ -21,19 +21,25 @@ bool tcp_slots_free(struct tcp *h, uint64_t k)
 
 static enum sweep_kind sweep_kind(const struct plan *p)
 {
-	static const enum sweep_kind kinds[] = {
-		[PLAN_ALLREDUCE] = SWEEP_ALLREDUCE,         [PLAN_BROADCAST] = SWEEP_BROADCAST,
-		[PLAN_ALLGATHER] = SWEEP_ALLGATHER,         [PLAN_BARRIER] = SWEEP_ALLREDUCE,
-		[PLAN_REDUCESCATTER] = SWEEP_REDUCESCATTER, [PLAN_ALLTOALL] = SWEEP_EXCHANGE,
-	};
-
-	_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == PLAN_KINDS, "each kind has a sweep");
-	return kinds[p->kind];
+	switch (p->kind) {
+	case PLAN_BROADCAST:
+		return SWEEP_BROADCAST;
+	case PLAN_ALLGATHER:
+		return SWEEP_ALLGATHER;
+	case PLAN_REDUCESCATTER:
+		return SWEEP_REDUCESCATTER;
+	case PLAN_ALLTOALL:
+		return SWEEP_EXCHANGE;
+	case PLAN_ALLREDUCE:
+	case PLAN_BARRIER:
+		break;
+	}
+	return SWEEP_ALLREDUCE;
 }
 
 static int root_host(const struct tcp *h)
 {
-	if (h->plan->kind != PLAN_BROADCAST || !h->topo->host_of)
+	if (!collective_is(h->plan->kind, COLLECTIVE_ROOT) || !h->topo->host_of)
 		return 0;
 	return h->topo->host_of[h->plan->root];
 }
@@ -70,7 +76,7 @@ static void find_own(struct tcp *h, struct in_flight *f)
 
 static bool is_relayed(const struct tcp *h)
 {
-	return h->plan->kind == PLAN_ALLTOALL && h->cut.relays;
+	return collective_is(h->plan->kind, COLLECTIVE_SPLITS) && h->cut.relays;
 }
 
 static int steps_of(struct tcp *h, struct in_flight *f)
@@ -187,7 +193,7 @@ static bool all_put(const struct tcp *h, uint64_t k)
 {
 	const struct topo *t = h->topo;
 
-	if (h->plan->kind == PLAN_BROADCAST && t->host_of &&
+	if (collective_is(h->plan->kind, COLLECTIVE_ROOT) && t->host_of &&
 	    t->host_of[h->plan->root] != t->host)
 		return true;
 	for (int r = 0; r < h->here; r++)

@@ -121,7 +121,7 @@ struct tcp {
 /* tcp_adds - is the plan a sum? */
 static inline bool tcp_adds(const struct tcp *h)
 {
-	return h->plan->kind == PLAN_ALLREDUCE || h->plan->kind == PLAN_REDUCESCATTER ||
+	return collective_is(h->plan->kind, COLLECTIVE_REDUCES) ||
 	       h->plan->kind == PLAN_BARRIER;
 }
 

@@ -120,7 +120,7 @@ void tcp_combine(struct tcp *h, struct in_flight *f)
 		combine_wide(h, &how, (const float *const *)src, n, t->count,
 			     last ? NULL : (float *)(void *)f->partial + t->first,
 			     last ? f->result + t->first * h->cut.bytes : NULL);
-	else if (h->plan->kind == PLAN_ALLREDUCE)
+	else if (!collective_is(h->plan->kind, COLLECTIVE_ROWS))
 		combine_runs(h, f, &how, src, n, t, last);
 	else
 		reduce_many(&how, &(void *){ f->partial + t->first * size }, 1, src, n,

@@ -7,13 +7,16 @@
 #include <stdint.h>
 
 enum collective_trait {
-	COLLECTIVE_REDUCES = 1, /* elements of all ranks are reduced              */
-	COLLECTIVE_EVEN = 2,    /* each rank has as many elements                 */
-	COLLECTIVE_TELLS = 4,   /* each rank publishes a number that others need  */
-	COLLECTIVE_GROWS = 8,   /* only the library knows the size of the result  */
-	COLLECTIVE_ROWS = 16,   /* data are rows, in a block for or of each rank  */
-	COLLECTIVE_MANY = 32,   /* several go together: ringup_WORD_many()        */
-	COLLECTIVE_PLACE = 64,  /* the result may lie where the data do           */
+	COLLECTIVE_REDUCES = 1,  /* elements of all ranks are reduced              */
+	COLLECTIVE_EVEN = 2,     /* each rank has as many elements                 */
+	COLLECTIVE_TELLS = 4,    /* each rank publishes a number that others need  */
+	COLLECTIVE_GROWS = 8,    /* only the library knows the size of the result  */
+	COLLECTIVE_ROWS = 16,    /* data are rows, in a block for or of each rank  */
+	COLLECTIVE_MANY = 32,    /* several go together: ringup_WORD_many()        */
+	COLLECTIVE_PLACE = 64,   /* the result may lie where the data do           */
+	COLLECTIVE_PARTS = 128,  /* each rank's data have a block for each rank    */
+	COLLECTIVE_SPLITS = 256, /* each rank chooses the lengths of its blocks   */
+	COLLECTIVE_ROOT = 512,   /* only the data of one rank count               */
 };
 
 /*
@@ -29,14 +32,34 @@ enum collective_trait {
 #define COLLECTIVES_MOVE(X)                                                          \
 	X(ALLREDUCE, allreduce, "_ALLREDUCE",                                        \
 	  COLLECTIVE_REDUCES | COLLECTIVE_EVEN | COLLECTIVE_MANY | COLLECTIVE_PLACE) \
-	X(BROADCAST, broadcast, "_BCAST", COLLECTIVE_EVEN | COLLECTIVE_PLACE)        \
+	X(BROADCAST, broadcast, "_BCAST",                                            \
+	  COLLECTIVE_EVEN | COLLECTIVE_PLACE | COLLECTIVE_ROOT)                      \
 	X(ALLGATHER, allgather, "_ALLGATHER",                                        \
 	  COLLECTIVE_TELLS | COLLECTIVE_GROWS | COLLECTIVE_ROWS | COLLECTIVE_MANY |  \
 		  COLLECTIVE_PLACE)                                                  \
 	X(REDUCESCATTER, reducescatter, "_REDUCESCATTER",                            \
 	  COLLECTIVE_REDUCES | COLLECTIVE_EVEN | COLLECTIVE_ROWS | COLLECTIVE_MANY | \
-		  COLLECTIVE_PLACE)                                                  \
-	X(ALLTOALL, alltoall, "_ALLTOALL", COLLECTIVE_GROWS | COLLECTIVE_ROWS)
+		  COLLECTIVE_PLACE | COLLECTIVE_PARTS)                               \
+	X(ALLTOALL, alltoall, "_ALLTOALL",                                           \
+	  COLLECTIVE_GROWS | COLLECTIVE_ROWS | COLLECTIVE_PARTS | COLLECTIVE_SPLITS)
+
+/* Traits that belong together.  A new line without traits does not compile. */
+#define HAS(traits, any) (((traits) & (any)) != 0)
+#define X(kind, word, activity, traits)                                                  \
+	_Static_assert(HAS(traits, COLLECTIVE_EVEN) + HAS(traits, COLLECTIVE_TELLS) +    \
+				       HAS(traits, COLLECTIVE_SPLITS) ==                 \
+			       1,                                                        \
+		       #word ": how do ranks know the length of the data?");             \
+	_Static_assert(HAS(traits, COLLECTIVE_GROWS) != HAS(traits, COLLECTIVE_EVEN),    \
+		       #word ": who knows the size of the result?");                     \
+	_Static_assert(HAS(traits, COLLECTIVE_ROWS) ==                                   \
+			       HAS(traits, COLLECTIVE_GROWS | COLLECTIVE_PARTS),         \
+		       #word ": are there blocks?");                                     \
+	_Static_assert(HAS(traits, COLLECTIVE_PARTS) || !HAS(traits, COLLECTIVE_SPLITS), \
+		       #word ": what is split?");
+COLLECTIVES_MOVE(X)
+#undef X
+#undef HAS
 
 /* Every enum of collectives begins so. */
 enum collective_kind {

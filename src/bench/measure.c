@@ -435,7 +435,7 @@ static void fill_set(struct measure *m, struct part *p)
 static void measure_fill(struct measure *m, struct part *p)
 {
 	/* A block for each rank, or only this rank's own. */
-	bool all = m->task.what == TASK_REDUCESCATTER || m->task.what == TASK_ALLTOALL;
+	bool all = collective_is(m->task.what, COLLECTIVE_PARTS);
 	const uint64_t *blocks = all ? p->blocks : p->blocks + p->rank;
 
 	p->pattern.iteration++;
@@ -454,7 +454,7 @@ static void measure_fill(struct measure *m, struct part *p)
 		}
 	}
 	/* In place, only the root has the data of a broadcast. */
-	if (m->task.what == TASK_BROADCAST && m->task.in_place && p->rank)
+	if (collective_is(m->task.what, COLLECTIVE_ROOT) && m->task.in_place && p->rank)
 		memset(p->in, 0xff, p->gives * m->size);
 }
 
@@ -474,7 +474,7 @@ static uint64_t wrong_of_set(const struct measure *m, const struct part *p)
 /* Wrong elements in blocks of all ranks: their only one, or the one for this rank. */
 static uint64_t wrong_of_blocks(const struct measure *m, const struct part *p, int member)
 {
-	bool mine = m->task.what == TASK_ALLTOALL;
+	bool mine = collective_is(m->task.what, COLLECTIVE_PARTS);
 	struct pattern one = measure_block(p, member, mine ? p->rank : 0);
 	const unsigned char *at = out_of(p, member);
 	const uint64_t *counts = p->counts + member * p->ranks;
@@ -505,9 +505,10 @@ static uint64_t wrong_in(const struct measure *m, const struct part *p, int memb
 		return pattern_wrong_result(&mine, out, p->takes);
 	case TASK_SET:
 		return wrong_of_set(m, p);
-	default:
-		return 0;
+	case TASK_BARRIER:
+		break;
 	}
+	return 0;
 }
 
 static int64_t wrong_now(const struct measure *m)

@@ -101,14 +101,17 @@ uint64_t task_before(const struct task *t, int ranks, int i)
 
 uint64_t task_gives(const struct task *t, int ranks, int rank)
 {
-	return t->what == TASK_ALLGATHER ? task_block(t, ranks, rank) : whole(t, ranks);
+	return task_has_blocks(t) && !collective_is(t->what, COLLECTIVE_PARTS)
+		       ? task_block(t, ranks, rank)
+		       : whole(t, ranks);
 }
 
 uint64_t task_takes(const struct task *t, int ranks, int rank)
 {
-	if (t->what == TASK_ALLTOALL)
-		return (uint64_t)ranks * task_block(t, ranks, rank);
-	return t->what == TASK_REDUCESCATTER ? task_block(t, ranks, rank) : whole(t, ranks);
+	if (!collective_is(t->what, COLLECTIVE_PARTS))
+		return whole(t, ranks);
+	return task_block(t, ranks, rank) *
+	       (collective_is(t->what, COLLECTIVE_GROWS) ? (uint64_t)ranks : 1);
 }
 
 bool task_combines(const struct task *t)
@@ -161,9 +164,11 @@ double task_share(const struct task *t, int ranks)
 		others = (all - (double)task_block(t, ranks, ranks - 1)) / all;
 		received = (n - 1) * (double)task_block(t, ranks, 0) / all;
 		return t->what == TASK_ALLTOALL && received > others ? received : others;
-	default:
-		return 1;
+	case TASK_BROADCAST:
+	case TASK_BARRIER:
+		break;
 	}
+	return 1;
 }
 
 int task_dtype(const char *name)

@@ -14,7 +14,6 @@ enum task_what {
 	COLLECTIVES(X)
 #undef X
 		TASK_SET, /* the gradients of a model, one allreduce each, in place */
-	TASK_WHATS
 };
 
 enum { TASK_MEMBERS = 256, TASK_FORM = 64 };

@@ -92,7 +92,7 @@ void eager_decline(const struct comm *c, uint32_t id, uint32_t round, const stru
 	if (!ledger_fits(c->ledger, id, 0))
 		return;
 	at = ledger_slots(c->ledger, id, round);
-	if (r->signature.kind == PLAN_ALLTOALL &&
+	if (collective_is(r->signature.kind, COLLECTIVE_SPLITS) &&
 	    ledger_fits(c->ledger, id, eager_slot_splits_bytes(c)))
 		copy_bytes(ledger_data(&at, c->topo.rank), r->splits,
 			   eager_slot_splits_bytes(c));

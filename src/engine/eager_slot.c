@@ -64,7 +64,7 @@ static uint64_t space(const struct request *m, uint64_t rows)
 {
 	uint64_t row = m->signature.count * element(&m->signature);
 
-	return m->signature.kind == PLAN_ALLGATHER
+	return collective_is(m->signature.kind, COLLECTIVE_TELLS)
 		       ? sizeof(rows) + op_signature_eight(rows * row)
 		       : op_signature_eight(row);
 }
@@ -85,23 +85,25 @@ uint64_t eager_slot_share(const struct comm *c, const struct request *r)
 	const struct op_signature *s = &r->signature;
 	uint64_t row = s->count * element(s), sum = 0;
 
-	switch (s->kind) {
-	case PLAN_ALLREDUCE:
-	case PLAN_REDUCESCATTER:
+	switch ((enum op_kind)s->kind) {
+	case OP_ALLREDUCE:
+	case OP_REDUCESCATTER:
 		return row;
-	case PLAN_BROADCAST:
+	case OP_BROADCAST:
 		return s->root == c->topo.rank ? row : 0;
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		return r->rows * row;
-	case PLAN_ALLTOALL:
+	case OP_ALLTOALL:
 		for (int i = 0; i < c->topo.size; i++)
 			sum += r->splits[i] * row;
 		return sum + eager_slot_splits_bytes(c);
 	case OP_BUNDLE:
 		return share_of_members(r);
-	default:
-		return 0;
+	case OP_BARRIER:
+	case OP_JOIN:
+		break;
 	}
+	return 0;
 }
 
 static void eager_slot_fill(void *to, const void *in, uint64_t bytes)
@@ -173,7 +175,7 @@ static __attribute__((noinline)) void put_members(void *slot, const struct reque
 
 	while ((m = next_member(&all))) {
 		row = m->signature.count * element(&m->signature);
-		if (m->signature.kind == PLAN_ALLGATHER) {
+		if (collective_is(m->signature.kind, COLLECTIVE_TELLS)) {
 			*(uint64_t *)to = m->rows;
 			eager_slot_fill(to + sizeof(m->rows), m->in, m->rows * row);
 		} else {
@@ -188,24 +190,28 @@ void eager_slot_write(struct comm *c, const struct eager_round *t, const struct 
 	unsigned char *to = ledger_data(&t->at, c->topo.rank);
 	uint64_t bytes = t->bytes, head;
 
-	switch (r->signature.kind) {
-	case PLAN_ALLTOALL:
+	switch ((enum op_kind)r->signature.kind) {
+	case OP_ALLTOALL:
 		head = eager_slot_splits_bytes(c);
 		copy_bytes(to, r->splits, head);
 		eager_slot_fill(to + head, r->in, bytes - head);
 		break;
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		*ledger_rows(&t->at, c->topo.rank) = r->rows;
 		eager_slot_fill(to, r->in, bytes);
 		break;
 	case OP_BUNDLE:
 		put_members(to, r);
 		break;
-	default:
+	case OP_ALLREDUCE:
+	case OP_BROADCAST:
+	case OP_REDUCESCATTER:
+	case OP_BARRIER:
+	case OP_JOIN:
 		eager_slot_put(c, t, &r->signature, r->in);
 		return;
 	}
-	publish(c, t, r->signature.kind == PLAN_ALLGATHER);
+	publish(c, t, collective_is(r->signature.kind, COLLECTIVE_TELLS));
 }
 
 /* Reduces the ranks' data at @src. */
@@ -374,7 +380,7 @@ static int take_member(struct comm *c, unsigned char **from, const struct reques
 	const void *src[EAGER_SLOT_RANKS];
 	unsigned char *result;
 
-	if (s->kind == PLAN_ALLGATHER) {
+	if (collective_is(s->kind, COLLECTIVE_TELLS)) {
 		for (int r = 0; r < c->topo.size; r++)
 			m->counts[r] = *(const uint64_t *)from[r];
 		*m->outp = result = make_result(c, m->counts, m, e);
@@ -388,7 +394,7 @@ static int take_member(struct comm *c, unsigned char **from, const struct reques
 		}
 		return 0;
 	}
-	if (s->kind == PLAN_REDUCESCATTER) {
+	if (collective_is(s->kind, COLLECTIVE_PARTS)) {
 		first = op_signature_part_first(s, c->topo.size, c->topo.rank);
 		count = op_signature_part_first(s, c->topo.size, c->topo.rank + 1) - first;
 	}
@@ -414,7 +420,7 @@ static int take_members(struct comm *c, const struct eager_slots *at, const stru
 		rc = take_member(c, from, m, e);
 	/* All results or none. */
 	for (done.left -= all.left; rc && (m = next_member(&done));) {
-		if (m->signature.kind != PLAN_ALLGATHER)
+		if (!collective_is(m->signature.kind, COLLECTIVE_GROWS))
 			continue;
 		if (*m->outp != m->into)
 			free(*m->outp);
@@ -430,20 +436,25 @@ static __attribute__((noinline)) int hand_out(struct comm *c, const struct eager
 {
 	const struct op_signature *s = &q->signature;
 
-	switch (s->kind) {
-	case PLAN_BROADCAST:
+	switch ((enum op_kind)s->kind) {
+	case OP_BROADCAST:
 		eager_slot_take(c, s->root, q->out, ledger_data(at, s->root), q->in, 0,
 				s->count * element(s));
 		return 0;
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		return gather_slots(c, at, q, e);
-	case PLAN_ALLTOALL:
+	case OP_ALLTOALL:
 		return exchange_slots(c, at, q, e);
 	case OP_BUNDLE:
 		return take_members(c, at, q, e);
-	default:
-		return 0;
+	/* eager_slot_finish() does these, and the others have no data. */
+	case OP_ALLREDUCE:
+	case OP_REDUCESCATTER:
+	case OP_BARRIER:
+	case OP_JOIN:
+		break;
 	}
+	return 0;
 }
 
 int eager_slot_finish(struct comm *c, const struct eager_slots *at, const struct request *q,
@@ -452,19 +463,25 @@ int eager_slot_finish(struct comm *c, const struct eager_slots *at, const struct
 	const struct op_signature *s = &q->signature;
 	uint64_t first;
 
-	switch (s->kind) {
-	case PLAN_ALLREDUCE:
+	switch ((enum op_kind)s->kind) {
+	case OP_ALLREDUCE:
 		/* In a reduction to a root only the root needs the result. */
 		if (s->digest == OP_ALL || q->out)
 			eager_slot_sum(c, at, s, q->in, q->out);
 		return 0;
-	case PLAN_REDUCESCATTER:
+	case OP_REDUCESCATTER:
 		first = op_signature_part_first(s, c->topo.size, c->topo.rank);
 		reduce_slots(c, at, s, q->in, q->out, first,
 			     op_signature_part_first(s, c->topo.size, c->topo.rank + 1) -
 				     first);
 		return 0;
-	default:
-		return hand_out(c, at, q, e);
+	case OP_BROADCAST:
+	case OP_ALLGATHER:
+	case OP_ALLTOALL:
+	case OP_BARRIER:
+	case OP_JOIN:
+	case OP_BUNDLE:
+		break;
 	}
+	return hand_out(c, at, q, e);
 }

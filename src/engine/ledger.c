@@ -127,11 +127,11 @@ uint64_t ledger_room(const struct ledger *l, const struct op_signature *s)
 	if (s->kind >= PLAN_KINDS && s->kind != OP_BUNDLE)
 		return 0;
 	bytes = collective_is(s->kind, COLLECTIVE_GROWS) ? unknown : op_signature_bytes(s);
-	if (s->kind == PLAN_ALLTOALL)
+	if (collective_is(s->kind, COLLECTIVE_SPLITS))
 		bytes = numbers <= unknown ? numbers + unknown : UINT64_MAX;
 	if (s->kind == OP_BUNDLE) /* it may contain such allgathers */
 		bytes = s->count < unknown ? unknown : s->count;
-	if (bytes > l->eager_bytes + (s->kind == PLAN_ALLTOALL ? numbers : 0))
+	if (bytes > l->eager_bytes + (collective_is(s->kind, COLLECTIVE_SPLITS) ? numbers : 0))
 		return 0;
 	if (bytes <= SLOT_CACHE_LINE - SLOT_HEADER)
 		return SLOT_CACHE_LINE;

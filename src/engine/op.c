@@ -64,7 +64,8 @@ static const void *data_at(const struct request *r, int rank)
 		return r->in;
 
 	/* A broadcast reads its root's data only; a gather's own may be empty. */
-	return in && (s->kind != PLAN_BROADCAST || s->root == rank) ? r->in : NULL;
+	return in && (!collective_is(s->kind, COLLECTIVE_ROOT) || s->root == rank) ? r->in
+										   : NULL;
 }
 
 void op_open_device(struct comm *c, const struct request *r)

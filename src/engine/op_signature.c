@@ -50,11 +50,22 @@ bool op_signature_is_mixed(const struct op_signature *a, const struct op_signatu
 /* Partial sums of half precision are f32, twice as long; they take a plan instead. */
 bool op_signature_can_inline(const struct op_signature *s)
 {
-	if (s->kind == PLAN_BARRIER)
+	switch ((enum op_kind)s->kind) {
+	case OP_BARRIER:
 		return true;
-	return s->kind == PLAN_ALLREDUCE && s->redop != RINGUP_ADASUM &&
-	       op_signature_is_of_host(s) && !reduce_is_half((enum ringup_dtype)s->dtype) &&
-	       op_signature_bytes(s) <= OP_SIGNATURE_INLINE_BYTES;
+	case OP_ALLREDUCE:
+		return s->redop != RINGUP_ADASUM && op_signature_is_of_host(s) &&
+		       !reduce_is_half((enum ringup_dtype)s->dtype) &&
+		       op_signature_bytes(s) <= OP_SIGNATURE_INLINE_BYTES;
+	case OP_BROADCAST:
+	case OP_ALLGATHER:
+	case OP_REDUCESCATTER:
+	case OP_ALLTOALL:
+	case OP_JOIN:
+	case OP_BUNDLE:
+		break;
+	}
+	return false;
 }
 
 uint64_t op_signature_part_first(const struct op_signature *s, int ranks, int rank)
@@ -119,17 +130,22 @@ static uint64_t bundled_size(const struct op_signature *member)
 {
 	if (!op_signature_is_of_host(member))
 		return COUNT_MOST;
-	switch (member->kind) {
-	case PLAN_ALLREDUCE:
-	case PLAN_REDUCESCATTER:
+	switch ((enum op_kind)member->kind) {
+	case OP_ALLREDUCE:
+	case OP_REDUCESCATTER:
 		return member->redop == RINGUP_ADASUM
 			       ? COUNT_MOST
 			       : op_signature_eight(op_signature_bytes(member));
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		return sizeof(uint64_t);
-	default:
-		return COUNT_MOST;
+	case OP_BROADCAST:
+	case OP_ALLTOALL:
+	case OP_BARRIER:
+	case OP_JOIN:
+	case OP_BUNDLE:
+		break;
 	}
+	return COUNT_MOST;
 }
 
 void op_signature_member(struct op_signature *s, const struct op_signature *member)
@@ -186,8 +202,8 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 	unsigned long long count = s->count;
 	int n = 0;
 
-	switch (s->kind) {
-	case PLAN_ALLREDUCE:
+	switch ((enum op_kind)s->kind) {
+	case OP_ALLREDUCE:
 		if (s->digest == OP_TO_ROOT)
 			snprintf(where, sizeof(where), " to rank %d",
 				 ranks_in_world(world, s->root));
@@ -198,12 +214,12 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 	case OP_BUNDLE:
 		n = snprintf(out, len, "group of %u tensors", s->members);
 		break;
-	case PLAN_REDUCESCATTER:
+	case OP_REDUCESCATTER:
 		n = snprintf(out, len, "reduce-scatter (%s) of %llu rows, %llu %s",
 			     reduce_redop_name((enum ringup_redop)s->redop),
 			     (unsigned long long)s->digest, count, type);
 		break;
-	case PLAN_ALLTOALL:
+	case OP_ALLTOALL:
 		if (s->digest)
 			n = snprintf(out, len, "%s rank %d of rows of %llu %s",
 				     s->digest == OP_TO_ROOT ? "gather to" : "scatter from",
@@ -216,19 +232,19 @@ void op_signature_text(const struct op_signature *s, const int *world, char *out
 			     s->redop ? ", so only sums may continue (unless RINGUP_JOIN=all)"
 				      : "");
 		break;
-	case PLAN_BROADCAST:
+	case OP_BROADCAST:
 		n = snprintf(out, len, "broadcast from rank %d of %llu %s",
 			     ranks_in_world(world, s->root), count, type);
 		break;
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		n = snprintf(out, len, "allgather of rows of %llu %s", count, type);
 		break;
-	case PLAN_BARRIER:
+	case OP_BARRIER:
 		n = snprintf(out, len, "barrier");
 		break;
-	default:
-		n = snprintf(out, len, "%s of %llu %s", collective_word(s->kind), count, type);
 	}
+	if (!n)
+		n = snprintf(out, len, "operation %u of %llu %s", s->kind, count, type);
 	for (int i = 0; i < s->dims && n > 0 && (size_t)n < len; i++)
 		n += snprintf(out + n, len - (size_t)n, "%s%llu%s", i ? "," : ", shape [",
 			      (unsigned long long)s->shape[i],

@@ -19,7 +19,15 @@ enum {
 
 /* The kinds of operations: those of plans, a join, and a bundle of several operations that is
  * one to the agreement. */
-enum { OP_JOIN = PLAN_KINDS, OP_BUNDLE, OP_KINDS };
+enum op_kind {
+#define X(kind, word, activity, traits) OP_##kind,
+	COLLECTIVES(X)
+#undef X
+		OP_JOIN,
+	OP_BUNDLE,
+};
+
+enum { OP_KINDS = OP_BUNDLE + 1 };
 
 /* The digest of an allreduce or all-to-all: among all ranks, or to or from the root only. */
 enum { OP_ALL, OP_TO_ROOT, OP_FROM_ROOT };
@@ -33,7 +41,7 @@ struct op_signature {
 			    signatures, OP_TO_ROOT and the like */
 	int32_t root;
 	uint32_t members;   /* of a bundle; else 0 */
-	uint8_t kind;       /* enum plan_kind, OP_JOIN or OP_BUNDLE */
+	uint8_t kind;       /* enum op_kind */
 	uint8_t dtype;      /* enum ringup_dtype */
 	uint8_t redop : 4;  /* enum ringup_redop; OP_JOIN: 1 if it takes part in sums only */
 	uint8_t memory : 4; /* enum ringup_memory; a bundle: 0 */

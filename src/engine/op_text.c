@@ -18,14 +18,9 @@ enum {
 
 static const char *kind_name(uint32_t kind)
 {
-	switch (kind) {
-	case OP_BUNDLE:
+	if (kind == OP_BUNDLE)
 		return "group";
-	case OP_KINDS:
-		return "";
-	default:
-		return collective_word(kind);
-	}
+	return kind == OP_KINDS ? "" : collective_word(kind);
 }
 
 static const char group_text[] = "adding or removing a group";

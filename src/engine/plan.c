@@ -412,36 +412,35 @@ int plan_make(struct comm *c, struct ringup_op *op, const uint64_t *rows, size_t
 	const struct op_signature *s = &op->ask.signature;
 	int rc;
 
-	switch ((int)s->kind) {
-	case PLAN_ALLREDUCE:
+	switch ((enum op_kind)s->kind) {
+	case OP_ALLREDUCE:
 		if (s->redop == RINGUP_ADASUM)
 			return plan_adasum(c, op, e);
 		plan_allreduce(c, op);
 		return 0;
-	case PLAN_ALLGATHER:
+	case OP_ALLGATHER:
 		rc = plan_allgather(c, op, rows, stride, e);
 		return rc > 0 ? 0 : rc;
-	case PLAN_ALLTOALL:
+	case OP_ALLTOALL:
 		rc = plan_alltoall(c, op, e);
 		return rc > 0 ? 0 : rc;
-	case PLAN_REDUCESCATTER:
+	case OP_REDUCESCATTER:
 		plan_reducescatter(c, op);
 		return 0;
-	case PLAN_BROADCAST:
+	case OP_BROADCAST:
 		plan_begin(c, PLAN_BROADCAST, s);
 		add_op(c, op, op->ask.out, s->count);
-		break;
-	case PLAN_BARRIER:
+		plan_ends(c, op);
+		return 0;
+	case OP_BARRIER:
 	case OP_JOIN:
 	case OP_BUNDLE:
 		plan_barrier(c);
-		break;
-	default:
-		return fail(e, RINGUP_EINVAL, "%.200s: collective %u is unknown",
-			    op->entry->name, (unsigned int)s->kind);
+		plan_ends(c, op);
+		return 0;
 	}
-	plan_ends(c, op);
-	return 0;
+	return fail(e, RINGUP_EINVAL, "%.200s: collective %u is unknown", op->entry->name,
+		    (unsigned int)s->kind);
 }
 
 /* With Adasum all ranks' tensors are here: combines them, and leaves only the result. */

@@ -24,15 +24,15 @@ bool proxy_can(const struct comm *c, const struct op_signature *s)
 
 	if (!is_allowed(c, s))
 		return false;
-	return (s->kind != PLAN_ALLREDUCE && s->kind != PLAN_REDUCESCATTER) ||
+	return !collective_is(s->kind, COLLECTIVE_REDUCES) ||
 	       neutral_fill(&element, (enum ringup_dtype)s->dtype, (enum ringup_redop)s->redop,
 			    s->pre, s->count > 0);
 }
 
 static bool is_from_root(const struct op_signature *s)
 {
-	return s->kind == PLAN_BROADCAST ||
-	       (s->kind == PLAN_ALLTOALL && s->digest == OP_FROM_ROOT);
+	return collective_is(s->kind, COLLECTIVE_ROOT) ||
+	       (collective_is(s->kind, COLLECTIVE_SPLITS) && s->digest == OP_FROM_ROOT);
 }
 
 int proxy_request(const struct comm *c, const struct op_signature *s, struct request *q,
@@ -57,11 +57,11 @@ int proxy_request(const struct comm *c, const struct op_signature *s, struct req
 			    "out of memory for a joined rank's neutral elements");
 	*own = room;
 	q->counts = room;
-	q->splits = s->kind == PLAN_ALLTOALL ? room : NULL;
+	q->splits = collective_is(s->kind, COLLECTIVE_SPLITS) ? room : NULL;
 	q->outp = (void **)((uint64_t *)room + n);
 	q->in = q->out = (uint64_t *)room + n + 2;
 	/* Without neutral data, a join makes it an error on all ranks: signatures differ. */
-	if ((s->kind == PLAN_ALLREDUCE || s->kind == PLAN_REDUCESCATTER) &&
+	if (collective_is(s->kind, COLLECTIVE_REDUCES) &&
 	    !neutral_fill(q->out, (enum ringup_dtype)s->dtype, (enum ringup_redop)s->redop,
 			  s->pre, bytes / size))
 		q->signature.kind = OP_JOIN;

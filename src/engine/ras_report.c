@@ -34,6 +34,9 @@ static const struct {
 
 enum { RAS_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
+/* A reduction to one rank is an allreduce here, and a join moves nothing. */
+_Static_assert(RAS_KINDS - 1 == OP_KINDS - 1, "each kind has a name, but a join");
+
 /* A rank of a communicator. */
 struct ras_row {
 	int rank, world;

@@ -26,7 +26,7 @@ static uint64_t in_bytes(const struct comm *c, const struct request *q)
 	const struct op_signature *s = &q->signature;
 	uint64_t rows = q->rows;
 
-	if (s->kind == PLAN_ALLTOALL)
+	if (collective_is(s->kind, COLLECTIVE_SPLITS))
 		for (int i = 0; i < c->topo.size; i++)
 			rows += q->splits[i];
 	return collective_is(s->kind, COLLECTIVE_GROWS)
@@ -40,7 +40,8 @@ static uint64_t out_bytes(const struct comm *c, const struct ringup_op *op)
 	const struct op_signature *s = &op->ask.signature;
 	int me = c->topo.rank;
 
-	if (s->kind != PLAN_REDUCESCATTER)
+	if (!collective_is(s->kind, COLLECTIVE_PARTS) ||
+	    collective_is(s->kind, COLLECTIVE_GROWS))
 		return op->far->bytes;
 	return (op_signature_part_first(s, c->topo.size, me + 1) -
 		op_signature_part_first(s, c->topo.size, me)) *
@@ -52,7 +53,8 @@ static int go_near(const struct comm *c, struct ringup_op *op, struct err *e)
 {
 	struct request *q = &op->ask;
 	bool is_far = q->signature.memory == RINGUP_CUDA && !op->proxy;
-	bool root = q->signature.kind == PLAN_BROADCAST && q->signature.root == c->topo.rank;
+	bool rooted = collective_is(q->signature.kind, COLLECTIVE_ROOT);
+	bool root = rooted && q->signature.root == c->topo.rank;
 	bool gets = q->out != op->own;
 	uint64_t bytes = in_bytes(c, q);
 	struct op_far *f;
@@ -68,7 +70,7 @@ static int go_near(const struct comm *c, struct ringup_op *op, struct err *e)
 		return fail(e, RINGUP_ENOMEM,
 			    "%.200s: no memory for the %llu bytes that come from a device",
 			    op->entry->name, (unsigned long long)bytes);
-	f->in = q->signature.kind == PLAN_BROADCAST && !root ? NULL : q->in;
+	f->in = rooted && !root ? NULL : q->in;
 	f->out = !gets || (root && q->out == q->in) ? NULL : q->out;
 	f->into = q->into;
 	f->into_bytes = q->into_bytes;

@@ -113,15 +113,17 @@ static int shape_of(const struct comm *c, const struct op_signature *s, uint64_t
 		    bool *leads)
 {
 	uint64_t size = (uint64_t)c->topo.size, rank = (uint64_t)c->topo.rank;
+	bool parts; /* each rank gets some of the rows */
 	int dims = 0;
 
 	*leads = collective_is(s->kind, COLLECTIVE_GROWS);
-	if (s->kind == PLAN_REDUCESCATTER)
+	parts = !*leads && collective_is(s->kind, COLLECTIVE_PARTS);
+	if (parts)
 		shape[dims++] = s->digest / size + (rank < s->digest % size);
 	for (int i = 0; i < s->dims && i < OP_SIGNATURE_DIMS && dims < TRACE_DIMS; i++)
 		shape[dims++] = s->shape[i];
 	/* The caller gave no shape: the elements, of a row if there are rows. */
-	if (!s->dims && s->kind == PLAN_REDUCESCATTER)
+	if (!s->dims && parts)
 		shape[dims++] = s->digest ? s->count / s->digest : 0;
 	else if (!s->dims && (!*leads || s->count != 1))
 		shape[dims++] = s->count;
@@ -395,7 +397,7 @@ static void tell_finished(struct comm *c, const struct name_entry *t,
 			  const struct eager_slots *at, const struct op_signature *s,
 			  int status, const uint64_t *counts)
 {
-	struct round round = { *at, s->kind == PLAN_ALLGATHER };
+	struct round round = { *at, collective_is(s->kind, COLLECTIVE_TELLS) };
 	struct trace_record r = {
 		.ns = clock_ns(), .label = t->label, .what = TRACE_FINISHED, .arg = status != 0
 	};

@@ -228,7 +228,10 @@ static int tensor_take(struct tf_context *ctx, struct collective_run *run, bool 
 	case COLLECTIVE_REDUCESCATTER:
 		rows = t->dims ? collective_own_rows(run, t->shape[0]) : 0;
 		break;
-	default:
+	case COLLECTIVE_ALLGATHER:
+	case COLLECTIVE_ALLTOALL:
+	case COLLECTIVE_BARRIER:
+	case COLLECTIVE_JOIN:
 		if (!starts)
 			return 0; /* the result will be a tensor of its own */
 	}
@@ -934,6 +937,12 @@ enum op_number {
 #undef X
 		OP_COUNT
 };
+
+/* Each collective has an operation, or this does not compile. */
+#define X(kind, word, activity, traits) \
+	_Static_assert(OP_##word < OP_COUNT, "TensorFlow has no " #word);
+COLLECTIVES(X)
+#undef X
 
 static const struct tensorflow_op ops[OP_COUNT] = {
 #define X(word, name, kind, starts, attrs, types, shapes, compute)   \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "asks.h"
+#include "base/collectives.h"
 #include "frameworks/xla_api.h"
 #include "ringup.h"
 
@@ -583,6 +584,39 @@ static void mixed(void)
 	}
 }
 
+/* For each collective, what is done with each type. */
+static void all_allreduce(int t)
+{
+	many(t);
+	fused(t);
+}
+
+static void all_broadcast(int t)
+{
+	broadcasts(t);
+}
+
+static void all_allgather(int t)
+{
+	gathers(t, false);
+	gathers(t, true);
+}
+
+static void all_alltoall(int t)
+{
+	exchanges(t, false);
+	exchanges(t, true);
+}
+
+static void all_reducescatter(int t)
+{
+	for (int op = 0; op < OPS; op++) {
+		scatters(t, op, 3 * (uint64_t)size, 0);
+		scatters(t, op, 3 * (uint64_t)size + 1, 0.5);
+		scatters(t, op, 1, 0);
+	}
+}
+
 static int all(void)
 {
 	sums();
@@ -592,18 +626,9 @@ static int all(void)
 				one_sum(t, RINGUP_ADASUM, 0, i ? COUNT : 0, i);
 			to_root(t, i * (size - 1), i);
 		}
-		many(t);
-		fused(t);
-		broadcasts(t);
-		for (int uneven = 0; uneven < 2; uneven++) {
-			gathers(t, uneven);
-			exchanges(t, uneven);
-		}
-		for (int op = 0; op < OPS; op++) {
-			scatters(t, op, 3 * (uint64_t)size, 0);
-			scatters(t, op, 3 * (uint64_t)size + 1, 0.5);
-			scatters(t, op, 1, 0);
-		}
+#define X(kind, word, activity, traits) all_##word(t);
+		COLLECTIVES_MOVE(X)
+#undef X
 		if (size > 1)
 			joins(t);
 	}

@@ -214,9 +214,12 @@ static uint64_t out_count(const struct device *d, const struct plan *p, const st
 		for (i = 0; i < n; i++)
 			all += p->matrix[i * n + (size_t)d->topo->rank];
 		return all;
-	default:
-		return t->count;
+	case PLAN_ALLREDUCE:
+	case PLAN_BROADCAST:
+	case PLAN_BARRIER:
+		break;
 	}
+	return t->count;
 }
 
 /* What is the host's is copied to the device, whose own is used where it is. */

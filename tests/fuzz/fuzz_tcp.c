@@ -29,6 +29,7 @@ static int make_plan(uint8_t what, struct plan *p, struct piece *piece)
 						PLAN_ALLGATHER, PLAN_REDUCESCATTER,
 						PLAN_ALLTOALL,  PLAN_BARRIER,
 						PLAN_ALLREDUCE, PLAN_ALLTOALL };
+	_Static_assert(PLAN_KINDS == 6, "a new kind needs a place above");
 	/* 66 is more than are connected each with each. */
 	static const int sizes[] = { 2, 3, HOSTS, 5 };
 	uint64_t count = what & 16 ? COUNT : FEW, left = count;

@@ -22,7 +22,7 @@ static const struct backend *b;
 static struct topo topo;
 static void *self;
 static uint32_t quiet;
-static bool is_long;
+static bool is_long, has_run[PLAN_KINDS];
 
 static uint64_t mix(uint64_t x)
 {
@@ -60,6 +60,7 @@ static int run(const struct plan *p)
 	struct err e = { 0 };
 	int rc = b->start(self, p, &e);
 
+	has_run[p->kind] = true;
 	/* There may be fewer processors than ranks: another may have to work first. */
 	while (!rc && (rc = b->step(self, p, &e)) == 0) {
 		sched_yield();
@@ -313,6 +314,8 @@ static void all_plans(void)
 	ok(allgather(0) && allgather(3) && allgather(300001), "allgather");
 	ok(alltoall(0) && alltoall(3) && alltoall(100001), "alltoall");
 	ok(run(&barrier) && run(&barrier), "barrier");
+	for (r = 0; r < PLAN_KINDS; r++)
+		ok(has_run[r], "%s has run", collective_word((uint32_t)r));
 }
 
 int main(void)

@@ -595,8 +595,8 @@ if __name__ == "__main__":
             os._exit(cuda.cuInit(0))
         assert os.waitpid(child, 0)[1] == 0, "CUDA had started before the first tensor"
     sit(local)
-    {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16, "blocks": blocks,
-     "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
+    {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16,
+     "blocks": blocks, "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
      "lagging": lagging, "recorded": recorded,
      "elsewhere": elsewhere, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()

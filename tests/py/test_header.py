@@ -13,7 +13,8 @@ import types
 import pytest
 from conftest import ROOT
 
-from ringup import _c, constants, errors
+import ringup
+from ringup import _c, constants, errors, jax_host
 
 # Structs without a size of their own: why old programs work with them all the same.
 UNSIZED = {
@@ -211,6 +212,20 @@ def test_collectives_are_those_of_the_table():
     assert list(_c.MANY) == [word for word, traits in table if "COLLECTIVE_MANY" in traits]
     declared = re.findall(r"ringup_(\w+)\(", header())
     assert set(words) | {f"{w}_many" for w in _c.MANY} <= set(declared)
+    # Python's functions; ringup.jax needs JAX, and TensorFlow's operations TensorFlow.
+    assert not [w for w in words if not hasattr(ringup.Group, w) or not hasattr(ringup, w)]
+    assert set(jax_host._STARTS) == set(_c.COLLECTIVES)
+    for module, call in (("ringup/operation.py", "lib.ringup_{}"), ("ringup/jax.py", '_call("{}'),
+                         ("horovod/tensorflow/mpi_ops.py", "operations.ringup_{}")):
+        with open(os.path.join(ROOT, "compat", "python", module), encoding="utf-8") as f:
+            text = f.read()
+        assert not [w for w in _c.COLLECTIVES
+                    if not re.search(re.escape(call.format(w)) + r"\b", text)], module
+    with open(os.path.join(ROOT, "src", "cli", "cmd_bench.c"), encoding="utf-8") as f:
+        text = f.read()
+    assert f"N tensors per call, for {', '.join(_c.MANY)} (@)" in text
+    rows = [word for word, traits in table if "COLLECTIVE_ROWS" in traits]
+    assert f"use blocks of different lengths ({', '.join(rows)})" in text
     for page in ("docs/man/ringup-bench.1", "docs/gpu.md", "docs/horovod.md"):
         with open(os.path.join(ROOT, page), encoding="utf-8") as f:
             text = f.read()

@@ -538,14 +538,18 @@ static void offers(int size)
 
 static void trials(int size)
 {
-	static const enum plan_kind kinds[] = { PLAN_ALLREDUCE,     PLAN_ALLREDUCE,
-						PLAN_BROADCAST,     PLAN_ALLGATHER,
-						PLAN_REDUCESCATTER, PLAN_ALLTOALL };
+	static const enum plan_kind kinds[] = {
+		PLAN_ALLREDUCE, /* twice as often */
+#define X(kind, word, activity, traits) PLAN_##kind,
+		COLLECTIVES_MOVE(X)
+#undef X
+	};
+	const int n = sizeof(kinds) / sizeof(kinds[0]);
 	struct trial t;
 	int i, good = 1;
 
 	for (i = 0; i < rounds_few(150, 60); i++) {
-		choose(&t, kinds[rand_r(&seed) % 6], size);
+		choose(&t, kinds[rand_r(&seed) % n], size);
 		good &= run_trial(&t);
 	}
 	ok(good, "plans of any kind, type, operation, scale and length, %d ranks", size);

@@ -299,16 +299,15 @@ static void alltoall(struct job *j, const struct rank *r, const struct task *t)
 /* The job stays where it is until it is settled. */
 static const struct plan *prepare(struct job *j, const struct rank *r, const struct task *t)
 {
-	static void (*const kinds[PLAN_KINDS])(struct job *, const struct rank *,
-					       const struct task *) = {
-		[PLAN_ALLREDUCE] = allreduce,         [PLAN_BROADCAST] = broadcast,
-		[PLAN_ALLGATHER] = allgather,         [PLAN_ALLTOALL] = alltoall,
-		[PLAN_REDUCESCATTER] = reducescatter,
+	static void (*const kinds[])(struct job *, const struct rank *, const struct task *) = {
+#define X(kind, word, activity, traits) word,
+		COLLECTIVES_MOVE(X)
+#undef X
 	};
 
 	*j = (struct job){ .p = t->p };
 	j->p.piece = j->piece;
-	if (kinds[t->p.kind])
+	if (t->p.kind != PLAN_BARRIER)
 		kinds[t->p.kind](j, r, t);
 	return &j->p;
 }

@@ -21,10 +21,10 @@ import numpy
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from . import jax_host, job
+from . import _c, jax_host, job
 from .constants import ADASUM, AVERAGE, MAX, MIN, PRODUCT, SUM
 
-WORDS = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter")
+WORDS = tuple(_c.COLLECTIVES)
 _NAMES = {MIN: "MIN", MAX: "MAX", PRODUCT: "PRODUCT", ADASUM: "ADASUM"}
 _NAMES_OF_CALLS = 32  # so many are under way at a time; the library starts a known name faster
 _FEW_CALLS, _SMALL_BYTES = 8, 512  # of what XLA runs one after the other; see Place
