@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "device/driver.h"
 #include "ringup.h"
 
 static const char soname[] = "libnccl.so.2";
@@ -20,7 +20,6 @@ static const char nccl_lib_in_wheel[] = "nvidia/nccl/lib/libnccl.so.2";
 static const char nccl_lib_of_conda[] =
 	"../../libnccl.so.2"; /* from lib/pythonX/site-packages */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nccl_lib lib;
 static bool is_open;
 
@@ -138,11 +137,11 @@ const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&lock);
+	driver_lock();
 	if (!is_open) {
 		rc = nccl_load(&lib, wanted, e);
 		is_open = !rc;
 	}
-	pthread_mutex_unlock(&lock);
+	driver_unlock();
 	return rc ? NULL : &lib;
 }

@@ -8,6 +8,7 @@
 #include "backend/nccl_state.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "device/driver.h"
 #include "ringup.h"
 
 enum {
@@ -34,8 +35,7 @@ struct nccl_thread {
 	bool leaves;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the users */
-static struct nccl_thread *threads;
+static struct nccl_thread *threads; /* with driver_lock(), as their users */
 
 /* ---- the thread ---- */
 
@@ -221,14 +221,14 @@ int nccl_thread_join(struct nccl *n, const struct nccl_work *w, int local_rank, 
 {
 	struct nccl_thread *t;
 
-	pthread_mutex_lock(&lock);
+	driver_lock();
 	for (t = threads; t && t->job != n->alarm; t = t->next)
 		;
 	if (!t)
 		t = thread_new(n->alarm, e);
 	if (t)
 		t->users++;
-	pthread_mutex_unlock(&lock);
+	driver_unlock();
 	n->thread = t;
 	n->work = w;
 	if (!t)
@@ -283,14 +283,14 @@ bool nccl_thread_leave(struct nccl *n)
 	struct nccl_thread *t = n->thread, **in = &threads;
 	bool back = unlist(t, n), last;
 
-	pthread_mutex_lock(&lock);
+	driver_lock();
 	last = back && !--t->users;
 	if (last) {
 		while (*in != t)
 			in = &(*in)->next;
 		*in = t->next;
 	}
-	pthread_mutex_unlock(&lock);
+	driver_unlock();
 	if (last) {
 		pthread_mutex_lock(&t->lock);
 		t->leaves = true;

@@ -108,7 +108,8 @@ struct driver {
 int driver_open(struct err *e);
 const struct driver *driver_get(struct err *e);
 
-/* driver_lock - guards what src/device shares between threads; driver_get() takes it.  It is
+/* driver_lock - guards what src/device and the back end nccl share between threads;
+ * driver_get() takes it.  It is
  * free in a child of fork(), even if another thread held it. */
 void driver_lock(void);
 void driver_unlock(void);
