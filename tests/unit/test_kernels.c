@@ -363,9 +363,15 @@ static uint64_t borders_fill(unsigned char *at, size_t bytes, uint64_t step)
 	return borders + others;
 }
 
-static const double odd_factors[] = { 1,     -1,           0.1,      1.0 / 3,        -0.0,
-				      65521, 1e-7,         0x1p-24,  0x1.fffffep127, 0x1p-149,
-				      1e300, DBL_TRUE_MIN, HUGE_VAL, -HUGE_VAL,      NAN };
+/* Some take the smallest integer of 8, 16 or 32 bits, or its half, to exactly one less.  Those
+ * of 16 bits meet divisor 1, and the one at the same place modulo ODD_DIVISORS. */
+static const double odd_factors[] = { 1,           2,          2 + 0x1p-14,
+				      2 + 0x1p-6,  1 + 0x1p-7, 1 + 0x1p-15,
+				      1 + 0x1p-31, -1,         0.1,
+				      1.0 / 3,     -0.0,       65521,
+				      1e-7,        0x1p-24,    0x1.fffffep127,
+				      0x1p-149,    1e300,      DBL_TRUE_MIN,
+				      HUGE_VAL,    -HUGE_VAL,  NAN };
 static const int64_t odd_divisors[] = { 1, 3, 2, 255, 65537, INT64_C(1) << 32, INT64_MAX };
 
 enum {
@@ -378,7 +384,7 @@ static void borders_launch(enum device_kernel k, double factor, int64_t divisor)
 {
 	static _Alignas(16) unsigned char from[66000 * 4], to[66000 * 4];
 	size_t bytes = kernel_bytes(k, false, 0);
-	uint64_t count = borders_fill(from, bytes, factor == 1 && divisor == 1 ? 1 : 5);
+	uint64_t count = borders_fill(from, bytes, factor == 1 && divisor == 1 ? 1 : 11);
 	struct device_move m;
 
 	kernel_move_begin(&m, 0);
@@ -397,7 +403,7 @@ static void borders(void)
 
 		for (f = 0; f < ODD_FACTORS; f++)
 			for (d = 0; d < ODD_DIVISORS; d++)
-				if (!is_many || f % ODD_DIVISORS == d)
+				if (!is_many || !d || f % ODD_DIVISORS == d)
 					borders_launch((enum device_kernel)k, odd_factors[f],
 						       odd_divisors[d]);
 		ok(are_same(), "%s: C and PTX give the same bits at every border",
