@@ -35,7 +35,7 @@ static void copy(const char *from, const char *to)
 static int found(const char *loaded, const char *wanted)
 {
 	int status = 0, ends[2], number = 0;
-	pid_t child;
+	pid_t child = -1;
 
 	if (pipe(ends) || (child = fork()) < 0)
 		gpu_die("no process", 0);

@@ -105,7 +105,7 @@ static void opens_beside(struct gpu_seat *s, struct ringup_reduce *a)
 				   .out = host,
 				   .count = COUNT,
 				   .dtype = RINGUP_F32 };
-	pthread_t thread;
+	pthread_t thread = 0;
 	void *done = NULL;
 
 	*(void **)&enqueue = fake("fake_cuda_enqueue");
