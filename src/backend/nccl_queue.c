@@ -257,8 +257,12 @@ int nccl_queue(struct nccl *n, struct err *e)
 {
 	const struct plan *p = n->plan;
 	struct gpu_visit v;
-	int rc = find_gpu(n, e);
+	int rc;
 
+	/* To open a GPU may take long: kernels are compiled. */
+	nccl_thread_rest(n, true);
+	rc = find_gpu(n, e);
+	nccl_thread_rest(n, false);
 	nccl_forget(n);
 	rc = rc ? rc : gpu_enter(n->gpu, &v, e);
 	if (rc)

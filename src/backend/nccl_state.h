@@ -161,6 +161,9 @@ bool nccl_thread_is_at(const struct nccl *n);
 /* nccl_thread_device - the GPU of another group of the job; -1: none has one yet. */
 int nccl_thread_device(const struct nccl *n);
 
+/* nccl_thread_rest - the thread is, or is no longer, in a call that may take long. */
+void nccl_thread_rest(struct nccl *n, bool rests);
+
 /* nccl_thread_late - for how long, in ms, the thread has been in one call of NCCL or the
  * driver. */
 int64_t nccl_thread_late(const struct nccl *n);

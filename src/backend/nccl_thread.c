@@ -364,6 +364,11 @@ int nccl_thread_device(const struct nccl *n)
 	return device;
 }
 
+void nccl_thread_rest(struct nccl *n, bool rests)
+{
+	__atomic_store_n(&n->thread->since_ns, rests ? 0 : clock_ns(), __ATOMIC_RELAXED);
+}
+
 int64_t nccl_thread_late(const struct nccl *n)
 {
 	int64_t since = __atomic_load_n(&n->thread->since_ns, __ATOMIC_RELAXED);
