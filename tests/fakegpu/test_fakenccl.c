@@ -462,7 +462,10 @@ static void in_progress(struct rank *r)
 	if (!r->rank)
 		all_meet(r);
 	check(is_put_away(r), "opens", r);
-	check(strstr(ncclGetLastError(NULL), "no error") != NULL, "warns of nothing", r);
+	/* Or of rank 0's call above: the process has one message, and the last one stays. */
+	check(strstr(ncclGetLastError(NULL), "no error") ||
+		      strstr(ncclGetLastError(NULL), "in progress"),
+	      "warns of nothing", r);
 	for (int i = 0; i < 2; i++)
 		check(sum(r) == some && is_put_away(r) && !cuStreamSynchronize(r->stream[0]),
 		      "a sum goes on in a thread", r);
