@@ -72,8 +72,9 @@ class Collectives:
             stream = self._stream(tensor, group, op) if group.cuda else None
             source, target, output = places = (
                 self.places if stream is None else self.adapter.far_places)(tensor, output)
-            return self._in_flight(r.start(self.address(source), self.address(target), group,
-                                           places, self.deliver, stream), stream, places)
+            started = r.start(self.address(source), self.address(target), group, places,
+                              self.deliver, stream)
+            return started if stream is None else self._in_flight(started, stream, places)
         except RingupError as e:
             raise translated(e) from e
 
