@@ -43,6 +43,7 @@ nobase_dist_compat_DATA = \
 	%reldir%/python/ringup_torch/meeting.py \
 	%reldir%/python/ringup_torch/messages.py \
 	%reldir%/python/ringup_torch/mixed.py \
+	%reldir%/python/ringup_torch/other.py \
 	%reldir%/python/ringup_torch/process_group.py \
 	%reldir%/python/ringup_torch/recorder.py \
 	%reldir%/python/ringup_torch/reductions.py \

@@ -823,6 +823,7 @@ PY_TESTS = \
 	%reldir%/py/test_tensorflow.py \
 	%reldir%/py/test_torch_api.py \
 	%reldir%/py/test_process_group.py \
+	%reldir%/py/test_process_group_mixed.py \
 	%reldir%/py/test_process_group_trainers.py \
 	%reldir%/py/test_process_group_upstream.py \
 	%reldir%/py/test_process_group_users.py \
@@ -863,6 +864,7 @@ PY_FILES = \
 	%reldir%/py/optimizer_of_a_rank.py \
 	%reldir%/py/parent_of_ranks.py \
 	%reldir%/py/process_group_ends_of_a_rank.py \
+	%reldir%/py/process_group_mixed_ends_of_a_rank.py \
 	%reldir%/py/process_group_mixed_of_a_rank.py \
 	%reldir%/py/process_group_of_a_rank.py \
 	%reldir%/py/process_group_timeline_of_a_rank.py \
@@ -967,7 +969,7 @@ SHARD_modules  = gcc:%reldir%/cli/modules.bats
 SHARD_machines = gcc:%reldir%/cluster/net-chance.bats
 SHARD_model    = $(MODEL_TESTS:%=gcc:%) gcc:%reldir%/model/spin.bats
 SHARD_launch   = gcc:%reldir%/cli/diagnose-runs.bats gcc:%reldir%/py/test_digits.py gcc:%reldir%/cluster/launchers.bats
-SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_meeting.py gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_upstream.py \
+SHARD_torch    = gcc:%reldir%/cluster/process-group.bats gcc:%reldir%/py/test_meeting.py gcc:%reldir%/py/test_process_group.py gcc:%reldir%/py/test_process_group_mixed.py gcc:%reldir%/py/test_process_group_upstream.py \
 	gcc:%reldir%/py/test_process_group_users.py gcc:%reldir%/py/test_process_group_trainers.py \
 	gcc:%reldir%/py/test_compiled.py
 SHARD_tensorflow = gcc:%reldir%/py/test_keras.py gcc:%reldir%/py/test_tensorflow.py \

@@ -84,42 +84,6 @@ def test_entry_points_are_those_of_pyproject():
     assert {k: v.replace('"', "") for k, v in said.items()} == built and len(built) == 2
 
 
-# ---- beside other back ends ----
-
-def test_other_back_ends_serve_other_devices(parent, tmp_path):
-    """torch takes a process group in Python for all devices; what was named serves each all the
-    same, or is refused."""
-    import torch.distributed as dist
-
-    if not hasattr(dist.distributed_c10d, "BackendConfig"):
-        pytest.skip("this torch has one back end for all devices")
-    p = parent.ranks(2, tmp_path, "process_group_mixed_of_a_rank.py", GLOO_SOCKET_IFNAME="lo")
-    assert p.codes == [0, 0], p.text
-    for r in range(2):
-        found = p.results[r]
-        for spec in ("cpu:ringup,cuda:gloo", "cuda:gloo,cpu:ringup"):
-            served = {"cpu": "MixedProcessGroup", "cuda": "ProcessGroupGloo"}
-            assert found[spec]["world"] == found[spec]["part"] == served, found[spec]
-            assert found[spec]["ringup"] >= 20, found[spec]
-            assert found[spec]["devices"] == ["cpu", "cuda"], found[spec]
-        for spec in ("cpu:gloo,cuda:ringup", "cuda:ringup,cpu:gloo"):
-            served = {"cpu": "ProcessGroupGloo", "cuda": "MixedProcessGroup"}
-            assert found[spec]["world"] == found[spec]["part"] == served, found[spec]
-            assert found[spec]["ringup"] == 0, found[spec]
-        for spec in ("cpu:ringup", "cpu:ringup,cuda:ringup"):
-            assert set(found[spec]["world"].values()) == {"ProcessGroup"}, found[spec]
-            assert found[spec]["devices"] == ["cpu"], found[spec]
-        refused = found["cpu:ringup,cuda:mpi"]
-        # torch 2.14 refuses it first.
-        assert 'new_group(backend="mpi")' in refused["said"] or \
-            "have MPI built in" in refused["said"], refused
-        if not dist.is_nccl_available():
-            refused = found["cpu:ringup,cuda:nccl"]
-            assert refused["kind"] == "ValueError", refused
-            assert 'cuda:nccl: this torch was built without nccl: use init_process_group(' \
-                in refused["said"], refused
-
-
 # ---- however it is started ----
 
 @pytest.mark.parametrize("how", ["torchrun", "spawn"] + ["launch"] * LONG)

@@ -19,13 +19,14 @@ class Alarms:
 
     def _reset(self):
         self._lock = threading.Lock()
-        self._fds, self._thread, self._wake, self._is_over = set(), None, None, False
+        self._fds, self._thread, self._wake, self._is_over = {}, None, None, False
 
-    def add(self, fd):
-        """Call the function when a descriptor becomes readable; return a handle for remove()."""
+    def add(self, fd, then=None):
+        """Call the function when a descriptor becomes readable, and then a second one, which must
+        not block; return a handle for remove()."""
         mine = os.dup(fd)  # the library closes its own with the job
         with self._lock:
-            self._fds.add(mine)
+            self._fds[mine] = then
             if self._thread is None and not self._is_over:
                 self._wake = os.pipe()
                 self._thread = threading.Thread(target=self._run, name="ringup-alarm", daemon=True)
@@ -38,7 +39,7 @@ class Alarms:
         """Stop watching the descriptor."""
         with self._lock:
             if mine in self._fds:
-                self._fds.remove(mine)
+                del self._fds[mine]
                 os.close(mine)
                 self._stir()
 
@@ -53,17 +54,19 @@ class Alarms:
             poll = select.poll()
             poll.register(self._wake[0], select.POLLIN)
             with self._lock:
-                told &= self._fds
-                for fd in self._fds - told:
+                told &= self._fds.keys()
+                for fd in self._fds.keys() - told:
                     poll.register(fd, select.POLLIN)
             ready = {fd for fd, _events in poll.poll()}
             if self._wake[0] in ready:
                 os.read(self._wake[0], 4096)
             with self._lock:
-                ready &= self._fds - told
+                ready &= self._fds.keys() - told
+                functions = [self._function, *filter(None, map(self._fds.get, ready))]
             if ready:
                 told |= ready
-                self._function()
+                for function in functions:
+                    function()
 
     def end(self, seconds):
         """Stop the thread, and wait for it for at most this time."""

@@ -64,7 +64,7 @@ class GroupBase(dist.ProcessGroup):
         self._pending = collections.deque()  # Works that nobody may ever wait for
         self._coalesced = None
         self._record = recorder.group(list(ranks) or list(range(size)), self.timeout_ms, not ranks,
-                                      self._job)
+                                      self._job, fails=self._fails)
         if not ranks:
             recorder.rank = rank
             apart.watch(rank, size)
@@ -125,6 +125,8 @@ class GroupBase(dist.ProcessGroup):
         """Return the device types for which torch creates tensors of this group."""
         return [torch.device("cpu")]
 
+    _fails = None  # a method to call when the job fails, which must not block
+
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def _get_backend(self, _device):
@@ -182,14 +184,14 @@ class GroupBase(dist.ProcessGroup):
         except errors.TimedOut:
             return self.miss(op, lead)
 
-    def miss(self, op, lead_ms=0):
-        """Handle an operation that will miss the group's deadline in lead_ms milliseconds.
+    def miss(self, op, left_ms=0):
+        """Handle an operation that will miss the group's deadline in left_ms milliseconds.
 
         An operation that completes before the deadline is not affected; see evidence.py."""
-        if lead_ms:
+        if left_ms and evidence.lead_ms(self.timeout_ms):
             evidence.start()
         try:
-            return op.wait(lead_ms)
+            return op.wait(left_ms)
         except errors.TimedOut as e:
             evidence.finish()
             raise self._end_with(op, e) from e

@@ -9,20 +9,20 @@ each operation to the backend that serves the device of its tensors.
 
 The original request is available only in the torch function that asks for the process group."""
 
+import contextlib
+import threading
+
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ringup import timeline
+
+from . import other
 from .process_group import ProcessGroup
 
 NAME = "ringup"
 _CLASSES = {"gloo": "ProcessGroupGloo", "nccl": "ProcessGroupNCCL", "xccl": "ProcessGroupXCCL"}
-_OPERATIONS = [
-    "allreduce", "allreduce_coalesced", "broadcast", "reduce", "gather", "scatter", "allgather",
-    "allgather_coalesced", "all_gather_single", "all_gather_single_coalesced", "_allgather_base",
-    "allgather_into_tensor_coalesced", "reduce_scatter", "reduce_scatter_single",
-    "reduce_scatter_single_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
-    "all_to_all_single", "alltoall_base", "alltoall", "send", "recv", "recv_anysource"]
 
 
 class Asked:
@@ -58,7 +58,9 @@ class MixedProcessGroup(ProcessGroup):
         super().__init__(store, rank, size, timeout, ranks, name)
         try:
             for device in others:
-                self._others[device] = _register(asked, device, rank, size, timeout, list(ranks))
+                target = _register(asked, device, rank, size, timeout, list(ranks))
+                self._others[device] = other.Other(self, device, asked.backends[device], target,
+                                                   list(ranks) or list(range(size)))
         except BaseException:
             self.shutdown()
             raise
@@ -71,11 +73,14 @@ class MixedProcessGroup(ProcessGroup):
     def _get_backend(self, device):
         """Return the backend of a device."""
         device = torch.device(device)
-        other = self._others.get(device.type)
-        return other._get_backend(device) if type(other) is dist.ProcessGroup else other or self
+        serving = self._others.get(device.type)
+        if serving is None:
+            return self
+        target = serving.target
+        return target._get_backend(device) if type(target) is dist.ProcessGroup else target
 
     def _serving(self, args):
-        """Return the process group that serves the first of the tensors; None means this one."""
+        """Return the Other that serves the first of the tensors; None means this group."""
         for a in args:
             if isinstance(a, torch.Tensor):
                 return self._others.get(a.device.type)
@@ -86,23 +91,62 @@ class MixedProcessGroup(ProcessGroup):
     def barrier(self, opts=None, timeout=None):
         """Wait for all ranks.  If torch names a device that another backend serves, wait on that
         device."""
-        device = getattr(opts, "device", None)
-        other = self._others.get(device.type) if device is not None else None
-        return other.barrier(opts) if other is not None else super().barrier(opts, timeout)
+        serving = self._serving_device(getattr(opts, "device", None))
+        if serving is None:
+            return super().barrier(opts, timeout)
+        return self._handle(serving, serving.start("barrier", (opts,), {}))
+
+    def _serving_device(self, device):
+        """Return the Other that serves a device; None means this group."""
+        return self._others.get(device.type) if device is not None else None
 
     def _start_coalescing(self, device=None):
         """Collect the Works of the following operations."""
-        other = self._others.get(device.type) if device is not None else None
-        return (super() if other is None else other)._start_coalescing(device)
+        serving = self._serving_device(device)
+        if serving is None:
+            super()._start_coalescing(device)
+        else:
+            serving.start_coalescing()
 
     def _end_coalescing(self, device=None):
         """Return one Work for the collected ones."""
-        other = self._others.get(device.type) if device is not None else None
-        return (super() if other is None else other)._end_coalescing(device)
+        serving = self._serving_device(device)
+        if serving is None:
+            return super()._end_coalescing(device)
+        return self._handle(serving, serving.end_coalescing())
+
+    def _handle(self, serving, started):
+        """Return the Work of an operation of another backend; None if it has completed."""
+        if not isinstance(started, other.Started):
+            return started
+        call, source, is_message = started.call, started.call.source(), started.call.is_message
+        if not serving.is_device:
+            return self._under_way(call, started.outputs, started.opts, started.entry, source,
+                                   is_message)
+        work = other.DeviceWork(self, call, started.outputs, started.entry, source)
+        work.is_message = is_message
+        self._keep(work)
+        return work
+
+    def has_failed(self):
+        """Return whether a rank has died or has ended the group."""
+        return timeline.has_failed(self._job)
+
+    def _fails(self):
+        """Abort the other backends, which do not notice that the job has failed.  Called once, by
+        a thread that must not block."""
+        threading.Thread(target=self._abort_others, name="ringup-abort", daemon=True).start()
+
+    def _abort_others(self):
+        for backend in self._backends():
+            with contextlib.suppress(RuntimeError):  # some backends cannot be aborted
+                _tell(backend, "abort")
 
     def setGroupName(self, name):
         """Set the name of the group.  Called by torch."""
         super().setGroupName(name)
+        for serving in self._others.values():
+            serving.record.name = name
         _tell(self._inner, "_set_group_name", name)
 
     _set_group_name = setGroupName
@@ -110,6 +154,8 @@ class MixedProcessGroup(ProcessGroup):
     def setGroupDesc(self, desc):
         """Set the description of the group.  Called by torch."""
         super().setGroupDesc(desc)
+        for serving in self._others.values():
+            serving.record.desc = desc
         _tell(self._inner, "_set_group_desc", desc)
 
     _set_group_desc = setGroupDesc
@@ -117,8 +163,7 @@ class MixedProcessGroup(ProcessGroup):
     def abort(self, why="the process group was aborted"):
         """Fail all current and future operations of the group on all ranks.  Thread-safe."""
         super().abort(why)
-        for backend in self._backends():
-            _tell(backend, "abort")
+        self._abort_others()
 
     def shutdown(self):
         """Leave the group; operations in flight fail on all ranks."""
@@ -126,6 +171,8 @@ class MixedProcessGroup(ProcessGroup):
             for backend in self._backends():
                 if not _tell(backend, "shutdown"):
                     _tell(backend, "_shutdown")
+            for serving in self._others.values():
+                serving.leave()
         finally:
             self._others, self._inner = {}, None
             super().shutdown()
@@ -145,21 +192,22 @@ def _tell(thing, method, *args):
 
 
 def _dispatching(name):
-    """Return the operation with this name, for the process group that serves its tensors."""
+    """Return the operation with this name, for the backend that serves its tensors."""
     ours = getattr(ProcessGroup, name)
 
     def operation(self, *args, **kwargs):
-        other = self._serving(args) if args else self._serving(kwargs.values())
-        if other is None:
+        serving = self._serving(args) if args else self._serving(kwargs.values())
+        if serving is None:
             return ours(self, *args, **kwargs)
-        return getattr(other, name)(*args, **kwargs)
+        return self._handle(serving, serving.start(name, args, kwargs))
 
     operation.__name__, operation.__doc__ = name, ours.__doc__
     return operation
 
 
-for _name in _OPERATIONS:
-    setattr(MixedProcessGroup, _name, _dispatching(_name))
+for _name in other.METHODS:
+    if _name != "barrier":
+        setattr(MixedProcessGroup, _name, _dispatching(_name))
 
 
 # ---- what torch would have done ----

@@ -38,6 +38,7 @@ from .alarm import Alarms
 _TOLD = (errors.TimedOut, errors.PeerLost, errors.NotRunning, errors.Aborted, errors.Mismatch)
 
 _VERSION = "2.10"
+_PREFIXES = {name: name for name in ("nccl", "gloo", "xccl")}  # that torch's analyzer knows
 _FRAMES = 8  # that are kept of a stack
 _SCHEDULED, _COMPLETED, _FAILED = range(3)
 
@@ -57,17 +58,19 @@ class Group:
     job, count   the ringup.job.Job that runs them, and how many the library has begun there
     alarm        the handle of the job in Alarms
     points       the library's records when the job was closed, by the library's numbers
+    backend      the other backend that runs the operations, whose arrivals the job records; None:
+                 ringup
     """
 
     __slots__ = ("number", "name", "desc", "ranks", "timeout_ms", "collectives", "messages", "ops",
-                 "completed", "job", "count", "alarm", "points")
+                 "completed", "job", "count", "alarm", "points", "backend")
 
-    def __init__(self, number, ranks, timeout_ms, job):
+    def __init__(self, number, ranks, timeout_ms, job, backend=None):
         self.number, self.name, self.desc, self.ranks = number, str(number), "undefined", ranks
         self.timeout_ms = timeout_ms
         self.collectives = self.messages = self.ops = 0
         self.completed = -1
-        self.job, self.alarm, self.points = job, None, {}
+        self.job, self.alarm, self.points, self.backend = job, None, {}, backend
         self.count = timeline.keep_points(job) if job else ctypes.c_uint64()
 
 
@@ -93,16 +96,21 @@ class Entry:
             and types of inputs and of outputs, the group's counts of collectives, messages and
             operations, whether it is a message, stack)
     failed  when it failed
+    begun   when it began, for an operation of another backend
+    is_done returns whether another backend has completed the operation; None: unknown
     """
 
-    __slots__ = ("group", "name", "what", "state", "failed")
+    __slots__ = ("group", "name", "what", "state", "failed", "begun", "is_done")
 
     def __init__(self, group, name, what):
         self.group, self.name, self.what = group, name, what
-        self.state, self.failed = _SCHEDULED, None
+        self.state, self.failed, self.is_done = _SCHEDULED, None, None
+        self.begun = time.time_ns() if group.backend else None
 
     def end(self, error=None):
         """Mark the operation finished; on error also write a dump."""
+        if self.is_done is not None:
+            self.is_done = bool  # a function that returns False, and refers to no operation
         if error is not None:
             self.state, self.failed = _FAILED, time.time_ns()
             _tell_ranks(error, self.group)
@@ -138,8 +146,9 @@ class Recorder:
         """Return how many operations of all groups have been recorded."""
         return self._count
 
-    def group(self, ranks, timeout_ms, is_world=False, job=None):
-        """Record a process group whose operations a Job runs; return its Group.
+    def group(self, ranks, timeout_ms, is_world=False, job=None, backend=None, fails=None):
+        """Record a process group whose operations a Job, or another backend beside it, runs; return
+        its Group.  If the job fails, call fails(), which must not block.
 
         A new world resets all records, because names of groups start again, and the analyzer would
         treat groups of one name as one."""
@@ -147,11 +156,12 @@ class Recorder:
             self._entries.clear()
             self._groups.clear()
             self._since = time.time_ns()
-        group = Group(len(self._groups), ranks, timeout_ms, job if self._frames else None)
+        group = Group(len(self._groups), ranks, timeout_ms, job if self._frames else None, backend)
         self._groups[group.number] = group
-        fd = timeline.alarm_fd(job) if group.job and job.world.size > 1 else -1
+        has_alarm = job and job.world.size > 1 and not backend and (group.job or fails)
+        fd = timeline.alarm_fd(job) if has_alarm else -1
         if fd >= 0:
-            group.alarm = self.alarms.add(fd)
+            group.alarm = self.alarms.add(fd, fails)
         return group
 
     def add(self, group, name, inputs, outputs, is_message=False, depth=2):
@@ -214,15 +224,18 @@ class Recorder:
         points = {g.number: self._points(g) for g in list(self._groups.values())}
         found, taken = [], set()
         for e in reversed(entries):
-            # An operation that nothing had to be done for has begun none of the library's.
+            # An operation that nothing had to be done for has begun none of the library's, and a
+            # message of another backend has no arrival.
             key = e.group.number, e.what[1] + 1
-            p = None if key in taken else points.get(key[0], {}).get(key[1])
-            taken.add(key)
+            p = None
+            if key not in taken and not (e.begun and e.what[7]):
+                p = points.get(key[0], {}).get(key[1])
+                taken.add(key)
             found.append((e, p))
         at, out = self._since, []
         for e, p in reversed(found):
-            at = p.submitted if p else at
-            out.append((e, p, at if e.failed is None or p else e.failed))
+            at = e.begun or (p.submitted if p else at)
+            out.append((e, p, at if e.failed is None or e.begun or p else e.failed))
         return out
 
     def state(self):
@@ -242,8 +255,8 @@ class Recorder:
         return {
             "version": _VERSION,
             "comm_lib_version": "ringup",
-            "pg_config": {g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.ranks))}
-                          for g in groups},
+            "pg_config": {_name(g): {"name": _name(g), "desc": g.desc,
+                                     "ranks": str(list(g.ranks))} for g in groups},
             "pg_status": {g.number: {"last_enqueued_collective": latest.get(g.number, -1),
                                      "last_started_collective":
                                          max(started.get(g.number, -1), completed[g.number]),
@@ -324,6 +337,11 @@ def _frames(stack):
             for code, instruction in stack]
 
 
+def _name(group):
+    """Return the name of a Group in dumps.  The operations of each backend have their own order."""
+    return f"{group.name} {group.backend}" if group.backend else group.name
+
+
 def _dtype(dtype):
     """Return the C++ name of a torch type."""
     name = str(dtype).rpartition(".")[2]
@@ -332,31 +350,41 @@ def _dtype(dtype):
 
 def _state(e, p):
     """Return the state of an Entry in torch's terms; p is its points, or None."""
-    if e.state == _COMPLETED or (e.state == _SCHEDULED and p and p.complete and not p.failed):
+    if e.state == _COMPLETED or (e.state == _SCHEDULED and _is_done(e, p)):
         return "completed"
     return "started" if p and p.ready else "scheduled"
+
+
+def _is_done(e, p):
+    """Return whether the operation of an Entry that nobody has waited for has completed."""
+    if not e.begun:
+        return bool(p and p.complete and not p.failed)
+    is_done = e.is_done
+    return bool(is_done and is_done())
 
 
 def _has_begun(e, p, _created):
     """Return whether the library started the operation.  It does not if it rejects the arguments.
     """
-    return p is not None or e.state == _COMPLETED
+    return p is not None or e.state == _COMPLETED or bool(e.begun and e.is_done)
 
 
 def _event(e, p, created):
     """Return an Entry in the format of dumps."""
     number, _before, inputs, outputs, collective, message, op, is_message, stack = e.what
-    over = e.state != _SCHEDULED or bool(p and p.complete)
-    timed = {"duration_ms": (p.complete - p.begun) / 1e6} if p and p.begun and p.complete else {}
+    own = None if e.begun else p  # points of an arrival are not times of the operation
+    over = e.state != _SCHEDULED or bool(own and own.complete) or _is_done(e, p)
+    timed = {"duration_ms": (own.complete - own.begun) / 1e6} \
+        if own and own.begun and own.complete else {}
     return {
         **timed,
         "record_id": number,
         "pg_id": e.group.number,
-        "process_group": (e.group.name, e.group.desc),
+        "process_group": (_name(e.group), e.group.desc),
         "collective_seq_id": collective,
         "p2p_seq_id": message,
         "op_id": op,
-        "profiling_name": f"gloo:{e.name}",
+        "profiling_name": f"{_PREFIXES.get(e.group.backend, 'gloo')}:{e.name}",
         "time_created_ns": created,
         "input_sizes": [list(shape) for shape, _type in inputs],
         "input_dtypes": [_dtype(dtype) for _shape, dtype in inputs],
@@ -364,7 +392,7 @@ def _event(e, p, created):
         "output_dtypes": [_dtype(dtype) for _shape, dtype in outputs],
         "state": _state(e, p),
         "time_discovered_started_ns": (p and p.ready) or (created if over else None),
-        "time_discovered_completed_ns": (p and p.complete) or None,
+        "time_discovered_completed_ns": (own and own.complete) or None,
         "retired": over,
         "timeout_ms": e.group.timeout_ms,
         "is_p2p": is_message,
