@@ -188,9 +188,8 @@ class Call:
         while not self._is_completed_within(until - time.monotonic()):
             if self._error is not None or self._other.has_failed():
                 raise self.failure()
-            text = self._differences()
-            if text and time.monotonic() > self._arrival.met + _DOUBT:
-                raise self._mismatch(text)
+            if self._is_doubtful(time.monotonic()):
+                raise self._mismatch(self._differences())
             if time.monotonic() >= until:
                 raise self._late()
 
@@ -233,15 +232,22 @@ class Call:
         # The backend's own time-out would end the process.
         limit = group.timeout_ms / 1000
         left = self._since + limit - min(1, limit / 10) - now
-        if left > evidence.lead_ms(group.timeout_ms) / 1000 + _TICK and \
-                not (self._differences() and now > self._arrival.met + _DOUBT):
+        is_late = left <= evidence.lead_ms(group.timeout_ms) / 1000 + _TICK
+        if not is_late and not self._is_doubtful(now):
             return
         with self._lock:  # failure() waits for the error
             try:
-                group.miss(self, round(max(left, 0) * 1000))
+                if is_late:
+                    group.miss(self, round(max(left, 0) * 1000))
+                else:
+                    self.wait(0)
             except errors.RingupError as e:
                 self._error = e
         watch.remove(self)
+
+    def _is_doubtful(self, now):
+        """Return whether the ranks have called different operations, and had time to complete."""
+        return self._differences() and now > self._arrival.met + _DOUBT
 
     def failure(self):
         """Return the exception for an operation that cannot complete, as the job has failed."""
