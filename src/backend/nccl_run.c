@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "device/driver.h"
+#include "device/staging.h"
 
 enum {
 	SPIN_NS = 50000,   /* how long a plan is looked at again at once              */
@@ -332,7 +333,7 @@ static void nccl_unmark(void *self, void *ready)
 }
 
 static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, void *ready,
-		     void **copy, struct err *e)
+		     struct staging_copy *c, struct err *e)
 {
 	struct nccl *n = group_of(self);
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), rc;
@@ -343,19 +344,15 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 	rc = nccl_use_gpu(n, device, &g, e);
 	if (rc)
 		return rc;
-	rc = *copy || !ready ? 1 : gpu_reached(g, ready, e);
-	if (rc > 0 && bytes && !*copy) {
-		rc = gpu_copy(g, to, from, bytes, copy, e);
-		if (!rc)
-			return 0;
-	} else if (rc > 0 && *copy) {
-		rc = gpu_reached(g, *copy, e);
-		if (rc) {
-			gpu_unmark(g, *copy);
-			*copy = NULL;
-		}
-	}
-	return rc;
+	rc = c->id || !ready ? 1 : gpu_reached(g, ready, e);
+	return rc > 0 && bytes ? gpu_copy(g, to, from, bytes, c, e) : rc;
+}
+
+static bool nccl_drop(void *self, const struct staging_copy *c)
+{
+	struct gpu *g = __atomic_load_n(&group_of(self)->gpu, __ATOMIC_ACQUIRE);
+
+	return !c->id || gpu_drop_copy(g, c);
 }
 
 /* Work that is queued on @stream from now on finds the results of a flight. */
@@ -428,6 +425,7 @@ static const struct backend_device device = {
 	.mark = nccl_mark,
 	.unmark = nccl_unmark,
 	.copy = nccl_copy,
+	.drop = nccl_drop,
 	.hold = nccl_hold,
 	.flight = nccl_flight,
 	.watch = nccl_watch,

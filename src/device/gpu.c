@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "device/driver.h"
 #include "device/primary.h"
+#include "device/staging.h"
 #include "ringup.h"
 
 /* An event that is kept for its next use, or, without an event, room to keep one. */
@@ -30,8 +31,8 @@ struct gpu {
 	int users;
 	bool abandoned; /* atomic: what is queued may never end */
 	driver_handle stream;
-	driver_handle copies;   /* a stream for gpu_copy(); NULL: none yet */
-	pthread_mutex_t events; /* guards the lists                        */
+	struct staging staging;
+	pthread_mutex_t events; /* guards the lists */
 	struct gpu_event *idle, *spent;
 	struct gpu_block *blocks;
 	struct gpu *next;
@@ -84,11 +85,19 @@ bool gpu_is_over(void)
 /* ---- life ---- */
 
 /* Before other work of the GPU, since ranks wait for each other. */
-static int stream_new(struct gpu *g, driver_handle *stream, struct err *e)
+static int streams_open(struct gpu *g, const struct driver *d, struct err *e)
 {
-	int rc = g->driver->stream_new(stream, DRIVER_STREAM_APART, g->primary->priority);
+	int priority = g->primary->priority;
+	int rc = d->stream_new(&g->stream, DRIVER_STREAM_APART, priority);
 
-	return rc ? driver_failed(g->driver, rc, "cuStreamCreate", e) : 0;
+	if (rc)
+		return driver_failed(d, rc, "cuStreamCreate", e);
+	rc = staging_open(&g->staging, d, priority, e);
+	if (rc) {
+		staging_close(&g->staging);
+		(void)d->stream_free(g->stream);
+	}
+	return rc;
 }
 
 static int gpu_open(struct gpu *g, const struct driver *d, int number, struct err *e)
@@ -102,7 +111,7 @@ static int gpu_open(struct gpu *g, const struct driver *d, int number, struct er
 		return rc;
 	rc = gpu_enter(g, &v, e);
 	if (!rc) {
-		rc = stream_new(g, &g->stream, e);
+		rc = streams_open(g, d, e);
 		gpu_leave(g, &v);
 	}
 	if (!rc)
@@ -144,8 +153,7 @@ static void gpu_close(struct gpu *g)
 		free_events(g, g->idle);
 		free_events(g, g->spent);
 		free_blocks(g);
-		if (g->copies)
-			(void)g->driver->stream_free(g->copies);
+		staging_close(&g->staging);
 		(void)g->driver->stream_free(g->stream);
 		gpu_leave(g, &v);
 	}
@@ -162,8 +170,7 @@ static bool is_dry(struct gpu *g)
 
 	if (gpu_enter(g, &v, &e))
 		return false;
-	dry = !g->driver->stream_query(g->stream) &&
-	      (!g->copies || !g->driver->stream_query(g->copies));
+	dry = !g->driver->stream_query(g->stream) && staging_is_idle(&g->staging);
 	gpu_leave(g, &v);
 	return dry;
 }
@@ -489,31 +496,32 @@ void gpu_free(struct gpu *g, void *at, size_t bytes)
 	gpu_leave(g, &v);
 }
 
-/* Memory of the host that is not pinned: the driver may copy before it returns, but waits for
- * no other stream. */
-static int copy_apart(struct gpu *g, void *to, const void *from, size_t bytes, struct err *e)
-{
-	int rc = g->copies ? 0 : stream_new(g, &g->copies, e);
+/* ---- copies ---- */
 
-	if (rc)
-		return rc;
-	rc = g->driver->copy((driver_address)(uintptr_t)to, (driver_address)(uintptr_t)from,
-			     bytes, g->copies);
-	return rc ? driver_failed(g->driver, rc, "cuMemcpyAsync", e) : 0;
-}
-
-int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, struct staging_copy *c,
 	     struct err *e)
 {
 	struct gpu_visit v;
 	int rc = gpu_enter(g, &v, e);
 
 	if (rc)
-		return rc;
-	rc = copy_apart(g, to, from, bytes, e);
-	rc = rc ? rc : gpu_record(g, g->copies, event, e);
+		return gpu_is_over() ? 0 : rc;
+	rc = staging_move(&g->staging, to, from, bytes, c, e);
 	gpu_leave(g, &v);
 	return rc;
+}
+
+bool gpu_drop_copy(struct gpu *g, const struct staging_copy *c)
+{
+	struct gpu_visit v;
+	struct err e;
+	bool over;
+
+	if (gpu_enter(g, &v, &e))
+		return !gpu_is_over();
+	over = staging_drop(&g->staging, c);
+	gpu_leave(g, &v);
+	return over;
 }
 
 /* ---- kernels ---- */

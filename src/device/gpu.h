@@ -12,6 +12,7 @@
 
 struct err;
 struct gpu;
+struct staging_copy;
 
 /*
  * All communicators of a job on one GPU share a struct gpu, and its one stream: what is queued
@@ -81,10 +82,10 @@ int gpu_reached(struct gpu *g, void *event, struct err *e);
 int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e);
 void gpu_free(struct gpu *g, void *at, size_t bytes);
 
-/* gpu_copy - begins to copy between the GPU's memory and the host's, beside all that is queued
- * on any stream; *@event: an event behind it, for gpu_unmark(). */
-int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+/* gpu_copy, gpu_drop_copy - staging_move() and staging_drop(), of the GPU's memory. */
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, struct staging_copy *c,
 	     struct err *e);
+bool gpu_drop_copy(struct gpu *g, const struct staging_copy *c);
 
 /* gpu_launch - queues kernel @k on the GPU's stream; without pieces it does nothing. */
 int gpu_launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e);

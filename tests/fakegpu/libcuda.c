@@ -94,7 +94,7 @@ static struct {
 	struct fake_event *events;
 	struct fake_module *modules;
 	struct range *ranges;
-	uint64_t allocated, launched;
+	uint64_t allocated, launched, pageable;
 	int streams_left, capturing;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -908,6 +908,8 @@ CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags)
 		return bad;
 	if (!at || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (faults_find("FAKE_CUDA", "pin_fails"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	lock();
 	known = *range_find((uintptr_t)at, false) != NULL;
 	unlock();
@@ -1033,6 +1035,7 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 	struct fake_stream *s = NULL;
 	CUresult bad = stream_find(handle, &s);
 	bool staged = value < 0 && is_pageable(from, bytes);
+	bool is_pageable_to = is_pageable(to, bytes);
 	struct copy *c;
 
 	if (bad)
@@ -1041,12 +1044,15 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 		return CUDA_SUCCESS;
 	if (!copy_end(to, bytes) || (value < 0 && !copy_end(from, bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
+	lock();
+	all.pageable += staged || is_pageable_to;
+	unlock();
 	c = malloc(sizeof(*c) + (staged ? bytes : 0));
 	*c = (struct copy){ to, staged || value >= 0 ? 0 : from, bytes, value };
 	if (staged)
 		memcpy(c->staged, (void *)(uintptr_t)from, bytes);
 	bad = stream_work(s, copy_run, c, 0);
-	if (bad || !is_pageable(to, bytes))
+	if (bad || !is_pageable_to)
 		return bad;
 	bad = is_safe();
 	if (!bad)
@@ -1633,6 +1639,16 @@ uint64_t fake_cuda_launched(void)
 
 	lock();
 	n = all.launched;
+	unlock();
+	return n;
+}
+
+uint64_t fake_cuda_pageable(void)
+{
+	uint64_t n;
+
+	lock();
+	n = all.pageable;
 	unlock();
 	return n;
 }

@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 
 #include "device/gpu.h"
+#include "device/staging.h"
 
 enum { SMALL = 1000, LARGE = 1500, OTHER = 100000, LATE_S = 20 };
 
 static CUresult (*enqueue)(CUstream, CUresult (*)(void *), void *, int);
 static struct fake_cuda_left (*left)(void);
+static uint64_t (*pageable)(void);
 static int open_gate; /* atomic */
 
 static CUresult wait_at_gate(void *arg)
@@ -80,6 +82,96 @@ static void keeps_memory(void)
 	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
 	gpu_put(g);
 	ok(!left().allocations && !left().streams && !left().contexts, "all is, with the GPU");
+}
+
+/* ---- copies ---- */
+
+/* Copies until it is done: how often it was not. */
+static int copy(struct gpu *g, void *to, const void *from, size_t bytes, bool to_device)
+{
+	struct staging_copy c = { .to_device = to_device };
+	struct err e = { 0 };
+	int rc, turns = 0;
+
+	while (!(rc = gpu_copy(g, to, from, bytes, &c, &e))) {
+		usleep(100);
+		turns++;
+	}
+	if (rc < 0)
+		gpu_die(e.text, rc);
+	return turns;
+}
+
+/* There and back, of lengths around those of the slots, while a kernel runs. */
+static void copies(bool pin_fails)
+{
+	enum { ALL = STAGING_SLOTS * STAGING_BYTES };
+	static const size_t lengths[] = {
+		1,   STAGING_BYTES - 1, STAGING_BYTES, STAGING_BYTES + 1,
+		ALL, ALL + 1,           2 * ALL + 5
+	};
+	unsigned char *in = malloc(3 * ALL), *out = malloc(3 * ALL);
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	int turns = 0, differ = 0;
+	uint64_t before;
+	void *at = NULL;
+	size_t has = 0;
+
+	setenv("FAKE_CUDA", pin_fails ? "pin_fails,slow_copy=300" : "slow_copy=300", 1);
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, 3 * ALL, &at, &has, &e))
+		gpu_die(e.text, e.code);
+	ok(left().registered == !pin_fails, "host memory is pinned when a GPU is opened");
+	before = pageable();
+	block(g, gpu_stream(g));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		for (size_t b = 0; b < lengths[i]; b++)
+			in[b] = (unsigned char)(b * 7 + b / 251 + i);
+		turns += copy(g, at, in, lengths[i], true);
+		turns += copy(g, out, at, lengths[i], false);
+		differ += memcmp(in, out, lengths[i]) != 0;
+	}
+	ok(!differ, "data go to the GPU and back, while a kernel runs");
+	if (pin_fails)
+		ok(pageable() > before, "even without pinned memory");
+	else
+		ok(pageable() == before && turns, "all through pinned memory, without waiting");
+	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
+	unsetenv("FAKE_CUDA");
+	gpu_free(g, at, has);
+	gpu_put(g);
+	ok(!left().registered && !left().events, "which is given back");
+	free(in);
+	free(out);
+}
+
+/* A copy that is given up holds no slot for ever, nor touches the host's memory. */
+static void drops_copies(void)
+{
+	enum { ALL = 2 * STAGING_SLOTS * STAGING_BYTES };
+	struct staging_copy first = { 0 }, none = { 0 };
+	unsigned char *in = calloc(1, ALL), *out = calloc(1, ALL);
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	void *at = NULL;
+	size_t has = 0;
+
+	setenv("FAKE_CUDA", "slow_copy=50000", 1);
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, ALL, &at, &has, &e))
+		gpu_die(e.text, e.code);
+	ok(!gpu_copy(g, out, at, ALL, &first, &e) && !gpu_drop_copy(g, &first),
+	   "a copy is given up");
+	ok(gpu_drop_copy(g, &none), "and one that has not begun");
+	memset(in, 5, ALL);
+	copy(g, at, in, ALL, true);
+	copy(g, in, at, ALL, false);
+	ok(in[0] == 5 && in[ALL - 1] == 5, "others have its slots");
+	ok(gpu_drop_copy(g, &first) && !out[0] && !out[ALL - 1], "it is over");
+	unsetenv("FAKE_CUDA");
+	gpu_free(g, at, has);
+	gpu_put(g);
+	free(in);
+	free(out);
 }
 
 /* Has each kernel been launched, while a stream of the program is busy? */
@@ -245,9 +337,13 @@ int main(int argc, char **argv)
 	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	*(void **)&enqueue = dlsym(lib, "fake_cuda_enqueue");
 	*(void **)&left = dlsym(lib, "fake_cuda_left");
+	*(void **)&pageable = dlsym(lib, "fake_cuda_pageable");
 	signal(SIGALRM, in_vain);
 	alarm(LATE_S);
 	keeps_memory();
+	copies(false);
+	copies(true);
+	drops_copies();
 	loads_early();
 	says_why();
 	abandons();

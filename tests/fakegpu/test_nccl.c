@@ -690,6 +690,45 @@ static void refuses(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+/* What goes through the host's memory is pinned there. */
+static void stages(struct ringup *r, int rank, int size)
+{
+	enum { MUCH = 1500000 };
+	float *host = calloc(MUCH, sizeof(float));
+	struct gpu_seat s;
+	struct ringup_reduce a = { .bytes = sizeof(a),
+				   .name = "staged",
+				   .count = MUCH,
+				   .dtype = RINGUP_F32,
+				   .redop = RINGUP_ADASUM };
+	uint64_t (*pageable)(void), before;
+
+	*(void **)&pageable =
+		dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_pageable");
+	gpu_sit(&s, rank);
+	a.memory = s.memory;
+	a.stream = gpu_of(&s);
+	a.in = a.out = gpu_new(&s, MUCH * sizeof(float));
+	for (int i = 0; i < MUCH; i++)
+		host[i] = 1;
+	gpu_put_bytes(&s, a.out, host, MUCH * sizeof(float));
+	check(gpu_sync(&s, 10000), "written", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "all have", rank);
+	before = pageable ? pageable() : 0;
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "an Adasum", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "on all ranks", rank);
+	check(!pageable || pageable() == before, "copies from and to pinned memory", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "all have looked", rank);
+	/* Of equal vectors it is their average. */
+	check(gpu_get_bytes(&s, host, a.out, MUCH * sizeof(float)) && host[0] == 1 &&
+		      host[MUCH - 1] == 1,
+	      "is right", rank);
+	(void)size;
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+	free(host);
+}
+
 /* One name, with another kind of memory on each rank in each round. */
 static void changes(struct ringup *r, int rank, int size)
 {
@@ -794,6 +833,7 @@ static void mixes(int size)
 	}
 	gpu_near = -1;
 	run("kinds of memory that change", size, changes);
+	run("copies through the host", size, stages);
 }
 
 static void all(int size)
