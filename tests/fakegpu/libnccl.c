@@ -528,6 +528,14 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 	return ncclSuccess;
 }
 
+#ifdef FAKE_NCCL_NAME
+#define TEXT(name)  TEXT_(name)
+#define TEXT_(name) #name
+/* The real library has this text, too. */
+FAKE_API extern const char fake_nccl_says[];
+const char fake_nccl_says[] = "NCCL version " TEXT(FAKE_NCCL_NAME) "+cuda12.8";
+#endif
+
 static int version_of(void)
 {
 	return (int)faults_number("FAKE_NCCL", "version", FAKE_NCCL_VERSION);

@@ -209,6 +209,17 @@ trial() {
   await nothing_left
 }
 
+@test "ringup hang says which NCCL the job uses" {
+  nccl 2.18.3
+  FAKE_NCCL=hang=1@20 begin -np 3 --no-prefix -- "$conform" fault 60
+  await said 3 ready
+  run ringup hang --json --wait 0.3 "$launcher"
+  [[ $(jq -r '.jobs[0].unseen' <<<"$output") == "NCCL RAS: NCCL 2.18.3: this version has no RAS" ]] || fail "$output"
+  kill "$launcher"
+  end
+  await nothing_left
+}
+
 @test "a group that a rank aborts: an error on all its ranks, on one host and on several, and other groups go on" {
   local version
   for version in 2.18.3 2.30.7; do
