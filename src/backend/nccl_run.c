@@ -8,6 +8,7 @@
 #include "backend/nccl_state.h"
 #include "backend/wait.h"
 #include "base/clock.h"
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "device/driver.h"
@@ -39,6 +40,26 @@ struct hello {
 	char why[160];
 };
 
+/* With NCCL_COMM_ID all communicators have one id and address, so that a rank of one may meet
+ * those of another; and NCCL uses only interfaces in its subnet. */
+static int refuse_address(const char *where, struct err *e)
+{
+	return conf_env("NCCL_COMM_ID")
+		       ? fail(e, RINGUP_EINVAL,
+			      "NCCL_COMM_ID is set %s, and would be the address of every "
+			      "group; unset it",
+			      where)
+		       : 0;
+}
+
+static int id_make(struct nccl *n, struct hello *mine, struct err *e)
+{
+	int rc = nccl_failed(n, n->lib->make_id(&mine->id), "ncclGetUniqueId", e);
+
+	/* NCCL has put into the environment what its file has. */
+	return rc ? rc : refuse_address("in nccl.conf", e);
+}
+
 /* Loads the libraries on this rank, and says how that went.  Nothing here starts CUDA, which
  * the program may still want to configure, or to leave to children of fork(). */
 static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
@@ -52,11 +73,12 @@ static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 		     "new process");
 		goto out;
 	}
-	if (driver_open(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
+	if (refuse_address("here", &e) || driver_open(&e) ||
+	    !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
 		goto out;
 	mine->version = n->lib->number;
 	if (!t->rank)
-		nccl_failed(n, n->lib->make_id(&mine->id), "ncclGetUniqueId", &e);
+		(void)id_make(n, mine, &e);
 out:
 	mine->code = e.code;
 	snprintf(mine->why, sizeof(mine->why), "%.150s", e.text);

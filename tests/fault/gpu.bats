@@ -209,6 +209,17 @@ trial() {
   await nothing_left
 }
 
+@test "NCCL_COMM_ID, one address for all groups: refused on all ranks" {
+  local who
+  for who in 0 1; do
+    only $who NCCL_COMM_ID=127.0.0.1:5000
+    begin -np 3 --no-prefix -- "$PWD/only" all
+    end
+    [[ $status -ne 0 && $status -lt 124 ]]
+    grep -qE "rank $who cannot use NCCL: NCCL_COMM_ID is set here, and would be the address of every group; unset it" out err || { cat out err; return 1; }
+  done
+}
+
 @test "ringup hang says which NCCL the job uses" {
   nccl 2.18.3
   FAKE_NCCL=hang=1@20 begin -np 3 --no-prefix -- "$conform" fault 60
