@@ -278,10 +278,8 @@ static void give_back_events(struct nccl *n)
 
 static void group_free(struct nccl *n)
 {
-	if (n->gpu) {
+	if (n->gpu)
 		give_back_events(n);
-		gpu_free(n->gpu, n->room, n->room_bytes);
-	}
 	pthread_mutex_destroy(&n->lock);
 	pthread_mutex_destroy(&n->holds);
 	free(n);

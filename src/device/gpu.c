@@ -17,7 +17,7 @@ struct gpu_event {
 	struct gpu_event *next;
 };
 
-/* Memory of the GPU that has been given back; work that is queued may still use it. */
+/* Memory of the GPU; work that is queued may still use one that was too small. */
 struct gpu_block {
 	driver_address at;
 	size_t bytes;
@@ -34,7 +34,7 @@ struct gpu {
 	struct staging staging;
 	pthread_mutex_t events; /* guards the lists */
 	struct gpu_event *idle, *spent;
-	struct gpu_block *blocks;
+	struct gpu_block *room; /* those before it were too small */
 	struct gpu *next;
 };
 
@@ -137,8 +137,8 @@ static void free_blocks(struct gpu *g)
 {
 	struct gpu_block *b;
 
-	while ((b = g->blocks)) {
-		g->blocks = b->next;
+	while ((b = g->room)) {
+		g->room = b->next;
 		(void)g->driver->free(b->at);
 		free(b);
 	}
@@ -404,48 +404,6 @@ int gpu_reached(struct gpu *g, void *event, struct err *e)
 
 /* ---- memory ---- */
 
-/*
- * The driver frees memory when all that is queued on the GPU has run.  A thread that makes
- * progress must not wait for that: what has run last may wait for a rank that waits for this
- * one. So blocks are kept for the next use, which follows the last one on the GPU's stream, and
- * are freed with the GPU.
- */
-static bool block_keep(struct gpu *g, void *at, size_t bytes)
-{
-	struct gpu_block *b = malloc(sizeof(*b));
-
-	if (!b)
-		return false;
-	*b = (struct gpu_block){ .at = (driver_address)(uintptr_t)at, .bytes = bytes };
-	pthread_mutex_lock(&g->events);
-	b->next = g->blocks;
-	g->blocks = b;
-	pthread_mutex_unlock(&g->events);
-	return true;
-}
-
-/* The smallest block of at least @bytes, or 0. */
-static driver_address block_take(struct gpu *g, size_t bytes, size_t *has)
-{
-	struct gpu_block **at, **best = NULL, *b;
-	driver_address found;
-
-	pthread_mutex_lock(&g->events);
-	for (at = &g->blocks; *at; at = &(*at)->next)
-		if ((*at)->bytes >= bytes && (!best || (*at)->bytes < (*best)->bytes))
-			best = at;
-	b = best ? *best : NULL;
-	if (b)
-		*best = b->next;
-	pthread_mutex_unlock(&g->events);
-	if (!b)
-		return 0;
-	found = b->at;
-	*has = b->bytes;
-	free(b);
-	return found;
-}
-
 /* Twice as much as before, if there is so much, since tensors of a job differ in size. */
 static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address *at,
 		     size_t *has, struct err *e)
@@ -469,31 +427,29 @@ static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address 
 	return fail_in(e, "%zu bytes of GPU %d, to combine tensors", bytes, gpu_number(g));
 }
 
-int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e)
+/*
+ * The driver frees memory when all that is queued on the GPU has run.  A thread that makes
+ * progress must not wait for that: what has run last may wait for a rank that waits for this
+ * one.  So a block that is too small is freed with the GPU.
+ */
+int gpu_room(struct gpu *g, size_t bytes, void **at, struct err *e)
 {
-	size_t room = 0;
-	driver_address more;
+	size_t has = g->room ? g->room->bytes : 0;
+	struct gpu_block *b;
 
-	if (bytes <= *has)
-		return 0;
-	more = block_take(g, bytes, &room);
-	if (!more && block_new(g, bytes, *has, &more, &room, e))
-		return e->code;
-	gpu_free(g, *at, *has);
-	*at = (void *)(uintptr_t)more;
-	*has = room;
+	if (bytes > has) {
+		b = calloc(1, sizeof(*b));
+		if (!b)
+			return fail(e, RINGUP_ENOMEM, "no memory to combine tensors");
+		if (block_new(g, bytes, has, &b->at, &b->bytes, e)) {
+			free(b);
+			return e->code;
+		}
+		b->next = g->room;
+		g->room = b;
+	}
+	*at = g->room ? (void *)(uintptr_t)g->room->at : NULL;
 	return 0;
-}
-
-void gpu_free(struct gpu *g, void *at, size_t bytes)
-{
-	struct gpu_visit v;
-	struct err e;
-
-	if (!at || block_keep(g, at, bytes) || gpu_enter(g, &v, &e))
-		return;
-	(void)g->driver->free((driver_address)(uintptr_t)at);
-	gpu_leave(g, &v);
 }
 
 /* ---- copies ---- */

@@ -185,4 +185,7 @@ FAKE_API struct fake_cuda_left fake_cuda_left(void);
 FAKE_API uint64_t fake_cuda_launched(void);
 FAKE_API uint64_t fake_cuda_pageable(void);
 
+/* fake_cuda_full - from now on all devices' memory is full, or no longer. */
+FAKE_API void fake_cuda_full(bool is);
+
 #endif

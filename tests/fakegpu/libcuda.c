@@ -15,7 +15,13 @@
 /* No address of a process has this bit. */
 #define FAR_BIT ((uint64_t)1 << 62)
 
-enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30, PRIORITY = -5 };
+enum {
+	GRANULE = 256,
+	CAPTURE_NONE = -1,
+	MEMORY_BYTES = 1 << 30,
+	DIRTY_BYTES = 1 << 20,
+	PRIORITY = -5
+};
 
 /* ---- objects ---- */
 
@@ -88,6 +94,7 @@ static struct {
 	pthread_mutex_t lock;
 	pid_t pid;
 	bool over; /* atomic: the process exits */
+	bool full; /* atomic */
 	int devices;
 	struct fake_context context[FAKE_DEVICES];
 	struct fake_stream *streams;
@@ -824,12 +831,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 	lock();
 	number = ++all.allocated;
 	unlock();
-	if ((least > 0 && number >= (uint64_t)least) || bytes > MEMORY_BYTES)
+	if ((least > 0 && number >= (uint64_t)least) || bytes > MEMORY_BYTES ||
+	    __atomic_load_n(&all.full, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	host = aligned_alloc(GRANULE, (bytes + GRANULE - 1) / GRANULE * GRANULE);
 	if (!host)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memset(host, 0xfa, bytes); /* nobody may count on zeros */
+	/* Nobody may count on zeros. */
+	memset(host, 0xfa, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	range_add(host, bytes, true, true);
 	*at = (uintptr_t)host | FAR_BIT;
 	return CUDA_SUCCESS;
@@ -1651,6 +1660,11 @@ uint64_t fake_cuda_pageable(void)
 	n = all.pageable;
 	unlock();
 	return n;
+}
+
+void fake_cuda_full(bool is)
+{
+	__atomic_store_n(&all.full, is, __ATOMIC_RELEASE);
 }
 
 /* ---- what is left ---- */

@@ -58,27 +58,24 @@ static void unblock(struct gpu_seat *s, struct gpu *g)
 
 static void keeps_memory(void)
 {
-	void *first = NULL, *second = NULL, *third = NULL, *before;
-	size_t has = 0, has_second = 0, has_third = 0;
+	void *first = NULL, *less = NULL, *more = NULL;
 	struct gpu *g = NULL;
 	struct err e = { 0 };
 
 	ok(!gpu_get(0, &e, &g, &e) && gpu_number(g) == 0, "a GPU");
-	ok(!gpu_room(g, SMALL, &first, &has, &e) && first && has >= SMALL, "has memory");
-	before = first;
-	ok(!gpu_room(g, SMALL - 1, &first, &has, &e) && first == before,
-	   "which is enough for less");
+	ok(!gpu_room(g, SMALL, &first, &e) && first, "has memory");
+	ok(!gpu_room(g, SMALL - 1, &less, &e) && less == first, "which is enough for less");
 	block(g, gpu_stream(g));
-	ok(!gpu_room(g, LARGE, &first, &has, &e) && first != before && has >= LARGE,
+	ok(!gpu_room(g, LARGE, &more, &e) && more != first,
 	   "more replaces it, while a kernel runs");
-	ok(!gpu_room(g, SMALL, &second, &has_second, &e) && second == before,
-	   "what it replaced is used again");
-	gpu_free(g, second, has_second);
-	ok(!gpu_room(g, OTHER, &third, &has_third, &e) && has_third == OTHER && third != before,
-	   "but not for more than it has");
-	gpu_free(g, third, has_third);
-	gpu_free(g, first, has);
-	ok(left().allocations == 3, "nothing is freed meanwhile");
+	ok(!gpu_room(g, SMALL, &less, &e) && less == more, "and is enough for all");
+	ok(left().allocations == 2, "nothing is freed meanwhile");
+	setenv("FAKE_CUDA", "oom@1", 1);
+	ok(gpu_room(g, OTHER, &less, &e) == RINGUP_ENOMEM &&
+		   strstr(e.text, "100000 bytes of GPU"),
+	   "a GPU that is full: %s", e.text);
+	unsetenv("FAKE_CUDA");
+	ok(!gpu_room(g, LARGE, &less, &e) && less == more, "keeps what it has");
 	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
 	gpu_put(g);
 	ok(!left().allocations && !left().streams && !left().contexts, "all is, with the GPU");
@@ -116,10 +113,9 @@ static void copies(bool pin_fails)
 	int turns = 0, differ = 0;
 	uint64_t before;
 	void *at = NULL;
-	size_t has = 0;
 
 	setenv("FAKE_CUDA", pin_fails ? "pin_fails,slow_copy=300" : "slow_copy=300", 1);
-	if (gpu_get(0, &e, &g, &e) || gpu_room(g, 3 * ALL, &at, &has, &e))
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, 3 * ALL, &at, &e))
 		gpu_die(e.text, e.code);
 	ok(left().registered == !pin_fails, "host memory is pinned when a GPU is opened");
 	before = pageable();
@@ -138,7 +134,6 @@ static void copies(bool pin_fails)
 		ok(pageable() == before && turns, "all through pinned memory, without waiting");
 	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
 	unsetenv("FAKE_CUDA");
-	gpu_free(g, at, has);
 	gpu_put(g);
 	ok(!left().registered && !left().events, "which is given back");
 	free(in);
@@ -154,10 +149,9 @@ static void drops_copies(void)
 	struct gpu *g = NULL;
 	struct err e = { 0 };
 	void *at = NULL;
-	size_t has = 0;
 
 	setenv("FAKE_CUDA", "slow_copy=50000", 1);
-	if (gpu_get(0, &e, &g, &e) || gpu_room(g, ALL, &at, &has, &e))
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, ALL, &at, &e))
 		gpu_die(e.text, e.code);
 	ok(!gpu_copy(g, out, at, ALL, &first, &e) && !gpu_drop_copy(g, &first),
 	   "a copy is given up");
@@ -168,7 +162,6 @@ static void drops_copies(void)
 	ok(in[0] == 5 && in[ALL - 1] == 5, "others have its slots");
 	ok(gpu_drop_copy(g, &first) && !out[0] && !out[ALL - 1], "it is over");
 	unsetenv("FAKE_CUDA");
-	gpu_free(g, at, has);
 	gpu_put(g);
 	free(in);
 	free(out);
@@ -180,10 +173,9 @@ static bool launches(struct gpu_seat *s, struct gpu *g)
 	static struct device_move m;
 	struct err e = { 0 };
 	void *at = NULL;
-	size_t has = 0;
 	int done = 0;
 
-	if (gpu_room(g, SMALL, &at, &has, &e))
+	if (gpu_room(g, SMALL, &at, &e))
 		return false;
 	block(g, s->stream);
 	for (int k = 0; k < DEVICE_KERNEL_COUNT; k++) {
@@ -192,7 +184,6 @@ static bool launches(struct gpu_seat *s, struct gpu *g)
 		done += !gpu_launch(g, (enum device_kernel)k, &m, &e);
 	}
 	unblock(s, g);
-	gpu_free(g, at, has);
 	return done == DEVICE_KERNEL_COUNT;
 }
 
@@ -257,14 +248,12 @@ static void abandons(void)
 {
 	struct gpu *first = NULL, *second = NULL, *third = NULL;
 	void *at = NULL;
-	size_t has = 0;
 	struct gpu_seat s;
 	struct err e = { 0 };
 	int job[3] = { 0 };
 
 	gpu_sit(&s, 0);
-	ok(!gpu_get(0, &job[0], &first, &e) && !gpu_room(first, SMALL, &at, &has, &e), "a job");
-	gpu_free(first, at, has);
+	ok(!gpu_get(0, &job[0], &first, &e) && !gpu_room(first, SMALL, &at, &e), "a job");
 	block(first, s.stream);
 	gpu_abandon(first);
 	gpu_put(first);

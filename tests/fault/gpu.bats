@@ -277,16 +277,18 @@ only() {
   not grep -qE "rank [02] \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out
   [[ $status -ne 0 && $status -lt 124 ]]
   await nothing_left
-  # The program has two allocations of its own, then NCCL: to open the communicator, and to connect for a sum.
-  local n version
+  # The program has two allocations of its own, ringup has one, then NCCL: to open the communicator, and to connect
+  # for a sum.
+  local n version words
   for version in 2.18.3 2.30.7; do
     nccl "$version"
-    for n in 3 4; do
-      [[ $version$n != 2.18.34 ]] || continue
+    for n in 3 4 5; do
+      [[ $version$n != 2.18.35 ]] || continue
       only 1 FAKE_CUDA=oom@$n
       begin -np 3 --no-prefix -- "$PWD/only" fault 30
       end
-      fails 3 -8 "rank 1 \\(process [0-9]+ on [^)]*\\): allreduce 'gradient': .*no memory on device"
+      ((n == 3)) && words="67108864 bytes of GPU 1, to combine tensors" || words="no memory on device"
+      fails 3 "$((n == 3 ? -2 : -8))" "rank 1 \\(process [0-9]+ on [^)]*\\): allreduce 'gradient': .*$words"
       await nothing_left
     done
   done
