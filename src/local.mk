@@ -97,7 +97,8 @@ CORE_SOURCES += \
 	%reldir%/device/driver.c %reldir%/device/driver.h \
 	%reldir%/device/gpu.c %reldir%/device/gpu.h \
 	%reldir%/device/kernels.h %reldir%/device/kernels_ptx.c \
-	%reldir%/device/primary.c %reldir%/device/primary.h
+	%reldir%/device/primary.c %reldir%/device/primary.h \
+	%reldir%/device/staging.c %reldir%/device/staging.h
 EXTRA_DIST += %reldir%/device/kernels.cu
 
 CORE_SOURCES += \

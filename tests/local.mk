@@ -676,6 +676,7 @@ $(FAKE_CUDA): %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 $(FAKE_NCCLS): %reldir%/fakegpu/libnccl.c src/coll/scalar.h $(FAKE_INCLUDED) $(FAKE_CUDA)
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(FAKE_LINK) -Wl,-soname,libnccl.so.2 '-Wl,-rpath,$$ORIGIN/../cuda' \
 		-DFAKE_NCCL_VERSION=$$(echo $(@D) | awk -F '[-.]' '{ print ($$(NF - 2) * 100 + $$(NF - 1)) * 100 + $$NF }') \
+		-DFAKE_NCCL_NAME=$$(echo $(@D) | sed 's/.*nccl-//') \
 		-o $@ $(srcdir)/%reldir%/fakegpu/libnccl.c $(FAKE_CUDA)
 # A rank by the public interface alone, with the fakes or the real libraries.
 TEST_TOOLS += %reldir%/device/conform

@@ -14,6 +14,7 @@
 struct err;
 struct mesh;
 struct segment;
+struct staging_copy;
 struct wait_on;
 
 enum { BACKEND_SLOTS = 8 };
@@ -125,9 +126,11 @@ struct backend_device {
 
 	/* Copies between the host's memory and the device's, when what is before the mark
 	 * @ready (or NULL) has run: 1 when that is done, 0: call again, negative on failure.
-	 * *@copy is NULL at first, and afterwards.  The thread that makes progress. */
+	 * drop() begins no more of it: is the caller's memory free of the device?  The thread
+	 * that makes progress. */
 	int (*copy)(void *self, void *to, const void *from, uint64_t bytes, void *ready,
-		    void **copy, struct err *e);
+		    struct staging_copy *c, struct err *e);
+	bool (*drop)(void *self, const struct staging_copy *c);
 
 	/* For a plan whose pieces have streams, when it is done: flight() numbers what is
 	 * queued, UINT64_MAX if it has run; the thread that makes progress.  hold() makes

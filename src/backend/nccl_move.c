@@ -202,7 +202,7 @@ static int fill(struct nccl *n, const struct plan *p, const struct piece *t, siz
 
 /* ---- in and out of the room ---- */
 
-enum { WORD = 16 };
+enum { WORD = 16, ROOM_BYTES = 64 << 20 };
 
 /* Each piece begins at a multiple of 16 bytes, so that the kernels move whole words whatever
  * the lengths of those before it. */
@@ -213,47 +213,72 @@ static uint64_t placed(uint64_t count, size_t bytes)
 	return (count + each - 1) / each * each;
 }
 
-/* Elements of the plan in the room.  What is between the pieces is reduced, too, and not read.
- */
-static uint64_t room_count(const struct plan *p, const struct form *f)
+/* Behind a piece, and behind empty ones, comes the next. */
+static void place_skip(const struct plan *p, struct nccl_place *place)
 {
-	uint64_t all = 0;
-
-	if (p->pieces == 1)
-		return p->count;
-	for (int i = 0; i < p->pieces; i++)
-		all += placed(p->piece[i].count, f->bytes);
-	return all;
+	while (place->piece < p->pieces && place->at == p->piece[place->piece].count)
+		*place = (struct nccl_place){ place->piece + 1, 0 };
 }
 
-static int pack_room(struct nccl *n, const struct plan *p, const struct form *f, struct err *e)
+/* Elements that the next piece, or the part of it that fits, takes behind @used of the room's
+ * @most; @place goes behind them.  0: there is no more, or no room.  *@of: the piece. */
+static uint64_t place_take(const struct plan *p, struct nccl_place *place, uint64_t used,
+			   uint64_t most, struct piece *of)
+{
+	size_t each = reduce_dtype_bytes(p->dtype);
+	uint64_t count, fits = most > used ? most - used : 0;
+
+	place_skip(p, place);
+	if (place->piece == p->pieces || !fits)
+		return 0;
+	*of = p->piece[place->piece];
+	count = of->count - place->at < fits ? of->count - place->at : fits;
+	if (of->memory == RINGUP_CUDA) {
+		of->in = (const unsigned char *)of->in + place->at * each;
+		of->out = of->out ? (unsigned char *)of->out + place->at * each : NULL;
+	}
+	of->count = count;
+	place->at += count;
+	place_skip(p, place);
+	return count;
+}
+
+/* Fills the room with up to @most elements from n->place_now on: *@all of them.  What is
+ * between the pieces is reduced, too, and not read. */
+static int pack_room(struct nccl *n, const struct plan *p, const struct form *f, uint64_t most,
+		     uint64_t *all, struct err *e)
 {
 	double pre = pre_of(n, p);
 	bool plain = pre == 1 && !f->apart;
-	size_t each = reduce_dtype_bytes(p->dtype);
-	unsigned char *to = n->room;
+	struct piece t;
 	struct mover m;
+	uint64_t count;
 	int rc = 0;
 
-	mover_begin(&m, n->gpu, plain ? DEVICE_COPY : f->in, each, f->bytes);
+	mover_begin(&m, n->gpu, plain ? DEVICE_COPY : f->in, reduce_dtype_bytes(p->dtype),
+		    f->bytes);
 	m.move.factor = pre;
-	for (int i = 0; i < p->pieces && !rc; i++) {
-		const struct piece *t = &p->piece[i];
+	n->place_next = n->place_now;
+	*all = 0;
+	while (!rc && (count = place_take(p, &n->place_next, *all, most, &t))) {
+		void *to = (unsigned char *)n->room + *all * f->bytes;
 
-		rc = t->memory == RINGUP_CUDA ? mover_add(&m, t->in, to, t->count, e)
-					      : fill(n, p, t, f->bytes, to, e);
-		to += placed(t->count, f->bytes) * f->bytes;
+		rc = t.memory == RINGUP_CUDA ? mover_add(&m, t.in, to, count, e)
+					     : fill(n, p, &t, f->bytes, to, e);
+		*all += placed(count, f->bytes);
 	}
+	*all = *all < most ? *all : most;
 	return rc ? rc : mover_flush(&m, e);
 }
 
-/* Elements from @from to the pieces' out; @counts: how many for each, NULL: as they have. */
+/* Up to @most elements from @from on to their pieces, from n->place_now on. */
 static int unpack_room(struct nccl *n, const struct plan *p, const struct form *f,
-		       const struct after *a, const void *from, const uint64_t *counts,
-		       struct err *e)
+		       const struct after *a, const void *from, uint64_t most, struct err *e)
 {
 	bool plain = is_idle(a) && f->bytes == reduce_dtype_bytes(p->dtype);
-	const unsigned char *at = from;
+	struct nccl_place place = n->place_now;
+	uint64_t count, used = 0;
+	struct piece t;
 	struct mover m;
 	int rc = 0;
 
@@ -261,13 +286,11 @@ static int unpack_room(struct nccl *n, const struct plan *p, const struct form *
 		    reduce_dtype_bytes(p->dtype));
 	m.move.factor = a->factor;
 	m.move.divisor = a->divisor;
-	for (int i = 0; i < p->pieces && !rc; i++) {
-		const struct piece *t = &p->piece[i];
-		uint64_t count = counts ? counts[i] : t->count;
-
-		if (t->memory == RINGUP_CUDA)
-			rc = mover_add(&m, at, t->out, count, e);
-		at += placed(count, f->bytes) * f->bytes;
+	while (!rc && (count = place_take(p, &place, used, most, &t))) {
+		if (t.memory == RINGUP_CUDA)
+			rc = mover_add(&m, (const unsigned char *)from + used * f->bytes, t.out,
+				       count, e);
+		used += placed(count, f->bytes);
 	}
 	return rc ? rc : mover_flush(&m, e);
 }
@@ -291,7 +314,17 @@ static int room_for(struct nccl *n, uint64_t count, size_t bytes, struct err *e)
 	if (__builtin_mul_overflow(count, bytes, &all) || all > SIZE_MAX / 2)
 		return fail(e, RINGUP_ENOMEM, "no GPU has memory for %llu elements",
 			    (unsigned long long)count);
-	return gpu_room(n->gpu, (size_t)all, &n->room, &n->room_bytes, e);
+	return gpu_room(n->gpu, (size_t)all, &n->room, e);
+}
+
+int nccl_move_room(struct nccl *n, struct err *e)
+{
+	return room_for(n, ROOM_BYTES, 1, e);
+}
+
+void nccl_move_first(struct nccl *n)
+{
+	n->place_now = (struct nccl_place){ 0, 0 };
 }
 
 /* ---- allreduce ---- */
@@ -300,6 +333,13 @@ static int room_for(struct nccl *n, uint64_t count, size_t bytes, struct err *e)
 static bool is_direct(const struct plan *p, const struct form *f)
 {
 	return p->pieces == 1 && p->piece->memory == RINGUP_CUDA && !f->apart;
+}
+
+/* Elements of a part.  One tensor that NCCL takes from other ranks as it is, is one part, also
+ * on a rank that has joined. */
+static uint64_t most_of(const struct plan *p, const struct form *f)
+{
+	return p->pieces == 1 && !f->apart ? p->count : ROOM_BYTES / f->bytes;
 }
 
 static int allreduce_begin(struct nccl *n, const struct plan *p, struct err *e)
@@ -317,9 +357,8 @@ static int allreduce_begin(struct nccl *n, const struct plan *p, struct err *e)
 		rc = pre != 1 ? scale(n, &f, in, out, p->count, pre, 1, e) : 0;
 		in = pre != 1 ? out : in;
 	} else {
-		count = room_count(p, &f);
-		rc = room_for(n, count, f.bytes, e);
-		rc = rc ? rc : pack_room(n, p, &f, e);
+		rc = room_for(n, most_of(p, &f), f.bytes, e);
+		rc = rc ? rc : pack_room(n, p, &f, most_of(p, &f), &count, e);
 		in = out = n->room;
 	}
 	if (rc)
@@ -335,13 +374,16 @@ static int allreduce_end(struct nccl *n, const struct plan *p, struct err *e)
 	const struct form f = forms[p->dtype];
 	bool direct = is_direct(p, &f);
 	struct after a = after_of(n, p);
+	int rc;
 
 	if (!p->count || (direct && is_idle(&a)))
 		return 0;
 	if (direct)
 		return scale(n, &f, p->piece->out, p->piece->out, p->count, a.factor, a.divisor,
 			     e);
-	return unpack_room(n, p, &f, &a, n->room, NULL, e);
+	rc = unpack_room(n, p, &f, &a, n->room, most_of(p, &f), e);
+	n->place_now = n->place_next;
+	return rc ? rc : n->place_now.piece < p->pieces;
 }
 
 /* ---- reduce-scatter ---- */
@@ -406,6 +448,7 @@ static int scatter(struct nccl *n, const struct plan *p, const struct form *f, c
 static int reducescatter_begin(struct nccl *n, const struct plan *p, struct err *e)
 {
 	const struct form f = forms[p->dtype];
+	uint64_t all;
 	int rc;
 
 	if (!p->count)
@@ -413,7 +456,7 @@ static int reducescatter_begin(struct nccl *n, const struct plan *p, struct err 
 	if (scatters_directly(n, p, &f))
 		return scatter(n, p, &f, p->piece->in, p->piece->out, e);
 	rc = room_for(n, p->count, f.bytes, e);
-	rc = rc ? rc : pack_room(n, p, &f, e);
+	rc = rc ? rc : pack_room(n, p, &f, UINT64_MAX, &all, e);
 	/* Where this rank's part lies is the place in which NCCL reduces it. */
 	return rc ? rc
 		  : scatter(n, p, &f, n->room,
@@ -433,7 +476,7 @@ static int reducescatter_end(struct nccl *n, const struct plan *p, struct err *e
 		return scale(n, &f, p->piece->out, p->piece->out, mine, a.factor, a.divisor, e);
 	return unpack_room(n, p, &f, &a,
 			   (unsigned char *)n->room + before(p->counts, n->rank) * f.bytes,
-			   &mine, e);
+			   mine, e);
 }
 
 /* ---- what only moves bytes ---- */

@@ -119,8 +119,9 @@ static int begin_to_connect(struct nccl *n, struct err *e)
 static int connect_ranks(struct nccl *n, struct err *e)
 {
 	int64_t deadline = clock_deadline(n->start_ms);
-	int rc = begin_to_connect(n, e);
+	int rc = nccl_move_room(n, e);
 
+	rc = rc ? rc : begin_to_connect(n, e);
 	rc = rc ? rc : nccl_settled(n, deadline, "to connect its ranks", e);
 	if (!rc)
 		__atomic_store_n(&n->connected, true, __ATOMIC_RELEASE);
@@ -230,11 +231,18 @@ static int queue_between(struct nccl *n, const struct plan *p, void **begun, voi
 
 	if (!rc && waits)
 		rc = gpu_mark(n->gpu, stream, begun, e);
-	rc = rc ? rc : nccl_move_begin(n, p, e);
-	rc = rc ? rc
-		: nccl_settled(n, clock_deadline(n->start_ms), collective_word(p->kind), e);
-	rc = rc ? rc : nccl_move_end(n, p, e);
-	return rc ? rc : gpu_mark(n->gpu, stream, event, e);
+	nccl_move_first(n);
+	while (!rc) {
+		rc = nccl_move_begin(n, p, e);
+		rc = rc ? rc
+			: nccl_settled(n, clock_deadline(n->start_ms), collective_word(p->kind),
+				       e);
+		rc = rc ? rc : nccl_move_end(n, p, e);
+		if (!rc)
+			return gpu_mark(n->gpu, stream, event, e);
+		rc = rc > 0 ? 0 : rc;
+	}
+	return rc;
 }
 
 static int queue(struct nccl *n, const struct plan *p, struct err *e)

@@ -8,9 +8,11 @@
 #include "backend/nccl_state.h"
 #include "backend/wait.h"
 #include "base/clock.h"
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "device/driver.h"
+#include "device/staging.h"
 
 enum {
 	SPIN_NS = 50000,   /* how long a plan is looked at again at once              */
@@ -38,6 +40,26 @@ struct hello {
 	char why[160];
 };
 
+/* With NCCL_COMM_ID all communicators have one id and address, so that a rank of one may meet
+ * those of another; and NCCL uses only interfaces in its subnet. */
+static int refuse_address(const char *where, struct err *e)
+{
+	return conf_env("NCCL_COMM_ID")
+		       ? fail(e, RINGUP_EINVAL,
+			      "NCCL_COMM_ID is set %s, and would be the address of every "
+			      "group; unset it",
+			      where)
+		       : 0;
+}
+
+static int id_make(struct nccl *n, struct hello *mine, struct err *e)
+{
+	int rc = nccl_failed(n, n->lib->make_id(&mine->id), "ncclGetUniqueId", e);
+
+	/* NCCL has put into the environment what its file has. */
+	return rc ? rc : refuse_address("in nccl.conf", e);
+}
+
 /* Loads the libraries on this rank, and says how that went.  Nothing here starts CUDA, which
  * the program may still want to configure, or to leave to children of fork(). */
 static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
@@ -51,11 +73,12 @@ static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 		     "new process");
 		goto out;
 	}
-	if (driver_open(&e) || !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
+	if (refuse_address("here", &e) || driver_open(&e) ||
+	    !(n->lib = nccl_lib_get(t->nccl ? t->nccl : "", &e)))
 		goto out;
 	mine->version = n->lib->number;
 	if (!t->rank)
-		nccl_failed(n, n->lib->make_id(&mine->id), "ncclGetUniqueId", &e);
+		(void)id_make(n, mine, &e);
 out:
 	mine->code = e.code;
 	snprintf(mine->why, sizeof(mine->why), "%.150s", e.text);
@@ -255,10 +278,8 @@ static void give_back_events(struct nccl *n)
 
 static void group_free(struct nccl *n)
 {
-	if (n->gpu) {
+	if (n->gpu)
 		give_back_events(n);
-		gpu_free(n->gpu, n->room, n->room_bytes);
-	}
 	pthread_mutex_destroy(&n->lock);
 	pthread_mutex_destroy(&n->holds);
 	free(n);
@@ -332,7 +353,7 @@ static void nccl_unmark(void *self, void *ready)
 }
 
 static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, void *ready,
-		     void **copy, struct err *e)
+		     struct staging_copy *c, struct err *e)
 {
 	struct nccl *n = group_of(self);
 	int device = __atomic_load_n(&n->device, __ATOMIC_ACQUIRE), rc;
@@ -343,19 +364,15 @@ static int nccl_copy(void *self, void *to, const void *from, uint64_t bytes, voi
 	rc = nccl_use_gpu(n, device, &g, e);
 	if (rc)
 		return rc;
-	rc = *copy || !ready ? 1 : gpu_reached(g, ready, e);
-	if (rc > 0 && bytes && !*copy) {
-		rc = gpu_copy(g, to, from, bytes, copy, e);
-		if (!rc)
-			return 0;
-	} else if (rc > 0 && *copy) {
-		rc = gpu_reached(g, *copy, e);
-		if (rc) {
-			gpu_unmark(g, *copy);
-			*copy = NULL;
-		}
-	}
-	return rc;
+	rc = c->id || !ready ? 1 : gpu_reached(g, ready, e);
+	return rc > 0 && bytes ? gpu_copy(g, to, from, bytes, c, e) : rc;
+}
+
+static bool nccl_drop(void *self, const struct staging_copy *c)
+{
+	struct gpu *g = __atomic_load_n(&group_of(self)->gpu, __ATOMIC_ACQUIRE);
+
+	return !c->id || gpu_drop_copy(g, c);
 }
 
 /* Work that is queued on @stream from now on finds the results of a flight. */
@@ -428,6 +445,7 @@ static const struct backend_device device = {
 	.mark = nccl_mark,
 	.unmark = nccl_unmark,
 	.copy = nccl_copy,
+	.drop = nccl_drop,
 	.hold = nccl_hold,
 	.flight = nccl_flight,
 	.watch = nccl_watch,

@@ -26,6 +26,12 @@ struct nccl_flight {
 
 struct nccl;
 
+/* Where a part of a plan begins: at an element of a piece. */
+struct nccl_place {
+	int piece;
+	uint64_t at;
+};
+
 /* What the job's thread does for a group: carry out its plan, end its communicator, and look at
  * what it has in the air: is there something? */
 struct nccl_work {
@@ -78,8 +84,8 @@ struct nccl {
 	/* The job's thread. */
 	nccl_comm comm; /* atomic */
 	bool connected; /* atomic */
-	void *room;     /* memory of the GPU for tensors that are combined */
-	size_t room_bytes;
+	void *room;     /* memory of the GPU, for tensors that are combined */
+	struct nccl_place place_now, place_next; /* nccl_move.c's */
 
 	pthread_mutex_t lock; /* held for moments, never across a call of NCCL or the driver */
 	bool over; /* atomic: the communicator ends, so the job's thread stops at once */
@@ -108,8 +114,19 @@ static inline bool nccl_is_over(const struct nccl *n)
 
 /* ---- nccl_move.c, by the job's thread, which visits the GPU ---- */
 
-/* nccl_move_begin - queues the kernels before NCCL's, and NCCL's, which may still be busy then;
- * nccl_move_end - queues the kernels after NCCL's. */
+/*
+ * nccl_move_room - takes the GPU's memory in which tensors are combined.
+ *
+ * Tensors that do not fit there together are reduced in parts, the same on all ranks.  So an
+ * allreduce needs no more, but on a rank that has joined: it cannot fail on one rank while
+ * others wait for it.
+ *
+ * nccl_move_begin - queues the kernels before NCCL's, and NCCL's, which may still be busy then;
+ * nccl_move_end - queues the kernels after NCCL's: 1 if another part comes, and @p is to begin
+ * again.  nccl_move_first - @p is at its first part.
+ */
+int nccl_move_room(struct nccl *n, struct err *e);
+void nccl_move_first(struct nccl *n);
 int nccl_move_begin(struct nccl *n, const struct plan *p, struct err *e);
 int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
 

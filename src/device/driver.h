@@ -59,6 +59,8 @@ enum {
 	  (unsigned int count, int *which, void **out, driver_address at))                 \
 	X(alloc, "cuMemAlloc_v2", (driver_address * at, size_t bytes))                     \
 	X(free, "cuMemFree_v2", (driver_address at))                                       \
+	X(host_pin, "cuMemHostRegister_v2", (void *at, size_t bytes, unsigned int flags))  \
+	X(host_unpin, "cuMemHostUnregister", (void *at))                                   \
 	X(copy, "cuMemcpyAsync",                                                           \
 	  (driver_address to, driver_address from, size_t bytes, driver_handle stream))    \
 	X(priorities, "cuCtxGetStreamPriorityRange", (int *least, int *greatest))          \

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "device/driver.h"
 #include "device/primary.h"
+#include "device/staging.h"
 #include "ringup.h"
 
 /* An event that is kept for its next use, or, without an event, room to keep one. */
@@ -16,7 +17,7 @@ struct gpu_event {
 	struct gpu_event *next;
 };
 
-/* Memory of the GPU that has been given back; work that is queued may still use it. */
+/* Memory of the GPU; work that is queued may still use one that was too small. */
 struct gpu_block {
 	driver_address at;
 	size_t bytes;
@@ -30,10 +31,10 @@ struct gpu {
 	int users;
 	bool abandoned; /* atomic: what is queued may never end */
 	driver_handle stream;
-	driver_handle copies;   /* a stream for gpu_copy(); NULL: none yet */
-	pthread_mutex_t events; /* guards the lists                        */
+	struct staging staging;
+	pthread_mutex_t events; /* guards the lists */
 	struct gpu_event *idle, *spent;
-	struct gpu_block *blocks;
+	struct gpu_block *room; /* those before it were too small */
 	struct gpu *next;
 };
 
@@ -84,11 +85,19 @@ bool gpu_is_over(void)
 /* ---- life ---- */
 
 /* Before other work of the GPU, since ranks wait for each other. */
-static int stream_new(struct gpu *g, driver_handle *stream, struct err *e)
+static int streams_open(struct gpu *g, const struct driver *d, struct err *e)
 {
-	int rc = g->driver->stream_new(stream, DRIVER_STREAM_APART, g->primary->priority);
+	int priority = g->primary->priority;
+	int rc = d->stream_new(&g->stream, DRIVER_STREAM_APART, priority);
 
-	return rc ? driver_failed(g->driver, rc, "cuStreamCreate", e) : 0;
+	if (rc)
+		return driver_failed(d, rc, "cuStreamCreate", e);
+	rc = staging_open(&g->staging, d, priority, e);
+	if (rc) {
+		staging_close(&g->staging);
+		(void)d->stream_free(g->stream);
+	}
+	return rc;
 }
 
 static int gpu_open(struct gpu *g, const struct driver *d, int number, struct err *e)
@@ -102,7 +111,7 @@ static int gpu_open(struct gpu *g, const struct driver *d, int number, struct er
 		return rc;
 	rc = gpu_enter(g, &v, e);
 	if (!rc) {
-		rc = stream_new(g, &g->stream, e);
+		rc = streams_open(g, d, e);
 		gpu_leave(g, &v);
 	}
 	if (!rc)
@@ -128,8 +137,8 @@ static void free_blocks(struct gpu *g)
 {
 	struct gpu_block *b;
 
-	while ((b = g->blocks)) {
-		g->blocks = b->next;
+	while ((b = g->room)) {
+		g->room = b->next;
 		(void)g->driver->free(b->at);
 		free(b);
 	}
@@ -144,8 +153,7 @@ static void gpu_close(struct gpu *g)
 		free_events(g, g->idle);
 		free_events(g, g->spent);
 		free_blocks(g);
-		if (g->copies)
-			(void)g->driver->stream_free(g->copies);
+		staging_close(&g->staging);
 		(void)g->driver->stream_free(g->stream);
 		gpu_leave(g, &v);
 	}
@@ -162,8 +170,7 @@ static bool is_dry(struct gpu *g)
 
 	if (gpu_enter(g, &v, &e))
 		return false;
-	dry = !g->driver->stream_query(g->stream) &&
-	      (!g->copies || !g->driver->stream_query(g->copies));
+	dry = !g->driver->stream_query(g->stream) && staging_is_idle(&g->staging);
 	gpu_leave(g, &v);
 	return dry;
 }
@@ -397,48 +404,6 @@ int gpu_reached(struct gpu *g, void *event, struct err *e)
 
 /* ---- memory ---- */
 
-/*
- * The driver frees memory when all that is queued on the GPU has run.  A thread that makes
- * progress must not wait for that: what has run last may wait for a rank that waits for this
- * one. So blocks are kept for the next use, which follows the last one on the GPU's stream, and
- * are freed with the GPU.
- */
-static bool block_keep(struct gpu *g, void *at, size_t bytes)
-{
-	struct gpu_block *b = malloc(sizeof(*b));
-
-	if (!b)
-		return false;
-	*b = (struct gpu_block){ .at = (driver_address)(uintptr_t)at, .bytes = bytes };
-	pthread_mutex_lock(&g->events);
-	b->next = g->blocks;
-	g->blocks = b;
-	pthread_mutex_unlock(&g->events);
-	return true;
-}
-
-/* The smallest block of at least @bytes, or 0. */
-static driver_address block_take(struct gpu *g, size_t bytes, size_t *has)
-{
-	struct gpu_block **at, **best = NULL, *b;
-	driver_address found;
-
-	pthread_mutex_lock(&g->events);
-	for (at = &g->blocks; *at; at = &(*at)->next)
-		if ((*at)->bytes >= bytes && (!best || (*at)->bytes < (*best)->bytes))
-			best = at;
-	b = best ? *best : NULL;
-	if (b)
-		*best = b->next;
-	pthread_mutex_unlock(&g->events);
-	if (!b)
-		return 0;
-	found = b->at;
-	*has = b->bytes;
-	free(b);
-	return found;
-}
-
 /* Twice as much as before, if there is so much, since tensors of a job differ in size. */
 static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address *at,
 		     size_t *has, struct err *e)
@@ -462,58 +427,57 @@ static int block_new(struct gpu *g, size_t bytes, size_t before, driver_address 
 	return fail_in(e, "%zu bytes of GPU %d, to combine tensors", bytes, gpu_number(g));
 }
 
-int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e)
+/*
+ * The driver frees memory when all that is queued on the GPU has run.  A thread that makes
+ * progress must not wait for that: what has run last may wait for a rank that waits for this
+ * one.  So a block that is too small is freed with the GPU.
+ */
+int gpu_room(struct gpu *g, size_t bytes, void **at, struct err *e)
 {
-	size_t room = 0;
-	driver_address more;
+	size_t has = g->room ? g->room->bytes : 0;
+	struct gpu_block *b;
 
-	if (bytes <= *has)
-		return 0;
-	more = block_take(g, bytes, &room);
-	if (!more && block_new(g, bytes, *has, &more, &room, e))
-		return e->code;
-	gpu_free(g, *at, *has);
-	*at = (void *)(uintptr_t)more;
-	*has = room;
+	if (bytes > has) {
+		b = calloc(1, sizeof(*b));
+		if (!b)
+			return fail(e, RINGUP_ENOMEM, "no memory to combine tensors");
+		if (block_new(g, bytes, has, &b->at, &b->bytes, e)) {
+			free(b);
+			return e->code;
+		}
+		b->next = g->room;
+		g->room = b;
+	}
+	*at = g->room ? (void *)(uintptr_t)g->room->at : NULL;
 	return 0;
 }
 
-void gpu_free(struct gpu *g, void *at, size_t bytes)
-{
-	struct gpu_visit v;
-	struct err e;
+/* ---- copies ---- */
 
-	if (!at || block_keep(g, at, bytes) || gpu_enter(g, &v, &e))
-		return;
-	(void)g->driver->free((driver_address)(uintptr_t)at);
-	gpu_leave(g, &v);
-}
-
-/* Memory of the host that is not pinned: the driver may copy before it returns, but waits for
- * no other stream. */
-static int copy_apart(struct gpu *g, void *to, const void *from, size_t bytes, struct err *e)
-{
-	int rc = g->copies ? 0 : stream_new(g, &g->copies, e);
-
-	if (rc)
-		return rc;
-	rc = g->driver->copy((driver_address)(uintptr_t)to, (driver_address)(uintptr_t)from,
-			     bytes, g->copies);
-	return rc ? driver_failed(g->driver, rc, "cuMemcpyAsync", e) : 0;
-}
-
-int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, struct staging_copy *c,
 	     struct err *e)
 {
 	struct gpu_visit v;
 	int rc = gpu_enter(g, &v, e);
 
 	if (rc)
-		return rc;
-	rc = copy_apart(g, to, from, bytes, e);
-	rc = rc ? rc : gpu_record(g, g->copies, event, e);
+		return gpu_is_over() ? 0 : rc;
+	rc = staging_move(&g->staging, to, from, bytes, c, e);
 	gpu_leave(g, &v);
 	return rc;
+}
+
+bool gpu_drop_copy(struct gpu *g, const struct staging_copy *c)
+{
+	struct gpu_visit v;
+	struct err e;
+	bool over;
+
+	if (gpu_enter(g, &v, &e))
+		return !gpu_is_over();
+	over = staging_drop(&g->staging, c);
+	gpu_leave(g, &v);
+	return over;
 }
 
 /* ---- kernels ---- */

@@ -12,6 +12,7 @@
 
 struct err;
 struct gpu;
+struct staging_copy;
 
 /*
  * All communicators of a job on one GPU share a struct gpu, and its one stream: what is queued
@@ -76,15 +77,14 @@ int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e);
  * which may be that of any earlier work of the process. */
 int gpu_reached(struct gpu *g, void *event, struct err *e);
 
-/* gpu_room - device memory of at least @bytes in *@at, which has *@has, for work on the GPU's
- * stream: larger one replaces it.  gpu_free - gives @bytes back.  Neither waits for the GPU. */
-int gpu_room(struct gpu *g, size_t bytes, void **at, size_t *has, struct err *e);
-void gpu_free(struct gpu *g, void *at, size_t bytes);
+/* gpu_room - the GPU's memory for work on its stream, at least @bytes, which all groups use one
+ * after the other.  Does not wait for the GPU; by one thread at a time. */
+int gpu_room(struct gpu *g, size_t bytes, void **at, struct err *e);
 
-/* gpu_copy - begins to copy between the GPU's memory and the host's, beside all that is queued
- * on any stream; *@event: an event behind it, for gpu_unmark(). */
-int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, void **event,
+/* gpu_copy, gpu_drop_copy - staging_move() and staging_drop(), of the GPU's memory. */
+int gpu_copy(struct gpu *g, void *to, const void *from, size_t bytes, struct staging_copy *c,
 	     struct err *e);
+bool gpu_drop_copy(struct gpu *g, const struct staging_copy *c);
 
 /* gpu_launch - queues kernel @k on the GPU's stream; without pieces it does nothing. */
 int gpu_launch(struct gpu *g, enum device_kernel k, struct device_move *m, struct err *e);

@@ -41,7 +41,7 @@ static void runs_abort(struct comm *c)
 		providers_abort(c, !c->running);
 	turns_done(c);
 	for (int i = 0; i < c->run_count; i++) {
-		stage_abort(c, &c->runs[i]);
+		stage_abort(&c->runs[i]);
 		c->runs[i].provider = NULL;
 	}
 	runs_count(c, 0);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "device/staging.h"
 #include "engine/request.h"
 
 struct callback;
@@ -35,10 +36,10 @@ struct op_far {
 	const void *in; /* as the caller had them; NULL: not read or written */
 	void *out, *into;
 	uint64_t into_bytes;
-	uint64_t bytes; /* at in, then of the result       */
-	void *near;     /* in place of in, and of out      */
-	void *mark;     /* the back end's, while it copies */
-	bool copied;    /* in the direction under way      */
+	uint64_t bytes; /* at in, then of the result */
+	void *near;     /* in place of in, and of out */
+	bool copied;    /* in the direction under way */
+	struct staging_copy copy;
 };
 
 #define OP_NO_FLIGHT UINT64_MAX

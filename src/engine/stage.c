@@ -162,7 +162,8 @@ static int copy_part(struct comm *c, const struct run *run, struct ringup_op *op
 		to = op->result ? f->into : f->out;
 		bytes = to && !op->status ? out_bytes(c, op) : 0;
 	}
-	return v->backend->device->copy(v->self, to, from, bytes, op->ready, &f->mark, e);
+	f->copy.to_device = run->op_count > 0;
+	return v->backend->device->copy(v->self, to, from, bytes, op->ready, &f->copy, e);
 }
 
 int stage_step(struct comm *c, struct run *run, struct err *e)
@@ -178,25 +179,22 @@ int stage_step(struct comm *c, struct run *run, struct err *e)
 	}
 	/* The other way is still to come. */
 	for (m = parts(run->staged); m && rc > 0; m = next_part(m))
-		if (m->far)
+		if (m->far) {
 			m->far->copied = false;
+			m->far->copy = (struct staging_copy){ 0 };
+		}
 	return rc;
 }
 
-void stage_abort(struct comm *c, struct run *run)
+void stage_abort(struct run *run)
 {
+	const struct provider *v = run->provider;
 	int64_t deadline = clock_deadline(ABORT_MS);
 	struct ringup_op *m;
-	struct err e;
 
 	for (m = run->staged ? parts(run->staged) : NULL; m; m = next_part(m))
-		while (m->far && m->far->mark && !copy_part(c, run, m, &e)) {
+		while (m->far && !v->backend->device->drop(v->self, &m->far->copy) &&
+		       clock_ns() < deadline)
 			clock_sleep_ms(1);
-			/* The device may still use them. */
-			if (clock_ns() > deadline) {
-				m->far->near = m->result = NULL;
-				break;
-			}
-		}
 	run->staged = NULL;
 }

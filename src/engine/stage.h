@@ -39,6 +39,6 @@ bool stage_end(struct comm *c, struct run *run);
 int stage_step(struct comm *c, struct run *run, struct err *e);
 
 /* stage_abort - nothing is copied any more. */
-void stage_abort(struct comm *c, struct run *run);
+void stage_abort(struct run *run);
 
 #endif

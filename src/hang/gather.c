@@ -342,8 +342,8 @@ void gather_ras(struct look *l, const struct hang_job *j, bool force)
 		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: NCCL_RAS_ENABLE=0 is set");
 		snprintf(l->fix, sizeof(l->fix), "start the job without NCCL_RAS_ENABLE=0");
 	} else if (hazard && !force) {
-		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: NCCL %.12s: %.80s",
-			 *version ? version : "?", hazard);
+		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: NCCL %.20s: %.80s",
+			 *version ? version : "of unknown version", hazard);
 		snprintf(l->run, sizeof(l->run), "ringup hang --force");
 	} else if (ras_ask(&ras, where, told, &e)) {
 		snprintf(l->unseen, sizeof(l->unseen), "NCCL RAS: %.110s", e.text);

@@ -460,9 +460,19 @@ void trap_nccl_id_beats_ifname(struct trap_case *t)
 	struct spec s = spec_of(t);
 	const struct pick_role *r = &t->nccl.roles[0];
 
-	if (id && s.row && r->npicks && !matches(&s, r->picks[0].interface))
-		trap_remove(t, id, "the bootstrap uses %s, which %s=%.80s does not name",
-			    r->picks[0].interface, ifname, s.row->value);
+	if (!id || !s.row || !r->npicks || matches(&s, r->picks[0].interface))
+		return;
+	trap_remove(t, id, "the bootstrap uses %s, which %s=%.80s does not name",
+		    r->picks[0].interface, ifname, s.row->value);
+	id->broken = true;
+}
+
+void trap_nccl_id_for_all(struct trap_case *t)
+{
+	struct trap_row *r = trap_sound(t, comm_id);
+
+	if (r)
+		trap_remove(t, r, "every communicator would meet at %.80s", r->value);
 }
 
 void trap_nccl_ib_first(struct trap_case *t)

@@ -30,6 +30,7 @@
  *	slow_copy=US  every copy takes that many microseconds longer
  *	slow_kernel=US
  *	jit_fails     no PTX can be compiled
+ *	pin_fails     no host memory can be pinned
  *	capability=N  the devices' compute capability (90)
  *	no_func_load  cuFuncLoad() fails, for a driver that does not have it
  *
@@ -179,7 +180,12 @@ struct fake_cuda_left {
 /* fake_cuda_left - what has been made and not been released. */
 FAKE_API struct fake_cuda_left fake_cuda_left(void);
 
-/* fake_cuda_launched - kernels that have been launched in this process. */
+/* fake_cuda_launched - kernels that have been launched in this process.
+ * fake_cuda_pageable - copies between a device and host memory that is not pinned. */
 FAKE_API uint64_t fake_cuda_launched(void);
+FAKE_API uint64_t fake_cuda_pageable(void);
+
+/* fake_cuda_full - from now on all devices' memory is full, or no longer. */
+FAKE_API void fake_cuda_full(bool is);
 
 #endif

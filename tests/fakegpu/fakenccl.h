@@ -33,6 +33,8 @@
  *    only abort it, which in 2.18 even then is deadly, and from 2.19 to 2.25 that thread can
  *    begin nothing else before it has been put away.
  *  - The last error is one text for the process, and may be a warning that matters to nobody.
+ *  - With NCCL_COMM_ID all communicators have one id, that address, where the rank 0 of each
+ *    listens when it is initialized (as 2.28.9 and 2.30.7).
  *
  * Ranks meet over the loopback, or over the interface that NCCL_SOCKET_IFNAME names; those with
  * one address are on one host, where each needs a GPU of its own.

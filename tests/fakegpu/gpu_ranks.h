@@ -141,11 +141,13 @@ static inline bool gpu_nothing_left(void)
 		return true;
 	is = left();
 	is.allocations -= leaked();
-	n = is.allocations + is.streams + is.events + is.modules + is.contexts + comms();
+	n = is.allocations + is.streams + is.events + is.modules + is.registered + is.contexts +
+	    comms();
 	if (n)
 		printf("# left: %d allocations, %d streams, %d events, %d modules, %d "
-		       "contexts, %d communicators\n",
-		       is.allocations, is.streams, is.events, is.modules, is.contexts, comms());
+		       "registered, %d contexts, %d communicators\n",
+		       is.allocations, is.streams, is.events, is.modules, is.registered,
+		       is.contexts, comms());
 	return !n;
 }
 

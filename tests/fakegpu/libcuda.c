@@ -15,7 +15,13 @@
 /* No address of a process has this bit. */
 #define FAR_BIT ((uint64_t)1 << 62)
 
-enum { GRANULE = 256, CAPTURE_NONE = -1, MEMORY_BYTES = 1 << 30, PRIORITY = -5 };
+enum {
+	GRANULE = 256,
+	CAPTURE_NONE = -1,
+	MEMORY_BYTES = 1 << 30,
+	DIRTY_BYTES = 1 << 20,
+	PRIORITY = -5
+};
 
 /* ---- objects ---- */
 
@@ -88,13 +94,14 @@ static struct {
 	pthread_mutex_t lock;
 	pid_t pid;
 	bool over; /* atomic: the process exits */
+	bool full; /* atomic */
 	int devices;
 	struct fake_context context[FAKE_DEVICES];
 	struct fake_stream *streams;
 	struct fake_event *events;
 	struct fake_module *modules;
 	struct range *ranges;
-	uint64_t allocated, launched;
+	uint64_t allocated, launched, pageable;
 	int streams_left, capturing;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -824,12 +831,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 	lock();
 	number = ++all.allocated;
 	unlock();
-	if ((least > 0 && number >= (uint64_t)least) || bytes > MEMORY_BYTES)
+	if ((least > 0 && number >= (uint64_t)least) || bytes > MEMORY_BYTES ||
+	    __atomic_load_n(&all.full, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	host = aligned_alloc(GRANULE, (bytes + GRANULE - 1) / GRANULE * GRANULE);
 	if (!host)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memset(host, 0xfa, bytes); /* nobody may count on zeros */
+	/* Nobody may count on zeros. */
+	memset(host, 0xfa, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	range_add(host, bytes, true, true);
 	*at = (uintptr_t)host | FAR_BIT;
 	return CUDA_SUCCESS;
@@ -908,6 +917,8 @@ CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags)
 		return bad;
 	if (!at || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (faults_find("FAKE_CUDA", "pin_fails"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	lock();
 	known = *range_find((uintptr_t)at, false) != NULL;
 	unlock();
@@ -1033,6 +1044,7 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 	struct fake_stream *s = NULL;
 	CUresult bad = stream_find(handle, &s);
 	bool staged = value < 0 && is_pageable(from, bytes);
+	bool is_pageable_to = is_pageable(to, bytes);
 	struct copy *c;
 
 	if (bad)
@@ -1041,12 +1053,15 @@ static CUresult copy_put(uint64_t to, uint64_t from, size_t bytes, int value, CU
 		return CUDA_SUCCESS;
 	if (!copy_end(to, bytes) || (value < 0 && !copy_end(from, bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
+	lock();
+	all.pageable += staged || is_pageable_to;
+	unlock();
 	c = malloc(sizeof(*c) + (staged ? bytes : 0));
 	*c = (struct copy){ to, staged || value >= 0 ? 0 : from, bytes, value };
 	if (staged)
 		memcpy(c->staged, (void *)(uintptr_t)from, bytes);
 	bad = stream_work(s, copy_run, c, 0);
-	if (bad || !is_pageable(to, bytes))
+	if (bad || !is_pageable_to)
 		return bad;
 	bad = is_safe();
 	if (!bad)
@@ -1635,6 +1650,21 @@ uint64_t fake_cuda_launched(void)
 	n = all.launched;
 	unlock();
 	return n;
+}
+
+uint64_t fake_cuda_pageable(void)
+{
+	uint64_t n;
+
+	lock();
+	n = all.pageable;
+	unlock();
+	return n;
+}
+
+void fake_cuda_full(bool is)
+{
+	__atomic_store_n(&all.full, is, __ATOMIC_RELEASE);
 }
 
 /* ---- what is left ---- */

@@ -399,13 +399,17 @@ static struct in_addr own_address(void)
 	return own;
 }
 
+/* At *@port, or, if that is 0, a free one. */
 static int listen_on(struct in_addr at, uint16_t *port)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = at };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(*port),
+				 .sin_addr = at };
 	socklen_t len = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, RANKS) ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, RANKS) ||
 	    getsockname(fd, (struct sockaddr *)&a, &len)) {
 		if (fd >= 0)
 			close(fd);
@@ -502,31 +506,83 @@ static void *root_main(void *arg)
 	return NULL;
 }
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+static void root_start(struct root *root, uint64_t nonce)
 {
-	struct ticket t = { .what = "fake NCCL id" };
-	struct root *root = malloc(sizeof(*root));
 	pthread_attr_t detached;
 	pthread_t thread;
 	int rc;
 
-	t.at = own_address();
-	root->fd = listen_on(t.at, &t.port);
-	if (root->fd < 0 || getrandom(&t.nonce, sizeof(t.nonce), 0) != sizeof(t.nonce)) {
-		free(root);
-		return fail(ncclSystemError, "no socket: %s", strerror(errno));
-	}
-	root->nonce = t.nonce;
+	root->nonce = nonce;
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	rc = pthread_create(&thread, &detached, root_main, root);
 	pthread_attr_destroy(&detached);
 	if (rc)
 		abort();
+}
+
+/* The id of each communicator, if NCCL_COMM_ID says where all ranks meet. */
+static ncclResult_t ticket_given(struct ticket *t, const char *text)
+{
+	const char *colon = strchr(text, ':');
+	char host[64];
+
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, ":"), text);
+	if (!colon || inet_pton(AF_INET, host, &t->at) != 1)
+		return fail(ncclInvalidArgument, "NCCL_COMM_ID is no address");
+	t->port = (uint16_t)strtol(colon + 1, NULL, 10);
+	t->nonce = HELLO_MAGIC;
+	return ncclSuccess;
+}
+
+/* Then rank 0 lets the ranks meet there, and others come when it does. */
+static ncclResult_t root_given(struct fake_comm *c, const struct ticket *t)
+{
+	struct root *root = malloc(sizeof(*root));
+	uint16_t port = t->port;
+
+	root->fd = listen_on(t->at, &port);
+	if (root->fd < 0) {
+		free(root);
+		return fail(ncclSystemError, "rank %d cannot listen at NCCL_COMM_ID: %s",
+			    c->rank, strerror(errno));
+	}
+	root_start(root, t->nonce);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+	struct ticket t = { .what = "fake NCCL id" };
+	struct root *root;
+
+	if (getenv("NCCL_COMM_ID")) {
+		ncclResult_t bad = ticket_given(&t, getenv("NCCL_COMM_ID"));
+
+		memset(id, 0, sizeof(*id));
+		memcpy(id, &t, sizeof(t));
+		return bad;
+	}
+	root = malloc(sizeof(*root));
+	t.at = own_address();
+	root->fd = listen_on(t.at, &t.port);
+	if (root->fd < 0 || getrandom(&t.nonce, sizeof(t.nonce), 0) != sizeof(t.nonce)) {
+		free(root);
+		return fail(ncclSystemError, "no socket: %s", strerror(errno));
+	}
+	root_start(root, t.nonce);
 	memset(id, 0, sizeof(*id));
 	memcpy(id, &t, sizeof(t));
 	return ncclSuccess;
 }
+
+#ifdef FAKE_NCCL_NAME
+#define TEXT(name)  TEXT_(name)
+#define TEXT_(name) #name
+/* The real library has this text, too. */
+FAKE_API extern const char fake_nccl_says[];
+const char fake_nccl_says[] = "NCCL version " TEXT(FAKE_NCCL_NAME) "+cuda12.8";
+#endif
 
 static int version_of(void)
 {
@@ -596,7 +652,11 @@ static ncclResult_t meet(struct fake_comm *c)
 	mine.nonce = t.nonce;
 	mine.at = own_address();
 	c->door = listen_on(mine.at, &mine.port);
-	fd = connect_to(t.at, t.port);
+	bad = getenv("NCCL_COMM_ID") && !c->rank ? root_given(c, &t) : ncclSuccess;
+	if (bad)
+		return bad;
+	while ((fd = connect_to(t.at, t.port)) < 0 && getenv("NCCL_COMM_ID") && !is_stopped(c))
+		usleep(1000);
 	met = c->door >= 0 && fd >= 0 && fd_move(c, fd, &mine, sizeof(mine), true) &&
 	      fd_move(c, fd, all, sizeof(all[0]) * (size_t)c->size, false);
 	if (fd >= 0)

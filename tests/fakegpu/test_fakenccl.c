@@ -1156,6 +1156,23 @@ static void versions(void)
 	}
 }
 
+/* NCCL_COMM_ID: one id for all communicators, which meet at its address. */
+static void given_address(void)
+{
+	ncclUniqueId id[2];
+	char text[32];
+
+	snprintf(text, sizeof(text), "127.0.0.1:%d", 20000 + getpid() % 10000);
+	setenv("NCCL_COMM_ID", text, 1);
+	ok(!ncclGetUniqueId(&id[0]) && !ncclGetUniqueId(&id[1]) &&
+		   !memcmp(&id[0], &id[1], sizeof(id[0])),
+	   "one id for all");
+	run("ranks meet where it says", 2, moves);
+	setenv("NCCL_COMM_ID", "nonsense", 1);
+	ok(ncclGetUniqueId(&id[0]) == ncclInvalidArgument, "no address");
+	unsetenv("NCCL_COMM_ID");
+}
+
 int main(int argc, char **argv)
 {
 	ncclComm_t comm = NULL;
@@ -1184,6 +1201,7 @@ int main(int argc, char **argv)
 	run_with("other counts", 3, NULL, 0, differs);
 	run_with("another order", 3, NULL, 1, differs);
 	run_with("a rank that does not come", 3, NULL, 2, differs);
+	given_address();
 	run("two communicators in one order", 2, two_comms);
 	run("two in different order deadlock", 2, two_orders);
 	faults();

@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 
 #include "device/gpu.h"
+#include "device/staging.h"
 
 enum { SMALL = 1000, LARGE = 1500, OTHER = 100000, LATE_S = 20 };
 
 static CUresult (*enqueue)(CUstream, CUresult (*)(void *), void *, int);
 static struct fake_cuda_left (*left)(void);
+static uint64_t (*pageable)(void);
 static int open_gate; /* atomic */
 
 static CUresult wait_at_gate(void *arg)
@@ -56,30 +58,113 @@ static void unblock(struct gpu_seat *s, struct gpu *g)
 
 static void keeps_memory(void)
 {
-	void *first = NULL, *second = NULL, *third = NULL, *before;
-	size_t has = 0, has_second = 0, has_third = 0;
+	void *first = NULL, *less = NULL, *more = NULL;
 	struct gpu *g = NULL;
 	struct err e = { 0 };
 
 	ok(!gpu_get(0, &e, &g, &e) && gpu_number(g) == 0, "a GPU");
-	ok(!gpu_room(g, SMALL, &first, &has, &e) && first && has >= SMALL, "has memory");
-	before = first;
-	ok(!gpu_room(g, SMALL - 1, &first, &has, &e) && first == before,
-	   "which is enough for less");
+	ok(!gpu_room(g, SMALL, &first, &e) && first, "has memory");
+	ok(!gpu_room(g, SMALL - 1, &less, &e) && less == first, "which is enough for less");
 	block(g, gpu_stream(g));
-	ok(!gpu_room(g, LARGE, &first, &has, &e) && first != before && has >= LARGE,
+	ok(!gpu_room(g, LARGE, &more, &e) && more != first,
 	   "more replaces it, while a kernel runs");
-	ok(!gpu_room(g, SMALL, &second, &has_second, &e) && second == before,
-	   "what it replaced is used again");
-	gpu_free(g, second, has_second);
-	ok(!gpu_room(g, OTHER, &third, &has_third, &e) && has_third == OTHER && third != before,
-	   "but not for more than it has");
-	gpu_free(g, third, has_third);
-	gpu_free(g, first, has);
-	ok(left().allocations == 3, "nothing is freed meanwhile");
+	ok(!gpu_room(g, SMALL, &less, &e) && less == more, "and is enough for all");
+	ok(left().allocations == 2, "nothing is freed meanwhile");
+	setenv("FAKE_CUDA", "oom@1", 1);
+	ok(gpu_room(g, OTHER, &less, &e) == RINGUP_ENOMEM &&
+		   strstr(e.text, "100000 bytes of GPU"),
+	   "a GPU that is full: %s", e.text);
+	unsetenv("FAKE_CUDA");
+	ok(!gpu_room(g, LARGE, &less, &e) && less == more, "keeps what it has");
 	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
 	gpu_put(g);
 	ok(!left().allocations && !left().streams && !left().contexts, "all is, with the GPU");
+}
+
+/* ---- copies ---- */
+
+/* Copies until it is done: how often it was not. */
+static int copy(struct gpu *g, void *to, const void *from, size_t bytes, bool to_device)
+{
+	struct staging_copy c = { .to_device = to_device };
+	struct err e = { 0 };
+	int rc, turns = 0;
+
+	while (!(rc = gpu_copy(g, to, from, bytes, &c, &e))) {
+		usleep(100);
+		turns++;
+	}
+	if (rc < 0)
+		gpu_die(e.text, rc);
+	return turns;
+}
+
+/* There and back, of lengths around those of the slots, while a kernel runs. */
+static void copies(bool pin_fails)
+{
+	enum { ALL = STAGING_SLOTS * STAGING_BYTES };
+	static const size_t lengths[] = {
+		1,   STAGING_BYTES - 1, STAGING_BYTES, STAGING_BYTES + 1,
+		ALL, ALL + 1,           2 * ALL + 5
+	};
+	unsigned char *in = malloc(3 * ALL), *out = malloc(3 * ALL);
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	int turns = 0, differ = 0;
+	uint64_t before;
+	void *at = NULL;
+
+	setenv("FAKE_CUDA", pin_fails ? "pin_fails,slow_copy=300" : "slow_copy=300", 1);
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, 3 * ALL, &at, &e))
+		gpu_die(e.text, e.code);
+	ok(left().registered == !pin_fails, "host memory is pinned when a GPU is opened");
+	before = pageable();
+	block(g, gpu_stream(g));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		for (size_t b = 0; b < lengths[i]; b++)
+			in[b] = (unsigned char)(b * 7 + b / 251 + i);
+		turns += copy(g, at, in, lengths[i], true);
+		turns += copy(g, out, at, lengths[i], false);
+		differ += memcmp(in, out, lengths[i]) != 0;
+	}
+	ok(!differ, "data go to the GPU and back, while a kernel runs");
+	if (pin_fails)
+		ok(pageable() > before, "even without pinned memory");
+	else
+		ok(pageable() == before && turns, "all through pinned memory, without waiting");
+	__atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
+	unsetenv("FAKE_CUDA");
+	gpu_put(g);
+	ok(!left().registered && !left().events, "which is given back");
+	free(in);
+	free(out);
+}
+
+/* A copy that is given up holds no slot for ever, nor touches the host's memory. */
+static void drops_copies(void)
+{
+	enum { ALL = 2 * STAGING_SLOTS * STAGING_BYTES };
+	struct staging_copy first = { 0 }, none = { 0 };
+	unsigned char *in = calloc(1, ALL), *out = calloc(1, ALL);
+	struct gpu *g = NULL;
+	struct err e = { 0 };
+	void *at = NULL;
+
+	setenv("FAKE_CUDA", "slow_copy=50000", 1);
+	if (gpu_get(0, &e, &g, &e) || gpu_room(g, ALL, &at, &e))
+		gpu_die(e.text, e.code);
+	ok(!gpu_copy(g, out, at, ALL, &first, &e) && !gpu_drop_copy(g, &first),
+	   "a copy is given up");
+	ok(gpu_drop_copy(g, &none), "and one that has not begun");
+	memset(in, 5, ALL);
+	copy(g, at, in, ALL, true);
+	copy(g, in, at, ALL, false);
+	ok(in[0] == 5 && in[ALL - 1] == 5, "others have its slots");
+	ok(gpu_drop_copy(g, &first) && !out[0] && !out[ALL - 1], "it is over");
+	unsetenv("FAKE_CUDA");
+	gpu_put(g);
+	free(in);
+	free(out);
 }
 
 /* Has each kernel been launched, while a stream of the program is busy? */
@@ -88,10 +173,9 @@ static bool launches(struct gpu_seat *s, struct gpu *g)
 	static struct device_move m;
 	struct err e = { 0 };
 	void *at = NULL;
-	size_t has = 0;
 	int done = 0;
 
-	if (gpu_room(g, SMALL, &at, &has, &e))
+	if (gpu_room(g, SMALL, &at, &e))
 		return false;
 	block(g, s->stream);
 	for (int k = 0; k < DEVICE_KERNEL_COUNT; k++) {
@@ -100,7 +184,6 @@ static bool launches(struct gpu_seat *s, struct gpu *g)
 		done += !gpu_launch(g, (enum device_kernel)k, &m, &e);
 	}
 	unblock(s, g);
-	gpu_free(g, at, has);
 	return done == DEVICE_KERNEL_COUNT;
 }
 
@@ -165,14 +248,12 @@ static void abandons(void)
 {
 	struct gpu *first = NULL, *second = NULL, *third = NULL;
 	void *at = NULL;
-	size_t has = 0;
 	struct gpu_seat s;
 	struct err e = { 0 };
 	int job[3] = { 0 };
 
 	gpu_sit(&s, 0);
-	ok(!gpu_get(0, &job[0], &first, &e) && !gpu_room(first, SMALL, &at, &has, &e), "a job");
-	gpu_free(first, at, has);
+	ok(!gpu_get(0, &job[0], &first, &e) && !gpu_room(first, SMALL, &at, &e), "a job");
 	block(first, s.stream);
 	gpu_abandon(first);
 	gpu_put(first);
@@ -245,9 +326,13 @@ int main(int argc, char **argv)
 	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	*(void **)&enqueue = dlsym(lib, "fake_cuda_enqueue");
 	*(void **)&left = dlsym(lib, "fake_cuda_left");
+	*(void **)&pageable = dlsym(lib, "fake_cuda_pageable");
 	signal(SIGALRM, in_vain);
 	alarm(LATE_S);
 	keeps_memory();
+	copies(false);
+	copies(true);
+	drops_copies();
 	loads_early();
 	says_why();
 	abandons();

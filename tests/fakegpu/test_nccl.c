@@ -690,6 +690,152 @@ static void refuses(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+static void full(bool is)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void (*set)(bool is);
+
+	*(void **)&set = dlsym(cuda, "fake_cuda_full");
+	if (set)
+		set(is);
+}
+
+/* What the GPU's room does not take is summed in parts, though the GPU is full by then. */
+static void sums_much(struct ringup *r, struct gpu_seat *s, enum ringup_dtype type,
+		      const size_t *counts, int many, int size, int rank)
+{
+	size_t each = reduce_dtype_bytes(type), most = 0;
+	struct ringup_reduce a[3] = { 0 };
+	unsigned char *host;
+
+	for (int i = 0; i < many; i++)
+		most = counts[i] > most ? counts[i] : most;
+	host = malloc(most * each);
+	for (int i = 0; i < many; i++) {
+		for (size_t k = 0; k < counts[i]; k++) {
+			float f = (float)(k % 7 + (size_t)i);
+			int16_t n = (int16_t)f;
+
+			memcpy(host + k * each, each == 2 ? (void *)&n : (void *)&f, each);
+		}
+		a[i] = (struct ringup_reduce){ .bytes = sizeof(a[i]),
+					       .name = "much",
+					       .in = gpu_new(s, counts[i] * each),
+					       .count = counts[i],
+					       .dtype = type,
+					       .memory = s->memory,
+					       .stream = gpu_of(s) };
+		a[i].out = (void *)(uintptr_t)a[i].in;
+		gpu_put_bytes(s, a[i].out, host, counts[i] * each);
+	}
+	check(!ringup_barrier(ringup_world(r), "all have theirs", NULL), "memory", rank);
+	full(true);
+	check(!ringup_allreduce_many(ringup_world(r), a, many, NULL), "much", rank);
+	check(!ringup_barrier(ringup_world(r), "all have summed", NULL), "summed", rank);
+	full(false);
+	for (int i = 0; i < many; i++) {
+		size_t bad = 0;
+
+		check(gpu_get_bytes(s, host, a[i].out, counts[i] * each), "is back", rank);
+		for (size_t k = 0; k < counts[i]; k++) {
+			float f = (float)((k % 7 + (size_t)i) * (size_t)size);
+			int16_t n = (int16_t)f;
+
+			bad += memcmp(host + k * each, each == 2 ? (void *)&n : (void *)&f,
+				      each) != 0;
+		}
+		check(!bad, "is right", rank);
+		gpu_drop(s, a[i].out);
+	}
+	free(host);
+}
+
+/* A rank that has joined makes the one call that others make for a tensor in place. */
+static void joins_much(struct ringup *r, struct gpu_seat *s, size_t count, int rank)
+{
+	float *host = malloc(count * sizeof(float));
+	struct ringup_reduce a = { .bytes = sizeof(a),
+				   .name = "much, joined",
+				   .count = count,
+				   .dtype = RINGUP_F32,
+				   .memory = s->memory,
+				   .stream = gpu_of(s) };
+	int last = -1;
+
+	if (rank) {
+		for (size_t i = 0; i < count; i++)
+			host[i] = 2;
+		a.in = a.out = gpu_new(s, count * sizeof(float));
+		gpu_put_bytes(s, a.out, host, count * sizeof(float));
+		check(!ringup_allreduce(ringup_world(r), &a, NULL), "without rank 0", rank);
+		check(gpu_get_bytes(s, host, a.out, count * sizeof(float)) && host[0] == 2 &&
+			      host[count - 1] == 2,
+		      "is right", rank);
+		gpu_drop(s, a.out);
+	}
+	check(!ringup_join(ringup_world(r), &last, NULL), "all have joined", rank);
+	free(host);
+}
+
+static void parts(struct ringup *r, int rank, int size)
+{
+	enum { ROOM = 64 << 20 };
+	static const size_t all[] = { ROOM / 4 - 4, 4, 1 }, less[] = { ROOM / 4 - 4, 4 },
+			    wide[] = { ROOM / 4 + 3, 5 };
+	struct gpu_seat s;
+
+	gpu_sit(&s, rank);
+	reduce_both(r, &s, &(struct kind){ RINGUP_F32, RINGUP_SUM, 1, 1 }, 1, true, rank);
+	sums_much(r, &s, RINGUP_F32, all, 3, size, rank);
+	if (getenv("RINGUP_TEST_LONG")) {
+		sums_much(r, &s, RINGUP_F32, less, 2, size, rank);
+		sums_much(r, &s, RINGUP_I16, wide, 2, size, rank);
+		joins_much(r, &s, ROOM / 4 + 5, rank);
+	} else {
+		joins_much(r, &s, 5, rank);
+	}
+	gpu_stand(&s);
+}
+
+/* What goes through the host's memory is pinned there. */
+static void stages(struct ringup *r, int rank, int size)
+{
+	enum { MUCH = 300000 };
+	float *host = calloc(MUCH, sizeof(float));
+	struct gpu_seat s;
+	struct ringup_reduce a = { .bytes = sizeof(a),
+				   .name = "staged",
+				   .count = MUCH,
+				   .dtype = RINGUP_F32,
+				   .redop = RINGUP_ADASUM };
+	uint64_t (*pageable)(void), before;
+
+	*(void **)&pageable =
+		dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_pageable");
+	gpu_sit(&s, rank);
+	a.memory = s.memory;
+	a.stream = gpu_of(&s);
+	a.in = a.out = gpu_new(&s, MUCH * sizeof(float));
+	for (int i = 0; i < MUCH; i++)
+		host[i] = 1;
+	gpu_put_bytes(&s, a.out, host, MUCH * sizeof(float));
+	check(gpu_sync(&s, 10000), "written", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "all have", rank);
+	before = pageable ? pageable() : 0;
+	check(!ringup_allreduce(ringup_world(r), &a, NULL), "an Adasum", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "on all ranks", rank);
+	check(!pageable || pageable() == before, "copies from and to pinned memory", rank);
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "all have looked", rank);
+	/* Of equal vectors it is their average. */
+	check(gpu_get_bytes(&s, host, a.out, MUCH * sizeof(float)) && host[0] == 1 &&
+		      host[MUCH - 1] == 1,
+	      "is right", rank);
+	(void)size;
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+	free(host);
+}
+
 /* One name, with another kind of memory on each rank in each round. */
 static void changes(struct ringup *r, int rank, int size)
 {
@@ -827,6 +973,8 @@ int main(int argc, char **argv)
 		all(size);
 	for (int size = 2; size <= 3; size++)
 		mixes(size);
+	run("more than the room takes", 2, parts);
+	run("copies through the host", 2, stages);
 	order_rounds = ROUNDS;
 	setenv("RINGUP_BACKEND", "nccl,tcp", 1);
 	all(3);

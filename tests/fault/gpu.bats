@@ -12,7 +12,7 @@ fakes=$PWD/tests/fakegpu
 versions=(2.18.3 2.22.3 2.25.1 2.27.7 2.28.9 2.29.7 2.30.7)
 
 # After an abort a rank keeps its GPU, since the driver might wait for ever if asked to take it back.
-kept='^fake CUDA: left at exit: [0-9]+ allocations \([0-9]+ bytes\), [12] streams, [0-9]{1,2} events, 1 modules, 0 registered ranges, 1 retained contexts$'
+kept='^fake CUDA: left at exit: [0-9]+ allocations \([0-9]+ bytes\), 2 streams, [0-9]{1,2} events, 1 modules, 1 registered ranges, 1 retained contexts$'
 # NCCL itself keeps what it had when it was stopped before its ranks were connected.
 kept+='|^fake CUDA: left at exit: 1 allocations \(4096 bytes\), 0 streams, 0 events, 0 modules, 0 registered ranges, 0 retained contexts$'
 
@@ -209,6 +209,28 @@ trial() {
   await nothing_left
 }
 
+@test "NCCL_COMM_ID, one address for all groups: refused on all ranks" {
+  local who
+  for who in 0 1; do
+    only $who NCCL_COMM_ID=127.0.0.1:5000
+    begin -np 3 --no-prefix -- "$PWD/only" all
+    end
+    [[ $status -ne 0 && $status -lt 124 ]]
+    grep -qE "rank $who cannot use NCCL: NCCL_COMM_ID is set here, and would be the address of every group; unset it" out err || { cat out err; return 1; }
+  done
+}
+
+@test "ringup hang says which NCCL the job uses" {
+  nccl 2.18.3
+  FAKE_NCCL=hang=1@20 begin -np 3 --no-prefix -- "$conform" fault 60
+  await said 3 ready
+  run ringup hang --json --wait 0.3 "$launcher"
+  [[ $(jq -r '.jobs[0].unseen' <<<"$output") == "NCCL RAS: NCCL 2.18.3: this version has no RAS" ]] || fail "$output"
+  kill "$launcher"
+  end
+  await nothing_left
+}
+
 @test "a group that a rank aborts: an error on all its ranks, on one host and on several, and other groups go on" {
   local version
   for version in 2.18.3 2.30.7; do
@@ -255,16 +277,18 @@ only() {
   not grep -qE "rank [02] \(process [0-9]+ on [^)]*\): [a-z]+ 'sum of a GPU's'.*CUDA" out
   [[ $status -ne 0 && $status -lt 124 ]]
   await nothing_left
-  # The program has two allocations of its own, then NCCL: to open the communicator, and to connect for a sum.
-  local n version
+  # The program has two allocations of its own, ringup has one, then NCCL: to open the communicator, and to connect
+  # for a sum.
+  local n version words
   for version in 2.18.3 2.30.7; do
     nccl "$version"
-    for n in 3 4; do
-      [[ $version$n != 2.18.34 ]] || continue
+    for n in 3 4 5; do
+      [[ $version$n != 2.18.35 ]] || continue
       only 1 FAKE_CUDA=oom@$n
       begin -np 3 --no-prefix -- "$PWD/only" fault 30
       end
-      fails 3 -8 "rank 1 \\(process [0-9]+ on [^)]*\\): allreduce 'gradient': .*no memory on device"
+      ((n == 3)) && words="67108864 bytes of GPU 1, to combine tensors" || words="no memory on device"
+      fails 3 "$((n == 3 ? -2 : -8))" "rank 1 \\(process [0-9]+ on [^)]*\\): allreduce 'gradient': .*$words"
       await nothing_left
     done
   done

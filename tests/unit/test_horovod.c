@@ -56,6 +56,9 @@ int main(void)
 	h = horovod_find("HOROVOD_FUSION_THRESHOLD=1", 24);
 	ok(h && !strncmp(horovod_meaning(h, text), "RINGUP_FUSION_BYTES: ", 21),
 	   "an alias is explained by the setting: %s", text);
+	h = horovod_find("HOROVOD_HIERARCHICAL_ALLREDUCE", 30);
+	ok(h && strstr(horovod_meaning(h, text), "NCCL chooses for itself"),
+	   "what is true of both kinds of memory is said: %s", text);
 	h = horovod_find("HOROVOD_STALL_CHECK_DISABLE", 27);
 	ok(h && !strncmp(horovod_meaning(h, text), "not RINGUP_STALL_CHECK: ", 24),
 	   "or by its opposite: %s", text);

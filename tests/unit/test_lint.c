@@ -208,6 +208,8 @@ static const struct trial {
 	{ "nccl-id-beats-ifname", two,
 	  .env = "NCCL_COMM_ID=10.0.0.9:5000\nNCCL_SOCKET_IFNAME==eth1",
 	  .fix = "unset NCCL_COMM_ID" },
+	{ "nccl-id-for-all", one, .env = "NCCL_COMM_ID=10.0.0.9:5000",
+	  .fix = "unset NCCL_COMM_ID" },
 	{ "nccl-ib-first", "eth0*:physical:UR:10.0.0.5/24 ibmgmt:physical:UR:192.168.50.5/24",
 	  .fix = "NCCL_SOCKET_IFNAME==eth0", .where = "this machine" },
 	{ "nccl-foreign ompi-foreign", custom, .fix = "NCCL_SOCKET_IFNAME==eth0" },
