@@ -392,7 +392,9 @@ of_step() { tar -xOf gpu/results.tgz "./$1.txt"; }
   grep -qE '^50-schedule-3 +status [1-9]' gpu/summary.txt || { cat out; return 1; }
   grep -q '^left out: 51-xla-2: the 25 s of BUDGET_S are over' gpu/summary.txt
   of_step 50-schedule-3 >said
-  grep -q 'all ranks have started allreduce s' said || { cat said; return 1; }
+  # Rank 1's GPU hangs; whether the rank calls more before it waits for that, varies.
+  grep -qE 'all ranks have started allreduce s|rank 1 .* has not started allreduce s' said ||
+    { cat said; return 1; }
   [[ -z $(command -v eu-stack) || $(grep -c '^TID ' said) -ge 3 ]] || { cat said; return 1; }
   await nothing_left
   # Killed by whoever lent the machine: what was found so far is there, and nothing goes on.
