@@ -1010,7 +1010,7 @@ list-programs: ; @printf '%s\n' $(check_PROGRAMS) $(check_LTLIBRARIES)
 check_PROGRAMS += %reldir%/peers/limits %reldir%/peers/player %reldir%/peers/recording
 %canon_reldir%_peers_limits_SOURCES = %reldir%/peers/limits.c %reldir%/peers/placement.c %reldir%/peers/placement.h
 %canon_reldir%_peers_player_SOURCES = %reldir%/peers/placement.c %reldir%/peers/placement.h %reldir%/peers/player.c
-EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_elastic.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_stage.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
+EXTRA_DIST += %reldir%/peers/check_nodes.py %reldir%/peers/container.bash %reldir%/peers/contest.py %reldir%/peers/peer_mpi.c %reldir%/peers/peer_torch.py %reldir%/peers/gpu.py %reldir%/peers/gpu_elastic.py %reldir%/peers/gpu_mixed.py %reldir%/peers/gpu_nccl.bash %reldir%/peers/gpu_resnet.py %reldir%/peers/gpu_stage.bash %reldir%/peers/gpu_train.py %reldir%/peers/slim_nccl.py \
 	%reldir%/peers/idle.py %reldir%/peers/jax_collectives.py %reldir%/peers/models.py %reldir%/peers/nodes.bash \
 	%reldir%/peers/process_groups.py %reldir%/peers/tensorflow_steps.py %reldir%/peers/empty_ops.c \
 	%reldir%/peers/read_logs.py %reldir%/peers/recovery.py %reldir%/peers/spark.py %reldir%/peers/startup.py \

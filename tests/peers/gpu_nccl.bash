@@ -353,6 +353,14 @@ torch_survives() {
   [[ $(grep -c 'trained on, 2 ranks alike' "$said/torch-elastic.txt") -eq 2 ]]
 }
 
+# torch_mixes SETTING - torch's NCCL beside ringup in one process group, with a rank that is killed.
+torch_mixes() {
+  mkdir -p "$scratch/meet"
+  env PYTHONPATH="$root/compat/python" TORCH_FR_DUMP_TEMP_FILE="$said/mixed-trace-" "$1" timeout --foreground 200 horovodrun -np 2 python3 "$root/tests/peers/gpu_mixed.py" "$scratch/meet" >"$said/torch-mixed.txt" 2>&1
+  cat "$said/torch-mixed.txt"
+  grep -q 'result: rank 0 is through' "$said/torch-mixed.txt"
+}
+
 # runs_jax SETTING - the tests of ringup.jax, two ranks on one GPU.
 runs_jax() {
   export RINGUP_TEST_JAX=cuda JAX_PLATFORMS=cuda,cpu CUDA_VISIBLE_DEVICES=0 XLA_PYTHON_CLIENT_PREALLOCATE=false
@@ -434,15 +442,16 @@ if [[ -n $shared ]]; then
   step 26-capture-2 45 with "$shared" ranks 2 capture
   step 27-no-jit-1 45 with "$shared" refused
 else
-  left_out "20 to 27, 31 to 33, 41 to 53 and 60 to 70" "set NCCL_SHARED to the folder of NCCL 2.30 or later, or see gpu_stage.bash"
+  left_out "20 to 27, 31 to 34, 41 to 53 and 60 to 70" "set NCCL_SHARED to the folder of NCCL 2.30 or later, or see gpu_stage.bash"
 fi
-[[ -n $torch ]] || left_out "30 to 33, 60 and 61" "python3 has no torch that sees a GPU"
+[[ -n $torch ]] || left_out "30 to 34, 60 and 61" "python3 has no torch that sees a GPU"
 [[ -z $torch ]] || step 30-torch-1 90 with "${own:-/none}" trains 1 RINGUP_BACKEND=nccl peers/gpu_train.py
 if [[ -n $torch && -n $shared ]]; then
   # torch, too, then has this NCCL; or it has its own beside it.
   step 31-torch-2 90 trains 2 "LD_PRELOAD=$shared/libnccl.so.2" peers/gpu_train.py
   step 32-torch-elastic-3 90 torch_survives "LD_PRELOAD=$shared/libnccl.so.2"
   step 33-two-nccls-2 90 trains 2 "RINGUP_NCCL=$shared/libnccl.so.2" peers/gpu_train.py
+  step 34-mixed-2 90 torch_mixes "LD_PRELOAD=$shared/libnccl.so.2"
 fi
 [[ -z $own ]] || step 40-own-pace-1 45 with "$own" ranks 1 pace "$pace"
 if [[ -n $shared ]]; then

@@ -57,7 +57,7 @@ find build eu -type f -exec strip -g {} +
 
 cp -r "$root/compat/python" compat/
 find compat -name __pycache__ -prune -exec rm -rf {} +
-cp "$root"/tests/peers/{gpu_nccl.bash,gpu_train.py,gpu_elastic.py,gpu_resnet.py,models.py} tests/peers/
+cp "$root"/tests/peers/{gpu_nccl.bash,gpu_mixed.py,gpu_train.py,gpu_elastic.py,gpu_resnet.py,models.py} tests/peers/
 cp "$root"/tests/py/{gpu,ops,train,jax}_of_a_rank.py "$root/tests/py/checks.py" tests/py/
 
 if [[ -n $nccl ]]; then

@@ -50,7 +50,8 @@ def world():
 
 
 def begin(timeout=MINUTE):
-    """Create the default process group, each time in the same store."""
+    """Create the default process group, each time in the same store.  Its ranks may be slow to
+    come, whatever its time-out is."""
     global _store
     n = int(os.environ["RINGUP_SIZE"])
     if not _store:
@@ -58,7 +59,8 @@ def begin(timeout=MINUTE):
     elif torch.__version__ < "2":  # its own barrier fails at keys that are there already
         _store = dist.PrefixStore("again", _store)
     dist.init_process_group("ringup", store=_store, rank=int(os.environ["RINGUP_RANK"]),
-                            world_size=n, timeout=timeout)
+                            world_size=n, timeout=max(timeout, MINUTE))
+    dist.group.WORLD.set_timeout(timeout)
 
 
 # ---- the group itself ----

@@ -184,6 +184,14 @@ def test_the_elastic_training_of_the_script_for_a_real_gpu_runs_on_cpus():
     assert p.stdout.count("trained on, 2 ranks alike") == 2, p.stdout + p.stderr
 
 
+def test_the_mixed_process_group_of_the_script_for_a_real_gpu_runs_on_cpus(tmp_path):
+    script = os.path.join(ROOT, "tests", "peers", "gpu_mixed.py")
+    p = start(["horovodrun", "-np", "2", sys.executable, script, str(tmp_path)],
+              CUDA_VISIBLE_DEVICES="", GLOO_SOCKET_IFNAME="lo",
+              TORCH_FR_DUMP_TEMP_FILE=str(tmp_path / "trace_"))
+    assert "result: rank 0 is through" in p.stdout, p.stdout + p.stderr
+
+
 def test_no_driver_and_no_nccl_are_named():
     for gone, said in (("cuda", "there is no NVIDIA driver"), ("nccl", "NCCL does not load")):
         path = f"{FAKES}/{'nccl-2.28.9' if gone == 'cuda' else 'cuda'}"

@@ -72,7 +72,8 @@ def test_operations_are_recorded_beside_ringups_own(parent, tmp_path):
     p = ends(parent, tmp_path, 2, "works")
     for r in range(2):
         names = ["all_reduce"] * 4 + ["barrier", "all_gather", f"send {r}->{1 - r}",
-                                      f"recv {r}<-0"] + ["all_reduce"] * 3
+                                      f"recv {r}<-0", f"recv {r}<-{1 - r}", f"send {r}->{1 - r}"]
+        names += ["all_reduce"] * 3
         assert p.results[r]["entries"] == [[f"gloo:{n}", "completed"] for n in names], p.text
     assert "invalid tensor size" in p.results[0]["refused"]["said"], p.text
     assert p.results[0]["refused"]["kind"] == "RuntimeError", p.text

@@ -194,17 +194,19 @@ class GroupBase(dist.ProcessGroup):
             return op.wait(left_ms)
         except errors.TimedOut as e:
             evidence.finish()
-            raise self._end_with(op, e) from e
+            raise self.end_with(op, e) from e
 
-    def _end_with(self, op, error):
+    def end_with(self, op, error):
         """End the group, so that nothing uses the memory of its operations any more.  Return the
-        exception to raise."""
+        exception to raise, which may already be the result of an earlier call."""
+        if hasattr(error, "has_ended"):
+            return error
         self.abort(str(error))
         with contextlib.suppress(errors.RingupError):
             op.wait(round(_LAST_WAIT.total_seconds() * 1000))
         told = errors.TimedOut(f"{error}; the timeout of the group is "
                                f"{self.timeout_ms / 1000:g} s, and the group has ended")
-        told.status = error.status
+        told.status, told.has_ended = error.status, True
         return told
 
     def _began(self, name, inputs, outputs=None, is_message=False):

@@ -119,12 +119,14 @@ class MixedProcessGroup(ProcessGroup):
         """Return the Work of an operation of another backend; None if it has completed."""
         if not isinstance(started, other.Started):
             return started
-        call, source, is_message = started.call, started.call.source(), started.call.is_message
+        call, source = started.call, started.call.source()
+        if call.is_blind:
+            return other.Message(self, call, started.outputs, started.entry, source)
         if not serving.is_device:
             return self._under_way(call, started.outputs, started.opts, started.entry, source,
-                                   is_message)
+                                   call.is_message)
         work = other.DeviceWork(self, call, started.outputs, started.entry, source)
-        work.is_message = is_message
+        work.is_message = call.is_message
         self._keep(work)
         return work
 

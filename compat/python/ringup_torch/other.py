@@ -31,12 +31,13 @@ from ringup import constants, errors, operation
 
 from .evidence import evidence
 from .recorder import recorder
-from .work import Work
+from .work import Work, is_own
 
 _SLICE = 0.2  # seconds of one wait for another backend's operation
 _NOTICE = 1.0  # seconds in which ringup notices a death that another backend has noticed
 _DOUBT = 5.0  # seconds in which an operation may complete although the ranks differ
 _TICK = 0.5  # seconds between two looks of the watching thread
+_PAUSE = 0.005  # the longest between two looks of a thread that waits
 _MOST = 1024  # arrivals in flight
 
 # The names of methods in flight records, and whether all ranks pass tensors of one size and type.
@@ -154,17 +155,21 @@ class Arrival:
 class Call:
     """An operation of another backend, with the interface of ringup.operation.Operation.
 
-    work is the other backend's, and None before that has begun the operation."""
+    work        the other backend's, and None before that has begun the operation
+    is_message  it is sent to, or received from, one rank
+    is_blind    only a wait without a time-out tells about it: see Message"""
 
-    __slots__ = ("work", "is_message", "_other", "_name", "_code", "_arrival", "_error",
-                 "_since", "_lock", "_sender")
+    __slots__ = ("work", "is_message", "is_blind", "_other", "_name", "_code", "_arrival", "_error",
+                 "_since", "_lock", "_sender", "_pause")
 
     def __init__(self, other, method, name, inputs):
         self.work, self._arrival, self._error = None, None, None
         self.is_message = method in _MESSAGES
+        self.is_blind = self.is_message and not other.is_device
         self._other, self._name = other, f"{other.name} {name}"
         self._code = 0 if self.is_message else _code(method, inputs)
         self._since, self._lock, self._sender = time.monotonic(), threading.RLock(), [-1]
+        self._pause = 0.0001
 
     def arrive(self):
         """Tell the other ranks that this rank has called the operation."""
@@ -184,6 +189,8 @@ class Call:
     def wait(self, within_ms=-1):
         """Block until the operation has completed.  Raise its error, or TimedOut after within_ms
         milliseconds (negative: no limit); the operation then continues."""
+        if self.is_blind:
+            raise self.failure()
         until = time.monotonic() + within_ms / 1000 if within_ms >= 0 else float("inf")
         while not self._is_completed_within(until - time.monotonic()):
             if self._error is not None or self._other.has_failed():
@@ -198,26 +205,25 @@ class Call:
         """
         seconds = min(max(seconds, 0.001), _SLICE)
         try:
-            if self.work is not None and not self._other.is_device:
+            if self.work is not None and self._other.name == "gloo":
                 self.work.wait(datetime.timedelta(seconds=seconds))
-                return self._note_sender()
+                return True
             if self.work is not None and self.work.is_completed():
                 self.work.wait()
-                return self._note_sender()
+                return True
         except Exception as e:
             if self.work.is_completed():
                 raise self.explain(e) from e
             return False
         # NCCL would abort its communicator after a wait with a time-out.
-        time.sleep(min(seconds, 0.005))
+        time.sleep(min(seconds, self._pause))
+        self._pause = min(2 * self._pause, _PAUSE)
         return False
 
-    def _note_sender(self):
-        """Keep the rank that sent a message; return True."""
-        if self.is_message:
-            with contextlib.suppress(RuntimeError):  # a message that was sent has none
-                self._sender[0] = self.work._source_rank()
-        return True
+    def note_sender(self):
+        """Keep the rank that sent a message."""
+        with contextlib.suppress(RuntimeError):  # a message that was sent has none
+            self._sender[0] = self.work._source_rank()
 
     def source(self):
         """Return a function that returns the rank that sent a message.  It does not refer to the
@@ -273,7 +279,8 @@ class Call:
         if text:
             return self._mismatch(text)
         if re.search("timed? ?out", str(error), re.I):
-            return self._late()
+            self._error = self._other.group.end_with(self, self._late())
+            return self._error
         self._other.group.abort(f"{self._name}: {error}")
         return error
 
@@ -311,7 +318,7 @@ class DeviceWork(Work):
 
     def wait(self, timeout=None):
         """Make the current stream wait for the operation; raise the error of a failed job."""
-        return self._pass("wait", *(() if timeout is None else (timeout,)))
+        return self._pass("wait", *((timeout,) if is_own(timeout) else ()))
 
     def synchronize(self):
         """Make the current stream wait for the operation."""
@@ -326,7 +333,7 @@ class DeviceWork(Work):
         call = self._operation
         try:
             if call is not None:
-                if self._group.has_failed() and not call.work.is_completed():
+                if self._group.has_failed() and (call.is_blind or not call.work.is_completed()):
                     raise call.failure()
                 getattr(call.work, method)(*args)
         except errors.RingupError as e:
@@ -353,6 +360,29 @@ class DeviceWork(Work):
         """Return the other backend's future, which knows the streams."""
         call = self._operation
         return super().get_future() if call is None else call.work.get_future()
+
+
+class Message(DeviceWork):
+    """The Work of a message over Gloo.  Gloo cannot tell whether a message has arrived, and closes
+    all connections after a wait with a time-out."""
+
+    def _pass(self, method, *args):
+        """Wait for the message."""
+        with self._lock:
+            super()._pass(method, *args)
+            if self._operation is not None:
+                self._operation.note_sender()
+                self._end(None)
+        return True
+
+    def poll(self):
+        """Wait for the message; return True."""
+        if not self._is_over:
+            with contextlib.suppress(Exception):
+                self.wait()
+        return True
+
+    is_completed = poll
 
 
 def _is_capturing():
@@ -455,7 +485,7 @@ class Other:
             watch.remove(call)
             entry.end()
             return work
-        call.work, entry.is_done = work, work.is_completed
+        call.work, entry.is_done = work, bool if call.is_blind else work.is_completed
         call.arrive()
         opts = next((a for a in given if hasattr(a, "asyncOp")), None)
         return Started(call, entry, outputs, opts)

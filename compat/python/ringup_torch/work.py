@@ -22,7 +22,11 @@ _SMALL = 4096  # bytes of a tensor that a Work keeps
 
 _asking = threading.Lock()  # held while a future is made or completed
 
-_UNSET = datetime.timedelta(0)  # torch's "no time-out of its own"; old releases pass -1 ms
+
+def is_own(timeout):
+    """Return whether a wait has a time-out of its own: torch passes 0 for none, old releases -1 ms.
+    """
+    return timeout is not None and timeout > datetime.timedelta(0)
 
 
 class Work(_Work):
@@ -50,8 +54,7 @@ class Work(_Work):
         The deadline is the group's time-out, after which the group is unusable.  If timeout is
         given and expires first, TimedOut is raised, but the operation and the group continue."""
         if not self._is_over:
-            own = timeout is not None and timeout > _UNSET
-            self._complete(round(timeout.total_seconds() * 1000) if own else None)
+            self._complete(round(timeout.total_seconds() * 1000) if is_own(timeout) else None)
         if self._error is not None:
             raise self._error
         return True
