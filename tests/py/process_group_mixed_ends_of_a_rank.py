@@ -73,7 +73,7 @@ class Standin(dist.ProcessGroup):
     def __init__(self, store, rank, n, _timeout):
         super().__init__(rank, n)
         self.store, self.n, self.count, self.aborted = store, n, 0, threading.Event()
-        self.when, self.is_slow = None, False
+        self.when, self.is_slow, self.is_aborted = None, False, False
         self.made.append(self)
 
     def name(self):
@@ -95,6 +95,8 @@ class Standin(dist.ProcessGroup):
     def abort(self):
         self.when = self.when or time.monotonic()
         self.aborted.set()
+        time.sleep(0.3)  # as NCCL's kernels end
+        self.is_aborted = True
 
     def shutdown(self):
         pass
@@ -323,7 +325,9 @@ def streams_killed():
     begun = time.monotonic()
     standin.aborted.wait()
     seconds = standin.when - begun
-    return {**outcome(work.wait), "seconds": seconds, "next": outcome(dist.all_reduce, far())}
+    told = {**outcome(work.wait), "seconds": seconds, "next": outcome(dist.all_reduce, far())}
+    dist.destroy_process_group()
+    return {**told, "aborted": standin.is_aborted}
 
 
 @scene

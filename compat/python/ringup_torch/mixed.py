@@ -22,6 +22,7 @@ from . import other
 from .process_group import ProcessGroup
 
 NAME = "ringup"
+_LONGEST_ABORT = 10  # seconds to wait at the end of a group whose other backends are aborted
 _CLASSES = {"gloo": "ProcessGroupGloo", "nccl": "ProcessGroupNCCL", "xccl": "ProcessGroupXCCL"}
 
 
@@ -54,7 +55,7 @@ class MixedProcessGroup(ProcessGroup):
         for device in others:
             _check(device, asked.backends[device])
         self._devices = [torch.device(d) for d in asked.backends]
-        self._others, self._inner = {}, asked.group
+        self._others, self._inner, self._aborter = {}, asked.group, None
         super().__init__(store, rank, size, timeout, ranks, name)
         try:
             for device in others:
@@ -137,7 +138,9 @@ class MixedProcessGroup(ProcessGroup):
     def _fails(self):
         """Abort the other backends, which do not notice that the job has failed.  Called once, by
         a thread that must not block."""
-        threading.Thread(target=self._abort_others, name="ringup-abort", daemon=True).start()
+        self._aborter = threading.Thread(target=self._abort_others, name="ringup-abort",
+                                         daemon=True)
+        self._aborter.start()
 
     def _abort_others(self):
         for backend in self._backends():
@@ -169,6 +172,8 @@ class MixedProcessGroup(ProcessGroup):
 
     def shutdown(self):
         """Leave the group; operations in flight fail on all ranks."""
+        if self._aborter is not None:  # at exit, the interpreter may not stop it in C++ code
+            self._aborter.join(_LONGEST_ABORT)
         try:
             for backend in self._backends():
                 if not _tell(backend, "shutdown"):
