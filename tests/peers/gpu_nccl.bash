@@ -83,6 +83,8 @@ export RINGUP_BACKEND=nccl RINGUP_LIBRARY=$build/.libs/libringup.so.0 NCCL_MULTI
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME-lo} NCCL_RAS_ADDR=${NCCL_RAS_ADDR:-127.0.0.1:28028}
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV} NCCL_DEBUG_FILE=$said/nccl.%p.log
 export PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1 PYTHONDONTWRITEBYTECODE=1
+# The loader might find an installed one.
+[[ -e $RINGUP_LIBRARY ]] || cannot "there is no $RINGUP_LIBRARY" "run the copy that tests/peers/gpu_stage.bash makes"
 for program in "$build/ringup" "$conform" "$strike"; do
   [[ -x $program ]] || cannot "$program is not built" "run: make -C ${BUILD:-build} all tests/device/conform tests/fault/strike"
   missing=$(ldd "$program" | grep 'not found') &&
