@@ -57,18 +57,24 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 
 int nccl_use_gpu(struct nccl *n, int device, struct gpu **gp, struct err *e)
 {
-	struct gpu *none = NULL;
+	bool first;
 	int rc;
 
 	*gp = __atomic_load_n(&n->gpu, __ATOMIC_ACQUIRE);
 	if (*gp)
 		return 0;
 	rc = gpu_get(device, n->alarm, gp, e);
-	/* Another thread's is the same. */
-	if (!rc && !__atomic_compare_exchange_n(&n->gpu, &none, *gp, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_ACQUIRE))
+	if (rc)
+		return rc;
+	/* It is written once, so that a thread that has seen it may read it as it likes. */
+	pthread_mutex_lock(&n->lock);
+	first = !n->gpu;
+	if (first)
+		__atomic_store_n(&n->gpu, *gp, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&n->lock);
+	if (!first) /* another thread's is the same */
 		gpu_put(*gp);
-	return rc;
+	return 0;
 }
 
 /* The GPU of the tensors.  A rank that only joins in has that of its other groups, or the one
