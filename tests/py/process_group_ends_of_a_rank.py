@@ -56,14 +56,12 @@ def outcome(f, *args, **kwargs):
     return {"kind": kind, "said": said, "seconds": time.monotonic() - begun}
 
 
-@scene
-def stopped():
-    """The last rank stands still; the first wakes it up when all others know."""
-    begin(datetime.timedelta(seconds=DEADLINE))
-    t = torch.ones(1)
+def stand_still():
+    """The last of the ranks stands still while the others call a sum; the first wakes it up when
+    all others know."""
+    t, last = torch.ones(1), RANKS - 1
     dist.all_reduce(t)
-    last = size() - 1
-    if me() == last:
+    if RANK == last:
         tell("ready")
         os.kill(os.getpid(), signal.SIGSTOP)
         return outcome(dist.all_reduce, t)
@@ -71,12 +69,18 @@ def stopped():
     while open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()[0] != "T":
         time.sleep(0.01)
     told = outcome(dist.all_reduce, t)
-    tell(f"told.{me()}")
-    if me() == 0:
+    tell(f"told.{RANK}")
+    if RANK == 0:
         for r in range(last):
             heard(f"told.{r}")
         os.kill(pid, signal.SIGCONT)
     return told
+
+
+@scene
+def stopped():
+    begin(datetime.timedelta(seconds=DEADLINE))
+    return stand_still()
 
 
 @scene
