@@ -138,6 +138,10 @@ struct backend_device {
 	uint64_t (*flight)(void *self);
 	int (*hold)(void *self, uint64_t flight, void *stream, struct err *e);
 
+	/* Waits until all that is queued has run, false if it fails or takes too long.  Before
+	 * close(), while no plan is in flight; any thread. */
+	bool (*settle)(void *self);
+
 	/* The watch thread looks: 0 if nothing is queued, 1 if something is, negative once it
 	 * has failed or is late.  Beside the thread that makes progress. */
 	int (*watch)(void *self, struct err *e);

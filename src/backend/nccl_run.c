@@ -251,8 +251,9 @@ static void nccl_abort(void *self)
 }
 
 /* What is queued may still be needed by other ranks, and its results here. */
-static bool drain(struct nccl *n)
+static bool nccl_settle(void *self)
 {
+	struct nccl *n = group_of(self);
 	int64_t deadline = clock_deadline(n->device_ms ? n->device_ms : DRAIN_MS);
 
 	while (__atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) !=
@@ -292,12 +293,13 @@ static void nccl_close(void *self)
 	bool good, ended;
 	struct gpu *g;
 
-	slot->group = NULL;
 	if (!n || !n->thread) {
+		slot->group = NULL;
 		free(n);
 		return;
 	}
-	good = drain(n);
+	good = nccl_settle(self);
+	slot->group = NULL;
 	ended = good && __atomic_load_n(&n->connected, __ATOMIC_ACQUIRE) ? nccl_end_close(n)
 									 : nccl_end_abort(n);
 	ended = nccl_thread_leave(n) && ended;
@@ -448,6 +450,7 @@ static const struct backend_device device = {
 	.drop = nccl_drop,
 	.hold = nccl_hold,
 	.flight = nccl_flight,
+	.settle = nccl_settle,
 	.watch = nccl_watch,
 };
 

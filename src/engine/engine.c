@@ -447,7 +447,7 @@ static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns
 
 /* How an operation that is done has ended.  One that is queued on a device may have been given
  * up since, together with the job. */
-static int op_result(const struct ringup_op *op, struct err *e)
+static int op_result(const struct comm *c, const struct ringup_op *op, struct err *e)
 {
 	struct engine *g = op->engine;
 
@@ -455,7 +455,7 @@ static int op_result(const struct ringup_op *op, struct err *e)
 		*e = op->why;
 		return op->status;
 	}
-	if (!op_hold(op, e))
+	if (!op_hold(c, op, e))
 		return 0;
 	if (engine_is_alarmed(g))
 		alarm_get(g->alarm, e);
@@ -478,7 +478,7 @@ static int op_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, bool h
 	is_done = op_wait_in(c, op, deadline_ns, holding);
 	callers_end(callers, slice && !is_done);
 	if (is_done) {
-		rc = op_result(op, &why);
+		rc = op_result(c, op, &why);
 		if (rc && e)
 			*e = why;
 		op_release(op);
@@ -627,21 +627,28 @@ int engine_then(struct ringup_op *op, void (*fn)(void *ctx, int status), void *c
 		struct err *e)
 {
 	struct engine *g = op->engine;
-	struct callback *c;
+	struct callback *back;
+	struct comm *c;
+	bool is_taken;
 	int rc;
 
 	if (!engine_is_mine(g))
 		return not_mine(e);
-	c = calloc(1, sizeof(*c));
-	if (!c)
+	back = calloc(1, sizeof(*back));
+	if (!back)
 		return fail(e, RINGUP_ENOMEM, "no memory for a callback");
-	c->fn = fn;
-	c->ctx = ctx;
+	back->fn = fn;
+	back->ctx = ctx;
 	rc = callbacks_start(&g->callbacks, e);
-	if (!rc && !op_then(op, c))
-		rc = fail(e, RINGUP_EBUSY, "the operation already has a callback");
+	if (!rc) {
+		c = op_enter_comm(op);
+		is_taken = op_then(c, op, back);
+		op_exit_comm(c);
+		if (!is_taken)
+			rc = fail(e, RINGUP_EBUSY, "the operation already has a callback");
+	}
 	if (rc)
-		free(c);
+		free(back);
 	return rc;
 }
 

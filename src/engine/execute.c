@@ -265,7 +265,7 @@ static void note_flight(const struct run *run)
 		return;
 	flight = v->backend->device->flight(v->self);
 	for (int i = 0; i < run->op_count; i++)
-		run->ops[i]->flight = flight;
+		__atomic_store_n(&run->ops[i]->flight, flight, __ATOMIC_RELAXED);
 }
 
 static void run_done(struct comm *c, struct run *run)

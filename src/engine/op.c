@@ -125,24 +125,30 @@ static void op_unmark(struct ringup_op *op)
 	op->ready = NULL;
 }
 
-static int hold_one(const struct ringup_op *op, void *other, struct err *e)
+static int hold_one(const struct comm *c, const struct ringup_op *op, void *other,
+		    struct err *e)
 {
 	void *stream = other ? other : op->ask.stream, *self;
+	uint64_t flight = __atomic_load_n(&op->flight, __ATOMIC_ACQUIRE);
 	const struct backend_device *d;
 
-	if (op->flight == OP_NO_FLIGHT || !stream)
+	if (flight == OP_LOST_FLIGHT)
+		return fail(e, RINGUP_EABORTED,
+			    "the group was removed before the result was there");
+	if (flight == OP_NO_FLIGHT || !stream)
 		return 0;
-	d = provider_device(op->comm, &self);
-	return d ? d->hold(self, op->flight, stream, e) : 0;
+	/* Of @c: while that is open, no operation takes a flight of its to another one. */
+	d = provider_device(c, &self);
+	return d ? d->hold(self, flight, stream, e) : 0;
 }
 
-int op_hold(const struct ringup_op *op, struct err *e)
+int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
 {
 	const struct ringup_op *m;
-	int rc = hold_one(op, op->stream, e);
+	int rc = hold_one(c, op, op->stream, e);
 
 	for (m = op->members; m && !rc; m = m->next)
-		rc = hold_one(m, op->stream, e);
+		rc = hold_one(c, m, op->stream, e);
 	return rc;
 }
 
@@ -166,17 +172,17 @@ static void set_why(struct callback *c, const struct ringup_op *op)
 	c->why.code = op->status;
 }
 
-bool op_then(struct ringup_op *op, struct callback *c)
+bool op_then(const struct comm *c, struct ringup_op *op, struct callback *back)
 {
 	struct engine *g = op->engine;
 	struct callback *was = NULL;
 	bool is_eager = op_is_eager(op);
 
-	/* Before the operation can complete with it, after which @c is gone. */
-	c->is_eager = is_eager;
+	/* Before the operation can complete with it, after which @back is gone. */
+	back->is_eager = is_eager;
 	if (is_eager)
 		__atomic_fetch_add(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
+	if (__atomic_compare_exchange_n(&op->callback, &was, back, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
 		/* Perhaps no thread waits for it: then the progress thread has to. */
 		if (is_eager)
@@ -186,13 +192,13 @@ bool op_then(struct ringup_op *op, struct callback *c)
 	if (is_eager)
 		__atomic_fetch_sub(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 	if (was != &completed ||
-	    !__atomic_compare_exchange_n(&op->callback, &was, c, false, __ATOMIC_ACQ_REL,
+	    !__atomic_compare_exchange_n(&op->callback, &was, back, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
 	if (!op->status)
-		op->status = op_hold(op, &op->why);
-	set_why(c, op);
-	callbacks_push(&g->callbacks, c);
+		op->status = op_hold(c, op, &op->why);
+	set_why(back, op);
+	callbacks_push(&g->callbacks, back);
 	return true;
 }
 
@@ -206,7 +212,7 @@ void op_complete(struct ringup_op *op, int status)
 	op_unmark(op);
 	/* A callback may use the result on its stream. */
 	if (!status && __atomic_load_n(&op->callback, __ATOMIC_ACQUIRE))
-		op->status = status = op_hold(op, &op->why);
+		op->status = status = op_hold(c, op, &op->why);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -396,7 +402,7 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->asked = op->mixed = false;
 	op->far = NULL;
 	op->ready = NULL;
-	op->flight = OP_NO_FLIGHT;
+	__atomic_store_n(&op->flight, OP_NO_FLIGHT, __ATOMIC_RELAXED);
 	op->stream = NULL;
 	op->members = NULL;
 	op->bundle = NULL;
@@ -439,16 +445,14 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 	op_free(c, op);
 }
 
-static void op_give_all(struct ringup_op *list, struct comm *to)
+/* @there: all that they have queued on a device has run. */
+static void op_give_all(struct ringup_op *list, struct comm *to, bool there)
 {
-	struct err e;
-
 	for (; list; list = list->next) {
-		op_give_all(list->members, to);
-		/* The group's back end is about to end; before that, all that it has queued. */
-		if (op_is_done(list) || list->bundle)
-			(void)op_hold(list, &e);
-		list->flight = OP_NO_FLIGHT;
+		op_give_all(list->members, to, there);
+		if (__atomic_load_n(&list->flight, __ATOMIC_RELAXED) != OP_NO_FLIGHT)
+			__atomic_store_n(&list->flight, there ? OP_NO_FLIGHT : OP_LOST_FLIGHT,
+					 __ATOMIC_RELEASE);
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }
@@ -456,20 +460,25 @@ static void op_give_all(struct ringup_op *list, struct comm *to)
 void op_hand_over(struct comm *from, struct comm *to)
 {
 	struct ringup_op *op, **end;
+	const struct backend_device *d;
+	bool there;
+	void *self;
 
+	d = provider_device(from, &self);
+	there = !d || d->settle(self);
 	/* Other threads may look at operations in flight, or release them. */
 	lock_take(&from->lock);
 	if (!from->flying)
 		goto out;
 	lock_take(&to->lock);
-	op_give_all(from->flying, to);
+	op_give_all(from->flying, to, there);
 	for (op = from->flying; op->next; op = op->next)
 		;
 	op->next = to->flying;
 	if (to->flying)
 		to->flying->prev = op;
 	to->flying = from->flying;
-	op_give_all(from->pool, to);
+	op_give_all(from->pool, to, true);
 	for (end = &from->pool; *end; end = &(*end)->next)
 		;
 	*end = to->pool;

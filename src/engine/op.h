@@ -38,9 +38,9 @@ void op_open_device(struct comm *c, const struct request *r);
  * mark goes. */
 int op_mark(struct ringup_op *op, struct err *e);
 
-/* op_hold - the stream of an operation that is complete, and those of its members, wait for its
- * result on the device; fails if that was given up. */
-int op_hold(const struct ringup_op *op, struct err *e);
+/* op_hold - the stream of an operation of @c that is complete, and those of its members, wait
+ * for its result on the device; fails if that was given up.  @c stays open meanwhile. */
+int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e);
 
 /* op_claim - claim the right to finish @op: true for the first thread only. */
 bool op_claim(struct ringup_op *op);
@@ -48,9 +48,10 @@ bool op_claim(struct ringup_op *op);
 /* op_complete - with the claim: hand @op to its waiting thread.  Afterwards @op may be gone. */
 void op_complete(struct ringup_op *op, int status);
 
-/* op_then - run @c, which the library then owns, when @op is complete; at once if it is.  Any
- * thread, before @op has been waited for.  False, without effect, if it has a callback. */
-bool op_then(struct ringup_op *op, struct callback *c);
+/* op_then - run @back, which the library then owns, when @op of @c is complete; at once if it
+ * is.  Any thread, before @op has been waited for; @c stays open meanwhile.  False, without
+ * effect, if it has a callback. */
+bool op_then(const struct comm *c, struct ringup_op *op, struct callback *back);
 
 /* op_room - memory for a result of @bytes, with this rank's own block @before bytes behind its
  * start: the request's into, or (if @may_own) new memory if into is too small or overlaps this
@@ -94,7 +95,8 @@ int op_add_member(struct comm *c, struct ringup_op *op, const struct request *r,
 /* op_release - give an operation that is done back to the pool. */
 void op_release(struct ringup_op *op);
 
-/* op_hand_over - move the operations of @from, all complete but not waited for yet, to @to. */
+/* op_hand_over - move the operations of @from, all complete but not waited for yet, to @to.
+ * Before that, waits for what they have queued on a device. */
 void op_hand_over(struct comm *from, struct comm *to);
 
 /* op_free_all - free all operations of @c, also those in flight. */

@@ -42,7 +42,8 @@ struct op_far {
 	struct staging_copy copy;
 };
 
-#define OP_NO_FLIGHT UINT64_MAX
+#define OP_NO_FLIGHT   UINT64_MAX       /* nothing is queued, or it has run        */
+#define OP_LOST_FLIGHT (UINT64_MAX - 1) /* its group was removed before it had run */
 
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
@@ -63,9 +64,9 @@ struct ringup_op {
 	void *result;             /* being gathered; may be ask.into         */
 	void *own;                /* freed with the operation                */
 	void *ready;              /* a device's mark, until it is complete; or NULL */
-	uint64_t flight;          /* on a device: what a stream waits for, see op_hold() */
-	void *stream;             /* that stream, if it is not the request's; or NULL    */
-	int64_t since_ns;         /* stall.c: when a look first found it waiting */
+	uint64_t flight;  /* on a device: what a stream waits for, see op_hold(); atomic */
+	void *stream;     /* that stream, if it is not the request's; or NULL    */
+	int64_t since_ns; /* stall.c: when a look first found it waiting */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */
 	struct ringup_op *bundle;      /* a member's: its bundle; else NULL           */

@@ -134,6 +134,51 @@ static void removed(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+struct late_user {
+	struct ringup_op *op;
+	void *at;
+	int rank, size;
+};
+
+static void *use_late(void *arg)
+{
+	struct late_user *u = arg;
+	struct gpu_seat s;
+
+	gpu_sit(&s, u->rank);
+	clock_sleep_ms(ahead_ms() / 3);
+	check(!ringup_result_stream(u->op, s.stream) && !ringup_wait(u->op, -1),
+	      "is waited for", u->rank);
+	check(holds(&s, u->at, (float)u->size), "its stream has the result", u->rank);
+	gpu_stand(&s);
+	return NULL;
+}
+
+/* While a group is removed, another thread asks for its sum, for a stream of its own. */
+static void removed_beside(struct ringup *r, int rank, int size)
+{
+	struct late_user u = { .rank = rank, .size = size };
+	struct ringup_group *gone = NULL;
+	struct ringup_reduce a;
+	struct gpu_seat s;
+	pthread_t thread;
+
+	gpu_sit(&s, rank);
+	add_group(r, rank, size, &gone);
+	a = sum_of(u.at = gpu_new(&s, COUNT * 4), s.stream, "late");
+	check(!ringup_allreduce(gone, &a, NULL) && gpu_sync(&s, 2000), "the group works", rank);
+	put(&s, a.out, 1);
+	work_ahead(&s, ahead_ms());
+	check(!ringup_allreduce(gone, &a, &u.op), "is queued", rank);
+	pthread_create(&thread, NULL, use_late, &u);
+	while (!ringup_poll(u.op))
+		;
+	check(!ringup_group_remove(gone), "is removed", rank);
+	pthread_join(thread, NULL);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
 static struct gpu_seat seats[SIZE];
 static void *far[SIZE];
 
@@ -460,6 +505,7 @@ int main(int argc, char **argv)
 	run("a launch for up to 160 tensors", SIZE, launches);
 	run("names of communicators", SIZE, has_names);
 	run("a group is removed while its sum waits", SIZE, removed);
+	run("a group is removed while another thread wants its sum", SIZE, removed_beside);
 	ended();
 	setenv("FAKE_NCCL", "hang=1@2,frees_late", 1);
 	setenv("FAKE_CUDA", "slow_kernel=100000", 1);
