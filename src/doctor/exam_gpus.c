@@ -144,17 +144,29 @@ static int count_ranks(void)
 	return each && atoi(each) > 0 ? atoi(each) : -1;
 }
 
-/* Do NCCL's settings let ranks share a GPU? */
-static bool may_share(const struct exam *x)
+/* Notes NCCL's settings in @need, and reports the one that ringup refuses. */
+static void add_settings(struct exam *x, struct nccl_need *need)
 {
-	static const char *const names[] = { "NCCL_MULTI_RANK_GPU_ENABLE", NULL };
+	static const char share[] = "NCCL_MULTI_RANK_GPU_ENABLE", id[] = "NCCL_COMM_ID";
+	static const char *const names[] = { share, id, NULL };
+	const struct netconf_row *given;
 	struct netconf c = { 0 };
 	struct err ignored;
-	bool may = !netconf_read(&c, x->root, names, &ignored) && netconf_value(&c, names[0]) &&
-		   strtol(netconf_value(&c, names[0]), NULL, 0);
 
+	if (!netconf_read(&c, x->root, names, &ignored)) {
+		need->may_share =
+			netconf_value(&c, share) && strtol(netconf_value(&c, share), NULL, 0);
+		given = netconf_get(&c, id);
+		if (given) {
+			exam_add(x, EXAM_BAD, "RINGUP_BACKEND=nccl, but %s is set (%s)", id,
+				 given->source);
+			exam_why(x,
+				 "it would be the address of every group, so initialization "
+				 "fails",
+				 "unset NCCL_COMM_ID; ringup's ranks need no address");
+		}
+	}
 	netconf_free(&c);
-	return may;
 }
 
 /* Has this node parts of GPUs (MIG), each of which serves a rank? */
@@ -657,7 +669,7 @@ int exam_gpus(struct exam *x, struct err *e)
 	if (need.is_asked) {
 		need.gpus = has_parts(&fs) ? 0 : count;
 		need.ranks = count_ranks();
-		need.may_share = may_share(x);
+		add_settings(x, &need);
 		if (!is_wsl)
 			add_no_gpu(x, count, json_is_object(driver));
 	}

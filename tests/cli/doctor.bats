@@ -888,6 +888,10 @@ says() {
   says note 'RINGUP_BACKEND=nccl, but this node has no GPU'
   with 2
   not grep -qE 'RINGUP_BACKEND=nccl, but|refuses' <<<"$output"
+  with 2 NCCL_COMM_ID=10.0.0.1:5000
+  says bad 'RINGUP_BACKEND=nccl, but NCCL_COMM_ID is set (environment)' 'it would be the address of every group'
+  with 2 NCCL_COMM_ID=10.0.0.1:5000 RINGUP_BACKEND=tcp
+  not grep -q 'but NCCL_COMM_ID' <<<"$output"
   with 2 SLURM_NTASKS_PER_NODE=2
   not grep -q refuses <<<"$output"
   with 2 SLURM_NTASKS_PER_NODE=3

@@ -551,11 +551,32 @@ static ncclResult_t root_given(struct fake_comm *c, const struct ticket *t)
 	return ncclSuccess;
 }
 
+/* NCCL puts the lines NAME=VALUE of its file into the environment, where they are not set. */
+static void settings_read(void)
+{
+	const char *path = FAKE_NCCL_VERSION >= 22304 ? getenv("NCCL_CONF_FILE") : NULL;
+	FILE *f = path ? fopen(path, "re") : NULL;
+	char line[512], *value;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		value = strchr(line, '=');
+		if (!value || *line == '#')
+			continue;
+		*value++ = 0;
+		setenv(line, value, 0);
+	}
+	if (f)
+		fclose(f);
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct ticket t = { .what = "fake NCCL id" };
 	struct root *root;
 
+	pthread_once(&once, settings_read);
 	if (getenv("NCCL_COMM_ID")) {
 		ncclResult_t bad = ticket_given(&t, getenv("NCCL_COMM_ID"));
 

@@ -218,6 +218,11 @@ trial() {
     [[ $status -ne 0 && $status -lt 124 ]]
     grep -qE "rank $who cannot use NCCL: NCCL_COMM_ID is set here, and would be the address of every group; unset it" out err || { cat out err; return 1; }
   done
+  echo NCCL_COMM_ID=127.0.0.1:5000 >nccl.conf
+  NCCL_CONF_FILE=$PWD/nccl.conf begin -np 3 --no-prefix -- "$conform" all
+  end
+  [[ $status -ne 0 && $status -lt 124 ]]
+  grep -qE 'rank 0 cannot use NCCL: NCCL_COMM_ID is set in nccl.conf, and would be the address of every group; unset it' out err || { cat out err; return 1; }
 }
 
 @test "ringup hang says which NCCL the job uses" {
