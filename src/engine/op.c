@@ -133,11 +133,12 @@ static int hold_one(const struct comm *c, const struct ringup_op *op, void *othe
 	const struct backend_device *d;
 
 	if (flight == OP_LOST_FLIGHT)
-		return fail(e, RINGUP_EABORTED,
-			    "the group was removed before the result was there");
+		return fail(
+			e, RINGUP_EABORTED,
+			"the GPU had not finished the operation when its group was removed");
 	if (flight == OP_NO_FLIGHT || !stream)
 		return 0;
-	/* Of @c: while that is open, no operation takes a flight of its to another one. */
+	/* @c is the communicator that the flight belongs to, since op_hand_over() ends all. */
 	d = provider_device(c, &self);
 	return d ? d->hold(self, flight, stream, e) : 0;
 }
