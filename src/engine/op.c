@@ -125,6 +125,15 @@ static void op_unmark(struct ringup_op *op)
 	op->ready = NULL;
 }
 
+/* The result of @op, or of its bundle, has been given up on the device. */
+static int fail_given_up(const struct ringup_op *op, struct err *e)
+{
+	if (engine_is_alarmed(op->engine))
+		alarm_get(op->engine->alarm, e);
+	op_text_fail(op->bundle ? op->bundle : op, e);
+	return e->code;
+}
+
 static int hold_one(const struct comm *c, const struct ringup_op *op, void *other,
 		    struct err *e)
 {
@@ -132,15 +141,15 @@ static int hold_one(const struct comm *c, const struct ringup_op *op, void *othe
 	uint64_t flight = __atomic_load_n(&op->flight, __ATOMIC_ACQUIRE);
 	const struct backend_device *d;
 
-	if (flight == OP_LOST_FLIGHT)
-		return fail(
-			e, RINGUP_EABORTED,
-			"the GPU had not finished the operation when its group was removed");
+	if (flight == OP_LOST_FLIGHT) {
+		*e = op->why;
+		return e->code;
+	}
 	if (flight == OP_NO_FLIGHT || !stream)
 		return 0;
 	/* @c is the communicator that the flight belongs to, since op_hand_over() ends all. */
 	d = provider_device(c, &self);
-	return d ? d->hold(self, flight, stream, e) : 0;
+	return d && d->hold(self, flight, stream, e) ? fail_given_up(op, e) : 0;
 }
 
 int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
@@ -446,14 +455,24 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 	op_free(c, op);
 }
 
+/* Who waits for @op later finds neither its entry nor the back end. */
+static void op_lose(struct ringup_op *op)
+{
+	fail(&op->why, RINGUP_EABORTED,
+	     "the GPU had not finished it when its group was removed");
+	fail_given_up(op, &op->why);
+	__atomic_store_n(&op->flight, OP_LOST_FLIGHT, __ATOMIC_RELEASE);
+}
+
 /* @there: all that they have queued on a device has run. */
 static void op_give_all(struct ringup_op *list, struct comm *to, bool there)
 {
 	for (; list; list = list->next) {
 		op_give_all(list->members, to, there);
-		if (__atomic_load_n(&list->flight, __ATOMIC_RELAXED) != OP_NO_FLIGHT)
-			__atomic_store_n(&list->flight, there ? OP_NO_FLIGHT : OP_LOST_FLIGHT,
-					 __ATOMIC_RELEASE);
+		if (there)
+			__atomic_store_n(&list->flight, OP_NO_FLIGHT, __ATOMIC_RELEASE);
+		else if (__atomic_load_n(&list->flight, __ATOMIC_RELAXED) != OP_NO_FLIGHT)
+			op_lose(list);
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }

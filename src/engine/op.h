@@ -39,7 +39,8 @@ void op_open_device(struct comm *c, const struct request *r);
 int op_mark(struct ringup_op *op, struct err *e);
 
 /* op_hold - the stream of an operation of @c that is complete, and those of its members, wait
- * for its result on the device; fails if that was given up.  @c stays open meanwhile. */
+ * for its result on the device; fails, as op_fail_in(), if that was given up.  @c stays open.
+ */
 int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e);
 
 /* op_claim - claim the right to finish @op: true for the first thread only. */

@@ -213,7 +213,7 @@ static void look_at_comm(struct comm *c, void *arg)
 	if (!lock_try(&c->lock))
 		return;
 	for (op = c->flying; op && s->found != '1'; op = op->next)
-		if (op->entry && op->entry->hash == s->hash && !op_is_done(op))
+		if (!op_is_done(op) && op->entry && op->entry->hash == s->hash)
 			s->found = '1';
 	/* Operations that have failed with the job may have been started all the same. */
 	if (s->found != '1' && !over_comm(c, NULL))
