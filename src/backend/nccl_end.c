@@ -20,11 +20,10 @@ static int stuck; /* ends that have missed their time limit; atomic */
 
 static void say_ended(struct nccl *n)
 {
-	__atomic_store_n(&n->comm, NULL, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&n->lock);
-	n->ended = true;
-	if (n->late)
+	if (n->late && !n->ended)
 		__atomic_fetch_sub(&stuck, 1, __ATOMIC_ACQ_REL);
+	n->ended = true;
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -47,6 +46,12 @@ bool nccl_end_stuck(void)
 	return __atomic_load_n(&stuck, __ATOMIC_ACQUIRE);
 }
 
+/* One thread ends the communicator. */
+static nccl_comm take_comm(struct nccl *n)
+{
+	return __atomic_exchange_n(&n->comm, NULL, __ATOMIC_ACQ_REL);
+}
+
 /* ---- in agreement, by the job's thread ---- */
 
 void nccl_end_agreed(struct nccl *n)
@@ -54,22 +59,23 @@ void nccl_end_agreed(struct nccl *n)
 	int64_t deadline = clock_deadline(CLOSE_MS);
 	struct err e = { 0 };
 	int rc = NCCL_OK;
-	bool agreed = !nccl_is_over(n);
+	nccl_comm comm;
+	bool agreed;
 
-	if (agreed)
-		rc = n->lib->finalize(n->comm);
+	agreed = nccl_enter(n);
+	if (agreed) {
+		rc = n->lib->finalize(nccl_comm_of(n));
+		nccl_leave(n);
+	}
 	agreed = agreed && !nccl_failed(n, rc, "ncclCommFinalize", &e) &&
 		 !nccl_settled(n, deadline, "ncclCommFinalize", &e);
-	(void)(agreed ? n->lib->destroy(n->comm) : n->lib->abort(n->comm));
+	comm = take_comm(n);
+	if (comm)
+		(void)(agreed ? n->lib->destroy(comm) : n->lib->abort(comm));
 	say_ended(n);
 }
 
 /* ---- at once ---- */
-
-static nccl_comm comm_of(const struct nccl *n)
-{
-	return __atomic_load_n(&n->comm, __ATOMIC_ACQUIRE);
-}
 
 /* NCCL's kernels have ended: now those behind them write what nobody will read. */
 static void wait_for_flights(const struct nccl *n, int64_t deadline)
@@ -82,22 +88,33 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 			clock_sleep_ms(LOOK_MS);
 }
 
-/* The job's thread leaves the communicator as soon as it sees that this is over; if a call of
- * NCCL keeps it, ncclCommAbort() ends that call, too. */
+/* Does the job's thread come back soon, if it is not back yet?  It does not, if a call of NCCL
+ * keeps it, which ncclCommAbort() ends; nor if the driver does, but then it sees that this is
+ * over before it calls NCCL again. */
+static bool comes_back(const struct nccl *n)
+{
+	int64_t since = __atomic_load_n(&n->inside_ns, __ATOMIC_SEQ_CST);
+
+	return nccl_thread_is_at(n) &&
+	       (!nccl_comm_of(n) ||
+		(since ? (clock_ns() - since) / 1000000 : nccl_thread_late(n)) < BACK_MS);
+}
+
 static void *end_main(void *arg)
 {
 	struct nccl *n = arg;
 	int64_t deadline = clock_deadline(ABORT_MS);
+	nccl_comm comm;
 
-	while (nccl_thread_is_at(n) && (!comm_of(n) || nccl_thread_late(n) < BACK_MS) &&
-	       clock_ns() < deadline)
+	while (comes_back(n) && clock_ns() < deadline)
 		clock_sleep_ms(LOOK_MS);
-	if (comm_of(n) && n->lib->number < NCCL_ABORTS_ANYWHERE && !n->connected) {
+	if (nccl_comm_of(n) && n->lib->number < NCCL_ABORTS_ANYWHERE && !n->connected) {
 		nccl_thread_post(n, NULL);
 		return NULL;
 	}
-	if (comm_of(n))
-		(void)n->lib->abort(comm_of(n));
+	comm = take_comm(n);
+	if (comm)
+		(void)n->lib->abort(comm);
 	wait_for_flights(n, deadline);
 	say_ended(n);
 	return NULL;
@@ -108,7 +125,7 @@ static void end_begin(struct nccl *n)
 {
 	pthread_t thread;
 
-	if (__atomic_exchange_n(&n->over, true, __ATOMIC_ACQ_REL))
+	if (__atomic_exchange_n(&n->over, true, __ATOMIC_SEQ_CST))
 		return;
 	if (nccl_thread_task(n) == NCCL_IDLE)
 		say_ended(n);

@@ -40,6 +40,35 @@ int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e)
 			: "");
 }
 
+/* The calls of a plan are one group of NCCL's.  Kernels are queued before it begins, since the
+ * driver may keep this thread, which an abort awaits for moments only while it is in NCCL. */
+static int calls_begin(struct nccl *n, struct err *e)
+{
+	int rc;
+
+	if (!nccl_enter(n))
+		return nccl_fail_over(n, e);
+	rc = nccl_failed(n, n->lib->group_start(), "ncclGroupStart", e);
+	n->grouped = !rc;
+	if (rc)
+		nccl_leave(n);
+	return rc;
+}
+
+/* The group ends whatever has happened in it. */
+static int calls_end(struct nccl *n, int rc, struct err *e)
+{
+	struct err why;
+	int end;
+
+	if (!n->grouped)
+		return rc;
+	end = nccl_failed(n, n->lib->group_end(), "ncclGroupEnd", rc ? &why : e);
+	n->grouped = false;
+	nccl_leave(n);
+	return rc ? rc : end;
+}
+
 /* How NCCL has a type: as it is, or, in a reduction, wider; and how the kernels get it there.
  */
 struct form {
@@ -361,11 +390,12 @@ static int allreduce_begin(struct nccl *n, const struct plan *p, struct err *e)
 		rc = rc ? rc : pack_room(n, p, &f, most_of(p, &f), &count, e);
 		in = out = n->room;
 	}
+	rc = rc ? rc : calls_begin(n, e);
 	if (rc)
 		return rc;
 	return nccl_failed(n,
 			   n->lib->allreduce(in, out, count, f.type, operation_of(n, p),
-					     n->comm, gpu_stream(n->gpu)),
+					     nccl_comm_of(n), gpu_stream(n->gpu)),
 			   "ncclAllReduce", e);
 }
 
@@ -425,12 +455,14 @@ static int scatter(struct nccl *n, const struct plan *p, const struct form *f, c
 {
 	const unsigned char *from = in;
 	void *stream = gpu_stream(n->gpu);
-	int op = operation_of(n, p), rc = 0;
+	int op = operation_of(n, p), rc = calls_begin(n, e);
 
+	if (rc)
+		return rc;
 	if (is_even(p->counts, n->size))
 		return nccl_failed(n,
 				   n->lib->reducescatter(in, out, p->counts[0], f->type, op,
-							 n->comm, stream),
+							 nccl_comm_of(n), stream),
 				   "ncclReduceScatter", e);
 	for (int r = 0; r < n->size && !rc; r++) {
 		const void *part = from + before(p->counts, r) * f->bytes;
@@ -438,8 +470,8 @@ static int scatter(struct nccl *n, const struct plan *p, const struct form *f, c
 		if (p->counts[r])
 			rc = nccl_failed(n,
 					 n->lib->reduce(part, r == n->rank ? out : NULL,
-							p->counts[r], f->type, op, r, n->comm,
-							stream),
+							p->counts[r], f->type, op, r,
+							nccl_comm_of(n), stream),
 					 "ncclReduce", e);
 	}
 	return rc;
@@ -496,10 +528,11 @@ static int move_broadcast(struct nccl *n, const struct plan *p, struct err *e)
 		rc = room_for(n, bytes, 1, e);
 		out = n->room;
 	}
+	rc = rc ? rc : calls_begin(n, e);
 	return rc ? rc
 		  : nccl_failed(n,
 				n->lib->broadcast(is_root ? t->in : out, out, bytes, NCCL_U8,
-						  p->root, n->comm, gpu_stream(n->gpu)),
+						  p->root, nccl_comm_of(n), gpu_stream(n->gpu)),
 				"ncclBroadcast", e);
 }
 
@@ -516,7 +549,7 @@ static int gather_blocks(struct nccl *n, const struct plan *p, const void *in,
 		if (bytes)
 			rc = nccl_failed(n,
 					 n->lib->broadcast(from, out, bytes, NCCL_U8, r,
-							   n->comm, gpu_stream(n->gpu)),
+							   nccl_comm_of(n), gpu_stream(n->gpu)),
 					 "ncclBroadcast", e);
 		out += bytes;
 	}
@@ -534,6 +567,7 @@ static int allgather(struct nccl *n, const struct plan *p, struct err *e)
 		rc = room_for(n, before(p->counts, n->size), each, e);
 		out = n->room;
 	}
+	rc = rc ? rc : calls_begin(n, e);
 	if (rc)
 		return rc;
 	if (!is_even(p->counts, n->size))
@@ -541,7 +575,7 @@ static int allgather(struct nccl *n, const struct plan *p, struct err *e)
 	return p->counts[0]
 		       ? nccl_failed(n,
 				     n->lib->allgather(t->in, out, p->counts[0] * each, NCCL_U8,
-						       n->comm, gpu_stream(n->gpu)),
+						       nccl_comm_of(n), gpu_stream(n->gpu)),
 				     "ncclAllGather", e)
 		       : 0;
 }
@@ -562,17 +596,19 @@ static int alltoall(struct nccl *n, const struct plan *p, struct err *e)
 		rc = room_for(n, all, each, e);
 		out = n->room;
 	}
+	rc = rc ? rc : calls_begin(n, e);
 	for (int r = 0; r < n->size && !rc; r++) {
 		size_t to = mine[r] * each;
 		size_t from = p->matrix[(size_t)r * size + (size_t)n->rank] * each;
 
 		if (to)
-			rc = nccl_failed(
-				n, n->lib->put(in, to, NCCL_U8, r, n->comm, gpu_stream(n->gpu)),
-				"ncclSend", e);
+			rc = nccl_failed(n,
+					 n->lib->put(in, to, NCCL_U8, r, nccl_comm_of(n),
+						     gpu_stream(n->gpu)),
+					 "ncclSend", e);
 		if (from && !rc)
 			rc = nccl_failed(n,
-					 n->lib->take(out, from, NCCL_U8, r, n->comm,
+					 n->lib->take(out, from, NCCL_U8, r, nccl_comm_of(n),
 						      gpu_stream(n->gpu)),
 					 "ncclRecv", e);
 		in = in ? in + to : in;
@@ -604,15 +640,7 @@ static int nccl_move(struct nccl *n, const struct plan *p, struct err *e)
 
 int nccl_move_begin(struct nccl *n, const struct plan *p, struct err *e)
 {
-	int rc = nccl_failed(n, n->lib->group_start(), "ncclGroupStart", e), end;
-	struct err why;
-
-	if (rc)
-		return rc;
-	rc = nccl_move(n, p, e);
-	/* The group ends whatever has happened in it. */
-	end = nccl_failed(n, n->lib->group_end(), "ncclGroupEnd", rc ? &why : e);
-	return rc ? rc : end;
+	return calls_end(n, nccl_move(n, p, e), e);
 }
 
 int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e)

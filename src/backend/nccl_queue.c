@@ -12,7 +12,7 @@ enum { GRACE_MS = 100 };
 
 /* ---- waiting for NCCL ---- */
 
-static int fail_over(const struct nccl *n, struct err *e)
+int nccl_fail_over(const struct nccl *n, struct err *e)
 {
 	return fail(e, RINGUP_EABORTED, "%s ends", n->group);
 }
@@ -30,26 +30,31 @@ int nccl_fail_apart(const struct nccl *n, struct err *e)
  * they first use an algorithm. */
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e)
 {
-	nccl_comm comm = __atomic_load_n(&n->comm, __ATOMIC_RELAXED);
+	nccl_comm comm = nccl_comm_of(n);
 	int64_t since = clock_ns();
 	int state, rc;
 
 	for (;;) {
 		state = NCCL_OK;
+		if (!nccl_enter(n))
+			return nccl_fail_over(n, e);
 		rc = n->lib->state(comm, &state);
+		nccl_leave(n);
 		if (nccl_failed(n, rc ? rc : state, what, e))
 			return e->code;
 		if (state != NCCL_BUSY)
 			break;
 		if (nccl_is_over(n))
-			return fail_over(n, e);
+			return nccl_fail_over(n, e);
 		if (clock_ns() > deadline_ns)
 			return nccl_fail_apart(n, e);
 		nccl_thread_pause(n, since);
 	}
 	/* Before 2.27, NCCL puts away what it has done in the next call of the communicator. */
-	if (n->lib->number < NCCL_KEEPS_NO_JOB)
+	if (n->lib->number < NCCL_KEEPS_NO_JOB && nccl_enter(n)) {
 		(void)n->lib->count(comm, &(int){ 0 });
+		nccl_leave(n);
+	}
 	return 0;
 }
 
@@ -197,7 +202,7 @@ static int wait_for_place(struct nccl *n, struct err *e)
 
 	while ((rc = land_some(n, e)) > 0 && n->flown - n->landed == NCCL_FLIGHTS) {
 		if (nccl_is_over(n))
-			return fail_over(n, e);
+			return nccl_fail_over(n, e);
 		nccl_thread_pause(n, since);
 	}
 	return rc < 0 ? rc : 0;
@@ -314,10 +319,14 @@ static void look_for_trouble(struct nccl *n)
 {
 	const struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
 	char what[NCCL_NAME + 32];
-	int state = NCCL_OK;
+	int state = NCCL_OK, rc;
 	struct err e = { 0 };
 
-	if (nccl_is_in_trouble(n) || n->lib->state(n->comm, &state))
+	if (nccl_is_in_trouble(n) || !nccl_enter(n))
+		return;
+	rc = n->lib->state(nccl_comm_of(n), &state);
+	nccl_leave(n);
+	if (rc)
 		return;
 	snprintf(what, sizeof(what), "%s '%s'", collective_word(f->kind), f->name);
 	if (nccl_failed(n, state, what, &e))

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/nccl_lib.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "device/gpu.h"
 
@@ -82,9 +83,11 @@ struct nccl {
 	struct gpu *gpu; /* NULL: not opened yet; atomic */
 
 	/* The job's thread. */
-	nccl_comm comm; /* atomic */
-	bool connected; /* atomic */
-	void *room;     /* memory of the GPU, for tensors that are combined */
+	nccl_comm comm;    /* NULL: there is none yet, or its end has begun; atomic */
+	int64_t inside_ns; /* when the thread entered NCCL for it; 0: it is not there; atomic */
+	bool grouped;      /* its calls are in a group of NCCL's */
+	bool connected;    /* atomic */
+	void *room;        /* memory of the GPU, for tensors that are combined */
 	struct nccl_place place_now, place_next; /* nccl_move.c's */
 
 	pthread_mutex_t lock; /* held for moments, never across a call of NCCL or the driver */
@@ -112,6 +115,27 @@ static inline bool nccl_is_over(const struct nccl *n)
 	return __atomic_load_n(&n->over, __ATOMIC_ACQUIRE);
 }
 
+static inline nccl_comm nccl_comm_of(const struct nccl *n)
+{
+	return __atomic_load_n(&n->comm, __ATOMIC_ACQUIRE);
+}
+
+/* nccl_enter - the job's thread is about to call NCCL for @n: false if that is over, and its
+ * communicator may be gone.  nccl_leave - it has come back. */
+static inline void nccl_leave(struct nccl *n)
+{
+	__atomic_store_n(&n->inside_ns, 0, __ATOMIC_SEQ_CST);
+}
+
+static inline bool nccl_enter(struct nccl *n)
+{
+	__atomic_store_n(&n->inside_ns, clock_ns(), __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&n->over, __ATOMIC_SEQ_CST))
+		return true;
+	nccl_leave(n);
+	return false;
+}
+
 /* ---- nccl_move.c, by the job's thread, which visits the GPU ---- */
 
 /*
@@ -137,7 +161,9 @@ int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
 int nccl_queue(struct nccl *n, struct err *e);
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e);
 
-/* nccl_fail_apart - NCCL has not connected the ranks in time. */
+/* nccl_fail_over - the end of @n has begun.  nccl_fail_apart - NCCL has not connected the ranks
+ * in time. */
+int nccl_fail_over(const struct nccl *n, struct err *e);
 int nccl_fail_apart(const struct nccl *n, struct err *e);
 
 /* nccl_use_gpu - the GPU @device of this rank, which the first thread that needs it opens. */

@@ -29,7 +29,7 @@ struct nccl_thread {
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t posted, done;
 	struct nccl *groups;
-	struct nccl *at; /* which the thread looks at, or works for */
+	struct nccl *at, *looks_at; /* which the thread works for, and at which it looks */
 	unsigned int round;
 	struct nccl *first, *last; /* posted tasks, in order */
 	bool leaves;
@@ -96,13 +96,13 @@ static int64_t look_at_all(struct nccl_thread *t, struct nccl *works_for)
 
 	while ((works_for || !t->first) && (n = next_to_look_at(t, round))) {
 		n->looked = round;
-		t->at = n;
+		t->looks_at = n;
 		pthread_mutex_unlock(&t->lock);
 		__atomic_store_n(&t->since_ns, clock_ns(), __ATOMIC_RELAXED);
 		flies = n->work->look(n);
 		__atomic_store_n(&t->since_ns, works_for ? clock_ns() : 0, __ATOMIC_RELAXED);
 		pthread_mutex_lock(&t->lock);
-		t->at = works_for;
+		t->looks_at = NULL;
 		pthread_cond_broadcast(&t->done);
 		if (flies)
 			clock_sooner(&next,
@@ -256,6 +256,12 @@ static void task_drop(struct nccl_thread *t, const struct nccl *n)
 		t->last = before;
 }
 
+/* With the lock. */
+static bool is_at(const struct nccl_thread *t, const struct nccl *n)
+{
+	return t->at == n || t->looks_at == n;
+}
+
 /* Takes @n off the list: false if the thread has not come back from it in time. */
 static bool unlist(struct nccl_thread *t, struct nccl *n)
 {
@@ -271,9 +277,9 @@ static bool unlist(struct nccl_thread *t, struct nccl *n)
 	if (*in)
 		*in = n->next;
 	task_drop(t, n);
-	while (t->at == n && pthread_cond_timedwait(&t->done, &t->lock, &at) != ETIMEDOUT)
+	while (is_at(t, n) && pthread_cond_timedwait(&t->done, &t->lock, &at) != ETIMEDOUT)
 		;
-	back = t->at != n;
+	back = !is_at(t, n);
 	pthread_mutex_unlock(&t->lock);
 	return back;
 }
@@ -347,7 +353,7 @@ bool nccl_thread_is_at(const struct nccl *n)
 	bool is;
 
 	pthread_mutex_lock(&n->thread->lock);
-	is = n->thread->at == n;
+	is = is_at(n->thread, n);
 	pthread_mutex_unlock(&n->thread->lock);
 	return is;
 }

@@ -29,6 +29,7 @@
  *	sticky@N      the N-th kernel faults: the context is unusable from then on
  *	slow_copy=US  every copy takes that many microseconds longer
  *	slow_kernel=US
+ *	slow_query=US every question about an event
  *	jit_fails     no PTX can be compiled
  *	pin_fails     no host memory can be pinned
  *	capability=N  the devices' compute capability (90)

@@ -1410,6 +1410,7 @@ CUresult cuEventQuery(CUevent e)
 	uint64_t mark;
 	CUresult bad = event_find(e, &on, &mark);
 
+	nap_us(faults_number("FAKE_CUDA", "slow_query", 0));
 	if (bad || !on)
 		return bad;
 	if (!stream_has_done(on, mark))

@@ -149,7 +149,8 @@ static void abort_one(struct ringup *r, int rank, int size)
 				   .name = "gradient",
 				   .count = COUNT,
 				   .dtype = RINGUP_F32,
-				   .memory = RINGUP_CUDA };
+				   .memory = RINGUP_CUDA },
+			     b;
 	int64_t since;
 	int rc;
 
@@ -163,9 +164,11 @@ static void abort_one(struct ringup *r, int rank, int size)
 	check(!ringup_allreduce(other, &a, NULL) && !ringup_allreduce(hung, &a, NULL) &&
 		      !ringup_allreduce(hung, &a, NULL),
 	      "both work", rank);
-	a.stream = queued ? s.stream : NULL;
 	/* With a stream it is complete, but the GPU is not done with it. */
-	rc = ringup_allreduce(hung, &a, &op);
+	b = a;
+	b.in = b.out = gpu_new(&s, sizeof(host));
+	b.stream = queued ? s.stream : NULL;
+	rc = ringup_allreduce(hung, &b, &op);
 	check(!rc && (queued ? await_queued(op) : ringup_wait(op, 100) == RINGUP_ETIMEDOUT),
 	      "it hangs", rank);
 	check(!ringup_group_error(hung) && !ringup_group_error(other), "nobody knows", rank);
@@ -201,6 +204,7 @@ static void abort_one(struct ringup *r, int rank, int size)
 	      "a new group works", rank);
 	check(gpu_sync(&s, 2000), "and ends", rank);
 	gpu_drop(&s, a.out);
+	gpu_drop(&s, b.out);
 	gpu_stand(&s);
 }
 

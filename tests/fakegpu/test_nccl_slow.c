@@ -179,6 +179,33 @@ static void removed_beside(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+/* The job ends while its thread, which connects the world, looks at another group's flight. */
+static void fails_beside(struct ringup *r, int rank, int size)
+{
+	static const int some[] = { 0, 1 };
+	struct ringup_group *g = NULL;
+	struct ringup_reduce a, b;
+	struct gpu_seat s;
+
+	(void)size;
+	gpu_sit(&s, rank);
+	check(!ringup_group_add(r, some, 2, &g), "a group", rank);
+	a = sum_of(gpu_new(&s, COUNT * 4), s.stream, "in the air");
+	b = sum_of(gpu_new(&s, COUNT * 4), s.stream, "connects");
+	if (rank < 2) {
+		check(!ringup_allreduce(g, &a, NULL), "the group works", rank);
+		work_ahead(&s, ahead_ms());
+		check(!ringup_allreduce(g, &a, NULL), "its sum is queued", rank);
+	}
+	check(!ringup_barrier(ringup_world(r), "all", NULL), "all are there", rank);
+	check(ringup_allreduce(ringup_world(r), &b, NULL) == RINGUP_EABORTED &&
+		      strstr(ringup_error(), "NCCL has not connected 3 ranks"),
+	      "the world does not connect", rank);
+	gpu_drop(&s, a.out);
+	gpu_drop(&s, b.out);
+	gpu_stand(&s);
+}
+
 static struct gpu_seat seats[SIZE];
 static void *far[SIZE];
 
@@ -513,6 +540,9 @@ int main(int argc, char **argv)
 		queued = i;
 		run("memory that is used again after an abort", SIZE, reused);
 	}
+	setenv("FAKE_NCCL", "init_hang=2", 1);
+	setenv("FAKE_CUDA", "slow_query=300000", 1);
+	run("a job fails while its thread looks at another group", SIZE, fails_beside);
 	unsetenv("FAKE_NCCL");
 	unsetenv("FAKE_CUDA");
 	run("a job without a fault", SIZE, connects);
