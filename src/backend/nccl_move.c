@@ -40,6 +40,11 @@ int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e)
 			: "");
 }
 
+int nccl_fail_over(const struct nccl *n, struct err *e)
+{
+	return fail(e, RINGUP_EABORTED, "%s ends", n->group);
+}
+
 /* The calls of a plan are one group of NCCL's.  Kernels are queued before it begins, since the
  * driver may keep this thread, which an abort awaits for moments only while it is in NCCL. */
 static int calls_begin(struct nccl *n, struct err *e)

@@ -12,11 +12,6 @@ enum { GRACE_MS = 100 };
 
 /* ---- waiting for NCCL ---- */
 
-int nccl_fail_over(const struct nccl *n, struct err *e)
-{
-	return fail(e, RINGUP_EABORTED, "%s ends", n->group);
-}
-
 int nccl_fail_apart(const struct nccl *n, struct err *e)
 {
 	return fail(

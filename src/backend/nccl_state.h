@@ -109,6 +109,9 @@ struct nccl {
 void nccl_forget(struct nccl *n);
 int nccl_failed(const struct nccl *n, int rc, const char *what, struct err *e);
 
+/* nccl_fail_over - the end of @n has begun. */
+int nccl_fail_over(const struct nccl *n, struct err *e);
+
 /* nccl_is_over - has the end begun?  The job's thread asks wherever it waits. */
 static inline bool nccl_is_over(const struct nccl *n)
 {
@@ -161,9 +164,7 @@ int nccl_move_end(struct nccl *n, const struct plan *p, struct err *e);
 int nccl_queue(struct nccl *n, struct err *e);
 int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct err *e);
 
-/* nccl_fail_over - the end of @n has begun.  nccl_fail_apart - NCCL has not connected the ranks
- * in time. */
-int nccl_fail_over(const struct nccl *n, struct err *e);
+/* nccl_fail_apart - NCCL has not connected the ranks in time. */
 int nccl_fail_apart(const struct nccl *n, struct err *e);
 
 /* nccl_use_gpu - the GPU @device of this rank, which the first thread that needs it opens. */
