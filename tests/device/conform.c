@@ -481,22 +481,36 @@ static void scatters(int t, int op, uint64_t rows, double pre)
 
 /* ---- the rest ---- */
 
-/* The other ranks join; rank 0's sum is its own. */
+/* The other ranks join, and scale what is neutral, as rank 0 does its tensor. */
 static void joins(int t)
 {
-	struct ringup_reduce a = ASK_REDUCE("joined", gpu_in, gpu_out, COUNT,
-					    .dtype = types[t].type, .memory = RINGUP_CUDA);
-	int last = -1, rc = 0;
+	struct ringup_reduce a =
+		ASK_REDUCE("joined", here, host, COUNT, .dtype = types[t].type);
 	size_t bytes = COUNT * types[t].bytes;
+	int last = -1, rc = 0;
 
 	data_fill(t, here, COUNT);
-	for (uint64_t i = 0; i < bytes && types[t].type == RINGUP_BOOL; i++)
-		here[i] = here[i] != 0;
 	must(up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
-	if (!rank)
+	for (int i = 0; i < 2 * OPS && !rank; i++) {
+		a.redop = (enum ringup_redop)(i / 2);
+		a.pre = i % 2 ? -1 : 0;
+		if (types[t].type == RINGUP_BOOL && (a.redop == RINGUP_AVERAGE || a.pre != 0))
+			continue;
+		a.name = "joined";
+		a.in = here;
+		a.out = host;
+		a.memory = RINGUP_HOST;
+		must(ringup_allreduce(world, &a, NULL), "the host's, with joined ranks");
+		a.name = "joined, a GPU's";
+		a.in = gpu_in;
+		a.out = gpu_out;
+		a.memory = RINGUP_CUDA;
 		rc = ringup_allreduce(world, &a, NULL);
-	check(!rc && (rank || is_equal(gpu_out, here, bytes)), "%s%s%s", "a sum of ",
-	      types[t].name, " with ranks that have joined");
+		check(!rc && is_equal(gpu_out, host, bytes), "%s of %s%s", ops[i / 2],
+		      types[t].name,
+		      i % 2 ? ", scaled, with ranks that have joined"
+			    : ", with ranks that have joined");
+	}
 	must(ringup_join(world, &last, NULL), "join");
 }
 
