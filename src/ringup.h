@@ -81,7 +81,8 @@ enum ringup_redop {
  * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
  * kinds: device data then go through host memory and back, which takes longer.  So do those of
  * Adasum and of ringup_reduce_to().  For a gathered result in RINGUP_CUDA the caller must
- * provide the memory (into).
+ * provide the memory (into).  What is reduced in RINGUP_CUDA, and its result, are aligned to
+ * the element; other data need not be.
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
@@ -581,7 +582,8 @@ RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memor
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
- *		       being equal, or shape does not describe count elements
+ *		       being equal, or shape does not describe count elements,
+ *		       or data in RINGUP_CUDA are not aligned to the element
  *   RINGUP_EBUSY      this rank has an operation called name in flight in @g, or 1024 without
  *		       a name, or has joined
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: the job has

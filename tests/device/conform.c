@@ -514,6 +514,33 @@ static void joins(int t)
 	must(ringup_join(world, &last, NULL), "join");
 }
 
+/* An address between two elements is an error of the call, and the GPU goes on.  Bytes that are
+ * only moved may lie there. */
+static void misaligned(void)
+{
+	unsigned char *in = (unsigned char *)gpu_in + 1, *out = (unsigned char *)gpu_out + 1;
+	struct ringup_reduce sum = ASK_REDUCE("misaligned", in, gpu_out, 9, .dtype = RINGUP_F16,
+					      .memory = RINGUP_CUDA);
+	struct ringup_bcast root = ASK_BCAST("misaligned root", in, out, 9, .dtype = RINGUP_F64,
+					     .memory = RINGUP_CUDA);
+	struct ringup_scatter part = ASK_SCATTER("misaligned part", gpu_in, 9, 1, out,
+						 .dtype = RINGUP_I32, .memory = RINGUP_CUDA);
+
+	check(ringup_allreduce(world, &sum, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "aligned"),
+	      "%s%s%s", "a misaligned sum", "", "");
+	check(ringup_reducescatter(world, &part, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "aligned"),
+	      "%s%s%s", "a misaligned part", "", "");
+	must(cuda.set(gpu_at(gpu_in), 1 + (unsigned char)rank, 9 * 8 + 1, NULL) ||
+		     cuda.sync(NULL),
+	     "memset");
+	memset(host, size, 9 * 8);
+	root.root = size - 1;
+	check(!ringup_broadcast(world, &root, NULL) && is_equal(out, host, 9 * 8), "%s%s%s",
+	      "a misaligned broadcast", "", "");
+}
+
 /* Are the @count floats of the result all @value? */
 static void came(const void *out, float value, uint64_t count, const char *what)
 {
@@ -647,6 +674,7 @@ static int all(void)
 			joins(t);
 	}
 	mixed();
+	misaligned();
 	must(ringup_barrier(world, "end", NULL), "a barrier");
 	return 0;
 }
