@@ -12,6 +12,7 @@
 #include "engine/comm.h"
 #include "engine/eager.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -51,7 +52,7 @@ static void add_op(struct comm *c, const struct ringup_op *op, void *out, uint64
 	piece->stream = op->ask.stream;
 	piece->ready = op->ready;
 	if (!c->run->plan.name)
-		c->run->plan.name = op->entry->name;
+		c->run->plan.name = op_text_name(op);
 }
 
 /* The item is then done, unless @op is a part of a bundle. */

@@ -309,6 +309,18 @@ def arrays():
         assert "copy it to host memory first" in str(e), e
 
 
+def nameless():
+    """An error of an operation without a name tells its number.  The driver has no compiler, and
+    NCCL alone scales nothing."""
+    a = Array(numpy.ones(8))
+    equal(ringup.allreduce(a), basics.size())
+    try:
+        ringup.allreduce(a, pre=0.5)
+        raise AssertionError("nothing has scaled it")
+    except ringup.errors.RingupError as e:
+        assert "): allreduce '#1': GPU " in str(e), e
+
+
 def sets():
     """Process sets in another order on each rank."""
     r = basics.rank()
@@ -597,7 +609,7 @@ if __name__ == "__main__":
     sit(local)
     {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16,
      "blocks": blocks, "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
-     "lagging": lagging, "recorded": recorded,
+     "lagging": lagging, "nameless": nameless, "recorded": recorded,
      "elsewhere": elsewhere, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)
