@@ -514,6 +514,32 @@ static void joins(int t)
 	must(ringup_join(world, &last, NULL), "join");
 }
 
+/* NCCL leaves a NaN out of a minimum or maximum, as docs/gpu.md says; the host does not. */
+static void nans(void)
+{
+	const float nan = __builtin_nanf("");
+	float in = rank ? nan : 3, out = 0;
+	struct ringup_reduce a =
+		ASK_REDUCE("NaN", &in, &out, 1, .dtype = RINGUP_F32, .redop = RINGUP_MIN);
+
+	must(up(gpu_at(gpu_in), &in, sizeof(in)), "cuMemcpyHtoD");
+	for (int i = 0; i < 2; i++) {
+		a.redop = i ? RINGUP_MAX : RINGUP_MIN;
+		a.in = &in;
+		a.out = &out;
+		a.memory = RINGUP_HOST;
+		must(ringup_allreduce(world, &a, NULL), "the host's, of a NaN");
+		check(size == 1 || out != out, "%s%s%s", "the host keeps a NaN", "", "");
+		a.in = gpu_in;
+		a.out = gpu_out;
+		a.memory = RINGUP_CUDA;
+		must(ringup_allreduce(world, &a, NULL), "a GPU's, of a NaN");
+		out = 3;
+		check(is_equal(gpu_out, &out, sizeof(out)), "%s%s%s",
+		      "a GPU leaves a NaN out", "", "");
+	}
+}
+
 /* An address between two elements is an error of the call, and the GPU goes on.  Bytes that are
  * only moved may lie there. */
 static void misaligned(void)
@@ -674,6 +700,7 @@ static int all(void)
 			joins(t);
 	}
 	mixed();
+	nans();
 	misaligned();
 	must(ringup_barrier(world, "end", NULL), "a barrier");
 	return 0;
