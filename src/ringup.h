@@ -925,9 +925,10 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_EPEER      a rank died; ringup_error() names it and the operation
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
- *   RINGUP_ENOMEM     a rank had no memory for the result.  From 4 MiB on, every rank
- *		       fails; below, only that rank, and the others have their results.
- *		       ringup_error() names it, and the next operation works
+ *   RINGUP_ENOMEM     a rank had no memory for the result, or in RINGUP_CUDA too small an
+ *		       into.  From 4 MiB on, and in RINGUP_CUDA, every rank fails; below,
+ *		       only that rank, and the others have their results.  ringup_error()
+ *		       names it, and the next operation works
  *   RINGUP_EDEADLOCK  all ranks have waited for each other for RINGUP_DEADLOCK_MS: each
  *		       thread that ever started an operation, without a deadline
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight

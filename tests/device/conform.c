@@ -421,6 +421,32 @@ static void gathers(int t, bool uneven)
 	      "%s gather of %s%s", uneven ? "uneven" : "even", types[t].name, "");
 }
 
+/* One rank has too little room for the result: all are told so, and go on. */
+static void no_room(void)
+{
+	uint64_t counts[RANKS], room = (uint64_t)size * 2 * sizeof(int32_t);
+	void *out = NULL;
+	struct ringup_gather a = ASK_GATHER(
+		"no room", gpu_in, 2, 1, &out, counts, .dtype = RINGUP_I32, .into = gpu_out,
+		.into_bytes = rank == size - 1 ? room - 1 : room, .memory = RINGUP_CUDA);
+	char why[64];
+	int rc;
+
+	snprintf(why, sizeof(why), "rank %d has no room for the result on its GPU", size - 1);
+	for (int i = 0; i < 2; i++) {
+		if (i && !rank) {
+			a.memory = RINGUP_HOST;
+			a.in = here;
+			a.into = host;
+		}
+		rc = ringup_allgather(world, &a, NULL);
+		check((rc == RINGUP_ENOMEM && strstr(ringup_error(), why)) || (i && size == 1),
+		      "%s%s%s", "no room in into", i ? ", mixed memory" : "", "");
+		if (!rc && out != a.into)
+			ringup_free(out);
+	}
+}
+
 static void exchanges(int t, bool uneven)
 {
 	uint64_t splits[RANKS], counts[RANKS], got[RANKS], rows = 0, all = 0;
@@ -535,8 +561,8 @@ static void nans(void)
 		a.memory = RINGUP_CUDA;
 		must(ringup_allreduce(world, &a, NULL), "a GPU's, of a NaN");
 		out = 3;
-		check(is_equal(gpu_out, &out, sizeof(out)), "%s%s%s",
-		      "a GPU leaves a NaN out", "", "");
+		check(is_equal(gpu_out, &out, sizeof(out)), "%s%s%s", "a GPU leaves a NaN out",
+		      "", "");
 	}
 }
 
@@ -700,6 +726,7 @@ static int all(void)
 			joins(t);
 	}
 	mixed();
+	no_room();
 	nans();
 	misaligned();
 	must(ringup_barrier(world, "end", NULL), "a barrier");
