@@ -82,6 +82,11 @@ def test_others(n, what):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
+def test_a_gpu_that_is_behind_and_moves_is_not_late():
+    p = ranks(2, "backlog", RINGUP_DEVICE_MS="700")
+    assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
+
+
 def test_an_error_of_an_operation_without_a_name_has_its_number():
     p = ranks(2, "nameless", FAKE_CUDA="jit_fails")
     assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
