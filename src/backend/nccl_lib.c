@@ -146,8 +146,8 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 	if (l->number >= NCCL_LEAST)
 		return 0;
 	nccl_lib_number(l->number, number);
-	return fail(e, RINGUP_ENOBACKEND, "%.160s is NCCL %s; 2.18 or later is needed", l->path,
-		    number);
+	return fail(e, RINGUP_ENOBACKEND, "NCCL %s is too old, 2.18 or later is needed: %.90s",
+		    number, l->path);
 }
 
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e)

@@ -219,6 +219,14 @@ def test_no_driver_and_no_nccl_are_named():
             r"first, or set RINGUP_NCCL\b")
 
 
+def test_an_nccl_that_is_too_old_is_named_also_far_below(tmp_path):
+    far = tmp_path / ("local_disk0/" + "a" * 100)
+    far.mkdir(parents=True)
+    shutil.copy(f"{FAKES}/nccl-2.18.3/libnccl.so.2", far)
+    refused(f"{FAKES}/cuda", "NCCL 2.17.1 is too old, 2.18 or later is needed: /",
+            RINGUP_NCCL=str(far / "libnccl.so.2"), FAKE_NCCL="version=21701")
+
+
 @pytest.mark.parametrize("kind, said", [
     ("none", "RINGUP_NCCL does not load: .*/none: cannot open"),
     ("text", "RINGUP_NCCL does not load: .*/text: "),
