@@ -846,6 +846,17 @@ says() {
   not grep -q 'a program without a framework finds' <<<"$output"
 }
 
+@test "a RINGUP_BACKEND that names no back end" {
+  local list
+  for list in NCCL ' nccl' nccl,,tcp; do
+    run env RINGUP_BACKEND="$list" ringup doctor
+    expect_status 1
+    [[ $output == *"bad   RINGUP_BACKEND="*": no such back end; available: self, node, mpi, tcp and nccl"* ]] || fail "$output"
+  done
+  run env RINGUP_BACKEND=node,tcp ringup doctor
+  not grep -q 'no such back end' <<<"$output"
+}
+
 @test "an NCCL that does not load: a job fails, and doctor says why" {
   live
   local told=$BATS_TEST_TMPDIR/told
