@@ -81,7 +81,8 @@ enum ringup_redop {
  * RINGUP_BACKEND=nccl, which is new and has not run on a GPU yet.  Ranks may pass different
  * kinds: device data then go through host memory and back, which takes longer.  So do those of
  * Adasum and of ringup_reduce_to().  For a gathered result in RINGUP_CUDA the caller must
- * provide the memory (into).
+ * provide the memory (into).  What is reduced in RINGUP_CUDA, and its result, are aligned to
+ * the element; other data need not be.
  */
 enum ringup_memory { RINGUP_HOST, RINGUP_PINNED, RINGUP_CUDA };
 
@@ -581,7 +582,8 @@ RINGUP_EXPORT int ringup_accepts(const struct ringup_group *g, enum ringup_memor
  *   RINGUP_EINVAL     name is empty or longer than 511 bytes, dtype or redop
  *		       is not one of the enumerated values, a pointer is NULL
  *		       though count is not 0, or in and out overlap without
- *		       being equal, or shape does not describe count elements
+ *		       being equal, or shape does not describe count elements,
+ *		       or data in RINGUP_CUDA are not aligned to the element
  *   RINGUP_EBUSY      this rank has an operation called name in flight in @g, or 1024 without
  *		       a name, or has joined
  *   RINGUP_ESHUTDOWN  a rank of @g has left; RINGUP_EPEER, RINGUP_EABORTED: the job has
@@ -923,9 +925,10 @@ RINGUP_API int ringup_poll(struct ringup_op *op);
  *   RINGUP_EPEER      a rank died; ringup_error() names it and the operation
  *   RINGUP_ESHUTDOWN  a rank left; RINGUP_EABORTED: a rank aborted the job, or an
  *		       operation has stalled for longer than RINGUP_STALL_ABORT_MS
- *   RINGUP_ENOMEM     a rank had no memory for the result.  From 4 MiB on, every rank
- *		       fails; below, only that rank, and the others have their results.
- *		       ringup_error() names it, and the next operation works
+ *   RINGUP_ENOMEM     a rank had no memory for the result, or in RINGUP_CUDA too small an
+ *		       into.  From 4 MiB on, and in RINGUP_CUDA, every rank fails; below,
+ *		       only that rank, and the others have their results.  ringup_error()
+ *		       names it, and the next operation works
  *   RINGUP_EDEADLOCK  all ranks have waited for each other for RINGUP_DEADLOCK_MS: each
  *		       thread that ever started an operation, without a deadline
  *   RINGUP_ETIMEDOUT  not completed yet; @op is still in flight

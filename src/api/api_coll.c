@@ -102,6 +102,22 @@ static int check_stage(const char *call, const struct ringup_group *g, struct er
 			      call);
 }
 
+/* At an element that is not aligned a GPU faults, and the process can no longer use it. */
+static int check_aligned(const char *call, const struct request *q, struct err *e)
+{
+	const struct op_signature *s = &q->signature;
+	size_t element = reduce_dtype_bytes((enum ringup_dtype)s->dtype);
+
+	if (!s->count || !collective_is(s->kind, COLLECTIVE_REDUCES) ||
+	    !(((uintptr_t)q->in | (uintptr_t)q->out) % element))
+		return 0;
+	return fail(
+		e, RINGUP_EINVAL,
+		"%s: in=%p and out=%p are not both aligned to %s; a GPU cannot reduce what is "
+		"not: copy the data",
+		call, q->in, q->out, reduce_dtype_name((enum ringup_dtype)s->dtype));
+}
+
 /* Checks the memory kind of the data, which a back end of the group has to take. */
 static int ask_memory(const char *call, const struct ringup_group *g, int memory, void *stream,
 		      struct request *q, struct err *e)
@@ -118,9 +134,10 @@ static int ask_memory(const char *call, const struct ringup_group *g, int memory
 			    "%s: no back end of this group accepts %s memory; copy the data to "
 			    "host memory",
 			    call, op_signature_memory_name((enum ringup_memory)memory));
-	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM)
-		return check_stage(call, g, e);
-	return 0;
+	if (memory == RINGUP_CUDA && q->signature.redop == RINGUP_ADASUM &&
+	    check_stage(call, g, e))
+		return e->code;
+	return memory == RINGUP_CUDA ? check_aligned(call, q, e) : 0;
 }
 
 static double factor(double f)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -103,22 +104,38 @@ static void *open_lib(const char *wanted)
 	return at || *wanted ? at : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* The loader would wait for what a pipe brings. */
+static bool is_no_file(const char *path)
+{
+	struct stat s;
+
+	return strchr(path, '/') && !stat(path, &s) && !S_ISREG(s.st_mode);
+}
+
+/* A rank tells the others 150 bytes of an error. */
 static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 {
-	void *at = open_lib(wanted);
 	char number[NCCL_NUMBER];
+	void *at;
 	int rc;
 
+	if (is_no_file(wanted))
+		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL is no file: %.120s", wanted);
+	at = open_lib(wanted);
+	if (!at && *wanted)
+		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL does not load: %.120s",
+			    dlerror());
 	if (!at)
 		return fail(e, RINGUP_ENOBACKEND,
-			    "NCCL does not load: %.120s; import the framework that brings it "
-			    "first, or set RINGUP_NCCL to its file",
+			    "NCCL does not load (%.80s); import its framework first, or set "
+			    "RINGUP_NCCL",
 			    dlerror());
-#define X(type, name, symbol, params)             \
-	*(void **)&l->name = dlsym(at, symbol);   \
-	if (!l->name)                             \
-		return fail(e, RINGUP_ENOBACKEND, \
-			    "%s has no %s; NCCL 2.18 or later is needed", soname, symbol);
+#define X(type, name, symbol, params)                                        \
+	*(void **)&l->name = dlsym(at, symbol);                              \
+	if (!l->name)                                                        \
+		return fail(e, RINGUP_ENOBACKEND,                            \
+			    "%.80s has no %s; NCCL 2.18 or later is needed", \
+			    *wanted ? wanted : soname, symbol);
 	NCCL_CALLS(X)
 #undef X
 	find_path(*(void **)&l->version, l->path, sizeof(l->path));
@@ -129,8 +146,8 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 	if (l->number >= NCCL_LEAST)
 		return 0;
 	nccl_lib_number(l->number, number);
-	return fail(e, RINGUP_ENOBACKEND, "%.160s is NCCL %s; 2.18 or later is needed", l->path,
-		    number);
+	return fail(e, RINGUP_ENOBACKEND, "NCCL %s is too old, 2.18 or later is needed: %.90s",
+		    number, l->path);
 }
 
 const struct nccl_lib *nccl_lib_get(const char *wanted, struct err *e)

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/kinds.h"
+#include "coll/copy.h"
 #include "coll/reduce.h"
 #include "device/gpu.h"
 
@@ -210,14 +211,15 @@ static int mover_add(struct mover *m, const void *from, void *to, uint64_t count
 
 /* ---- a rank that has joined ---- */
 
-/* Its elements are all the same, and lie in the host's memory: the kernel has the value. */
-static uint64_t neutral_value(const struct plan *p, const struct piece *t)
+/* Its elements are all the same, and lie in the host's memory: the kernel has the value, which
+ * is scaled here, as other ranks' elements are on their way into the room. */
+static uint64_t neutral_value(const struct nccl *n, const struct plan *p, const struct piece *t)
 {
 	uint64_t value = 0;
 	uint16_t low;
 
 	if (t->count)
-		memcpy(&value, t->in, reduce_dtype_bytes(p->dtype));
+		copy_scaled(p->dtype, &value, t->in, 1, pre_of(n, p));
 	low = (uint16_t)value;
 	if (p->dtype == RINGUP_I16)
 		return (uint32_t)(int32_t)(int16_t)low;
@@ -230,7 +232,7 @@ static int fill(struct nccl *n, const struct plan *p, const struct piece *t, siz
 	struct mover m;
 
 	mover_begin(&m, n->gpu, DEVICE_FILL, 0, bytes);
-	m.move.value = neutral_value(p, t);
+	m.move.value = neutral_value(n, p, t);
 	return mover_add(&m, NULL, to, t->count, e) ? e->code : mover_flush(&m, e);
 }
 

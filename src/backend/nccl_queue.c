@@ -144,6 +144,7 @@ static bool is_in_the_air(const struct nccl *n)
 /* The oldest flight has landed. */
 static void land(struct nccl *n, struct nccl_flight *f)
 {
+	gpu_moves(n->gpu);
 	/* No stream is told to wait for it from here on. */
 	pthread_mutex_lock(&n->holds);
 	pthread_mutex_lock(&n->lock);
@@ -336,10 +337,12 @@ static bool has_begun(struct nccl *n, const struct nccl_flight *f)
 	return !f->begun || gpu_reached(n->gpu, f->begun, &e);
 }
 
+/* Until the flight before it, of any group, had landed, this one waited for its turn. */
 static void look_for_late(struct nccl *n)
 {
 	const struct nccl_flight *f = &n->flight[n->landed % NCCL_FLIGHTS];
-	int64_t ms = (clock_ns() - f->since_ns) / 1000000;
+	int64_t moved = gpu_moved(n->gpu);
+	int64_t ms = (clock_ns() - (moved > f->since_ns ? moved : f->since_ns)) / 1000000;
 	struct err e = { 0 };
 	bool begun;
 

@@ -250,16 +250,22 @@ static void nccl_abort(void *self)
 	(void)nccl_end_abort(group_of(self));
 }
 
-/* What is queued may still be needed by other ranks, and its results here. */
+/* What is queued may still be needed by other ranks, and its results here.  The time limit is
+ * that of one collective. */
 static bool nccl_settle(void *self)
 {
 	struct nccl *n = group_of(self);
-	int64_t deadline = clock_deadline(n->device_ms ? n->device_ms : DRAIN_MS);
+	int64_t limit = (n->device_ms ? n->device_ms : DRAIN_MS) * INT64_C(1000000);
+	int64_t since = clock_ns();
 
 	while (__atomic_load_n(&n->landed, __ATOMIC_ACQUIRE) !=
 	       __atomic_load_n(&n->flown, __ATOMIC_ACQUIRE)) {
 		if (__atomic_load_n(n->alarm, __ATOMIC_RELAXED) || nccl_is_over(n) ||
-		    nccl_is_in_trouble(n) || clock_ns() > deadline)
+		    nccl_is_in_trouble(n))
+			return false;
+		if (gpu_moved(n->gpu) > since)
+			since = gpu_moved(n->gpu);
+		if (clock_ns() - since > limit)
 			return false;
 		clock_sleep_ms(1);
 	}

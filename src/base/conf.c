@@ -108,6 +108,14 @@ static const char *meaning(const char *kind)
 	return "a whole number";
 }
 
+/* Time limits are counted in nanoseconds, and kept as int: 24 days stand for any longer one. */
+static int limit_ms(int64_t *ms)
+{
+	if (*ms > INT32_MAX)
+		*ms = INT32_MAX;
+	return *ms < 0 ? -1 : 0;
+}
+
 static int conf_parse(const struct setting *s, const char *var, const char *value,
 		      struct conf *c, struct err *e)
 {
@@ -124,8 +132,8 @@ static int conf_parse(const struct setting *s, const char *var, const char *valu
 		bad = parse_auto(value, field);
 	else
 		bad = parse_int(value, field);
-	if (!bad && !strcmp(s->kind, "MS") && *(int64_t *)field < 0)
-		bad = -1;
+	if (!bad && !strcmp(s->kind, "MS"))
+		bad = limit_ms(field);
 	if (bad)
 		return fail(e, RINGUP_EINVAL, "%s=%s: not %s", var, value, meaning(s->kind));
 	return 0;

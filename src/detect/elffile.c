@@ -71,6 +71,18 @@ uint64_t elffile_place(const struct elffile *f, uint64_t addr)
 	return f->size;
 }
 
+bool elffile_is_cut(const struct elffile *f)
+{
+	for (int i = 0; i < f->head.e_phnum; i++) {
+		const Elf64_Phdr *p = &f->seg[i];
+
+		if (p->p_type == PT_LOAD &&
+		    (p->p_offset > f->size || p->p_filesz > f->size - p->p_offset))
+			return true;
+	}
+	return false;
+}
+
 static int read_dynamic(struct elffile *f, struct err *e)
 {
 	const Elf64_Phdr *p = NULL;

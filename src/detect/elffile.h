@@ -43,6 +43,10 @@ int elffile_read(const struct elffile *f, void *buf, size_t len, uint64_t off, c
 /* elffile_place - the file offset that the loader maps to @addr; the file's size if none. */
 uint64_t elffile_place(const struct elffile *f, uint64_t addr);
 
+/* elffile_is_cut - does the file lack a part that the loader maps?  A process that loads it
+ * anyway dies of SIGBUS. */
+bool elffile_is_cut(const struct elffile *f);
+
 /* elffile_value - the value of the first dynamic entry @tag; false if there is none. */
 bool elffile_value(const struct elffile *f, int64_t tag, uint64_t *value);
 

@@ -9,14 +9,18 @@
 
 #include "backend/nccl_lib.h"
 #include "base/conf.h"
+#include "base/err.h"
 #include "base/jsonio.h"
 #include "base/release.h"
 #include "detect/cudalibs.h"
+#include "detect/elflink.h"
 #include "detect/ldlibs.h"
 #include "detect/loader.h"
 #include "detect/pythons.h"
 #include "detect/rootfs.h"
 #include "detect/text.h"
+
+enum { FLAW = 160 };
 
 static void header_version(struct rootfs *fs, const char *header, char *out, size_t cap)
 {
@@ -244,10 +248,31 @@ static bool find_beside(struct rootfs *fs, const char *location, char path[PATH_
 	return false;
 }
 
+/* What keeps a process from using the file; "": nothing that is known.  A recorded tree may
+ * have only a part of it. */
+static void find_flaw(struct rootfs *fs, const char *library, char flaw[FLAW])
+{
+	struct elflink *l = NULL;
+	struct err e = { 0 };
+	int fd = rootfs_is_live(fs) ? rootfs_fd(fs, library, NULL) : -1;
+
+	*flaw = 0;
+	if (fd < 0)
+		return;
+	if (elflink_open(fd, &l, &e))
+		snprintf(flaw, FLAW, "%.150s", e.text);
+	else if (elffile_is_cut(&l->file))
+		snprintf(flaw, FLAW, "the end of the file is missing");
+	else if (!elflink_defines(l, "ncclGetVersion"))
+		snprintf(flaw, FLAW, "it has no ncclGetVersion");
+	free(l);
+	close(fd);
+}
+
 json_t *nccllibs_choose(struct rootfs *fs, const json_t *framework, const char *told)
 {
 	char library[PATH_MAX], own[PATH_MAX], user[PATH_MAX],
-		why[PATH_MAX + 64] = "", version[64] = "", cuda[64] = "";
+		why[PATH_MAX + 64] = "", version[64] = "", cuda[64] = "", flaw[FLAW] = "";
 	bool is_user = framework && find_user(fs, framework, user), second = false;
 
 	if (find_preloaded(fs, own)) {
@@ -268,19 +293,21 @@ json_t *nccllibs_choose(struct rootfs *fs, const json_t *framework, const char *
 		if (find_named(fs, told, library)) {
 			snprintf(why, sizeof(why), "RINGUP_NCCL names it");
 		} else {
-			snprintf(why, sizeof(why), "RINGUP_NCCL names %s, which does not exist",
-				 told);
+			snprintf(why, sizeof(why), "RINGUP_NCCL names %s, which %s", told,
+				 access(told, F_OK) ? "does not exist" : "is no file");
 			*library = 0;
 		}
 	} else if (!*library && loader_find(fs, NULL, soname, library)) {
 		snprintf(why, sizeof(why), "the loader finds it");
 	}
-	if (*library)
+	if (*library) {
 		nccllibs_version(fs, library, version, cuda, sizeof(version));
+		find_flaw(fs, library, flaw);
+	}
 	second = *library && (second || (*own && !is_same_file(fs, own, library)));
-	return json_pack("{so so so so sb}", "library", text_json(library), "version",
+	return json_pack("{so so so so so sb}", "library", text_json(library), "version",
 			 text_json(version), "cuda", text_json(cuda), "why", text_json(why),
-			 "second", second);
+			 "flaw", text_json(flaw), "second", second);
 }
 
 enum nccllibs_fit nccllibs_judge(const json_t *chosen, const char *driver, char fault[PATH_MAX])
@@ -295,6 +322,11 @@ enum nccllibs_fit nccllibs_judge(const json_t *chosen, const char *driver, char 
 	if (!*jsonio_string(chosen, "library")) {
 		text_set(fault, PATH_MAX, *why ? why : "there is no libnccl.so.2");
 		return NCCLLIBS_NONE;
+	}
+	if (*jsonio_string(chosen, "flaw")) {
+		snprintf(fault, PATH_MAX, "it does not load: %s",
+			 jsonio_string(chosen, "flaw"));
+		return NCCLLIBS_BROKEN;
 	}
 	if (*version && release_compare(version, least) < 0) {
 		snprintf(fault, PATH_MAX, "RINGUP_BACKEND=nccl needs NCCL 2.18 or later");

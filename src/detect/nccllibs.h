@@ -23,19 +23,26 @@ json_t *nccllibs_find(struct rootfs *fs, const struct ldlibs *libs, const struct
 
 /*
  * nccllibs_choose - the NCCL that a job with @framework, of frameworks_find(), would load:
- * {library, version, cuda, why, second}.
+ * {library, version, cuda, why, flaw, second}.
  *
  * In the order of backend/nccl_lib.c: the one that RINGUP_NCCL, @told, names; the one that
  * LD_PRELOAD or the framework's import loads; the wheel's beside the framework; the loader's.
  * Variables count on the live node only.  @framework may be NULL: a program without one.
- * library is null if there is none.  second: the framework has another one, or one that is
- * linked into it.
+ * library is null if there is none; flaw says why it does not load, on the live node.  second:
+ * the framework has another one, or one that is linked into it.
  */
 json_t *nccllibs_choose(struct rootfs *fs, const json_t *framework, const char *told);
 
 /* nccllibs_judge - what is wrong with @chosen, of nccllibs_choose(), beside a driver, whose
  * version may be "": @fault says it. */
-enum nccllibs_fit { NCCLLIBS_FITS, NCCLLIBS_NONE, NCCLLIBS_OLD, NCCLLIBS_DRIVER };
+enum nccllibs_fit {
+	NCCLLIBS_FITS,
+	NCCLLIBS_NONE,
+	NCCLLIBS_BROKEN,
+	NCCLLIBS_OLD,
+	NCCLLIBS_DRIVER,
+};
+
 enum nccllibs_fit nccllibs_judge(const json_t *chosen, const char *driver,
 				 char fault[PATH_MAX]);
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "device/driver.h"
 #include "device/primary.h"
@@ -31,6 +32,7 @@ struct gpu {
 	int users;
 	bool abandoned; /* atomic: what is queued may never end */
 	driver_handle stream;
+	int64_t moved_ns; /* atomic */
 	struct staging staging;
 	pthread_mutex_t events; /* guards the lists */
 	struct gpu_event *idle, *spent;
@@ -400,6 +402,16 @@ int gpu_reached(struct gpu *g, void *event, struct err *e)
 	if (rc == DRIVER_NOT_READY || rc == DRIVER_ENDED)
 		return 0;
 	return rc ? driver_failed(g->driver, rc, "a collective on the GPU", e) : 1;
+}
+
+void gpu_moves(struct gpu *g)
+{
+	__atomic_store_n(&g->moved_ns, clock_ns(), __ATOMIC_RELAXED);
+}
+
+int64_t gpu_moved(const struct gpu *g)
+{
+	return __atomic_load_n(&g->moved_ns, __ATOMIC_RELAXED);
 }
 
 /* ---- memory ---- */

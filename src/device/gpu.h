@@ -77,6 +77,11 @@ int gpu_hold(struct gpu *g, void *stream, void *event, struct err *e);
  * which may be that of any earlier work of the process. */
 int gpu_reached(struct gpu *g, void *event, struct err *e);
 
+/* gpu_moves - something on the GPU's own stream has been seen to end, just now.
+ * gpu_moved - when that was last, by clock_ns(); 0: never.  Threads: any. */
+void gpu_moves(struct gpu *g);
+int64_t gpu_moved(const struct gpu *g);
+
 /* gpu_room - the GPU's memory for work on its stream, at least @bytes, which all groups use one
  * after the other.  Does not wait for the GPU; by one thread at a time. */
 int gpu_room(struct gpu *g, size_t bytes, void **at, struct err *e);

@@ -224,6 +224,7 @@ static void add_chosen(struct exam *x, const json_t *f, const char *who, const j
 	char fault[PATH_MAX], text[PATH_MAX + 64], todo[PATH_MAX + 128];
 	enum nccllibs_fit fit = nccllibs_judge(chosen, need->driver, fault);
 	enum exam_state unfit = need->is_asked ? EXAM_BAD : EXAM_NOTE;
+	bool unusable;
 
 	if (fit == NCCLLIBS_NONE) {
 		exam_add(x, unfit, "%s finds no libnccl.so.2%s%s", who,
@@ -238,10 +239,11 @@ static void add_chosen(struct exam *x, const json_t *f, const char *who, const j
 			     : "install libnccl2, or set RINGUP_NCCL to the file");
 		return;
 	}
-	exam_add(x, fit == NCCLLIBS_OLD ? unfit : EXAM_GOOD, "%s loads NCCL %s, %s: %s", who,
+	unusable = fit == NCCLLIBS_OLD || fit == NCCLLIBS_BROKEN;
+	exam_add(x, unusable ? unfit : EXAM_GOOD, "%s loads NCCL %s, %s: %s", who,
 		 *version ? version : "of unknown version", jsonio_string(chosen, "library"),
 		 jsonio_string(chosen, "why"));
-	if (fit == NCCLLIBS_OLD) {
+	if (unusable) {
 		snprintf(text, sizeof(text), "%s%s", fault,
 			 need->is_asked ? ""
 					: "; the default, through host memory, needs none");
@@ -261,7 +263,7 @@ static void add_chosen(struct exam *x, const json_t *f, const char *who, const j
 			 "install a newer driver, or the nvidia-nccl wheel for the framework's "
 			 "CUDA");
 	}
-	if (fit != NCCLLIBS_OLD)
+	if (!unusable)
 		add_shared(x, version, who, need);
 }
 
@@ -318,7 +320,7 @@ static void add_nccl(struct exam *x, struct rootfs *fs, const struct nccl_need *
 	json_decref(chosen);
 }
 
-/* Reports RINGUP_BACKEND=nccl on a node that has no GPU for it. */
+/* Reports RINGUP_BACKEND=nccl on a node that has no GPU for it.  A job starts without one. */
 static void add_no_gpu(struct exam *x, int gpus, bool has_driver)
 {
 	if (has_driver && gpus)
@@ -326,7 +328,10 @@ static void add_no_gpu(struct exam *x, int gpus, bool has_driver)
 	exam_add(x, has_driver ? EXAM_NOTE : EXAM_BAD,
 		 "RINGUP_BACKEND=nccl, but this node has no %s",
 		 has_driver ? "GPU" : "NVIDIA driver");
-	exam_why(x, "initialization fails on all ranks of a job that has a rank on this node",
+	exam_why(x,
+		 has_driver ? "ranks on this node can only have tensors in host memory"
+			    : "initialization fails on all ranks of a job that has a rank on "
+			      "this node",
 		 "run the job on nodes with GPUs, or unset RINGUP_BACKEND");
 }
 

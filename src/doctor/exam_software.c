@@ -23,6 +23,7 @@
 #include "doctor/exam.h"
 #include "doctor/imports.h"
 #include "doctor/misfits.h"
+#include "engine/provider.h"
 #include "rebuild/drift.h"
 #include "rebuild/jsonrecord.h"
 #include "rebuild/modules.h"
@@ -35,6 +36,7 @@ enum { MAX_STATUS = 1 << 20 };
 static void add_backends(struct exam *x, const struct modules_state *states, int n)
 {
 	char line[512] = "", mpis[256] = "";
+	struct err e = { 0 };
 	size_t at = 0, in = 0;
 
 	for (int i = 0; i < n && in <= sizeof(mpis) - 64; i++)
@@ -48,6 +50,10 @@ static void add_backends(struct exam *x, const struct modules_state *states, int
 					       at ? ", " : "", backends[i]->name);
 	exam_add(x, EXAM_GOOD, "back ends: %s%s%s", line,
 		 *mpis ? "; with RINGUP_BACKEND=mpi: " : "", mpis);
+	if (x->conf && providers_check(x->conf->backend, &e)) {
+		exam_add(x, EXAM_BAD, "%s", e.text);
+		exam_why(x, "initialization fails", "correct it, or unset RINGUP_BACKEND");
+	}
 }
 
 static void add_impossible(struct exam *x, const struct modules_state *states, int n,

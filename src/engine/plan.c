@@ -12,6 +12,7 @@
 #include "engine/comm.h"
 #include "engine/eager.h"
 #include "engine/op.h"
+#include "engine/op_text.h"
 #include "ringup.h"
 #include "wire/ranks.h"
 
@@ -51,7 +52,7 @@ static void add_op(struct comm *c, const struct ringup_op *op, void *out, uint64
 	piece->stream = op->ask.stream;
 	piece->ready = op->ready;
 	if (!c->run->plan.name)
-		c->run->plan.name = op->entry->name;
+		c->run->plan.name = op_text_name(op);
 }
 
 /* The item is then done, unless @op is a part of a bundle. */
@@ -114,6 +115,20 @@ uint64_t *plan_tell(struct comm *c, uint64_t each, struct err *e)
  * operation fails alone. */
 enum { ASK_BYTES = 4 << 20 };
 
+/* What a rank tells the others. */
+enum { HAS_ROOM, HAS_NO_MEMORY, HAS_SMALL_INTO };
+
+static uint64_t room_of(const struct ringup_op *op)
+{
+	if (op->result)
+		return HAS_ROOM;
+	/* The caller has to bring a device's memory. */
+	if (op->far ? op->far->bytes > op->far->into_bytes
+		    : !op->proxy && !op_signature_is_of_host(&op->ask.signature))
+		return HAS_SMALL_INTO;
+	return HAS_NO_MEMORY;
+}
+
 /* All ranks know that the result of @op is large: they tell each other whether they have room
  * for it.  If a rank has none, the operation fails on all ranks; other operations do not. */
 static int plan_ask(struct comm *c, struct ringup_op *op)
@@ -122,7 +137,7 @@ static int plan_ask(struct comm *c, struct ringup_op *op)
 
 	for (int r = 0; r < c->topo.size; r++)
 		c->run->counts[r] = 1;
-	c->run->no_memory[c->topo.rank] = !op->result;
+	c->run->no_memory[c->topo.rank] = room_of(op);
 	plan_begin(c, PLAN_ALLGATHER, &number);
 	plan_add(c, c->run->no_memory + c->topo.rank, c->run->no_memory, 1);
 	c->run->plan.counts = c->run->counts;
@@ -142,8 +157,12 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 		return 0;
 	op_discard(op);
 	op->status =
-		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d is out of memory for the result",
-		     op->entry->name, ranks_in_world(c->ranks, r));
+		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d %s", op->entry->name,
+		     ranks_in_world(c->ranks, r),
+		     c->run->no_memory[r] == HAS_SMALL_INTO
+			     ? "has no room for the result on its GPU: into is too small, or "
+			       "in lies in it"
+			     : "is out of memory for the result");
 	plan_barrier(c);
 	plan_ends(c, op);
 	return 1;

@@ -64,8 +64,7 @@ static unsigned int named_memory(const char *list)
 	return memory;
 }
 
-/* Each name is that of a back end. */
-static int check_names(const char *list, struct err *e)
+int providers_check(const char *list, struct err *e)
 {
 	char name[16];
 
@@ -84,7 +83,7 @@ int providers_open(struct comm *c, const char *list, struct err *e)
 {
 	struct err why = { 0 };
 	unsigned int taken = named_memory(list);
-	int rc = check_names(list, e);
+	int rc = providers_check(list, e);
 
 	for (int i = 0; backends[i] && c->provider_count < COMM_BACKENDS && !rc; i++) {
 		const struct backend *b = backends[i];

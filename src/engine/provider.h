@@ -17,6 +17,9 @@ struct err;
  */
 int providers_open(struct comm *c, const char *list, struct err *e);
 
+/* providers_check - 0 if each name in @list is that of a back end, else RINGUP_EINVAL. */
+int providers_check(const char *list, struct err *e);
+
 /* provider_of_device - @c's back end for a device's memory; NULL: there is none.
  * provider_device - what it does besides, with *@self for its functions; or NULL. */
 struct provider *provider_of_device(const struct comm *c);

@@ -206,8 +206,9 @@ void say_ruling(const struct ruling *r, const struct look *now, int64_t elapsed_
 		put(&t, ", but it has not finished");
 		if (r->waited_ms >= 0)
 			put(&t, " after %s", say_time(r->waited_ms, time));
-		put(&t, ": the network between the ranks is down or slow, or the operation is "
-			"very large\n");
+		put(&t,
+		    ": the network between the ranks, or the GPU of one, is down or slow, or "
+		    "the operation is very large\n");
 		break;
 	case RULING_DEAD:
 		put_culprits(&t, r, now);

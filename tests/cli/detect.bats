@@ -218,7 +218,7 @@ setup() { mkdir -p "$node"; }
   expect_json '[.frameworks[] | select(.name != "jaxlib") | [.name, .nccl.why]]' \
     '[["torch","libtorch_cuda.so needs it"],["keras",null],["jax","its wheel is beside the framework"]]'
   expect_json '.frameworks[0].nccl' \
-    "{\"library\":\"$wheel\",\"version\":\"2.28.9\",\"cuda\":\"13.0\",\"why\":\"libtorch_cuda.so needs it\",\"second\":false,\"fault\":null}"
+    "{\"library\":\"$wheel\",\"version\":\"2.28.9\",\"cuda\":\"13.0\",\"why\":\"libtorch_cuda.so needs it\",\"flaw\":null,\"second\":false,\"fault\":null}"
   expect_json '[.frameworks[] | select(.name == "keras").nccl]' '[null]'
   torch_needs
   mkdir -p "$node/proc/driver/nvidia"

@@ -846,6 +846,46 @@ says() {
   not grep -q 'a program without a framework finds' <<<"$output"
 }
 
+@test "a RINGUP_BACKEND that names no back end" {
+  local list
+  for list in NCCL ' nccl' nccl,,tcp; do
+    run env RINGUP_BACKEND="$list" ringup doctor
+    expect_status 1
+    [[ $output == *"bad   RINGUP_BACKEND="*": no such back end; available: self, node, mpi, tcp and nccl"* ]] || fail "$output"
+  done
+  run env RINGUP_BACKEND=node,tcp ringup doctor
+  not grep -q 'no such back end' <<<"$output"
+}
+
+@test "an NCCL that does not load: a job fails, and doctor says why" {
+  live
+  local told=$BATS_TEST_TMPDIR/told
+  # broken WHAT WHY - with that file.
+  broken() {
+    on_nccl RINGUP_NCCL="$told"
+    expect_status 1
+    says bad "a program without a framework $1" "$2"
+  }
+  mkdir "$told"
+  broken "finds no libnccl.so.2: RINGUP_NCCL names $told, which is no file" 'with RINGUP_BACKEND=nccl initialization fails'
+  rmdir "$told"
+  echo libnccl.so.2 >"$told"
+  broken "loads NCCL of unknown version, $told: RINGUP_NCCL names it" 'it does not load: not an ELF file'
+  nccl_at "$told" 2.28.9 12.9
+  printf '\x01' | dd of="$told" bs=1 seek=4 conv=notrunc status=none
+  broken "loads NCCL 2.28.9, $told" 'it does not load: not a 64-bit'
+  nccl_at "$told" 2.28.9 12.9
+  local at bytes
+  read -r _ at _ _ bytes _ < <(readelf -lW "$told" | grep -w LOAD | tail -n 1)
+  truncate -s "$((at + bytes - 1))" "$told"
+  broken "loads NCCL 2.28.9, $told" 'it does not load: the end of the file is missing'
+  cp "$builddir/.libs/libringup.so.0" "$told"
+  broken "loads NCCL of unknown version, $told" 'it does not load: it has no ncclGetVersion'
+  : >"$told"
+  RINGUP_NCCL=$told run ringup detect --python "$node/opt/py"
+  expect_status 0
+}
+
 @test "frameworks of one Python that load different NCCLs: a note with RINGUP_BACKEND=nccl" {
   local other=$BATS_TEST_TMPDIR/other
   live
@@ -885,7 +925,7 @@ says() {
   not grep -q 'good  no GPUs' <<<"$output" ||
     says bad 'RINGUP_BACKEND=nccl, but this node has no NVIDIA driver' 'initialization fails on all ranks'
   with 0
-  says note 'RINGUP_BACKEND=nccl, but this node has no GPU'
+  says note 'RINGUP_BACKEND=nccl, but this node has no GPU' 'ranks on this node can only have tensors in host memory'
   with 2
   not grep -qE 'RINGUP_BACKEND=nccl, but|refuses' <<<"$output"
   with 2 NCCL_COMM_ID=10.0.0.1:5000

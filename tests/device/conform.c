@@ -421,6 +421,32 @@ static void gathers(int t, bool uneven)
 	      "%s gather of %s%s", uneven ? "uneven" : "even", types[t].name, "");
 }
 
+/* One rank has too little room for the result: all are told so, and go on. */
+static void no_room(void)
+{
+	uint64_t counts[RANKS], room = (uint64_t)size * 2 * sizeof(int32_t);
+	void *out = NULL;
+	struct ringup_gather a = ASK_GATHER(
+		"no room", gpu_in, 2, 1, &out, counts, .dtype = RINGUP_I32, .into = gpu_out,
+		.into_bytes = rank == size - 1 ? room - 1 : room, .memory = RINGUP_CUDA);
+	char why[64];
+	int rc;
+
+	snprintf(why, sizeof(why), "rank %d has no room for the result on its GPU", size - 1);
+	for (int i = 0; i < 2; i++) {
+		if (i && !rank) {
+			a.memory = RINGUP_HOST;
+			a.in = here;
+			a.into = host;
+		}
+		rc = ringup_allgather(world, &a, NULL);
+		check((rc == RINGUP_ENOMEM && strstr(ringup_error(), why)) || (i && size == 1),
+		      "%s%s%s", "no room in into", i ? ", mixed memory" : "", "");
+		if (!rc && out != a.into)
+			ringup_free(out);
+	}
+}
+
 static void exchanges(int t, bool uneven)
 {
 	uint64_t splits[RANKS], counts[RANKS], got[RANKS], rows = 0, all = 0;
@@ -481,23 +507,90 @@ static void scatters(int t, int op, uint64_t rows, double pre)
 
 /* ---- the rest ---- */
 
-/* The other ranks join; rank 0's sum is its own. */
+/* The other ranks join, and scale what is neutral, as rank 0 does its tensor. */
 static void joins(int t)
 {
-	struct ringup_reduce a = ASK_REDUCE("joined", gpu_in, gpu_out, COUNT,
-					    .dtype = types[t].type, .memory = RINGUP_CUDA);
-	int last = -1, rc = 0;
+	struct ringup_reduce a =
+		ASK_REDUCE("joined", here, host, COUNT, .dtype = types[t].type);
 	size_t bytes = COUNT * types[t].bytes;
+	int last = -1, rc = 0;
 
 	data_fill(t, here, COUNT);
-	for (uint64_t i = 0; i < bytes && types[t].type == RINGUP_BOOL; i++)
-		here[i] = here[i] != 0;
 	must(up(gpu_at(gpu_in), here, bytes), "cuMemcpyHtoD");
-	if (!rank)
+	for (int i = 0; i < 2 * OPS && !rank; i++) {
+		a.redop = (enum ringup_redop)(i / 2);
+		a.pre = i % 2 ? -1 : 0;
+		if (types[t].type == RINGUP_BOOL && (a.redop == RINGUP_AVERAGE || a.pre != 0))
+			continue;
+		a.name = "joined";
+		a.in = here;
+		a.out = host;
+		a.memory = RINGUP_HOST;
+		must(ringup_allreduce(world, &a, NULL), "the host's, with joined ranks");
+		a.name = "joined, a GPU's";
+		a.in = gpu_in;
+		a.out = gpu_out;
+		a.memory = RINGUP_CUDA;
 		rc = ringup_allreduce(world, &a, NULL);
-	check(!rc && (rank || is_equal(gpu_out, here, bytes)), "%s%s%s", "a sum of ",
-	      types[t].name, " with ranks that have joined");
+		check(!rc && is_equal(gpu_out, host, bytes), "%s of %s%s", ops[i / 2],
+		      types[t].name,
+		      i % 2 ? ", scaled, with ranks that have joined"
+			    : ", with ranks that have joined");
+	}
 	must(ringup_join(world, &last, NULL), "join");
+}
+
+/* NCCL leaves a NaN out of a minimum or maximum, as docs/gpu.md says; the host does not. */
+static void nans(void)
+{
+	const float nan = __builtin_nanf("");
+	float in = rank ? nan : 3, out = 0;
+	struct ringup_reduce a =
+		ASK_REDUCE("NaN", &in, &out, 1, .dtype = RINGUP_F32, .redop = RINGUP_MIN);
+
+	must(up(gpu_at(gpu_in), &in, sizeof(in)), "cuMemcpyHtoD");
+	for (int i = 0; i < 2; i++) {
+		a.redop = i ? RINGUP_MAX : RINGUP_MIN;
+		a.in = &in;
+		a.out = &out;
+		a.memory = RINGUP_HOST;
+		must(ringup_allreduce(world, &a, NULL), "the host's, of a NaN");
+		check(size == 1 || out != out, "%s%s%s", "the host keeps a NaN", "", "");
+		a.in = gpu_in;
+		a.out = gpu_out;
+		a.memory = RINGUP_CUDA;
+		must(ringup_allreduce(world, &a, NULL), "a GPU's, of a NaN");
+		out = 3;
+		check(is_equal(gpu_out, &out, sizeof(out)), "%s%s%s", "a GPU leaves a NaN out",
+		      "", "");
+	}
+}
+
+/* An address between two elements is an error of the call, and the GPU goes on.  Bytes that are
+ * only moved may lie there. */
+static void misaligned(void)
+{
+	unsigned char *in = (unsigned char *)gpu_in + 1, *out = (unsigned char *)gpu_out + 1;
+	struct ringup_reduce sum = ASK_REDUCE("misaligned", in, gpu_out, 9, .dtype = RINGUP_F16,
+					      .memory = RINGUP_CUDA);
+	struct ringup_bcast root = ASK_BCAST("misaligned root", in, out, 9, .dtype = RINGUP_F64,
+					     .memory = RINGUP_CUDA);
+	struct ringup_scatter part = ASK_SCATTER("misaligned part", gpu_in, 9, 1, out,
+						 .dtype = RINGUP_I32, .memory = RINGUP_CUDA);
+
+	check(ringup_allreduce(world, &sum, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "aligned"),
+	      "%s%s%s", "a misaligned sum", "", "");
+	check(ringup_reducescatter(world, &part, NULL) == RINGUP_EINVAL &&
+		      strstr(ringup_error(), "aligned"),
+	      "%s%s%s", "a misaligned part", "", "");
+	must(cuda.set(gpu_at(gpu_in), 1 + (unsigned char)rank, 9 * 8 + 1, NULL) ||
+		     cuda.sync(NULL),
+	     "memset");
+	memset(host, size, 9 * 8);
+	root.root = size - 1;
+	check(!ringup_broadcast(world, &root, NULL) && is_equal(out, host, 9 * 8), "%s%s%s",
+	      "a misaligned broadcast", "", "");
 }
 
 /* Are the @count floats of the result all @value? */
@@ -633,6 +726,9 @@ static int all(void)
 			joins(t);
 	}
 	mixed();
+	no_room();
+	nans();
+	misaligned();
 	must(ringup_barrier(world, "end", NULL), "a barrier");
 	return 0;
 }

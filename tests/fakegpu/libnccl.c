@@ -614,6 +614,7 @@ static int version_of(void)
 static ncclResult_t hellos_fit(struct fake_comm *c, const struct hello *all)
 {
 	bool same_gpu = faults_find("FAKE_NCCL", "two_gpus_same") && c->size > 1;
+	const char *share = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
 	int i, k;
 
 	for (i = 0; i < c->size; i++) {
@@ -629,7 +630,7 @@ static ncclResult_t hellos_fit(struct fake_comm *c, const struct hello *all)
 	}
 	if (!same_gpu)
 		return ncclSuccess;
-	if (version_of() >= 23000 && getenv("NCCL_MULTI_RANK_GPU_ENABLE"))
+	if (version_of() >= 23000 && share && strtoll(share, NULL, 0))
 		return ncclSuccess;
 	return fail(ncclInvalidUsage, "two ranks have the same GPU, number %d", c->device);
 }

@@ -793,6 +793,10 @@ static void faults(void)
 	run("one GPU", 2, same_gpu);
 	setenv("FAKE_NCCL", "two_gpus_same,version=23007", 1);
 	run("one GPU, not asked for", 2, same_gpu);
+	setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+	run("one GPU, refused by the user", 2, same_gpu);
+	setenv("NCCL_MULTI_RANK_GPU_ENABLE", "yes", 1);
+	run("one GPU, and no number", 2, same_gpu);
 	setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
 	run("one GPU, as 2.30 allows it", 2, two_comms);
 	unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");

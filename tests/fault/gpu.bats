@@ -231,6 +231,8 @@ trial() {
   await said 3 ready
   run ringup hang --json --wait 0.3 "$launcher"
   [[ $(jq -r '.jobs[0].unseen' <<<"$output") == "NCCL RAS: NCCL 2.18.3: this version has no RAS" ]] || fail "$output"
+  run ringup hang --wait 0.3 "$launcher"
+  [[ $output == *"all ranks have started allreduce gradient"*"or the GPU of one, is down or slow"* || $output == *"has not started"* ]] || fail "$output"
   kill "$launcher"
   end
   await nothing_left

@@ -41,7 +41,7 @@ library() {
 nccl_at() {
   command -v gcc >/dev/null || skip "gcc is not installed"
   mkdir -p "${1%/*}"
-  printf 'const char v[] __attribute__((used)) = "NCCL version %s+cuda%s"; int ncclA(void) { return 0; }' "$2" "$3" |
+  printf 'const char v[] __attribute__((used)) = "NCCL version %s+cuda%s"; int ncclA(void) { return 0; } int ncclGetVersion(int *v) { return !v; }' "$2" "$3" |
     gcc -shared -fPIC -Wl,-soname,libnccl.so.2 -o "$1" -x c -
 }
 

@@ -309,6 +309,39 @@ def arrays():
         assert "copy it to host memory first" in str(e), e
 
 
+def nameless():
+    """An error of an operation without a name tells its number.  The driver has no compiler, and
+    NCCL alone scales nothing."""
+    a = Array(numpy.ones(8))
+    equal(ringup.allreduce(a), basics.size())
+    try:
+        ringup.allreduce(a, pre=0.5)
+        raise AssertionError("nothing has scaled it")
+    except ringup.errors.RingupError as e:
+        assert "): allreduce '#1': GPU " in str(e), e
+
+
+def backlog():
+    """The GPU is long behind the program, and each collective takes a moment: none is late, also
+    if the job ends meanwhile."""
+    n = basics.size()
+    groups = [ringup.WORLD, ringup.new_group(range(n))]
+    for g in groups:
+        g.allreduce(Array(numpy.ones(9)), stream=1)
+    os.environ["FAKE_NCCL"] = "late=0:60"
+    rounds = [[Array(numpy.ones(9)) for _ in range(24)] for _ in range(2)]
+    for some in rounds:
+        for i, a in enumerate(some):
+            groups[i % 2].allreduce(a, name=f"{i}", stream=1)
+        if some is rounds[0]:
+            call("cuStreamSynchronize", LEGACY)
+            ringup.barrier()
+    basics.shutdown()
+    for a in rounds[0] + rounds[1]:
+        equal(a, n)
+    basics.init()
+
+
 def sets():
     """Process sets in another order on each rank."""
     r = basics.rank()
@@ -597,7 +630,7 @@ if __name__ == "__main__":
     sit(local)
     {"train": train, "visible": train, "adasum": adasum, "arrays": arrays, "bfloat16": bfloat16,
      "blocks": blocks, "sets": sets, "elastic": elastic, "killed": lambda: killed(signal.SIGKILL),
-     "lagging": lagging, "recorded": recorded,
+     "lagging": lagging, "backlog": backlog, "nameless": nameless, "recorded": recorded,
      "elsewhere": elsewhere, "checkpoint": checkpoint,
      "stopped": lambda: killed(signal.SIGSTOP)}[sys.argv[1]]()
     print(f"rank {basics.rank()} is through", flush=True)

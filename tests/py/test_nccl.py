@@ -82,6 +82,16 @@ def test_others(n, what):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
+def test_a_gpu_that_is_behind_and_moves_is_not_late():
+    p = ranks(2, "backlog", RINGUP_DEVICE_MS="700")
+    assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
+
+
+def test_an_error_of_an_operation_without_a_name_has_its_number():
+    p = ranks(2, "nameless", FAKE_CUDA="jit_fails")
+    assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
+
+
 def test_init_does_not_start_cuda():
     p = ranks(2, "visible")
     assert p.returncode == 0 and p.stdout.count("is through") == 2, p.stdout + p.stderr
@@ -192,12 +202,46 @@ def test_the_mixed_process_group_of_the_script_for_a_real_gpu_runs_on_cpus(tmp_p
     assert "result: rank 0 is through" in p.stdout, p.stdout + p.stderr
 
 
+def refused(path, said, **env):
+    """No rank starts, and all say why."""
+    p = start([*launcher("ringup", 2), "-c", "import horovod.common.basics as b; "
+               "b.HorovodBasics().init()"], timeout=60, LD_LIBRARY_PATH=path,
+              RINGUP_BACKEND="nccl", **env)
+    assert p.returncode not in (0, -9), p.stdout + p.stderr
+    assert re.search(said, p.stdout + p.stderr), p.stdout + p.stderr
+
+
 def test_no_driver_and_no_nccl_are_named():
-    for gone, said in (("cuda", "there is no NVIDIA driver"), ("nccl", "NCCL does not load")):
-        path = f"{FAKES}/{'nccl-2.28.9' if gone == 'cuda' else 'cuda'}"
-        p = start([*launcher("ringup", 2), "-c", "import horovod.common.basics as b; "
-                   "b.HorovodBasics().init()"], timeout=60, LD_LIBRARY_PATH=path,
-                  RINGUP_BACKEND="nccl")
-        if gone == "cuda" and os.path.exists("/dev/nvidia0"):
-            continue
-        assert p.returncode != 0 and said in p.stdout + p.stderr, p.stdout + p.stderr
+    if not os.path.exists("/dev/nvidia0"):
+        refused(f"{FAKES}/nccl-2.28.9", "there is no NVIDIA driver")
+    # To its end, with what to do.
+    refused(f"{FAKES}/cuda", r"NCCL does not load \(libnccl.so.2: [^)]*\); import its framework "
+            r"first, or set RINGUP_NCCL\b")
+
+
+def test_an_nccl_that_is_too_old_is_named_also_far_below(tmp_path):
+    far = tmp_path / ("local_disk0/" + "a" * 100)
+    far.mkdir(parents=True)
+    shutil.copy(f"{FAKES}/nccl-2.18.3/libnccl.so.2", far)
+    refused(f"{FAKES}/cuda", "NCCL 2.17.1 is too old, 2.18 or later is needed: /",
+            RINGUP_NCCL=str(far / "libnccl.so.2"), FAKE_NCCL="version=21701")
+
+
+@pytest.mark.parametrize("kind, said", [
+    ("none", "RINGUP_NCCL does not load: .*/none: cannot open"),
+    ("text", "RINGUP_NCCL does not load: .*/text: "),
+    ("folder", "RINGUP_NCCL is no file: .*/folder"),
+    ("pipe", "RINGUP_NCCL is no file: .*/pipe"),
+    ("other", "/other has no ncclGetVersion; NCCL 2.18 or later is needed")],
+    ids=["none", "text", "folder", "pipe", "other"])
+def test_a_file_that_is_no_nccl_is_named(kind, said, tmp_path):
+    told = tmp_path / kind
+    if kind == "text":
+        told.write_text("libnccl.so.2\n")
+    elif kind == "folder":
+        told.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(told)
+    elif kind == "other":
+        shutil.copy(f"{FAKES}/cuda/libcuda.so.1", told)
+    refused(f"{FAKES}/cuda:{FAKES}/nccl-2.28.9", said, RINGUP_NCCL=str(told))

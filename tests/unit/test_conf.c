@@ -29,6 +29,16 @@ static void other_words(void)
 	setenv("RINGUP_LOST_MS", "4000", 1);
 	ok(!conf_load(&c, CONF_FORBID, &e) && c.freeze_ms == 2000 && c.lost_ms == 4000,
 	   "a profile gives defaults, and no more");
+	setenv("RINGUP_DEVICE_MS", "2147483648", 1);
+	setenv("HOROVOD_START_TIMEOUT", "2147483647", 1);
+	ok(!conf_load(&c, CONF_FORBID, &e) && c.device_ms == INT32_MAX &&
+		   c.start_timeout_ms == INT32_MAX,
+	   "a time that is longer than an int can tell is the longest one");
+	setenv("RINGUP_DEVICE_MS", "-1", 1);
+	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "a negative one is refused: %s",
+	   e.text);
+	unsetenv("RINGUP_DEVICE_MS");
+	unsetenv("HOROVOD_START_TIMEOUT");
 	setenv("RINGUP_LIVENESS_PROFILE", "slow", 1);
 	ok(conf_load(&c, CONF_FORBID, &e) == RINGUP_EINVAL, "there are only so many: %s",
 	   e.text);
