@@ -234,8 +234,11 @@ behind() { ncclras STATUS | grep -q "^  $1 ranks have launched up to operation "
   # A stopped process is given connections, too; the client asks again.
   pid=$(jq '.communicators[0].ranks[2].pid' a.json)
   kill -STOP "$pid"
-  sleep 3.5
-  run ringup hang --wait 1 --json --ras "127.0.0.1:$port"
+  is_silent() {
+    run ringup hang --wait 1 --json --ras "127.0.0.1:$port"
+    [[ $(jq -r '.jobs[0].verdict' <<<"$output") == silent ]]
+  }
+  await is_silent
   expect_culprit 2 silent
   RINGUP_RAS=70000 run timeout 20 ringup run -np 1 -- "$hangs" short 0
   [[ $status -ne 0 && $output == *"RINGUP_RAS=70000: not a port"* ]]
