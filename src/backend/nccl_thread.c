@@ -29,7 +29,8 @@ struct nccl_thread {
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t posted, done;
 	struct nccl *groups;
-	struct nccl *at; /* which the thread looks at, or works for */
+	struct nccl *at;    /* which the thread looks at, or works for               */
+	struct nccl *works; /* which it works for: it may look at others meanwhile */
 	unsigned int round;
 	struct nccl *first, *last; /* posted tasks, in order */
 	bool leaves;
@@ -102,7 +103,7 @@ static int64_t look_at_all(struct nccl_thread *t, struct nccl *works_for)
 		flies = n->work->look(n);
 		__atomic_store_n(&t->since_ns, works_for ? clock_ns() : 0, __ATOMIC_RELAXED);
 		pthread_mutex_lock(&t->lock);
-		t->at = works_for;
+		t->at = t->works;
 		pthread_cond_broadcast(&t->done);
 		if (flies)
 			clock_sooner(&next,
@@ -153,11 +154,11 @@ static void *thread_main(void *arg)
 	pthread_mutex_lock(&t->lock);
 	while (!t->leaves) {
 		while ((n = take(t))) {
-			t->at = n;
+			t->at = t->works = n;
 			pthread_mutex_unlock(&t->lock);
 			work(t, n);
 			pthread_mutex_lock(&t->lock);
-			t->at = NULL;
+			t->at = t->works = NULL;
 			pthread_cond_broadcast(&t->done);
 		}
 		wait_for_news(t, look_at_all(t, NULL));
@@ -256,6 +257,12 @@ static void task_drop(struct nccl_thread *t, const struct nccl *n)
 		t->last = before;
 }
 
+/* With the lock. */
+static bool thread_has(const struct nccl_thread *t, const struct nccl *n)
+{
+	return t->at == n || t->works == n;
+}
+
 /* Takes @n off the list: false if the thread has not come back from it in time. */
 static bool unlist(struct nccl_thread *t, struct nccl *n)
 {
@@ -271,9 +278,9 @@ static bool unlist(struct nccl_thread *t, struct nccl *n)
 	if (*in)
 		*in = n->next;
 	task_drop(t, n);
-	while (t->at == n && pthread_cond_timedwait(&t->done, &t->lock, &at) != ETIMEDOUT)
+	while (thread_has(t, n) && pthread_cond_timedwait(&t->done, &t->lock, &at) != ETIMEDOUT)
 		;
-	back = t->at != n;
+	back = !thread_has(t, n);
 	pthread_mutex_unlock(&t->lock);
 	return back;
 }
@@ -347,7 +354,7 @@ bool nccl_thread_is_at(const struct nccl *n)
 	bool is;
 
 	pthread_mutex_lock(&n->thread->lock);
-	is = n->thread->at == n;
+	is = thread_has(n->thread, n);
 	pthread_mutex_unlock(&n->thread->lock);
 	return is;
 }
