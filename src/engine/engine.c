@@ -703,22 +703,39 @@ void engine_note_late(struct ringup_op *op, struct op_late *late)
 	struct comm *c = op_enter_comm(op);
 
 	op_note_late(c, op, late);
+	late->life = op->engine->callers.serial;
 	op_exit_comm(c);
+}
+
+/* Enters the communicator of @late, if that is still there: then so are its operations. */
+static struct comm *late_enter_comm(struct engine *g, const struct op_late *late)
+{
+	struct comm *c = NULL, *at;
+	int i, end = comms_enter(g);
+
+	for (i = 0; i < end && !c; i++)
+		if ((at = comms_at(g, i)) && at->serial == late->serial)
+			c = at;
+	if (c && c->serial)
+		__atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
+	comms_exit(g, end);
+	return c;
 }
 
 void engine_describe(struct engine *g, const struct op_late *late, char *out, size_t len)
 {
-	struct ringup_op *op = late->op;
 	struct engine *at;
 	struct comm *c;
 
-	/* While live_lock is held, the engine is not stopped and its operations stay. */
+	/* While live_lock is held, the engine is not stopped.  Another one may have come to its
+	 * place since. */
 	pthread_mutex_lock(&live_lock);
 	for (at = live; at && at != g; at = at->next_live)
 		;
-	if (at && g->describe && __atomic_load_n(&op->use, __ATOMIC_RELAXED) == late->use) {
-		c = op_enter_comm(op);
-		if (c->serial == late->serial)
+	c = at && g->describe && g->callers.serial == late->life ? late_enter_comm(g, late)
+								 : NULL;
+	if (c) {
+		if (__atomic_load_n(&late->op->use, __ATOMIC_RELAXED) == late->use)
 			g->describe(g->describe_ctx, c, late, out, len);
 		op_exit_comm(c);
 	}

@@ -32,7 +32,8 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	for (int r = 0; r < c->topo.size && op->entry; r++)
 		if (comm_is_here(c, r) && !op_has_begun(c, op, r))
 			late->missing[r / 64] |= UINT64_C(1) << r % 64;
-	late->op = op;
+	/* What is complete may have come here from a group that is gone, with its name. */
+	late->op = op_is_done(op) ? NULL : op;
 	late->serial = c->serial;
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
 }
