@@ -449,18 +449,10 @@ static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns
  * up since, together with the job. */
 static int op_result(const struct comm *c, const struct ringup_op *op, struct err *e)
 {
-	struct engine *g = op->engine;
-
-	if (op->status) {
-		*e = op->why;
-		return op->status;
-	}
-	if (!op_hold(c, op, e))
-		return 0;
-	if (engine_is_alarmed(g))
-		alarm_get(g->alarm, e);
-	op_text_fail(op, e);
-	return e->code;
+	if (!op->status)
+		return op_hold(c, op, e);
+	*e = op->why;
+	return op->status;
 }
 
 /* @slice: the caller comes back if the deadline is missed, and has none of its own. */

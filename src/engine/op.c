@@ -126,6 +126,15 @@ static void op_unmark(struct ringup_op *op)
 	op->ready = NULL;
 }
 
+/* The result of @op, or of a member, is not there: if the job has failed, that is why. */
+static int fail_given_up(const struct ringup_op *op, struct err *e)
+{
+	if (engine_is_alarmed(op->engine))
+		alarm_get(op->engine->alarm, e);
+	op_text_fail(op->bundle ? op->bundle : op, e);
+	return e->code;
+}
+
 static int hold_one(const struct comm *c, const struct ringup_op *op, void *other,
 		    struct err *e)
 {
@@ -133,14 +142,15 @@ static int hold_one(const struct comm *c, const struct ringup_op *op, void *othe
 	uint64_t flight = __atomic_load_n(&op->flight, __ATOMIC_ACQUIRE);
 	const struct backend_device *d;
 
-	if (flight == OP_LOST_FLIGHT)
-		return fail(e, RINGUP_EABORTED,
-			    "the group was removed before the result was there");
+	if (flight == OP_LOST_FLIGHT) {
+		*e = op->why;
+		return e->code;
+	}
 	if (flight == OP_NO_FLIGHT || !stream)
 		return 0;
 	/* Of @c: while that is open, no operation takes a flight of its to another one. */
 	d = provider_device(c, &self);
-	return d ? d->hold(self, flight, stream, e) : 0;
+	return d && d->hold(self, flight, stream, e) ? fail_given_up(op, e) : 0;
 }
 
 int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
@@ -196,9 +206,9 @@ bool op_then(const struct comm *c, struct ringup_op *op, struct callback *back)
 	    !__atomic_compare_exchange_n(&op->callback, &was, back, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
-	if (!op->status)
-		op->status = op_hold(c, op, &op->why);
 	set_why(back, op);
+	if (!op->status)
+		(void)op_hold(c, op, &back->why);
 	callbacks_push(&g->callbacks, back);
 	return true;
 }
@@ -233,7 +243,7 @@ void op_complete(struct ringup_op *op, int status)
 	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&c->join, __ATOMIC_RELAXED))
-		notify_news(c->engine);
+		notify_news(g);
 }
 
 /* Would a result in into overwrite this rank's data before they are read?  Not if they lie at
@@ -446,14 +456,28 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 	op_free(c, op);
 }
 
+/* What @op has queued on a device has run (@there), or never will.  Its name goes with its
+ * group: so this says what whoever waits for it will hear. */
+static void op_end_flight(struct ringup_op *op, bool there)
+{
+	bool lost = !there && !op->status;
+
+	if (__atomic_load_n(&op->flight, __ATOMIC_RELAXED) == OP_NO_FLIGHT)
+		return;
+	if (lost) {
+		fail(&op->why, RINGUP_EABORTED,
+		     "the group was removed before the result was there");
+		(void)fail_given_up(op, &op->why);
+	}
+	__atomic_store_n(&op->flight, lost ? OP_LOST_FLIGHT : OP_NO_FLIGHT, __ATOMIC_RELEASE);
+}
+
 /* @there: all that they have queued on a device has run. */
 static void op_give_all(struct ringup_op *list, struct comm *to, bool there)
 {
 	for (; list; list = list->next) {
 		op_give_all(list->members, to, there);
-		if (__atomic_load_n(&list->flight, __ATOMIC_RELAXED) != OP_NO_FLIGHT)
-			__atomic_store_n(&list->flight, there ? OP_NO_FLIGHT : OP_LOST_FLIGHT,
-					 __ATOMIC_RELEASE);
+		op_end_flight(list, there);
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }
