@@ -490,7 +490,8 @@ static int not_mine(struct err *e)
 
 void engine_result_stream(struct ringup_op *op, void *stream)
 {
-	op->stream = stream;
+	/* A thread that completes it for a callback may read this. */
+	__atomic_store_n(&op->stream, stream, __ATOMIC_RELEASE);
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)

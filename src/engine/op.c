@@ -153,14 +153,31 @@ static int hold_one(const struct comm *c, const struct ringup_op *op, void *othe
 	return d && d->hold(self, flight, stream, e) ? fail_given_up(op, e) : 0;
 }
 
-int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
+/* The stream @other, or, if that is NULL, those of the request and of its members. */
+static int hold_all(const struct comm *c, const struct ringup_op *op, void *other,
+		    struct err *e)
 {
 	const struct ringup_op *m;
-	int rc = hold_one(c, op, op->stream, e);
+	int rc = hold_one(c, op, other, e);
 
 	for (m = op->members; m && !rc; m = m->next)
-		rc = hold_one(c, m, op->stream, e);
+		rc = hold_one(c, m, other, e);
 	return rc;
+}
+
+int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
+{
+	return hold_all(c, op, __atomic_load_n(&op->stream, __ATOMIC_ACQUIRE), e);
+}
+
+/* A callback may use the result on the request's stream, whatever stream the thread that waits
+ * chooses meanwhile, or on one chosen before. */
+static int hold_for_callback(const struct comm *c, const struct ringup_op *op, struct err *e)
+{
+	void *other = __atomic_load_n(&op->stream, __ATOMIC_ACQUIRE);
+	int rc = hold_all(c, op, NULL, e);
+
+	return rc || !other ? rc : hold_all(c, op, other, e);
 }
 
 bool op_claim(struct ringup_op *op)
@@ -208,7 +225,7 @@ bool op_then(const struct comm *c, struct ringup_op *op, struct callback *back)
 		return false;
 	set_why(back, op);
 	if (!op->status)
-		(void)op_hold(c, op, &back->why);
+		(void)hold_for_callback(c, op, &back->why);
 	callbacks_push(&g->callbacks, back);
 	return true;
 }
@@ -221,9 +238,6 @@ void op_complete(struct ringup_op *op, int status)
 
 	op->status = status;
 	op_unmark(op);
-	/* A callback may use the result on its stream. */
-	if (!status && __atomic_load_n(&op->callback, __ATOMIC_ACQUIRE))
-		op->status = status = op_hold(c, op, &op->why);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -232,8 +246,11 @@ void op_complete(struct ringup_op *op, int status)
 		ledger_drop(c->ledger, op->id);
 	}
 	if (!__atomic_compare_exchange_n(&op->callback, &done, &completed, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (!status)
+			op->status = hold_for_callback(c, op, &op->why);
 		set_why(done, op);
+	}
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 	if (done) {
 		if (done->is_eager)
@@ -414,7 +431,7 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->far = NULL;
 	op->ready = NULL;
 	__atomic_store_n(&op->flight, OP_NO_FLIGHT, __ATOMIC_RELAXED);
-	op->stream = NULL;
+	__atomic_store_n(&op->stream, NULL, __ATOMIC_RELAXED);
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
