@@ -662,6 +662,7 @@ void engine_settle(struct engine *g)
 	} else {
 		comms_visit(g, comm_leave, NULL);
 	}
+	p2p_settle(g->p2p);
 	callbacks_stop(&g->callbacks);
 }
 

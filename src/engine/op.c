@@ -250,12 +250,14 @@ void op_complete(struct ringup_op *op, int status)
 		if (!status)
 			op->status = hold_for_callback(c, op, &op->why);
 		set_why(done, op);
+		callbacks_expect(&g->callbacks);
 	}
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 	if (done) {
 		if (done->is_eager)
 			__atomic_fetch_sub(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 		callbacks_push(&g->callbacks, done);
+		callbacks_pushed(&g->callbacks);
 	}
 	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
