@@ -671,10 +671,23 @@ void engine_settle(struct engine *g)
 /* Engines that have been started and not stopped. */
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine *live;
+static struct forks_hook live_hook;
+
+/* A child of fork() has no engine, and perhaps a thread that it does not have held the lock. */
+static void live_renew(void *arg)
+{
+	(void)arg;
+	live_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	live = NULL;
+}
 
 static void add_live(struct engine *g)
 {
 	pthread_mutex_lock(&live_lock);
+	if (!live_hook.fn) {
+		live_hook.fn = live_renew;
+		forks_add(&live_hook);
+	}
 	g->next_live = live;
 	live = g;
 	pthread_mutex_unlock(&live_lock);

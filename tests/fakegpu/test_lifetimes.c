@@ -11,6 +11,7 @@
 #include "engine/callback.h"
 #include "engine/op_state.h"
 #include "engine/p2p.h"
+#include "engine/stall.h"
 #include "rounds.h"
 
 enum { COUNT = 100, LARGE = 200000, LATE_MS = 60000, SLOW_MS = 300, JOBS = 8 };
@@ -24,6 +25,10 @@ int64_t __wrap_clock_ns(void);
 int64_t __real_clock_ns(void);
 void __wrap_callbacks_push(struct callbacks *c, struct callback *one);
 void __real_callbacks_push(struct callbacks *c, struct callback *one);
+void __wrap_stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
+			   char *out, size_t len);
+void __real_stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
+			   char *out, size_t len);
 void __wrap_p2p_leave(struct p2p *x);
 void __real_p2p_leave(struct p2p *x);
 
@@ -222,6 +227,68 @@ static void forked(struct ringup *r, int rank, int size)
 	check(!ringup_barrier(ringup_world(r), "forked", NULL), "a barrier", rank);
 	check(rank ? !sum(g, "known", &v, 1, NULL) : !ringup_wait(op, -1), "complete", rank);
 	check(!ringup_group_remove(g), "is removed", rank);
+}
+
+static bool describes_slowly; /* atomic */
+static int describing;        /* atomic */
+
+void __wrap_stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
+			   char *out, size_t len)
+{
+	if (__atomic_load_n(&describes_slowly, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&describing, 1, __ATOMIC_SEQ_CST);
+		usleep(SLOW_MS * 1000);
+	}
+	__real_stall_describe(s, c, late, out, len);
+}
+
+static void *ask(void *op)
+{
+	is_mine = true;
+	check(ringup_wait(op, 10) == RINGUP_ETIMEDOUT && strstr(ringup_explain(), "asked"),
+	      "is late", 0);
+	return NULL;
+}
+
+static int job_of_its_own(void)
+{
+	struct ringup_init how = { .rank = 0, .size = 1 };
+	struct ringup *r;
+
+	if (ringup_init(&how, &r))
+		return 1;
+	ringup_fini(r);
+	return 0;
+}
+
+/* While a thread asks what an operation waits for, a child begins that has a job of its own. */
+static void forked_beside(struct ringup *r, int rank, int size)
+{
+	struct ringup_op *op = NULL;
+	pthread_t thread;
+	float v = 1;
+	pid_t child;
+	int status = 0;
+
+	if (!rank) {
+		check(!sum(ringup_world(r), "asked", &v, 1, &op), "start", rank);
+		__atomic_store_n(&describes_slowly, true, __ATOMIC_SEQ_CST);
+		pthread_create(&thread, NULL, ask, op);
+		check(await(&describing, 1), "is asked", rank);
+		child = ROUNDS_TSAN ? -1 : fork();
+		if (!child) {
+			alarm(20);
+			_exit(job_of_its_own());
+		}
+		pthread_join(thread, NULL);
+		check(child < 0 || (waitpid(child, &status, 0) == child && !status), "a child",
+		      rank);
+		__atomic_store_n(&describes_slowly, false, __ATOMIC_SEQ_CST);
+	}
+	check(!ringup_barrier(ringup_world(r), "forked", NULL), "a barrier", rank);
+	check(rank ? !sum(ringup_world(r), "asked", &v, 1, NULL) : !ringup_wait(op, -1),
+	      "complete", rank);
+	(void)size;
 }
 
 /* ---- callbacks ---- */
@@ -685,7 +752,7 @@ static void at_random(struct ringup *r, int rank, int size)
 static void many_jobs(void)
 {
 	const char *asked = getenv("RINGUP_TEST_SEED");
-	int64_t enough = clock_deadline(rounds_are_long() ? 60000 : 3000);
+	int64_t enough = clock_deadline(rounds_are_long() ? 60000 : 2000);
 	int bad = 0, jobs = 0;
 
 	wrong = 0;
@@ -725,6 +792,7 @@ int main(int argc, char **argv)
 	run("what was late is gone with its group", 2, asked_too_late);
 	next_job();
 	run("a child of a rank removes a group", 2, forked);
+	run("a child begins while a thread asks", 2, forked_beside);
 	run("ranks leave while a callback is queued", 2, leaves);
 	run("and while that of a message is", 2, leaves_message);
 	push_slowly(0);
