@@ -710,7 +710,7 @@ EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_gpu_SOURCES = %reldir%/fakegpu/test_gpu.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_lifetimes_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_lifetimes_SOURCES = %reldir%/fakegpu/test_lifetimes.c %reldir%/fakegpu/gpu_ranks.h
-%canon_reldir%_fakegpu_test_lifetimes_LDFLAGS = -Wl,--wrap=clock_ns,--wrap=callbacks_push,--wrap=p2p_leave,--wrap=stall_describe
+%canon_reldir%_fakegpu_test_lifetimes_LDFLAGS = -Wl,--wrap=clock_ns,--wrap=callbacks_push,--wrap=p2p_leave,--wrap=stall_describe,--wrap=gpu_reached
 EXTRA_%canon_reldir%_fakegpu_test_nccl_find_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_find_SOURCES = %reldir%/fakegpu/test_nccl_find.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_start_DEPENDENCIES = $(FAKES)

@@ -76,7 +76,8 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 {
 	struct err e;
 
-	for (uint64_t i = n->landed; i < n->flown; i++)
+	for (uint64_t i = __atomic_load_n(&n->landed, __ATOMIC_ACQUIRE);
+	     i < __atomic_load_n(&n->flown, __ATOMIC_ACQUIRE); i++)
 		while (!gpu_reached(n->gpu, n->flight[i % NCCL_FLIGHTS].event, &e) &&
 		       clock_ns() < deadline)
 			clock_sleep_ms(LOOK_MS);

@@ -141,9 +141,12 @@ static bool is_in_the_air(const struct nccl *n)
 	return n->landed != n->flown;
 }
 
-/* The oldest flight has landed. */
-static void land(struct nccl *n, struct nccl_flight *f)
+/* The event of the oldest flight has been reached: it has landed, unless the end has begun.
+ * What NCCL gives up reaches its event, too. */
+static bool land(struct nccl *n, struct nccl_flight *f)
 {
+	if (nccl_is_over(n))
+		return false;
 	/* No stream is told to wait for it from here on. */
 	pthread_mutex_lock(&n->holds);
 	pthread_mutex_lock(&n->lock);
@@ -153,6 +156,7 @@ static void land(struct nccl *n, struct nccl_flight *f)
 	gpu_unmark(n->gpu, f->event);
 	if (f->begun)
 		gpu_unmark(n->gpu, f->begun);
+	return true;
 }
 
 /* Takes note of flights that have landed: 1 if others are in the air, 0 if not, or an error. */
@@ -169,7 +173,8 @@ static int land_some(struct nccl *n, struct err *e)
 		}
 		if (!rc)
 			return 1;
-		land(n, f);
+		if (!land(n, f))
+			return fail_over(n, e);
 	}
 	return 0;
 }
@@ -359,6 +364,7 @@ bool nccl_look(struct nccl *n)
 {
 	struct gpu_visit v;
 	struct err e = { 0 };
+	bool over;
 	int rc;
 
 	if (!is_in_the_air(n) || nccl_is_over(n) || n->verdict.code)
@@ -366,13 +372,15 @@ bool nccl_look(struct nccl *n)
 	if (gpu_enter(n->gpu, &v, &e))
 		return false;
 	rc = land_some(n, &e);
-	if (rc > 0)
+	/* Its communicator may be gone meanwhile. */
+	over = nccl_is_over(n);
+	if (rc > 0 && !over)
 		look_for_trouble(n);
-	if (rc > 0)
+	if (rc > 0 && !over)
 		look_for_late(n);
 	gpu_leave(n->gpu, &v);
-	if (rc >= 0 || gpu_is_over())
-		return rc > 0;
+	if (rc >= 0 || over || gpu_is_over())
+		return rc > 0 && !over;
 	pthread_mutex_lock(&n->lock);
 	n->verdict = e;
 	pthread_mutex_unlock(&n->lock);

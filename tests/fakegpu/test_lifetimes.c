@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "device/gpu.h"
 #include "engine/callback.h"
 #include "engine/op_state.h"
 #include "engine/p2p.h"
@@ -29,6 +30,8 @@ void __wrap_stall_describe(const struct stall *s, struct comm *c, const struct o
 			   char *out, size_t len);
 void __real_stall_describe(const struct stall *s, struct comm *c, const struct op_late *late,
 			   char *out, size_t len);
+int __wrap_gpu_reached(struct gpu *g, void *event, struct err *e);
+int __real_gpu_reached(struct gpu *g, void *event, struct err *e);
 void __wrap_p2p_leave(struct p2p *x);
 void __real_p2p_leave(struct p2p *x);
 
@@ -449,6 +452,48 @@ static void given_up(struct ringup *r, int rank, int size)
 	gpu_stand(&s);
 }
 
+static int slow_reach_us; /* atomic */
+
+int __wrap_gpu_reached(struct gpu *g, void *event, struct err *e)
+{
+	int us = __atomic_load_n(&slow_reach_us, __ATOMIC_SEQ_CST);
+
+	if (us)
+		usleep((useconds_t)us);
+	return __real_gpu_reached(g, event, e);
+}
+
+/* The driver takes longer to say whether a sum has run than the end of its group waits. */
+static void given_up_in_look(struct ringup *r, int rank, int size)
+{
+	struct ringup_group *g = add_group(r, rank, size);
+	struct ringup_op *op = NULL;
+	struct ringup_reduce a;
+	struct gpu_seat s;
+	int rc;
+
+	is_mine = true;
+	gpu_sit(&s, rank);
+	a = sum_of("never there", gpu_new(&s, COUNT * 4), COUNT, s.stream);
+	check(!ringup_allreduce(g, &a, NULL) && gpu_sync(&s, 20000), "the group works", rank);
+	check(!ringup_barrier(ringup_world(r), "works", NULL), "a barrier", rank);
+	__atomic_store_n(&slow_reach_us, 2 * SLOW_MS * 1000, __ATOMIC_SEQ_CST);
+	check(!ringup_allreduce(g, &a, &op), "start", rank);
+	while (!ringup_poll(op))
+		usleep(100);
+	check(!ringup_barrier(ringup_world(r), "queued", NULL), "on all ranks", rank);
+	usleep(50000);
+	check(!ringup_group_abort(g), "an abort", rank);
+	check(!ringup_barrier(ringup_world(r), "aborted", NULL), "on all ranks", rank);
+	usleep(3 * SLOW_MS * 1000);
+	__atomic_store_n(&slow_reach_us, 0, __ATOMIC_SEQ_CST);
+	rc = ringup_wait(op, -1);
+	check(rc == RINGUP_EABORTED, "there is no result", rank);
+	check(!ringup_group_remove(g), "is removed", rank);
+	gpu_drop(&s, a.out);
+	gpu_stand(&s);
+}
+
 struct connecting {
 	struct ringup_group *g;
 	void *at;
@@ -798,6 +843,7 @@ int main(int argc, char **argv)
 	push_slowly(0);
 	setenv("FAKE_NCCL", "hang=1@2", 1);
 	run("results that were given up, of a group that is gone", 3, given_up);
+	run("a result that is given up while the driver is slow", 2, given_up_in_look);
 	setenv("FAKE_NCCL", "late=1:100", 1);
 	run("a callback comes while its operation is completed", 2, called_late);
 	setenv("FAKE_NCCL", "init_hang=2", 1);
