@@ -35,14 +35,15 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 	int state, rc;
 
 	for (;;) {
+		/* Whoever ends the communicator does not wait for long. */
+		if (nccl_is_over(n))
+			return fail_over(n, e);
 		state = NCCL_OK;
 		rc = n->lib->state(comm, &state);
 		if (nccl_failed(n, rc ? rc : state, what, e))
 			return e->code;
 		if (state != NCCL_BUSY)
 			break;
-		if (nccl_is_over(n))
-			return fail_over(n, e);
 		if (clock_ns() > deadline_ns)
 			return nccl_fail_apart(n, e);
 		nccl_thread_pause(n, since);

@@ -514,6 +514,8 @@ static void *connect(void *arg)
 	return NULL;
 }
 
+static int look_us; /* how long it looks */
+
 /* A group is aborted while the thread that connects it looks at another one. */
 static void aborted_beside(struct ringup *r, int rank, int size)
 {
@@ -535,8 +537,8 @@ static void aborted_beside(struct ringup *r, int rank, int size)
 	check(!ringup_barrier(ringup_world(r), "works", NULL), "a barrier", rank);
 	pthread_create(&thread, NULL, connect, &x);
 	usleep(100000);
-	be_slow(20000);
-	usleep(100000 + 7000 * (useconds_t)rank);
+	be_slow(look_us);
+	usleep((useconds_t)look_us + 100000 + 7000 * (useconds_t)rank);
 	check(!ringup_group_abort(all), "an abort", rank);
 	pthread_join(thread, NULL);
 	be_slow(0);
@@ -847,7 +849,10 @@ int main(int argc, char **argv)
 	setenv("FAKE_NCCL", "late=1:100", 1);
 	run("a callback comes while its operation is completed", 2, called_late);
 	setenv("FAKE_NCCL", "init_hang=2", 1);
+	look_us = 20000;
 	run("a group is aborted while its thread looks at another", 3, aborted_beside);
+	look_us = 500000; /* longer than the end waits for it */
+	run("the same for long", 3, aborted_beside);
 	setenv("FAKE_NCCL", "late=1:3", 1);
 	many_jobs();
 	unsetenv("FAKE_NCCL");
