@@ -88,7 +88,8 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 static void *end_main(void *arg)
 {
 	struct nccl *n = arg;
-	int64_t deadline = clock_deadline(ABORT_MS);
+	/* Before nobody waits for this thread any more. */
+	int64_t deadline = clock_deadline(ABORT_MS - BACK_MS);
 
 	while (nccl_thread_is_at(n) && (!comm_of(n) || nccl_thread_late(n) < BACK_MS) &&
 	       clock_ns() < deadline)
@@ -100,6 +101,9 @@ static void *end_main(void *arg)
 	if (comm_of(n))
 		(void)n->lib->abort(comm_of(n));
 	wait_for_flights(n, deadline);
+	/* Where the driver keeps the thread, it uses the plan until it is back. */
+	while (nccl_thread_is_at(n) && clock_ns() < deadline)
+		clock_sleep_ms(LOOK_MS);
 	say_ended(n);
 	return NULL;
 }
