@@ -974,7 +974,9 @@ RINGUP_API int ringup_result_stream(struct ringup_op *op, void *stream);
  * @fn is called once, with @ctx and the result of ringup_wait(), and ringup_error() then says
  * why it failed; it is also called if the operation was complete before.  It runs in a thread
  * of the library for callbacks only, so it may start operations and wait for them: meanwhile
- * other callbacks run in other threads, at most 64 at a time.
+ * other callbacks run in other threads, at most 64 at a time.  If the data are in RINGUP_CUDA,
+ * what @fn queues on the request's stream sees the result, and so does what it queues on the
+ * stream that ringup_result_stream() has chosen before ringup_then().
  *
  * Ownership:  @op stays the caller's and still needs ringup_wait(), which may come before,
  *	       while or after @fn runs, also in it.  @ctx is the caller's until @fn returns.

@@ -691,6 +691,7 @@ FAKE_PARTS = %reldir%/fakegpu/libcuda.c %reldir%/fakegpu/ptx.c $(FAKE_INCLUDED)
 # fakegpu: the back end nccl over a fake driver and a fake NCCL, which run the real PTX on the processor.
 FAKEGPU_TESTS = \
 	%reldir%/fakegpu/test_gpu \
+	%reldir%/fakegpu/test_lifetimes \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_find \
@@ -707,6 +708,9 @@ EXTRA_%canon_reldir%_fakegpu_test_gpu_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_fakenccl_DEPENDENCIES = $(FAKES)
 EXTRA_%canon_reldir%_fakegpu_test_nccl_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_gpu_SOURCES = %reldir%/fakegpu/test_gpu.c %reldir%/fakegpu/gpu_ranks.h
+EXTRA_%canon_reldir%_fakegpu_test_lifetimes_DEPENDENCIES = $(FAKES)
+%canon_reldir%_fakegpu_test_lifetimes_SOURCES = %reldir%/fakegpu/test_lifetimes.c %reldir%/fakegpu/gpu_ranks.h
+%canon_reldir%_fakegpu_test_lifetimes_LDFLAGS = -Wl,--wrap=clock_ns,--wrap=callbacks_push,--wrap=p2p_leave,--wrap=stall_describe,--wrap=gpu_reached
 EXTRA_%canon_reldir%_fakegpu_test_nccl_find_DEPENDENCIES = $(FAKES)
 %canon_reldir%_fakegpu_test_nccl_find_SOURCES = %reldir%/fakegpu/test_nccl_find.c %reldir%/fakegpu/gpu_ranks.h
 EXTRA_%canon_reldir%_fakegpu_test_nccl_start_DEPENDENCIES = $(FAKES)
@@ -731,6 +735,7 @@ THREADED_TESTS = \
 	%reldir%/fakegpu/test_fakecuda \
 	%reldir%/fakegpu/test_fakenccl \
 	%reldir%/fakegpu/test_gpu \
+	%reldir%/fakegpu/test_lifetimes \
 	%reldir%/fakegpu/test_nccl \
 	%reldir%/fakegpu/test_nccl_faults \
 	%reldir%/fakegpu/test_nccl_slow \

@@ -80,6 +80,11 @@ int ringup_group_add(struct ringup *r, const int *ranks, int count, struct ringu
 	return 0;
 }
 
+static int fail_not_mine(const char *call, struct err *e)
+{
+	return fail(e, RINGUP_ESHUTDOWN, "%s: a forked child is not a rank of the job", call);
+}
+
 int ringup_group_remove(struct ringup_group *g)
 {
 	struct ringup_group **p;
@@ -89,7 +94,10 @@ int ringup_group_remove(struct ringup_group *g)
 	if (!g)
 		return call_null("ringup_group_remove", "the group");
 	p = &g->ringup->groups;
-	if (g == &g->ringup->world)
+	/* A child does not map the memory in which operations in flight are counted. */
+	if (!engine_is_mine(&g->ringup->context.engine))
+		rc = fail_not_mine("ringup_group_remove", &e);
+	else if (g == &g->ringup->world)
 		rc = fail(&e, RINGUP_EINVAL, "ringup_group_remove: the world stays");
 	else
 		rc = context_group_close(&g->ringup->context, &g->own, &e);
@@ -110,7 +118,7 @@ static int check_member(const char *call, const struct ringup_group *g)
 	if (!g)
 		return call_null(call, "the group");
 	if (!engine_is_mine(&g->ringup->context.engine))
-		fail(&e, RINGUP_ESHUTDOWN, "%s: a forked child is not a rank of the job", call);
+		fail_not_mine(call, &e);
 	else if (g->group->rank < 0)
 		fail(&e, RINGUP_EINVAL, "%s: this rank is not in the group", call);
 	else

@@ -82,7 +82,8 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 {
 	struct err e;
 
-	for (uint64_t i = n->landed; i < n->flown; i++)
+	for (uint64_t i = __atomic_load_n(&n->landed, __ATOMIC_ACQUIRE);
+	     i < __atomic_load_n(&n->flown, __ATOMIC_ACQUIRE); i++)
 		while (!gpu_reached(n->gpu, n->flight[i % NCCL_FLIGHTS].event, &e) &&
 		       clock_ns() < deadline)
 			clock_sleep_ms(LOOK_MS);
@@ -103,7 +104,8 @@ static bool comes_back(const struct nccl *n)
 static void *end_main(void *arg)
 {
 	struct nccl *n = arg;
-	int64_t deadline = clock_deadline(ABORT_MS);
+	/* Before nobody waits for this thread any more. */
+	int64_t deadline = clock_deadline(ABORT_MS - BACK_MS);
 	nccl_comm comm;
 
 	while (comes_back(n) && clock_ns() < deadline)
@@ -116,6 +118,9 @@ static void *end_main(void *arg)
 	if (comm)
 		(void)n->lib->abort(comm);
 	wait_for_flights(n, deadline);
+	/* Where the driver keeps the thread, it uses the plan until it is back. */
+	while (nccl_thread_is_at(n) && clock_ns() < deadline)
+		clock_sleep_ms(LOOK_MS);
 	say_ended(n);
 	return NULL;
 }

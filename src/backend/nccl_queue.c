@@ -39,8 +39,6 @@ int nccl_settled(struct nccl *n, int64_t deadline_ns, const char *what, struct e
 			return e->code;
 		if (state != NCCL_BUSY)
 			break;
-		if (nccl_is_over(n))
-			return nccl_fail_over(n, e);
 		if (clock_ns() > deadline_ns)
 			return nccl_fail_apart(n, e);
 		nccl_thread_pause(n, since);
@@ -141,9 +139,12 @@ static bool is_in_the_air(const struct nccl *n)
 	return n->landed != n->flown;
 }
 
-/* The oldest flight has landed. */
-static void land(struct nccl *n, struct nccl_flight *f)
+/* The event of the oldest flight has been reached: it has landed, unless the end has begun.
+ * What NCCL gives up reaches its event, too. */
+static bool land(struct nccl *n, struct nccl_flight *f)
 {
+	if (nccl_is_over(n))
+		return false;
 	gpu_moves(n->gpu);
 	/* No stream is told to wait for it from here on. */
 	pthread_mutex_lock(&n->holds);
@@ -154,6 +155,7 @@ static void land(struct nccl *n, struct nccl_flight *f)
 	gpu_unmark(n->gpu, f->event);
 	if (f->begun)
 		gpu_unmark(n->gpu, f->begun);
+	return true;
 }
 
 /* Takes note of flights that have landed: 1 if others are in the air, 0 if not, or an error. */
@@ -170,7 +172,8 @@ static int land_some(struct nccl *n, struct err *e)
 		}
 		if (!rc)
 			return 1;
-		land(n, f);
+		if (!land(n, f))
+			return nccl_fail_over(n, e);
 	}
 	return 0;
 }
@@ -366,6 +369,7 @@ bool nccl_look(struct nccl *n)
 {
 	struct gpu_visit v;
 	struct err e = { 0 };
+	bool over;
 	int rc;
 
 	if (!is_in_the_air(n) || nccl_is_over(n) || n->verdict.code)
@@ -373,13 +377,15 @@ bool nccl_look(struct nccl *n)
 	if (gpu_enter(n->gpu, &v, &e))
 		return false;
 	rc = land_some(n, &e);
-	if (rc > 0)
+	/* Its communicator may be gone meanwhile. */
+	over = nccl_is_over(n);
+	if (rc > 0 && !over)
 		look_for_trouble(n);
-	if (rc > 0)
+	if (rc > 0 && !over)
 		look_for_late(n);
 	gpu_leave(n->gpu, &v);
-	if (rc >= 0 || gpu_is_over())
-		return rc > 0;
+	if (rc >= 0 || over || gpu_is_over())
+		return rc > 0 && !over;
 	pthread_mutex_lock(&n->lock);
 	n->verdict = e;
 	pthread_mutex_unlock(&n->lock);

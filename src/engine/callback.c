@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/callback.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -121,12 +122,24 @@ void callbacks_push(struct callbacks *c, struct callback *one)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void callbacks_expect(struct callbacks *c)
+{
+	__atomic_fetch_add(&c->expected, 1, __ATOMIC_RELAXED);
+}
+
+void callbacks_pushed(struct callbacks *c)
+{
+	__atomic_fetch_sub(&c->expected, 1, __ATOMIC_RELEASE);
+}
+
 void callbacks_stop(struct callbacks *c)
 {
 	int threads;
 
 	if (!c->open)
 		return;
+	while (__atomic_load_n(&c->expected, __ATOMIC_ACQUIRE))
+		sched_yield();
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	pthread_cond_broadcast(&c->work);

@@ -37,6 +37,7 @@ struct callbacks {
 	struct callback *first, **end;
 	pthread_t thread[CALLBACK_THREADS];
 	int threads, running;
+	int expected; /* atomic: see callbacks_expect() */
 	bool open, stop;
 };
 
@@ -48,6 +49,11 @@ int callbacks_start(struct callbacks *c, struct err *e);
 /* callbacks_push - queue @one, whose operation is complete; after callbacks_start().  Never
  * blocks; any thread, whatever locks it holds. */
 void callbacks_push(struct callbacks *c, struct callback *one);
+
+/* callbacks_expect - this thread will push one, and then call callbacks_pushed(): meanwhile
+ * callbacks_stop() does not return. */
+void callbacks_expect(struct callbacks *c);
+void callbacks_pushed(struct callbacks *c);
 
 /* callbacks_stop - run all callbacks that have been pushed, wait for them, and end the threads;
  * safe on a zeroed struct. */

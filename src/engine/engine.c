@@ -449,11 +449,10 @@ static bool op_wait_in(struct comm *c, struct ringup_op *op, int64_t deadline_ns
  * up since, together with the job. */
 static int op_result(const struct comm *c, const struct ringup_op *op, struct err *e)
 {
-	if (op->status) {
-		*e = op->why;
-		return op->status;
-	}
-	return op_hold(c, op, e);
+	if (!op->status)
+		return op_hold(c, op, e);
+	*e = op->why;
+	return op->status;
 }
 
 /* @slice: the caller comes back if the deadline is missed, and has none of its own. */
@@ -491,7 +490,8 @@ static int not_mine(struct err *e)
 
 void engine_result_stream(struct ringup_op *op, void *stream)
 {
-	op->stream = stream;
+	/* A thread that completes it for a callback may read this. */
+	__atomic_store_n(&op->stream, stream, __ATOMIC_RELEASE);
 }
 
 int engine_wait(struct ringup_op *op, int64_t deadline_ns, bool slice, struct err *e)
@@ -662,6 +662,7 @@ void engine_settle(struct engine *g)
 	} else {
 		comms_visit(g, comm_leave, NULL);
 	}
+	p2p_settle(g->p2p);
 	callbacks_stop(&g->callbacks);
 }
 
@@ -670,10 +671,23 @@ void engine_settle(struct engine *g)
 /* Engines that have been started and not stopped. */
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine *live;
+static struct forks_hook live_hook;
+
+/* A child of fork() has no engine, and perhaps a thread that it does not have held the lock. */
+static void live_renew(void *arg)
+{
+	(void)arg;
+	live_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	live = NULL;
+}
 
 static void add_live(struct engine *g)
 {
 	pthread_mutex_lock(&live_lock);
+	if (!live_hook.fn) {
+		live_hook.fn = live_renew;
+		forks_add(&live_hook);
+	}
 	g->next_live = live;
 	live = g;
 	pthread_mutex_unlock(&live_lock);
@@ -696,22 +710,39 @@ void engine_note_late(struct ringup_op *op, struct op_late *late)
 	struct comm *c = op_enter_comm(op);
 
 	op_note_late(c, op, late);
+	late->life = op->engine->callers.serial;
 	op_exit_comm(c);
+}
+
+/* Enters the communicator of @late, if that is still there: then so are its operations. */
+static struct comm *late_enter_comm(struct engine *g, const struct op_late *late)
+{
+	struct comm *c = NULL, *at;
+	int i, end = comms_enter(g);
+
+	for (i = 0; i < end && !c; i++)
+		if ((at = comms_at(g, i)) && at->serial == late->serial)
+			c = at;
+	if (c && c->serial)
+		__atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
+	comms_exit(g, end);
+	return c;
 }
 
 void engine_describe(struct engine *g, const struct op_late *late, char *out, size_t len)
 {
-	struct ringup_op *op = late->op;
 	struct engine *at;
 	struct comm *c;
 
-	/* While live_lock is held, the engine is not stopped and its operations stay. */
+	/* While live_lock is held, the engine is not stopped.  Another one may have come to its
+	 * place since. */
 	pthread_mutex_lock(&live_lock);
 	for (at = live; at && at != g; at = at->next_live)
 		;
-	if (at && g->describe && __atomic_load_n(&op->use, __ATOMIC_RELAXED) == late->use) {
-		c = op_enter_comm(op);
-		if (c->serial == late->serial)
+	c = at && g->describe && g->callers.serial == late->life ? late_enter_comm(g, late)
+								 : NULL;
+	if (c) {
+		if (__atomic_load_n(&late->op->use, __ATOMIC_RELAXED) == late->use)
 			g->describe(g->describe_ctx, c, late, out, len);
 		op_exit_comm(c);
 	}

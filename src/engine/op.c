@@ -32,7 +32,8 @@ void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *la
 	for (int r = 0; r < c->topo.size && op->entry; r++)
 		if (comm_is_here(c, r) && !op_has_begun(c, op, r))
 			late->missing[r / 64] |= UINT64_C(1) << r % 64;
-	late->op = op;
+	/* What is complete may have come here from a group that is gone, with its name. */
+	late->op = op_is_done(op) ? NULL : op;
 	late->serial = c->serial;
 	late->use = __atomic_load_n(&op->use, __ATOMIC_RELAXED);
 }
@@ -152,14 +153,31 @@ static int hold_one(const struct comm *c, const struct ringup_op *op, void *othe
 	return d && d->hold(self, flight, stream, e) ? fail_given_up(op, e) : 0;
 }
 
-int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
+/* The stream @other, or, if that is NULL, those of the request and of its members. */
+static int hold_all(const struct comm *c, const struct ringup_op *op, void *other,
+		    struct err *e)
 {
 	const struct ringup_op *m;
-	int rc = hold_one(c, op, op->stream, e);
+	int rc = hold_one(c, op, other, e);
 
 	for (m = op->members; m && !rc; m = m->next)
-		rc = hold_one(c, m, op->stream, e);
+		rc = hold_one(c, m, other, e);
 	return rc;
+}
+
+int op_hold(const struct comm *c, const struct ringup_op *op, struct err *e)
+{
+	return hold_all(c, op, __atomic_load_n(&op->stream, __ATOMIC_ACQUIRE), e);
+}
+
+/* A callback may use the result on the request's stream, whatever stream the thread that waits
+ * chooses meanwhile, or on one chosen before. */
+static int hold_for_callback(const struct comm *c, const struct ringup_op *op, struct err *e)
+{
+	void *other = __atomic_load_n(&op->stream, __ATOMIC_ACQUIRE);
+	int rc = hold_all(c, op, NULL, e);
+
+	return rc || !other ? rc : hold_all(c, op, other, e);
 }
 
 bool op_claim(struct ringup_op *op)
@@ -205,9 +223,9 @@ bool op_then(const struct comm *c, struct ringup_op *op, struct callback *back)
 	    !__atomic_compare_exchange_n(&op->callback, &was, back, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
-	if (!op->status)
-		op->status = op_hold(c, op, &op->why);
 	set_why(back, op);
+	if (!op->status)
+		(void)hold_for_callback(c, op, &back->why);
 	callbacks_push(&g->callbacks, back);
 	return true;
 }
@@ -220,9 +238,6 @@ void op_complete(struct ringup_op *op, int status)
 
 	op->status = status;
 	op_unmark(op);
-	/* A callback may use the result on its stream. */
-	if (!status && __atomic_load_n(&op->callback, __ATOMIC_ACQUIRE))
-		op->status = status = op_hold(c, op, &op->why);
 	if (tracepoint_on(c))
 		tracepoint_complete(op, status);
 	if (op->entry) {
@@ -231,18 +246,23 @@ void op_complete(struct ringup_op *op, int status)
 		ledger_drop(c->ledger, op->id);
 	}
 	if (!__atomic_compare_exchange_n(&op->callback, &done, &completed, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (!status)
+			op->status = hold_for_callback(c, op, &op->why);
 		set_why(done, op);
+		callbacks_expect(&g->callbacks);
+	}
 	__atomic_store_n(&op->state, OP_DONE, __ATOMIC_RELEASE);
 	if (done) {
 		if (done->is_eager)
 			__atomic_fetch_sub(&g->eager_callbacks, 1, __ATOMIC_SEQ_CST);
 		callbacks_push(&g->callbacks, done);
+		callbacks_pushed(&g->callbacks);
 	}
 	/* A join may have waited for it: its thread sees OP_DONE, or this one sees the join. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&c->join, __ATOMIC_RELAXED))
-		notify_news(c->engine);
+		notify_news(g);
 }
 
 /* Would a result in into overwrite this rank's data before they are read?  Not if they lie at
@@ -413,7 +433,7 @@ static void op_set(struct ringup_op *op, const struct request *r, void *proxy)
 	op->far = NULL;
 	op->ready = NULL;
 	__atomic_store_n(&op->flight, OP_NO_FLIGHT, __ATOMIC_RELAXED);
-	op->stream = NULL;
+	__atomic_store_n(&op->stream, NULL, __ATOMIC_RELAXED);
 	op->members = NULL;
 	op->bundle = NULL;
 	__atomic_store_n(&op->callback, NULL, __ATOMIC_RELAXED);
@@ -455,13 +475,20 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 	op_free(c, op);
 }
 
-/* Who waits for @op later finds neither its entry nor the back end. */
-static void op_lose(struct ringup_op *op)
+/* What @op has queued on a device has run (@there), or never will.  Its name goes with its
+ * group: so this says what whoever waits for it will hear. */
+static void op_end_flight(struct ringup_op *op, bool there)
 {
-	fail(&op->why, RINGUP_EABORTED,
-	     "the GPU had not finished it when its group was removed");
-	fail_given_up(op, &op->why);
-	__atomic_store_n(&op->flight, OP_LOST_FLIGHT, __ATOMIC_RELEASE);
+	bool lost = !there && !op->status;
+
+	if (__atomic_load_n(&op->flight, __ATOMIC_RELAXED) == OP_NO_FLIGHT)
+		return;
+	if (lost) {
+		fail(&op->why, RINGUP_EABORTED,
+		     "the GPU had not finished it when its group was removed");
+		(void)fail_given_up(op, &op->why);
+	}
+	__atomic_store_n(&op->flight, lost ? OP_LOST_FLIGHT : OP_NO_FLIGHT, __ATOMIC_RELEASE);
 }
 
 /* @there: all that they have queued on a device has run. */
@@ -469,10 +496,7 @@ static void op_give_all(struct ringup_op *list, struct comm *to, bool there)
 {
 	for (; list; list = list->next) {
 		op_give_all(list->members, to, there);
-		if (there)
-			__atomic_store_n(&list->flight, OP_NO_FLIGHT, __ATOMIC_RELEASE);
-		else if (__atomic_load_n(&list->flight, __ATOMIC_RELAXED) != OP_NO_FLIGHT)
-			op_lose(list);
+		op_end_flight(list, there);
 		__atomic_store_n(&list->comm, to, __ATOMIC_SEQ_CST);
 	}
 }

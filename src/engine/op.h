@@ -16,10 +16,12 @@ struct op_late {
 	struct ringup_op *op;                            /* or NULL */
 	uint32_t use;                                    /* of op, then */
 	uint64_t serial;                                 /* of its communicator, then */
+	uint64_t life;                                   /* of its engine: its callers.serial */
 	uint64_t missing[(COORDINATOR_RANKS + 63) / 64]; /* a bit for each rank of the group */
 };
 
-/* op_note_late - @op of @c is late.  op_was_missing - had @rank of this host not begun it? */
+/* op_note_late - @op of @c is late, if it is not complete by now.  op_was_missing - had @rank
+ * of this host not begun it? */
 void op_note_late(const struct comm *c, struct ringup_op *op, struct op_late *late);
 static inline bool op_was_missing(const struct op_late *late, int rank)
 {

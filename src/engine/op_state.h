@@ -66,7 +66,7 @@ struct ringup_op {
 	void *own;          /* freed with the operation                */
 	void *ready;        /* a device's mark, until it is complete; or NULL */
 	uint64_t flight;    /* on a device: what a stream waits for, see op_hold(); atomic */
-	void *stream;       /* that stream, if it is not the request's; or NULL    */
+	void *stream;       /* that stream, if it is not the request's; or NULL; atomic */
 	int64_t since_ns;   /* stall.c: when a look first found it waiting */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */

@@ -557,6 +557,14 @@ uint64_t p2p_moved(struct p2p *x, const struct ringup_op *op)
 	return moved;
 }
 
+void p2p_settle(struct p2p *x)
+{
+	if (!x)
+		return;
+	p2p_lock(x);
+	p2p_unlock(x);
+}
+
 bool p2p_is_used(const struct p2p *x)
 {
 	return x && __atomic_load_n(&x->used, __ATOMIC_RELAXED);

@@ -106,6 +106,10 @@ bool p2p_step(struct p2p *x);
 /* p2p_moved - bytes of the message @op that have moved so far. */
 uint64_t p2p_moved(struct p2p *x, const struct ringup_op *op);
 
+/* p2p_settle - returns when no thread is completing a message that it had begun to complete
+ * before.  @x may be NULL. */
+void p2p_settle(struct p2p *x);
+
 /* p2p_is_used - has this rank sent or received any message yet?  @x may be NULL. */
 bool p2p_is_used(const struct p2p *x);
 
