@@ -120,7 +120,8 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 	int rc;
 
 	if (is_no_file(wanted))
-		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL is no file: %.120s", wanted);
+		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL is not a regular file: %.120s",
+			    wanted);
 	at = open_lib(wanted);
 	if (!at && *wanted)
 		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL does not load: %.120s",

@@ -294,7 +294,8 @@ json_t *nccllibs_choose(struct rootfs *fs, const json_t *framework, const char *
 			snprintf(why, sizeof(why), "RINGUP_NCCL names it");
 		} else {
 			snprintf(why, sizeof(why), "RINGUP_NCCL names %s, which %s", told,
-				 access(told, F_OK) ? "does not exist" : "is no file");
+				 access(told, F_OK) ? "does not exist"
+						    : "is not a regular file");
 			*library = 0;
 		}
 	} else if (!*library && loader_find(fs, NULL, soname, library)) {

@@ -47,27 +47,26 @@ struct op_far {
 
 /* An operation in flight.  Operations come from a pool and go back to it. */
 struct ringup_op {
-	struct engine *engine; /* never changes                                         */
-	struct comm *comm;     /* changes when its group ends: see op_hand_over(); atomic */
-	struct name_entry
-		*entry;     /* NULL: it is a send or a receive; gone once comm has changed */
-	uint32_t state;     /* enum op_state; atomic                        */
-	uint32_t id;        /* the tensor's                                 */
-	uint32_t round;     /* eager: of that id                            */
-	bool eager;         /* atomic; false once a rank has declined the round */
-	bool proxy;         /* of a joined rank: no thread waits for it     */
-	bool asked;         /* ranks have asked each other for room: see plan.c */
-	bool mixed;         /* ranks have their data in different kinds of memory */
-	struct op_far *far; /* then: this rank's are on a device; else NULL       */
-	int status;         /* once it is done                              */
-	uint32_t use;       /* changes when it is given back to its pool; atomic */
-	struct request ask; /* the request, without its name            */
-	void *result;       /* being gathered; may be ask.into         */
-	void *own;          /* freed with the operation                */
-	void *ready;        /* a device's mark, until it is complete; or NULL */
-	uint64_t flight;    /* on a device: what a stream waits for, see op_hold(); atomic */
-	void *stream;       /* that stream, if it is not the request's; or NULL; atomic */
-	int64_t since_ns;   /* stall.c: when a look first found it waiting */
+	struct engine *engine;    /* never changes                                         */
+	struct comm *comm;        /* changes when its group ends: see op_hand_over(); atomic */
+	struct name_entry *entry; /* NULL: it is a send or a receive; goes with its group   */
+	uint32_t state;           /* enum op_state; atomic                        */
+	uint32_t id;              /* the tensor's                                 */
+	uint32_t round;           /* eager: of that id                            */
+	bool eager;               /* atomic; false once a rank has declined the round */
+	bool proxy;               /* of a joined rank: no thread waits for it     */
+	bool asked;               /* ranks have asked each other for room: see plan.c */
+	bool mixed;               /* ranks have their data in different kinds of memory */
+	struct op_far *far;       /* then: this rank's are on a device; else NULL       */
+	int status;               /* once it is done                              */
+	uint32_t use;             /* changes when it is given back to its pool; atomic */
+	struct request ask;       /* the request, without its name            */
+	void *result;             /* being gathered; may be ask.into         */
+	void *own;                /* freed with the operation                */
+	void *ready;              /* a device's mark, until it is complete; or NULL */
+	uint64_t flight;          /* on a device: a stream waits for it in op_hold(); atomic */
+	void *stream;             /* that stream, if not the request's; or NULL; atomic */
+	int64_t since_ns;         /* stall.c: when a look first found it waiting */
 	uint32_t warnings;
 	struct ringup_op *members;     /* a bundle's: the first of them; see bundle.h */
 	struct ringup_op *bundle;      /* a member's: its bundle; else NULL           */

@@ -867,7 +867,7 @@ says() {
     says bad "a program without a framework $1" "$2"
   }
   mkdir "$told"
-  broken "finds no libnccl.so.2: RINGUP_NCCL names $told, which is no file" 'with RINGUP_BACKEND=nccl initialization fails'
+  broken "finds no libnccl.so.2: RINGUP_NCCL names $told, which is not a regular file" 'with RINGUP_BACKEND=nccl initialization fails'
   rmdir "$told"
   echo libnccl.so.2 >"$told"
   broken "loads NCCL of unknown version, $told: RINGUP_NCCL names it" 'it does not load: not an ELF file'

@@ -230,8 +230,8 @@ def test_an_nccl_that_is_too_old_is_named_also_far_below(tmp_path):
 @pytest.mark.parametrize("kind, said", [
     ("none", "RINGUP_NCCL does not load: .*/none: cannot open"),
     ("text", "RINGUP_NCCL does not load: .*/text: "),
-    ("folder", "RINGUP_NCCL is no file: .*/folder"),
-    ("pipe", "RINGUP_NCCL is no file: .*/pipe"),
+    ("folder", "RINGUP_NCCL is not a regular file: .*/folder"),
+    ("pipe", "RINGUP_NCCL is not a regular file: .*/pipe"),
     ("other", "/other has no ncclGetVersion; NCCL 2.18 or later is needed")],
     ids=["none", "text", "folder", "pipe", "other"])
 def test_a_file_that_is_no_nccl_is_named(kind, said, tmp_path):
