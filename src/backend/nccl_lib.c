@@ -112,7 +112,7 @@ static bool is_no_file(const char *path)
 	return strchr(path, '/') && !stat(path, &s) && !S_ISREG(s.st_mode);
 }
 
-/* A rank tells the others 150 bytes of an error. */
+/* Paths are cut so that what is said about them fits into NCCL_WHY bytes. */
 static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 {
 	char number[NCCL_NUMBER];
@@ -120,22 +120,22 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 	int rc;
 
 	if (is_no_file(wanted))
-		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL is not a regular file: %.120s",
+		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL is not a regular file: %.160s",
 			    wanted);
 	at = open_lib(wanted);
 	if (!at && *wanted)
-		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL does not load: %.120s",
+		return fail(e, RINGUP_ENOBACKEND, "RINGUP_NCCL does not load: %.160s",
 			    dlerror());
 	if (!at)
 		return fail(e, RINGUP_ENOBACKEND,
-			    "NCCL does not load (%.80s); import its framework first, or set "
+			    "NCCL does not load (%.100s); import its framework first, or set "
 			    "RINGUP_NCCL",
 			    dlerror());
-#define X(type, name, symbol, params)                                        \
-	*(void **)&l->name = dlsym(at, symbol);                              \
-	if (!l->name)                                                        \
-		return fail(e, RINGUP_ENOBACKEND,                            \
-			    "%.80s has no %s; NCCL 2.18 or later is needed", \
+#define X(type, name, symbol, params)                                         \
+	*(void **)&l->name = dlsym(at, symbol);                               \
+	if (!l->name)                                                         \
+		return fail(e, RINGUP_ENOBACKEND,                             \
+			    "%.130s has no %s; NCCL 2.18 or later is needed", \
 			    *wanted ? wanted : soname, symbol);
 	NCCL_CALLS(X)
 #undef X
@@ -147,7 +147,7 @@ static int nccl_load(struct nccl_lib *l, const char *wanted, struct err *e)
 	if (l->number >= NCCL_LEAST)
 		return 0;
 	nccl_lib_number(l->number, number);
-	return fail(e, RINGUP_ENOBACKEND, "NCCL %s is too old, 2.18 or later is needed: %.90s",
+	return fail(e, RINGUP_ENOBACKEND, "NCCL %s is too old, 2.18 or later is needed: %.140s",
 		    number, l->path);
 }
 

@@ -37,7 +37,7 @@ static struct nccl *group_of(const void *self)
 struct hello {
 	int32_t code, version;
 	struct nccl_id id; /* rank 0's counts */
-	char why[160];
+	char why[NCCL_WHY];
 };
 
 /* With NCCL_COMM_ID all communicators have one id and address, so that a rank of one may meet
@@ -81,7 +81,7 @@ static void hello_make(struct nccl *n, const struct topo *t, struct hello *mine)
 		(void)id_make(n, mine, &e);
 out:
 	mine->code = e.code;
-	snprintf(mine->why, sizeof(mine->why), "%.150s", e.text);
+	snprintf(mine->why, sizeof(mine->why), "%.*s", NCCL_WHY - 1, e.text);
 }
 
 /* All ranks come to the same conclusion. */
@@ -91,7 +91,7 @@ static int compare(struct nccl *n, const struct hello *all, struct err *e)
 
 	for (int r = 0; r < n->size; r++)
 		if (all[r].code)
-			return fail(e, RINGUP_ENOBACKEND, "rank %d cannot use NCCL: %.150s", r,
+			return fail(e, RINGUP_ENOBACKEND, "rank %d cannot use NCCL: %s", r,
 				    all[r].why);
 	for (int r = 1; r < n->size; r++) {
 		if (all[r].version == all[0].version)

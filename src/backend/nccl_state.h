@@ -16,6 +16,9 @@
 
 enum { NCCL_FLIGHTS = 64, NCCL_NAME = 64 };
 
+/* Of an error that a rank tells the others: these put "rank 17 cannot use NCCL: " before it. */
+enum { NCCL_WHY = 216 };
+
 /* What is queued on the GPU and has not been seen to end. */
 struct nccl_flight {
 	void *begun; /* an event in front of it, if it waits for other streams; or NULL */
