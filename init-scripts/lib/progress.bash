@@ -60,6 +60,6 @@ progress_begin() { exec {progress_fd}> >(progress_show "$1" "$2" >/dev/null); pr
 progress_end() {
   [[ -n ${progress_fd:-} ]] || return 0
   exec {progress_fd}>&-
-  wait "$progress_pid" || true
-  progress_fd=''
+  [[ -z ${progress_pid:-} ]] || wait "$progress_pid" || true
+  progress_fd='' progress_pid=''
 }

@@ -5,6 +5,7 @@
 
 load ../lib/helper
 load ../lib/release
+load ../lib/await
 
 setup() {
   release_setup
@@ -93,7 +94,12 @@ unpacked() { ls -d /run/ringup/ringup-init."$1".d "$TMPDIR"/ringup-init."$1".d 2
   unpacked "$bundle"
   kill -9 "$bundle"
   wait "$bundle" 2>/dev/null || true
-  run bash "$T/one.sh" --root "$root"
+  # What it ran ends by itself, and has the lock until then.
+  is_free() {
+    run bash "$T/one.sh" --root "$root"
+    [[ $status -ne 3 || $output != *" holds "* ]]
+  }
+  await is_free
   expect_status 0
   [[ -z $(ls -A "$TMPDIR") ]]
   not unpacked "$bundle"
