@@ -41,7 +41,7 @@ struct coordinator_events {
 	/* Sends @len bytes to the leader at the other end of @link.  Reports no failure: the
 	 * connection's reader detects a broken connection. */
 	void (*send)(void *ctx, int link, const void *frame, size_t len);
-	/* A rank has announced that it leaves. */
+	/* @rank has announced that it leaves or, with SEGMENT_ABORTED, aborts the group. */
 	void (*left)(void *ctx, int rank);
 	/* A leader has announced that the job is over. */
 	void (*alarm)(void *ctx, int culprit, int code, const char *why);
