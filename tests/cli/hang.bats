@@ -156,7 +156,8 @@ expect_culprit() {
   # A library with NCCL's name and version; ringup itself answers in its place.
   nccl() { echo "const char said[] = \"NCCL version $1 \"; const char room[64] = \"x\";" | cc -shared -fPIC -x c -o libnccl.so.2 -; }
   nccl 2.28.9
-  RINGUP_RAS=$port job sleep
+  # A rank that is stopped does not end this job.
+  RINGUP_RAS=$port RINGUP_FREEZE_MS=0 job sleep
   LD_PRELOAD=$PWD/libnccl.so.2 NCCL_RAS_ADDR=127.0.0.1:$port sh -c 'seq 20000; echo done >&2; exec sleep 100' >said 2>complaint 3>&- &
   user=$!
   await grep -q done complaint
