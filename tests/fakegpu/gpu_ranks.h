@@ -125,6 +125,28 @@ static inline bool gpu_get_bytes(struct gpu_seat *s, void *to, const void *from,
 	return gpu_sync(s, 20000);
 }
 
+/* gpu_fill - @count floats at @at are @value; gpu_holds - are they? */
+static inline void gpu_fill(struct gpu_seat *s, void *at, size_t count, float value)
+{
+	float *host = calloc(count, sizeof(*host));
+
+	for (size_t i = 0; i < count; i++)
+		host[i] = value;
+	gpu_put_bytes(s, at, host, count * sizeof(*host));
+	free(host);
+}
+
+static inline bool gpu_holds(struct gpu_seat *s, void *at, size_t count, float value)
+{
+	float *host = calloc(count, sizeof(*host));
+	bool all = gpu_get_bytes(s, host, at, count * sizeof(*host));
+
+	for (size_t i = 0; i < count && all; i++)
+		all = host[i] == value;
+	free(host);
+	return all;
+}
+
 /* gpu_nothing_left - has all that was made on the fake driver been given back?  Of a real one
  * nobody knows. */
 static inline bool gpu_nothing_left(void)

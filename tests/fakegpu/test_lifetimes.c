@@ -108,27 +108,6 @@ static struct ringup_group *add_group(struct ringup *r, int rank, int size)
 	return g;
 }
 
-static void put(struct gpu_seat *s, void *at, float value)
-{
-	float host[COUNT];
-
-	for (int i = 0; i < COUNT; i++)
-		host[i] = value;
-	gpu_put_bytes(s, at, host, sizeof(host));
-}
-
-static bool holds(struct gpu_seat *s, void *at, float value)
-{
-	float host[COUNT];
-
-	if (!gpu_get_bytes(s, host, at, sizeof(host)))
-		return false;
-	for (int i = 0; i < COUNT; i++)
-		if (host[i] != value)
-			return false;
-	return true;
-}
-
 /* ---- what the last error was about ---- */
 
 /* It was late, and is complete and gone, with its group, when somebody asks what it waited for.
@@ -312,7 +291,7 @@ static void note(void *ctx, int status)
 	s->status = status;
 	if (s->seat) {
 		(void)s->seat->d->make_current(s->seat->context);
-		s->right = holds(s->seat, s->at, s->value);
+		s->right = gpu_holds(s->seat, s->at, COUNT, s->value);
 	}
 	__atomic_fetch_add(&s->calls, 1, __ATOMIC_SEQ_CST);
 }
@@ -336,7 +315,7 @@ static void called_late(struct ringup *r, int rank, int size)
 	check(!ringup_allreduce(ringup_world(r), &a, NULL) && gpu_sync(&s, 20000), "connected",
 	      rank);
 	for (int i = 0; i < 3; i++) {
-		put(&s, seen.at, 1);
+		gpu_fill(&s, seen.at, COUNT, 1);
 		check(gpu_sync(&s, 20000) && !ringup_barrier(ringup_world(r), "put", NULL),
 		      "ready", rank);
 		seen.calls = 0;
@@ -531,8 +510,8 @@ static void aborted_beside(struct ringup *r, int rank, int size)
 	check(!ringup_group_add(r, two, 2, &pair), "two ranks", rank);
 	x.at = gpu_new(&s, COUNT * 4);
 	a = sum_of("pair", gpu_new(&s, COUNT * 4), COUNT, s.stream);
-	put(&s, a.out, 1);
-	check(rank > 1 || (!ringup_allreduce(pair, &a, NULL) && holds(&s, a.out, 2)),
+	gpu_fill(&s, a.out, COUNT, 1);
+	check(rank > 1 || (!ringup_allreduce(pair, &a, NULL) && gpu_holds(&s, a.out, COUNT, 2)),
 	      "two ranks work", rank);
 	check(!ringup_barrier(ringup_world(r), "works", NULL), "a barrier", rank);
 	pthread_create(&thread, NULL, connect, &x);
@@ -592,7 +571,7 @@ static void item_call(void *ctx, int status)
 	x->seen.status = status;
 	if (x->near && !status) {
 		(void)x->near->d->make_current(x->near->context);
-		x->seen.right = holds(x->near, x->at[0], x->value);
+		x->seen.right = gpu_holds(x->near, x->at[0], COUNT, x->value);
 	} else if (!status) {
 		x->seen.right = *(float *)x->at[0] == x->value;
 	}
@@ -604,7 +583,7 @@ static bool is_right(struct item *x, struct gpu_seat *s)
 	const float *host = x->at[0];
 
 	for (int i = 0; i < x->parts && x->near; i++)
-		if (!holds(s, x->at[i], x->value))
+		if (!gpu_holds(s, x->at[i], COUNT, x->value))
 			return false;
 	for (uint64_t i = 0; i < x->count && !x->near; i++)
 		if (host[i] != x->value)
@@ -692,7 +671,7 @@ static int item_start(struct item *x, struct ringup_group *g, struct gpu_seat *s
 	for (int k = 0; k < x->parts; k++) {
 		x->at[k] = x->near ? gpu_new(s, COUNT * 4) : malloc(x->count * sizeof(float));
 		if (x->near)
-			put(s, x->at[k], 1);
+			gpu_fill(s, x->at[k], COUNT, 1);
 		for (uint64_t j = 0; j < x->count && !x->near; j++)
 			((float *)x->at[k])[j] = 1;
 		a[k] = sum_of(name, x->at[k], x->count, x->near ? s->stream : NULL);
@@ -823,8 +802,9 @@ static void works(struct ringup *r, int rank, int size)
 
 	gpu_sit(&s, rank);
 	a = sum_of("works", gpu_new(&s, COUNT * 4), COUNT, s.stream);
-	put(&s, a.out, 1);
-	check(!ringup_allreduce(ringup_world(r), &a, NULL) && holds(&s, a.out, (float)size),
+	gpu_fill(&s, a.out, COUNT, 1);
+	check(!ringup_allreduce(ringup_world(r), &a, NULL) &&
+		      gpu_holds(&s, a.out, COUNT, (float)size),
 	      "works", rank);
 	gpu_drop(&s, a.out);
 	gpu_stand(&s);

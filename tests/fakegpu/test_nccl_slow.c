@@ -69,27 +69,6 @@ static struct ringup_reduce sum_of(void *at, void *stream, const char *name)
 				       .stream = stream };
 }
 
-static void put(struct gpu_seat *s, void *at, float value)
-{
-	float host[COUNT];
-
-	for (int i = 0; i < COUNT; i++)
-		host[i] = value;
-	gpu_put_bytes(s, at, host, sizeof(host));
-}
-
-static bool holds(struct gpu_seat *s, void *at, float value)
-{
-	float host[COUNT];
-
-	if (!gpu_get_bytes(s, host, at, sizeof(host)))
-		return false;
-	for (int i = 0; i < COUNT; i++)
-		if (host[i] != value)
-			return false;
-	return true;
-}
-
 static void add_group(struct ringup *r, int rank, int size, struct ringup_group **g)
 {
 	int ranks[RANKS_MAX];
@@ -114,18 +93,19 @@ static void removed(struct ringup *r, int rank, int size)
 	add_group(r, rank, size, &other);
 	a = sum_of(gpu_new(&s, COUNT * 4), s.stream, "slow");
 	b = sum_of(gpu_new(&t, COUNT * 4), t.stream, "other");
-	put(&s, a.out, 1);
-	put(&t, b.out, 2);
+	gpu_fill(&s, a.out, COUNT, 1);
+	gpu_fill(&t, b.out, COUNT, 2);
 	check(!ringup_allreduce(other, &b, NULL), "the other one works", rank);
-	check(holds(&t, b.out, 2 * (float)size), "and is right", rank);
+	check(gpu_holds(&t, b.out, COUNT, 2 * (float)size), "and is right", rank);
 	work_ahead(&s, ahead_ms());
 	check(!ringup_allreduce(gone, &a, NULL), "is queued", rank);
 	check(!ringup_group_remove(gone), "is removed", rank);
-	check(holds(&s, a.out, (float)size), "its result is right", rank);
+	check(gpu_holds(&s, a.out, COUNT, (float)size), "its result is right", rank);
 	check(!ringup_group_error(other) && !ringup_group_error(ringup_world(r)),
 	      "nobody else has failed", rank);
-	put(&t, b.out, 3);
-	check(!ringup_allreduce(other, &b, NULL) && holds(&t, b.out, 3 * (float)size),
+	gpu_fill(&t, b.out, COUNT, 3);
+	check(!ringup_allreduce(other, &b, NULL) &&
+		      gpu_holds(&t, b.out, COUNT, 3 * (float)size),
 	      "the other one works on", rank);
 	gpu_drop(&s, a.out);
 	gpu_drop(&t, b.out);
@@ -149,7 +129,8 @@ static void *use_late(void *arg)
 	clock_sleep_ms(ahead_ms() / 3);
 	check(!ringup_result_stream(u->op, s.stream) && !ringup_wait(u->op, -1),
 	      "is waited for", u->rank);
-	check(holds(&s, u->at, (float)u->size), "its stream has the result", u->rank);
+	check(gpu_holds(&s, u->at, COUNT, (float)u->size), "its stream has the result",
+	      u->rank);
 	gpu_stand(&s);
 	return NULL;
 }
@@ -167,7 +148,7 @@ static void removed_beside(struct ringup *r, int rank, int size)
 	add_group(r, rank, size, &gone);
 	a = sum_of(u.at = gpu_new(&s, COUNT * 4), s.stream, "late");
 	check(!ringup_allreduce(gone, &a, NULL) && gpu_sync(&s, 2000), "the group works", rank);
-	put(&s, a.out, 1);
+	gpu_fill(&s, a.out, COUNT, 1);
 	work_ahead(&s, ahead_ms());
 	check(!ringup_allreduce(gone, &a, &u.op), "is queued", rank);
 	pthread_create(&thread, NULL, use_late, &u);
@@ -218,7 +199,7 @@ static void ends_at_once(struct ringup *r, int rank, int size)
 	gpu_sit(s, rank);
 	far[rank] = gpu_new(s, COUNT * 4);
 	a = sum_of(far[rank], s->stream, "last");
-	put(s, far[rank], 1);
+	gpu_fill(s, far[rank], COUNT, 1);
 	work_ahead(s, ahead_ms());
 	check(!ringup_allreduce(ringup_world(r), &a, NULL), "is queued", rank);
 }
@@ -229,7 +210,7 @@ static void ended(void)
 	run("a job ends while its sum waits", SIZE, ends_at_once);
 	for (int i = 0; i < SIZE; i++) {
 		(void)seats[i].d->make_current(seats[i].context);
-		ok(holds(&seats[i], far[i], SIZE), "rank %d has the sum", i);
+		ok(gpu_holds(&seats[i], far[i], COUNT, SIZE), "rank %d has the sum", i);
 		gpu_drop(&seats[i], far[i]);
 		gpu_stand(&seats[i]);
 	}
@@ -253,7 +234,7 @@ static void reused(struct ringup *r, int rank, int size)
 	add_group(r, rank, size, &g);
 	for (int i = 0; i < 2; i++) {
 		a[i] = sum_of(gpu_new(&s, COUNT * 4), queued ? s.stream : NULL, "packed");
-		put(&s, a[i].out, 1);
+		gpu_fill(&s, a[i].out, COUNT, 1);
 	}
 	check(gpu_sync(&s, 1000), "written", rank);
 	check(!ringup_allreduce_many(g, a, 2, NULL), "a sum", rank);
@@ -269,11 +250,12 @@ static void reused(struct ringup *r, int rank, int size)
 	if (queued)
 		check(gpu_sync(&s, 5000), "the stream goes on", rank);
 	for (int i = 0; i < 2; i++)
-		put(&t, a[i].out, 42);
+		gpu_fill(&t, a[i].out, COUNT, 42);
 	check(gpu_sync(&t, 5000), "new data", rank);
 	clock_sleep_ms(300);
 	for (int i = 0; i < 2; i++) {
-		check(holds(&t, a[i].out, 42), "nothing writes there any more", rank);
+		check(gpu_holds(&t, a[i].out, COUNT, 42), "nothing writes there any more",
+		      rank);
 		gpu_drop(&s, a[i].out);
 	}
 	check(!ringup_group_remove(g), "is removed", rank);
@@ -342,9 +324,10 @@ static void connects(struct ringup *r, int rank, int size)
 
 	gpu_sit(&s, rank);
 	at = gpu_new(&s, COUNT * 4);
-	put(&s, at, 1);
+	gpu_fill(&s, at, COUNT, 1);
 	check(gpu_sync(&s, 2000) && !first_call(r, &s, at, size) &&
-		      (by_messages || holds(&s, at, (float)size)) && gpu_sync(&s, 2000),
+		      (by_messages || gpu_holds(&s, at, COUNT, (float)size)) &&
+		      gpu_sync(&s, 2000),
 	      "works", rank);
 	gpu_drop(&s, at);
 	gpu_stand(&s);
@@ -364,10 +347,10 @@ static void moves_first(struct ringup *r, int rank, int size)
 	into = gpu_new(&s, COUNT * 4);
 	for (int i = 0; i < size; i++)
 		splits[i] = 1;
-	put(&s, in, 0);
-	put(&s, into, 0);
+	gpu_fill(&s, in, COUNT, 0);
+	gpu_fill(&s, into, COUNT, 0);
 	work_ahead(&s, 200);
-	put(&s, in, (float)rank + 1);
+	gpu_fill(&s, in, COUNT, (float)rank + 1);
 	x = (struct ringup_exchange){ .bytes = sizeof(x),
 				      .name = "first",
 				      .in = in,
@@ -460,7 +443,7 @@ static void launches(struct ringup *r, int rank, int size)
 	all = gpu_new(&s, (size_t)MANY * COUNT * 4);
 	for (int i = 0; i < MANY; i++) {
 		a[i] = sum_of(all + (size_t)i * COUNT, s.stream, "many");
-		put(&s, a[i].out, 1);
+		gpu_fill(&s, a[i].out, COUNT, 1);
 	}
 	check(gpu_sync(&s, 5000) && !ringup_barrier(ringup_world(r), "before", NULL), "ready",
 	      rank);
@@ -468,7 +451,8 @@ static void launches(struct ringup *r, int rank, int size)
 		before = fake.launched();
 	check(!ringup_barrier(ringup_world(r), "counted", NULL), "counted", rank);
 	check(!ringup_allreduce_many(ringup_world(r), a, MANY, NULL), "a sum of many", rank);
-	check(holds(&s, a[0].out, (float)size) && holds(&s, a[MANY - 1].out, (float)size),
+	check(gpu_holds(&s, a[0].out, COUNT, (float)size) &&
+		      gpu_holds(&s, a[MANY - 1].out, COUNT, (float)size),
 	      "is right", rank);
 	check(!ringup_barrier(ringup_world(r), "after", NULL), "done", rank);
 	if (!rank && fake.launched() - before != (uint64_t)(4 * size)) {
