@@ -41,7 +41,7 @@ struct run {
 	int op_count;
 	const char *bad;     /* in what way the ranks disagree about it; else NULL */
 	uint64_t *counts;    /* size entries                              */
-	uint64_t *no_memory; /* size entries: ranks without memory for a result */
+	uint64_t *no_room;   /* size entries: why a rank has no room for a result; see plan.c */
 	uint64_t *numbers;   /* exchanged between ranks: see plan_tell()  */
 	size_t number_count; /* room in numbers                           */
 	void *spare;         /* in place of a small result without memory; or NULL */

@@ -465,8 +465,8 @@ int execute_open(struct comm *c, struct err *e)
 	for (i = 0; i < c->run_count && c->runs; i++) {
 		run = &c->runs[i];
 		run->counts = calloc(size, sizeof(*run->counts));
-		run->no_memory = calloc(size, sizeof(*run->no_memory));
-		if (!run->counts || !run->no_memory)
+		run->no_room = calloc(size, sizeof(*run->no_room));
+		if (!run->counts || !run->no_room)
 			break;
 	}
 	return c->runs && i == c->run_count
@@ -480,7 +480,7 @@ void execute_close(struct comm *c)
 	name_table_free(&c->names);
 	for (int i = 0; i < c->run_count && c->runs; i++) {
 		free(c->runs[i].counts);
-		free(c->runs[i].no_memory);
+		free(c->runs[i].no_room);
 		free(c->runs[i].numbers);
 		free(c->runs[i].spare);
 	}

@@ -137,9 +137,9 @@ static int plan_ask(struct comm *c, struct ringup_op *op)
 
 	for (int r = 0; r < c->topo.size; r++)
 		c->run->counts[r] = 1;
-	c->run->no_memory[c->topo.rank] = room_of(op);
+	c->run->no_room[c->topo.rank] = room_of(op);
 	plan_begin(c, PLAN_ALLGATHER, &number);
-	plan_add(c, c->run->no_memory + c->topo.rank, c->run->no_memory, 1);
+	plan_add(c, c->run->no_room + c->topo.rank, c->run->no_room, 1);
 	c->run->plan.counts = c->run->counts;
 	op->asked = true;
 	return 1;
@@ -150,7 +150,7 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 {
 	int r;
 
-	for (r = 0; r < c->topo.size && !c->run->no_memory[r]; r++)
+	for (r = 0; r < c->topo.size && !c->run->no_room[r]; r++)
 		;
 	op->asked = false;
 	if (r == c->topo.size)
@@ -159,7 +159,7 @@ static int plan_answered(struct comm *c, struct ringup_op *op)
 	op->status =
 		fail(&op->why, RINGUP_ENOMEM, "%.200s: rank %d %s", op->entry->name,
 		     ranks_in_world(c->ranks, r),
-		     c->run->no_memory[r] == HAS_SMALL_INTO
+		     c->run->no_room[r] == HAS_SMALL_INTO
 			     ? "has no room for the result on its GPU: into is too small, or "
 			       "in lies in it"
 			     : "is out of memory for the result");
