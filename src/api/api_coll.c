@@ -102,7 +102,7 @@ static int check_stage(const char *call, const struct ringup_group *g, struct er
 			      call);
 }
 
-/* At an element that is not aligned a GPU faults, and the process can no longer use it. */
+/* A GPU faults on an unaligned element, and the process can then no longer use that GPU. */
 static int check_aligned(const char *call, const struct request *q, struct err *e)
 {
 	const struct op_signature *s = &q->signature;
@@ -111,11 +111,10 @@ static int check_aligned(const char *call, const struct request *q, struct err *
 	if (!s->count || !collective_is(s->kind, COLLECTIVE_REDUCES) ||
 	    !(((uintptr_t)q->in | (uintptr_t)q->out) % element))
 		return 0;
-	return fail(
-		e, RINGUP_EINVAL,
-		"%s: in=%p and out=%p are not both aligned to %s; a GPU cannot reduce what is "
-		"not: copy the data",
-		call, q->in, q->out, reduce_dtype_name((enum ringup_dtype)s->dtype));
+	return fail(e, RINGUP_EINVAL,
+		    "%s: in=%p and out=%p are not both aligned to %s; a GPU cannot reduce "
+		    "unaligned data: copy it",
+		    call, q->in, q->out, reduce_dtype_name((enum ringup_dtype)s->dtype));
 }
 
 /* Checks the memory kind of the data, which a back end of the group has to take. */

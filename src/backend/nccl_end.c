@@ -46,7 +46,7 @@ bool nccl_end_stuck(void)
 	return __atomic_load_n(&stuck, __ATOMIC_ACQUIRE);
 }
 
-/* One thread ends the communicator. */
+/* Only the thread that takes the communicator ends it. */
 static nccl_comm take_comm(struct nccl *n)
 {
 	return __atomic_exchange_n(&n->comm, NULL, __ATOMIC_ACQ_REL);
@@ -89,9 +89,9 @@ static void wait_for_flights(const struct nccl *n, int64_t deadline)
 			clock_sleep_ms(LOOK_MS);
 }
 
-/* Does the job's thread come back soon, if it is not back yet?  It does not, if a call of NCCL
- * keeps it, which ncclCommAbort() ends; nor if the driver does, but then it sees that this is
- * over before it calls NCCL again. */
+/* Is the job's thread busy with @n, and will it soon be back?  Not if NCCL blocks it, which
+ * ncclCommAbort() ends; nor if the driver does, but then it finds that @n is over before it
+ * calls NCCL again. */
 static bool comes_back(const struct nccl *n)
 {
 	int64_t since = __atomic_load_n(&n->inside_ns, __ATOMIC_SEQ_CST);
@@ -104,7 +104,7 @@ static bool comes_back(const struct nccl *n)
 static void *end_main(void *arg)
 {
 	struct nccl *n = arg;
-	/* Before nobody waits for this thread any more. */
+	/* Ends before end_wait() gives up. */
 	int64_t deadline = clock_deadline(ABORT_MS - BACK_MS);
 	nccl_comm comm;
 
@@ -118,7 +118,7 @@ static void *end_main(void *arg)
 	if (comm)
 		(void)n->lib->abort(comm);
 	wait_for_flights(n, deadline);
-	/* Where the driver keeps the thread, it uses the plan until it is back. */
+	/* A thread that the driver blocks uses the plan until it is back. */
 	while (nccl_thread_is_at(n) && clock_ns() < deadline)
 		clock_sleep_ms(LOOK_MS);
 	say_ended(n);

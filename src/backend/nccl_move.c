@@ -46,8 +46,8 @@ int nccl_fail_over(const struct nccl *n, struct err *e)
 	return fail(e, RINGUP_EABORTED, "%s ends", n->group);
 }
 
-/* The calls of a plan are one group of NCCL's.  Kernels are queued before it begins, since the
- * driver may keep this thread, which an abort awaits for moments only while it is in NCCL. */
+/* The calls of a plan form one NCCL group.  Kernels are queued before the group begins: a call
+ * of the driver may take long, and an abort waits only 0.2 s for a thread that is in NCCL. */
 static int calls_begin(struct nccl *n, struct err *e)
 {
 	int rc;
@@ -61,7 +61,7 @@ static int calls_begin(struct nccl *n, struct err *e)
 	return rc;
 }
 
-/* The group ends whatever has happened in it. */
+/* Ends the group even if a call in it has failed. */
 static int calls_end(struct nccl *n, int rc, struct err *e)
 {
 	struct err why;

@@ -139,8 +139,8 @@ static bool is_in_the_air(const struct nccl *n)
 	return n->landed != n->flown;
 }
 
-/* The event of the oldest flight has been reached: it has landed, unless the end has begun.
- * What NCCL gives up reaches its event, too. */
+/* The event of the oldest flight has been reached.  The flight has landed, unless the end has
+ * begun: the event of a collective that NCCL gives up is reached, too. */
 static bool land(struct nccl *n, struct nccl_flight *f)
 {
 	if (nccl_is_over(n))

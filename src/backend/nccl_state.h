@@ -16,7 +16,7 @@
 
 enum { NCCL_FLIGHTS = 64, NCCL_NAME = 64 };
 
-/* Of an error that a rank tells the others: these put "rank 17 cannot use NCCL: " before it. */
+/* Bytes of the reason why a rank cannot use NCCL, which it sends to the other ranks. */
 enum { NCCL_WHY = 216 };
 
 /* What is queued on the GPU and has not been seen to end. */
@@ -126,8 +126,8 @@ static inline nccl_comm nccl_comm_of(const struct nccl *n)
 	return __atomic_load_n(&n->comm, __ATOMIC_ACQUIRE);
 }
 
-/* nccl_enter - the job's thread is about to call NCCL for @n: false if that is over, and its
- * communicator may be gone.  nccl_leave - it has come back. */
+/* nccl_enter - before the job's thread calls NCCL for @n: false if @n is over, because its
+ * communicator may then be gone.  nccl_leave - after the call. */
 static inline void nccl_leave(struct nccl *n)
 {
 	__atomic_store_n(&n->inside_ns, 0, __ATOMIC_SEQ_CST);

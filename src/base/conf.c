@@ -108,7 +108,7 @@ static const char *meaning(const char *kind)
 	return "a whole number";
 }
 
-/* Time limits are counted in nanoseconds, and kept as int: 24 days stand for any longer one. */
+/* Milliseconds are kept as an int, so 24 days stand for any longer time. */
 static int limit_ms(int64_t *ms)
 {
 	if (*ms > INT32_MAX)

@@ -475,8 +475,8 @@ void op_take_back(struct comm *c, struct ringup_op *op)
 	op_free(c, op);
 }
 
-/* What @op has queued on a device has run (@there), or never will.  Its name goes with its
- * group: so this says what whoever waits for it will hear. */
+/* What @op has queued on a device has run (@there), or never will.  The error for whoever waits
+ * for it is written now, because the name of @op goes with its group. */
 static void op_end_flight(struct ringup_op *op, bool there)
 {
 	bool lost = !there && !op->status;
